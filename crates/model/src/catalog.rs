@@ -1,0 +1,42 @@
+//! What the resources need to know about plugins, without depending on any.
+
+use serde_json::Value;
+
+/// Which of a plugin's schemas a configuration is checked against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SchemaKind {
+    /// On a route, service, plugin config, consumer group, global rule.
+    Plugin,
+    /// On a consumer or credential of an authentication plugin.
+    Consumer,
+    /// In `plugin_metadata`.
+    Metadata,
+}
+
+/// The facts of one plugin that schema and listing endpoints show.
+pub struct PluginFacts<'a> {
+    pub name: &'a str,
+    /// APISIX's plugin version number, 0.1 for most.
+    pub version: f64,
+    pub priority: i64,
+    /// `Some("auth")` for authentication plugins.
+    pub kind: Option<&'a str>,
+    /// `Some("global")` for plugins that only make sense as global ones (batch-requests, log-rotate...).
+    pub scope: Option<&'a str>,
+    pub schema: &'a Value,
+    pub consumer_schema: Option<&'a Value>,
+    pub metadata_schema: Option<&'a Value>,
+    /// Field paths that are encrypted at rest and secret in answers (`["key"]`, `["auth.header"]`).
+    pub encrypt_fields: &'a [&'a str],
+}
+
+/// The plugins of this process. `registered` has every plugin built in, `enabled` those that config.yaml lists.
+pub trait PluginCatalog: Send + Sync {
+    fn facts(&self, name: &str) -> Option<PluginFacts<'_>>;
+    fn is_enabled(&self, name: &str) -> bool;
+    /// Names of the enabled plugins, highest priority first.
+    fn enabled(&self) -> Vec<&str>;
+    /// Checks `conf` (schema, then the plugin's own rules) and fills defaults into it.
+    /// The error is the bare message: `property "key" is required`.
+    fn check(&self, name: &str, kind: SchemaKind, conf: &mut Value) -> Result<(), String>;
+}

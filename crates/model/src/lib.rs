@@ -1,0 +1,11 @@
+//! What the gateway is told: the resources of APISIX 3.18, their schemas and their defaults.
+//!
+//! Nothing here performs I/O and nothing here runs per request.
+
+#![forbid(unsafe_code)]
+
+pub mod catalog;
+pub mod object;
+
+pub use catalog::{PluginCatalog, SchemaKind};
+pub use object::{Kind, Object};

@@ -1,0 +1,100 @@
+//! A stored resource: its kind, its id, its value and the revisions that made it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+/// The kinds of resources, in the order in which references point (a later kind may name an earlier one).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    Secret,
+    Proto,
+    Ssl,
+    Upstream,
+    Service,
+    PluginConfig,
+    ConsumerGroup,
+    Consumer,
+    Credential,
+    GlobalRule,
+    PluginMetadata,
+    Route,
+    StreamRoute,
+    GraphqlCostDecoration,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 14] = [
+        Kind::Secret,
+        Kind::Proto,
+        Kind::Ssl,
+        Kind::Upstream,
+        Kind::Service,
+        Kind::PluginConfig,
+        Kind::ConsumerGroup,
+        Kind::Consumer,
+        Kind::Credential,
+        Kind::GlobalRule,
+        Kind::PluginMetadata,
+        Kind::Route,
+        Kind::StreamRoute,
+        Kind::GraphqlCostDecoration,
+    ];
+
+    /// The directory below the key prefix, which is also the name in Admin API paths and in apisix.yaml.
+    ///
+    /// Credentials live below `consumers` (`consumers/NAME/credentials/ID`) and graphql cost decorations
+    /// below `services`; their ids carry that path: `NAME/credentials/ID`.
+    pub fn directory(self) -> &'static str {
+        match self {
+            Kind::Secret => "secrets",
+            Kind::Proto => "protos",
+            Kind::Ssl => "ssls",
+            Kind::Upstream => "upstreams",
+            Kind::Service | Kind::GraphqlCostDecoration => "services",
+            Kind::PluginConfig => "plugin_configs",
+            Kind::ConsumerGroup => "consumer_groups",
+            Kind::Consumer | Kind::Credential => "consumers",
+            Kind::GlobalRule => "global_rules",
+            Kind::PluginMetadata => "plugin_metadata",
+            Kind::Route => "routes",
+            Kind::StreamRoute => "stream_routes",
+        }
+    }
+
+    /// The word for one such resource in APISIX's messages ("missing route id").
+    pub fn noun(self) -> &'static str {
+        match self {
+            Kind::Secret => "secret",
+            Kind::Proto => "proto",
+            Kind::Ssl => "ssl",
+            Kind::Upstream => "upstream",
+            Kind::Service => "service",
+            Kind::PluginConfig => "plugin config",
+            Kind::ConsumerGroup => "consumer group",
+            Kind::Consumer => "consumer",
+            Kind::Credential => "credential",
+            Kind::GlobalRule => "global rule",
+            Kind::PluginMetadata => "plugin_metadata",
+            Kind::Route => "route",
+            Kind::StreamRoute => "stream route",
+            Kind::GraphqlCostDecoration => "graphql cost decoration",
+        }
+    }
+}
+
+/// One resource as it is stored: what the user sent plus `id`, `create_time` and `update_time`.
+///
+/// Schema defaults are not in `value`; whoever compiles it fills them into a copy. Secret fields
+/// (`encrypt_fields`) are plain here: stores that encrypt at rest do so at their own edge.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Object {
+    pub kind: Kind,
+    /// The id below its directory: `1`, `jack`, `jack/credentials/34`, `vault/test` (secrets).
+    pub id: Arc<str>,
+    pub value: Arc<Value>,
+    /// The store's revision that created the object (`createdIndex`).
+    pub created: u64,
+    /// The store's revision that last wrote it (`modifiedIndex`).
+    pub modified: u64,
+}

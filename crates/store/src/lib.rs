@@ -1,0 +1,78 @@
+//! Where the configuration is kept: an embedded database, or files that somebody else writes.
+//!
+//! Every provider shows the same thing: a revision, the objects at that revision, and what changed since an
+//! older one. Reads are served from memory; a write is acknowledged when it is durable.
+
+#![forbid(unsafe_code)]
+
+pub mod state;
+
+use std::{future::Future, pin::Pin, sync::Arc};
+
+use model::{Kind, Object};
+use serde_json::Value;
+pub use state::State;
+
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// One write. `expected` makes it conditional on the object's current `modified` revision (0: must not exist).
+#[derive(Clone, Debug)]
+pub enum Operation {
+    Put { kind: Kind, id: Arc<str>, value: Arc<Value>, expected: Option<u64>, ttl_seconds: Option<u64> },
+    /// Stores under an id made of the new revision, zero-padded to 20 digits, which is also put into `value.id`.
+    Create { kind: Kind, value: Value, ttl_seconds: Option<u64> },
+    Delete { kind: Kind, id: Arc<str>, expected: Option<u64> },
+}
+
+/// What a write did: one entry per operation, in order.
+#[derive(Clone, Debug)]
+pub struct Written {
+    pub revision: u64,
+    /// The object after a put or create; the removed object after a delete, `None` if there was none.
+    pub objects: Vec<Option<Object>>,
+    /// Lease id of writes with a ttl.
+    pub lease: Option<u64>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A conditional write met another revision.
+    #[error("value changed before overwritten")]
+    Conflict,
+    #[error("this configuration provider is read-only")]
+    ReadOnly,
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+/// What changed since a revision.
+pub enum Changes {
+    /// `(kind, id, new object or None when deleted)` in revision order, and the revision they lead to.
+    Delta { revision: u64, changes: Vec<Change> },
+    /// Too far back (or a file was replaced): take the whole state instead.
+    Reset,
+}
+
+#[derive(Clone, Debug)]
+pub struct Change {
+    pub kind: Kind,
+    pub id: Arc<str>,
+    pub object: Option<Object>,
+}
+
+pub trait Store: Send + Sync {
+    /// Runs `read` on the current state, under a shared lock: be quick.
+    fn read(&self, read: &mut dyn FnMut(&State));
+    /// All or nothing; resolves when the write is durable and visible through `read`.
+    fn write(&self, operations: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>>;
+    fn changes_since(&self, revision: u64) -> Changes;
+    /// Notified with the new revision after every visible change.
+    fn watch(&self) -> tokio::sync::watch::Receiver<u64>;
+    fn is_writable(&self) -> bool;
+
+    fn get(&self, kind: Kind, id: &str) -> Option<Object> {
+        let mut found = None;
+        self.read(&mut |state| found = state.get(kind, id).cloned());
+        found
+    }
+}

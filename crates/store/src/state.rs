@@ -1,0 +1,30 @@
+//! The objects of one revision, in memory.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use model::{Kind, Object};
+
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    pub revision: u64,
+    objects: BTreeMap<Kind, BTreeMap<Arc<str>, Object>>,
+}
+
+impl State {
+    pub fn get(&self, kind: Kind, id: &str) -> Option<&Object> {
+        self.objects.get(&kind)?.get(id)
+    }
+
+    /// The objects of one kind, by id.
+    pub fn list(&self, kind: Kind) -> impl Iterator<Item = &Object> {
+        self.objects.get(&kind).into_iter().flat_map(|objects| objects.values())
+    }
+
+    pub fn put(&mut self, object: Object) {
+        self.objects.entry(object.kind).or_default().insert(object.id.clone(), object);
+    }
+
+    pub fn remove(&mut self, kind: Kind, id: &str) -> Option<Object> {
+        self.objects.get_mut(&kind)?.remove(id)
+    }
+}
