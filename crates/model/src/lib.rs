@@ -6,6 +6,8 @@
 
 pub mod catalog;
 pub mod object;
+pub mod schema;
 
 pub use catalog::{PluginCatalog, SchemaKind};
 pub use object::{Kind, Object};
+pub use schema::Schema;
