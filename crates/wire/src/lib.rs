@@ -1,1 +1,67 @@
+//! HTTP/1.0 and 1.1 on the wire (RFC 9112): bytes in, an indexed head or body events out. No I/O.
+//!
+//! The parser is strict on purpose. Whatever two HTTP implementations could read differently (both
+//! `Content-Length` and `Transfer-Encoding`, bare LF, folded lines, a space before the colon, NUL, several `Host`
+//! fields, sloppy chunk sizes) is refused instead of interpreted: request smuggling needs a disagreement.
+//!
+//! Deliberately absent: HTTP/2 (crate `h2` converts to the same [`Head`]), content codings, cookies.
 
+#![forbid(unsafe_code)]
+
+pub mod chunked;
+pub mod framing;
+pub mod head;
+pub mod known;
+pub mod method;
+pub mod request;
+pub mod response;
+pub mod status;
+pub mod uri;
+
+pub use framing::BodyLength;
+pub use head::{Field, Head};
+pub use known::HeaderId;
+pub use method::Method;
+pub use request::{RequestHead, RequestLimits};
+pub use response::ResponseHead;
+
+/// HTTP/1's two versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    Http10,
+    Http11,
+}
+
+impl Version {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Version::Http10 => "HTTP/1.0",
+            Version::Http11 => "HTTP/1.1",
+        }
+    }
+}
+
+/// Why bytes were refused. The text is shown in the error log; the status is what the client sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    pub reason: &'static str,
+    pub status: u16,
+}
+
+impl ParseError {
+    pub const fn bad(reason: &'static str) -> ParseError {
+        ParseError { reason, status: 400 }
+    }
+
+    pub const fn with_status(status: u16, reason: &'static str) -> ParseError {
+        ParseError { reason, status }
+    }
+}
+
+impl std::fmt::Display for ParseError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.reason)
+    }
+}
+
+impl std::error::Error for ParseError {}

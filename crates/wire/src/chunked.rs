@@ -1,0 +1,273 @@
+//! The chunked transfer coding (RFC 9112 section 7.1), decoded incrementally and strictly.
+
+use memchr::memchr;
+
+use crate::{Head, ParseError, request::split_field};
+
+/// Longest chunk-size line including extensions; extensions are dropped, not forwarded.
+const MAX_SIZE_LINE: usize = 256;
+const MAX_TRAILER_BYTES: usize = 16 * 1024;
+const MAX_TRAILERS: usize = 64;
+/// All extensions of one body together: an endless stream of them would carry no data.
+const MAX_EXTENSION_BYTES: usize = 16 * 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Size,
+    Data(u64),
+    DataEnd,
+    Trailers,
+    Done,
+}
+
+#[derive(Clone, Debug)]
+pub struct ChunkedDecoder {
+    state: State,
+    extension_bytes: usize,
+}
+
+/// What the start of the input holds.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Input ends inside framing; `skip` bytes of it are used up.
+    NeedMore { skip: usize },
+    /// `length` bytes of data follow after `skip` bytes of framing.
+    Data { skip: usize, length: usize },
+    /// The body ended after `skip` bytes.
+    End { skip: usize },
+}
+
+impl Default for ChunkedDecoder {
+    fn default() -> ChunkedDecoder {
+        ChunkedDecoder { state: State::Size, extension_bytes: 0 }
+    }
+}
+
+impl ChunkedDecoder {
+    pub fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// Looks at `input`; trailers are collected into `trailers`.
+    pub fn next(&mut self, input: &[u8], trailers: &mut Head) -> Result<Event, ParseError> {
+        let mut skip = 0;
+        loop {
+            let rest = input.get(skip..).unwrap_or_default();
+            match self.state {
+                State::Size => match self.size_line(rest)? {
+                    None => return Ok(Event::NeedMore { skip }),
+                    Some((0, used)) => {
+                        self.state = State::Trailers;
+                        skip += used;
+                    }
+                    Some((size, used)) => {
+                        self.state = State::Data(size);
+                        skip += used;
+                    }
+                },
+                State::Data(left) => {
+                    let length = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
+                    if length == 0 {
+                        return Ok(Event::NeedMore { skip });
+                    }
+                    let left = left - length as u64;
+                    self.state = if left == 0 { State::DataEnd } else { State::Data(left) };
+                    return Ok(Event::Data { skip, length });
+                }
+                State::DataEnd => match rest {
+                    [b'\r', b'\n', ..] => {
+                        self.state = State::Size;
+                        skip += 2;
+                    }
+                    [] | [b'\r'] => return Ok(Event::NeedMore { skip }),
+                    _ => return Err(ParseError::bad("chunk data does not end with CRLF")),
+                },
+                State::Trailers => match trailer_section(rest, trailers)? {
+                    None => return Ok(Event::NeedMore { skip }),
+                    Some(used) => {
+                        self.state = State::Done;
+                        return Ok(Event::End { skip: skip + used });
+                    }
+                },
+                State::Done => return Ok(Event::End { skip }),
+            }
+        }
+    }
+
+    /// Size and line length: 1 to 16 hex digits, then CRLF or `;extension`.
+    fn size_line(&mut self, rest: &[u8]) -> Result<Option<(u64, usize)>, ParseError> {
+        const BAD: ParseError = ParseError::bad("invalid chunk size");
+        let Some(end) = memchr(b'\n', rest) else {
+            if rest.len() > MAX_SIZE_LINE {
+                return Err(ParseError::bad("chunk size line longer than the limit"));
+            }
+            // What cannot become a size any more is refused before the line ends.
+            return match rest.first() {
+                Some(byte) if !byte.is_ascii_hexdigit() => Err(BAD),
+                _ => Ok(None),
+            };
+        };
+        if end == 0 || rest[end - 1] != b'\r' || end > MAX_SIZE_LINE {
+            return Err(BAD);
+        }
+        let line = &rest[..end - 1];
+        let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+        if digits == 0 || digits > 15 {
+            return Err(BAD);
+        }
+        let extension = &line[digits..];
+        if !extension.is_empty() {
+            let blank = extension.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+            if extension.get(blank) != Some(&b';') || extension.iter().any(|&b| (b < 0x20 && b != b'\t') || b == 0x7f) {
+                return Err(ParseError::bad("invalid chunk extension"));
+            }
+            self.extension_bytes += extension.len();
+            if self.extension_bytes > MAX_EXTENSION_BYTES {
+                return Err(ParseError::bad("more chunk extensions than the limit"));
+            }
+        }
+        let size = line[..digits].iter().fold(0u64, |size, &digit| size * 16 + u64::from(hex_value(digit)));
+        Ok(Some((size, end + 1)))
+    }
+}
+
+fn hex_value(digit: u8) -> u8 {
+    match digit {
+        b'0'..=b'9' => digit - b'0',
+        _ => (digit | 0x20).wrapping_sub(b'a').wrapping_add(10),
+    }
+}
+
+/// Parses the whole trailer section at once; it waits until its empty line is there.
+fn trailer_section(rest: &[u8], trailers: &mut Head) -> Result<Option<usize>, ParseError> {
+    let mut at = 0;
+    let mut lines: Vec<(usize, usize)> = Vec::new();
+    loop {
+        let Some(length) = memchr(b'\n', rest.get(at..).unwrap_or_default()) else {
+            return if rest.len() > MAX_TRAILER_BYTES {
+                Err(ParseError::with_status(431, "trailers larger than the limit"))
+            } else {
+                Ok(None)
+            };
+        };
+        if length == 0 || rest[at + length - 1] != b'\r' {
+            return Err(ParseError::bad("trailer line ends with a bare LF"));
+        }
+        let end = at + length - 1;
+        if end == at {
+            break;
+        }
+        lines.push((at, end));
+        at = end + 2;
+        if lines.len() > MAX_TRAILERS || at > MAX_TRAILER_BYTES {
+            return Err(ParseError::with_status(431, "trailers larger than the limit"));
+        }
+    }
+    for (start, end) in lines {
+        let line = &rest[start..end];
+        let (name_len, value_at, value_len) = split_field(line)?;
+        let name = &line[..name_len];
+        if may_be_trailer(name) {
+            trailers.add(name, &line[value_at..value_at + value_len]);
+        }
+    }
+    Ok(Some(at + 2))
+}
+
+/// RFC 9110 section 6.5.1: framing, routing, authentication and content fields are not accepted as trailers.
+fn may_be_trailer(name: &[u8]) -> bool {
+    use crate::HeaderId::*;
+    !matches!(
+        crate::HeaderId::of(name),
+        Host | Connection | ContentLength | TransferEncoding | Expect | Upgrade | Te | Trailer | KeepAlive
+            | ProxyConnection | ProxyAuthenticate | ProxyAuthorization | Authorization | Cookie | SetCookie
+            | ContentType | ContentEncoding | Range | CacheControl | XForwardedFor | XForwardedHost
+            | XForwardedProto | XForwardedPort | XRealIp | Forwarded | WwwAuthenticate
+    )
+}
+
+/// Appends `data` as one chunk.
+pub fn write_chunk(out: &mut Vec<u8>, data: &[u8]) {
+    if data.is_empty() {
+        return;
+    }
+    write_size(out, data.len());
+    out.extend_from_slice(data);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends a chunk-size line.
+pub fn write_size(out: &mut Vec<u8>, size: usize) {
+    let mut digits = [0u8; 16];
+    let mut at = digits.len();
+    let mut left = size;
+    loop {
+        at -= 1;
+        digits[at] = b"0123456789abcdef"[left & 15];
+        left >>= 4;
+        if left == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the last chunk with its trailers.
+pub fn write_end(out: &mut Vec<u8>, trailers: &Head) {
+    out.extend_from_slice(b"0\r\n");
+    trailers.write_fields(out, |_| true);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Decodes feeding `step` bytes at a time.
+    fn decode(text: &str, step: usize) -> Result<(String, String), &'static str> {
+        let (mut decoder, mut trailers, mut data) = (ChunkedDecoder::default(), Head::new(), Vec::new());
+        let (mut buffer, mut fed) = (Vec::new(), 0);
+        loop {
+            match decoder.next(&buffer, &mut trailers).map_err(|error| error.reason)? {
+                Event::NeedMore { skip } => {
+                    buffer.drain(..skip);
+                    if fed == text.len() {
+                        return Err("incomplete");
+                    }
+                    let next = (fed + step).min(text.len());
+                    buffer.extend_from_slice(&text.as_bytes()[fed..next]);
+                    fed = next;
+                }
+                Event::Data { skip, length } => {
+                    data.extend_from_slice(&buffer[skip..skip + length]);
+                    buffer.drain(..skip + length);
+                }
+                Event::End { .. } => break,
+            }
+        }
+        let mut fields = Vec::new();
+        trailers.write_fields(&mut fields, |_| true);
+        Ok((String::from_utf8(data).unwrap(), String::from_utf8(fields).unwrap()))
+    }
+
+    #[test]
+    fn bodies_at_any_cut() {
+        let text = "5\r\nhello\r\n6;ext=\"v\"\r\n world\r\n000\r\nX-Sum: 1\r\nContent-Length: 9\r\n\r\n";
+        for step in 1..=text.len() {
+            assert_eq!(decode(text, step), Ok(("hello world".into(), "X-Sum: 1\r\n".into())), "step {step}");
+        }
+    }
+
+    #[test]
+    fn refused() {
+        for bad in [
+            "5\nhello\r\n0\r\n\r\n", "-1\r\n", "0x5\r\nhello\r\n0\r\n\r\n", "5 \r\nhello\r\n0\r\n\r\n", " 5\r\nhello\r\n",
+            "5\r\nhelloX\r\n0\r\n\r\n", "5\r\nhello0\r\n\r\n", "ffffffffffffffffff\r\n", "5_0\r\n", "g\r\n", "\r\n",
+            "5;a\rb\r\nhello\r\n0\r\n\r\n", "0\r\nA b\r\n\r\n", "0\r\nA: b\n\r\n", "0\r\n folded\r\n\r\n",
+        ] {
+            assert!(decode(bad, 1).is_err_and(|reason| reason != "incomplete"), "{bad:?}");
+            assert!(decode(bad, bad.len()).is_err_and(|reason| reason != "incomplete"), "{bad:?}");
+        }
+    }
+}

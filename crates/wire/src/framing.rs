@@ -1,0 +1,175 @@
+//! How long a body is (RFC 9112 section 6) and whether the connection outlives the message (section 9.3).
+
+use crate::{Head, HeaderId, Method, ParseError, RequestHead, ResponseHead, Version, request::is_token_byte};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyLength {
+    Fixed(u64),
+    Chunked,
+    /// Responses only: the body ends when the connection does.
+    UntilClose,
+}
+
+impl BodyLength {
+    pub const EMPTY: BodyLength = BodyLength::Fixed(0);
+
+    pub fn is_empty(self) -> bool {
+        self == BodyLength::EMPTY
+    }
+}
+
+/// Decimal digits only: no sign, no list, no spaces; at most what fits 63 bits.
+fn content_length(headers: &Head) -> Result<Option<u64>, ParseError> {
+    const BAD: ParseError = ParseError::bad("invalid Content-Length");
+    let mut values = headers.all_known(HeaderId::ContentLength);
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(ParseError::bad("several Content-Length fields"));
+    }
+    if value.is_empty() || value.len() > 18 || !value.iter().all(u8::is_ascii_digit) {
+        return Err(BAD);
+    }
+    Ok(Some(value.iter().fold(0u64, |length, digit| length * 10 + u64::from(digit - b'0'))))
+}
+
+/// `Some(true)`: exactly `chunked`; `Some(false)`: some other coding.
+fn transfer_encoding(headers: &Head) -> Result<Option<bool>, ParseError> {
+    let mut values = headers.all_known(HeaderId::TransferEncoding);
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(ParseError::bad("several Transfer-Encoding fields"));
+    }
+    if value.eq_ignore_ascii_case(b"chunked") {
+        return Ok(Some(true));
+    }
+    if value.is_empty() || !value.iter().all(|&byte| is_token_byte(byte) || matches!(byte, b',' | b' ' | b';' | b'=')) {
+        return Err(ParseError::bad("invalid Transfer-Encoding"));
+    }
+    Ok(Some(false))
+}
+
+pub fn request_body(head: &RequestHead) -> Result<BodyLength, ParseError> {
+    let length = content_length(&head.headers)?;
+    match transfer_encoding(&head.headers)? {
+        None => Ok(BodyLength::Fixed(length.unwrap_or(0))),
+        Some(_) if length.is_some() => Err(ParseError::bad("both Content-Length and Transfer-Encoding")),
+        Some(_) if head.version == Version::Http10 => Err(ParseError::bad("Transfer-Encoding in an HTTP/1.0 request")),
+        Some(true) => Ok(BodyLength::Chunked),
+        Some(false) => Err(ParseError::with_status(501, "unsupported Transfer-Encoding")),
+    }
+}
+
+/// The body of a response to a request made with `method`.
+pub fn response_body(head: &ResponseHead, method: &Method) -> Result<BodyLength, ParseError> {
+    if *method == Method::Head || head.status < 200 || matches!(head.status, 204 | 304) {
+        return Ok(BodyLength::EMPTY);
+    }
+    let bad_gateway = |error: ParseError| ParseError::with_status(502, error.reason);
+    let length = content_length(&head.headers).map_err(bad_gateway)?;
+    match transfer_encoding(&head.headers).map_err(bad_gateway)? {
+        None => Ok(length.map_or(BodyLength::UntilClose, BodyLength::Fixed)),
+        Some(true) if length.is_none() => Ok(BodyLength::Chunked),
+        Some(true) => Err(ParseError::with_status(502, "upstream sent both Content-Length and Transfer-Encoding")),
+        Some(false) => Err(ParseError::with_status(502, "upstream sent an unsupported Transfer-Encoding")),
+    }
+}
+
+/// What the `Connection` field says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionOptions {
+    pub close: bool,
+    pub keep_alive: bool,
+    pub upgrade: bool,
+    /// Names other headers that must not be forwarded.
+    pub nominates: bool,
+}
+
+impl ConnectionOptions {
+    pub fn of(headers: &Head) -> ConnectionOptions {
+        let mut options = ConnectionOptions::default();
+        for value in headers.all_known(HeaderId::Connection) {
+            for token in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+                if token.eq_ignore_ascii_case(b"close") {
+                    options.close = true;
+                } else if token.eq_ignore_ascii_case(b"keep-alive") {
+                    options.keep_alive = true;
+                } else if token.eq_ignore_ascii_case(b"upgrade") {
+                    options.upgrade = true;
+                } else if !token.is_empty() {
+                    options.nominates = true;
+                }
+            }
+        }
+        options
+    }
+
+    pub fn persists(self, version: Version) -> bool {
+        !self.close && (version == Version::Http11 || self.keep_alive)
+    }
+}
+
+/// Removes the end-to-end looking fields that `Connection` nominates (RFC 9110 section 7.6.1). Fields that decide
+/// framing, routing or identity cannot be nominated away.
+pub fn remove_nominated(headers: &mut Head) {
+    let mut names: Vec<Vec<u8>> = Vec::new();
+    for value in headers.all_known(HeaderId::Connection) {
+        names.extend(value.split(|&byte| byte == b',').map(|token| token.trim_ascii().to_ascii_lowercase()));
+    }
+    for name in names {
+        let protected = matches!(
+            HeaderId::of(&name),
+            HeaderId::Host
+                | HeaderId::ContentLength
+                | HeaderId::TransferEncoding
+                | HeaderId::Connection
+                | HeaderId::Upgrade
+                | HeaderId::Authorization
+                | HeaderId::Cookie
+                | HeaderId::XForwardedFor
+                | HeaderId::XForwardedHost
+                | HeaderId::XForwardedProto
+                | HeaderId::XForwardedPort
+                | HeaderId::XRealIp
+        );
+        if !protected && !name.is_empty() {
+            headers.remove(&name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RequestLimits;
+
+    fn body(text: &str) -> Result<BodyLength, u16> {
+        let mut head = RequestHead::default();
+        head.parse(text.as_bytes(), &mut 0, &RequestLimits::default()).unwrap().unwrap();
+        request_body(&head).map_err(|error| error.status)
+    }
+
+    #[test]
+    fn request_bodies() {
+        let cases: &[(&str, Result<BodyLength, u16>)] = &[
+            ("", Ok(BodyLength::EMPTY)),
+            ("Content-Length: 12\r\n", Ok(BodyLength::Fixed(12))),
+            ("Transfer-Encoding: Chunked\r\n", Ok(BodyLength::Chunked)),
+            ("Content-Length: 1\r\nContent-Length: 2\r\n", Err(400)),
+            ("Content-Length: 1, 1\r\n", Err(400)),
+            ("Content-Length: +1\r\n", Err(400)),
+            ("Content-Length: 0x1\r\n", Err(400)),
+            ("Content-Length: 99999999999999999999\r\n", Err(400)),
+            ("Content-Length: \r\n", Err(400)),
+            ("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", Err(400)),
+            ("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", Err(400)),
+            ("Transfer-Encoding: gzip, chunked\r\n", Err(501)),
+            ("Transfer-Encoding: xchunked\r\n", Err(501)),
+            ("Transfer-Encoding: \"chunked\"\r\n", Err(400)),
+            ("Transfer-Encoding:\r\n", Err(400)),
+        ];
+        for (fields, expected) in cases {
+            assert_eq!(body(&format!("POST / HTTP/1.1\r\nHost: h\r\n{fields}\r\n")), *expected, "{fields:?}");
+        }
+        assert_eq!(body("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), Err(400));
+    }
+}

@@ -1,0 +1,262 @@
+//! A head: the received bytes plus an index of (name, value) ranges.
+//!
+//! Edits append a finished `Name: value CRLF` line to the same bytes and point the index at it, so writing a head
+//! out is a few copies of runs of lines, and an untouched head is one. Case and order of the peer survive.
+
+use crate::known::HeaderId;
+
+/// Where one header field stands in [`Head`]'s bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    name_at: u32,
+    value_at: u32,
+    value_len: u32,
+    name_len: u16,
+    pub id: HeaderId,
+    /// The bytes read exactly `Name: value CRLF`, so that the line can be copied as it stands.
+    canonical: bool,
+}
+
+impl Field {
+    fn line_end(&self) -> usize {
+        self.value_at as usize + self.value_len as usize + 2
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Head {
+    bytes: Vec<u8>,
+    fields: Vec<Field>,
+}
+
+impl Head {
+    pub fn new() -> Head {
+        Head::default()
+    }
+
+    /// Forgets everything but keeps the allocations.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.fields.clear();
+    }
+
+    pub fn len(&self) -> usize {
+        self.fields.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// Everything received and appended; ranges of a start line kept by the caller point in here.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(crate) fn load(&mut self, received: &[u8]) {
+        self.clear();
+        self.bytes.extend_from_slice(received);
+    }
+
+    pub(crate) fn index(&mut self, name_at: usize, name_len: usize, value_at: usize, value_len: usize) {
+        let canonical = value_at == name_at + name_len + 2
+            && self.bytes.get(name_at + name_len + 1) == Some(&b' ')
+            && self.bytes.get(value_at + value_len) == Some(&b'\r');
+        let id = HeaderId::of(&self.bytes[name_at..name_at + name_len]);
+        self.fields.push(Field {
+            name_at: name_at as u32,
+            value_at: value_at as u32,
+            value_len: value_len as u32,
+            name_len: name_len as u16,
+            id,
+            canonical,
+        });
+    }
+
+    fn append_line(&mut self, name: &[u8], value: &[u8]) -> Field {
+        let name_at = self.bytes.len();
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(b": ");
+        let value_at = self.bytes.len();
+        // A line break inside a value would start a new field: it becomes a space.
+        self.bytes.extend(value.iter().map(|&byte| if matches!(byte, b'\r' | b'\n' | 0) { b' ' } else { byte }));
+        self.bytes.extend_from_slice(b"\r\n");
+        Field {
+            name_at: name_at as u32,
+            value_at: value_at as u32,
+            value_len: value.len() as u32,
+            name_len: name.len().min(u16::MAX as usize) as u16,
+            id: HeaderId::of(name),
+            canonical: true,
+        }
+    }
+
+    pub fn name(&self, field: &Field) -> &[u8] {
+        let at = field.name_at as usize;
+        self.bytes.get(at..at + field.name_len as usize).unwrap_or_default()
+    }
+
+    pub fn value(&self, field: &Field) -> &[u8] {
+        let at = field.value_at as usize;
+        self.bytes.get(at..at + field.value_len as usize).unwrap_or_default()
+    }
+
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.fields.iter().map(|field| (self.name(field), self.value(field)))
+    }
+
+    fn matches(&self, field: &Field, id: HeaderId, name: &[u8]) -> bool {
+        field.id == id && (id != HeaderId::Other || self.name(field).eq_ignore_ascii_case(name))
+    }
+
+    /// The first value of a known header.
+    pub fn known(&self, id: HeaderId) -> Option<&[u8]> {
+        self.fields.iter().find(|field| field.id == id).map(|field| self.value(field))
+    }
+
+    pub fn all_known(&self, id: HeaderId) -> impl Iterator<Item = &[u8]> {
+        self.fields.iter().filter(move |field| field.id == id).map(|field| self.value(field))
+    }
+
+    /// The first value of a header, by name in any case.
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        let id = HeaderId::of(name.as_bytes());
+        self.fields.iter().find(|field| self.matches(field, id, name.as_bytes())).map(|field| self.value(field))
+    }
+
+    /// Like [`Head::get`] for values that must be text.
+    pub fn get_str(&self, name: &str) -> Option<&str> {
+        self.get(name).and_then(|value| std::str::from_utf8(value).ok())
+    }
+
+    pub fn get_all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+        let id = HeaderId::of(name.as_bytes());
+        self.fields
+            .iter()
+            .filter(move |field| self.matches(field, id, name.as_bytes()))
+            .map(|field| self.value(field))
+    }
+
+    pub fn contains(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// Adds a field at the end. Line breaks in the value become spaces.
+    pub fn add(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        let field = self.append_line(name.as_ref(), value.as_ref());
+        self.fields.push(field);
+    }
+
+    /// Replaces the first field of that name and removes the others, or adds it.
+    pub fn set(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        let name = name.as_ref();
+        let new = self.append_line(name, value.as_ref());
+        let mut placed = false;
+        let bytes = &self.bytes;
+        self.fields.retain_mut(|field| {
+            let at = field.name_at as usize;
+            let same = field.id == new.id
+                && (new.id != HeaderId::Other
+                    || bytes
+                        .get(at..at + field.name_len as usize)
+                        .is_some_and(|other| other.eq_ignore_ascii_case(name)));
+            if same && !placed {
+                placed = true;
+                *field = new;
+                return true;
+            }
+            !same
+        });
+        if !placed {
+            self.fields.push(new);
+        }
+    }
+
+    /// Removes every field of that name; tells whether there was one.
+    pub fn remove(&mut self, name: impl AsRef<[u8]>) -> bool {
+        let name = name.as_ref();
+        let id = HeaderId::of(name);
+        let before = self.fields.len();
+        let bytes = &self.bytes;
+        self.fields.retain(|field| {
+            let at = field.name_at as usize;
+            let same = field.id == id
+                && (id != HeaderId::Other
+                    || bytes
+                        .get(at..at + field.name_len as usize)
+                        .is_some_and(|other| other.eq_ignore_ascii_case(name)));
+            !same
+        });
+        before != self.fields.len()
+    }
+
+    pub fn remove_known(&mut self, id: HeaderId) {
+        if self.fields.iter().any(|field| field.id == id) {
+            self.fields.retain(|field| field.id != id);
+        }
+    }
+
+    /// Writes the field lines for which `keep` says yes, in order, merging neighbours into one copy.
+    pub fn write_fields(&self, out: &mut Vec<u8>, mut keep: impl FnMut(&Field) -> bool) {
+        let (mut run_start, mut run_end) = (0usize, 0usize);
+        for field in &self.fields {
+            if !keep(field) {
+                continue;
+            }
+            let start = field.name_at as usize;
+            if field.canonical {
+                if start == run_end {
+                    run_end = field.line_end();
+                    continue;
+                }
+                out.extend_from_slice(self.bytes.get(run_start..run_end).unwrap_or_default());
+                (run_start, run_end) = (start, field.line_end());
+            } else {
+                out.extend_from_slice(self.bytes.get(run_start..run_end).unwrap_or_default());
+                (run_start, run_end) = (0, 0);
+                out.extend_from_slice(self.name(field));
+                out.extend_from_slice(b": ");
+                out.extend_from_slice(self.value(field));
+                out.extend_from_slice(b"\r\n");
+            }
+        }
+        out.extend_from_slice(self.bytes.get(run_start..run_end).unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(head: &Head) -> String {
+        let mut out = Vec::new();
+        head.write_fields(&mut out, |_| true);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn edits_keep_order_and_case() {
+        let mut head = Head::new();
+        head.add("X-One", "1");
+        head.add("x-two", "2");
+        head.add("X-ONE", "3");
+        head.set("x-one", "4");
+        head.add("Host", "a");
+        assert_eq!(lines(&head), "x-one: 4\r\nx-two: 2\r\nHost: a\r\n");
+        assert!(head.remove("X-Two"));
+        assert!(!head.remove("X-Two"));
+        assert_eq!(lines(&head), "x-one: 4\r\nHost: a\r\n");
+        assert_eq!(head.known(HeaderId::Host), Some(&b"a"[..]));
+    }
+
+    #[test]
+    fn a_value_cannot_start_a_new_line() {
+        let mut head = Head::new();
+        head.set("A", "x\r\nB: y");
+        assert_eq!(lines(&head), "A: x  B: y\r\n");
+    }
+}

@@ -1,0 +1,350 @@
+//! Request heads: request line and fields (RFC 9112 sections 2-3, 5).
+
+use memchr::memchr;
+
+use crate::{Head, HeaderId, Method, ParseError, Version, head::Field};
+
+/// Bounds on what a peer may make us hold before we know what it wants.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestLimits {
+    /// Bytes of the request line and all fields. Exceeded by the target: 414, else 431.
+    pub head_bytes: usize,
+    pub target_bytes: usize,
+    pub fields: usize,
+}
+
+impl Default for RequestLimits {
+    fn default() -> RequestLimits {
+        RequestLimits { head_bytes: 32 * 1024, target_bytes: 16 * 1024, fields: 100 }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct RequestHead {
+    pub method: Method,
+    pub version: Version,
+    pub headers: Head,
+    /// Origin-form target as received (`/path?query`), or `*` or an authority for CONNECT.
+    target: Vec<u8>,
+    /// Length of the path part of `target`.
+    path_len: usize,
+}
+
+impl Default for RequestHead {
+    fn default() -> RequestHead {
+        RequestHead {
+            method: Method::Get,
+            version: Version::Http11,
+            headers: Head::new(),
+            target: Vec::new(),
+            path_len: 0,
+        }
+    }
+}
+
+/// `true` for the characters of a token (RFC 9110 section 5.6.2).
+pub fn is_token_byte(byte: u8) -> bool {
+    TOKEN[usize::from(byte)]
+}
+
+static TOKEN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0usize;
+    while byte < 256 {
+        let b = byte as u8;
+        table[byte] = b.is_ascii_alphanumeric()
+            || matches!(
+                b,
+                b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~'
+            );
+        byte += 1;
+    }
+    table
+};
+
+impl RequestHead {
+    /// The target as received: path and query.
+    pub fn target(&self) -> &[u8] {
+        &self.target
+    }
+
+    /// The raw path, still percent-encoded.
+    pub fn raw_path(&self) -> &[u8] {
+        self.target.get(..self.path_len).unwrap_or_default()
+    }
+
+    /// What follows the first `?`; `None` without one.
+    pub fn query(&self) -> Option<&[u8]> {
+        self.target.get(self.path_len + 1..)
+    }
+
+    pub fn set_target(&mut self, target: &[u8]) {
+        self.target.clear();
+        self.target.extend_from_slice(target);
+        self.path_len = memchr(b'?', &self.target).unwrap_or(self.target.len());
+    }
+
+    pub fn clear(&mut self) {
+        self.headers.clear();
+        self.target.clear();
+        self.path_len = 0;
+    }
+
+    /// Parses one head from the start of `buffer`.
+    ///
+    /// `Ok(Some(n))`: complete, `n` bytes consumed. `Ok(None)`: more bytes are needed; `tried` then remembers how far
+    /// this went, so that a peer that dribbles bytes costs linear time.
+    pub fn parse(
+        &mut self,
+        buffer: &[u8],
+        tried: &mut usize,
+        limits: &RequestLimits,
+    ) -> Result<Option<usize>, ParseError> {
+        if *tried > 0 && !may_be_complete(buffer, *tried) {
+            *tried = buffer.len();
+            return over_limit(buffer, limits).map_or(Ok(None), Err);
+        }
+        match self.parse_whole(buffer, limits)? {
+            Some(consumed) => {
+                *tried = 0;
+                Ok(Some(consumed))
+            }
+            None => {
+                *tried = buffer.len();
+                over_limit(buffer, limits).map_or(Ok(None), Err)
+            }
+        }
+    }
+
+    fn parse_whole(&mut self, buffer: &[u8], limits: &RequestLimits) -> Result<Option<usize>, ParseError> {
+        // RFC 9112 section 2.2: at least one empty line before the request line is ignored.
+        let start = if buffer.starts_with(b"\r\n") { 2 } else { 0 };
+        let Some(line_end) = line_end(buffer, start)? else { return Ok(None) };
+        let line = &buffer[start..line_end];
+        let (method, target, version) = split_request_line(line, limits)?;
+        let Some(end) = find_head_end(buffer, line_end + 2)? else { return Ok(None) };
+        if end - start > limits.head_bytes {
+            return Err(ParseError::with_status(431, "request head larger than the limit"));
+        }
+        self.method = Method::of(method);
+        self.version = version;
+        // Only the fields are kept; the target lives apart because plugins rewrite it.
+        let fields_at = line_end + 2;
+        self.headers.load(&buffer[fields_at..end]);
+        parse_fields(&mut self.headers, limits.fields)?;
+        self.take_target(target)?;
+        Ok(Some(end))
+    }
+
+    /// Brings the four target forms (RFC 9112 section 3.2) to origin-form.
+    fn take_target(&mut self, target: &[u8]) -> Result<(), ParseError> {
+        if target.first() == Some(&b'/') {
+            self.set_target(target);
+            return Ok(());
+        }
+        if target == b"*" && self.method == Method::Options {
+            self.set_target(b"*");
+            return Ok(());
+        }
+        if self.method == Method::Connect {
+            return Err(ParseError::with_status(405, "CONNECT is not offered"));
+        }
+        let rest = strip_scheme(target).ok_or(ParseError::bad("invalid request target"))?;
+        let authority_len = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(authority_len);
+        if authority.is_empty() || memchr(b'@', authority).is_some() {
+            return Err(ParseError::bad("invalid authority in request target"));
+        }
+        // RFC 9112 section 3.2.2: the authority of an absolute-form target replaces Host.
+        if self.headers.all_known(HeaderId::Host).count() > 1 {
+            return Err(ParseError::bad("several Host fields"));
+        }
+        self.headers.set("Host", authority);
+        if path.first() == Some(&b'/') {
+            self.set_target(path);
+        } else {
+            let mut full = Vec::with_capacity(path.len() + 1);
+            full.push(b'/');
+            full.extend_from_slice(path);
+            self.set_target(&full);
+        }
+        Ok(())
+    }
+
+    /// The only valid Host value. HTTP/1.1 must have exactly one (RFC 9112 section 3.2).
+    pub fn host(&self) -> Result<Option<&[u8]>, ParseError> {
+        let mut hosts = self.headers.all_known(HeaderId::Host);
+        let first = hosts.next();
+        if hosts.next().is_some() {
+            return Err(ParseError::bad("several Host fields"));
+        }
+        match first {
+            None if self.version == Version::Http11 => Err(ParseError::bad("missing Host field")),
+            None => Ok(None),
+            Some(host) if !host.is_empty() && host.iter().all(|&byte| is_host_byte(byte)) => Ok(Some(host)),
+            Some(_) => Err(ParseError::bad("invalid Host field")),
+        }
+    }
+}
+
+fn strip_scheme(target: &[u8]) -> Option<&[u8]> {
+    for scheme in [&b"http://"[..], &b"https://"[..]] {
+        if target.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)) {
+            return target.get(scheme.len()..);
+        }
+    }
+    None
+}
+
+fn is_host_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || byte >= 0x80
+        || matches!(
+            byte,
+            b'.' | b'-' | b'_' | b':' | b'[' | b']' | b'%' | b'~' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*'
+                | b'+' | b',' | b';' | b'='
+        )
+}
+
+/// Whether an empty line came in after `tried`, or a bare LF that ends the matter.
+fn may_be_complete(buffer: &[u8], tried: usize) -> bool {
+    let new = &buffer[tried.saturating_sub(3).min(buffer.len())..];
+    memchr::memmem::find(new, b"\r\n\r\n").is_some()
+        || memchr::memchr_iter(b'\n', new).any(|at| at > 0 && new[at - 1] != b'\r')
+}
+
+fn over_limit(buffer: &[u8], limits: &RequestLimits) -> Option<ParseError> {
+    if buffer.len() < limits.head_bytes {
+        return None;
+    }
+    Some(match memchr(b'\n', buffer) {
+        None => ParseError::with_status(414, "request target longer than the limit"),
+        Some(_) => ParseError::with_status(431, "request head larger than the limit"),
+    })
+}
+
+/// The position of the CRLF that ends the line starting at `from`.
+fn line_end(buffer: &[u8], from: usize) -> Result<Option<usize>, ParseError> {
+    let Some(length) = memchr(b'\n', buffer.get(from..).unwrap_or_default()) else { return Ok(None) };
+    if length == 0 || buffer[from + length - 1] != b'\r' {
+        return Err(ParseError::bad("line ends with a bare LF"));
+    }
+    Ok(Some(from + length - 1))
+}
+
+/// The position after the empty line, walking line by line from `from`.
+fn find_head_end(buffer: &[u8], mut from: usize) -> Result<Option<usize>, ParseError> {
+    loop {
+        match line_end(buffer, from)? {
+            None => return Ok(None),
+            Some(end) if end == from => return Ok(Some(end + 2)),
+            Some(end) => from = end + 2,
+        }
+    }
+}
+
+fn split_request_line<'a>(
+    line: &'a [u8],
+    limits: &RequestLimits,
+) -> Result<(&'a [u8], &'a [u8], Version), ParseError> {
+    const BAD: ParseError = ParseError::bad("malformed request line");
+    let method_len = memchr(b' ', line).ok_or(BAD)?;
+    let (method, rest) = line.split_at(method_len);
+    let rest = &rest[1..];
+    if method.is_empty() || method.len() > 32 || !method.iter().all(|&byte| is_token_byte(byte)) {
+        return Err(ParseError::bad("invalid method"));
+    }
+    let target_len = memchr(b' ', rest).ok_or(BAD)?;
+    let (target, version) = rest.split_at(target_len);
+    if target.is_empty() || target.iter().any(|&byte| byte <= 0x20 || byte == 0x7f || byte == b'#') {
+        return Err(ParseError::bad("invalid request target"));
+    }
+    if target.len() > limits.target_bytes {
+        return Err(ParseError::with_status(414, "request target longer than the limit"));
+    }
+    let version = match &version[1..] {
+        b"HTTP/1.1" => Version::Http11,
+        b"HTTP/1.0" => Version::Http10,
+        other => return Err(version_error(other)),
+    };
+    Ok((method, target, version))
+}
+
+fn version_error(text: &[u8]) -> ParseError {
+    match text {
+        [b'H', b'T', b'T', b'P', b'/', major, b'.', minor] if major.is_ascii_digit() && minor.is_ascii_digit() => {
+            ParseError::with_status(505, "unsupported HTTP version")
+        }
+        _ => ParseError::bad("malformed request line"),
+    }
+}
+
+/// Indexes the field lines that `head` was loaded with (they end with the empty line).
+pub(crate) fn parse_fields(head: &mut Head, limit: usize) -> Result<(), ParseError> {
+    let mut at = 0;
+    let mut count = 0;
+    loop {
+        let bytes = head.bytes();
+        // `find_head_end` has seen a CRLF on every line.
+        let length = memchr(b'\n', &bytes[at..]).ok_or(ParseError::bad("unterminated field line"))?;
+        let end = at + length.saturating_sub(1);
+        if end == at {
+            return Ok(());
+        }
+        count += 1;
+        if count > limit {
+            return Err(ParseError::with_status(431, "more header fields than the limit"));
+        }
+        let line = &bytes[at..end];
+        let (name_len, value_at, value_len) = split_field(line)?;
+        head.index(at, name_len, at + value_at, value_len);
+        at = end + 2;
+    }
+}
+
+/// Name length and the value's offset and length within a field line.
+pub(crate) fn split_field(line: &[u8]) -> Result<(usize, usize, usize), ParseError> {
+    let mut colon = 0;
+    while colon < line.len() && TOKEN[usize::from(line[colon])] {
+        colon += 1;
+    }
+    if colon == 0 || line.get(colon) != Some(&b':') {
+        return Err(match line.first() {
+            Some(b' ' | b'\t') => ParseError::bad("folded header line"),
+            _ if line.get(colon).is_some_and(|byte| matches!(byte, b' ' | b'\t')) => {
+                ParseError::bad("space before the colon of a header field")
+            }
+            _ => ParseError::bad("invalid header field name"),
+        });
+    }
+    let (mut start, mut end) = (colon + 1, line.len());
+    while start < end && matches!(line[start], b' ' | b'\t') {
+        start += 1;
+    }
+    while end > start && matches!(line[end - 1], b' ' | b'\t') {
+        end -= 1;
+    }
+    let value = &line[start..end];
+    if value.iter().fold(false, |bad, &byte| bad | (byte < 0x20 && byte != b'\t') | (byte == 0x7f)) {
+        return Err(ParseError::bad("control character in a header field value"));
+    }
+    Ok((colon, start, end - start))
+}
+
+/// Whether a field may travel to the next hop (RFC 9110 section 7.6.1). `Connection`-nominated names are the caller's.
+pub fn is_end_to_end(field: &Field) -> bool {
+    !matches!(
+        field.id,
+        HeaderId::Connection
+            | HeaderId::KeepAlive
+            | HeaderId::ProxyConnection
+            | HeaderId::TransferEncoding
+            | HeaderId::ContentLength
+            | HeaderId::Upgrade
+            | HeaderId::Te
+            | HeaderId::Http2Settings
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! Response heads of upstreams (RFC 9112 section 4).
+
+use memchr::memchr;
+
+use crate::{Head, ParseError, Version, request::parse_fields};
+
+#[derive(Clone, Debug)]
+pub struct ResponseHead {
+    pub version: Version,
+    pub status: u16,
+    pub reason: Vec<u8>,
+    pub headers: Head,
+}
+
+impl Default for ResponseHead {
+    fn default() -> ResponseHead {
+        ResponseHead { version: Version::Http11, status: 0, reason: Vec::new(), headers: Head::new() }
+    }
+}
+
+impl ResponseHead {
+    pub fn clear(&mut self) {
+        self.status = 0;
+        self.reason.clear();
+        self.headers.clear();
+    }
+
+    /// Parses one head from the start of `buffer`: bytes consumed, or `None` when more are needed.
+    ///
+    /// Upstreams get the same strictness as clients: what is ambiguous is a bad gateway, not a guess.
+    pub fn parse(&mut self, buffer: &[u8], max_bytes: usize, max_fields: usize) -> Result<Option<usize>, ParseError> {
+        let mut end = 0;
+        let mut first_line = None;
+        loop {
+            let Some(length) = memchr(b'\n', buffer.get(end..).unwrap_or_default()) else {
+                return if buffer.len() >= max_bytes {
+                    Err(ParseError::with_status(502, "upstream sent a head larger than the limit"))
+                } else {
+                    Ok(None)
+                };
+            };
+            if length == 0 || buffer[end + length - 1] != b'\r' {
+                return Err(ParseError::with_status(502, "upstream sent a line that ends with a bare LF"));
+            }
+            let line_end = end + length - 1;
+            match first_line {
+                None => first_line = Some(line_end),
+                Some(_) if line_end == end => break,
+                Some(_) => {}
+            }
+            end = line_end + 2;
+        }
+        let status_end = first_line.unwrap_or(0);
+        self.parse_status_line(&buffer[..status_end])?;
+        self.headers.load(&buffer[status_end + 2..end + 2]);
+        parse_fields(&mut self.headers, max_fields).map_err(|error| ParseError::with_status(502, error.reason))?;
+        Ok(Some(end + 2))
+    }
+
+    fn parse_status_line(&mut self, line: &[u8]) -> Result<(), ParseError> {
+        const BAD: ParseError = ParseError::with_status(502, "upstream sent a malformed status line");
+        self.version = match line.get(..9) {
+            Some(b"HTTP/1.1 ") => Version::Http11,
+            Some(b"HTTP/1.0 ") => Version::Http10,
+            _ => return Err(BAD),
+        };
+        let digits = line.get(9..12).ok_or(BAD)?;
+        if !digits.iter().all(u8::is_ascii_digit) || !matches!(line.get(12), None | Some(b' ')) {
+            return Err(BAD);
+        }
+        self.status = digits.iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
+        if self.status < 100 {
+            return Err(BAD);
+        }
+        self.reason.clear();
+        let reason = line.get(13..).unwrap_or_default();
+        if reason.iter().any(|&byte| (byte < 0x20 && byte != b'\t') || byte == 0x7f) {
+            return Err(BAD);
+        }
+        self.reason.extend_from_slice(reason);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Option<(ResponseHead, usize)>, ParseError> {
+        let mut head = ResponseHead::default();
+        Ok(head.parse(text.as_bytes(), 65536, 200)?.map(|consumed| (head, consumed)))
+    }
+
+    #[test]
+    fn status_lines() {
+        let (head, consumed) = parse("HTTP/1.1 204 No Content\r\nA: b\r\n\r\nx").unwrap().unwrap();
+        assert_eq!((head.status, head.reason.as_slice(), consumed), (204, &b"No Content"[..], 33));
+        assert_eq!(head.headers.get("a"), Some(&b"b"[..]));
+        let (head, _) = parse("HTTP/1.0 200\r\n\r\n").unwrap().unwrap();
+        assert_eq!((head.version, head.status), (Version::Http10, 200));
+        assert!(parse("HTTP/1.1 200 OK\r\nA: b\r\n").unwrap().is_none());
+        for bad in ["HTTP/2 200 OK\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\n", "HTTP/1.1 099 x\r\n\r\n", "x\r\n\r\n", "\n\n"] {
+            assert_eq!(parse(bad).unwrap_err().status, 502, "{bad:?}");
+        }
+    }
+}
