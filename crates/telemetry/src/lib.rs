@@ -1,1 +1,16 @@
+//! What the gateway tells its operators: metrics, access log, error log.
+//!
+//! One rule shapes all three: **a request never waits for an observer.** Workers write to memory only they
+//! write to; other threads render it, or carry it to disk, and when those fall behind, lines are dropped and
+//! counted. Nothing here takes a lock that a worker takes too.
+//!
+//! Not here: trace export, and the choice of what to measure (the `prometheus` plugin makes it).
 
+#![forbid(unsafe_code)]
+
+pub mod access_log;
+pub mod clock;
+pub mod error_log;
+pub mod log_writer;
+pub mod metrics;
+pub mod template;

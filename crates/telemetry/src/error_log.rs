@@ -1,0 +1,306 @@
+//! The error log: nginx's line format, usable from any thread, never waiting.
+//!
+//! `2026/11/21 03:28:02 [error] 123#456: message, client: 10.0.0.1, server: _, request: "GET / HTTP/1.1"`
+//!
+//! The log is global because errors come from everywhere. Before [`init`] lines go to stderr. The same message
+//! many times a second is cut to ten, then a line tells how often it was suppressed.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+
+use crate::clock::TimeStrings;
+use crate::log_writer::LogSink;
+
+/// How serious a line is; nginx's names and order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Level {
+    Emergency = 0,
+    Alert = 1,
+    Critical = 2,
+    Error = 3,
+    Warn = 4,
+    Notice = 5,
+    Info = 6,
+    Debug = 7,
+}
+
+const LEVELS: [(Level, &str); 8] = [
+    (Level::Emergency, "emerg"),
+    (Level::Alert, "alert"),
+    (Level::Critical, "crit"),
+    (Level::Error, "error"),
+    (Level::Warn, "warn"),
+    (Level::Notice, "notice"),
+    (Level::Info, "info"),
+    (Level::Debug, "debug"),
+];
+
+impl Level {
+    /// The level with this name in `error_log_level`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        LEVELS.iter().find(|(_, known)| *known == name).map(|(level, _)| *level)
+    }
+
+    pub fn name(self) -> &'static str {
+        LEVELS.get(self as usize).map_or("error", |(_, name)| name)
+    }
+}
+
+/// What a line says about the request it belongs to; empty parts are left out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RequestContext<'a> {
+    pub client: &'a str,
+    pub server: &'a str,
+    pub request: &'a str,
+    pub upstream: &'a str,
+    pub host: &'a str,
+    pub request_id: &'a str,
+}
+
+static LEVEL: AtomicU8 = AtomicU8::new(Level::Warn as u8);
+static SINK: OnceLock<Destination> = OnceLock::new();
+static SUPPRESSED: AtomicU64 = AtomicU64::new(0);
+
+/// Lines of one message a second before it is cut.
+const SAME_MESSAGE_LIMIT: u32 = 10;
+/// Messages a thread remembers within a second; more pass unlimited.
+const REMEMBERED_MESSAGES: usize = 256;
+/// Longest line; the rest is cut. Messages can hold what a client sent.
+const LONGEST_LINE_BYTES: usize = 8 * 1024;
+
+#[derive(Debug)]
+struct Destination {
+    file: Option<LogSink>,
+    stderr: bool,
+}
+
+/// Sets where lines go and from which level on. The destination is set once; later calls change the level.
+pub fn init(level: Level, file: Option<LogSink>, stderr: bool) {
+    set_level(level);
+    // A second call would be a second boot in one process, as tests do: the first destination stays.
+    let _ = SINK.set(Destination { file, stderr });
+}
+
+pub fn set_level(level: Level) {
+    LEVEL.store(level as u8, Relaxed);
+}
+
+/// Whether lines of this level are written; ask before costly formatting.
+#[inline]
+pub fn enabled(level: Level) -> bool {
+    level as u8 <= LEVEL.load(Relaxed)
+}
+
+/// Writes a line. Use the [`crate::log`] macro.
+pub fn log(level: Level, message: fmt::Arguments<'_>) {
+    log_request(level, message, &RequestContext::default());
+}
+
+/// Writes a line about a request.
+pub fn log_request(level: Level, message: fmt::Arguments<'_>, context: &RequestContext<'_>) {
+    if !enabled(level) {
+        return;
+    }
+    // Fails only while the thread is being torn down, or when a Display below logs itself.
+    let _ = STATE.try_with(|state| {
+        if let Ok(mut state) = state.try_borrow_mut() {
+            state.write(level, message, context);
+        }
+    });
+}
+
+/// Lines suppressed as duplicates since start.
+pub fn suppressed() -> u64 {
+    SUPPRESSED.load(Relaxed)
+}
+
+/// Writes a line to the error log: `telemetry::log!(Level::Warn, "route {id} skipped: {error}")`.
+#[macro_export]
+macro_rules! log {
+    ($level:expr, $($argument:tt)+) => {
+        if $crate::error_log::enabled($level) {
+            $crate::error_log::log($level, ::std::format_args!($($argument)+));
+        }
+    };
+}
+
+thread_local! {
+    static STATE: RefCell<ThreadState> = RefCell::new(ThreadState::new());
+}
+
+struct ThreadState {
+    time: TimeStrings,
+    thread_id: u64,
+    message: Vec<u8>,
+    second: String,
+    seen: HashMap<u64, Repeats>,
+}
+
+struct Repeats {
+    level: Level,
+    count: u32,
+    text: Vec<u8>,
+}
+
+impl ThreadState {
+    fn new() -> Self {
+        ThreadState {
+            time: TimeStrings::default(),
+            thread_id: thread_id(),
+            message: Vec::new(),
+            second: String::new(),
+            seen: HashMap::new(),
+        }
+    }
+
+    fn write(&mut self, level: Level, message: fmt::Arguments<'_>, context: &RequestContext<'_>) {
+        self.time.refresh();
+        if self.time.error_log() != self.second {
+            self.start_second();
+        }
+        let mut text = std::mem::take(&mut self.message);
+        text.clear();
+        let _ = text.write_fmt(message);
+        text.truncate(LONGEST_LINE_BYTES);
+        if self.passes(level, &text) {
+            emit(level, self.line(level, &text, context));
+        } else {
+            SUPPRESSED.fetch_add(1, Relaxed);
+        }
+        self.message = text;
+    }
+
+    fn passes(&mut self, level: Level, text: &[u8]) -> bool {
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        let key = hasher.finish();
+        if let Some(repeats) = self.seen.get_mut(&key) {
+            repeats.count += 1;
+            if repeats.count > SAME_MESSAGE_LIMIT && repeats.text.is_empty() {
+                repeats.text.extend_from_slice(text);
+            }
+            return repeats.count <= SAME_MESSAGE_LIMIT;
+        }
+        if self.seen.len() < REMEMBERED_MESSAGES {
+            self.seen.insert(key, Repeats { level, count: 1, text: Vec::new() });
+        }
+        true
+    }
+
+    /// A new second: reports what the last one suppressed, on the thread's first line after it.
+    fn start_second(&mut self) {
+        self.second.clear();
+        self.second.push_str(self.time.error_log());
+        let seen = std::mem::take(&mut self.seen);
+        for repeats in seen.values().filter(|repeats| repeats.count > SAME_MESSAGE_LIMIT) {
+            let mut text = repeats.text.clone();
+            let _ = write!(text, " (repeated {} more times)", repeats.count - SAME_MESSAGE_LIMIT);
+            emit(repeats.level, self.line(repeats.level, &text, &RequestContext::default()));
+        }
+    }
+
+    fn line(&self, level: Level, text: &[u8], context: &RequestContext<'_>) -> Vec<u8> {
+        let mut line = Vec::with_capacity(text.len() + 128);
+        let time = self.time.error_log();
+        let _ = write!(line, "{time} [{}] {}#{}: ", level.name(), std::process::id(), self.thread_id);
+        push_clean(&mut line, text);
+        let quoted = [("request", context.request), ("upstream", context.upstream), ("host", context.host)];
+        for (name, value) in [("client", context.client), ("server", context.server)] {
+            if !value.is_empty() {
+                let _ = write!(line, ", {name}: ");
+                push_clean(&mut line, value.as_bytes());
+            }
+        }
+        for (name, value) in quoted.into_iter().chain([("request_id", context.request_id)]) {
+            if !value.is_empty() {
+                let _ = write!(line, ", {name}: \"");
+                push_clean(&mut line, value.as_bytes());
+                line.push(b'"');
+            }
+        }
+        line.push(b'\n');
+        line
+    }
+}
+
+/// A message may quote what a client sent: it must not be able to start a line of its own, nor to send
+/// control sequences to the terminal of whoever reads the log.
+fn push_clean(line: &mut Vec<u8>, text: &[u8]) {
+    let harmless = |byte: &u8| if *byte < 0x20 && *byte != b'\t' || *byte == 0x7f { b' ' } else { *byte };
+    line.extend(text.iter().map(harmless));
+}
+
+fn emit(level: Level, line: Vec<u8>) {
+    let destination = SINK.get();
+    if destination.is_none_or(|destination| destination.stderr) {
+        // stderr may be a pipe nobody reads. Losing lines there is the caller's choice of destination.
+        let _ = std::io::stderr().write_all(&line);
+    }
+    if let Some(file) = destination.and_then(|destination| destination.file.as_ref()) {
+        file.send(line, 1);
+    } else if level == Level::Emergency && destination.is_some_and(|destination| !destination.stderr) {
+        let _ = std::io::stderr().write_all(&line);
+    }
+}
+
+/// The kernel's id of this thread, as nginx shows it. Read from /proc because the call itself needs unsafe.
+fn thread_id() -> u64 {
+    std::fs::read_link("/proc/thread-self")
+        .ok()
+        .and_then(|link| link.file_name()?.to_str()?.parse().ok())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::log_writer::LogWriter;
+
+    /// One test, because the log is global to the process.
+    #[test]
+    fn lines_levels_context_and_duplicates() {
+        let directory = tempfile::tempdir().expect("temp dir");
+        let path = directory.path().join("error.log");
+        let writer = LogWriter::start().expect("thread starts");
+        init(Level::Warn, Some(writer.open(&path).expect("opens")), false);
+        log!(Level::Info, "not shown");
+        log!(Level::Warn, "route {} skipped", 7);
+        let context = RequestContext {
+            client: "10.0.0.1",
+            server: "_",
+            request: "GET /\n HTTP/1.1",
+            host: "a.example",
+            ..RequestContext::default()
+        };
+        log_request(Level::Error, format_args!("no healthy\nnode"), &context);
+        for _ in 0..25 {
+            log!(Level::Error, "again");
+        }
+        assert!(writer.drain(Duration::from_secs(10)));
+        let text = std::fs::read_to_string(&path).expect("log");
+        let lines: Vec<&str> = text.lines().collect();
+        let after = |line: &str| {
+            line.split_once("#").and_then(|(_, rest)| rest.split_once(": ")).map(|split| split.1.to_owned())
+        };
+        assert!(lines[0].contains(" [warn] "), "{text}");
+        assert_eq!(after(lines[0]).as_deref(), Some("route 7 skipped"));
+        assert_eq!(
+            after(lines[1]).as_deref(),
+            Some(
+                "no healthy node, client: 10.0.0.1, server: _, request: \"GET /  HTTP/1.1\", host: \"a.example\""
+            )
+        );
+        // The clock may enter a new second in the middle of the loop, which starts the count again.
+        assert!(suppressed() <= 15, "{}", suppressed());
+        assert_eq!(text.matches(": again\n").count() as u64 + suppressed(), 25, "{text}");
+        assert!(!text.contains("not shown"));
+    }
+}

@@ -1,0 +1,28 @@
+//! Metric shards: counters, gauges and histograms that cost a worker one hash lookup per request.
+//!
+//! ```text
+//! worker 1: Shard --- block ---+                      (cells: atomics only this worker writes)
+//! worker 2: Shard --- block ---+--> Registry::render  (control thread: relaxed loads, sums, text)
+//! ```
+//!
+//! A [`Group`] declares series that are always touched together, such as everything one finished request
+//! adds to. All of them live in one [`Block`], found with one lookup. Blocks whose labels differ only in
+//! ways a family does not show (a latency histogram has no status code) are summed when rendered.
+//!
+//! APISIX keeps metrics in one shared zone behind one lock and renders on a request worker; a scrape of many
+//! series then stalls traffic (apisix#5604, #7211, #7353). This design exists so that cannot happen.
+
+mod block;
+mod group;
+mod http;
+mod registry;
+mod series;
+mod shard;
+mod text;
+
+pub use block::{Block, Labels};
+pub use group::{CounterCell, DEFAULT_SERIES_LIMIT, GaugeCell, Group, GroupBuilder, HistogramCell};
+pub use http::{ExtraLabels, HTTP_LATENCY_BUCKETS_MS, HttpMetrics, HttpSample};
+pub use registry::{Registry, RenderStats};
+pub use shard::Shard;
+pub use text::{Kind, TextWriter};

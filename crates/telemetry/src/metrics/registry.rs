@@ -1,0 +1,186 @@
+//! The control side: knows all groups and blocks, renders them, retires what expired.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Instant;
+
+use super::block::Block;
+use super::group::{Group, GroupBuilder};
+use super::series::Family;
+use super::shard::{NewBlock, Shard, Signals};
+use super::text::{Kind, TextWriter};
+
+/// Every metric of the process; cheap to clone. Its lock is taken by control threads only.
+#[derive(Clone, Debug)]
+pub struct Registry {
+    prefix: Arc<str>,
+    control: Arc<Mutex<Control>>,
+}
+
+/// What a rendering found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RenderStats {
+    pub series: usize,
+    pub blocks: usize,
+    /// Lookups since start that found their group full.
+    pub overflowed: u64,
+}
+
+#[derive(Debug)]
+struct Control {
+    families: Vec<Family>,
+    family_by_name: HashMap<String, usize>,
+    groups: usize,
+    blocks: Vec<Tracked>,
+    shards: Vec<Arc<Signals>>,
+    created: Sender<NewBlock>,
+    arriving: Receiver<NewBlock>,
+}
+
+/// A block, the series each of its members feeds, and when it last changed.
+#[derive(Debug)]
+struct Tracked {
+    group: Group,
+    block: Arc<Block>,
+    feeds: Box<[(usize, usize)]>,
+    fingerprint: u64,
+    changed: Instant,
+    signals: Weak<Signals>,
+}
+
+impl Registry {
+    /// `prefix` starts every family's name: APISIX's is `apisix_`.
+    pub fn new(prefix: &str) -> Self {
+        let (created, arriving) = channel();
+        let control = Control {
+            families: Vec::new(),
+            family_by_name: HashMap::new(),
+            groups: 0,
+            blocks: Vec::new(),
+            shards: Vec::new(),
+            created,
+            arriving,
+        };
+        Registry { prefix: prefix.into(), control: Arc::new(Mutex::new(control)) }
+    }
+
+    /// Registers a group. Cells handed out by the builder are valid for blocks of this group only.
+    pub fn group(&self, builder: GroupBuilder) -> Group {
+        let mut control = self.lock();
+        let group = builder.finish(control.groups);
+        control.groups += 1;
+        for member in &group.0.members {
+            if !control.family_by_name.contains_key(&member.family.name) {
+                let index = control.families.len();
+                control.families.push(Family::new(member.family.clone()));
+                control.family_by_name.insert(member.family.name.clone(), index);
+            }
+        }
+        group
+    }
+
+    /// A worker's shard.
+    pub fn shard(&self) -> Shard {
+        let mut control = self.lock();
+        let signals = Arc::new(Signals::default());
+        control.shards.push(Arc::clone(&signals));
+        Shard::new(control.created.clone(), signals)
+    }
+
+    /// All metrics as text. `collect` adds families that are computed now (connections, upstream health).
+    pub fn render(&self, collect: impl FnOnce(&mut TextWriter)) -> (Vec<u8>, RenderStats) {
+        self.render_at(Instant::now(), collect)
+    }
+
+    /// As [`Registry::render`], with the time that decides what expired.
+    pub fn render_at(&self, now: Instant, collect: impl FnOnce(&mut TextWriter)) -> (Vec<u8>, RenderStats) {
+        let mut control = self.lock();
+        control.accept(now);
+        control.expire(now);
+        control.sum();
+        let overflowed = control.shards.iter().map(|shard| shard.overflowed.load(Relaxed)).sum();
+        let stats = RenderStats {
+            series: control.families.iter().map(Family::len).sum(),
+            blocks: control.blocks.len(),
+            overflowed,
+        };
+        let mut text = TextWriter::default();
+        for family in &control.families {
+            family.write(&self.prefix, &mut text);
+        }
+        drop(control);
+        let name = format!("{}metric_series_overflow_total", self.prefix);
+        text.family(&name, "Updates that found their label set over the series limit", Kind::Counter);
+        text.line_integer(&name, "", "", overflowed);
+        collect(&mut text);
+        (text.out, stats)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Control> {
+        // A panic while rendering leaves only sums behind, which the next rendering starts anew.
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Control {
+    fn accept(&mut self, now: Instant) {
+        while let Ok(NewBlock { group, block, signals }) = self.arriving.try_recv() {
+            let mut feeds = Vec::with_capacity(group.0.members.len());
+            for member in &group.0.members {
+                let Some(index) = self.family_by_name.get(&member.family.name).copied() else { continue };
+                let Some(family) = self.families.get_mut(index) else { continue };
+                feeds.push((index, family.attach(member, &group.0.label_names, block.labels())));
+            }
+            let feeds = feeds.into_boxed_slice();
+            self.blocks.push(Tracked { group, block, feeds, fingerprint: 0, changed: now, signals });
+        }
+    }
+
+    /// Retires blocks that did not change for their group's time. A count the worker adds in the instant
+    /// between the last look and the retirement is lost with the series it belonged to.
+    fn expire(&mut self, now: Instant) {
+        let Control { blocks, families, .. } = self;
+        blocks.retain_mut(|tracked| {
+            let after = tracked.group.0.expire;
+            if after.is_zero() {
+                return true;
+            }
+            let fingerprint =
+                tracked.block.values().fold(1, |hash: u64, value| hash.wrapping_mul(31).wrapping_add(value));
+            if fingerprint != tracked.fingerprint {
+                tracked.fingerprint = fingerprint;
+                tracked.changed = now;
+                return true;
+            }
+            if now.saturating_duration_since(tracked.changed) < after {
+                return true;
+            }
+            tracked.block.retire();
+            if let Some(signals) = tracked.signals.upgrade() {
+                signals.retired.fetch_add(1, Relaxed);
+            }
+            for (member, (family, slot)) in tracked.group.0.members.iter().zip(&tracked.feeds) {
+                if let Some(family) = families.get_mut(*family) {
+                    family.detach(*slot, member, &tracked.block);
+                }
+            }
+            false
+        });
+    }
+
+    fn sum(&mut self) {
+        self.families.iter_mut().for_each(Family::clear_sums);
+        for tracked in &self.blocks {
+            for (member, (family, slot)) in tracked.group.0.members.iter().zip(&tracked.feeds) {
+                if let Some(family) = self.families.get_mut(*family) {
+                    family.add(*slot, member, &tracked.block);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

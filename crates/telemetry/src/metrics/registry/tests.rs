@@ -1,0 +1,125 @@
+//! Rendering, summing over shards, limits and expiry, through the public API.
+
+use std::time::{Duration, Instant};
+
+use super::super::{ExtraLabels, GroupBuilder, HTTP_LATENCY_BUCKETS_MS, HttpMetrics, HttpSample, Registry};
+
+fn text(registry: &Registry) -> String {
+    text_at(registry, Instant::now())
+}
+
+fn text_at(registry: &Registry, now: Instant) -> String {
+    String::from_utf8(registry.render_at(now, |_| {}).0).expect("metrics are text")
+}
+
+fn http(registry: &Registry, limit: usize, expire: Duration) -> HttpMetrics {
+    let extra = ExtraLabels { status: vec!["team".into()], ..ExtraLabels::default() };
+    HttpMetrics::register(registry, &HTTP_LATENCY_BUCKETS_MS, limit, expire, &extra)
+}
+
+fn record(metrics: &HttpMetrics, shard: &mut super::super::Shard, key: u64, code: &str) {
+    let sample =
+        HttpSample { request_us: 3_500, upstream_us: Some(1_500), ingress_bytes: 100, egress_bytes: 1_000 };
+    let push = |labels: &mut super::super::Labels| {
+        for value in
+            [code, "r\"1", "/a", "", "s1", "jack", "10.0.0.1", "traditional_http", "", "", "upstream"]
+        {
+            labels.push(value);
+        }
+        labels.push("core");
+    };
+    metrics.record(shard, key, push, sample);
+}
+
+#[test]
+fn shards_and_finer_blocks_add_up_to_one_series() {
+    let registry = Registry::new("apisix_");
+    let metrics = http(&registry, 10, Duration::ZERO);
+    let (mut one, mut two) = (registry.shard(), registry.shard());
+    record(&metrics, &mut one, 1, "200");
+    record(&metrics, &mut one, 1, "200");
+    record(&metrics, &mut two, 9, "200");
+    record(&metrics, &mut two, 2, "404");
+    let common = r#"route="r\"1",service="s1",consumer="jack",node="10.0.0.1",request_type="traditional_http",request_llm_model="",llm_model="""#;
+    let status = |code: &str| {
+        format!(
+            r#"apisix_http_status{{code="{code}",route="r\"1",matched_uri="/a",matched_host="",service="s1",consumer="jack",node="10.0.0.1",request_type="traditional_http",request_llm_model="",llm_model="",response_source="upstream",team="core"}}"#
+        )
+    };
+    let text = text(&registry);
+    for expected in [
+        "# TYPE apisix_http_status counter".to_owned(),
+        "# TYPE apisix_http_latency histogram".to_owned(),
+        format!("{} 3", status("200")),
+        format!("{} 1", status("404")),
+        format!("apisix_http_latency_bucket{{type=\"request\",{common},le=\"2\"}} 0"),
+        format!("apisix_http_latency_bucket{{type=\"request\",{common},le=\"5\"}} 4"),
+        format!("apisix_http_latency_bucket{{type=\"apisix\",{common},le=\"2\"}} 4"),
+        format!("apisix_http_latency_bucket{{type=\"upstream\",{common},le=\"+Inf\"}} 4"),
+        format!("apisix_http_latency_sum{{type=\"request\",{common}}} 14"),
+        format!("apisix_http_latency_count{{type=\"request\",{common}}} 4"),
+        format!("apisix_bandwidth{{type=\"egress\",{common}}} 4000"),
+        "apisix_metric_series_overflow_total 0".to_owned(),
+    ] {
+        assert!(text.lines().any(|line| line == expected), "missing: {expected}\n{text}");
+    }
+}
+
+#[test]
+fn label_sets_over_the_limit_share_a_visible_series() {
+    let registry = Registry::new("");
+    let metrics = http(&registry, 2, Duration::ZERO);
+    let mut shard = registry.shard();
+    for key in 0..5 {
+        record(&metrics, &mut shard, key, &key.to_string());
+    }
+    let text = text(&registry);
+    assert!(text.contains("code=\"_overflow\",route=\"_overflow\""), "{text}");
+    assert!(text.contains("metric_series_overflow_total 3\n"), "{text}");
+    assert!(!text.contains("code=\"3\""), "{text}");
+}
+
+#[test]
+fn untouched_series_expire_and_come_back() {
+    let registry = Registry::new("");
+    let metrics = http(&registry, 10, Duration::from_secs(60));
+    let mut shard = registry.shard();
+    let start = Instant::now();
+    let after = |seconds| start + Duration::from_secs(seconds);
+    record(&metrics, &mut shard, 1, "200");
+    record(&metrics, &mut shard, 2, "404");
+    assert!(text_at(&registry, after(0)).contains("code=\"404\""));
+    record(&metrics, &mut shard, 1, "200");
+    assert!(text_at(&registry, after(50)).contains("code=\"404\""));
+    let text = text_at(&registry, after(61));
+    assert!(!text.contains("code=\"404\""), "{text}");
+    assert!(text.contains("code=\"200\""), "{text}");
+    // The latency series both fed keeps what the expired block had counted.
+    assert!(
+        text.lines().any(|line| line.starts_with("http_latency_count") && line.ends_with(" 3")),
+        "{text}"
+    );
+    shard.sweep();
+    record(&metrics, &mut shard, 2, "404");
+    let text = text_at(&registry, after(62));
+    assert!(text.lines().any(|line| line.starts_with("http_status{code=\"404\"") && line.ends_with(" 1")));
+}
+
+#[test]
+fn gauges_of_several_workers_add_up_and_collectors_follow() {
+    let registry = Registry::new("apisix_");
+    let mut builder = GroupBuilder::new(["listen_addr"]);
+    let active = builder.gauge("active", "active\nconnections", &[], &["listen_addr".to_owned()]);
+    let group = registry.group(builder);
+    let (mut one, mut two) = (registry.shard(), registry.shard());
+    one.block(&group, 7, |labels| labels.push(":80")).shift(active, 5);
+    two.block(&group, 7, |labels| labels.push(":80")).shift(active, -2);
+    let (bytes, _) = registry.render(|out| {
+        out.family("node_info", "this node", super::Kind::Gauge);
+        out.sample("node_info", &[("hostname", "a\\b")], 1.5);
+    });
+    let text = String::from_utf8(bytes).expect("metrics are text");
+    assert!(text.contains("# HELP apisix_active active\\nconnections\n"), "{text}");
+    assert!(text.contains("apisix_active{listen_addr=\":80\"} 3\n"), "{text}");
+    assert!(text.ends_with("node_info{hostname=\"a\\\\b\"} 1.5\n"), "{text}");
+}

@@ -1,0 +1,154 @@
+//! One worker's metrics: a map from the caller's hash to a block. Used by one thread, without locks.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Weak};
+
+use super::block::{Block, Labels};
+use super::group::Group;
+
+/// Value of every label of the block that takes what exceeds a group's limit.
+pub(super) const OVERFLOW_LABEL: &str = "_overflow";
+
+/// A worker's own metrics. Made with [`super::Registry::shard`]; dropped, its counts stay in the registry.
+#[derive(Debug)]
+pub struct Shard {
+    groups: Vec<ShardGroup>,
+    created: Sender<NewBlock>,
+    signals: Arc<Signals>,
+    /// How many retirements [`Shard::sweep`] has already seen.
+    swept: u64,
+}
+
+#[derive(Debug, Default)]
+struct ShardGroup {
+    blocks: HashMap<u64, Arc<Block>, BuildHasherDefault<Identity>>,
+    overflow: Option<Arc<Block>>,
+}
+
+/// How a shard tells the registry about a block. The registry learns of a shard's blocks only this way.
+#[derive(Debug)]
+pub(super) struct NewBlock {
+    pub group: Group,
+    pub block: Arc<Block>,
+    pub signals: Weak<Signals>,
+}
+
+/// What shard and registry tell each other between blocks.
+#[derive(Debug, Default)]
+pub(super) struct Signals {
+    /// Lookups that ended in an overflow block. Written by the worker.
+    pub overflowed: AtomicU64,
+    /// Blocks the registry retired. Written by the registry.
+    pub retired: AtomicU64,
+}
+
+impl Shard {
+    pub(super) fn new(created: Sender<NewBlock>, signals: Arc<Signals>) -> Self {
+        Shard { groups: Vec::new(), created, signals, swept: 0 }
+    }
+
+    /// The block of a label set, made on first use.
+    ///
+    /// `key` must be a well-mixed hash of everything `labels` writes, with a per-process seed: it is used as
+    /// it is, so equal keys share a block and a guessable hash would let clients slow the map down.
+    #[inline]
+    pub fn block(&mut self, group: &Group, key: u64, labels: impl FnOnce(&mut Labels)) -> &Block {
+        self.block_arc(group, key, labels)
+    }
+
+    /// As [`Shard::block`], for callers that keep the block (a connection's gauge). A kept block must still
+    /// only be written on this worker's thread.
+    #[inline]
+    pub fn block_arc(&mut self, group: &Group, key: u64, labels: impl FnOnce(&mut Labels)) -> &Arc<Block> {
+        let id = group.0.id;
+        if id >= self.groups.len() {
+            self.groups.resize_with(id + 1, ShardGroup::default);
+        }
+        let Shard { groups, created, signals, .. } = self;
+        let shard_group = &mut groups[id];
+        let known = shard_group.blocks.len();
+        match shard_group.blocks.entry(key) {
+            std::collections::hash_map::Entry::Occupied(entry) => {
+                let slot = entry.into_mut();
+                if slot.is_retired() {
+                    *slot = announce(group, labels, created, signals);
+                }
+                slot
+            }
+            std::collections::hash_map::Entry::Vacant(entry) if known < group.0.series_limit => {
+                entry.insert(announce(group, labels, created, signals))
+            }
+            std::collections::hash_map::Entry::Vacant(_) => {
+                signals.overflowed.store(signals.overflowed.load(Relaxed).wrapping_add(1), Relaxed);
+                shard_group.overflow.get_or_insert_with(|| {
+                    announce(group, |all| overflow_labels(group, all), created, signals)
+                })
+            }
+        }
+    }
+
+    /// Forgets blocks whose series expired. Call on the worker's slow tick (seconds); does nothing, and costs
+    /// one load, unless something expired.
+    pub fn sweep(&mut self) {
+        let retired = self.signals.retired.load(Relaxed);
+        if retired == self.swept {
+            return;
+        }
+        self.swept = retired;
+        for group in &mut self.groups {
+            group.blocks.retain(|_, block| !block.is_retired());
+            if group.overflow.as_ref().is_some_and(|block| block.is_retired()) {
+                group.overflow = None;
+            }
+        }
+    }
+}
+
+fn announce(
+    group: &Group,
+    labels: impl FnOnce(&mut Labels),
+    created: &Sender<NewBlock>,
+    signals: &Arc<Signals>,
+) -> Arc<Block> {
+    let mut values = Labels::default();
+    labels(&mut values);
+    let block = Arc::new(Block::new(group.0.cells, values));
+    // Fails only when the registry is gone, at shutdown: then nobody reads the counts anyway.
+    let _ = created.send(NewBlock {
+        group: group.clone(),
+        block: Arc::clone(&block),
+        signals: Arc::downgrade(signals),
+    });
+    block
+}
+
+fn overflow_labels(group: &Group, labels: &mut Labels) {
+    for _ in &group.0.label_names {
+        labels.push(OVERFLOW_LABEL);
+    }
+}
+
+/// Uses the caller's hash as it is.
+#[derive(Debug, Default)]
+struct Identity(u64);
+
+impl Hasher for Identity {
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    #[inline]
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+}
