@@ -14,9 +14,9 @@ pub mod state;
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
-//pub use api_driven::ApiDriven;
+pub use api_driven::ApiDriven;
 pub use embedded::Embedded;
-//pub use file::File;
+pub use file::File;
 use model::{Kind, Object};
 use serde_json::Value;
 pub use state::State;
