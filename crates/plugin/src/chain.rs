@@ -39,6 +39,22 @@ impl Chain {
         Chain::in_order(instances)
     }
 
+    /// The chain of a route that has a `script` instead of plugins.
+    pub fn script(plugin: Arc<dyn Plugin>) -> Chain {
+        static SCRIPT: PluginDef = PluginDef {
+            name: "script",
+            phases: Phases::REWRITE
+                .and(Phases::ACCESS)
+                .and(Phases::HEADER_FILTER)
+                .and(Phases::BODY_FILTER)
+                .and(Phases::LOG),
+            ..PluginDef::DEFAULT
+        };
+        let instance =
+            Instance { def: &SCRIPT, plugin, priority: 0, filter: None, error_response: None, pre_function: None };
+        Chain::in_order(vec![Arc::new(instance)])
+    }
+
     /// Several chains one after the other (global rules).
     pub fn concatenate<'a>(chains: impl IntoIterator<Item = &'a Chain>) -> Chain {
         Chain::in_order(chains.into_iter().flat_map(|chain| chain.instances.iter().cloned()).collect())

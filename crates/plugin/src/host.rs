@@ -11,6 +11,8 @@ pub struct Host {
     pub background: tokio::runtime::Handle,
     pub catalog: Arc<Catalog>,
     pub metrics: Arc<telemetry::metrics::Registry>,
+    /// Renders the metrics page. Takes its time: never on a worker.
+    pub metrics_text: Box<dyn Fn() -> Vec<u8> + Send + Sync>,
     /// `APISIX/3.18.0`, or `APISIX` with `enable_server_tokens: false`.
     pub server_token: String,
     pub hostname: String,

@@ -179,9 +179,9 @@ impl Request {
     }
 
     /// nginx joins repeated fields for these; the first counts elsewhere.
-    fn header_variable(&self, name: &str) -> Text<'_> {
-        let mut values = self.head.headers.get_all(name);
-        let first = values.next()?;
+    fn header_variable<'a>(&'a self, name: &str) -> Text<'a> {
+        let first = self.head.headers.get(name)?;
+        let mut values = self.head.headers.get_all(name).skip(1);
         let Some(second) = values.next() else { return borrowed(first) };
         let separator: &[u8] = if name.eq_ignore_ascii_case("cookie") { b"; " } else { b", " };
         let mut joined = first.to_vec();

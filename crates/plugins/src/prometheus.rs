@@ -12,10 +12,7 @@ use ahash::RandomState;
 use plugin::{Api, BuildContext, Phases, Plugin, PluginDef, Reply, Request, Source, Step, Variable, host};
 use serde::Deserialize;
 use serde_json::Value;
-use telemetry::metrics::{
-    Shard,
-    http::{ExtraLabels, HTTP_LATENCY_BUCKETS_MS, HttpMetrics, HttpSample},
-};
+use telemetry::metrics::{ExtraLabels, HTTP_LATENCY_BUCKETS_MS, HttpMetrics, HttpSample, Shard};
 
 use crate::common::conf::typed;
 
@@ -173,7 +170,7 @@ impl Prometheus {
         ));
         let status = request.response.status;
         let keep = |name: &str, value: &'_ str| if self.disabled.iter().any(|d| d == name) { String::new() } else { value.to_owned() };
-        exporter.metrics.record(shard, key, sample, |labels| {
+        let describe = |labels: &mut telemetry::metrics::Labels| {
             labels.push(&keep("code", &status.to_string()));
             labels.push(&keep("route", route_label));
             labels.push(&keep("matched_uri", &request.matched.uri));
@@ -188,7 +185,8 @@ impl Prometheus {
             for value in &extra {
                 labels.push(value);
             }
-        });
+        };
+        exporter.metrics.record(shard, key, describe, *sample);
     }
 }
 
@@ -196,9 +194,8 @@ impl Prometheus {
 fn metrics_api<'a>(_: &'a mut Request) -> Step<'a> {
     Step::wait(async {
         let Some(host) = host() else { return Err(Box::new(Reply::page(503))) };
-        let text = host.background.spawn_blocking(|| plugin::host().map(|host| host.metrics.render())).await;
-        match text {
-            Ok(Some(text)) => Err(Box::new(Reply::bytes(200, text).content_type("text/plain; version=0.0.4"))),
+        match host.background.spawn_blocking(|| (host.metrics_text)()).await {
+            Ok(text) => Err(Box::new(Reply::bytes(200, text).content_type("text/plain; version=0.0.4"))),
             _ => Err(Box::new(Reply::page(500))),
         }
     })

@@ -131,7 +131,7 @@ async fn run(client: Rc<Client>, _guard: Open) {
                 drop(serving);
                 stats::add(&worker.stats.panics, 1);
                 error_log::log(
-                    error_log::Level::Crit,
+                    error_log::Level::Critical,
                     format_args!("a request of {} panicked; its connection is closed", client.facts.peer),
                 );
                 respond::after_panic(&client).await;

@@ -5,7 +5,7 @@ use std::{borrow::Cow, net::IpAddr, rc::Rc};
 use plugin::{Reply, Request, RequestBody, Variable};
 use routing::{
     expr::{Operand, Variables},
-    router::MatchInput,
+    router::{MatchInput, Methods},
 };
 use telemetry::error_log;
 use wire::{HeaderId, ParseError};
@@ -121,6 +121,7 @@ fn replace_slash_escapes(raw: &[u8]) -> Vec<u8> {
 struct Input<'a> {
     request: &'a Request,
     path: &'a [u8],
+    method: Methods,
 }
 
 impl Variables for Input<'_> {
@@ -136,16 +137,16 @@ impl MatchInput for Input<'_> {
         self.path
     }
 
-    fn host(&self) -> &[u8] {
-        &self.request.host
+    fn host(&self) -> Option<&[u8]> {
+        Some(self.request.host.as_slice()).filter(|host| !host.is_empty())
     }
 
-    fn host_with_port(&self) -> &[u8] {
-        self.request.head.headers.known(HeaderId::Host).unwrap_or_default()
+    fn host_with_port(&self) -> Option<&[u8]> {
+        self.request.head.headers.known(HeaderId::Host)
     }
 
-    fn method(&self) -> &[u8] {
-        self.request.head.method.as_bytes()
+    fn method(&self) -> Methods {
+        self.method
     }
 
     fn remote_addr(&self) -> IpAddr {
@@ -170,12 +171,17 @@ pub async fn find_route(request: &mut Request, client: &Rc<Client>, chains: &mut
         true => Cow::Owned(request.path[..request.path.len() - 1].to_vec()),
         false => Cow::Borrowed(&request.path),
     };
-    let Some(found) = snapshot.router.find(&Input { request, path: &path }) else { return Ok(()) };
+    let method = Methods::of(request.head.method.as_str());
+    let Some(found) = snapshot.router.find(&Input { request, path: &path, method }) else { return Ok(()) };
     let Some(route) = snapshot.routes.get(found.route as usize).cloned() else { return Ok(()) };
     let matched = plugin::request::Matched {
         uri: found.matched_uri.into(),
         host: found.matched_host.unwrap_or_default().into(),
-        parameters: found.params.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+        parameters: found
+            .params
+            .iter()
+            .map(|param| (param.name.into(), path.get(param.range.clone()).unwrap_or_default().into()))
+            .collect(),
     };
     drop(path);
     request.matched = matched;

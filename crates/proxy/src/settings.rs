@@ -35,7 +35,7 @@ pub struct Settings {
     /// `Server` of every answer.
     pub server_token: String,
     /// Peers whose `X-Forwarded-*` are believed.
-    pub trusted_addresses: Option<Arc<routing::expr::AddressSet>>,
+    pub trusted_addresses: Option<Arc<routing::AddressSet>>,
     /// `real_ip_header` of nginx_config with the peers it is believed from.
     pub show_upstream_status: bool,
     /// The Admin and Control API when they share a data port.

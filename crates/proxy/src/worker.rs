@@ -235,7 +235,7 @@ fn run(worker: Worker, listeners: Vec<(std::net::TcpListener, Listen)>, signals:
     {
         Ok(runtime) => runtime,
         Err(error) => {
-            error_log::log(error_log::Level::Emerg, format_args!("worker {}: {error}", worker.index));
+            error_log::log(error_log::Level::Emergency, format_args!("worker {}: {error}", worker.index));
             return;
         }
     };
@@ -248,7 +248,7 @@ fn run(worker: Worker, listeners: Vec<(std::net::TcpListener, Listen)>, signals:
         for (listener, listen) in listeners {
             match TcpListener::from_std(listener) {
                 Ok(listener) => accepting.push(tokio::task::spawn_local(accept(worker, listener, listen))),
-                Err(error) => error_log::log(error_log::Level::Emerg, format_args!("{}: {error}", listen.address)),
+                Err(error) => error_log::log(error_log::Level::Emergency, format_args!("{}: {error}", listen.address)),
             }
         }
         let ticking = tokio::task::spawn_local(tick(worker));
@@ -291,7 +291,7 @@ async fn accept(worker: &'static Worker, listener: TcpListener, listen: Listen) 
             }
             Err(error) => {
                 // Out of descriptors or memory: wait for some to come back instead of spinning.
-                error_log::log(error_log::Level::Crit, format_args!("accept on {} failed: {error}", listen.address));
+                error_log::log(error_log::Level::Critical, format_args!("accept on {} failed: {error}", listen.address));
                 tokio::time::sleep(Duration::from_millis(TICK_MS)).await;
             }
         }
