@@ -107,7 +107,7 @@ fn add_section(text: &str, key: &str) -> Option<String> {
     let crate::yaml::Content::Map(entries) = &node.content else {
         return root.is_null().then(|| format!("{}{}", ended(text), section(&missing, key, 0)));
     };
-    let Some(first) = entries.first() else { return None };
+    let first = entries.first()?;
     let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
     let place = first.line.checked_sub(1)?;
     let indent = first.column.checked_sub(1)?;
