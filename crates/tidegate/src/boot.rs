@@ -11,6 +11,6 @@ pub struct RunOptions {
 
 /// Serves until a signal says stop.
 pub fn run(_settings: Settings, options: RunOptions) -> anyhow::Result<()> {
-    let RunOptions { on_ready: _ } = options;
+    drop(options.on_ready);
     anyhow::bail!("not wired yet")
 }

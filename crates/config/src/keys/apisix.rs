@@ -5,6 +5,7 @@ use super::{COUNT, Key, PORT, Takes::*, key, unset};
 #[rustfmt::skip]
 pub const KEYS: &[Key] = &[
     key("apisix", Table, "{}", "The gateway itself."),
+    unset("apisix.id", Text, "\"gateway-1\"", "The name of this instance in answers and logs; otherwise a random one."),
     key("apisix.node_listen", AnyOf(&[PORT, List(&AnyOf(&[PORT, Table]))]), "[9080]",
         "Ports for HTTP: one port, or a list of ports and of {ip, port, enable_http2}. Without ip: all addresses."),
     unset("apisix.node_listen[].ip", Text, "\"127.0.0.2\"", "The address to listen at."),

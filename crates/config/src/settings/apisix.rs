@@ -8,6 +8,8 @@ use super::{Listener, Reader};
 
 #[derive(Clone, Debug)]
 pub struct Apisix {
+    /// The name of this instance, if one was given.
+    pub id: Option<String>,
     /// Ports for HTTP without TLS.
     pub node_listen: Vec<Listener>,
     pub tls: Tls,
@@ -127,6 +129,7 @@ impl Apisix {
             reader.listener("apisix.control", "127.0.0.1", Some(9090)).filter(|_| on("enable_control"));
         let megabytes = reader.unsigned("apisix.max_post_args_readable_size").unwrap_or(64);
         Self {
+            id: reader.text("apisix.id"),
             node_listen: listeners(reader.list("apisix.node_listen")),
             tls: Tls::read(reader),
             enable_admin: on("enable_admin"),

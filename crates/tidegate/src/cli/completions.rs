@@ -1,5 +1,7 @@
 //! `tidegate completions`: scripts for shells.
 
+use std::io::Write;
+
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
@@ -12,8 +14,10 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    clap_complete::generate(arguments.shell, &mut Cli::command(), "tidegate", &mut std::io::stdout());
-    Ok(())
+    // Into memory first: the generator panics when a pipe is closed early.
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut Cli::command(), "tidegate", &mut script);
+    Ok(std::io::stdout().write_all(&script)?)
 }
 
 #[cfg(test)]

@@ -54,6 +54,6 @@ fn check_file(path: &std::path::Path, format: Format) -> anyhow::Result<()> {
             println!("{} is good: {objects} objects", path.display());
             Ok(())
         }
-        count => bail!("{} has {count} problems; {objects} objects are good", path.display()),
+        count => bail!("problems in {}: {count}; good objects: {objects}", path.display()),
     }
 }
