@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::yaml::scalar;
+use crate::yaml::{Content, Fault, Node, scalar};
 
 /// Looks up an environment variable; tests pass their own.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -77,6 +77,39 @@ pub fn substitute_value(value: &mut Value, lookup: Lookup) -> Result<(), String>
             *map = changed;
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+    Ok(())
+}
+
+/// `substitute_value` for a tree with places: the error has the place of the variable.
+pub fn substitute_node(node: &mut Node, lookup: Lookup) -> Result<(), Fault> {
+    let (line, column) = (node.line, node.column);
+    match &mut node.content {
+        Content::Scalar { value, text } => {
+            if value.is_string()
+                && let Some(changed) =
+                    substitute(text, lookup).map_err(|message| Fault { line, column, message })?
+            {
+                *value = typed(changed.clone());
+                *text = changed;
+            }
+        }
+        Content::List(items) => {
+            for item in items {
+                substitute_node(item, lookup)?;
+            }
+        }
+        Content::Map(entries) => {
+            for entry in entries {
+                let (line, column) = (entry.line, entry.column);
+                let changed =
+                    substitute(&entry.key, lookup).map_err(|message| Fault { line, column, message })?;
+                if let Some(changed) = changed {
+                    entry.key = changed;
+                }
+                substitute_node(&mut entry.value, lookup)?;
+            }
+        }
     }
     Ok(())
 }

@@ -190,3 +190,39 @@ fn files_that_cannot_be_opened() {
 
     check(folder.path(), &["check that"]);
 }
+
+/// Bytes changed anywhere: the file opens, or the error says so; it never takes the process down.
+#[test]
+fn damaged_files_are_survived() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let store = open(&path);
+    for number in 0..50 {
+        store.write_blocking(vec![put(&number.to_string(), json!({"uri": "/x".repeat(200)}), None)]).unwrap();
+    }
+    drop(store);
+    let good = std::fs::read(&path).unwrap();
+    let mut refused = 0;
+    let mut seed: usize = 12_345;
+    for _ in 0..300 {
+        let mut bad = good.clone();
+        for _ in 0..8 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let place = (seed >> 20) % bad.len();
+            bad[place] ^= 1 << (seed >> 60 & 7);
+            bad[(seed >> 33) % 4096] ^= 1;
+        }
+        std::fs::write(&path, &bad).unwrap();
+        match Embedded::open(&path, Hooks::default()) {
+            Ok(store) => {
+                // May fail, must answer.
+                let _ = store.write_blocking(vec![put("new", json!({}), None)]);
+            }
+            Err(error) => {
+                refused += 1;
+                assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+            }
+        }
+    }
+    assert!(refused > 0);
+}

@@ -96,7 +96,13 @@ impl<'text> Builder<'text> {
                 return Err(fault(&span, "a key must be a single word or a quoted text".to_owned()));
             };
             let (event, value_span) = self.next()?;
-            let value = self.node(event, &value_span, depth + 1)?;
+            let mut value = self.node(event, &value_span, depth + 1)?;
+            if matches!(&value.content, Content::Scalar { value, text } if value.is_null() && text.is_empty())
+            {
+                // The parser places what is not there at the next thing that is; it belongs behind the colon.
+                value.line = key_node.line;
+                value.column = key_node.column + key.chars().count() + 1;
+            }
             if key == "<<" {
                 merged.push(value);
                 continue;
@@ -168,6 +174,8 @@ fn measure(node: &Node) -> (usize, usize) {
 
 fn scalar_node(span: &Span, text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Node {
     let forced_text = tag.is_some_and(|tag| tag.core_suffix() == Some("str"));
+    // The parser says `~` where there is nothing at all.
+    let text = if style == ScalarStyle::Plain && span.is_empty() { "" } else { text };
     let value = if style == ScalarStyle::Plain && !forced_text {
         scalar::resolve(text)
     } else {

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
 };
 
@@ -43,6 +44,12 @@ impl Database {
                 unavailable(format!("cannot create folder {} for the database: {error}", folder.display()))
             })?;
         }
+        // redb checks much, but some damage makes it panic: that is an answer too.
+        catch_unwind(AssertUnwindSafe(|| Self::open_file(path, hooks)))
+            .unwrap_or_else(|_| Err(unavailable(damaged(path, "its pages contradict each other"))))
+    }
+
+    fn open_file(path: &Path, hooks: Hooks) -> Result<(Self, Loaded), StoreError> {
         let redb = redb::Builder::new()
             .set_cache_size(CACHE_BYTES)
             .create(path)
@@ -59,12 +66,16 @@ impl Database {
         revision: u64,
         changes: impl Iterator<Item = Stored<'a>>,
     ) -> Result<(), StoreError> {
-        self.try_commit(revision, changes).map_err(|error| {
-            let path = self.path.display();
-            unavailable(format!(
-                "cannot write to database {path}: {error}; check free space and permissions, then restart the gateway"
-            ))
-        })
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.try_commit(revision, changes)));
+        let problem = match outcome {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "its pages contradict each other".to_owned(),
+        };
+        let path = self.path.display();
+        Err(unavailable(format!(
+            "cannot write to database {path}: {problem}; check free space and permissions, then restart the gateway"
+        )))
     }
 
     fn try_commit<'a>(
