@@ -6,7 +6,9 @@
 
 pub mod catalog;
 pub mod check;
+pub mod encrypt;
 pub mod object;
+pub mod resources;
 pub mod schema;
 pub mod schemas;
 
