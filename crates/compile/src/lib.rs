@@ -19,13 +19,12 @@ mod upstreams;
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use model::{Kind, Object};
-use plugin::{Catalog, Chain, Instance, Snapshot, UpstreamHandle, snapshot::RouterOptions};
+use plugin::{Catalog, Chain, Instance, LuaCompiler, Snapshot, UpstreamHandle, snapshot::RouterOptions};
 use references::References;
 use routing::{Router, router::Mode};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 
-pub use plugins::LuaCompiler;
 pub use secrets::SecretSource;
 
 /// Addresses of names, as far as they are known.
@@ -144,6 +143,15 @@ impl Compiler {
         }
         let dirty = self.references.closure(dirty);
         self.rebuild(dirty);
+    }
+
+    /// The set of enabled plugins has changed: the next [`Compiler::reset`] builds every object again.
+    pub fn forget_plugins(&mut self) {
+        for objects in self.objects.values_mut() {
+            for object in objects.values_mut() {
+                object.modified = u64::MAX;
+            }
+        }
     }
 
     /// Rebuilds the upstreams that name one of these hosts.

@@ -4,20 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{Kind, PluginCatalog, SchemaKind};
-use plugin::{BuildContext, Instance, Owner, Plugin, Variable, snapshot::FilterFunction};
+use plugin::{BuildContext, Instance, Owner, Variable};
 use routing::expr::Expression;
 use serde_json::{Map, Value};
 
 use crate::{Compiler, Key, secrets};
-
-/// Compiles the Lua that configurations may contain. `None` in a build without Lua.
-pub trait LuaCompiler: Send + Sync {
-    fn filter(&self, source: &str) -> Result<Arc<dyn FilterFunction>, String>;
-    /// `_meta.pre_function`
-    fn pre_function(&self, source: &str) -> Result<Arc<dyn Plugin>, String>;
-    /// A route's `script`.
-    fn script(&self, source: &str) -> Result<Arc<dyn Plugin>, String>;
-}
 
 impl Compiler {
     /// Rebuilds the plugins of an object, or forgets them when it is gone.

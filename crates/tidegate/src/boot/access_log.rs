@@ -6,7 +6,7 @@ use plugin::{Request, Variable, variables::Named};
 use proxy::finish::AccessLog;
 use telemetry::{
     access_log::WorkerLog,
-    clock::Clock,
+    clock::TimeStrings,
     log_writer::LogSink,
     template::{Escape, Template},
 };
@@ -20,7 +20,7 @@ pub struct FormattedLog {
 
 struct Local {
     log: WorkerLog,
-    clock: Clock,
+    clock: TimeStrings,
 }
 
 thread_local! {
@@ -37,7 +37,7 @@ impl FormattedLog {
         LOCAL.with_borrow_mut(|local| {
             run(local.get_or_insert_with(|| Local {
                 log: WorkerLog::with_buffer(self.sink.clone(), self.buffer_bytes),
-                clock: Clock::default(),
+                clock: TimeStrings::default(),
             }));
         });
     }
