@@ -3,14 +3,18 @@
 //! For running APISIX's own admin tests against them: `alone PREFIX SCHEMAS`, where PREFIX holds `conf/config.yaml`
 //! and SCHEMAS is a JSON file of plugin schemas by module name. Plugins are checked against their schema only.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
 
 use admin::{
     AdminApi, AdminKey, AdminSettings, ApiVersion, ControlApi, ControlParts, NoControlHooks, NoHealth,
-    NoHooks, Parts, Role, listener::serve,
+    NoHooks, Parts, Role, Standalone, listener::serve,
 };
 use model::{
-    PluginCatalog, Schema, SchemaKind, catalog::PluginFacts, check::AnyLanguage, schemas::with_meta,
+    PluginCatalog, Schema, SchemaKind, catalog::PluginFacts, check::AnyLanguage, encrypt::Keyring,
+    schemas::with_meta,
 };
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -23,6 +27,7 @@ struct Catalog {
 struct Plugin {
     facts: Value,
     checks: [Option<Schema>; 3],
+    encrypt_fields: Vec<&'static str>,
 }
 
 impl PluginCatalog for Catalog {
@@ -38,7 +43,7 @@ impl PluginCatalog for Catalog {
             schema: plugin.facts.get("schema").unwrap_or(&Value::Null),
             consumer_schema: plugin.facts.get("consumer_schema"),
             metadata_schema: plugin.facts.get("metadata_schema"),
-            encrypt_fields: &[],
+            encrypt_fields: &plugin.encrypt_fields,
         })
     }
 
@@ -70,7 +75,12 @@ fn catalog(text: &str, part: &str) -> Result<Catalog, Box<dyn std::error::Error>
         let compile =
             |field: &str| facts.get(field).map(|schema| Schema::compile(&with_meta(schema))).transpose();
         let checks = [compile("schema")?, compile("consumer_schema")?, compile("metadata_schema")?];
-        plugins.insert(name.to_owned(), Plugin { facts, checks });
+        let schemas =
+            ["schema", "consumer_schema", "metadata_schema"].iter().filter_map(|schema| facts.get(schema));
+        let fields = schemas.filter_map(|schema| schema.get("encrypt_fields")?.as_array()).flatten();
+        // Lives as long as the process does.
+        let encrypt_fields = fields.filter_map(|field| Some(&*field.as_str()?.to_owned().leak())).collect();
+        plugins.insert(name.to_owned(), Plugin { facts, checks, encrypt_fields });
     }
     let mut enabled: Vec<String> = plugins.keys().cloned().collect();
     let priority =
@@ -86,13 +96,41 @@ fn settings(config: &Value) -> AdminSettings {
         let role = if text("role") == "viewer" { Role::Viewer } else { Role::Admin };
         AdminKey { name: text("name"), key: text("key"), role }
     });
+    let protocols = config.pointer("/xrpc/protocols").and_then(Value::as_array).into_iter().flatten();
+    let keyring = match config.pointer("/apisix/data_encryption/keyring") {
+        Some(Value::String(key)) => vec![key.clone()],
+        Some(Value::Array(keys)) => keys.iter().filter_map(|key| key.as_str().map(str::to_owned)).collect(),
+        _ => vec!["qeddd145sfvddff3".to_owned(), "edd1c9f0985e76a2".to_owned()],
+    };
     let version = admin("admin_api_version").is_some_and(|version| version != "v3");
     AdminSettings {
         keys: keys.collect(),
         key_required: admin("admin_key_required") != Some(&json!(false)),
         version: if version { ApiVersion::V2 } else { ApiVersion::V3 },
         stream: config.pointer("/apisix/proxy_mode").is_none_or(|mode| mode != "http"),
+        cors: admin("enable_admin_cors") != Some(&json!(false)),
+        server_tokens: config.pointer("/apisix/enable_server_tokens") != Some(&json!(false)),
+        protocols: protocols
+            .filter_map(|protocol| protocol.get("name")?.as_str().map(str::to_owned))
+            .collect(),
+        keyring: Keyring::new(&keyring).ok().map(Arc::new),
         ..AdminSettings::default()
+    }
+}
+
+/// The whole configuration, for `config_provider: yaml`.
+#[derive(Default)]
+struct Document(Mutex<Option<Arc<Value>>>);
+
+impl Standalone for Document {
+    fn current(&self) -> Option<Arc<Value>> {
+        self.0.lock().ok()?.clone()
+    }
+
+    fn replace(&self, configuration: Value) -> store::BoxFuture<'_, Result<(), String>> {
+        let replaced = self.0.lock().map(|mut document| *document = Some(Arc::new(configuration)));
+        let replaced = replaced.map_err(|error| error.to_string());
+        Box::pin(async move { replaced })
     }
 }
 
@@ -107,6 +145,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let schemas = std::fs::read_to_string(schemas)?;
     let plugins: Arc<dyn PluginCatalog> = Arc::new(catalog(&schemas, "apisix.plugins.")?);
     let stream: Arc<dyn PluginCatalog> = Arc::new(catalog(&schemas, "apisix.stream.plugins.")?);
+    let provider = config.pointer("/deployment/role_traditional/config_provider");
+    let yaml = provider.is_some_and(|provider| provider == "yaml");
     let store = Arc::new(store::Memory::new());
     let admin = Arc::new(AdminApi::new(Parts {
         settings: settings(&config),
@@ -115,7 +155,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         stream_plugins: Some(stream.clone()),
         languages: Arc::new(AnyLanguage),
         hooks: Arc::new(NoHooks),
-        standalone: None,
+        standalone: yaml.then(|| Arc::new(Document::default()) as Arc<dyn Standalone>),
     }));
     let control = Arc::new(ControlApi::new(ControlParts {
         key_prefix: "/apisix".into(),
