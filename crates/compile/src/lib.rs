@@ -1,1 +1,247 @@
+//! Objects in, [`plugin::Snapshot`] out.
+//!
+//! The compiler keeps what it built: a changed object rebuilds itself and what refers to it, the rest is shared with the
+//! snapshot before. An object that does not compile is left out and named; it never takes others with it.
+//!
+//! Runs on the control thread. Nothing here is called while a request waits.
 
+#![forbid(unsafe_code)]
+
+mod consumers;
+mod plugins;
+mod pools;
+mod references;
+mod routes;
+mod secrets;
+mod tls;
+mod upstreams;
+
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+
+use model::{Kind, Object};
+use plugin::{Catalog, Chain, Instance, Snapshot, UpstreamHandle, snapshot::RouterOptions};
+use references::References;
+use routing::{Router, router::Mode};
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde_json::Value;
+
+pub use plugins::LuaCompiler;
+pub use secrets::SecretSource;
+
+/// Addresses of names, as far as they are known.
+pub trait Addresses: Send + Sync {
+    /// `None`: not known (yet). Asking makes the resolver look and keep looking.
+    fn of(&self, host: &str) -> Option<Vec<IpAddr>>;
+}
+
+/// An object that is not used, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    pub kind: Kind,
+    pub id: Arc<str>,
+    pub reason: String,
+}
+
+/// What the compiler needs of config.yaml.
+#[derive(Clone)]
+pub struct Options {
+    pub router: Mode,
+    pub options: RouterOptions,
+    pub workers: usize,
+    /// PEM file with certificate authorities for upstreams that are verified; `None`: the system's.
+    pub trusted_certificates: Option<String>,
+    pub keepalive: plugin::snapshot::KeepalivePool,
+    pub timeouts: plugin::snapshot::Timeouts,
+}
+
+pub type Key = (Kind, Arc<str>);
+
+pub struct Compiler {
+    options: Options,
+    catalog: Arc<Catalog>,
+    addresses: Arc<dyn Addresses>,
+    secrets: Arc<dyn SecretSource>,
+    lua: Option<Arc<dyn LuaCompiler>>,
+    objects: BTreeMap<Kind, BTreeMap<Arc<str>, Object>>,
+    references: References,
+    /// Built plugins by owner.
+    instances: FxHashMap<Key, Vec<Arc<Instance>>>,
+    /// `upstreams` resources, and inline ones under their owner's key.
+    upstreams: FxHashMap<Key, Arc<UpstreamHandle>>,
+    routes: routes::Routes,
+    consumers: consumers::Consumers,
+    problems: BTreeMap<Key, String>,
+    /// Names whose addresses some upstream waits for.
+    names: FxHashMap<Arc<str>, FxHashSet<Key>>,
+    pools: pools::PoolNumbers,
+    tls: tls::TlsClients,
+    serial: u64,
+}
+
+impl Compiler {
+    pub fn new(
+        options: Options,
+        catalog: Arc<Catalog>,
+        addresses: Arc<dyn Addresses>,
+        secrets: Arc<dyn SecretSource>,
+        lua: Option<Arc<dyn LuaCompiler>>,
+    ) -> Compiler {
+        let tls = tls::TlsClients::new(options.trusted_certificates.clone());
+        Compiler {
+            options,
+            catalog,
+            addresses,
+            secrets,
+            lua,
+            objects: BTreeMap::new(),
+            references: References::default(),
+            instances: FxHashMap::default(),
+            upstreams: FxHashMap::default(),
+            routes: routes::Routes::default(),
+            consumers: consumers::Consumers::default(),
+            problems: BTreeMap::new(),
+            names: FxHashMap::default(),
+            pools: pools::PoolNumbers::default(),
+            tls,
+            serial: 0,
+        }
+    }
+
+    /// Replaces everything by `objects`; what did not change keeps its state.
+    pub fn reset(&mut self, objects: impl Iterator<Item = Object>) {
+        let mut changed = Vec::new();
+        let mut seen: FxHashSet<Key> = FxHashSet::default();
+        for object in objects {
+            let key = (object.kind, object.id.clone());
+            seen.insert(key.clone());
+            let same = self.object(object.kind, &object.id).is_some_and(|old| old.modified == object.modified && old.value == object.value);
+            if !same {
+                changed.push((key, Some(object)));
+            }
+        }
+        let gone: Vec<Key> = self.keys().filter(|key| !seen.contains(key)).collect();
+        changed.extend(gone.into_iter().map(|key| (key, None)));
+        self.apply(changed);
+    }
+
+    /// Takes over changed objects (`None`: deleted) and rebuilds what depends on them.
+    pub fn apply(&mut self, changes: impl IntoIterator<Item = (Key, Option<Object>)>) {
+        let mut dirty: FxHashSet<Key> = FxHashSet::default();
+        for (key, object) in changes {
+            dirty.insert(key.clone());
+            match object {
+                Some(object) => {
+                    self.references.set(&key, references::of(&object));
+                    self.objects.entry(key.0).or_default().insert(key.1.clone(), object);
+                }
+                None => {
+                    self.references.set(&key, Vec::new());
+                    if let Some(objects) = self.objects.get_mut(&key.0) {
+                        objects.remove(&key.1);
+                    }
+                }
+            }
+        }
+        let dirty = self.references.closure(dirty);
+        self.rebuild(dirty);
+    }
+
+    /// Rebuilds the upstreams that name one of these hosts.
+    pub fn addresses_changed<'a>(&mut self, hosts: impl Iterator<Item = &'a str>) {
+        let mut dirty = FxHashSet::default();
+        for host in hosts {
+            dirty.extend(self.names.get(host).into_iter().flatten().cloned());
+        }
+        let owners: Vec<Key> = dirty.iter().cloned().collect();
+        for key in &owners {
+            self.build_upstream_of(key);
+        }
+        let dirty = self.references.closure(dirty);
+        for key in dirty.iter().filter(|key| key.0 == Kind::Route) {
+            self.build_route(key);
+        }
+    }
+
+    /// Names that upstreams use.
+    pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.names.keys()
+    }
+
+    pub fn problems(&self) -> Vec<Problem> {
+        let problem = |((kind, id), reason): (&Key, &String)| Problem { kind: *kind, id: id.clone(), reason: reason.clone() };
+        self.problems.iter().map(problem).collect()
+    }
+
+    pub fn upstream_handles(&self) -> impl Iterator<Item = &Arc<UpstreamHandle>> {
+        self.upstreams.values()
+    }
+
+    /// Kinds in the order of dependency: what is referred to is built before what refers to it.
+    fn rebuild(&mut self, dirty: FxHashSet<Key>) {
+        let mut dirty: Vec<Key> = dirty.into_iter().collect();
+        dirty.sort();
+        for key in &dirty {
+            self.problems.remove(key);
+            match key.0 {
+                Kind::Upstream => self.build_upstream_of(key),
+                Kind::Service | Kind::PluginConfig | Kind::ConsumerGroup | Kind::GlobalRule => {
+                    self.build_instances_of(key);
+                    self.build_upstream_of(key);
+                }
+                Kind::Route => {
+                    self.build_instances_of(key);
+                    self.build_upstream_of(key);
+                    self.build_route(key);
+                }
+                Kind::Consumer | Kind::Credential => self.build_consumer(key),
+                _ => {}
+            }
+        }
+    }
+
+    pub fn snapshot(&self, revision: u64) -> Arc<Snapshot> {
+        let rules = self.objects.get(&Kind::GlobalRule).into_iter().flatten();
+        let chains: Vec<Chain> = rules
+            .filter_map(|(id, _)| self.instances.get(&(Kind::GlobalRule, id.clone())))
+            .map(|instances| Chain::new(instances.clone()))
+            .collect();
+        let upstreams = self.upstreams.iter().filter(|((kind, _), _)| *kind == Kind::Upstream);
+        let metadata = self.objects.get(&Kind::PluginMetadata).into_iter().flatten();
+        Arc::new(Snapshot {
+            revision,
+            router: Router::build(self.options.router, self.routes.specs()),
+            routes: self.routes.slots(),
+            globals: Chain::concatenate(&chains),
+            consumers: self.consumers.index(),
+            upstreams: upstreams.map(|((_, id), handle)| (id.clone(), handle.clone())).collect(),
+            metadata: Arc::new(metadata.map(|(id, object)| (id.clone(), object.value.clone())).collect()),
+            matches_on_body: self.routes.matches_on_body(),
+            options: self.options.options,
+        })
+    }
+
+    fn object(&self, kind: Kind, id: &str) -> Option<&Object> {
+        self.objects.get(&kind)?.get(id)
+    }
+
+    fn keys(&self) -> impl Iterator<Item = Key> {
+        self.objects.iter().flat_map(|(kind, objects)| objects.keys().map(|id| (*kind, id.clone())))
+    }
+
+    fn metadata(&self, plugin: &str) -> Option<Arc<Value>> {
+        Some(self.object(Kind::PluginMetadata, plugin)?.value.clone())
+    }
+
+    fn next_serial(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+
+    fn problem(&mut self, key: &Key, reason: String) {
+        telemetry::error_log::log(
+            telemetry::error_log::Level::Error,
+            format_args!("{}/{} is not used: {reason}", key.0.directory(), key.1),
+        );
+        self.problems.insert(key.clone(), reason);
+    }
+}

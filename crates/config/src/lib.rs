@@ -1,1 +1,21 @@
+//! config.yaml: how the process itself is set up.
+//!
+//! `load` reads it into `Settings`; `keys` is the table all checks, defaults and conf/config.yaml come from.
 
+#![forbid(unsafe_code)]
+
+mod admin_key;
+mod check;
+pub mod environment;
+pub mod keys;
+mod legacy;
+mod load;
+mod merge;
+mod ports;
+pub mod reference;
+pub mod settings;
+pub mod units;
+pub mod yaml;
+
+pub use load::{LoadError, Loaded, Source, load, load_with};
+pub use settings::{Listener, Provider, Role, Settings};

@@ -5,7 +5,13 @@
 #![forbid(unsafe_code)]
 
 pub mod catalog;
+pub mod check;
+pub mod encrypt;
 pub mod object;
+pub mod resources;
+pub mod schema;
+pub mod schemas;
 
 pub use catalog::{PluginCatalog, SchemaKind};
 pub use object::{Kind, Object};
+pub use schema::Schema;

@@ -1,1 +1,42 @@
+//! What a plugin is and what it may use.
+//!
+//! A plugin is one file: a [`PluginDef`] that names it, and a type with a method per phase. JSON is read once, when
+//! the configuration is compiled; a request meets only typed fields. A plugin that does no I/O allocates nothing:
+//! its phases answer [`Step::Next`].
+//!
+//! The types of a compiled configuration ([`Snapshot`] and below) live here too, because they are what a request
+//! refers to; the code that builds them is crate `compile`.
 
+#![forbid(unsafe_code)]
+
+pub mod body;
+pub mod catalog;
+pub mod chain;
+pub mod consumer;
+pub mod definition;
+pub mod error_page;
+pub mod extensions;
+pub mod host;
+pub mod reply;
+pub mod request;
+pub mod response;
+pub mod snapshot;
+pub mod step;
+pub mod template;
+pub mod variables;
+
+pub use body::{BodyError, BodyReader, RequestBody};
+pub use catalog::Catalog;
+pub use chain::{Chain, Instance};
+pub use consumer::{AuthEntry, Consumer, ConsumerIndex};
+pub use definition::{Api, BuildContext, Owner, Phases, Plugin, PluginDef};
+pub use extensions::Extensions;
+pub use host::{Host, host};
+pub use model::SchemaKind;
+pub use reply::Reply;
+pub use request::Request;
+pub use response::{BodyChunk, Response, Source};
+pub use snapshot::{Route, Snapshot, UpstreamHandle, WorkerSnapshot};
+pub use step::{Step, Verdict};
+pub use template::Template;
+pub use variables::Variable;

@@ -1,1 +1,34 @@
+//! The request path: workers, connections, and the way of a request from its first byte to its log line.
+//!
+//! Start reading at [`request`]: it is the table of contents. A worker is one thread with its own runtime, listeners,
+//! upstream connections, buffers and timers; workers share nothing but the [`plugin::Snapshot`] they read and the
+//! counters they own. Configuration reaches them through [`publish::Publisher`].
+//!
+//! Deliberately absent: anything that reads a file, a store or JSON.
 
+pub mod balancer;
+pub mod buffer;
+pub mod client;
+pub mod connection;
+pub mod exchange;
+pub mod filters;
+pub mod finish;
+pub mod internal;
+pub mod matching;
+pub mod phases;
+pub mod pool;
+pub mod publish;
+pub mod request;
+pub mod respond;
+pub mod settings;
+pub mod stats;
+pub mod stream;
+pub mod timers;
+pub mod tunnel;
+pub mod upstream_head;
+pub mod worker;
+
+pub use internal::{Internal, InternalRequest, InternalResponse};
+pub use publish::Publisher;
+pub use settings::Settings;
+pub use worker::{Workers, start};

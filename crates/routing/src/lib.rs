@@ -1,1 +1,15 @@
+//! Which route a request belongs to: APISIX's three routers and the expressions of `vars`.
+//!
+//! Everything is prepared when the configuration changes; a lookup reads, compares and allocates nothing.
+//! There is no I/O and no knowledge of HTTP messages here: the request shows itself through
+//! [`Variables`] and [`MatchInput`].
 
+#![forbid(unsafe_code)]
+
+pub mod address;
+pub mod expr;
+pub mod router;
+
+pub use address::AddressSet;
+pub use expr::{Expression, Operand, Variables};
+pub use router::{HostPattern, Match, MatchInput, Methods, Mode, Param, RouteSpec, Router};

@@ -5,10 +5,18 @@
 
 #![forbid(unsafe_code)]
 
+pub mod api_driven;
+mod collections;
+pub mod embedded;
+pub mod file;
+mod live;
 pub mod state;
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
+pub use api_driven::ApiDriven;
+pub use embedded::Embedded;
+pub use file::File;
 use model::{Kind, Object};
 use serde_json::Value;
 pub use state::State;
@@ -18,10 +26,24 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// One write. `expected` makes it conditional on the object's current `modified` revision (0: must not exist).
 #[derive(Clone, Debug)]
 pub enum Operation {
-    Put { kind: Kind, id: Arc<str>, value: Arc<Value>, expected: Option<u64>, ttl_seconds: Option<u64> },
+    Put {
+        kind: Kind,
+        id: Arc<str>,
+        value: Arc<Value>,
+        expected: Option<u64>,
+        ttl_seconds: Option<u64>,
+    },
     /// Stores under an id made of the new revision, zero-padded to 20 digits, which is also put into `value.id`.
-    Create { kind: Kind, value: Value, ttl_seconds: Option<u64> },
-    Delete { kind: Kind, id: Arc<str>, expected: Option<u64> },
+    Create {
+        kind: Kind,
+        value: Value,
+        ttl_seconds: Option<u64>,
+    },
+    Delete {
+        kind: Kind,
+        id: Arc<str>,
+        expected: Option<u64>,
+    },
 }
 
 /// What a write did: one entry per operation, in order.

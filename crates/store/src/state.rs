@@ -11,6 +11,11 @@ pub struct State {
 }
 
 impl State {
+    /// No objects, at this revision.
+    pub fn at(revision: u64) -> Self {
+        Self { revision, objects: BTreeMap::new() }
+    }
+
     pub fn get(&self, kind: Kind, id: &str) -> Option<&Object> {
         self.objects.get(&kind)?.get(id)
     }
@@ -20,8 +25,14 @@ impl State {
         self.objects.get(&kind).into_iter().flat_map(|objects| objects.values())
     }
 
-    pub fn put(&mut self, object: Object) {
-        self.objects.entry(object.kind).or_default().insert(object.id.clone(), object);
+    /// All objects, kind by kind in the order of `Kind`.
+    pub fn all(&self) -> impl Iterator<Item = &Object> {
+        self.objects.values().flat_map(|objects| objects.values())
+    }
+
+    /// Stores an object and returns the one it replaces.
+    pub fn put(&mut self, object: Object) -> Option<Object> {
+        self.objects.entry(object.kind).or_default().insert(object.id.clone(), object)
     }
 
     pub fn remove(&mut self, kind: Kind, id: &str) -> Option<Object> {

@@ -1,1 +1,13 @@
-fn main() {}
+//! The gateway's one binary. What it can do is in `cli`, one file for each verb.
+
+mod boot;
+mod cli;
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    cli::main()
+}

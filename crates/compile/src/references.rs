@@ -1,0 +1,96 @@
+//! Who names whom, so that a change reaches what depends on it and nothing else.
+
+use std::sync::Arc;
+
+use model::{Kind, Object};
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde_json::Value;
+
+use crate::Key;
+
+#[derive(Default)]
+pub struct References {
+    /// Object to what it names.
+    targets: FxHashMap<Key, Vec<Key>>,
+    /// And back.
+    sources: FxHashMap<Key, FxHashSet<Key>>,
+}
+
+impl References {
+    pub fn set(&mut self, key: &Key, targets: Vec<Key>) {
+        for old in self.targets.remove(key).into_iter().flatten() {
+            if let Some(sources) = self.sources.get_mut(&old) {
+                sources.remove(key);
+                if sources.is_empty() {
+                    self.sources.remove(&old);
+                }
+            }
+        }
+        for target in &targets {
+            self.sources.entry(target.clone()).or_default().insert(key.clone());
+        }
+        if !targets.is_empty() {
+            self.targets.insert(key.clone(), targets);
+        }
+    }
+
+    /// The keys and everything that depends on them, directly or not.
+    pub fn closure(&self, keys: FxHashSet<Key>) -> FxHashSet<Key> {
+        let mut all = keys.clone();
+        let mut waiting: Vec<Key> = keys.into_iter().collect();
+        while let Some(key) = waiting.pop() {
+            for source in self.sources.get(&key).into_iter().flatten() {
+                if all.insert(source.clone()) {
+                    waiting.push(source.clone());
+                }
+            }
+        }
+        all
+    }
+}
+
+/// What an object names: by reference fields, and the metadata of the plugins it uses.
+pub fn of(object: &Object) -> Vec<Key> {
+    let mut targets = Vec::new();
+    let mut named = |kind: Kind, value: Option<&Value>| {
+        let id = match value {
+            Some(Value::String(id)) => id.clone(),
+            Some(Value::Number(id)) => id.to_string(),
+            _ => return,
+        };
+        targets.push((kind, Arc::from(id)));
+    };
+    let value = &object.value;
+    named(Kind::Service, value.get("service_id"));
+    named(Kind::PluginConfig, value.get("plugin_config_id"));
+    named(Kind::Upstream, value.get("upstream_id"));
+    named(Kind::ConsumerGroup, value.get("group_id"));
+    for upstream in [Some(&*object.value), value.get("upstream")].into_iter().flatten() {
+        named(Kind::Ssl, upstream.get("tls").and_then(|tls| tls.get("client_cert_id")));
+    }
+    if object.kind == Kind::Credential
+        && let Some((consumer, _)) = object.id.split_once("/credentials/")
+    {
+        targets.push((Kind::Consumer, Arc::from(consumer)));
+    }
+    for plugin in value.get("plugins").and_then(Value::as_object).into_iter().flat_map(|plugins| plugins.keys()) {
+        targets.push((Kind::PluginMetadata, Arc::from(plugin.as_str())));
+    }
+    let text = value.to_string();
+    if text.contains("$secret://") {
+        targets.extend(secret_ids(&text).into_iter().map(|id| (Kind::Secret, Arc::from(id))));
+    }
+    targets
+}
+
+/// `vault/1` of every `$secret://vault/1/path/key`.
+fn secret_ids(text: &str) -> Vec<String> {
+    let mut ids = Vec::new();
+    for rest in text.split("$secret://").skip(1) {
+        let mut parts = rest.split(['/', '"']);
+        if let (Some(manager), Some(id)) = (parts.next(), parts.next()) {
+            ids.push(format!("{manager}/{id}"));
+        }
+    }
+    ids
+}

@@ -1,0 +1,248 @@
+//! Routes: merged with their plugin config and service, and what the router needs of them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use model::{Kind, resources};
+use plugin::{
+    Chain, Instance, Route, Variable,
+    snapshot::{FilterFunction, RouteUpstream, Timeouts},
+};
+use routing::{AddressSet, HostPattern, Methods, RouteSpec, expr::Expression};
+use serde_json::Value;
+
+use crate::{Compiler, Key};
+
+struct Compiled {
+    /// Position in the snapshot's table, kept while the route lives.
+    slot: u32,
+    route: Arc<Route>,
+    /// `None` for a disabled route.
+    spec: Option<Arc<RouteSpec<Variable>>>,
+    on_body: bool,
+}
+
+/// The compiled routes, by id.
+#[derive(Default)]
+pub struct Routes {
+    by_id: BTreeMap<Arc<str>, Compiled>,
+    slots: Vec<Option<Arc<Route>>>,
+    free: Vec<u32>,
+}
+
+impl Routes {
+    fn put(&mut self, id: &Arc<str>, make: impl FnOnce(u32) -> Compiled) {
+        let slot = match self.by_id.get(id) {
+            Some(old) => old.slot,
+            None => self.free.pop().unwrap_or_else(|| {
+                self.slots.push(None);
+                (self.slots.len() - 1) as u32
+            }),
+        };
+        let compiled = make(slot);
+        self.slots[slot as usize] = Some(compiled.route.clone());
+        self.by_id.insert(id.clone(), compiled);
+    }
+
+    fn remove(&mut self, id: &str) {
+        if let Some(old) = self.by_id.remove(id) {
+            // The number may be given again only in a later snapshot, which has its own table.
+            self.free.push(old.slot);
+            self.slots[old.slot as usize] = None;
+        }
+    }
+
+    /// In the store's order, which decides between equals.
+    pub fn specs(&self) -> impl Iterator<Item = Arc<RouteSpec<Variable>>> {
+        self.by_id.values().filter_map(|compiled| compiled.spec.clone())
+    }
+
+    pub fn slots(&self) -> Vec<Arc<Route>> {
+        let empty = Arc::new(vacant());
+        self.slots.iter().map(|slot| slot.clone().unwrap_or_else(|| empty.clone())).collect()
+    }
+
+    pub fn matches_on_body(&self) -> bool {
+        self.by_id.values().any(|compiled| compiled.on_body && compiled.spec.is_some())
+    }
+}
+
+/// Stands in a slot that no router entry points to.
+fn vacant() -> Route {
+    Route {
+        id: Arc::from(""),
+        name: None,
+        service_id: None,
+        service_name: None,
+        chain: Chain::default(),
+        upstream: RouteUpstream::None,
+        broken: Some(404),
+        timeouts: None,
+        enable_websocket: false,
+        filter: None,
+        value: Arc::new(Value::Null),
+        service_value: None,
+        serial: 0,
+        version: 0,
+    }
+}
+
+impl Compiler {
+    pub(crate) fn build_route(&mut self, key: &Key) {
+        let Some(object) = self.object(Kind::Route, &key.1).cloned() else {
+            self.routes.remove(&key.1);
+            return;
+        };
+        match self.compile_route(key, &object) {
+            Ok((route, spec, on_body)) => self.routes.put(&key.1, |slot| Compiled {
+                slot,
+                route: Arc::new(route),
+                spec: spec.map(|mut spec| {
+                    spec.id = slot;
+                    Arc::new(spec)
+                }),
+                on_body,
+            }),
+            Err(reason) => {
+                self.routes.remove(&key.1);
+                self.problem(key, reason);
+            }
+        }
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn compile_route(
+        &mut self,
+        key: &Key,
+        object: &model::Object,
+    ) -> Result<(Route, Option<RouteSpec<Variable>>, bool), String> {
+        let conf = resources::Route::from_value(&object.value)?;
+        let service_object = conf.service_id.as_deref().and_then(|id| self.object(Kind::Service, id)).cloned();
+        let service = service_object.as_ref().map(|object| resources::Service::from_value(&object.value)).transpose()?;
+        let mut broken = None;
+        if conf.service_id.is_some() && service.is_none() {
+            broken = Some(404);
+        }
+        if conf.plugin_config_id.as_deref().is_some_and(|id| self.object(Kind::PluginConfig, id).is_none()) {
+            broken = Some(503);
+        }
+        let filter = self.filter(conf.filter_func.as_deref())?;
+        let chain = self.chain(key, &conf)?;
+        let upstream = self.route_upstream(key, &conf, service.as_ref());
+        let spec = self.spec(&conf, service.as_ref(), filter.is_some())?;
+        let on_body = conf.vars.as_ref().is_some_and(mentions_body);
+        let route = Route {
+            id: key.1.clone(),
+            name: conf.name.as_deref().map(Arc::from),
+            service_id: conf.service_id.as_deref().map(Arc::from),
+            service_name: service.as_ref().and_then(|service| service.name.as_deref()).map(Arc::from),
+            chain,
+            upstream,
+            broken,
+            timeouts: conf.timeout.map(timeouts),
+            enable_websocket: conf
+                .enable_websocket
+                .or_else(|| service.as_ref().and_then(|service| service.enable_websocket))
+                .unwrap_or(false),
+            filter,
+            value: object.value.clone(),
+            service_value: service_object.map(|object| object.value),
+            serial: self.next_serial(),
+            version: object.modified,
+        };
+        Ok((route, conf.is_enabled().then_some(spec), on_body))
+    }
+
+    fn filter(&self, source: Option<&str>) -> Result<Option<Arc<dyn FilterFunction>>, String> {
+        match (source, &self.lua) {
+            (None, _) => Ok(None),
+            (Some(source), Some(lua)) => lua.filter(source).map(Some),
+            (Some(_), None) => Err("filter_func needs Lua, which this build does not have".to_owned()),
+        }
+    }
+
+    /// Route over plugin config over service, per plugin name; never merged deeper.
+    fn chain(&self, key: &Key, conf: &resources::Route) -> Result<Chain, String> {
+        if let Some(script) = &conf.script {
+            let Some(lua) = &self.lua else {
+                return Err("script needs Lua, which this build does not have".to_owned());
+            };
+            return Ok(Chain::script(lua.script(script)?));
+        }
+        let mut merged: Vec<Arc<Instance>> = self.instances(Kind::Route, &key.1).to_vec();
+        let configured: Vec<&str> = conf.plugins.keys().map(String::as_str).collect();
+        let mut names: Vec<&str> = configured;
+        let lower = [(Kind::PluginConfig, conf.plugin_config_id.as_deref()), (Kind::Service, conf.service_id.as_deref())];
+        for (kind, id) in lower {
+            let Some(id) = id else { continue };
+            for instance in self.instances(kind, id) {
+                // A plugin that the route names, even disabled, hides the lower one.
+                if !names.contains(&instance.def.name) {
+                    merged.push(instance.clone());
+                }
+            }
+            if let Some(plugins) = self.object(kind, id).and_then(|object| object.value.get("plugins")) {
+                names.extend(plugins.as_object().into_iter().flat_map(|plugins| plugins.keys()).map(String::as_str));
+            }
+        }
+        Ok(Chain::new(merged))
+    }
+
+    fn route_upstream(&self, key: &Key, conf: &resources::Route, service: Option<&resources::Service>) -> RouteUpstream {
+        let by_id = |id: &str| match self.upstreams.get(&(Kind::Upstream, Arc::from(id))) {
+            Some(handle) => RouteUpstream::Some(handle.clone()),
+            None => RouteUpstream::Missing,
+        };
+        let inline = |key: &Key| self.upstreams.get(key).cloned().map_or(RouteUpstream::None, RouteUpstream::Some);
+        if let Some(id) = &conf.upstream_id {
+            return by_id(id);
+        }
+        if conf.upstream.is_some() {
+            return inline(key);
+        }
+        let (Some(service), Some(service_id)) = (service, &conf.service_id) else { return RouteUpstream::None };
+        match &service.upstream_id {
+            Some(id) => by_id(id),
+            None => inline(&(Kind::Service, Arc::from(service_id.as_str()))),
+        }
+    }
+
+    fn spec(
+        &self,
+        conf: &resources::Route,
+        service: Option<&resources::Service>,
+        has_filter: bool,
+    ) -> Result<RouteSpec<Variable>, String> {
+        let mut spec = RouteSpec::new(0, conf.paths().map(Box::from).collect());
+        let mut hosts: Vec<&str> = conf.host_names().collect();
+        if hosts.is_empty() {
+            hosts = service.into_iter().flat_map(|service| &service.hosts).map(String::as_str).collect();
+        }
+        spec.hosts = hosts.into_iter().map(HostPattern::new).collect();
+        spec.methods = conf.methods.iter().fold(Methods::EMPTY, |all, name| all.with(Methods::of(name)));
+        let addresses: Vec<&str> = conf.client_addresses().collect();
+        if !addresses.is_empty() {
+            spec.remote_addrs = Some(AddressSet::parse(addresses)?);
+        }
+        if let Some(vars) = &conf.vars {
+            let expression = Expression::compile(vars, &mut |name| Variable::resolve(name))
+                .map_err(|reason| format!("failed to validate the 'vars' expression: {reason}"))?;
+            spec.vars = Some(expression).filter(|expression| !expression.is_always_true());
+        }
+        spec.priority = conf.priority;
+        spec.has_filter = has_filter;
+        Ok(spec)
+    }
+}
+
+pub fn timeouts(timeout: resources::Timeout) -> Timeouts {
+    let ms = |seconds: f64| (seconds * 1000.0).ceil() as u64;
+    Timeouts { connect_ms: ms(timeout.connect), send_ms: ms(timeout.send), read_ms: ms(timeout.read) }
+}
+
+fn mentions_body(vars: &Value) -> bool {
+    match vars {
+        Value::String(name) => Variable::resolve(name).needs_body(),
+        Value::Array(items) => items.iter().any(mentions_body),
+        _ => false,
+    }
+}

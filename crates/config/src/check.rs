@@ -1,0 +1,269 @@
+//! Compares what the user wrote with the table of keys. Unknown keys are warnings, wrong values are errors.
+
+mod nearest;
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use crate::{
+    keys::{self, Takes},
+    units,
+    yaml::{Content, Fault, Node},
+};
+
+/// What was found, each with its place.
+#[derive(Debug, Default)]
+pub struct Findings {
+    pub errors: Vec<Fault>,
+    pub warnings: Vec<Fault>,
+}
+
+impl Findings {
+    fn error(&mut self, node: &Node, message: String) {
+        self.errors.push(Fault { line: node.line, column: node.column, message });
+    }
+}
+
+/// Checks a whole config.yaml, and gives each value the form its key takes (`off` is text where text is meant).
+pub fn document(root: &mut Node, found: &mut Findings) {
+    match &root.content {
+        Content::Map(_) => table(root, "", found),
+        _ if root.is_null() => {}
+        _ => found.error(root, "config.yaml should hold keys like apisix and deployment".to_owned()),
+    }
+}
+
+/// Checks the value of one key.
+pub fn value(node: &mut Node, path: &str, takes: Takes, found: &mut Findings) {
+    // Null takes a key away, whatever it takes otherwise.
+    if node.is_null() {
+        return;
+    }
+    match (takes, &mut node.content) {
+        (Takes::Free, _) | (Takes::FreeTable, Content::Map(_)) => {}
+        (Takes::Table, Content::Map(_)) => table(node, path, found),
+        (Takes::List(takes), Content::List(items)) => {
+            let path = format!("{path}[]");
+            items.iter_mut().for_each(|item| value(item, &path, *takes, found));
+        }
+        (Takes::AnyOf(choices), _) => match choices.iter().find(|choice| fits(node, **choice)) {
+            Some(choice) => value(node, path, *choice, found),
+            None => mismatch(node, path, takes, found),
+        },
+        (Takes::Snippet, _) => snippet(node, path, found),
+        _ => {
+            if fits(node, takes) {
+                settle(node, takes);
+            } else {
+                mismatch(node, path, takes, found);
+            }
+        }
+    }
+}
+
+fn table(node: &mut Node, path: &str, found: &mut Findings) {
+    let Content::Map(entries) = &mut node.content else { return };
+    for entry in entries {
+        let below = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
+        match keys::find(&below) {
+            Some(key) => value(&mut entry.value, &below, key.takes, found),
+            None => {
+                let message = format!("unknown key {below} is ignored{}", nearest::hint(path, &entry.key));
+                found.warnings.push(Fault { line: entry.line, column: entry.column, message });
+            }
+        }
+    }
+}
+
+/// Turns a value that fits into the one form readers of settings expect.
+fn settle(node: &mut Node, takes: Takes) {
+    let Content::Scalar { value, text } = &mut node.content else { return };
+    let settled = match takes {
+        Takes::Bool | Takes::Free | Takes::FreeTable | Takes::Table | Takes::List(_) | Takes::AnyOf(_) => {
+            return;
+        }
+        Takes::Switch if value.as_bool() == Some(true) => Value::from("on"),
+        Takes::Switch if value.as_bool() == Some(false) => Value::from("off"),
+        Takes::Integer(..) => match value.as_i64().or_else(|| text.parse().ok()) {
+            Some(number) => Value::from(number),
+            None => return,
+        },
+        _ => Value::from(text.as_str()),
+    };
+    *value = settled;
+}
+
+/// Whether a value is of this form, not looking into tables and lists.
+fn fits(node: &Node, takes: Takes) -> bool {
+    let (value, text) = match &node.content {
+        Content::Scalar { value, text } => (value, text.as_str()),
+        Content::List(_) => return matches!(takes, Takes::List(_) | Takes::Free),
+        Content::Map(_) => return matches!(takes, Takes::Table | Takes::FreeTable | Takes::Free),
+    };
+    match takes {
+        Takes::Bool => value.is_boolean(),
+        Takes::Switch => value.is_boolean() || matches!(text, "on" | "off"),
+        // nginx takes its numbers as text as well, and so do environment variables.
+        Takes::Integer(least, most) => value
+            .as_i64()
+            .or_else(|| text.parse().ok())
+            .is_some_and(|number| (least..=most).contains(&number)),
+        Takes::Text | Takes::Snippet | Takes::Free => true,
+        Takes::Word(words) => words.contains(&text),
+        Takes::Duration => units::duration(text).is_some(),
+        Takes::Size => units::size(text).is_some(),
+        Takes::Network => value.is_string() && is_network(text),
+        Takes::AnyOf(choices) => choices.iter().any(|choice| fits(node, *choice)),
+        Takes::Table | Takes::FreeTable | Takes::List(_) => false,
+    }
+}
+
+fn is_network(text: &str) -> bool {
+    if text == "unix:" {
+        return true;
+    }
+    let (address, bits) = match text.split_once('/') {
+        Some((address, bits)) => (address, Some(bits)),
+        None => (text, None),
+    };
+    let Ok(address) = address.parse::<IpAddr>() else { return false };
+    let most: u8 = if address.is_ipv4() { 32 } else { 128 };
+    bits.is_none_or(|bits| bits.parse::<u8>().is_ok_and(|bits| bits <= most))
+}
+
+fn mismatch(node: &Node, path: &str, takes: Takes, found: &mut Findings) {
+    found.error(node, format!("{path} should be {}, but is {}", describe(takes), shown(node)));
+}
+
+fn describe(takes: Takes) -> String {
+    match takes {
+        Takes::Bool => "true or false".to_owned(),
+        Takes::Switch => "on or off".to_owned(),
+        Takes::Integer(least, i64::MAX) => format!("a whole number from {least}"),
+        Takes::Integer(least, most) => format!("a whole number from {least} to {most}"),
+        Takes::Text | Takes::Snippet => "a text".to_owned(),
+        Takes::Word([word]) => (*word).to_owned(),
+        Takes::Word(words) => format!("one of {}", words.join(", ")),
+        Takes::Duration => "a time like 60s, 1m or 500ms".to_owned(),
+        Takes::Size => "a size like 16k or 1m".to_owned(),
+        Takes::Network => "an IP address or network like 10.0.0.0/8".to_owned(),
+        Takes::Table | Takes::FreeTable => "a table of keys".to_owned(),
+        Takes::Free => "anything".to_owned(),
+        Takes::List(_) => "a list".to_owned(),
+        Takes::AnyOf(choices) => {
+            choices.iter().map(|choice| describe(*choice)).collect::<Vec<_>>().join(" or ")
+        }
+    }
+}
+
+fn shown(node: &Node) -> String {
+    match &node.content {
+        Content::Scalar { value: Value::String(text), .. } => format!("the text {text:?}"),
+        Content::Scalar { text, .. } => text.clone(),
+        Content::List(_) => "a list".to_owned(),
+        Content::Map(_) => "a table".to_owned(),
+    }
+}
+
+/// Comments alone are what APISIX's own config.yaml has in there.
+fn snippet(node: &Node, path: &str, found: &mut Findings) {
+    let Content::Scalar { text, .. } = &node.content else {
+        return mismatch(node, path, Takes::Snippet, found);
+    };
+    if text.lines().any(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#')) {
+        let message = format!(
+            "{path} is text for nginx and cannot be honoured; look for a key or plugin that does the same"
+        );
+        found.warnings.push(Fault { line: node.line, column: node.column, message });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, errors: &[&str], warnings: &[&str]) {
+        let mut found = Findings::default();
+        document(&mut crate::yaml::parse(text).unwrap().root, &mut found);
+        let shown = |faults: &[Fault]| faults.iter().map(Fault::to_string).collect::<Vec<_>>();
+        assert_eq!(shown(&found.errors), errors, "{text}");
+        assert_eq!(shown(&found.warnings), warnings, "{text}");
+    }
+
+    #[test]
+    fn good() {
+        check("", &[], &[]);
+        check("apisix:\n  node_listen: 9080\n", &[], &[]);
+        check("apisix:\n  node_listen: [9080, {ip: 127.0.0.1, port: 9081, enable_http2: true}]\n", &[], &[]);
+        check(
+            "nginx_config:\n  worker_processes: '4'\n  http:\n    real_ip_recursive: on\n    keepalive_timeout: 75\n",
+            &[],
+            &[],
+        );
+        check("deployment:\n  admin:\n    allow_admin:\n    admin_key: ~\n", &[], &[]);
+        check("plugin_attr: {x: {y: [1]}}\ndiscovery: {nacos: {host: []}}\n", &[], &[]);
+        check("nginx_config:\n  main_configuration_snippet: |\n    # only a comment\n", &[], &[]);
+        check("nginx_config:\n  http:\n    access_log: off\n", &[], &[]);
+    }
+
+    #[test]
+    fn wrong_values() {
+        check("5", &["1:1: config.yaml should hold keys like apisix and deployment"], &[]);
+        check(
+            "apisix:\n  enable_ipv6: maybe\n",
+            &["2:16: apisix.enable_ipv6 should be true or false, but is the text \"maybe\""],
+            &[],
+        );
+        check(
+            "apisix:\n  node_listen: [9080, 70000]\n",
+            &[
+                "2:23: apisix.node_listen[] should be a whole number from 1 to 65535 or a table of keys, but is 70000",
+            ],
+            &[],
+        );
+        check("apisix: []\n", &["1:9: apisix should be a table of keys, but is a list"], &[]);
+        check(
+            "nginx_config:\n  error_log_level: loud\n  http: {send_timeout: soon}\n",
+            &[
+                "2:20: nginx_config.error_log_level should be one of debug, info, notice, warn, error, crit, alert, emerg, but is the text \"loud\"",
+                "3:24: nginx_config.http.send_timeout should be a time like 60s, 1m or 500ms, but is the text \"soon\"",
+            ],
+            &[],
+        );
+        check(
+            "deployment: {admin: {allow_admin: [10.0.0.0/33]}}",
+            &[
+                "1:36: deployment.admin.allow_admin[] should be an IP address or network like 10.0.0.0/8, but is the text \"10.0.0.0/33\"",
+            ],
+            &[],
+        );
+    }
+
+    #[test]
+    fn unknown_keys() {
+        check(
+            "apisix:\n  node_listn: 1\n",
+            &[],
+            &["2:3: unknown key apisix.node_listn is ignored; did you mean node_listen?"],
+        );
+        check(
+            "apisix:\n  etcd: {}\n",
+            &[],
+            &["2:3: unknown key apisix.etcd is ignored; it belongs at deployment.etcd"],
+        );
+        check("zzzzzz: 1\n", &[], &["1:1: unknown key zzzzzz is ignored"]);
+        check(
+            "apisix: {node_listen: [{prt: 1}]}",
+            &[],
+            &["1:25: unknown key apisix.node_listen[].prt is ignored; did you mean port?"],
+        );
+        check(
+            "nginx_config:\n  http_configuration_snippet: |\n    gzip on;\n",
+            &[],
+            &[
+                "3:5: nginx_config.http_configuration_snippet is text for nginx and cannot be honoured; look for a key or plugin that does the same",
+            ],
+        );
+    }
+}

@@ -1,0 +1,85 @@
+//! No two listeners may want the same port of the same address.
+
+use crate::settings::{Listener, Role, Settings};
+
+/// A listener, and the key that asks for it.
+struct Claim {
+    key: &'static str,
+    listener: Listener,
+}
+
+/// One message for each conflict, with the key of the later of the two.
+pub fn conflicts(settings: &Settings) -> Vec<(&'static str, String)> {
+    let claims = claims(settings);
+    let mut messages = Vec::new();
+    for (place, later) in claims.iter().enumerate() {
+        let earlier = claims.iter().take(place).find(|earlier| overlap(&earlier.listener, &later.listener));
+        if let Some(earlier) = earlier {
+            let message = format!(
+                "port {} of {} is taken by {}; use another",
+                later.listener.port, later.key, earlier.key
+            );
+            messages.push((later.key, message));
+        }
+    }
+    messages
+}
+
+fn claims(settings: &Settings) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    let mut claim = |key, listener: Listener| claims.push(Claim { key, listener });
+    if settings.role != Role::ControlPlane {
+        let apisix = &settings.apisix;
+        if apisix.proxy_http {
+            apisix.node_listen.iter().cloned().for_each(|listener| claim("apisix.node_listen", listener));
+            if apisix.tls.enable {
+                apisix.tls.listen.iter().cloned().for_each(|listener| claim("apisix.ssl.listen", listener));
+            }
+            let everywhere = |port| Listener { ip: "0.0.0.0".to_owned(), port };
+            let http = apisix.proxy_protocol.http_port.map(everywhere);
+            http.into_iter().for_each(|listener| claim("apisix.proxy_protocol.listen_http_port", listener));
+            let https = apisix.proxy_protocol.https_port.map(everywhere);
+            https.into_iter().for_each(|listener| claim("apisix.proxy_protocol.listen_https_port", listener));
+        }
+        if apisix.proxy_stream {
+            for stream in &apisix.stream_tcp {
+                stream_ports(&stream.address)
+                    .into_iter()
+                    .for_each(|listener| claim("apisix.stream_proxy.tcp", listener));
+            }
+        }
+    }
+    settings
+        .admin
+        .listen
+        .iter()
+        .cloned()
+        .for_each(|listener| claim("deployment.admin.admin_listen", listener));
+    settings.apisix.control.iter().cloned().for_each(|listener| claim("apisix.control", listener));
+    settings
+        .metrics_listener()
+        .into_iter()
+        .for_each(|listener| claim("plugin_attr.prometheus.export_addr", listener));
+    settings.apisix.status.iter().cloned().for_each(|listener| claim("apisix.status", listener));
+    claims
+}
+
+/// `9100`, `127.0.0.1:9101`, `2000-2100`; what cannot be read is for whoever listens to report.
+fn stream_ports(address: &str) -> Vec<Listener> {
+    let (ip, ports) = match address.rsplit_once(':') {
+        Some((ip, ports)) => (ip.trim_start_matches('[').trim_end_matches(']'), ports),
+        None => ("0.0.0.0", address),
+    };
+    let (first, last) = ports.split_once('-').unwrap_or((ports, ports));
+    match (first.trim().parse::<u16>(), last.trim().parse::<u16>()) {
+        (Ok(first), Ok(last)) => (first..=last).map(|port| Listener { ip: ip.to_owned(), port }).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// `0.0.0.0` and `::` do not overlap: listeners for IPv6 take IPv6 only.
+fn overlap(a: &Listener, b: &Listener) -> bool {
+    let everywhere = |ip: &str| matches!(ip, "0.0.0.0" | "::" | "*" | "");
+    let same_family = a.ip.contains(':') == b.ip.contains(':');
+    a.port == b.port && same_family && (a.ip == b.ip || everywhere(&a.ip) || everywhere(&b.ip))
+}

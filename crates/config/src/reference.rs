@@ -1,0 +1,157 @@
+//! The text of conf/config.yaml: every key, commented out, with its default and a word on what it is for.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use crate::keys::{self, Key, PLUGINS, Preset, STREAM_PLUGINS, Takes};
+
+const HEAD: &str = "\
+# The configuration of this gateway. Only what differs from the defaults needs to be here.
+#
+# Lines with a blank after the # are words. All others that begin with # are keys: take the # away, and that of the
+# keys above, to set one. They show the defaults; where a key has none, an example, marked so.
+#
+# ${{NAME}} and ${{NAME:=default}} stand for environment variables. The same file works for Apache APISIX, except for
+# config_provider: embedded.
+
+deployment:
+  admin:
+    admin_key:
+      - name: admin
+        key: ''   # replaced by a random key at the first start
+        role: admin
+";
+
+/// Renders the table of keys.
+pub fn text() -> String {
+    let mut text = HEAD.to_owned();
+    for key in keys::all() {
+        // The active part has these two; items of lists are described by their list.
+        let active = ["deployment", "deployment.admin", "deployment.admin.admin_key"].contains(&key.path);
+        if !active && !key.path.contains('[') {
+            render(&mut text, key);
+        }
+    }
+    text
+}
+
+fn render(text: &mut String, key: &Key) {
+    let depth = key.path.matches('.').count();
+    let indent = "  ".repeat(depth);
+    let name = key.path.rsplit('.').next().unwrap_or(key.path);
+    if depth == 0 {
+        text.push('\n');
+    }
+    let (json, example) = match key.value {
+        Preset::Default(json) => (json, ""),
+        Preset::Example(json) => (json, if matches!(key.takes, Takes::Table) { "" } else { "Example. " }),
+    };
+    let _ = writeln!(text, "{indent}# {example}{}", key.about);
+    let list = match key.path {
+        "plugins" => Some(PLUGINS),
+        "stream_plugins" => Some(STREAM_PLUGINS),
+        _ => None,
+    };
+    // Keys that have keys of their own below them in the table.
+    let parent = matches!(key.takes, Takes::Table) || (json == "{}" && !keys::children(key.path).is_empty());
+    match (list, parent) {
+        (Some(names), _) => {
+            let _ = writeln!(text, "{indent}#{name}:");
+            names.iter().for_each(|plugin| {
+                let _ = writeln!(text, "{indent}  #- {plugin}");
+            });
+        }
+        (None, true) => {
+            let _ = writeln!(text, "{indent}#{name}:");
+        }
+        (None, false) => {
+            let value: Value = serde_json::from_str(json).unwrap_or_default();
+            let _ = writeln!(text, "{indent}#{name}: {}", flow(&value));
+        }
+    }
+}
+
+/// JSON is YAML; only single-quoted where that reads better.
+fn flow(value: &Value) -> String {
+    match value {
+        Value::String(text) if text.contains('"') => format!("'{}'", text.replace('\'', "''")),
+        Value::String(text) if is_plain(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(flow).collect::<Vec<_>>().join(", ")),
+        Value::Object(map) => {
+            let pairs = map.iter().map(|(key, value)| format!("{key}: {}", flow(value)));
+            format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Whether a text may stand without quotes.
+fn is_plain(text: &str) -> bool {
+    let first = text.chars().next().is_some_and(|first| first.is_ascii_alphabetic() || first == '/');
+    let safe = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
+    first
+        && text.chars().all(safe)
+        && !matches!(text, "on" | "off" | "yes" | "no" | "true" | "false" | "null")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{env, fs, path::Path};
+
+    use super::*;
+    use crate::{Source, load_with};
+
+    #[test]
+    fn the_file_is_up_to_date() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conf/config.yaml");
+        if env::var_os("UPDATE_CONFIG").is_some() {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text()).unwrap();
+        }
+        let found = fs::read_to_string(&path).unwrap();
+        assert!(
+            found == text(),
+            "conf/config.yaml differs from the keys; run the tests with UPDATE_CONFIG=1"
+        );
+    }
+
+    /// With every key switched on, the file must load without a word, and every default must be what it says.
+    #[test]
+    fn the_keys_it_shows_are_good() {
+        let mut all = String::new();
+        // The active part ends before the first key that is off.
+        for line in text().lines() {
+            let trimmed = line.trim_start();
+            match trimmed.strip_prefix('#') {
+                Some(key) if !key.starts_with(' ') && !key.is_empty() => {
+                    let indent = " ".repeat(line.len() - trimmed.len());
+                    all.push_str(&format!("{indent}{key}\n"));
+                }
+                _ => all.push_str(&format!("{line}\n")),
+            }
+        }
+        // Examples that exclude each other or name files.
+        let all = all.replace("https_admin: true", "https_admin: false");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.yaml");
+        fs::write(&path, &all).unwrap();
+        let source = Source { file: Some(path), ..Source::default() };
+        let loaded = load_with(&source, &|_| None).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(loaded.warnings, Vec::<String>::new());
+        compare(&keys::defaults(), &loaded.settings.raw, "");
+    }
+
+    fn compare(default: &Value, found: &Value, path: &str) {
+        match default.as_object() {
+            Some(map) => map.iter().for_each(|(key, value)| {
+                compare(value, found.get(key).unwrap_or(&Value::Null), &format!("{path}.{key}"));
+            }),
+            // Sizes and times have one form after loading.
+            None if default.is_number() && found.is_string() => {
+                assert_eq!(Some(default.to_string().as_str()), found.as_str(), "{path}");
+            }
+            None => assert_eq!(default, found, "{path}"),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The settings of the process, typed.
+//!
+//! Reading them cannot fail: the checks have run, defaults fill what is missing, and a key that was taken away
+//! with null reads as unset.
+
+mod apisix;
+mod deployment;
+mod nginx;
+mod reader;
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+pub use self::{
+    apisix::{
+        Apisix, CacheZone, DataEncryption, HttpRouter, ProxyProtocol, SecretCache, StreamListener, Tls,
+    },
+    deployment::{Admin, AdminKey, AdminRole, Etcd, EtcdTls, Provider, Role},
+    nginx::{AccessLog, Level, Nginx, Timeouts, UpstreamKeepalive},
+    reader::Reader,
+};
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub files: Files,
+    pub apisix: Apisix,
+    pub nginx: Nginx,
+    pub role: Role,
+    pub provider: Provider,
+    pub admin: Admin,
+    pub etcd: Etcd,
+    /// Names of the HTTP plugins that are on.
+    pub plugins: Vec<String>,
+    pub stream_plugins: Vec<String>,
+    pub plugin_attr: Value,
+    pub discovery: Value,
+    pub graphql_max_bytes: u64,
+    /// config.yaml over the defaults, for whoever needs a key that has no field.
+    pub raw: Value,
+}
+
+/// Where things are. All paths are absolute if the prefix is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Files {
+    pub prefix: PathBuf,
+    /// config.yaml, or config-PROFILE.yaml.
+    pub config: PathBuf,
+    /// apisix.yaml and apisix.json, with the profile in their names if there is one.
+    pub resources_yaml: PathBuf,
+    pub resources_json: PathBuf,
+    /// The embedded database.
+    pub database: PathBuf,
+    pub logs: PathBuf,
+    pub pid: PathBuf,
+}
+
+/// An address to listen at. The address is as written: an IP without brackets.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Listener {
+    pub ip: String,
+    pub port: u16,
+}
+
+impl Settings {
+    pub(crate) fn new(raw: Value, files: Files, cores: usize) -> Self {
+        let reader = Reader::new(&raw);
+        Self {
+            files,
+            apisix: Apisix::read(&reader),
+            nginx: Nginx::read(&reader, cores),
+            role: Role::read(&reader),
+            provider: Provider::read(&reader),
+            admin: Admin::read(&reader),
+            etcd: Etcd::read(&reader),
+            plugins: reader.texts("plugins"),
+            stream_plugins: reader.texts("stream_plugins"),
+            plugin_attr: reader.value("plugin_attr").cloned().unwrap_or_default(),
+            discovery: reader.value("discovery").cloned().unwrap_or_default(),
+            graphql_max_bytes: reader.unsigned("graphql.max_size").unwrap_or(1 << 20),
+            raw,
+        }
+    }
+
+    /// The settings of one plugin for the whole process; null without any.
+    pub fn plugin_attribute(&self, plugin: &str) -> &Value {
+        self.plugin_attr.get(plugin).unwrap_or(&Value::Null)
+    }
+
+    /// Where metrics are served, if on a port of their own.
+    pub fn metrics_listener(&self) -> Option<Listener> {
+        let attribute = self.plugin_attribute("prometheus");
+        let on = self.plugins.iter().any(|name| name == "prometheus")
+            && attribute.get("enable_export_server").and_then(Value::as_bool).unwrap_or(true);
+        let address = attribute.get("export_addr")?;
+        let port = address.get("port").and_then(Value::as_u64).and_then(|port| u16::try_from(port).ok());
+        let ip = address.get("ip").and_then(Value::as_str).unwrap_or("127.0.0.1");
+        on.then_some(Listener { ip: ip.to_owned(), port: port? })
+    }
+
+    /// A path of config.yaml, which is relative to the prefix.
+    pub fn below_prefix(&self, path: &str) -> PathBuf {
+        self.files.prefix.join(path)
+    }
+}

@@ -1,0 +1,272 @@
+//! `apisix`.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{Listener, Reader};
+
+#[derive(Clone, Debug)]
+pub struct Apisix {
+    /// The name of this instance, if one was given.
+    pub id: Option<String>,
+    /// Ports for HTTP without TLS.
+    pub node_listen: Vec<Listener>,
+    pub tls: Tls,
+    pub proxy_protocol: ProxyProtocol,
+    pub enable_admin: bool,
+    /// Where the Control API listens; `None`: not served.
+    pub control: Option<Listener>,
+    /// Where /status listens; `None`: not served.
+    pub status: Option<Listener>,
+    pub enable_dev_mode: bool,
+    pub enable_reuseport: bool,
+    pub enable_ipv6: bool,
+    pub enable_http2: bool,
+    pub enable_server_tokens: bool,
+    pub show_upstream_status_in_response_header: bool,
+    pub delete_uri_tail_slash: bool,
+    pub normalize_uri_like_servlet: bool,
+    pub match_uri_encoded_slash: bool,
+    /// 0: no limit.
+    pub max_post_args_readable_bytes: u64,
+    pub router: HttpRouter,
+    pub proxy_http: bool,
+    pub proxy_stream: bool,
+    pub stream_tcp: Vec<StreamListener>,
+    pub stream_udp: Vec<StreamListener>,
+    pub cache_ttl: Duration,
+    pub cache_zones: Vec<CacheZone>,
+    pub dns_resolver: Vec<String>,
+    pub dns_resolver_valid: Option<Duration>,
+    pub resolver_timeout: Duration,
+    pub enable_resolv_search_opt: bool,
+    pub disable_upstream_healthcheck: bool,
+    /// `None`: not configured, which differs from nobody.
+    pub trusted_addresses: Option<Vec<String>>,
+    pub data_encryption: DataEncryption,
+    pub secret_cache: SecretCache,
+    pub tracing: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpRouter {
+    HostUri,
+    Uri,
+    UriWithParameter,
+}
+
+#[derive(Clone, Debug)]
+pub struct Tls {
+    pub enable: bool,
+    pub listen: Vec<Listener>,
+    /// Those of `listen` that speak HTTP/3 too.
+    pub http3: Vec<Listener>,
+    /// A file; `None`: the system's CAs.
+    pub trusted_certificate: Option<String>,
+    /// `TLSv1.2`, `TLSv1.3`.
+    pub protocols: Vec<String>,
+    /// OpenSSL names.
+    pub ciphers: Vec<String>,
+    pub session_tickets: bool,
+    pub fallback_sni: Option<String>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct ProxyProtocol {
+    pub http_port: Option<u16>,
+    pub https_port: Option<u16>,
+    pub tcp: bool,
+    pub tcp_to_upstream: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamListener {
+    /// `9100`, `127.0.0.1:9101`, `2000-2100`, `127.0.0.1:4000-4100`.
+    pub address: String,
+    pub tls: bool,
+    pub proxy_protocol: bool,
+    pub proxy_protocol_to_upstream: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheZone {
+    pub name: String,
+    pub memory_bytes: u64,
+    /// `None`: in memory only.
+    pub disk_path: Option<String>,
+    pub disk_bytes: u64,
+    pub cache_levels: String,
+}
+
+#[derive(Clone, Debug)]
+pub struct DataEncryption {
+    /// Secret fields of plugins too, not only private keys.
+    pub enable_encrypt_fields: bool,
+    /// The first encrypts, all decrypt. Empty: nothing is encrypted.
+    pub keyring: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct SecretCache {
+    pub ttl: Duration,
+    pub count: usize,
+    pub negative_ttl: Duration,
+    pub negative_count: usize,
+}
+
+impl Apisix {
+    pub fn read(reader: &Reader) -> Self {
+        let on = |name: &str| reader.bool(&format!("apisix.{name}"));
+        let (proxy_http, proxy_stream) = modes(reader);
+        let proxy_protocol = ProxyProtocol {
+            http_port: reader.port("apisix.proxy_protocol.listen_http_port"),
+            https_port: reader.port("apisix.proxy_protocol.listen_https_port"),
+            tcp: on("proxy_protocol.enable_tcp_pp"),
+            tcp_to_upstream: on("proxy_protocol.enable_tcp_pp_to_upstream"),
+        };
+        let control =
+            reader.listener("apisix.control", "127.0.0.1", Some(9090)).filter(|_| on("enable_control"));
+        let megabytes = reader.unsigned("apisix.max_post_args_readable_size").unwrap_or(64);
+        Self {
+            id: reader.text("apisix.id"),
+            node_listen: listeners(reader.list("apisix.node_listen")),
+            tls: Tls::read(reader),
+            enable_admin: on("enable_admin"),
+            control,
+            status: reader
+                .value("apisix.status")
+                .and_then(|_| reader.listener("apisix.status", "127.0.0.1", Some(7085))),
+            enable_dev_mode: on("enable_dev_mode"),
+            enable_reuseport: on("enable_reuseport"),
+            enable_ipv6: on("enable_ipv6"),
+            enable_http2: on("enable_http2"),
+            enable_server_tokens: on("enable_server_tokens"),
+            show_upstream_status_in_response_header: on("show_upstream_status_in_response_header"),
+            delete_uri_tail_slash: on("delete_uri_tail_slash"),
+            normalize_uri_like_servlet: on("normalize_uri_like_servlet"),
+            match_uri_encoded_slash: on("match_uri_encoded_slash"),
+            max_post_args_readable_bytes: megabytes.saturating_mul(1 << 20),
+            router: match reader.text("apisix.router.http").as_deref() {
+                Some("radixtree_uri") => HttpRouter::Uri,
+                Some("radixtree_uri_with_parameter") => HttpRouter::UriWithParameter,
+                _ => HttpRouter::HostUri,
+            },
+            proxy_http,
+            proxy_stream,
+            stream_tcp: stream_listeners(reader.list("apisix.stream_proxy.tcp"), &proxy_protocol),
+            stream_udp: stream_listeners(reader.list("apisix.stream_proxy.udp"), &ProxyProtocol::default()),
+            proxy_protocol,
+            cache_ttl: reader.duration("apisix.proxy_cache.cache_ttl").unwrap_or(Duration::from_secs(10)),
+            cache_zones: reader.list("apisix.proxy_cache.zones").iter().filter_map(CacheZone::read).collect(),
+            dns_resolver: reader.texts("apisix.dns_resolver"),
+            dns_resolver_valid: reader.seconds("apisix.dns_resolver_valid"),
+            resolver_timeout: reader.seconds("apisix.resolver_timeout").unwrap_or(Duration::from_secs(5)),
+            enable_resolv_search_opt: on("enable_resolv_search_opt"),
+            disable_upstream_healthcheck: on("disable_upstream_healthcheck"),
+            trusted_addresses: reader
+                .value("apisix.trusted_addresses")
+                .map(|_| reader.texts("apisix.trusted_addresses")),
+            data_encryption: DataEncryption {
+                enable_encrypt_fields: on("data_encryption.enable_encrypt_fields"),
+                keyring: reader.texts("apisix.data_encryption.keyring"),
+            },
+            secret_cache: SecretCache::read(reader),
+            tracing: on("tracing"),
+        }
+    }
+}
+
+impl Tls {
+    fn read(reader: &Reader) -> Self {
+        let items = reader.list("apisix.ssl.listen");
+        let http3 = |item: &&Value| item.get("enable_http3").and_then(Value::as_bool).unwrap_or(false);
+        let words = |path: &str, separator: &[char]| -> Vec<String> {
+            let text = reader.text(path).unwrap_or_default();
+            text.split(separator).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+        };
+        Self {
+            enable: reader.bool("apisix.ssl.enable"),
+            listen: items.iter().filter_map(|item| listener(item, 9443)).collect(),
+            http3: items.iter().filter(http3).filter_map(|item| listener(item, 9443)).collect(),
+            trusted_certificate: reader
+                .text("apisix.ssl.ssl_trusted_certificate")
+                .filter(|file| file != "system"),
+            protocols: words("apisix.ssl.ssl_protocols", &[' ', ',']),
+            ciphers: words("apisix.ssl.ssl_ciphers", &[':', ' ', ',']),
+            session_tickets: reader.bool("apisix.ssl.ssl_session_tickets"),
+            fallback_sni: reader.text("apisix.ssl.fallback_sni"),
+        }
+    }
+}
+
+impl CacheZone {
+    fn read(item: &Value) -> Option<Self> {
+        let reader = Reader::new(item);
+        Some(Self {
+            name: reader.text("name")?,
+            memory_bytes: reader.size("memory_size").unwrap_or(50 << 20),
+            disk_path: reader.text("disk_path"),
+            disk_bytes: reader.size("disk_size").unwrap_or(1 << 30),
+            cache_levels: reader.text("cache_levels").unwrap_or_else(|| "1:2".to_owned()),
+        })
+    }
+}
+
+impl SecretCache {
+    fn read(reader: &Reader) -> Self {
+        let number = |name: &str| reader.unsigned(&format!("apisix.lru.secret.{name}"));
+        let count = |name: &str| number(name).and_then(|count| count.try_into().ok()).unwrap_or(512);
+        Self {
+            ttl: Duration::from_secs(number("ttl").unwrap_or(300)),
+            count: count("count"),
+            negative_ttl: Duration::from_secs(number("neg_ttl").unwrap_or(60)),
+            negative_count: count("neg_count"),
+        }
+    }
+}
+
+/// Whether HTTP is proxied, and whether TCP and UDP are.
+fn modes(reader: &Reader) -> (bool, bool) {
+    match (reader.text("apisix.proxy_mode").as_deref(), reader.value("apisix.stream_proxy.only")) {
+        (Some("stream"), _) | (_, Some(Value::Bool(true))) => (false, true),
+        (Some("http&stream"), _) | (_, Some(Value::Bool(false))) => (true, true),
+        _ => (true, false),
+    }
+}
+
+/// A port, or `{ip, port}`.
+fn listener(item: &Value, port: u16) -> Option<Listener> {
+    let everywhere = "0.0.0.0";
+    if item.is_object() {
+        let reader = Reader::new(item);
+        let ip = reader.text("ip").unwrap_or_else(|| everywhere.to_owned());
+        let ip = ip.trim_start_matches('[').trim_end_matches(']').to_owned();
+        return Some(Listener { ip, port: reader.port("port").unwrap_or(port) });
+    }
+    Some(Listener { ip: everywhere.to_owned(), port: item.as_u64()?.try_into().ok()? })
+}
+
+fn listeners(items: &[Value]) -> Vec<Listener> {
+    items.iter().filter_map(|item| listener(item, 9080)).collect()
+}
+
+fn stream_listeners(items: &[Value], fallback: &ProxyProtocol) -> Vec<StreamListener> {
+    let read = |item: &Value| {
+        let reader = Reader::new(item);
+        let address = match item {
+            Value::Object(_) => reader.text("addr")?,
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let flag = |name: &str| reader.value(name).and_then(Value::as_bool);
+        Some(StreamListener {
+            address,
+            tls: flag("tls").unwrap_or(false),
+            proxy_protocol: flag("proxy_protocol").unwrap_or(fallback.tcp),
+            proxy_protocol_to_upstream: flag("proxy_protocol_to_upstream")
+                .unwrap_or(fallback.tcp_to_upstream),
+        })
+    };
+    items.iter().filter_map(read).collect()
+}

@@ -1,0 +1,179 @@
+//! `deployment`.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{Listener, Reader};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Traffic and Admin API.
+    Traditional,
+    /// Admin API only.
+    ControlPlane,
+    /// Traffic only.
+    DataPlane,
+}
+
+/// Where resources come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provider {
+    Embedded,
+    Etcd,
+    /// conf/apisix.yaml
+    Yaml,
+    /// conf/apisix.json
+    Json,
+    /// `PUT /apisix/admin/configs`: role traditional with provider yaml and the Admin API on.
+    ApiDriven,
+    Xds,
+}
+
+#[derive(Clone, Debug)]
+pub struct Admin {
+    /// `None`: not served.
+    pub listen: Option<Listener>,
+    pub key_required: bool,
+    pub keys: Vec<AdminKey>,
+    /// Networks; empty: everybody.
+    pub allow: Vec<String>,
+    pub https: bool,
+    /// Files (PEM).
+    pub certificate: Option<String>,
+    pub certificate_key: Option<String>,
+    pub client_ca: Option<String>,
+    /// Answers in the shape of version 2.
+    pub version_2: bool,
+    pub cors: bool,
+    pub ui: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminKey {
+    pub name: String,
+    pub key: String,
+    pub role: AdminRole,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdminRole {
+    Admin,
+    Viewer,
+}
+
+#[derive(Clone, Debug)]
+pub struct Etcd {
+    pub hosts: Vec<String>,
+    pub prefix: String,
+    pub timeout: Duration,
+    pub watch_timeout: Duration,
+    pub resync_delay: Duration,
+    pub health_check_timeout: Duration,
+    pub startup_retry: u64,
+    pub user: Option<String>,
+    pub password: Option<String>,
+    pub tls: EtcdTls,
+}
+
+#[derive(Clone, Debug)]
+pub struct EtcdTls {
+    pub cert: Option<String>,
+    pub key: Option<String>,
+    pub verify: bool,
+    pub sni: Option<String>,
+}
+
+impl Role {
+    pub fn read(reader: &Reader) -> Self {
+        match reader.text("deployment.role").as_deref() {
+            Some("control_plane") => Self::ControlPlane,
+            Some("data_plane") => Self::DataPlane,
+            _ => Self::Traditional,
+        }
+    }
+}
+
+impl Provider {
+    pub fn read(reader: &Reader) -> Self {
+        let role = reader.text("deployment.role").unwrap_or_default();
+        let section = match role.as_str() {
+            "control_plane" | "data_plane" => role.as_str(),
+            _ => "traditional",
+        };
+        let named = reader.text(&format!("deployment.role_{section}.config_provider"));
+        let by_api = section == "traditional" && reader.bool("apisix.enable_admin");
+        match named.as_deref() {
+            Some("etcd") => Self::Etcd,
+            Some("yaml") if by_api => Self::ApiDriven,
+            Some("yaml") => Self::Yaml,
+            Some("json") => Self::Json,
+            Some("xds") => Self::Xds,
+            _ if role == "standalone" => Self::Yaml,
+            _ => Self::Embedded,
+        }
+    }
+}
+
+impl Admin {
+    pub fn read(reader: &Reader) -> Self {
+        let at = |name: &str| format!("deployment.admin.{name}");
+        let served = match Role::read(reader) {
+            Role::Traditional => reader.bool("apisix.enable_admin"),
+            Role::ControlPlane => true,
+            Role::DataPlane => false,
+        };
+        Self {
+            listen: reader.listener(&at("admin_listen"), "0.0.0.0", Some(9180)).filter(|_| served),
+            key_required: reader.bool(&at("admin_key_required")),
+            keys: reader.list(&at("admin_key")).iter().map(AdminKey::read).collect(),
+            allow: reader.texts(&at("allow_admin")),
+            https: reader.bool(&at("https_admin")),
+            certificate: reader.text(&at("admin_api_mtls.admin_ssl_cert")),
+            certificate_key: reader.text(&at("admin_api_mtls.admin_ssl_cert_key")),
+            client_ca: reader.text(&at("admin_api_mtls.admin_ssl_ca_cert")),
+            version_2: reader.text(&at("admin_api_version")).as_deref() == Some("v2"),
+            cors: reader.bool(&at("enable_admin_cors")),
+            ui: reader.bool(&at("enable_admin_ui")),
+        }
+    }
+}
+
+impl AdminKey {
+    fn read(item: &Value) -> Self {
+        let reader = Reader::new(item);
+        Self {
+            name: reader.text("name").unwrap_or_else(|| "admin".to_owned()),
+            key: reader.text("key").unwrap_or_default(),
+            role: match reader.text("role").as_deref() {
+                Some("viewer") => AdminRole::Viewer,
+                _ => AdminRole::Admin,
+            },
+        }
+    }
+}
+
+impl Etcd {
+    pub fn read(reader: &Reader) -> Self {
+        let at = |name: &str| format!("deployment.etcd.{name}");
+        let seconds =
+            |name: &str, fallback| reader.seconds(&at(name)).unwrap_or(Duration::from_secs(fallback));
+        Self {
+            hosts: reader.texts(&at("host")),
+            prefix: reader.text(&at("prefix")).unwrap_or_else(|| "/apisix".to_owned()),
+            timeout: seconds("timeout", 30),
+            watch_timeout: seconds("watch_timeout", 50),
+            resync_delay: seconds("resync_delay", 5),
+            health_check_timeout: seconds("health_check_timeout", 10),
+            startup_retry: reader.unsigned(&at("startup_retry")).unwrap_or(2),
+            user: reader.text(&at("user")),
+            password: reader.text(&at("password")),
+            tls: EtcdTls {
+                cert: reader.text(&at("tls.cert")),
+                key: reader.text(&at("tls.key")),
+                verify: reader.bool(&at("tls.verify")),
+                sni: reader.text(&at("tls.sni")),
+            },
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! `nginx_config`.
+
+use std::time::Duration;
+
+use super::Reader;
+
+#[derive(Clone, Debug)]
+pub struct Nginx {
+    pub workers: usize,
+    pub enable_cpu_affinity: bool,
+    pub worker_rlimit_nofile: u64,
+    pub worker_connections: usize,
+    pub shutdown_timeout: Duration,
+    /// Relative to the prefix.
+    pub error_log: String,
+    pub error_log_level: Level,
+    pub access_log: AccessLog,
+    pub stream_access_log: AccessLog,
+    pub stream_real_ip_from: Vec<String>,
+    pub timeouts: Timeouts,
+    /// 0: no limit.
+    pub client_max_body_bytes: u64,
+    pub underscores_in_headers: bool,
+    pub real_ip_header: String,
+    pub real_ip_recursive: bool,
+    pub real_ip_from: Vec<String>,
+    pub proxy_ssl_server_name: bool,
+    pub upstream: UpstreamKeepalive,
+    /// Empty: none is added.
+    pub charset: String,
+}
+
+/// From chatty to serious.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    Debug,
+    Info,
+    Notice,
+    Warn,
+    Error,
+    Crit,
+    Alert,
+    Emerg,
+}
+
+#[derive(Clone, Debug)]
+pub struct AccessLog {
+    pub enable: bool,
+    /// Relative to the prefix.
+    pub path: String,
+    pub buffer_bytes: usize,
+    /// One line, without the line break at its end.
+    pub format: String,
+    /// `default`, `json` or `none`.
+    pub escape: String,
+}
+
+#[derive(Clone, Debug)]
+pub struct Timeouts {
+    pub keepalive: Duration,
+    pub client_header: Duration,
+    pub client_body: Duration,
+    pub send: Duration,
+}
+
+#[derive(Clone, Debug)]
+pub struct UpstreamKeepalive {
+    pub connections: usize,
+    pub requests: u64,
+    pub timeout: Duration,
+}
+
+impl Nginx {
+    pub fn read(reader: &Reader, cores: usize) -> Self {
+        let http = |name: &str| format!("nginx_config.http.{name}");
+        let count = |path: &str| reader.unsigned(path).and_then(|count| usize::try_from(count).ok());
+        let minute = Duration::from_secs(60);
+        Self {
+            workers: if reader.bool("apisix.enable_dev_mode") {
+                1
+            } else {
+                count("nginx_config.worker_processes").unwrap_or(cores).max(1)
+            },
+            enable_cpu_affinity: reader.bool("nginx_config.enable_cpu_affinity"),
+            worker_rlimit_nofile: reader.unsigned("nginx_config.worker_rlimit_nofile").unwrap_or(20_480),
+            worker_connections: count("nginx_config.event.worker_connections").unwrap_or(10_620),
+            shutdown_timeout: reader.duration("nginx_config.worker_shutdown_timeout").unwrap_or(4 * minute),
+            error_log: reader.text("nginx_config.error_log").unwrap_or_else(|| "logs/error.log".to_owned()),
+            error_log_level: Level::read(reader),
+            access_log: AccessLog::read(reader, "nginx_config.http", "logs/access.log"),
+            stream_access_log: AccessLog::read(reader, "nginx_config.stream", "logs/access_stream.log"),
+            stream_real_ip_from: reader.texts("nginx_config.stream.real_ip_from"),
+            timeouts: Timeouts {
+                keepalive: reader.duration(&http("keepalive_timeout")).unwrap_or(minute),
+                client_header: reader.duration(&http("client_header_timeout")).unwrap_or(minute),
+                client_body: reader.duration(&http("client_body_timeout")).unwrap_or(minute),
+                send: reader.duration(&http("send_timeout")).unwrap_or(Duration::from_secs(10)),
+            },
+            client_max_body_bytes: reader.size(&http("client_max_body_size")).unwrap_or(0),
+            underscores_in_headers: reader.switch(&http("underscores_in_headers")),
+            real_ip_header: reader.text(&http("real_ip_header")).unwrap_or_else(|| "X-Real-IP".to_owned()),
+            real_ip_recursive: reader.switch(&http("real_ip_recursive")),
+            real_ip_from: reader.texts(&http("real_ip_from")),
+            proxy_ssl_server_name: reader.bool(&http("proxy_ssl_server_name")),
+            upstream: UpstreamKeepalive {
+                connections: count(&http("upstream.keepalive")).unwrap_or(320),
+                requests: reader.unsigned(&http("upstream.keepalive_requests")).unwrap_or(1000),
+                timeout: reader.duration(&http("upstream.keepalive_timeout")).unwrap_or(minute),
+            },
+            charset: reader.text(&http("charset")).unwrap_or_default(),
+        }
+    }
+}
+
+impl AccessLog {
+    fn read(reader: &Reader, section: &str, path: &str) -> Self {
+        let key = |name: &str| format!("{section}.{name}");
+        let path = reader.text(&key("access_log")).unwrap_or_else(|| path.to_owned());
+        let buffer_bytes = reader.size(&key("access_log_buffer")).and_then(|bytes| bytes.try_into().ok());
+        Self {
+            // nginx's own way of saying it.
+            enable: reader.bool(&key("enable_access_log")) && path != "off",
+            path,
+            buffer_bytes: buffer_bytes.unwrap_or(16_384),
+            format: one_line(&reader.text(&key("access_log_format")).unwrap_or_default()),
+            escape: reader.text(&key("access_log_format_escape")).unwrap_or_else(|| "default".to_owned()),
+        }
+    }
+}
+
+/// A format in a YAML block carries quotes and a line break that belong to nginx's file, not to the format.
+fn one_line(format: &str) -> String {
+    let trimmed = format.trim();
+    match trimmed.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(inner) if inner.contains("\\\"") || !inner.contains('"') => inner.replace("\\\"", "\""),
+        _ => trimmed.to_owned(),
+    }
+}
+
+impl Level {
+    fn read(reader: &Reader) -> Self {
+        match reader.text("nginx_config.error_log_level").as_deref() {
+            Some("debug") => Self::Debug,
+            Some("info") => Self::Info,
+            Some("notice") => Self::Notice,
+            Some("error") => Self::Error,
+            Some("crit") => Self::Crit,
+            Some("alert") => Self::Alert,
+            Some("emerg") => Self::Emerg,
+            _ => Self::Warn,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats() {
+        for (text, expected) in [
+            ("$a \"$b\" $c\n", "$a \"$b\" $c"),
+            ("\"$a \\\"$b\\\"\"\n", "$a \"$b\""),
+            ("\"$a\" - \"$b\"", "\"$a\" - \"$b\""),
+            ("{\"a\": \"$b\"}", "{\"a\": \"$b\"}"),
+        ] {
+            assert_eq!(one_line(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! YAML as APISIX's users write it, as a tree that remembers where each value stands.
+//!
+//! The syntax is YAML 1.2 with the plain words of YAML 1.1 (`on`, `off`, `yes`, `no` are booleans), because that
+//! is what APISIX's parser does. Only the first document is read. Not here: custom tags, dates, base-60 numbers.
+
+mod build;
+pub mod scalar;
+
+use serde_json::{Map, Value};
+
+/// A value and the place where it starts, both counted from 1.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    pub line: usize,
+    pub column: usize,
+    pub content: Content,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    Scalar {
+        value: Value,
+        /// What the file says, for keys that take text: `on` stays `on` there.
+        text: String,
+    },
+    List(Vec<Node>),
+    Map(Vec<Entry>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    pub key: String,
+    pub line: usize,
+    pub column: usize,
+    pub value: Node,
+}
+
+/// Something wrong at a place in the text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{line}:{column}: {message}")]
+pub struct Fault {
+    pub line: usize,
+    pub column: usize,
+    pub message: String,
+}
+
+/// The first document of a text, and what is odd but readable in it (keys given twice).
+#[derive(Debug)]
+pub struct Document {
+    pub root: Node,
+    pub notes: Vec<Fault>,
+}
+
+/// Reads the first document; an empty text is null.
+pub fn parse(text: &str) -> Result<Document, Fault> {
+    build::Builder::new(text).document()
+}
+
+/// Reads the first document without places.
+pub fn to_value(text: &str) -> Result<Value, Fault> {
+    Ok(parse(text)?.root.into_value())
+}
+
+impl Node {
+    pub fn into_value(self) -> Value {
+        match self.content {
+            Content::Scalar { value, .. } => value,
+            Content::List(items) => Value::Array(items.into_iter().map(Node::into_value).collect()),
+            Content::Map(entries) => {
+                let mut map = Map::new();
+                for entry in entries {
+                    map.insert(entry.key, entry.value.into_value());
+                }
+                Value::Object(map)
+            }
+        }
+    }
+
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        match &self.content {
+            Content::Map(entries) => entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value),
+            _ => None,
+        }
+    }
+
+    pub fn is_null(&self) -> bool {
+        matches!(&self.content, Content::Scalar { value: Value::Null, .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(text: &str, expected: Value) {
+        assert_eq!(to_value(text).unwrap(), expected, "{text}");
+    }
+
+    #[test]
+    fn values() {
+        check("", Value::Null);
+        check("# only a comment\n", Value::Null);
+        check("a: 1\nb: [x, 2.5, -3]\nc: {d: ~}\n", json!({"a": 1, "b": ["x", 2.5, -3], "c": {"d": null}}));
+        check(
+            "a: on\nb: off\nc: yes\nd: 'on'\ne: \"no\"\nf: y\n",
+            json!({"a": true, "b": false, "c": true, "d": "on", "e": "no", "f": "y"}),
+        );
+        check(
+            "a: 0x10\nb: 010\nc: 0o10\nd: 1:2\ne: 10s\n",
+            json!({"a": 16, "b": 8, "c": 8, "d": "1:2", "e": "10s"}),
+        );
+        check(
+            "a: 127.0.0.1\nb: .inf\nc: 1e3\nd:\n  -\n",
+            json!({"a": "127.0.0.1", "b": ".inf", "c": 1000.0, "d": [null]}),
+        );
+        check("1: x\ntrue: y\n", json!({"1": "x", "true": "y"}));
+        check("a: |\n  one\n  two\nb: >\n  one\n  two\n", json!({"a": "one\ntwo\n", "b": "one two\n"}));
+        check("a: !!str 12\n", json!({"a": "12"}));
+        check("---\na: 1\n---\nb: 2\n", json!({"a": 1}));
+    }
+
+    #[test]
+    fn anchors_and_merges() {
+        check("a: &x {k: 1}\nb: *x\n", json!({"a": {"k": 1}, "b": {"k": 1}}));
+        check(
+            "a: &x {k: 1, l: 2}\nb:\n  <<: *x\n  l: 3\n",
+            json!({"a": {"k": 1, "l": 2}, "b": {"l": 3, "k": 1}}),
+        );
+        check(
+            "a: &x {k: 1}\nb: &y {k: 2, m: 3}\nc:\n  <<: [*x, *y]\n",
+            json!({"a": {"k": 1}, "b": {"k": 2, "m": 3}, "c": {"k": 1, "m": 3}}),
+        );
+    }
+
+    #[test]
+    fn places() {
+        let document = parse("apisix:\n  node_listen: 9080\n  ssl: {enable: true}\n").unwrap();
+        let listen = document.root.get("apisix").and_then(|node| node.get("node_listen")).unwrap();
+        assert_eq!((listen.line, listen.column), (2, 16));
+    }
+
+    #[test]
+    fn faults() {
+        let fault = parse("a: [1, 2\nb: 3\n").unwrap_err();
+        assert!(fault.line >= 1, "{fault}");
+        let document = parse("a: 1\nb: 2\na: 3\n").unwrap();
+        assert_eq!(document.notes[0].to_string(), "3:1: key \"a\" is given twice; the last one counts");
+        assert_eq!(document.root.into_value(), json!({"a": 3, "b": 2}));
+        let deep = "[".repeat(2000);
+        assert!(parse(&deep).is_err());
+        let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+        for level in 1..9 {
+            let previous = level - 1;
+            let item = format!("*a{previous}");
+            bomb.push_str(&format!("a{level}: &a{level} [{}]\n", vec![item; 10].join(", ")));
+        }
+        assert!(parse(&bomb).unwrap_err().message.contains("aliases"));
+    }
+}

@@ -1,0 +1,229 @@
+//! Everything the Admin API checks about a resource before it stores it, with APISIX's messages.
+//!
+//! A check works on a copy: it fills defaults in. What needs an interpreter (Lua, expressions, protobuf) is asked
+//! of [`Languages`], what needs other resources of [`References`].
+
+mod addresses;
+mod certificate;
+mod plugins;
+mod relations;
+mod upstream;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+pub use self::addresses::parse_address;
+pub use self::certificate::check_pair;
+use crate::{Kind, PluginCatalog, SchemaKind, schema::lua, schemas};
+
+/// What the check of a resource may ask about the texts of other languages inside it.
+pub trait Languages: Send + Sync {
+    /// A `vars` expression; the error is the bare message (`invalid operator '='`).
+    fn expression(&self, _vars: &Value) -> Result<(), String> {
+        Ok(())
+    }
+    /// Lua source of a route's `filter_func` or `script`, or of a plugin's `_meta.pre_function`.
+    fn lua(&self, _chunk: LuaChunk, _source: &str) -> Result<(), LuaFault> {
+        Ok(())
+    }
+    /// A protobuf definition; the error is the parser's message.
+    fn proto(&self, _content: &str) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Accepts every text.
+pub struct AnyLanguage;
+
+impl Languages for AnyLanguage {}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LuaChunk {
+    FilterFunction,
+    Script,
+    PreFunction,
+}
+
+pub enum LuaFault {
+    /// Does not load; Lua's message.
+    Load(String),
+    /// Loads, but is no function (`filter_func`) or table (`script`).
+    WrongKind,
+}
+
+/// The other resources, as the check sees them.
+pub trait References {
+    fn get(&self, kind: Kind, id: &str) -> Option<Arc<Value>>;
+    fn each(&self, kind: Kind, visit: &mut dyn FnMut(&str, &Value));
+}
+
+/// No other resources.
+pub struct NoReferences;
+
+impl References for NoReferences {
+    fn get(&self, _: Kind, _: &str) -> Option<Arc<Value>> {
+        None
+    }
+    fn each(&self, _: Kind, _: &mut dyn FnMut(&str, &Value)) {}
+}
+
+/// What a check is made against.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    pub plugins: &'a dyn PluginCatalog,
+    pub stream_plugins: Option<&'a dyn PluginCatalog>,
+    pub languages: &'a dyn Languages,
+    pub references: &'a dyn References,
+    /// Set for whole configurations, whose parts may come in any order.
+    pub skip_references: bool,
+    /// The xRPC protocols that stream routes may name.
+    pub protocols: &'a [String],
+}
+
+/// Checks `conf` and fills defaults into it. `id` is the one it will have: of a credential without its consumer,
+/// of a secret with its manager (`vault/1`), of plugin metadata the plugin's name. `owner` is a credential's
+/// consumer, if known. The error is the whole `error_msg`.
+pub fn check_resource(
+    context: &Context<'_>,
+    kind: Kind,
+    id: Option<&str>,
+    owner: Option<&str>,
+    conf: &mut Value,
+) -> Result<(), String> {
+    match kind {
+        Kind::Route => check_route(context, conf),
+        Kind::Service => check_service(context, conf),
+        Kind::Upstream => upstream::check(context, conf),
+        Kind::Consumer => check_consumer(context, id, conf),
+        Kind::Credential => check_credential(context, id, owner, conf),
+        Kind::PluginConfig | Kind::ConsumerGroup => {
+            check_schema(kind, conf)?;
+            plugins::check_field(context, conf, SchemaKind::Plugin)
+        }
+        Kind::GlobalRule => {
+            check_schema(kind, conf)?;
+            plugins::check_field(context, conf, SchemaKind::Plugin)?;
+            relations::check_global_rule(context, id, conf)
+        }
+        Kind::Ssl => certificate::check_ssl(conf),
+        Kind::Proto => {
+            check_schema(kind, conf)?;
+            let content = conf.get("content").and_then(Value::as_str).unwrap_or_default();
+            context.languages.proto(content).map_err(|error| format!("invalid content: {error}"))
+        }
+        Kind::StreamRoute => check_stream_route(context, id, conf),
+        Kind::PluginMetadata => plugins::check_metadata(context, id, conf),
+        Kind::Secret => check_secret(id, conf),
+        Kind::GraphqlCostDecoration => check_schema(kind, conf),
+    }
+}
+
+fn check_schema(kind: Kind, conf: &mut Value) -> Result<(), String> {
+    let Some(schema) = schemas::of_kind(kind) else { return Ok(()) };
+    schema.check(conf).map_err(|error| format!("invalid configuration: {error}"))
+}
+
+fn check_route(context: &Context<'_>, conf: &mut Value) -> Result<(), String> {
+    let both = |left: &str, right: &str| conf.get(left).is_some() && conf.get(right).is_some();
+    if both("host", "hosts") {
+        return Err("only one of host or hosts is allowed".into());
+    }
+    if both("remote_addr", "remote_addrs") {
+        return Err("only one of remote_addr or remote_addrs is allowed".into());
+    }
+    check_schema(Kind::Route, conf)?;
+    upstream::check_embedded(context, conf)?;
+    relations::check_reference(context, conf, "upstream_id", Kind::Upstream)?;
+    relations::check_reference(context, conf, "service_id", Kind::Service)?;
+    relations::check_reference(context, conf, "plugin_config_id", Kind::PluginConfig)?;
+    plugins::check_field(context, conf, SchemaKind::Plugin)?;
+    if let Some(vars) = conf.get("vars") {
+        let checked = context.languages.expression(vars);
+        checked.map_err(|error| format!("failed to validate the 'vars' expression: {error}"))?;
+    }
+    if let Some(source) = conf.get("filter_func").and_then(Value::as_str) {
+        context.languages.lua(LuaChunk::FilterFunction, source).map_err(|fault| match fault {
+            LuaFault::Load(error) => format!("failed to load 'filter_func' string: {error}"),
+            LuaFault::WrongKind => "'filter_func' should be a function".into(),
+        })?;
+    }
+    check_script(context, conf)
+}
+
+fn check_script(context: &Context<'_>, conf: &Value) -> Result<(), String> {
+    let Some(source) = conf.get("script").and_then(Value::as_str) else { return Ok(()) };
+    context.languages.lua(LuaChunk::Script, source).map_err(|fault| match fault {
+        LuaFault::Load(error) => format!("failed to load 'script' string: {error}"),
+        LuaFault::WrongKind => "'script' should be a Lua object".into(),
+    })
+}
+
+fn check_service(context: &Context<'_>, conf: &mut Value) -> Result<(), String> {
+    check_schema(Kind::Service, conf)?;
+    upstream::check_embedded(context, conf)?;
+    relations::check_reference(context, conf, "upstream_id", Kind::Upstream)?;
+    plugins::check_field(context, conf, SchemaKind::Plugin)?;
+    check_script(context, conf)
+}
+
+fn check_consumer(context: &Context<'_>, username: Option<&str>, conf: &mut Value) -> Result<(), String> {
+    check_schema(Kind::Consumer, conf)?;
+    let name = conf.get("username").and_then(Value::as_str).unwrap_or_default().to_owned();
+    if username.is_some_and(|username| username != name) {
+        return Err("wrong username".into());
+    }
+    plugins::check_field(context, conf, SchemaKind::Consumer)
+        .map_err(|error| format!("invalid plugins configuration: {error}"))?;
+    relations::check_duplicate_key(context, conf, &name, None)?;
+    relations::check_reference(context, conf, "group_id", Kind::ConsumerGroup)
+}
+
+fn check_credential(
+    context: &Context<'_>,
+    id: Option<&str>,
+    owner: Option<&str>,
+    conf: &mut Value,
+) -> Result<(), String> {
+    check_schema(Kind::Credential, conf)?;
+    plugins::check_field(context, conf, SchemaKind::Consumer)
+        .map_err(|error| format!("invalid plugins configuration: {error}"))?;
+    for name in conf.get("plugins").and_then(Value::as_object).into_iter().flat_map(|plugins| plugins.keys())
+    {
+        let facts = context.plugins.facts(name).ok_or_else(|| format!("unknown plugin {name}"))?;
+        if facts.kind != Some("auth") {
+            return Err("only supports auth type plugins in consumer credential".into());
+        }
+    }
+    owner.map_or(Ok(()), |owner| relations::check_duplicate_key(context, conf, owner, id))
+}
+
+fn check_secret(id: Option<&str>, conf: &mut Value) -> Result<(), String> {
+    let manager = id.and_then(|id| id.split('/').next()).filter(|manager| !manager.is_empty());
+    let manager = manager.ok_or("missing secret type")?;
+    let schema = schemas::secret(manager).ok_or_else(|| format!("invalid secret manager: {manager}"))?;
+    schema.check(conf).map_err(|error| format!("invalid configuration: {error}"))
+}
+
+fn check_stream_route(context: &Context<'_>, id: Option<&str>, conf: &mut Value) -> Result<(), String> {
+    check_schema(Kind::StreamRoute, conf)?;
+    relations::check_reference(context, conf, "upstream_id", Kind::Upstream)?;
+    relations::check_reference(context, conf, "service_id", Kind::Service)?;
+    relations::check_superior(context, id, conf)?;
+    plugins::check_stream_field(context, conf)?;
+    for field in ["remote_addr", "server_addr"] {
+        if let Some(address) = conf.get(field).and_then(Value::as_str)
+            && !addresses::is_ip_or_cidr(address)
+        {
+            return Err(format!("invalid {field}: {address}"));
+        }
+    }
+    let protocol = conf.get("protocol").and_then(|protocol| protocol.get("name")).map(lua::text);
+    match protocol {
+        Some(name) if !context.protocols.contains(&name) => Err(format!("unknown protocol [{name}]")),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! The `plugins` of a resource, and plugin metadata.
+
+use serde_json::Value;
+
+use super::{Context, LuaChunk, LuaFault};
+use crate::SchemaKind;
+
+/// Checks the field `plugins`, if there is one.
+pub(super) fn check_field(context: &Context<'_>, conf: &mut Value, kind: SchemaKind) -> Result<(), String> {
+    let Some(plugins) = conf.get_mut("plugins").and_then(Value::as_object_mut) else { return Ok(()) };
+    for (name, plugin) in plugins {
+        check_conf_is_table(name, plugin)?;
+        if !context.plugins.is_enabled(name) {
+            return Err(format!("unknown plugin [{name}]"));
+        }
+        if let Err(error) = context.plugins.check(name, kind, plugin)
+            && !is_disabled(plugin)
+        {
+            return Err(format!("failed to check the configuration of plugin {name} err: {error}"));
+        }
+        check_meta(context, name, plugin)?;
+    }
+    Ok(())
+}
+
+pub(super) fn check_stream_field(context: &Context<'_>, conf: &mut Value) -> Result<(), String> {
+    let Some(plugins) = conf.get_mut("plugins").and_then(Value::as_object_mut) else { return Ok(()) };
+    for (name, plugin) in plugins {
+        check_conf_is_table(name, plugin)?;
+        let catalog = context.stream_plugins.filter(|catalog| catalog.is_enabled(name));
+        let catalog = catalog.ok_or_else(|| format!("unknown plugin [{name}]"))?;
+        if let Err(error) = catalog.check(name, SchemaKind::Plugin, plugin)
+            && !is_disabled(plugin)
+        {
+            return Err(format!("failed to check the configuration of stream plugin [{name}]: {error}"));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn check_metadata(
+    context: &Context<'_>,
+    name: Option<&str>,
+    conf: &mut Value,
+) -> Result<(), String> {
+    let name = name.ok_or("missing plugin name")?;
+    let catalogs = [Some(context.plugins), context.stream_plugins];
+    let mut known = catalogs.into_iter().flatten().filter(|catalog| catalog.facts(name).is_some());
+    let catalog = known.next().ok_or("invalid plugin name")?;
+    catalog.check(name, SchemaKind::Metadata, conf).map_err(|error| format!("invalid configuration: {error}"))
+}
+
+fn check_conf_is_table(name: &str, plugin: &Value) -> Result<(), String> {
+    if plugin.is_object() || plugin.is_array() {
+        return Ok(());
+    }
+    Err(format!("invalid plugin conf {plugin} for plugin [{name}]"))
+}
+
+/// A disabled plugin never runs, so what it cannot check here does not matter.
+fn is_disabled(plugin: &Value) -> bool {
+    plugin.pointer("/_meta/disable") == Some(&Value::Bool(true))
+}
+
+fn check_meta(context: &Context<'_>, name: &str, plugin: &Value) -> Result<(), String> {
+    if let Some(filter) = plugin.pointer("/_meta/filter") {
+        let checked = context.languages.expression(filter);
+        checked.map_err(|error| format!("failed to validate the 'vars' expression: {error}"))?;
+    }
+    if let Some(source) = plugin.pointer("/_meta/pre_function").and_then(Value::as_str)
+        && let Err(LuaFault::Load(error)) = context.languages.lua(LuaChunk::PreFunction, source)
+    {
+        return Err(format!("failed to load _meta.pre_function in plugin {name}: {error}"));
+    }
+    Ok(())
+}

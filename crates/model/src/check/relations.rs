@@ -1,0 +1,102 @@
+//! What a resource may not say because of the others: unknown ids, keys and plugins that somebody else has.
+
+use serde_json::Value;
+
+use super::Context;
+use crate::{
+    Kind,
+    schema::{is_secret_reference, lua},
+};
+
+/// The field by which a plugin recognises a consumer; two consumers with the same one cannot be told apart.
+const UNIQUE_KEYS: [(&str, &str); 6] = [
+    ("key-auth", "key"),
+    ("basic-auth", "username"),
+    ("jwt-auth", "key"),
+    ("hmac-auth", "key_id"),
+    ("ldap-auth", "user_dn"),
+    ("ldap-auth-advanced", "user_dn"),
+];
+
+pub(super) fn check_reference(
+    context: &Context<'_>,
+    conf: &Value,
+    field: &str,
+    kind: Kind,
+) -> Result<(), String> {
+    let Some(id) = conf.get(field).map(lua::text) else { return Ok(()) };
+    if context.skip_references || context.references.get(kind, &id).is_some() {
+        return Ok(());
+    }
+    let noun = kind.noun();
+    Err(format!("failed to fetch {noun} info by {noun} id [{id}], response code: 404"))
+}
+
+pub(super) fn check_superior(context: &Context<'_>, id: Option<&str>, conf: &Value) -> Result<(), String> {
+    let Some(superior_id) = conf.pointer("/protocol/superior_id").map(lua::text) else { return Ok(()) };
+    if context.skip_references {
+        return Ok(());
+    }
+    if id == Some(superior_id.as_str()) {
+        return Err("stream route can not set itself as superior_id".into());
+    }
+    let superior = context.references.get(Kind::StreamRoute, &superior_id);
+    let superior = superior
+        .ok_or_else(|| format!("failed to fetch stream routes[{superior_id}], response code: 404"))?;
+    let name = |route: &Value| route.pointer("/protocol/name").map(lua::text);
+    match (name(conf), name(&superior)) {
+        (Some(own), Some(superior)) if own != superior => Err(format!(
+            "protocol mismatch: subordinate protocol [{own}] does not match superior protocol [{superior}]"
+        )),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn check_global_rule(context: &Context<'_>, id: Option<&str>, conf: &Value) -> Result<(), String> {
+    let Some(plugins) = conf.get("plugins").and_then(Value::as_object) else { return Ok(()) };
+    let mut conflict = None;
+    context.references.each(Kind::GlobalRule, &mut |other_id, other| {
+        let other_plugins = other.get("plugins").and_then(Value::as_object);
+        if conflict.is_none() && id != Some(other_id) {
+            let shared = plugins.keys().find(|name| other_plugins.is_some_and(|set| set.contains_key(*name)));
+            conflict = shared
+                .map(|name| format!("plugin '{name}' already exists in global rule with id '{other_id}'"));
+        }
+    });
+    conflict.map_or(Ok(()), Err)
+}
+
+/// A consumer does not conflict with itself and its credentials, a credential not with itself.
+pub(super) fn check_duplicate_key(
+    context: &Context<'_>,
+    conf: &Value,
+    consumer: &str,
+    credential: Option<&str>,
+) -> Result<(), String> {
+    for (plugin, field) in UNIQUE_KEYS {
+        let Some(key) = unique_key(conf, plugin, field) else { continue };
+        let mut owner = None;
+        context.references.each(Kind::Consumer, &mut |name, other| {
+            let own = credential.is_none() && name == consumer;
+            if owner.is_none() && !own && unique_key(other, plugin, field) == Some(key) {
+                owner = Some(format!("consumer: {name}"));
+            }
+        });
+        context.references.each(Kind::Credential, &mut |id, other| {
+            let (name, own_id) = id.split_once("/credentials/").unwrap_or((id, ""));
+            let own = name == consumer && credential.is_none_or(|credential| credential == own_id);
+            if owner.is_none() && !own && unique_key(other, plugin, field) == Some(key) {
+                owner = Some(format!("credential: {own_id} of consumer: {name}"));
+            }
+        });
+        if let Some(owner) = owner {
+            return Err(format!("duplicate {field} of plugin {plugin} found with {owner}"));
+        }
+    }
+    Ok(())
+}
+
+fn unique_key<'a>(conf: &'a Value, plugin: &str, field: &str) -> Option<&'a str> {
+    let key = conf.get("plugins")?.get(plugin)?.get(field)?.as_str()?;
+    (!is_secret_reference(key)).then_some(key)
+}

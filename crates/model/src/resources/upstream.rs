@@ -1,0 +1,214 @@
+//! Upstreams, their nodes and their health checks. Times are in seconds.
+
+use serde::{Deserialize, Deserializer, de::Error};
+use serde_json::{Map, Value};
+
+use super::read;
+use crate::check::parse_address;
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Upstream {
+    #[serde(default, deserialize_with = "read::id")]
+    pub id: Option<String>,
+    pub name: Option<String>,
+    /// The balancer: `roundrobin`, `chash`, `ewma`, `least_conn` or one of the user's own.
+    #[serde(rename = "type", default = "round_robin")]
+    pub balancer: String,
+    #[serde(default = "vars")]
+    pub hash_on: String,
+    pub key: Option<String>,
+    /// `None` when nodes come from service discovery.
+    #[serde(default, deserialize_with = "nodes")]
+    pub nodes: Option<Vec<Node>>,
+    pub service_name: Option<String>,
+    pub discovery_type: Option<String>,
+    pub discovery_args: Option<Value>,
+    #[serde(default = "http")]
+    pub scheme: String,
+    #[serde(default = "pass")]
+    pub pass_host: String,
+    pub upstream_host: Option<String>,
+    pub retries: Option<u32>,
+    pub retry_timeout: Option<f64>,
+    pub timeout: Option<Timeout>,
+    pub keepalive_pool: Option<KeepalivePool>,
+    pub tls: Option<UpstreamTls>,
+    pub checks: Option<Checks>,
+    #[serde(default, deserialize_with = "read::table")]
+    pub labels: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Node {
+    /// As written: IPv6 in brackets.
+    pub host: String,
+    pub port: Option<u16>,
+    pub weight: u32,
+    #[serde(default)]
+    pub priority: i64,
+    pub metadata: Option<Value>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+pub struct Timeout {
+    pub connect: f64,
+    pub send: f64,
+    pub read: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+pub struct KeepalivePool {
+    #[serde(default = "pool_size")]
+    pub size: u32,
+    #[serde(default = "pool_idle_timeout")]
+    pub idle_timeout: f64,
+    #[serde(default = "pool_requests")]
+    pub requests: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct UpstreamTls {
+    #[serde(default, deserialize_with = "read::id")]
+    pub client_cert_id: Option<String>,
+    pub client_cert: Option<String>,
+    pub client_key: Option<String>,
+    #[serde(default)]
+    pub verify: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Checks {
+    pub active: Option<ActiveCheck>,
+    pub passive: Option<PassiveCheck>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct ActiveCheck {
+    #[serde(rename = "type", default = "http")]
+    pub kind: String,
+    #[serde(default = "one_second")]
+    pub timeout: f64,
+    #[serde(default = "concurrency")]
+    pub concurrency: u32,
+    #[serde(default = "get")]
+    pub http_method: String,
+    #[serde(default = "root")]
+    pub http_path: String,
+    #[serde(default)]
+    pub http_req_body: String,
+    pub host: Option<String>,
+    pub port: Option<u16>,
+    #[serde(default = "yes")]
+    pub https_verify_certificate: bool,
+    #[serde(default, deserialize_with = "read::list")]
+    pub req_headers: Vec<String>,
+    /// Without it, nodes found unhealthy are not probed again.
+    pub healthy: Option<ActiveHealthy>,
+    /// Without it, healthy nodes are not probed.
+    pub unhealthy: Option<ActiveUnhealthy>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct ActiveHealthy {
+    #[serde(default = "one")]
+    pub interval: u64,
+    #[serde(default = "two")]
+    pub successes: u32,
+    #[serde(default = "active_healthy_statuses")]
+    pub http_statuses: Vec<u16>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct ActiveUnhealthy {
+    #[serde(default = "one")]
+    pub interval: u64,
+    #[serde(default = "five")]
+    pub http_failures: u32,
+    #[serde(default = "two")]
+    pub tcp_failures: u32,
+    #[serde(default = "three")]
+    pub timeouts: u32,
+    #[serde(default = "active_unhealthy_statuses")]
+    pub http_statuses: Vec<u16>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct PassiveCheck {
+    #[serde(rename = "type", default = "http")]
+    pub kind: String,
+    pub healthy: Option<PassiveHealthy>,
+    pub unhealthy: Option<PassiveUnhealthy>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct PassiveHealthy {
+    #[serde(default = "five")]
+    pub successes: u32,
+    #[serde(default = "passive_healthy_statuses")]
+    pub http_statuses: Vec<u16>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct PassiveUnhealthy {
+    #[serde(default = "five")]
+    pub http_failures: u32,
+    #[serde(default = "two")]
+    pub tcp_failures: u32,
+    #[serde(default = "seven")]
+    pub timeouts: u32,
+    #[serde(default = "passive_unhealthy_statuses")]
+    pub http_statuses: Vec<u16>,
+}
+
+/// Either a list of objects or a map from address to weight.
+fn nodes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Node>>, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::Null => Ok(None),
+        Value::Object(entries) => {
+            let node = |(address, weight): (&String, &Value)| {
+                let (host, port) = parse_address(address);
+                let port = port.map(u16::try_from).transpose();
+                Ok(Node {
+                    host: host.to_owned(),
+                    port: port.map_err(|_| D::Error::custom(format!("{address}: no such port")))?,
+                    weight: serde_json::from_value(weight.clone())
+                        .map_err(|error| D::Error::custom(format!("weight of {address}: {error}")))?,
+                    priority: 0,
+                    metadata: None,
+                })
+            };
+            entries.iter().map(node).collect::<Result<_, _>>().map(Some)
+        }
+        list => serde_json::from_value(list).map(Some).map_err(D::Error::custom),
+    }
+}
+
+macro_rules! defaults {
+    ($($name:ident -> $type:ty = $value:expr;)+) => {
+        $(fn $name() -> $type { $value })+
+    };
+}
+
+defaults! {
+    round_robin -> String = "roundrobin".into();
+    vars -> String = "vars".into();
+    http -> String = "http".into();
+    pass -> String = "pass".into();
+    get -> String = "GET".into();
+    root -> String = "/".into();
+    yes -> bool = true;
+    one_second -> f64 = 1.0;
+    concurrency -> u32 = 10;
+    pool_size -> u32 = 320;
+    pool_idle_timeout -> f64 = 60.0;
+    pool_requests -> u64 = 1000;
+    one -> u64 = 1;
+    two -> u32 = 2;
+    three -> u32 = 3;
+    five -> u32 = 5;
+    seven -> u32 = 7;
+    active_healthy_statuses -> Vec<u16> = vec![200, 302];
+    active_unhealthy_statuses -> Vec<u16> = vec![429, 404, 500, 501, 502, 503, 504, 505];
+    passive_unhealthy_statuses -> Vec<u16> = vec![429, 500, 503];
+    passive_healthy_statuses -> Vec<u16> = (200..=208).chain([226]).chain(300..=308).collect();
+}

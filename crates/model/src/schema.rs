@@ -1,0 +1,221 @@
+//! JSON schema as APISIX uses it: the draft 4 to 7 subset of the Lua library `jsonschema`, with its wording.
+//!
+//! A schema is compiled once into a flat list of nodes and then checked often. Checking also fills in the
+//! `default`s of absent properties, which is why it takes the value mutably.
+//!
+//! Two habits of Lua are kept on purpose, since answers and defaults depend on them: an empty array and an
+//! empty object are the same thing, and `1.0` is an integer. Properties are checked in the order in which the
+//! schema lists them, so the same input always gives the same message.
+//!
+//! Not here: remote references, `id`-based scopes, `format`s that the library does not know (they pass).
+
+mod check;
+mod compile;
+pub mod lua;
+mod pattern;
+
+use serde_json::Value;
+
+use self::pattern::Pattern;
+
+/// How deep values and schemas may nest before a check gives up with a message.
+pub(crate) const DEPTH_LIMIT: usize = 96;
+
+/// A compiled schema.
+#[derive(Debug)]
+pub struct Schema {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) root: usize,
+}
+
+impl Schema {
+    /// Compiles `schema`; the error names what cannot be compiled (an unknown type, a broken pattern).
+    pub fn compile(schema: &Value) -> Result<Schema, String> {
+        compile::compile(schema)
+    }
+
+    /// Checks `value` and fills defaults into it. The error is the library's message, without any prefix.
+    pub fn check(&self, value: &mut Value) -> Result<(), String> {
+        check::check(self, self.root, value, 0)
+    }
+}
+
+/// Whether `text` is a reference to a secret, which is resolved later and therefore not checked now.
+pub fn is_secret_reference(text: &str) -> bool {
+    text.starts_with("$secret://") || text.get(..7).is_some_and(|head| head.eq_ignore_ascii_case("$env://"))
+}
+
+/// Position of a sub-schema in `Schema::nodes`.
+pub(crate) type Index = usize;
+
+#[derive(Debug, Default)]
+pub(crate) struct Node {
+    /// `true` and `false` are schemas, too.
+    pub always: Option<bool>,
+    /// A `$ref`: everything is said by that node.
+    pub same_as: Option<Index>,
+    pub types: Option<Types>,
+    pub object: Option<Box<ObjectRules>>,
+    pub array: Option<Box<ArrayRules>>,
+    pub string: Option<Box<StringRules>>,
+    pub number: Option<Box<NumberRules>>,
+    pub allowed: Option<Vec<Value>>,
+    pub all_of: Vec<Index>,
+    pub any_of: Option<AnyOf>,
+    pub one_of: Option<Vec<Index>>,
+    pub condition: Option<Condition>,
+    pub not: Option<Index>,
+    pub property_names: Option<bool>,
+    pub format: Option<Format>,
+    pub constant: Option<Value>,
+    pub contains: Option<Contains>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Types {
+    One(Type),
+    Several(Vec<Type>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Type {
+    Object,
+    Array,
+    Table,
+    Integer,
+    Number,
+    String,
+    Boolean,
+    Null,
+    Function,
+}
+
+impl Type {
+    pub const ALL: [Type; 9] = [
+        Type::Object,
+        Type::Array,
+        Type::Table,
+        Type::Integer,
+        Type::Number,
+        Type::String,
+        Type::Boolean,
+        Type::Null,
+        Type::Function,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Type::Object => "object",
+            Type::Array => "array",
+            Type::Table => "table",
+            Type::Integer => "integer",
+            Type::Number => "number",
+            Type::String => "string",
+            Type::Boolean => "boolean",
+            Type::Null => "null",
+            Type::Function => "function",
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ObjectRules {
+    pub properties: Vec<Property>,
+    /// Required names that have no schema of their own.
+    pub required: Vec<String>,
+    /// `required: []`: the library then wants an empty table.
+    pub must_be_empty: bool,
+    /// Dependencies of names that have no schema of their own.
+    pub dependencies: Vec<(String, Dependency)>,
+    pub patterns: Vec<(Pattern, Index)>,
+    pub additional: Additional,
+    pub minimum: Option<u64>,
+    pub maximum: Option<u64>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Property {
+    pub name: String,
+    pub schema: Index,
+    pub required: bool,
+    pub default: Option<Value>,
+    pub dependency: Option<Dependency>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Dependency {
+    Names(Vec<String>),
+    Schema(Index),
+}
+
+#[derive(Debug, Default)]
+pub(crate) enum Additional {
+    #[default]
+    Allowed,
+    Forbidden,
+    Checked(Index),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ArrayRules {
+    pub minimum: Option<u64>,
+    pub maximum: Option<u64>,
+    pub items: Items,
+    pub unique: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) enum Items {
+    #[default]
+    Any,
+    Never,
+    Each(Index),
+    Tuple(Vec<Index>, Additional),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct StringRules {
+    pub minimum: Option<u64>,
+    pub maximum: Option<u64>,
+    pub pattern: Option<Pattern>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct NumberRules {
+    pub minimum: Option<f64>,
+    pub exclusive_minimum: Option<f64>,
+    pub maximum: Option<f64>,
+    pub exclusive_maximum: Option<f64>,
+    pub multiple_of: Option<f64>,
+}
+
+#[derive(Debug)]
+pub(crate) struct AnyOf {
+    pub schemas: Vec<Index>,
+    /// `: ["a"] or ["b"]` when some of the alternatives list required names.
+    pub hint: String,
+}
+
+#[derive(Debug)]
+pub(crate) struct Condition {
+    pub condition: Index,
+    pub matched: Option<Index>,
+    pub unmatched: Option<Index>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Format {
+    Ipv4,
+    Ipv6,
+    Pattern(&'static str, Pattern),
+}
+
+#[derive(Debug)]
+pub(crate) enum Contains {
+    Always,
+    Never,
+    Schema(Index),
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,407 @@
+//! The checks, in the order in which the Lua library makes them.
+
+use serde_json::{Map, Value};
+
+use super::{
+    Additional, ArrayRules, Contains, DEPTH_LIMIT, Dependency, Format, Index, Items, Node, NumberRules,
+    ObjectRules, Schema, StringRules, Type, Types, is_secret_reference, lua,
+};
+
+pub(super) fn check(schema: &Schema, index: Index, value: &mut Value, depth: usize) -> Result<(), String> {
+    if depth > DEPTH_LIMIT {
+        return Err(format!("value is nested deeper than {DEPTH_LIMIT} levels"));
+    }
+    let Some(node) = schema.nodes.get(index) else { return Ok(()) };
+    match node.always {
+        Some(true) => return Ok(()),
+        Some(false) => return Err("expect false always".into()),
+        None => {}
+    }
+    if let Some(target) = node.same_as {
+        return check(schema, target, value, depth + 1);
+    }
+    if skipped(node, value) {
+        return Ok(());
+    }
+    if let Some(types) = &node.types {
+        check_type(types, value)?;
+    }
+    if let Some(rules) = &node.object {
+        check_object(schema, rules, value, depth + 1)?;
+    }
+    if let Some(rules) = &node.array {
+        check_array(schema, rules, value, depth + 1)?;
+    }
+    if let (Some(rules), Value::String(text)) = (&node.string, &*value) {
+        check_string(rules, text)?;
+    }
+    if let (Some(rules), Value::Number(number)) = (&node.number, &*value) {
+        check_number(rules, number.as_f64().unwrap_or(f64::NAN))?;
+    }
+    if let Some(allowed) = &node.allowed
+        && !allowed.iter().any(|candidate| equal(candidate, value))
+    {
+        return Err("matches none of the enum values".into());
+    }
+    check_combined(schema, node, value, depth + 1)?;
+    check_rest(schema, node, value, depth + 1)
+}
+
+/// Secrets are resolved later; only where a schema insists on another type than string are they looked at.
+fn skipped(node: &Node, value: &Value) -> bool {
+    let text_allowed = matches!(node.types, None | Some(Types::One(Type::String)));
+    text_allowed && value.as_str().is_some_and(is_secret_reference)
+}
+
+fn check_type(types: &Types, value: &Value) -> Result<(), String> {
+    match types {
+        Types::One(wanted) if !is(*wanted, value) => {
+            Err(format!("wrong type: expected {}, got {}", wanted.name(), lua::type_name(value)))
+        }
+        Types::Several(wanted) if !wanted.iter().any(|wanted| is(*wanted, value)) => {
+            let names: Vec<&str> = wanted.iter().map(|wanted| wanted.name()).collect();
+            let got = lua::type_name(value);
+            Err(format!("wrong type: expected one of {}, got {got}", names.join(", ")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is(wanted: Type, value: &Value) -> bool {
+    match (wanted, value) {
+        (Type::Object, Value::Array(items)) => items.is_empty(),
+        (Type::Array, Value::Object(entries)) => entries.is_empty(),
+        (Type::Object | Type::Table, Value::Object(_))
+        | (Type::Array | Type::Table, Value::Array(_))
+        | (Type::Number, Value::Number(_))
+        | (Type::String, Value::String(_))
+        | (Type::Boolean, Value::Bool(_))
+        | (Type::Null, Value::Null) => true,
+        (Type::Integer, Value::Number(number)) => number.as_f64().is_some_and(|number| number.fract() == 0.0),
+        _ => false,
+    }
+}
+
+fn check_object(schema: &Schema, rules: &ObjectRules, value: &mut Value, depth: usize) -> Result<(), String> {
+    if rules.must_be_empty && !is_empty_table(value) {
+        return Err("the input data should be an empty table".into());
+    }
+    if matches!(value, Value::Array(items) if items.is_empty()) {
+        // Put back below when no default was filled in, so that a plain check leaves values alone.
+        let mut entries = Value::Object(Map::new());
+        check_entries(schema, rules, &mut entries, depth)?;
+        if !is_empty_table(&entries) {
+            *value = entries;
+        }
+        return Ok(());
+    }
+    if value.is_object() { check_entries(schema, rules, value, depth) } else { Ok(()) }
+}
+
+fn check_entries(
+    schema: &Schema,
+    rules: &ObjectRules,
+    value: &mut Value,
+    depth: usize,
+) -> Result<(), String> {
+    for property in &rules.properties {
+        let name = &property.name;
+        match value.get_mut(name) {
+            Some(found) => {
+                check(schema, property.schema, found, depth)
+                    .map_err(|error| format!("property \"{name}\" validation failed: {error}"))?;
+                if let Some(dependency) = &property.dependency {
+                    check_dependency(schema, name, dependency, value, depth)?;
+                }
+            }
+            None if property.required => return Err(format!("property \"{name}\" is required")),
+            None => {
+                if let (Some(default), Value::Object(entries)) = (&property.default, &mut *value) {
+                    entries.insert(name.clone(), default.clone());
+                }
+            }
+        }
+    }
+    for name in &rules.required {
+        if value.get(name).is_none() {
+            return Err(format!("property \"{name}\" is required"));
+        }
+    }
+    for (name, dependency) in &rules.dependencies {
+        if value.get(name).is_some() {
+            check_dependency(schema, name, dependency, value, depth)?;
+        }
+    }
+    check_other_entries(schema, rules, value, depth)?;
+    let count = value.as_object().map_or(0, Map::len) as u64;
+    if let Some(minimum) = rules.minimum.filter(|minimum| count < *minimum) {
+        return Err(format!("expect object to have at least {minimum} properties"));
+    }
+    if let Some(maximum) = rules.maximum.filter(|maximum| count > *maximum) {
+        return Err(format!("expect object to have at most {maximum} properties"));
+    }
+    Ok(())
+}
+
+fn check_dependency(
+    schema: &Schema,
+    name: &str,
+    dependency: &Dependency,
+    value: &mut Value,
+    depth: usize,
+) -> Result<(), String> {
+    match dependency {
+        Dependency::Names(names) => match names.iter().find(|wanted| value.get(wanted.as_str()).is_none()) {
+            Some(missing) => Err(format!("property \"{missing}\" is required when \"{name}\" is set")),
+            None => Ok(()),
+        },
+        Dependency::Schema(index) => check(schema, *index, value, depth)
+            .map_err(|error| format!("failed to validate dependent schema for \"{name}\": {error}")),
+    }
+}
+
+fn check_other_entries(
+    schema: &Schema,
+    rules: &ObjectRules,
+    value: &mut Value,
+    depth: usize,
+) -> Result<(), String> {
+    if rules.patterns.is_empty() && matches!(rules.additional, Additional::Allowed) {
+        return Ok(());
+    }
+    let Value::Object(entries) = value else { return Ok(()) };
+    for (name, entry) in entries.iter_mut() {
+        let mut matched = false;
+        for (pattern, index) in &rules.patterns {
+            if pattern.is_match(name) {
+                matched = true;
+                let source = &pattern.source;
+                check(schema, *index, entry, depth)
+                    .map_err(|error| format!("failed to validate {name} (matching \"{source}\"): {error}"))?;
+            }
+        }
+        if matched || rules.properties.iter().any(|property| property.name == *name) {
+            continue;
+        }
+        match rules.additional {
+            Additional::Allowed => {}
+            Additional::Forbidden => return Err(format!("additional properties forbidden, found {name}")),
+            Additional::Checked(index) => check(schema, index, entry, depth)
+                .map_err(|error| format!("failed to validate additional property {name}: {error}"))?,
+        }
+    }
+    Ok(())
+}
+
+fn check_array(schema: &Schema, rules: &ArrayRules, value: &mut Value, depth: usize) -> Result<(), String> {
+    if matches!(rules.items, Items::Never) {
+        return if is_empty_table(value) { Ok(()) } else { Err("expect false always".into()) };
+    }
+    let mut none = Vec::new();
+    let items = match value {
+        Value::Array(items) => items,
+        Value::Object(entries) if entries.is_empty() => &mut none,
+        _ => return Ok(()),
+    };
+    let count = items.len() as u64;
+    if let Some(minimum) = rules.minimum.filter(|minimum| count < *minimum) {
+        return Err(format!("expect array to have at least {minimum} items"));
+    }
+    if let Some(maximum) = rules.maximum.filter(|maximum| count > *maximum) {
+        return Err(format!("expect array to have at most {maximum} items"));
+    }
+    for (position, item) in items.iter_mut().enumerate() {
+        let number = position + 1;
+        let (index, kind) = match &rules.items {
+            Items::Each(index) => (*index, "item"),
+            Items::Tuple(schemas, additional) => match (schemas.get(position), additional) {
+                (Some(index), _) => (*index, "item"),
+                (None, Additional::Allowed) => continue,
+                (None, Additional::Forbidden) => return Err("found unexpected extra items in array".into()),
+                (None, Additional::Checked(index)) => (*index, "additional item"),
+            },
+            Items::Any | Items::Never => break,
+        };
+        check(schema, index, item, depth)
+            .map_err(|error| format!("failed to validate {kind} {number}: {error}"))?;
+    }
+    if rules.unique { check_unique(items) } else { Ok(()) }
+}
+
+/// Scalars are compared first, tables afterwards: with both kinds doubled, the scalars are reported.
+fn check_unique(items: &[Value]) -> Result<(), String> {
+    let table = |value: &Value| value.is_array() || value.is_object();
+    for tables in [false, true] {
+        for (first, left) in items.iter().enumerate() {
+            let mut rest = items.iter().enumerate().skip(first + 1);
+            if table(left) == tables
+                && let Some((second, _)) = rest.find(|(_, right)| equal(left, right))
+            {
+                let (first, second) = (first + 1, second + 1);
+                return Err(format!("expected unique items but items {first} and {second} are equal"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_string(rules: &StringRules, text: &str) -> Result<(), String> {
+    let length = text.chars().count() as u64;
+    if let Some(minimum) = rules.minimum.filter(|minimum| length < *minimum) {
+        return Err(format!("string too short, expected at least {minimum}, got {length}"));
+    }
+    if let Some(maximum) = rules.maximum.filter(|maximum| length > *maximum) {
+        return Err(format!("string too long, expected at most {maximum}, got {length}"));
+    }
+    match &rules.pattern {
+        Some(pattern) if !pattern.is_match(text) => Err(format!(
+            "failed to match pattern {} with {}",
+            lua::quoted(&pattern.source),
+            lua::quoted(text)
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn check_number(rules: &NumberRules, number: f64) -> Result<(), String> {
+    let ranges = [
+        (rules.minimum.filter(|limit| number < *limit), "at least"),
+        (rules.exclusive_minimum.filter(|limit| number <= *limit), "greater than"),
+        (rules.maximum.filter(|limit| number > *limit), "at most"),
+        (rules.exclusive_maximum.filter(|limit| number >= *limit), "smaller than"),
+    ];
+    for (limit, word) in ranges {
+        if let Some(limit) = limit {
+            return Err(format!("expected {} to be {word} {}", lua::number(number), lua::number(limit)));
+        }
+    }
+    let Some(step) = rules.multiple_of else { return Ok(()) };
+    let broken = if step.fract() == 0.0 {
+        number % step != 0.0
+    } else {
+        // 1.13 / 0.01 is 112.99999999999999: allow for what binary fractions lose.
+        let quotient = number / step;
+        let rounded = (quotient + 0.5).floor();
+        let magnitude = if rounded == 0.0 { 1.0 } else { rounded.abs() };
+        (quotient - rounded).abs() > 1e-12 * magnitude
+    };
+    if broken {
+        return Err(format!("expected {} to be a multiple of {}", lua::number(number), lua::number(step)));
+    }
+    Ok(())
+}
+
+fn check_combined(schema: &Schema, node: &Node, value: &mut Value, depth: usize) -> Result<(), String> {
+    for (position, index) in node.all_of.iter().enumerate() {
+        check(schema, *index, value, depth)
+            .map_err(|error| format!("allOf {} failed: {error}", position + 1))?;
+    }
+    if let Some(any_of) = &node.any_of
+        && !any_of.schemas.iter().any(|index| check(schema, *index, value, depth).is_ok())
+    {
+        return Err(format!("object matches none of the required{}", any_of.hint));
+    }
+    if let Some(one_of) = &node.one_of {
+        let mut matched = None;
+        for (position, index) in one_of.iter().enumerate() {
+            if check(schema, *index, value, depth).is_ok() {
+                let number = position + 1;
+                if let Some(first) = matched {
+                    return Err(format!(
+                        "value should match only one schema, but matches both schemas {first} and {number}"
+                    ));
+                }
+                matched = Some(number);
+            }
+        }
+        if matched.is_none() {
+            return Err("value should match only one schema, but matches none".into());
+        }
+    }
+    Ok(())
+}
+
+fn check_rest(schema: &Schema, node: &Node, value: &mut Value, depth: usize) -> Result<(), String> {
+    if let Some(condition) = &node.condition {
+        let matched = check(schema, condition.condition, value, depth).is_ok();
+        let (branch, word) =
+            if matched { (condition.matched, "then") } else { (condition.unmatched, "else") };
+        if branch.is_some_and(|branch| check(schema, branch, value, depth).is_err()) {
+            return Err(format!("{word} clause did not match"));
+        }
+    }
+    if node.not.is_some_and(|not| check(schema, not, value, depth).is_ok()) {
+        return Err("value wasn't supposed to match schema".into());
+    }
+    match node.property_names {
+        Some(true) => return Ok(()),
+        Some(false) if is_empty_table(value) => return Ok(()),
+        Some(false) => return Err("expect false always".into()),
+        None => {}
+    }
+    if let (Some(format), Value::String(text)) = (&node.format, &*value) {
+        check_format(format, text)?;
+    }
+    if node.constant.as_ref().is_some_and(|constant| !equal(constant, value)) {
+        return Err("failed to check const value".into());
+    }
+    node.contains.as_ref().map_or(Ok(()), |contains| check_contains(schema, contains, value, depth))
+}
+
+fn check_format(format: &Format, text: &str) -> Result<(), String> {
+    let (name, valid) = match format {
+        Format::Ipv4 => ("ipv4", text.parse::<std::net::Ipv4Addr>().is_ok()),
+        Format::Ipv6 => ("ipv6", text.parse::<std::net::Ipv6Addr>().is_ok()),
+        Format::Pattern(name, pattern) => (*name, pattern.is_match(text)),
+    };
+    if valid { Ok(()) } else { Err(format!("expect valid {name} format but got: {text}")) }
+}
+
+fn check_contains(
+    schema: &Schema,
+    contains: &Contains,
+    value: &mut Value,
+    depth: usize,
+) -> Result<(), String> {
+    let filled = value.as_array().is_some_and(|items| !items.is_empty());
+    match contains {
+        Contains::Always if filled => Ok(()),
+        Contains::Always => Err("check contains: expect array table".into()),
+        Contains::Never if value.is_array() || value.is_object() => {
+            Err("check contains: expect table".into())
+        }
+        Contains::Never => Ok(()),
+        Contains::Schema(_) if is_empty_table(value) => Err("check contains: empty array is invalid".into()),
+        Contains::Schema(index) => {
+            let Value::Array(items) = value else { return Ok(()) };
+            let found = items.iter_mut().any(|item| check(schema, *index, item, depth).is_ok());
+            if found { Ok(()) } else { Err("failed to check contains".into()) }
+        }
+    }
+}
+
+fn is_empty_table(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(entries) => entries.is_empty(),
+        _ => false,
+    }
+}
+
+/// Equality as Lua sees it: all numbers are floats, empty tables are equal, keys have no order.
+pub(crate) fn equal(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) => left.as_f64() == right.as_f64(),
+        (Value::Array(left), Value::Array(right)) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| equal(left, right))
+        }
+        (Value::Object(left), Value::Object(right)) => {
+            left.len() == right.len()
+                && left.iter().all(|(name, left)| right.get(name).is_some_and(|right| equal(left, right)))
+        }
+        (Value::Array(_), Value::Object(_)) | (Value::Object(_), Value::Array(_)) => {
+            is_empty_table(left) && is_empty_table(right)
+        }
+        _ => left == right,
+    }
+}

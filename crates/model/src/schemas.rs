@@ -1,0 +1,93 @@
+//! The schemas of the resources, as published by APISIX 3.18 (`crates/model/schemas`).
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use serde_json::{Map, Value, json};
+
+use crate::{Kind, Schema};
+
+struct Known {
+    documents: Map<String, Value>,
+    compiled: BTreeMap<String, Schema>,
+}
+
+static RESOURCES: LazyLock<Known> = LazyLock::new(|| load(include_str!("../schemas/resources.json")));
+static SECRETS: LazyLock<Known> = LazyLock::new(|| load(include_str!("../schemas/secrets.json")));
+
+/// The schema document by its name in APISIX: `route`, `ssl`, `upstream_hash_vars_schema`...
+pub fn document(name: &str) -> Option<&'static Value> {
+    RESOURCES.documents.get(name)
+}
+
+/// The compiled schema by its name in APISIX.
+pub fn named(name: &str) -> Option<&'static Schema> {
+    RESOURCES.compiled.get(name)
+}
+
+/// The schema of a kind; plugin metadata and secrets have none of their own.
+pub fn of_kind(kind: Kind) -> Option<&'static Schema> {
+    named(name_of_kind(kind)?)
+}
+
+/// The schema of a secret manager: `vault`, `aws`, `gcp`.
+pub fn secret(manager: &str) -> Option<&'static Schema> {
+    SECRETS.compiled.get(manager)
+}
+
+pub fn name_of_kind(kind: Kind) -> Option<&'static str> {
+    Some(match kind {
+        Kind::Proto => "proto",
+        Kind::Ssl => "ssl",
+        Kind::Upstream => "upstream",
+        Kind::Service => "service",
+        Kind::PluginConfig => "plugin_config",
+        Kind::ConsumerGroup => "consumer_group",
+        Kind::Consumer => "consumer",
+        Kind::Credential => "credential",
+        Kind::GlobalRule => "global_rule",
+        Kind::Route => "route",
+        Kind::StreamRoute => "stream_route",
+        Kind::GraphqlCostDecoration => "graphql_cost_decoration",
+        Kind::Secret | Kind::PluginMetadata => return None,
+    })
+}
+
+/// A plugin's schema with `_meta` among its properties, which every plugin configuration may have.
+pub fn with_meta(schema: &Value) -> Value {
+    let mut schema = schema.clone();
+    let Some(rules) = schema.as_object_mut() else { return schema };
+    let properties = rules.entry("properties").or_insert_with(|| json!({}));
+    if !properties.is_object() {
+        *properties = json!({});
+    }
+    let meta = document("plugin_injected_schema").and_then(|injected| injected.get("_meta"));
+    if let (Some(properties), Some(meta)) = (properties.as_object_mut(), meta) {
+        properties.entry("_meta").or_insert_with(|| meta.clone());
+    }
+    rules.entry("$comment").or_insert_with(|| json!("this is a mark for our injected plugin schema"));
+    schema
+}
+
+/// The documents are part of the program, so that a broken one is found by the test below, not by users.
+fn load(text: &str) -> Known {
+    let documents: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
+    let compiled =
+        documents.iter().filter_map(|(name, schema)| Some((name.clone(), Schema::compile(schema).ok()?)));
+    Known { compiled: compiled.collect(), documents }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_embedded_schema_compiles() {
+        for known in [&RESOURCES, &SECRETS] {
+            assert!(known.documents.len() >= 3);
+            assert_eq!(known.compiled.len(), known.documents.len());
+        }
+        for kind in Kind::ALL {
+            assert_eq!(name_of_kind(kind).is_some(), of_kind(kind).is_some(), "{kind:?}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The plugins of this process, with their schemas compiled.
+
+use std::sync::Arc;
+
+use model::{PluginCatalog, SchemaKind, catalog::PluginFacts, schema::Schema};
+use rustc_hash::FxHashMap;
+use serde_json::Value;
+
+use crate::PluginDef;
+
+struct Entry {
+    def: &'static PluginDef,
+    schema: Value,
+    consumer_schema: Option<Value>,
+    metadata_schema: Option<Value>,
+    checks: Checks,
+}
+
+/// Compiled on first use: most processes use a few of the plugins.
+#[derive(Default)]
+struct Checks {
+    plugin: std::sync::OnceLock<Result<Schema, String>>,
+    consumer: std::sync::OnceLock<Result<Schema, String>>,
+    metadata: std::sync::OnceLock<Result<Schema, String>>,
+}
+
+pub struct Catalog {
+    entries: FxHashMap<&'static str, Entry>,
+    /// By falling priority.
+    enabled: arc_swap::ArcSwap<Vec<&'static str>>,
+}
+
+impl Catalog {
+    /// `enabled`: the `plugins` list of config.yaml; `None` enables every plugin that is on by default or registered.
+    pub fn new(defs: &[&'static PluginDef], enabled: Option<&[String]>) -> Result<Catalog, String> {
+        let mut entries = FxHashMap::default();
+        for &def in defs {
+            let parse = |text: &str| {
+                serde_json::from_str::<Value>(text).map_err(|error| format!("schema of plugin {}: {error}", def.name))
+            };
+            let entry = Entry {
+                def,
+                schema: with_meta(parse(def.schema)?),
+                consumer_schema: def.consumer_schema.map(parse).transpose()?,
+                metadata_schema: def.metadata_schema.map(parse).transpose()?,
+                checks: Checks::default(),
+            };
+            entries.insert(def.name, entry);
+        }
+        let catalog = Catalog { entries, enabled: arc_swap::ArcSwap::default() };
+        catalog.enable(enabled);
+        Ok(catalog)
+    }
+
+    /// Replaces the list of enabled plugins (apisix.yaml may carry one). Unknown names are ignored.
+    pub fn enable(&self, names: Option<&[String]>) {
+        let mut enabled: Vec<&PluginDef> = self
+            .entries
+            .values()
+            .map(|entry| entry.def)
+            .filter(|def| names.is_none_or(|names| names.iter().any(|name| name == def.name)))
+            .collect();
+        enabled.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| a.name.cmp(b.name)));
+        self.enabled.store(Arc::new(enabled.into_iter().map(|def| def.name).collect()));
+    }
+
+    pub fn def(&self, name: &str) -> Option<&'static PluginDef> {
+        self.entries.get(name).map(|entry| entry.def)
+    }
+
+    pub fn defs(&self) -> impl Iterator<Item = &'static PluginDef> {
+        self.entries.values().map(|entry| entry.def)
+    }
+
+    /// The handler of a plugin-provided URI, for `public-api`.
+    pub fn api(&self, method: &str, uri: &str) -> Option<&'static crate::Api> {
+        let enabled = self.enabled.load();
+        enabled.iter().filter_map(|name| self.def(name)).flat_map(|def| def.apis).find(|api| {
+            api.uri == uri && (api.methods.is_empty() || api.methods.contains(&method))
+        })
+    }
+}
+
+/// Every plugin's configuration may carry `_meta`.
+fn with_meta(mut schema: Value) -> Value {
+    let meta = serde_json::json!({
+        "type": "object",
+        "properties": {
+            "disable": { "type": "boolean" },
+            "error_response": { "oneOf": [{ "type": "string" }, { "type": "object" }] },
+            "filter": { "type": "array" },
+            "pre_function": { "type": "string" },
+            "priority": { "type": "integer" }
+        },
+        "additionalProperties": false
+    });
+    if let Some(schema) = schema.as_object_mut() {
+        let properties = schema.entry("properties").or_insert_with(|| Value::Object(Default::default()));
+        if let Some(properties) = properties.as_object_mut() {
+            properties.insert("_meta".to_owned(), meta);
+        }
+    }
+    schema
+}
+
+impl PluginCatalog for Catalog {
+    fn facts(&self, name: &str) -> Option<PluginFacts<'_>> {
+        let entry = self.entries.get(name)?;
+        Some(PluginFacts {
+            name: entry.def.name,
+            version: entry.def.version,
+            priority: entry.def.priority,
+            kind: entry.def.kind,
+            scope: entry.def.scope,
+            schema: &entry.schema,
+            consumer_schema: entry.consumer_schema.as_ref(),
+            metadata_schema: entry.metadata_schema.as_ref(),
+            encrypt_fields: entry.def.encrypt_fields,
+        })
+    }
+
+    fn is_enabled(&self, name: &str) -> bool {
+        self.enabled.load().contains(&name)
+    }
+
+    fn enabled(&self) -> Vec<&str> {
+        self.enabled.load().to_vec()
+    }
+
+    fn check(&self, name: &str, kind: SchemaKind, conf: &mut Value) -> Result<(), String> {
+        let entry = self.entries.get(name).ok_or_else(|| format!("unknown plugin [{name}]"))?;
+        let (schema, compiled) = match kind {
+            SchemaKind::Plugin => (Some(&entry.schema), &entry.checks.plugin),
+            SchemaKind::Consumer => (entry.consumer_schema.as_ref(), &entry.checks.consumer),
+            SchemaKind::Metadata => (entry.metadata_schema.as_ref(), &entry.checks.metadata),
+        };
+        if let Some(schema) = schema {
+            let compiled = compiled.get_or_init(|| Schema::compile(schema)).as_ref();
+            compiled.map_err(String::clone)?.check(conf)?;
+        }
+        (entry.def.check)(conf, kind)
+    }
+}

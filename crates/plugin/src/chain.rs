@@ -1,0 +1,106 @@
+//! The plugins of a route in the order they run, one list per phase.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use routing::expr::Expression;
+
+use crate::{Phases, Plugin, PluginDef, Variable};
+
+/// A built plugin with what `_meta` says about it.
+pub struct Instance {
+    pub def: &'static PluginDef,
+    pub plugin: Arc<dyn Plugin>,
+    /// `_meta.priority`, else the plugin's own.
+    pub priority: i64,
+    /// `_meta.filter`: the plugin runs only where this holds.
+    pub filter: Option<Expression<Variable>>,
+    /// `_meta.error_response`: replaces the body of its rejections.
+    pub error_response: Option<Bytes>,
+    /// `_meta.pre_function`, run before each phase.
+    pub pre_function: Option<Arc<dyn Plugin>>,
+}
+
+#[derive(Clone, Default)]
+pub struct Chain {
+    instances: Vec<Arc<Instance>>,
+    rewrite: Vec<u16>,
+    access: Vec<u16>,
+    before_proxy: Vec<u16>,
+    header_filter: Vec<u16>,
+    body_filter: Vec<u16>,
+    log: Vec<u16>,
+}
+
+impl Chain {
+    /// Sorts by falling priority; equal priorities by name, so that the order does not depend on JSON's.
+    pub fn new(mut instances: Vec<Arc<Instance>>) -> Chain {
+        instances.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| a.def.name.cmp(b.def.name)));
+        Chain::in_order(instances)
+    }
+
+    /// The chain of a route that has a `script` instead of plugins.
+    pub fn script(plugin: Arc<dyn Plugin>) -> Chain {
+        static SCRIPT: PluginDef = PluginDef {
+            name: "script",
+            phases: Phases::REWRITE
+                .and(Phases::ACCESS)
+                .and(Phases::HEADER_FILTER)
+                .and(Phases::BODY_FILTER)
+                .and(Phases::LOG),
+            ..PluginDef::DEFAULT
+        };
+        let instance =
+            Instance { def: &SCRIPT, plugin, priority: 0, filter: None, error_response: None, pre_function: None };
+        Chain::in_order(vec![Arc::new(instance)])
+    }
+
+    /// Several chains one after the other (global rules).
+    pub fn concatenate<'a>(chains: impl IntoIterator<Item = &'a Chain>) -> Chain {
+        Chain::in_order(chains.into_iter().flat_map(|chain| chain.instances.iter().cloned()).collect())
+    }
+
+    fn in_order(instances: Vec<Arc<Instance>>) -> Chain {
+        let of = |phase: Phases| {
+            let runs = |instance: &Arc<Instance>| instance.def.phases.contains(phase);
+            (0u16..).zip(&instances).filter(|(_, instance)| runs(instance)).map(|(at, _)| at).collect::<Vec<u16>>()
+        };
+        Chain {
+            rewrite: of(Phases::REWRITE),
+            access: of(Phases::ACCESS),
+            before_proxy: of(Phases::BEFORE_PROXY),
+            header_filter: of(Phases::HEADER_FILTER),
+            body_filter: of(Phases::BODY_FILTER),
+            log: of(Phases::LOG),
+            instances,
+        }
+    }
+
+    pub fn instances(&self) -> &[Arc<Instance>] {
+        &self.instances
+    }
+
+    pub fn find(&self, name: &str) -> Option<&Arc<Instance>> {
+        self.instances.iter().find(|instance| instance.def.name == name)
+    }
+
+    fn indices(&self, phase: Phases) -> &[u16] {
+        match phase {
+            Phases::REWRITE => &self.rewrite,
+            Phases::ACCESS => &self.access,
+            Phases::BEFORE_PROXY => &self.before_proxy,
+            Phases::HEADER_FILTER => &self.header_filter,
+            Phases::BODY_FILTER => &self.body_filter,
+            Phases::LOG => &self.log,
+            _ => &[],
+        }
+    }
+
+    pub fn runs_in(&self, phase: Phases) -> bool {
+        !self.indices(phase).is_empty()
+    }
+
+    pub fn of_phase(&self, phase: Phases) -> impl Iterator<Item = &Arc<Instance>> {
+        self.indices(phase).iter().filter_map(|&at| self.instances.get(usize::from(at)))
+    }
+}

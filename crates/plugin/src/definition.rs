@@ -1,0 +1,140 @@
+//! The declaration of a plugin and its life cycle: JSON, schema check, `build`, used.
+
+use std::{any::Any, sync::Arc};
+
+use model::{Kind, SchemaKind};
+use serde_json::Value;
+
+use crate::{BodyChunk, Request, Step};
+
+/// The phases a plugin takes part in, as APISIX names them. A bit set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Phases(pub u16);
+
+impl Phases {
+    pub const NONE: Phases = Phases(0);
+    pub const REWRITE: Phases = Phases(1);
+    pub const ACCESS: Phases = Phases(2);
+    pub const BEFORE_PROXY: Phases = Phases(4);
+    pub const HEADER_FILTER: Phases = Phases(8);
+    pub const BODY_FILTER: Phases = Phases(16);
+    pub const LOG: Phases = Phases(32);
+
+    pub const fn and(self, other: Phases) -> Phases {
+        Phases(self.0 | other.0)
+    }
+
+    pub const fn contains(self, other: Phases) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// Whose configuration an instance is built from.
+#[derive(Clone, Debug)]
+pub struct Owner {
+    pub kind: Kind,
+    pub id: Arc<str>,
+    /// The revision that wrote the owner: limits start anew when it changes, as in APISIX.
+    pub version: u64,
+}
+
+/// What `build` may use besides the configuration itself.
+pub struct BuildContext<'a> {
+    pub owner: &'a Owner,
+    /// The plugin's `plugin_metadata`, defaults filled in.
+    pub metadata: Option<&'a Value>,
+}
+
+/// A built configuration of a plugin. Shared by all workers; state that changes per request belongs into atomics
+/// or into the request's [`crate::Extensions`].
+#[allow(unused_variables)]
+pub trait Plugin: Send + Sync {
+    fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        Step::Next
+    }
+    fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        Step::Next
+    }
+    /// Runs before each attempt to reach an upstream node.
+    fn before_proxy<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        Step::Next
+    }
+    /// Sees and edits `request.response`, of the upstream or of the gateway itself.
+    fn header_filter(&self, request: &mut Request) {}
+    /// Sees and edits each piece of the response body. Whoever changes its length calls
+    /// [`crate::Response::body_modified`] in `header_filter` first.
+    fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {}
+    /// Runs when the answer is out. Nothing waits for it: it must not block.
+    fn log(&self, request: &mut Request) {}
+}
+
+/// A URI that a plugin answers itself, reachable through plugin `public-api`.
+pub struct Api {
+    pub methods: &'static [&'static str],
+    pub uri: &'static str,
+    pub handler: for<'a> fn(&'a mut Request) -> Step<'a>,
+}
+
+/// What `build` of a consumer's (or credential's) authentication data gives: the key it is found by, and its typed form.
+pub struct ConsumerKey {
+    pub key: String,
+    pub data: Box<dyn Any + Send + Sync>,
+}
+
+/// The declaration of a plugin; one `static` per file.
+pub struct PluginDef {
+    pub name: &'static str,
+    pub version: f64,
+    /// Plugins run from the highest priority to the lowest.
+    pub priority: i64,
+    /// `Some("auth")` for authentication plugins.
+    pub kind: Option<&'static str>,
+    /// `Some("global")` when it is not meant for single routes.
+    pub scope: Option<&'static str>,
+    /// JSON schemas, in APISIX's shape and with its defaults.
+    pub schema: &'static str,
+    pub consumer_schema: Option<&'static str>,
+    pub metadata_schema: Option<&'static str>,
+    /// Paths of secret fields, encrypted at rest.
+    pub encrypt_fields: &'static [&'static str],
+    pub phases: Phases,
+    /// A global rule's instance steps back when the route has the plugin itself (`run_policy = prefer_route`).
+    pub prefer_route: bool,
+    /// Rules that a schema cannot say. Runs after the schema, on the configuration with defaults.
+    pub check: fn(&Value, SchemaKind) -> Result<(), String>,
+    pub build: fn(&Value, &BuildContext) -> Result<Arc<dyn Plugin>, String>,
+    /// Authentication plugins: how consumers are found.
+    pub consumer: Option<fn(&Value) -> Result<ConsumerKey, String>>,
+    pub apis: &'static [Api],
+    /// Called once at start with `plugin_attr.NAME`, before anything is built.
+    pub start: Option<fn(&Value) -> Result<(), String>>,
+}
+
+fn no_check(_: &Value, _: SchemaKind) -> Result<(), String> {
+    Ok(())
+}
+
+fn no_build(_: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    Err("plugin has no build function".to_owned())
+}
+
+impl PluginDef {
+    pub const DEFAULT: PluginDef = PluginDef {
+        name: "",
+        version: 0.1,
+        priority: 0,
+        kind: None,
+        scope: None,
+        schema: r#"{"type":"object"}"#,
+        consumer_schema: None,
+        metadata_schema: None,
+        encrypt_fields: &[],
+        phases: Phases::NONE,
+        prefer_route: false,
+        check: no_check,
+        build: no_build,
+        consumer: None,
+        apis: &[],
+        start: None,
+    };
+}

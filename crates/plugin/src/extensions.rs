@@ -1,0 +1,44 @@
+//! What plugins keep for themselves during one request.
+
+use std::any::{Any, TypeId};
+
+/// A few typed values; empty until somebody inserts, so it costs nothing.
+#[derive(Default)]
+pub struct Extensions(Vec<(TypeId, Box<dyn Any>)>);
+
+impl Extensions {
+    pub fn insert<T: 'static>(&mut self, value: T) {
+        let id = TypeId::of::<T>();
+        self.0.retain(|(other, _)| *other != id);
+        self.0.push((id, Box::new(value)));
+    }
+
+    pub fn get<T: 'static>(&self) -> Option<&T> {
+        let id = TypeId::of::<T>();
+        self.0.iter().find(|(other, _)| *other == id)?.1.downcast_ref()
+    }
+
+    pub fn get_mut<T: 'static>(&mut self) -> Option<&mut T> {
+        let id = TypeId::of::<T>();
+        self.0.iter_mut().find(|(other, _)| *other == id)?.1.downcast_mut()
+    }
+
+    pub fn get_or_insert_with<T: 'static>(&mut self, make: impl FnOnce() -> T) -> &mut T {
+        let id = TypeId::of::<T>();
+        let at = self.0.iter().position(|(other, _)| *other == id).unwrap_or_else(|| {
+            self.0.push((id, Box::new(make())));
+            self.0.len() - 1
+        });
+        self.0[at].1.downcast_mut().unwrap_or_else(|| unreachable!("stored under its own type id"))
+    }
+
+    pub fn take<T: 'static>(&mut self) -> Option<T> {
+        let id = TypeId::of::<T>();
+        let at = self.0.iter().position(|(other, _)| *other == id)?;
+        self.0.swap_remove(at).1.downcast().ok().map(|value| *value)
+    }
+
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}

@@ -1,0 +1,46 @@
+//! What the process offers to plugins, set once at start.
+
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+
+use crate::Catalog;
+
+pub struct Host {
+    /// The control runtime: for work that must not run on a worker (batches, tokens, probes).
+    pub background: tokio::runtime::Handle,
+    pub catalog: Arc<Catalog>,
+    pub metrics: Arc<telemetry::metrics::Registry>,
+    /// Renders the metrics page. Takes its time: never on a worker.
+    pub metrics_text: Box<dyn Fn() -> Vec<u8> + Send + Sync>,
+    /// `APISIX/3.18.0`, or `APISIX` with `enable_server_tokens: false`.
+    pub server_token: String,
+    pub hostname: String,
+    /// `plugin_attr` of config.yaml.
+    pub plugin_attributes: Value,
+    /// The whole effective config.yaml, for plugins that need an odd key of it.
+    pub settings: Value,
+    pub workers: usize,
+    /// The installation's directory (`--prefix`): relative paths in configurations start here.
+    pub prefix: std::path::PathBuf,
+    pub started: std::time::SystemTime,
+}
+
+static HOST: OnceLock<Host> = OnceLock::new();
+
+impl Host {
+    /// Makes the host known; the first call wins.
+    pub fn install(self) {
+        let _ = HOST.set(self);
+    }
+}
+
+/// The host, or `None` before it is installed (in unit tests of pure code).
+pub fn host() -> Option<&'static Host> {
+    HOST.get()
+}
+
+/// `plugin_attr.NAME` of config.yaml.
+pub fn plugin_attribute(name: &str) -> Option<&'static Value> {
+    host()?.plugin_attributes.get(name)
+}

@@ -1,0 +1,68 @@
+//! Answers that the gateway makes itself.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+/// The body of a [`Reply`].
+#[derive(Clone, Debug)]
+pub enum ReplyBody {
+    /// The HTML page of the status (see [`crate::error_page`]); nothing below 300.
+    Page,
+    Bytes(Bytes),
+}
+
+#[derive(Clone, Debug)]
+pub struct Reply {
+    pub status: u16,
+    pub headers: Vec<(String, Vec<u8>)>,
+    pub body: ReplyBody,
+}
+
+impl Reply {
+    /// A bare status: its HTML page.
+    pub fn page(status: u16) -> Reply {
+        Reply { status, headers: Vec::new(), body: ReplyBody::Page }
+    }
+
+    /// A body without a type of its own is `text/plain; charset=utf-8`, as in APISIX.
+    pub fn bytes(status: u16, body: impl Into<Bytes>) -> Reply {
+        Reply { status, headers: Vec::new(), body: ReplyBody::Bytes(body.into()) }
+    }
+
+    /// A JSON document followed by a line break. APISIX sends it as text/plain unless a type is set.
+    pub fn json(status: u16, value: &Value) -> Reply {
+        let mut text = value.to_string();
+        text.push('\n');
+        Reply::bytes(status, text)
+    }
+
+    /// `{"message":"..."}`
+    pub fn message(status: u16, message: &str) -> Reply {
+        Reply::json(status, &json!({ "message": message }))
+    }
+
+    /// `{"error_msg":"..."}`
+    pub fn error_msg(status: u16, message: &str) -> Reply {
+        Reply::json(status, &json!({ "error_msg": message }))
+    }
+
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<Vec<u8>>) -> Reply {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    pub fn content_type(self, value: &str) -> Reply {
+        self.header("Content-Type", value)
+    }
+
+    /// With a message if there is one, else the page of the status.
+    pub fn error_msg_or_page(status: u16, message: Option<&str>) -> Reply {
+        message.map_or_else(|| Reply::page(status), |message| Reply::error_msg(status, message))
+    }
+}
+
+impl From<Reply> for Box<dyn std::error::Error> {
+    fn from(reply: Reply) -> Self {
+        format!("answered {}", reply.status).into()
+    }
+}

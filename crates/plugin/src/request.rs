@@ -1,0 +1,263 @@
+//! One request on its way through the phases, and the response it gets.
+
+use std::{net::IpAddr, rc::Rc, sync::Arc, time::Instant};
+
+use bytes::Bytes;
+use smallvec::SmallVec;
+use wire::{HeaderId, Method, RequestHead};
+
+use crate::{
+    AuthEntry, Consumer, Extensions, Reply, RequestBody, Response, Route, UpstreamHandle, WorkerSnapshot,
+    snapshot::Timeouts,
+};
+
+/// Facts of the client's connection, the same for all its requests.
+#[derive(Debug)]
+pub struct Connection {
+    pub id: u64,
+    pub peer: std::net::SocketAddr,
+    pub local: std::net::SocketAddr,
+    pub tls: Option<TlsFacts>,
+    pub requests: std::cell::Cell<u64>,
+}
+
+#[derive(Debug, Default)]
+pub struct TlsFacts {
+    pub server_name: Option<String>,
+    pub protocol: &'static str,
+    pub cipher: String,
+    /// DER of the verified client certificate.
+    pub client_certificate: Option<Vec<u8>>,
+    pub alpn: Option<Vec<u8>>,
+}
+
+/// Which pattern of the route matched, and what its parameters caught.
+#[derive(Default)]
+pub struct Matched {
+    pub uri: Box<str>,
+    pub host: Box<str>,
+    pub parameters: SmallVec<[(Box<str>, Box<[u8]>); 0]>,
+}
+
+/// What plugins changed about the way upstream. Unset: as the client asked.
+#[derive(Default)]
+pub struct UpstreamEdits {
+    /// Raw target (path and query) to send.
+    pub target: Option<Vec<u8>>,
+    pub host: Option<Vec<u8>>,
+    pub method: Option<Method>,
+    /// Used instead of the route's upstream.
+    pub upstream: Option<Arc<UpstreamHandle>>,
+    pub timeouts: Option<Timeouts>,
+}
+
+/// One try to reach an upstream node.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    pub address: std::net::SocketAddr,
+    /// 0 without a response: then 502 or 504 in `$upstream_status`.
+    pub status: u16,
+    pub connect_seconds: Option<f64>,
+    pub header_seconds: Option<f64>,
+    pub response_seconds: f64,
+}
+
+/// What happened, for logs and metrics.
+#[derive(Default)]
+pub struct Outcome {
+    pub attempts: SmallVec<[Attempt; 1]>,
+    /// Bytes sent to the client, head included.
+    pub bytes_sent: u64,
+    pub body_bytes_sent: u64,
+    /// Bytes of the request: head and body as received.
+    pub request_length: u64,
+    pub finished: Option<Instant>,
+    /// Target that was sent upstream.
+    pub upstream_target: Vec<u8>,
+    pub upstream_host: Vec<u8>,
+    pub balancer_node: Option<(Box<str>, u16)>,
+}
+
+pub struct Request {
+    pub head: RequestHead,
+    pub connection: Rc<Connection>,
+    /// The client's address: the peer's, until `real-ip` says otherwise.
+    pub remote_addr: IpAddr,
+    pub remote_port: u16,
+    /// Lower case, without port. Empty for an HTTP/1.0 request without Host.
+    pub host: Vec<u8>,
+    /// The normalised path (`$uri`).
+    pub path: Vec<u8>,
+    pub https: bool,
+    pub snapshot: Rc<WorkerSnapshot>,
+    pub route: Option<Arc<Route>>,
+    pub matched: Matched,
+    pub consumer: Option<Arc<Consumer>>,
+    pub credential_id: Option<Arc<str>>,
+    pub edits: UpstreamEdits,
+    pub body: RequestBody,
+    /// `client-control`: a larger body is refused while it streams.
+    pub body_limit: Option<u64>,
+    pub response: Response,
+    /// Set by plugins before there is a response; put over its headers when it comes.
+    pub early_headers: wire::Head,
+    pub extensions: Extensions,
+    /// Variables set by plugins, over the built-in ones.
+    pub variables: SmallVec<[(Box<str>, Vec<u8>); 0]>,
+    pub started: Instant,
+    pub outcome: Outcome,
+    /// 32 hex digits, made on first use.
+    pub id: std::cell::OnceCell<Box<str>>,
+    pub worker: usize,
+}
+
+impl Request {
+    pub fn new(head: RequestHead, connection: Rc<Connection>, snapshot: Rc<WorkerSnapshot>, worker: usize) -> Request {
+        let peer = connection.peer;
+        Request {
+            head,
+            remote_addr: peer.ip().to_canonical(),
+            remote_port: peer.port(),
+            https: connection.tls.is_some(),
+            connection,
+            host: Vec::new(),
+            path: Vec::new(),
+            snapshot,
+            route: None,
+            matched: Matched::default(),
+            consumer: None,
+            credential_id: None,
+            edits: UpstreamEdits::default(),
+            body: RequestBody::Empty,
+            body_limit: None,
+            response: Response::default(),
+            early_headers: wire::Head::new(),
+            extensions: Extensions::default(),
+            variables: SmallVec::new(),
+            started: Instant::now(),
+            outcome: Outcome::default(),
+            id: std::cell::OnceCell::new(),
+            worker,
+        }
+    }
+
+    pub fn header(&self, name: &str) -> Option<&[u8]> {
+        self.head.headers.get(name)
+    }
+
+    pub fn header_str(&self, name: &str) -> Option<&str> {
+        self.head.headers.get_str(name)
+    }
+
+    /// The first value of a query argument, decoded.
+    pub fn arg(&self, name: &str) -> Option<Vec<u8>> {
+        let query = self.head.query()?;
+        wire::uri::query_pairs(query)
+            .find(|(key, _)| {
+                *key == name.as_bytes()
+                    || (memchr_any(key) && wire::uri::percent_decode(key, true) == name.as_bytes())
+            })
+            .map(|(_, value)| wire::uri::percent_decode(value.unwrap_or_default(), true))
+    }
+
+    /// Removes every query argument of that name from the target.
+    pub fn remove_arg(&mut self, name: &str) {
+        let Some(query) = self.head.query() else { return };
+        let mut target = self.head.raw_path().to_vec();
+        let mut separator = b'?';
+        for pair in query.split(|&byte| byte == b'&') {
+            let key = pair.split(|&byte| byte == b'=').next().unwrap_or_default();
+            if wire::uri::percent_decode(key, true) != name.as_bytes() {
+                target.push(separator);
+                target.extend_from_slice(pair);
+                separator = b'&';
+            }
+        }
+        self.head.set_target(&target);
+    }
+
+    /// A cookie's value as sent.
+    pub fn cookie(&self, name: &str) -> Option<&[u8]> {
+        self.head.headers.all_known(HeaderId::Cookie).flat_map(|line| line.split(|&byte| byte == b';')).find_map(
+            |pair| {
+                let pair = pair.trim_ascii();
+                let at = pair.iter().position(|&byte| byte == b'=')?;
+                (&pair[..at] == name.as_bytes()).then(|| &pair[at + 1..])
+            },
+        )
+    }
+
+    /// Reads the body into memory, at most `limit` bytes: 413 past that.
+    pub async fn collect_body(&mut self, limit: usize) -> Result<Bytes, Box<Reply>> {
+        Ok(self.body.collect(limit).await?)
+    }
+
+    pub fn set_variable(&mut self, name: &str, value: impl Into<Vec<u8>>) {
+        let value = value.into();
+        match self.variables.iter_mut().find(|(other, _)| **other == *name) {
+            Some((_, old)) => *old = value,
+            None => self.variables.push((name.into(), value)),
+        }
+    }
+
+    /// `$apisix_request_id`: 32 hex digits, or what plugin `request-id` set.
+    pub fn request_id(&self) -> &str {
+        self.id.get_or_init(|| {
+            let (high, low) = (random_u64(), random_u64());
+            format!("{high:016x}{low:016x}").into()
+        })
+    }
+
+    /// Makes the consumer the request's own and tells the upstream who it is.
+    pub fn attach(&mut self, entry: &AuthEntry) {
+        self.attach_consumer(&entry.consumer, entry.credential_id.clone());
+    }
+
+    pub fn attach_consumer(&mut self, consumer: &Arc<Consumer>, credential_id: Option<Arc<str>>) {
+        self.head.headers.set("X-Consumer-Username", consumer.username.as_bytes());
+        match &credential_id {
+            Some(id) => self.head.headers.set("X-Credential-Identifier", id.as_bytes()),
+            None => self.head.headers.remove_known(HeaderId::XCredentialIdentifier),
+        }
+        match &consumer.custom_id {
+            Some(id) => self.head.headers.set("X-Consumer-Custom-ID", id.as_bytes()),
+            None => self.head.headers.remove_known(HeaderId::XConsumerCustomId),
+        }
+        self.consumer = Some(consumer.clone());
+        self.credential_id = credential_id;
+    }
+
+    /// Seconds since the request came in, or until it was answered.
+    pub fn elapsed_seconds(&self) -> f64 {
+        self.outcome.finished.unwrap_or_else(Instant::now).duration_since(self.started).as_secs_f64()
+    }
+
+    pub fn upstream_seconds(&self) -> Option<f64> {
+        let attempts = &self.outcome.attempts;
+        (!attempts.is_empty()).then(|| attempts.iter().map(|attempt| attempt.response_seconds).sum())
+    }
+}
+
+fn memchr_any(key: &[u8]) -> bool {
+    key.iter().any(|&byte| matches!(byte, b'%' | b'+'))
+}
+
+/// Not for secrets: ids and sampling.
+pub fn random_u64() -> u64 {
+    use std::cell::Cell;
+    thread_local! {
+        static STATE: Cell<u64> = Cell::new({
+            let seed = ahash::RandomState::new().hash_one(std::thread::current().id());
+            seed | 1
+        });
+    }
+    STATE.with(|state| {
+        // splitmix64 (Steele, Lea, Flood 2014)
+        let next = state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        state.set(next);
+        let mut mixed = next;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    })
+}

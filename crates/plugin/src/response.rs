@@ -1,0 +1,65 @@
+//! The response as plugins see it.
+
+use wire::{Head, HeaderId};
+
+/// Who made a response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// A plugin or the gateway's own answer.
+    #[default]
+    Gateway,
+    /// The gateway's page for a failure (nginx's role in APISIX).
+    ErrorPage,
+    Upstream,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Response {
+    pub status: u16,
+    /// The upstream's reason phrase; empty for the registered one.
+    pub reason: Vec<u8>,
+    pub headers: Head,
+    pub source: Source,
+    /// The body passes body filters; set by whoever wants pieces although it declared no body filter.
+    pub body_changed: bool,
+}
+
+impl Response {
+    pub fn clear(&mut self) {
+        self.status = 0;
+        self.reason.clear();
+        self.headers.clear();
+        self.source = Source::Gateway;
+        self.body_changed = false;
+    }
+
+    /// The body will not be what the headers describe: drops the fields that would lie.
+    pub fn body_modified(&mut self) {
+        self.body_changed = true;
+        self.headers.remove_known(HeaderId::ContentLength);
+        self.headers.remove_known(HeaderId::ContentEncoding);
+        self.headers.remove_known(HeaderId::LastModified);
+        self.headers.remove_known(HeaderId::Etag);
+    }
+
+    /// As [`Response::body_modified`], but the content coding stays (compression sets its own).
+    pub fn length_modified(&mut self) {
+        self.body_changed = true;
+        self.headers.remove_known(HeaderId::ContentLength);
+    }
+
+    pub fn set_status(&mut self, status: u16) {
+        if status != self.status {
+            self.status = status;
+            self.reason.clear();
+        }
+    }
+}
+
+/// A piece of a response body on its way to the client.
+#[derive(Debug, Default)]
+pub struct BodyChunk {
+    pub data: Vec<u8>,
+    /// Nothing follows.
+    pub last: bool,
+}

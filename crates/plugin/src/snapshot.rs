@@ -1,0 +1,222 @@
+//! A compiled configuration: immutable, shared by all workers, replaced as a whole.
+
+use std::{cell::RefCell, net::SocketAddr, ops::Deref, rc::Rc, sync::Arc};
+
+use routing::router::Router;
+use rustc_hash::FxHashMap;
+use serde_json::Value;
+
+use crate::{Chain, Consumer, ConsumerIndex, Request, Template, Variable};
+
+/// A route's Lua condition. Called on a worker while matching.
+pub trait FilterFunction: Send + Sync {
+    fn matches(&self, request: &Request) -> bool;
+}
+
+pub struct Snapshot {
+    pub revision: u64,
+    pub router: Router<Variable>,
+    /// By the number that the router answers.
+    pub routes: Vec<Arc<Route>>,
+    /// All global rules' plugins, rule after rule.
+    pub globals: Chain,
+    pub consumers: ConsumerIndex,
+    /// The `upstreams` resources by id (traffic-split names them).
+    pub upstreams: FxHashMap<Arc<str>, Arc<UpstreamHandle>>,
+    pub metadata: Arc<FxHashMap<Arc<str>, Arc<Value>>>,
+    /// Some route's `vars` look into request bodies: they must be read before matching.
+    pub matches_on_body: bool,
+    pub options: RouterOptions,
+}
+
+/// `apisix.delete_uri_tail_slash` and its neighbours.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RouterOptions {
+    pub delete_uri_tail_slash: bool,
+    pub normalize_uri_like_servlet: bool,
+    pub match_uri_encoded_slash: bool,
+}
+
+/// What a route, merged with its plugin config and service, does with a request.
+pub struct Route {
+    pub id: Arc<str>,
+    pub name: Option<Arc<str>>,
+    pub service_id: Option<Arc<str>>,
+    pub service_name: Option<Arc<str>>,
+    pub chain: Chain,
+    pub upstream: RouteUpstream,
+    /// A reference of the route leads nowhere: answer with this status.
+    pub broken: Option<u16>,
+    /// The route's own `timeout`, over the upstream's.
+    pub timeouts: Option<Timeouts>,
+    pub enable_websocket: bool,
+    pub filter: Option<Arc<dyn FilterFunction>>,
+    /// The merged resource, for plugins that pass it on (opa, forward-auth variables).
+    pub value: Arc<Value>,
+    pub service_value: Option<Arc<Value>>,
+    /// Never reused within the process: names the route in per-worker caches and metrics.
+    pub serial: u64,
+    pub version: u64,
+}
+
+#[derive(Clone)]
+pub enum RouteUpstream {
+    /// None configured: a plugin must answer, else 503.
+    None,
+    /// `upstream_id` names nothing.
+    Missing,
+    Some(Arc<UpstreamHandle>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    pub connect_ms: u64,
+    pub send_ms: u64,
+    pub read_ms: u64,
+}
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts { connect_ms: 60_000, send_ms: 60_000, read_ms: 60_000 }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    Http,
+    Https,
+    Grpc,
+    Grpcs,
+}
+
+impl Scheme {
+    pub fn is_tls(self) -> bool {
+        matches!(self, Scheme::Https | Scheme::Grpcs)
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+            Scheme::Grpc => "grpc",
+            Scheme::Grpcs => "grpcs",
+        }
+    }
+
+    pub fn default_port(self) -> u16 {
+        if self.is_tls() { 443 } else { 80 }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PassHost {
+    Pass,
+    Node,
+    Rewrite(Box<str>),
+}
+
+/// What consistent hashing hashes.
+#[derive(Clone, Debug)]
+pub enum HashKey {
+    Variable(Variable),
+    Combination(Template),
+    Consumer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeepalivePool {
+    /// Idle connections kept per worker and node.
+    pub size: usize,
+    pub idle_timeout_ms: u64,
+    /// Requests after which a connection is closed.
+    pub requests: u32,
+}
+
+impl Default for KeepalivePool {
+    fn default() -> KeepalivePool {
+        KeepalivePool { size: 320, idle_timeout_ms: 60_000, requests: 1000 }
+    }
+}
+
+/// TLS toward an upstream.
+pub struct TlsClient {
+    pub config: Arc<rustls::ClientConfig>,
+}
+
+/// An upstream ready for use: nodes, balancer and health shared by all workers.
+pub struct UpstreamHandle {
+    /// `upstreams/1`, or `routes/1` for an inline one: the name health checks show.
+    pub name: Arc<str>,
+    pub balancer: upstream::Upstream,
+    /// In the balancer's order.
+    pub nodes: Vec<Node>,
+    pub scheme: Scheme,
+    pub pass_host: PassHost,
+    pub timeouts: Timeouts,
+    /// `None`: one try per further node.
+    pub retries: Option<u32>,
+    pub retry_timeout_ms: u64,
+    pub keepalive: KeepalivePool,
+    pub hash_key: Option<HashKey>,
+    pub tls: Option<TlsClient>,
+    pub value: Arc<Value>,
+    pub version: u64,
+}
+
+pub struct Node {
+    pub host: Box<str>,
+    pub port: u16,
+    /// Where it is; several for a name, empty when the name is not resolved.
+    pub addresses: Vec<SocketAddr>,
+    /// The `Host` of `pass_host: node`: with the port unless it is the scheme's own.
+    pub host_header: Box<str>,
+    /// Names the keep-alive pool of this scheme, address and TLS setting within the process.
+    pub pool: u32,
+}
+
+/// One worker's hold of a snapshot, with what that worker derives from it. Cloned per request without an atomic.
+pub struct WorkerSnapshot {
+    snapshot: Arc<Snapshot>,
+    /// Route chains merged with a consumer's plugins, by (route, consumer) serial.
+    merged: RefCell<FxHashMap<(u64, u64), Rc<Chain>>>,
+}
+
+impl WorkerSnapshot {
+    pub fn new(snapshot: Arc<Snapshot>) -> WorkerSnapshot {
+        WorkerSnapshot { snapshot, merged: RefCell::default() }
+    }
+
+    pub fn shared(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    /// The route's chain with the consumer's plugins over it: a plugin of the consumer replaces the route's.
+    pub fn merged_chain(&self, route: &Route, consumer: &Consumer) -> Rc<Chain> {
+        let key = (route.serial, consumer.serial);
+        if let Some(chain) = self.merged.borrow().get(&key) {
+            return chain.clone();
+        }
+        let mut instances = consumer.plugins.clone();
+        for instance in route.chain.instances() {
+            if !consumer.plugins.iter().any(|other| other.def.name == instance.def.name) {
+                instances.push(instance.clone());
+            }
+        }
+        let chain = Rc::new(Chain::new(instances));
+        let mut merged = self.merged.borrow_mut();
+        // Bounded: 100,000 pairs are a few MB; past that they are made again when needed.
+        if merged.len() >= 100_000 {
+            merged.clear();
+        }
+        merged.insert(key, chain.clone());
+        chain
+    }
+}
+
+impl Deref for WorkerSnapshot {
+    type Target = Snapshot;
+
+    fn deref(&self) -> &Snapshot {
+        &self.snapshot
+    }
+}

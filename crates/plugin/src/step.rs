@@ -1,0 +1,34 @@
+//! What a phase of a plugin answers.
+
+use std::{future::Future, pin::Pin};
+
+use crate::Reply;
+
+/// `Ok`: go on. `Err`: answer the client with this. So `?` ends a request.
+pub type Verdict = Result<(), Box<Reply>>;
+
+pub enum Step<'a> {
+    Next,
+    Reply(Box<Reply>),
+    /// Only plugins that wait for something allocate.
+    Wait(Pin<Box<dyn Future<Output = Verdict> + 'a>>),
+}
+
+impl<'a> Step<'a> {
+    pub fn wait(future: impl Future<Output = Verdict> + 'a) -> Step<'a> {
+        Step::Wait(Box::pin(future))
+    }
+
+    pub fn reply(reply: Reply) -> Step<'a> {
+        Step::Reply(Box::new(reply))
+    }
+}
+
+impl From<Verdict> for Step<'_> {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Ok(()) => Step::Next,
+            Err(reply) => Step::Reply(reply),
+        }
+    }
+}

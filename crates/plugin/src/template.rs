@@ -1,0 +1,136 @@
+//! Texts with variables: `$name`, `${name}`, `${name ?? default}`, `\$`.
+
+use crate::{Request, Variable};
+
+#[derive(Clone, Debug)]
+enum Part {
+    Literal(Box<[u8]>),
+    Variable { variable: Variable, default: Option<Box<[u8]>> },
+}
+
+/// A text compiled once and rendered per request.
+#[derive(Clone, Debug, Default)]
+pub struct Template {
+    parts: Vec<Part>,
+}
+
+impl Template {
+    pub fn compile(text: &str) -> Template {
+        let mut parts = Vec::new();
+        let mut literal = Vec::new();
+        let bytes = text.as_bytes();
+        let mut at = 0;
+        while let Some(&byte) = bytes.get(at) {
+            let rest = &text[at..];
+            if byte == b'\\' && bytes.get(at + 1) == Some(&b'$') {
+                literal.push(b'$');
+                at += 2;
+            } else if let Some((variable, default, used)) = (byte == b'$').then(|| reference(rest)).flatten() {
+                if !literal.is_empty() {
+                    parts.push(Part::Literal(std::mem::take(&mut literal).into()));
+                }
+                parts.push(Part::Variable { variable: Variable::resolve(variable), default });
+                at += used;
+            } else {
+                // Copy one whole character, so that slicing stays on boundaries.
+                let width = rest.chars().next().map_or(1, char::len_utf8);
+                literal.extend_from_slice(&bytes[at..at + width]);
+                at += width;
+            }
+        }
+        if !literal.is_empty() {
+            parts.push(Part::Literal(literal.into()));
+        }
+        Template { parts }
+    }
+
+    /// The text when there is no variable in it.
+    pub fn literal(&self) -> Option<&[u8]> {
+        match self.parts.as_slice() {
+            [] => Some(b""),
+            [Part::Literal(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    pub fn has_variables(&self) -> bool {
+        self.literal().is_none()
+    }
+
+    pub fn variables(&self) -> impl Iterator<Item = &Variable> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Variable { variable, .. } => Some(variable),
+            Part::Literal(_) => None,
+        })
+    }
+
+    /// Appends the text; returns how many variables had a value.
+    pub fn render_into(&self, request: &Request, out: &mut Vec<u8>) -> usize {
+        let mut resolved = 0;
+        for part in &self.parts {
+            match part {
+                Part::Literal(text) => out.extend_from_slice(text),
+                Part::Variable { variable, default } => match request.variable(variable) {
+                    Some(value) => {
+                        resolved += 1;
+                        out.extend_from_slice(&value);
+                    }
+                    None => out.extend_from_slice(default.as_deref().unwrap_or_default()),
+                },
+            }
+        }
+        resolved
+    }
+
+    pub fn render(&self, request: &Request) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.render_into(request, &mut out);
+        out
+    }
+
+    pub fn render_string(&self, request: &Request) -> String {
+        String::from_utf8_lossy(&self.render(request)).into_owned()
+    }
+}
+
+/// Name, default and length of the variable reference that `text` starts with.
+fn reference(text: &str) -> Option<(&str, Option<Box<[u8]>>, usize)> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if let Some(inner) = text.strip_prefix("${") {
+        let end = inner.find('}')?;
+        let body = &inner[..end];
+        let (name, default) = match body.split_once("??") {
+            Some((name, default)) => (name.trim(), Some(default.trim().as_bytes().into())),
+            None => (body.trim(), None),
+        };
+        let valid = !name.is_empty() && name.chars().all(|c| is_name(c) || matches!(c, '.' | '-' | '[' | ']' | '*'));
+        return valid.then_some((name, default, end + 3));
+    }
+    let name = &text[1..];
+    let length = name.find(|c: char| !is_name(c)).unwrap_or(name.len());
+    (length > 0).then(|| (&name[..length], None, length + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_text() {
+        let cases: &[(&str, usize, Option<&str>)] = &[
+            ("plain", 0, Some("plain")),
+            ("", 0, Some("")),
+            (r"\$uri", 0, Some("$uri")),
+            ("5$", 0, Some("5$")),
+            ("$uri", 1, None),
+            ("a${arg_x ?? none}b$host", 2, None),
+            ("${}", 0, Some("${}")),
+            ("é$uri é", 1, None),
+        ];
+        for (text, variables, literal) in cases {
+            let template = Template::compile(text);
+            assert_eq!(template.variables().count(), *variables, "{text}");
+            assert_eq!(template.literal(), literal.map(str::as_bytes), "{text}");
+        }
+    }
+}

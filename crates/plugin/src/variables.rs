@@ -1,0 +1,368 @@
+//! The variables of APISIX (nginx's and its own), resolved to an enum when a configuration is compiled, so that a
+//! request never looks a name up.
+
+mod body;
+mod graphql;
+mod json_path;
+mod time_text;
+
+use std::borrow::Cow;
+
+use routing::expr::{Operand, Variables};
+use wire::HeaderId;
+
+use crate::{Request, host};
+
+pub use time_text::{http_date, iso8601, local};
+
+/// A variable; the families carry the rest of the name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Variable {
+    Named(Named),
+    /// `http_NAME`, as the header's name with dashes.
+    Header(Box<str>),
+    /// `arg_NAME`
+    Arg(Box<str>),
+    /// `cookie_NAME`
+    Cookie(Box<str>),
+    /// `sent_http_NAME`
+    SentHeader(Box<str>),
+    /// `upstream_http_NAME`
+    UpstreamHeader(Box<str>),
+    /// `uri_param_NAME`
+    UriParameter(Box<str>),
+    /// `post_arg_NAME`: url-encoded bodies only.
+    PostArg(Box<str>),
+    /// `post_arg.PATH`: JSON, multipart or url-encoded.
+    PostArgPath(Box<str>),
+    /// Set by a plugin or by Lua, or unknown.
+    Custom(Box<str>),
+}
+
+macro_rules! named {
+    ($($variant:ident = $name:literal,)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Named { $($variant,)* }
+
+        impl Named {
+            fn of(name: &str) -> Option<Named> {
+                match name { $($name => Some(Named::$variant),)* _ => None }
+            }
+
+            pub fn name(self) -> &'static str {
+                match self { $(Named::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+named! {
+    RemoteAddr = "remote_addr", RemotePort = "remote_port", RemoteUser = "remote_user",
+    RealipRemoteAddr = "realip_remote_addr", RealipRemotePort = "realip_remote_port",
+    BinaryRemoteAddr = "binary_remote_addr", ServerAddr = "server_addr", ServerPort = "server_port",
+    ServerName = "server_name", ServerProtocol = "server_protocol", Scheme = "scheme", Https = "https",
+    Host = "host", Hostname = "hostname", RequestLine = "request", RequestLineAlias = "request_line",
+    RequestMethod = "request_method", Method = "method", RequestUri = "request_uri",
+    RealRequestUri = "real_request_uri", Uri = "uri", DocumentUri = "document_uri", Args = "args",
+    IsArgs = "is_args", QueryString = "query_string", RequestLength = "request_length",
+    RequestBody = "request_body", RequestTime = "request_time", RequestId = "request_id",
+    ApisixRequestId = "apisix_request_id", ContentType = "content_type", ContentLength = "content_length",
+    TimeLocal = "time_local", TimeIso8601 = "time_iso8601", Msec = "msec", Pid = "pid",
+    Connection = "connection", ConnectionRequests = "connection_requests", BodyBytesSent = "body_bytes_sent",
+    BytesSent = "bytes_sent", Status = "status", Pipe = "pipe", NginxVersion = "nginx_version",
+    RequestType = "request_type", SslServerName = "ssl_server_name", SslProtocol = "ssl_protocol",
+    SslCipher = "ssl_cipher", UpstreamAddr = "upstream_addr", UpstreamStatus = "upstream_status",
+    UpstreamResponseTime = "upstream_response_time", ApisixUpstreamResponseTime = "apisix_upstream_response_time",
+    UpstreamConnectTime = "upstream_connect_time", UpstreamHeaderTime = "upstream_header_time",
+    UpstreamScheme = "upstream_scheme", UpstreamHost = "upstream_host", UpstreamUri = "upstream_uri",
+    UpstreamUnresolvedHost = "upstream_unresolved_host", BalancerIp = "balancer_ip", BalancerPort = "balancer_port",
+    ConsumerName = "consumer_name", ConsumerGroupId = "consumer_group_id", RouteId = "route_id",
+    RouteName = "route_name", ServiceId = "service_id", ServiceName = "service_name",
+    MatchedUri = "matched_uri", MatchedHost = "matched_host",
+    GraphqlName = "graphql_name", GraphqlOperation = "graphql_operation", GraphqlRootFields = "graphql_root_fields",
+}
+
+impl Variable {
+    /// Any name resolves; one that nobody knows has no value until a plugin sets it.
+    pub fn resolve(name: &str) -> Variable {
+        if let Some(named) = Named::of(name) {
+            return Variable::Named(named);
+        }
+        let families: &[(&str, fn(Box<str>) -> Variable)] = &[
+            ("sent_http_", |rest| Variable::SentHeader(rest.replace('_', "-").into())),
+            ("upstream_http_", |rest| Variable::UpstreamHeader(rest.replace('_', "-").into())),
+            ("http_", |rest| Variable::Header(rest.replace('_', "-").into())),
+            ("arg_", Variable::Arg),
+            ("cookie_", Variable::Cookie),
+            ("uri_param_", Variable::UriParameter),
+            ("post_arg_", Variable::PostArg),
+            ("post_arg.", Variable::PostArgPath),
+        ];
+        for (prefix, make) in families {
+            if let Some(rest) = name.strip_prefix(prefix).filter(|rest| !rest.is_empty()) {
+                return make(rest.into());
+            }
+        }
+        Variable::Custom(name.into())
+    }
+
+    /// Whether the request's body must be in memory to know the value.
+    pub fn needs_body(&self) -> bool {
+        matches!(
+            self,
+            Variable::PostArg(_)
+                | Variable::PostArgPath(_)
+                | Variable::Named(Named::GraphqlName | Named::GraphqlOperation | Named::GraphqlRootFields)
+        )
+    }
+}
+
+impl Variables for Request {
+    type Name = Variable;
+
+    fn get<'a>(&'a self, name: &Variable) -> Operand<'a> {
+        match name {
+            Variable::PostArgPath(path) => body::post_arg_path(self, path),
+            Variable::Named(Named::GraphqlRootFields) => body::graphql_root_fields(self),
+            _ => self.variable(name).map_or(Operand::Nil, Operand::Bytes),
+        }
+    }
+}
+
+type Text<'a> = Option<Cow<'a, [u8]>>;
+
+fn owned<'a>(text: impl Into<Vec<u8>>) -> Text<'a> {
+    Some(Cow::Owned(text.into()))
+}
+
+fn borrowed(text: &[u8]) -> Text<'_> {
+    Some(Cow::Borrowed(text))
+}
+
+impl Request {
+    /// The value of a variable as text; `None` when it has none.
+    pub fn variable<'a>(&'a self, variable: &Variable) -> Text<'a> {
+        match variable {
+            Variable::Named(named) => {
+                if !self.variables.is_empty() {
+                    if let Some(value) = self.set_by_plugin(named.name()) {
+                        return Some(value);
+                    }
+                }
+                self.named(*named)
+            }
+            Variable::Header(name) => self.header_variable(name),
+            Variable::Arg(name) => self.arg(name).map(Cow::Owned),
+            Variable::Cookie(name) => self.cookie(name).map(Cow::Borrowed),
+            Variable::SentHeader(name) | Variable::UpstreamHeader(name) => {
+                self.response.headers.get(name).map(Cow::Borrowed)
+            }
+            Variable::UriParameter(name) => self
+                .matched
+                .parameters
+                .iter()
+                .find(|(other, _)| other == name)
+                .map(|(_, value)| Cow::Borrowed(&**value)),
+            Variable::PostArg(name) => body::post_arg(self, name),
+            Variable::PostArgPath(path) => body::operand_text(body::post_arg_path(self, path)),
+            Variable::Custom(name) => self.set_by_plugin(name),
+        }
+    }
+
+    /// By name at run time (Lua, log formats that users change).
+    pub fn variable_by_name(&self, name: &str) -> Option<Vec<u8>> {
+        self.variable(&Variable::resolve(name)).map(Cow::into_owned)
+    }
+
+    fn set_by_plugin(&self, name: &str) -> Text<'_> {
+        self.variables.iter().find(|(other, _)| **other == *name).map(|(_, value)| Cow::Borrowed(value.as_slice()))
+    }
+
+    /// nginx joins repeated fields for these; the first counts elsewhere.
+    fn header_variable<'a>(&'a self, name: &str) -> Text<'a> {
+        let first = self.head.headers.get(name)?;
+        let mut values = self.head.headers.get_all(name).skip(1);
+        let Some(second) = values.next() else { return borrowed(first) };
+        let separator: &[u8] = if name.eq_ignore_ascii_case("cookie") { b"; " } else { b", " };
+        let mut joined = first.to_vec();
+        for value in std::iter::once(second).chain(values) {
+            joined.extend_from_slice(separator);
+            joined.extend_from_slice(value);
+        }
+        owned(joined)
+    }
+
+    fn named(&self, named: Named) -> Text<'_> {
+        match named {
+            Named::RemoteAddr => owned(self.remote_addr.to_string()),
+            Named::RemotePort => owned(self.remote_port.to_string()),
+            Named::RealipRemoteAddr => owned(self.connection.peer.ip().to_canonical().to_string()),
+            Named::RealipRemotePort => owned(self.connection.peer.port().to_string()),
+            Named::BinaryRemoteAddr => owned(match self.remote_addr {
+                std::net::IpAddr::V4(address) => address.octets().to_vec(),
+                std::net::IpAddr::V6(address) => address.octets().to_vec(),
+            }),
+            Named::RemoteUser => self.remote_user(),
+            Named::ServerAddr => owned(self.connection.local.ip().to_canonical().to_string()),
+            Named::ServerPort => owned(self.connection.local.port().to_string()),
+            Named::ServerName => borrowed(b"_"),
+            Named::ServerProtocol => borrowed(self.head.version.as_str().as_bytes()),
+            Named::Scheme => borrowed(if self.https { b"https" } else { b"http" }),
+            Named::Https => borrowed(if self.https { b"on" } else { b"" }),
+            Named::Host => borrowed(&self.host),
+            Named::Hostname => borrowed(host().map_or("localhost", |host| &host.hostname).as_bytes()),
+            Named::RequestLine | Named::RequestLineAlias => owned(self.request_line()),
+            Named::RequestMethod | Named::Method => borrowed(self.head.method.as_bytes()),
+            Named::RequestUri | Named::RealRequestUri => borrowed(self.head.target()),
+            Named::Uri | Named::DocumentUri => borrowed(&self.path),
+            Named::Args | Named::QueryString => self.head.query().map(Cow::Borrowed),
+            Named::IsArgs => borrowed(if self.head.query().is_some_and(|query| !query.is_empty()) { b"?" } else { b"" }),
+            Named::RequestBody => match &self.body {
+                crate::RequestBody::Collected(bytes) => borrowed(bytes),
+                _ => None,
+            },
+            Named::RequestId => borrowed(self.request_id().as_bytes()),
+            Named::ApisixRequestId => borrowed(self.request_id().as_bytes()),
+            Named::ContentType => self.head.headers.known(HeaderId::ContentType).map(Cow::Borrowed),
+            Named::ContentLength => self.head.headers.known(HeaderId::ContentLength).map(Cow::Borrowed),
+            Named::Connection => owned(self.connection.id.to_string()),
+            Named::ConnectionRequests => owned(self.connection.requests.get().to_string()),
+            Named::Pipe => borrowed(b"."),
+            Named::NginxVersion => borrowed(env!("CARGO_PKG_VERSION").as_bytes()),
+            Named::Pid => owned(std::process::id().to_string()),
+            Named::RequestType => borrowed(b"traditional_http"),
+            Named::MatchedUri => borrowed(self.matched.uri.as_bytes()),
+            Named::MatchedHost => borrowed(self.matched.host.as_bytes()),
+            Named::GraphqlName => body::graphql_name(self),
+            Named::GraphqlOperation => body::graphql_operation(self),
+            Named::GraphqlRootFields => body::operand_text(body::graphql_root_fields(self)),
+            Named::SslServerName | Named::SslProtocol | Named::SslCipher => self.tls_variable(named),
+            Named::ConsumerName | Named::ConsumerGroupId | Named::RouteId | Named::RouteName | Named::ServiceId
+            | Named::ServiceName => self.context_variable(named),
+            _ => self.outcome_variable(named),
+        }
+    }
+
+    fn tls_variable(&self, named: Named) -> Text<'_> {
+        let tls = self.connection.tls.as_ref()?;
+        match named {
+            Named::SslServerName => tls.server_name.as_deref().map(|name| Cow::Borrowed(name.as_bytes())),
+            Named::SslProtocol => borrowed(tls.protocol.as_bytes()),
+            _ => borrowed(tls.cipher.as_bytes()),
+        }
+    }
+
+    fn context_variable(&self, named: Named) -> Text<'_> {
+        let text = match named {
+            Named::ConsumerName => &*self.consumer.as_ref()?.username,
+            Named::ConsumerGroupId => self.consumer.as_ref()?.group_id.as_deref()?,
+            Named::RouteId => &*self.route.as_ref()?.id,
+            Named::RouteName => self.route.as_ref()?.name.as_deref()?,
+            Named::ServiceId => self.route.as_ref()?.service_id.as_deref()?,
+            _ => self.route.as_ref()?.service_name.as_deref()?,
+        };
+        borrowed(text.as_bytes())
+    }
+
+    /// What is known when the answer is on its way or out.
+    fn outcome_variable(&self, named: Named) -> Text<'_> {
+        let outcome = &self.outcome;
+        match named {
+            Named::Status => owned(self.response.status.to_string()),
+            Named::BytesSent => owned(outcome.bytes_sent.to_string()),
+            Named::BodyBytesSent => owned(outcome.body_bytes_sent.to_string()),
+            Named::RequestLength => owned(outcome.request_length.to_string()),
+            Named::RequestTime => owned(format!("{:.3}", self.elapsed_seconds())),
+            Named::TimeLocal => owned(local()),
+            Named::TimeIso8601 => owned(iso8601()),
+            Named::Msec => owned(time_text::msec()),
+            Named::UpstreamAddr => self.per_attempt(|attempt| attempt.address.to_string()),
+            Named::UpstreamStatus => self.per_attempt(|attempt| match attempt.status {
+                0 => "502".to_owned(),
+                status => status.to_string(),
+            }),
+            Named::UpstreamResponseTime | Named::ApisixUpstreamResponseTime => {
+                self.per_attempt(|attempt| format!("{:.3}", attempt.response_seconds))
+            }
+            Named::UpstreamConnectTime => self.per_attempt(|attempt| seconds_or_dash(attempt.connect_seconds)),
+            Named::UpstreamHeaderTime => self.per_attempt(|attempt| seconds_or_dash(attempt.header_seconds)),
+            Named::UpstreamScheme => borrowed(self.upstream().map_or("http", |upstream| upstream.scheme.as_str()).as_bytes()),
+            Named::UpstreamHost if !outcome.upstream_host.is_empty() => borrowed(&outcome.upstream_host),
+            Named::UpstreamHost => self.head.headers.known(HeaderId::Host).map(Cow::Borrowed),
+            Named::UpstreamUri if !outcome.upstream_target.is_empty() => borrowed(&outcome.upstream_target),
+            Named::UpstreamUri => self.edits.target.as_deref().map(Cow::Borrowed),
+            Named::UpstreamUnresolvedHost | Named::BalancerIp => {
+                outcome.balancer_node.as_ref().map(|(host, _)| Cow::Borrowed(host.as_bytes()))
+            }
+            Named::BalancerPort => outcome.balancer_node.as_ref().and_then(|(_, port)| owned(port.to_string())),
+            _ => None,
+        }
+    }
+
+    /// One value per attempt, joined as nginx does.
+    fn per_attempt(&self, text: impl Fn(&crate::request::Attempt) -> String) -> Text<'_> {
+        let attempts = &self.outcome.attempts;
+        if attempts.is_empty() {
+            return None;
+        }
+        owned(attempts.iter().map(text).collect::<Vec<_>>().join(", "))
+    }
+
+    /// The upstream this request goes to: a plugin's choice, else the route's.
+    pub fn upstream(&self) -> Option<&std::sync::Arc<crate::UpstreamHandle>> {
+        if let Some(upstream) = &self.edits.upstream {
+            return Some(upstream);
+        }
+        match &self.route.as_ref()?.upstream {
+            crate::snapshot::RouteUpstream::Some(upstream) => Some(upstream),
+            _ => None,
+        }
+    }
+
+    fn request_line(&self) -> Vec<u8> {
+        let mut line = self.head.method.as_bytes().to_vec();
+        line.push(b' ');
+        line.extend_from_slice(self.head.target());
+        line.push(b' ');
+        line.extend_from_slice(self.head.version.as_str().as_bytes());
+        line
+    }
+
+    /// The user of basic authentication, verified or not.
+    fn remote_user(&self) -> Text<'_> {
+        use base64::Engine;
+        let value = self.head.headers.known(HeaderId::Authorization)?;
+        let encoded = value.get(..6).filter(|start| start.eq_ignore_ascii_case(b"basic ")).and(value.get(6..))?;
+        let decoded = base64::engine::general_purpose::STANDARD.decode(encoded.trim_ascii()).ok()?;
+        let user = decoded.split(|&byte| byte == b':').next()?.to_vec();
+        owned(user)
+    }
+}
+
+fn seconds_or_dash(seconds: Option<f64>) -> String {
+    seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.3}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_resolve_to_families() {
+        let cases = [
+            ("remote_addr", Variable::Named(Named::RemoteAddr)),
+            ("http_x_api_key", Variable::Header("x-api-key".into())),
+            ("arg_foo-bar", Variable::Arg("foo-bar".into())),
+            ("cookie_a", Variable::Cookie("a".into())),
+            ("sent_http_x_y", Variable::SentHeader("x-y".into())),
+            ("post_arg.a.b", Variable::PostArgPath("a.b".into())),
+            ("post_arg_a", Variable::PostArg("a".into())),
+            ("uri_param_id", Variable::UriParameter("id".into())),
+            ("nobody_knows", Variable::Custom("nobody_knows".into())),
+            ("http_", Variable::Custom("http_".into())),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(Variable::resolve(name), expected, "{name}");
+        }
+    }
+}

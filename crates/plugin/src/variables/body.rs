@@ -1,0 +1,150 @@
+//! Variables that look into the request body. They have a value only when the body is in memory, which routing sees
+//! to where a route's `vars` need it.
+
+use std::borrow::Cow;
+
+use routing::expr::Operand;
+use serde_json::Value;
+use wire::HeaderId;
+
+use crate::{Request, RequestBody};
+
+fn collected(request: &Request) -> Option<&[u8]> {
+    match &request.body {
+        RequestBody::Collected(bytes) => Some(bytes),
+        _ => None,
+    }
+}
+
+fn content_type(request: &Request) -> &[u8] {
+    request.head.headers.known(HeaderId::ContentType).unwrap_or_default()
+}
+
+fn is_form(request: &Request) -> bool {
+    content_type(request).starts_with(b"application/x-www-form-urlencoded")
+}
+
+/// `post_arg_NAME`: the first value of a url-encoded body.
+pub fn post_arg<'a>(request: &'a Request, name: &str) -> Option<Cow<'a, [u8]>> {
+    if !is_form(request) {
+        return None;
+    }
+    form_value(collected(request)?, name).map(Cow::Owned)
+}
+
+fn form_value(body: &[u8], name: &str) -> Option<Vec<u8>> {
+    wire::uri::query_pairs(body)
+        .find(|(key, _)| wire::uri::percent_decode(key, true) == name.as_bytes())
+        .map(|(_, value)| wire::uri::percent_decode(value.unwrap_or_default(), true))
+}
+
+/// `post_arg.PATH`
+pub fn post_arg_path<'a>(request: &'a Request, path: &str) -> Operand<'a> {
+    let Some(body) = collected(request) else { return Operand::Nil };
+    let content_type = content_type(request);
+    if is_form(request) {
+        return form_value(body, path).map_or(Operand::Nil, |value| Operand::Bytes(Cow::Owned(value)));
+    }
+    if content_type.starts_with(b"multipart/form-data") {
+        return multipart_value(body, content_type, path)
+            .map_or(Operand::Nil, |value| Operand::Bytes(Cow::Owned(value)));
+    }
+    if !content_type.starts_with(b"application/json") {
+        return Operand::Nil;
+    }
+    let Ok(document) = serde_json::from_slice::<Value>(body) else { return Operand::Nil };
+    if path.contains(['[', '*']) || path.contains("..") {
+        let found = crate::variables::json_path::select(&document, path);
+        return if found.is_empty() {
+            Operand::Nil
+        } else {
+            Operand::List(found.into_iter().map(json_operand).collect())
+        };
+    }
+    let mut at = &document;
+    for segment in path.split('.') {
+        let Some(next) = at.get(segment) else { return Operand::Nil };
+        at = next;
+    }
+    json_operand(at)
+}
+
+fn json_operand<'a>(value: &Value) -> Operand<'a> {
+    match value {
+        Value::Null => Operand::Nil,
+        Value::Bool(value) => Operand::Boolean(*value),
+        Value::Number(number) => Operand::Number(number.as_f64().unwrap_or_default()),
+        Value::String(text) => Operand::Bytes(Cow::Owned(text.clone().into_bytes())),
+        Value::Array(items) => Operand::List(items.iter().map(json_operand).collect()),
+        Value::Object(_) => Operand::Bytes(Cow::Owned(value.to_string().into_bytes())),
+    }
+}
+
+pub fn operand_text(operand: Operand<'_>) -> Option<Cow<'_, [u8]>> {
+    match operand {
+        Operand::Nil => None,
+        Operand::Bytes(bytes) => Some(bytes),
+        Operand::Number(number) => Some(Cow::Owned(number.to_string().into_bytes())),
+        Operand::Boolean(value) => Some(Cow::Owned(value.to_string().into_bytes())),
+        Operand::List(items) => {
+            let texts: Vec<Vec<u8>> = items.into_iter().filter_map(operand_text).map(Cow::into_owned).collect();
+            Some(Cow::Owned(texts.join(&b", "[..])))
+        }
+    }
+}
+
+/// The text of one part of a multipart body (RFC 7578).
+fn multipart_value(body: &[u8], content_type: &[u8], name: &str) -> Option<Vec<u8>> {
+    let content_type = std::str::from_utf8(content_type).ok()?;
+    let boundary = content_type.split(';').find_map(|part| part.trim().strip_prefix("boundary="))?.trim_matches('"');
+    let delimiter = [b"--", boundary.as_bytes()].concat();
+    let mut rest = body;
+    while let Some(at) = find(rest, &delimiter) {
+        rest = rest.get(at + delimiter.len()..)?;
+        let head_end = find(rest, b"\r\n\r\n")?;
+        let head = String::from_utf8_lossy(rest.get(..head_end)?).into_owned();
+        let content = rest.get(head_end + 4..)?;
+        if head.contains(&format!("name=\"{name}\"")) {
+            let end = find(content, &delimiter)?;
+            return content.get(..end).map(|value| value.strip_suffix(b"\r\n").unwrap_or(value).to_vec());
+        }
+    }
+    None
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    memchr::memmem::find(haystack, needle)
+}
+
+/// What the GraphQL variables need of an operation.
+fn graphql(request: &Request) -> Option<crate::variables::graphql::Operation> {
+    let query: Vec<u8> = match request.head.method {
+        wire::Method::Get => request.arg("query")?,
+        _ => {
+            let body = collected(request)?;
+            if content_type(request).starts_with(b"application/json") {
+                serde_json::from_slice::<Value>(body).ok()?.get("query")?.as_str()?.as_bytes().to_vec()
+            } else if content_type(request).starts_with(b"application/graphql") {
+                body.to_vec()
+            } else {
+                return None;
+            }
+        }
+    };
+    crate::variables::graphql::first_operation(std::str::from_utf8(&query).ok()?)
+}
+
+pub fn graphql_name(request: &Request) -> Option<Cow<'_, [u8]>> {
+    graphql(request).map(|operation| Cow::Owned(operation.name.into_bytes()))
+}
+
+pub fn graphql_operation(request: &Request) -> Option<Cow<'_, [u8]>> {
+    graphql(request).map(|operation| Cow::Borrowed(operation.kind.as_bytes()))
+}
+
+pub fn graphql_root_fields(request: &Request) -> Operand<'_> {
+    graphql(request).map_or(Operand::Nil, |operation| {
+        let fields = operation.root_fields.into_iter();
+        Operand::List(fields.map(|field| Operand::Bytes(Cow::Owned(field.into_bytes()))).collect())
+    })
+}

@@ -1,0 +1,5 @@
+//! What several plugins need.
+
+pub mod auth;
+pub mod conf;
+pub mod number;

@@ -1,0 +1,38 @@
+//! What the authentication plugins share: the anonymous consumer and how a rejection looks.
+
+use plugin::{Reply, Request, Step};
+use telemetry::error_log;
+
+/// Set while plugin `multi-auth` tries one plugin after the other: a failure then must say its real reason.
+pub struct UnderMultiAuth;
+
+pub fn under_multi_auth(request: &Request) -> bool {
+    request.extensions.get::<UnderMultiAuth>().is_some()
+}
+
+/// 401 `{"message":...}` with `WWW-Authenticate: SCHEME realm="REALM"`.
+pub fn unauthorized<'a>(scheme: &str, realm: &str, message: &str) -> Step<'a> {
+    Step::reply(Reply::message(401, message).header("WWW-Authenticate", format!("{scheme} realm=\"{realm}\"")))
+}
+
+/// Lets the request through as the anonymous consumer, or rejects it when there is none of that name.
+pub fn as_anonymous<'a>(request: &mut Request, plugin: &str, consumer: &str, scheme: &str, realm: &str) -> Step<'a> {
+    let snapshot = request.snapshot.clone();
+    match snapshot.consumers.by_name(consumer) {
+        Some(consumer) => {
+            request.attach_consumer(consumer, None);
+            Step::Next
+        }
+        None => {
+            let reason = format!("failed to get anonymous consumer {consumer}");
+            if under_multi_auth(request) {
+                return unauthorized(scheme, realm, &reason);
+            }
+            error_log::log(
+                error_log::Level::Error,
+                format_args!("{plugin} failed to authenticate the request, code: 401. error: {reason}"),
+            );
+            unauthorized(scheme, realm, "Invalid user authorization")
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Authenticates consumers by a key in a header or query argument.
+
+use std::sync::Arc;
+
+use plugin::{BuildContext, Phases, Plugin, PluginDef, Request, Step, definition::ConsumerKey};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::common::{auth, conf::typed};
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "key-auth",
+    version: 0.1,
+    priority: 2500,
+    kind: Some("auth"),
+    schema: include_str!("../schemas/key-auth.json"),
+    consumer_schema: Some(include_str!("../schemas/key-auth.consumer.json")),
+    encrypt_fields: &["key"],
+    phases: Phases::REWRITE,
+    build,
+    consumer: Some(consumer),
+    ..PluginDef::DEFAULT
+};
+
+#[derive(Deserialize)]
+struct KeyAuth {
+    header: String,
+    query: String,
+    hide_credentials: bool,
+    realm: String,
+    anonymous_consumer: Option<String>,
+}
+
+fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    Ok(Arc::new(typed::<KeyAuth>(conf)?))
+}
+
+fn consumer(conf: &Value) -> Result<ConsumerKey, String> {
+    let key = conf.get("key").and_then(Value::as_str).ok_or("property \"key\" is required")?;
+    Ok(ConsumerKey { key: key.to_owned(), data: Box::new(()) })
+}
+
+impl Plugin for KeyAuth {
+    fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        match self.find(request) {
+            Ok(()) => Step::Next,
+            Err(reason) => match &self.anonymous_consumer {
+                None => auth::unauthorized("apikey", &self.realm, reason),
+                Some(consumer) => {
+                    if self.hide_credentials {
+                        request.head.headers.remove(&self.header);
+                        request.remove_arg(&self.query);
+                    }
+                    auth::as_anonymous(request, "key-auth", consumer, "apikey", &self.realm)
+                }
+            },
+        }
+    }
+}
+
+impl KeyAuth {
+    fn find(&self, request: &mut Request) -> Result<(), &'static str> {
+        let snapshot = request.snapshot.clone();
+        let find = |key: &[u8]| std::str::from_utf8(key).ok().and_then(|key| snapshot.consumers.find("key-auth", key));
+        let (entry, in_header) = match request.header(&self.header) {
+            Some(key) => (find(key), true),
+            None => match request.arg(&self.query) {
+                Some(key) => (find(&key), false),
+                None => return Err("Missing API key in request"),
+            },
+        };
+        let Some(entry) = entry else {
+            return Err(if auth::under_multi_auth(request) {
+                "failed to find consumer: invalid api key"
+            } else {
+                "Invalid API key in request"
+            });
+        };
+        if self.hide_credentials {
+            if in_header {
+                request.head.headers.remove(&self.header);
+            } else {
+                request.remove_arg(&self.query);
+            }
+        }
+        request.attach(entry);
+        Ok(())
+    }
+}

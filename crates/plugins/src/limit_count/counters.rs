@@ -1,0 +1,160 @@
+//! Counters by key, shared by all workers: the quota is one, however many workers there are.
+//!
+//! Sharded, each shard under a lock held for some ten nanoseconds. Bounded: a shard that grows past its limit first
+//! forgets expired windows, then the ones that end soonest.
+
+use std::hash::{BuildHasher, Hasher};
+
+use ahash::RandomState;
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+
+const SHARDS: usize = 64;
+/// Keys per shard; 64 shards of it hold a million clients.
+const SHARD_LIMIT: usize = 16 * 1024;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    /// When it ends, in seconds.
+    ends: f64,
+    taken: f64,
+    /// Of the window before (sliding windows only).
+    previous: f64,
+}
+
+/// The outcome of taking from a quota.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Taken {
+    pub allowed: bool,
+    pub remaining: f64,
+    pub reset_seconds: f64,
+}
+
+#[derive(Debug)]
+pub struct Counters {
+    sliding: bool,
+    hasher: RandomState,
+    shards: Vec<Mutex<FxHashMap<Box<[u8]>, Window>>>,
+}
+
+impl Counters {
+    pub fn new(sliding: bool) -> Counters {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Counters { sliding, hasher: RandomState::new(), shards }
+    }
+
+    /// Takes `cost` from the quota `limit` of `key`'s window of `window` seconds.
+    pub fn take(&self, key: &[u8], cost: f64, limit: f64, window: f64, now: f64) -> Taken {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(key);
+        let Some(shard) = self.shards.get(hasher.finish() as usize % SHARDS) else {
+            return Taken { allowed: true, remaining: limit, reset_seconds: window };
+        };
+        let mut shard = shard.lock();
+        if let Some(found) = shard.get_mut(key) {
+            return self.take_from(found, cost, limit, window, now);
+        }
+        if shard.len() >= SHARD_LIMIT {
+            make_room(&mut shard, now);
+        }
+        let mut fresh = Window::default();
+        let taken = self.take_from(&mut fresh, cost, limit, window, now);
+        shard.insert(key.into(), fresh);
+        taken
+    }
+
+    fn take_from(&self, counter: &mut Window, cost: f64, limit: f64, window: f64, now: f64) -> Taken {
+        if self.sliding { sliding(counter, cost, limit, window, now) } else { fixed(counter, cost, limit, window, now) }
+    }
+}
+
+/// The window starts with the first request of a key.
+fn fixed(counter: &mut Window, cost: f64, limit: f64, window: f64, now: f64) -> Taken {
+    if counter.ends <= now {
+        *counter = Window { ends: now + window, taken: 0.0, previous: 0.0 };
+    }
+    counter.taken += cost;
+    let reset_seconds = if counter.taken == cost { window } else { counter.ends - now };
+    Taken { allowed: counter.taken <= limit, remaining: limit - counter.taken, reset_seconds }
+}
+
+/// Two aligned windows: the one before counts with the share of it that still lies within one window of now.
+fn sliding(counter: &mut Window, cost: f64, limit: f64, window: f64, now: f64) -> Taken {
+    let ends = (now / window).floor() * window + window;
+    if counter.ends != ends {
+        let adjacent = counter.ends + window == ends;
+        *counter = Window { ends, taken: 0.0, previous: if adjacent { counter.taken } else { 0.0 } };
+    }
+    let left = ends - now;
+    let rate = counter.previous / window;
+    let up = |seconds: f64| (seconds * 100.0).ceil() / 100.0;
+    if counter.taken + rate * left + cost > limit {
+        let reset_seconds = if counter.taken >= limit || rate == 0.0 {
+            left
+        } else {
+            (left - (limit - counter.taken) / rate).max(0.0)
+        };
+        return Taken { allowed: false, remaining: 0.0, reset_seconds: up(reset_seconds) };
+    }
+    counter.taken += cost;
+    Taken { allowed: true, remaining: (limit - counter.taken - rate * left).floor(), reset_seconds: up(left) }
+}
+
+fn make_room(shard: &mut FxHashMap<Box<[u8]>, Window>, now: f64) {
+    shard.retain(|_, window| window.ends > now);
+    if shard.len() < SHARD_LIMIT {
+        return;
+    }
+    let mut ends: Vec<f64> = shard.values().map(|window| window.ends).collect();
+    ends.sort_by(f64::total_cmp);
+    let cut = ends.get(ends.len() / 4).copied().unwrap_or(now);
+    shard.retain(|_, window| window.ends > cut);
+    // All end at once: any quarter will do.
+    if shard.len() >= SHARD_LIMIT {
+        let mut index = 0;
+        shard.retain(|_, _| {
+            index += 1;
+            index % 4 != 0
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fixed_window_starts_with_its_first_request() {
+        let counters = Counters::new(false);
+        let take = |now| counters.take(b"k", 1.0, 2.0, 60.0, now);
+        assert_eq!(take(100.0), Taken { allowed: true, remaining: 1.0, reset_seconds: 60.0 });
+        assert_eq!(take(110.0), Taken { allowed: true, remaining: 0.0, reset_seconds: 50.0 });
+        assert_eq!(take(120.0), Taken { allowed: false, remaining: -1.0, reset_seconds: 40.0 });
+        assert!(take(160.0).allowed);
+    }
+
+    #[test]
+    fn a_sliding_window_remembers_the_one_before() {
+        let counters = Counters::new(true);
+        let take = |now| counters.take(b"k", 1.0, 4.0, 10.0, now);
+        for _ in 0..4 {
+            assert!(take(109.0).allowed);
+        }
+        assert!(!take(109.5).allowed);
+        // Half of the four still count: two are free.
+        assert!(take(115.0).allowed);
+        assert!(take(115.0).allowed);
+        assert!(!take(115.0).allowed);
+        assert!(take(135.0).allowed);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut shard = FxHashMap::default();
+        for index in 0..SHARD_LIMIT as u32 {
+            shard.insert(index.to_be_bytes().into(), Window { ends: 50.0, taken: 1.0, previous: 0.0 });
+        }
+        make_room(&mut shard, 10.0);
+        assert!(shard.len() < SHARD_LIMIT);
+    }
+}

@@ -1,0 +1,186 @@
+//! Answers with a fixed body, or with random data that fits a schema, without asking an upstream.
+
+use std::{sync::Arc, time::Duration};
+
+use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, request::random_u64};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::common::{conf::typed, number};
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "mocking",
+    version: 0.1,
+    priority: 10900,
+    schema: include_str!("../schemas/mocking.json"),
+    phases: Phases::ACCESS,
+    check,
+    build,
+    ..PluginDef::DEFAULT
+};
+
+#[derive(Deserialize)]
+struct Conf {
+    delay: u64,
+    response_status: u16,
+    content_type: String,
+    response_example: Option<String>,
+    response_schema: Option<Value>,
+    with_mock_header: bool,
+    response_headers: Option<Map<String, Value>>,
+}
+
+struct Mocking {
+    delay: u64,
+    status: u16,
+    content_type: String,
+    body: Body,
+    with_mock_header: bool,
+    headers: Vec<(String, Template)>,
+}
+
+enum Body {
+    /// No variable in it: the same bytes each time.
+    Fixed(bytes::Bytes),
+    Template(Template),
+    Random { schema: Value, xml: bool },
+}
+
+/// The media type without parameters.
+fn media_type(content_type: &str) -> &str {
+    content_type.split(';').next().unwrap_or_default().trim()
+}
+
+fn is_xml(content_type: &str) -> bool {
+    matches!(media_type(content_type), "application/xml" | "text/xml")
+}
+
+fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
+    let content_type = conf.get("content_type").and_then(Value::as_str).unwrap_or_default();
+    let known = ["application/xml", "application/json", "text/plain", "text/html", "text/xml"];
+    if known.contains(&media_type(content_type)) { Ok(()) } else { Err("unsupported content type!".to_owned()) }
+}
+
+fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    let conf: Conf = typed(conf)?;
+    let body = match (conf.response_example, conf.response_schema) {
+        (Some(example), _) => {
+            let template = Template::compile(&example);
+            match template.literal() {
+                Some(fixed) => Body::Fixed(fixed.to_vec().into()),
+                None => Body::Template(template),
+            }
+        }
+        (None, Some(schema)) => Body::Random { schema, xml: is_xml(&conf.content_type) },
+        (None, None) => Body::Fixed(bytes::Bytes::new()),
+    };
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.as_f64().map_or_else(|| other.to_string(), number::lua),
+    };
+    let headers = conf.response_headers.unwrap_or_default();
+    Ok(Arc::new(Mocking {
+        delay: conf.delay,
+        status: conf.response_status,
+        content_type: conf.content_type,
+        body,
+        with_mock_header: conf.with_mock_header,
+        headers: headers.iter().map(|(name, value)| (name.clone(), Template::compile(&text(value)))).collect(),
+    }))
+}
+
+impl Plugin for Mocking {
+    fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        let reply = self.reply(request);
+        if self.delay == 0 {
+            return Step::reply(reply);
+        }
+        Step::wait(async move {
+            tokio::time::sleep(Duration::from_secs(self.delay)).await;
+            Err(Box::new(reply))
+        })
+    }
+}
+
+impl Mocking {
+    fn reply(&self, request: &Request) -> Reply {
+        let body = match &self.body {
+            Body::Fixed(bytes) => bytes.clone(),
+            Body::Template(template) => template.render(request).into(),
+            Body::Random { schema, xml } => {
+                let value = random_object(schema, 0);
+                let text = if *xml { format!("<data>\n{}</data>", to_xml(&value)) } else { value.to_string() };
+                Template::compile(&text).render(request).into()
+            }
+        };
+        let mut reply = Reply::bytes(self.status, body).content_type(&self.content_type);
+        if self.with_mock_header {
+            reply = reply.header("x-mock-by", "APISIX/3.18.0");
+        }
+        for (name, value) in &self.headers {
+            reply = reply.header(name.clone(), value.render(request));
+        }
+        reply
+    }
+}
+
+/// Between 1 and `most`.
+fn random_up_to(most: u64) -> u64 {
+    1 + random_u64() % most
+}
+
+/// Schemas nest as deep as JSON may; examples need not.
+const MAX_DEPTH: usize = 32;
+
+fn random_object(schema: &Value, depth: usize) -> Value {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let entries = properties.into_iter().flatten().filter(|_| depth < MAX_DEPTH);
+    Value::Object(entries.map(|(name, schema)| (name.clone(), random_value(schema, depth + 1))).collect())
+}
+
+fn random_value(schema: &Value, depth: usize) -> Value {
+    let example = schema.get("example");
+    match schema.get("type").and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase().as_str() {
+        "array" => match schema.get("items").filter(|_| depth < MAX_DEPTH) {
+            Some(items) => (0..random_up_to(3)).map(|_| random_value(items, depth + 1)).collect(),
+            None => Value::Null,
+        },
+        "object" => random_object(schema, depth),
+        "string" => example.filter(|value| value.is_string()).cloned().unwrap_or_else(|| {
+            (0..random_up_to(10)).map(|_| char::from(b'a' + (random_u64() % 26) as u8)).collect::<String>().into()
+        }),
+        "number" => example
+            .filter(|value| value.is_number())
+            .cloned()
+            .unwrap_or_else(|| ((random_u64() >> 11) as f64 / (1u64 << 53) as f64 * 10_000.0).into()),
+        "integer" => example
+            .and_then(Value::as_f64)
+            .map_or_else(|| random_up_to(10_000).into(), |value| (value.floor() as i64).into()),
+        "boolean" => {
+            example.filter(|value| value.is_boolean()).cloned().unwrap_or_else(|| (random_u64() % 2 == 0).into())
+        }
+        _ => Value::Null,
+    }
+}
+
+fn to_xml(value: &Value) -> String {
+    let Some(object) = value.as_object() else { return String::new() };
+    let mut out = String::new();
+    for (name, value) in object {
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| out.push_str(&element(name, item))),
+            value => out.push_str(&element(name, value)),
+        }
+    }
+    out
+}
+
+fn element(name: &str, value: &Value) -> String {
+    let inner = match value {
+        Value::Object(_) => format!("\n{}", to_xml(value)),
+        Value::String(text) => text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    };
+    format!("<{name}>{inner}</{name}>\n")
+}

@@ -1,0 +1,202 @@
+//! Counts requests, latencies and bytes under APISIX's metric names, in the worker's own shard.
+//!
+//! The text is made on the control thread from relaxed reads; a scrape never touches a worker.
+
+use std::{
+    cell::RefCell,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use ahash::RandomState;
+use plugin::{Api, BuildContext, Phases, Plugin, PluginDef, Reply, Request, Source, Step, Variable, host};
+use serde::Deserialize;
+use serde_json::Value;
+use telemetry::metrics::{ExtraLabels, HTTP_LATENCY_BUCKETS_MS, HttpMetrics, HttpSample, Shard};
+
+use crate::common::conf::typed;
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "prometheus",
+    version: 0.2,
+    priority: 500,
+    schema: include_str!("../schemas/prometheus.json"),
+    metadata_schema: Some(include_str!("../schemas/prometheus.metadata.json")),
+    phases: Phases::LOG,
+    prefer_route: true,
+    build,
+    apis: &[Api { methods: &["GET"], uri: "/apisix/prometheus/metrics", handler: metrics_api }],
+    start: Some(start),
+    ..PluginDef::DEFAULT
+};
+
+/// What config.yaml's `plugin_attr.prometheus` says, and the families made from it.
+struct Exporter {
+    metrics: HttpMetrics,
+    /// Values of the extra labels, in the order the families declare them.
+    extra: Vec<Variable>,
+    hasher: RandomState,
+}
+
+static EXPORTER: OnceLock<Exporter> = OnceLock::new();
+
+thread_local! {
+    static SHARD: RefCell<Option<Shard>> = const { RefCell::new(None) };
+}
+
+/// Series per family; more share one overflow series that is visible in the output.
+const SERIES_LIMIT: usize = 100_000;
+
+fn start(attributes: &Value) -> Result<(), String> {
+    let Some(host) = host() else { return Ok(()) };
+    let families = attributes.get("metrics");
+    let mut variables: Vec<(String, Variable)> = Vec::new();
+    let mut labels = |family: &str| -> Vec<String> {
+        let list = families.and_then(|families| families.get(family)).and_then(|family| family.get("extra_labels"));
+        let mut names = Vec::new();
+        for entry in list.and_then(Value::as_array).into_iter().flatten() {
+            for (name, value) in entry.as_object().into_iter().flatten() {
+                let variable = value.as_str().unwrap_or_default().trim_start_matches('$');
+                if !variables.iter().any(|(known, _)| known == name) {
+                    variables.push((name.clone(), Variable::resolve(variable)));
+                }
+                names.push(name.clone());
+            }
+        }
+        names
+    };
+    let extra =
+        ExtraLabels { status: labels("http_status"), latency: labels("http_latency"), bandwidth: labels("bandwidth") };
+    let expire = families
+        .and_then(|families| families.get("http_status"))
+        .and_then(|family| family.get("expire"))
+        .and_then(Value::as_u64)
+        .unwrap_or(0);
+    let buckets: Vec<u64> = attributes
+        .get("default_buckets")
+        .and_then(Value::as_array)
+        .map(|list| list.iter().filter_map(Value::as_u64).collect())
+        .unwrap_or_else(|| HTTP_LATENCY_BUCKETS_MS.to_vec());
+    let metrics =
+        HttpMetrics::register(&host.metrics, &buckets, SERIES_LIMIT, Duration::from_secs(expire), &extra);
+    let extra = variables.into_iter().map(|(_, variable)| variable).collect();
+    let _ = EXPORTER.set(Exporter { metrics, extra, hasher: RandomState::new() });
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Conf {
+    prefer_name: bool,
+}
+
+#[derive(Default)]
+struct Prometheus {
+    prefer_name: bool,
+    /// Labels that stay empty, by family (`disabled_labels` of the metadata). A label disabled for one family is
+    /// disabled for the three that share a block.
+    disabled: Vec<String>,
+}
+
+fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    let conf: Conf = typed(conf)?;
+    let disabled = context.metadata.and_then(|metadata| metadata.get("disabled_labels"));
+    let mut names = Vec::new();
+    for family in ["http_status", "http_latency", "bandwidth"] {
+        let list = disabled.and_then(|disabled| disabled.get(family)).and_then(Value::as_array);
+        names.extend(list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned));
+    }
+    names.sort();
+    names.dedup();
+    Ok(Arc::new(Prometheus { prefer_name: conf.prefer_name, disabled: names }))
+}
+
+impl Plugin for Prometheus {
+    fn log(&self, request: &mut Request) {
+        let Some(exporter) = EXPORTER.get() else { return };
+        let upstream = request.upstream_seconds();
+        let micros = |seconds: f64| (seconds * 1_000_000.0) as u64;
+        let sample = HttpSample {
+            request_us: micros(request.elapsed_seconds()),
+            upstream_us: upstream.map(micros),
+            ingress_bytes: request.outcome.request_length,
+            egress_bytes: request.outcome.bytes_sent,
+        };
+        SHARD.with_borrow_mut(|shard| {
+            let Some(shard) = shard.get_or_insert_with_host() else { return };
+            self.record(exporter, request, shard, &sample);
+        });
+    }
+}
+
+trait HostShard {
+    fn get_or_insert_with_host(&mut self) -> Option<&mut Shard>;
+}
+
+impl HostShard for Option<Shard> {
+    fn get_or_insert_with_host(&mut self) -> Option<&mut Shard> {
+        if self.is_none() {
+            *self = Some(host()?.metrics.shard());
+        }
+        self.as_mut()
+    }
+}
+
+impl Prometheus {
+    fn record(&self, exporter: &Exporter, request: &Request, shard: &mut Shard, sample: &HttpSample) {
+        let route = request.route.as_deref();
+        let (route_label, service_label) = match route {
+            None => ("", ""),
+            Some(route) if self.prefer_name => (
+                route.name.as_deref().unwrap_or(&route.id),
+                route.service_name.as_deref().or(route.service_id.as_deref()).unwrap_or(""),
+            ),
+            Some(route) => (&*route.id, route.service_id.as_deref().unwrap_or("")),
+        };
+        let consumer = request.consumer.as_deref().map_or("", |consumer| &consumer.username);
+        let node = request.outcome.balancer_node.as_ref().map_or("", |(host, _)| host);
+        let source = match request.response.source {
+            Source::Gateway => "apisix",
+            Source::ErrorPage => "nginx",
+            Source::Upstream => "upstream",
+        };
+        let extra: Vec<String> = exporter
+            .extra
+            .iter()
+            .map(|variable| request.variable(variable).map_or_else(String::new, |v| String::from_utf8_lossy(&v).into()))
+            .collect();
+        let key = exporter.hasher.hash_one((
+            (request.response.status, route.map(|route| route.serial), self.prefer_name, source),
+            (&request.matched.uri, &request.matched.host, consumer, node, &extra),
+        ));
+        let status = request.response.status;
+        let keep = |name: &str, value: &'_ str| if self.disabled.iter().any(|d| d == name) { String::new() } else { value.to_owned() };
+        let describe = |labels: &mut telemetry::metrics::Labels| {
+            labels.push(&keep("code", &status.to_string()));
+            labels.push(&keep("route", route_label));
+            labels.push(&keep("matched_uri", &request.matched.uri));
+            labels.push(&keep("matched_host", &request.matched.host));
+            labels.push(&keep("service", service_label));
+            labels.push(&keep("consumer", consumer));
+            labels.push(&keep("node", node));
+            labels.push(&keep("request_type", "traditional_http"));
+            labels.push("");
+            labels.push("");
+            labels.push(&keep("response_source", source));
+            for value in &extra {
+                labels.push(value);
+            }
+        };
+        exporter.metrics.record(shard, key, describe, *sample);
+    }
+}
+
+/// The metrics through `public-api`, rendered on the control runtime.
+fn metrics_api<'a>(_: &'a mut Request) -> Step<'a> {
+    Step::wait(async {
+        let Some(host) = host() else { return Err(Box::new(Reply::page(503))) };
+        match host.background.spawn_blocking(|| (host.metrics_text)()).await {
+            Ok(text) => Err(Box::new(Reply::bytes(200, text).content_type("text/plain; version=0.0.4"))),
+            _ => Err(Box::new(Reply::page(500))),
+        }
+    })
+}

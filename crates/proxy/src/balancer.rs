@@ -1,0 +1,75 @@
+//! Choosing the upstream, and the node of it for each attempt.
+
+use std::{sync::Arc, time::Instant};
+
+use plugin::{
+    Reply, Request, UpstreamHandle,
+    snapshot::{HashKey, Node, RouteUpstream, Timeouts},
+};
+use telemetry::error_log;
+
+/// The upstream of a request: a plugin's choice, else the route's.
+pub fn upstream(request: &Request) -> Result<Arc<UpstreamHandle>, Box<Reply>> {
+    if let Some(upstream) = &request.edits.upstream {
+        return Ok(upstream.clone());
+    }
+    match request.route.as_ref().map(|route| &route.upstream) {
+        Some(RouteUpstream::Some(upstream)) => Ok(upstream.clone()),
+        Some(RouteUpstream::Missing) => Err(Box::new(Reply::page(502))),
+        Some(RouteUpstream::None) | None => {
+            error_log::log(error_log::Level::Error, format_args!("missing upstream configuration in Route or Service"));
+            Err(Box::new(Reply::page(503)))
+        }
+    }
+}
+
+pub fn timeouts(request: &Request, upstream: &UpstreamHandle) -> Timeouts {
+    let route = || request.route.as_ref().and_then(|route| route.timeouts);
+    request.edits.timeouts.or_else(route).unwrap_or(upstream.timeouts)
+}
+
+/// What consistent hashing hashes for this request; `None` for other balancers.
+pub fn hash_key(request: &Request, upstream: &UpstreamHandle) -> Option<Vec<u8>> {
+    let key = match upstream.hash_key.as_ref()? {
+        HashKey::Variable(variable) => request.variable(variable).map(std::borrow::Cow::into_owned),
+        HashKey::Combination(template) => {
+            let mut text = Vec::new();
+            (template.render_into(request, &mut text) > 0).then_some(text)
+        }
+        HashKey::Consumer => request.consumer.as_ref().map(|consumer| consumer.username.as_bytes().to_vec()),
+    };
+    // A request without the key is told apart by its client.
+    Some(key.filter(|key| !key.is_empty()).unwrap_or_else(|| request.remote_addr.to_string().into_bytes()))
+}
+
+/// The next node to try.
+pub fn pick<'a>(
+    request: &Request,
+    upstream: &'a UpstreamHandle,
+    hash_key: Option<&[u8]>,
+    tried: &[u16],
+    now_ms: u64,
+) -> Option<(u16, &'a Node)> {
+    let index = upstream.balancer.pick(request.worker, hash_key, tried, now_ms)?;
+    Some((index, upstream.nodes.get(usize::from(index))?))
+}
+
+/// Tells the balancer that a node works on a request, until dropped.
+pub struct InFlight {
+    upstream: Arc<UpstreamHandle>,
+    node: u16,
+    started: Instant,
+}
+
+impl InFlight {
+    pub fn new(upstream: &Arc<UpstreamHandle>, node: u16) -> InFlight {
+        upstream.balancer.started(node);
+        InFlight { upstream: upstream.clone(), node, started: Instant::now() }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.upstream.balancer.finished(self.node, self.started.elapsed());
+    }
+}

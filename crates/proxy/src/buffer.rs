@@ -1,0 +1,104 @@
+//! Read buffers and where idle ones rest.
+
+use std::cell::RefCell;
+
+/// Holds a usual head, and a 10 KB body with it.
+pub const SIZE: usize = 16 * 1024;
+/// For bodies that are known to be large: fewer system calls.
+pub const LARGE: usize = 64 * 1024;
+
+/// Received bytes between `start` and `end`.
+#[derive(Default)]
+pub struct Buffer {
+    data: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Buffer {
+    pub fn with_size(size: usize) -> Buffer {
+        Buffer { data: vec![0; size], start: 0, end: 0 }
+    }
+
+    pub fn capacity(&self) -> usize {
+        self.data.len()
+    }
+
+    pub fn filled(&self) -> &[u8] {
+        self.data.get(self.start..self.end).unwrap_or_default()
+    }
+
+    pub fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    pub fn consume(&mut self, count: usize) {
+        self.start = (self.start + count).min(self.end);
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+    }
+
+    /// Room to read into. Makes some by moving what is held to the front, or by growing up to `limit`.
+    pub fn room(&mut self, limit: usize) -> &mut [u8] {
+        if self.end == self.data.len() {
+            if self.start > 0 {
+                self.data.copy_within(self.start..self.end, 0);
+                self.end -= self.start;
+                self.start = 0;
+            } else if self.data.len() < limit {
+                let size = (self.data.len() * 2).clamp(SIZE, limit.max(SIZE));
+                self.data.resize(size, 0);
+            }
+        }
+        self.data.get_mut(self.end..).unwrap_or_default()
+    }
+
+    pub fn received(&mut self, count: usize) {
+        self.end = (self.end + count).min(self.data.len());
+    }
+
+    pub fn clear(&mut self) {
+        (self.start, self.end) = (0, 0);
+    }
+}
+
+/// Buffers between uses, per worker.
+#[derive(Default)]
+pub struct Buffers {
+    inputs: RefCell<Vec<Buffer>>,
+    outputs: RefCell<Vec<Vec<u8>>>,
+}
+
+/// Kept at most; more were a burst.
+const KEPT: usize = 256;
+
+impl Buffers {
+    pub fn input(&self) -> Buffer {
+        self.inputs.borrow_mut().pop().unwrap_or_else(|| Buffer::with_size(SIZE))
+    }
+
+    pub fn give_back(&self, mut buffer: Buffer) {
+        let mut inputs = self.inputs.borrow_mut();
+        if buffer.capacity() == SIZE && inputs.len() < KEPT {
+            buffer.clear();
+            inputs.push(buffer);
+        }
+    }
+
+    pub fn output(&self) -> Vec<u8> {
+        self.outputs.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(4096))
+    }
+
+    pub fn give_back_output(&self, mut buffer: Vec<u8>) {
+        let mut outputs = self.outputs.borrow_mut();
+        if buffer.capacity() <= LARGE && buffer.capacity() > 0 && outputs.len() < KEPT {
+            buffer.clear();
+            outputs.push(buffer);
+        }
+    }
+}

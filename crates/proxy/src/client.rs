@@ -1,0 +1,353 @@
+//! The client's side of a connection: reading heads and bodies, writing answers, within time limits.
+
+use std::{
+    cell::{Cell, RefCell},
+    future::poll_fn,
+    io,
+    rc::Rc,
+    task::{Context, Poll, ready},
+};
+
+use plugin::{BodyError, BodyReader, request::Connection};
+use wire::{
+    BodyLength, Head, ParseError, RequestHead,
+    chunked::{ChunkedDecoder, Event},
+};
+
+use crate::{buffer::Buffer, stream::Stream, timers::Timer, worker::Worker};
+
+#[derive(Default)]
+enum Framing {
+    #[default]
+    Ended,
+    Fixed(u64),
+    Chunked(Box<ChunkedDecoder>),
+}
+
+/// How far the current request's body has been read.
+#[derive(Default)]
+struct BodyState {
+    framing: Framing,
+    trailers: Head,
+    /// The client waits for `100 Continue` before it sends.
+    expects_continue: bool,
+    received: u64,
+}
+
+pub struct Client {
+    pub worker: &'static Worker,
+    pub facts: Rc<Connection>,
+    pub timer: Timer,
+    /// Bytes of an answer to the current request are out: an error can only close.
+    pub answering: Cell<bool>,
+    stream: RefCell<Stream>,
+    input: RefCell<Buffer>,
+    body: RefCell<BodyState>,
+}
+
+/// Why there is no request head.
+pub enum HeadError {
+    /// The client closed, or was idle for too long: nothing to say.
+    Gone,
+    Refused(ParseError),
+}
+
+impl Client {
+    pub fn new(worker: &'static Worker, stream: Stream, facts: Connection) -> Client {
+        Client {
+            worker,
+            facts: Rc::new(facts),
+            timer: Timer::new(&worker.deadlines),
+            answering: Cell::new(false),
+            stream: RefCell::new(stream),
+            input: RefCell::default(),
+            body: RefCell::default(),
+        }
+    }
+
+    /// Waits for bytes without holding a buffer; `false`: nothing more will come.
+    pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<bool> {
+        self.stream.borrow().poll_readable(context).map(|result| result.is_ok())
+    }
+
+    pub fn is_tls(&self) -> bool {
+        self.stream.borrow().is_tls()
+    }
+
+    pub fn take_buffer(&self) {
+        let mut input = self.input.borrow_mut();
+        if input.capacity() == 0 {
+            *input = self.worker.buffers.input();
+        }
+    }
+
+    /// Returns the buffer to the worker if nothing is in it.
+    pub fn release_buffer(&self) -> bool {
+        let mut input = self.input.borrow_mut();
+        if !input.is_empty() {
+            return false;
+        }
+        self.worker.buffers.give_back(std::mem::take(&mut *input));
+        true
+    }
+
+    pub fn has_input(&self) -> bool {
+        !self.input.borrow().is_empty()
+    }
+
+    /// Reads more bytes, at most up to `limit` held; 0 at the end.
+    fn poll_fill(&self, context: &mut Context<'_>, limit: usize) -> Poll<io::Result<usize>> {
+        let mut input = self.input.borrow_mut();
+        let room = input.room(limit);
+        if room.is_empty() {
+            return Poll::Ready(Err(io::ErrorKind::OutOfMemory.into()));
+        }
+        let count = ready!(self.stream.borrow_mut().poll_read(context, room))?;
+        input.received(count);
+        Poll::Ready(Ok(count))
+    }
+
+    pub async fn read_head(&self, head: &mut RequestHead) -> Result<(), HeadError> {
+        let limits = &self.worker.settings.limits;
+        let mut tried = 0;
+        loop {
+            {
+                let mut input = self.input.borrow_mut();
+                if !input.is_empty() {
+                    if let Some(used) = head.parse(input.filled(), &mut tried, limits).map_err(HeadError::Refused)? {
+                        input.consume(used);
+                        return Ok(());
+                    }
+                    if tried == 0 || input.len() == tried {
+                        self.timer.set(self.worker.settings.client_header_timeout_ms);
+                    }
+                }
+            }
+            let filled = poll_fn(|context| match self.poll_fill(context, limits.head_bytes + 4096) {
+                Poll::Pending if self.timer.expired() => Poll::Ready(None),
+                other => other.map(Some),
+            });
+            match filled.await {
+                Some(Ok(0)) | Some(Err(_)) => return Err(HeadError::Gone),
+                Some(Ok(_)) => {}
+                None if self.has_input() => {
+                    return Err(HeadError::Refused(ParseError::with_status(408, "client sent its head too slowly")));
+                }
+                None => return Err(HeadError::Gone),
+            }
+        }
+    }
+
+    /// Prepares for the body of the request whose head was just read.
+    pub fn begin_body(&self, length: BodyLength, expects_continue: bool) {
+        let mut body = self.body.borrow_mut();
+        body.framing = match length {
+            BodyLength::Fixed(0) | BodyLength::UntilClose => Framing::Ended,
+            BodyLength::Fixed(length) => Framing::Fixed(length),
+            BodyLength::Chunked => Framing::Chunked(Box::default()),
+        };
+        body.expects_continue = expects_continue;
+        body.received = 0;
+        body.trailers.clear();
+    }
+
+    /// The whole body, if it has already been received with the head.
+    pub fn body_at_hand(&self) -> Option<Vec<u8>> {
+        let mut body = self.body.borrow_mut();
+        let Framing::Fixed(length) = body.framing else { return None };
+        let mut input = self.input.borrow_mut();
+        let bytes = input.filled().get(..usize::try_from(length).ok()?)?.to_vec();
+        input.consume(bytes.len());
+        body.framing = Framing::Ended;
+        body.received = length;
+        Some(bytes)
+    }
+
+    pub fn body_ended(&self) -> bool {
+        matches!(self.body.borrow().framing, Framing::Ended)
+    }
+
+    pub fn body_received(&self) -> u64 {
+        self.body.borrow().received
+    }
+
+    pub fn take_trailers(&self) -> Head {
+        std::mem::take(&mut self.body.borrow_mut().trailers)
+    }
+
+    pub fn expects_continue(&self) -> bool {
+        self.body.borrow().expects_continue
+    }
+
+    /// Moves decoded body bytes from the buffer to `out`. `None`: more must be read first.
+    fn decode(&self, out: &mut Vec<u8>) -> Result<Option<bool>, BodyError> {
+        let mut body = self.body.borrow_mut();
+        let mut input = self.input.borrow_mut();
+        let body = &mut *body;
+        let before = out.len();
+        loop {
+            match &mut body.framing {
+                Framing::Ended => return Ok(Some(out.len() > before)),
+                Framing::Fixed(left) => {
+                    let count = input.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                    if count == 0 {
+                        return Ok((out.len() > before).then_some(true));
+                    }
+                    out.extend_from_slice(&input.filled()[..count]);
+                    input.consume(count);
+                    *left -= count as u64;
+                    body.received += count as u64;
+                    if *left == 0 {
+                        body.framing = Framing::Ended;
+                    }
+                    return Ok(Some(true));
+                }
+                Framing::Chunked(decoder) => {
+                    let event = decoder.next(input.filled(), &mut body.trailers);
+                    match event.map_err(|error| BodyError::Malformed(error.reason))? {
+                        Event::NeedMore { skip } => {
+                            input.consume(skip);
+                            return Ok((out.len() > before).then_some(true));
+                        }
+                        Event::Data { skip, length } => {
+                            input.consume(skip);
+                            out.extend_from_slice(&input.filled()[..length]);
+                            input.consume(length);
+                            body.received += length as u64;
+                        }
+                        Event::End { skip } => {
+                            input.consume(skip);
+                            body.framing = Framing::Ended;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends `100 Continue` once somebody wants the body.
+    fn poll_continue(&self, context: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        let mut body = self.body.borrow_mut();
+        if body.expects_continue {
+            // 25 bytes into an empty send buffer: it takes them whole or the connection is gone.
+            let line = b"HTTP/1.1 100 Continue\r\n\r\n";
+            let written = ready!(self.stream.borrow_mut().poll_write(context, line));
+            body.expects_continue = false;
+            if written.ok() != Some(line.len()) {
+                return Poll::Ready(Err(BodyError::Closed));
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends all of `data`; `Err` when the client is gone or too slow.
+    pub async fn write(&self, data: &[u8]) -> Result<(), ()> {
+        self.timer.set(self.worker.settings.send_timeout_ms);
+        let mut sent = 0;
+        while sent < data.len() {
+            let written = poll_fn(|context| {
+                let rest = data.get(sent..).unwrap_or_default();
+                match self.stream.borrow_mut().poll_write(context, rest) {
+                    Poll::Pending if self.timer.expired() => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+                    other => other,
+                }
+            });
+            match written.await {
+                Ok(0) | Err(_) => return Err(()),
+                Ok(count) => sent += count,
+            }
+            if sent < data.len() {
+                self.timer.set(self.worker.settings.send_timeout_ms);
+            }
+        }
+        if self.is_tls() {
+            poll_fn(|context| self.stream.borrow_mut().poll_flush(context)).await.map_err(|_| ())?;
+        }
+        Ok(())
+    }
+
+    pub fn poll_write(&self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        self.stream.borrow_mut().poll_write(context, data)
+    }
+
+    pub fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.borrow_mut().poll_flush(context)
+    }
+
+    pub fn poll_shutdown(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.borrow_mut().poll_shutdown(context)
+    }
+
+    /// Raw bytes for a tunnel: what is buffered first.
+    pub fn poll_raw(&self, context: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut input = self.input.borrow_mut();
+        if !input.is_empty() {
+            let count = input.len().min(room.len());
+            room[..count].copy_from_slice(&input.filled()[..count]);
+            input.consume(count);
+            return Poll::Ready(Ok(count));
+        }
+        self.stream.borrow_mut().poll_read(context, room)
+    }
+
+    /// Reads and drops what is left of the body, up to `limit` bytes, so that the connection can go on.
+    pub async fn drain_body(&self, limit: usize) -> bool {
+        if self.expects_continue() && !self.body_ended() {
+            return false;
+        }
+        let mut dropped = 0;
+        let mut scratch = Vec::new();
+        self.timer.set(self.worker.settings.client_body_timeout_ms.min(5_000));
+        loop {
+            scratch.clear();
+            match poll_fn(|context| self.poll_data(context, &mut scratch)).await {
+                Ok(false) => return true,
+                Ok(true) => dropped += scratch.len(),
+                Err(_) => return false,
+            }
+            if dropped > limit {
+                return false;
+            }
+        }
+    }
+
+    /// Closes so that the client still gets what was sent: stop sending, then read until it closes too, for a while.
+    /// Closing with unread bytes would reset the connection and may take the answer with it.
+    pub async fn linger(&self) {
+        if poll_fn(|context| self.poll_shutdown(context)).await.is_err() {
+            return;
+        }
+        self.take_buffer();
+        self.timer.set(2_000);
+        let mut dropped = 0;
+        while dropped < 256 * 1024 {
+            self.input.borrow_mut().clear();
+            let filled = poll_fn(|context| match self.poll_fill(context, crate::buffer::SIZE) {
+                Poll::Pending if self.timer.expired() => Poll::Ready(Ok(0)),
+                other => other,
+            });
+            match filled.await {
+                Ok(0) | Err(_) => break,
+                Ok(count) => dropped += count,
+            }
+        }
+        self.input.borrow_mut().clear();
+    }
+}
+
+impl BodyReader for Client {
+    fn poll_data(&self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, BodyError>> {
+        loop {
+            if let Some(more) = self.decode(out)? {
+                return Poll::Ready(Ok(more));
+            }
+            ready!(self.poll_continue(context))?;
+            match self.poll_fill(context, crate::buffer::SIZE) {
+                Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(Err(BodyError::Closed)),
+                Poll::Ready(Ok(_)) => self.timer.set(self.worker.settings.client_body_timeout_ms),
+                Poll::Pending if self.timer.expired() => return Poll::Ready(Err(BodyError::Timeout)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}

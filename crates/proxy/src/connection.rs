@@ -1,0 +1,190 @@
+//! The life of a client connection: idle without buffers, then a request, and again.
+
+use std::{
+    future::{Future, poll_fn},
+    net::SocketAddr,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    rc::Rc,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
+
+use plugin::request::{Connection, TlsFacts};
+use telemetry::error_log;
+use tokio::net::TcpStream;
+
+use crate::{
+    client::{Client, HeadError},
+    request, respond,
+    settings::Listen,
+    stats,
+    stream::Stream,
+    worker::Worker,
+};
+
+/// What follows a run of requests.
+enum After {
+    /// Nothing received yet of a next one.
+    Idle,
+    Close,
+}
+
+pub fn spawn(worker: &'static Worker, stream: TcpStream, peer: SocketAddr, listen: &Listen) {
+    let local = stream.local_addr().unwrap_or(listen.address);
+    let guard = Open::new(worker);
+    match (listen.tls, &worker.settings.tls) {
+        (true, Some(config)) => {
+            tokio::task::spawn_local(accept_tls(worker, stream, peer, local, config.clone(), guard));
+        }
+        (true, None) => {}
+        (false, _) => {
+            let facts = connection_facts(worker, peer, local, None);
+            let client = Rc::new(Client::new(worker, Stream::Plain(stream), facts));
+            tokio::task::spawn_local(run(client, guard));
+        }
+    }
+}
+
+fn connection_facts(worker: &Worker, peer: SocketAddr, local: SocketAddr, tls: Option<TlsFacts>) -> Connection {
+    Connection { id: worker.connection_id(), peer, local, tls, requests: Default::default() }
+}
+
+/// Counts an open connection for as long as it lives.
+struct Open(&'static Worker);
+
+impl Open {
+    fn new(worker: &'static Worker) -> Open {
+        worker.connections.set(worker.connections.get() + 1);
+        stats::add(&worker.stats.active, 1);
+        Open(worker)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.connections.set(self.0.connections.get() - 1);
+        stats::sub(&self.0.stats.active, 1);
+    }
+}
+
+async fn accept_tls(
+    worker: &'static Worker,
+    stream: TcpStream,
+    peer: SocketAddr,
+    local: SocketAddr,
+    config: Arc<rustls::ServerConfig>,
+    guard: Open,
+) {
+    let acceptor = tokio_rustls::TlsAcceptor::from(config);
+    let limit = Duration::from_millis(worker.settings.client_header_timeout_ms);
+    let stream = match tokio::time::timeout(limit, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            error_log::log(error_log::Level::Info, format_args!("TLS handshake with {peer} failed: {error}"));
+            return;
+        }
+        Err(_) => return,
+    };
+    let session = stream.get_ref().1;
+    let tls = TlsFacts {
+        server_name: session.server_name().map(str::to_owned),
+        protocol: match session.protocol_version() {
+            Some(rustls::ProtocolVersion::TLSv1_2) => "TLSv1.2",
+            _ => "TLSv1.3",
+        },
+        cipher: session.negotiated_cipher_suite().map(|suite| format!("{:?}", suite.suite())).unwrap_or_default(),
+        client_certificate: session.peer_certificates().and_then(|chain| chain.first()).map(|cert| cert.to_vec()),
+        alpn: session.alpn_protocol().map(<[u8]>::to_vec),
+    };
+    let facts = connection_facts(worker, peer, local, Some(tls));
+    let client = Rc::new(Client::new(worker, Stream::Tls(Box::new(stream.into())), facts));
+    run(client, guard).await;
+}
+
+async fn run(client: Rc<Client>, _guard: Open) {
+    let worker = client.worker;
+    poll_fn(|context| {
+        client.timer.attach(context);
+        Poll::Ready(())
+    })
+    .await;
+    client.timer.set(worker.settings.client_header_timeout_ms);
+    loop {
+        if !idle(&client).await {
+            return;
+        }
+        // The future of a request is big; it exists only while there is one.
+        let mut serving: Pin<Box<dyn Future<Output = After>>> = Box::pin(serve(client.clone()));
+        let after = poll_fn(|context| {
+            match catch_unwind(AssertUnwindSafe(|| serving.as_mut().poll(context))) {
+                Ok(poll) => poll.map(Some),
+                Err(_) => Poll::Ready(None),
+            }
+        })
+        .await;
+        match after {
+            Some(After::Idle) => client.timer.set(worker.settings.keepalive_timeout_ms),
+            Some(After::Close) => return,
+            None => {
+                drop(serving);
+                stats::add(&worker.stats.panics, 1);
+                error_log::log(
+                    error_log::Level::Critical,
+                    format_args!("a request of {} panicked; its connection is closed", client.facts.peer),
+                );
+                respond::after_panic(&client).await;
+                return;
+            }
+        }
+    }
+}
+
+/// Waits for the first byte of a request; `false`: close.
+async fn idle(client: &Client) -> bool {
+    let worker = client.worker;
+    stats::add(&worker.stats.idle, 1);
+    let ready = poll_fn(|context| {
+        if let Poll::Ready(ready) = client.poll_readable(context) {
+            return Poll::Ready(ready);
+        }
+        if worker.draining.get() || client.timer.expired() { Poll::Ready(false) } else { Poll::Pending }
+    })
+    .await;
+    stats::sub(&worker.stats.idle, 1);
+    ready
+}
+
+/// Serves requests for as long as bytes of them are there.
+async fn serve(client: Rc<Client>) -> After {
+    let worker = client.worker;
+    client.take_buffer();
+    loop {
+        let mut head = worker.request_head();
+        match client.read_head(&mut head).await {
+            Ok(()) => {}
+            Err(HeadError::Gone) => {
+                worker.recycle_request_head(head);
+                client.release_buffer();
+                return After::Close;
+            }
+            Err(HeadError::Refused(error)) => {
+                respond::refuse(&client, error).await;
+                return After::Close;
+            }
+        }
+        if !request::handle(&client, head).await {
+            client.release_buffer();
+            return After::Close;
+        }
+        if worker.draining.get() && !client.has_input() {
+            return After::Close;
+        }
+        // TLS may hold decrypted bytes that the socket does not show.
+        if !client.is_tls() && client.release_buffer() {
+            return After::Idle;
+        }
+        client.timer.set(worker.settings.keepalive_timeout_ms);
+    }
+}

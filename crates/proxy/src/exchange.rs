@@ -1,0 +1,121 @@
+//! The exchange with the upstream: attempts until a node answers, then its answer to the client.
+
+mod answer;
+mod attempt;
+mod connect;
+mod tls;
+
+use std::{rc::Rc, sync::Arc, time::Instant};
+
+use plugin::{Reply, Request, UpstreamHandle, request::Attempt};
+use smallvec::SmallVec;
+use telemetry::error_log;
+
+use crate::{
+    balancer::{self, InFlight},
+    client::Client,
+    phases::Chains,
+};
+
+use attempt::Failure;
+pub use attempt::Upstream;
+
+/// Proxies the request. `Ok`: answered, and whether the client's connection may go on.
+pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) -> Result<bool, Box<Reply>> {
+    let first = balancer::upstream(request)?;
+    let hash_key = balancer::hash_key(request, &first);
+    let started = Instant::now();
+    let mut tried: SmallVec<[u16; 4]> = SmallVec::new();
+    let mut upstream = first;
+    loop {
+        let now_ms = client.worker.deadlines.now_ms();
+        let Some((index, node)) = balancer::pick(request, &upstream, hash_key.as_deref(), &tried, now_ms) else {
+            return Err(no_node(&upstream, !tried.is_empty()));
+        };
+        request.outcome.balancer_node = Some((node.host.clone(), node.port));
+        chains.before_proxy(request).await?;
+        let in_flight = InFlight::new(&upstream, index);
+        match attempt::attempt(request, client, &upstream, index).await {
+            Ok(answer) => {
+                report_status(&upstream, index, request.response.status);
+                return Ok(answer::deliver(request, client, chains, &upstream, answer, in_flight).await);
+            }
+            Err(failure) => {
+                drop(in_flight);
+                if failure.is_client() {
+                    // The client is gone or sent a bad body: no other node can help.
+                    return Err(Box::new(Reply::page(failure.status())));
+                }
+                report_failure(&upstream, index, &failure);
+                log_failure(request, &upstream, index, &failure);
+                tried.push(index);
+                if !may_retry(request, &upstream, &failure, tried.len(), started) {
+                    return Err(Box::new(Reply::page(failure.status())));
+                }
+                // A plugin in before_proxy may have chosen another upstream for the next try.
+                if let Some(other) = request.edits.upstream.as_ref().filter(|other| !Arc::ptr_eq(other, &upstream)) {
+                    upstream = other.clone();
+                    tried.clear();
+                }
+            }
+        }
+    }
+}
+
+fn no_node(upstream: &UpstreamHandle, after_tries: bool) -> Box<Reply> {
+    let reason = if after_tries { "every node was tried" } else { "no valid upstream node" };
+    error_log::log(error_log::Level::Error, format_args!("{reason}, upstream: {}", upstream.name));
+    Box::new(Reply::page(if after_tries { 502 } else { 503 }))
+}
+
+/// APISIX's (nginx's) rule: errors and timeouts of a node, never statuses; a request that may not be repeated is only
+/// tried again when nothing of it has been sent.
+fn may_retry(request: &Request, upstream: &UpstreamHandle, failure: &Failure, tries: usize, started: Instant) -> bool {
+    let retries = upstream.retries.map_or(upstream.nodes.len().saturating_sub(1), |retries| retries as usize);
+    if tries > retries {
+        return false;
+    }
+    if upstream.retry_timeout_ms > 0 && started.elapsed().as_millis() as u64 >= upstream.retry_timeout_ms {
+        return false;
+    }
+    !failure.request_sent || (attempt::is_repeatable(request) && !failure.body_consumed)
+}
+
+fn report_status(upstream: &UpstreamHandle, node: u16, status: u16) {
+    if let Some(health) = upstream.balancer.health() {
+        health.report_http(node, status);
+    }
+}
+
+fn report_failure(upstream: &UpstreamHandle, node: u16, failure: &Failure) {
+    let Some(health) = upstream.balancer.health() else { return };
+    if failure.timed_out() { health.report_timeout(node) } else { health.report_tcp_failure(node) }
+}
+
+fn log_failure(request: &Request, upstream: &UpstreamHandle, node: u16, failure: &Failure) {
+    let node = upstream.nodes.get(usize::from(node));
+    error_log::log(
+        error_log::Level::Error,
+        format_args!(
+            "{}, client: {}, request: \"{} {}\", upstream: {} {}:{}",
+            failure.reason(),
+            request.remote_addr,
+            request.head.method.as_str(),
+            String::from_utf8_lossy(request.head.target()),
+            upstream.name,
+            node.map_or("?", |node| &node.host),
+            node.map_or(0, |node| node.port),
+        ),
+    );
+}
+
+/// Writes down how an attempt went, for variables and metrics.
+fn record(request: &mut Request, upstream: &Upstream, status: u16, header_seconds: Option<f64>) {
+    request.outcome.attempts.push(Attempt {
+        address: upstream.address,
+        status,
+        connect_seconds: upstream.connect_seconds,
+        header_seconds,
+        response_seconds: upstream.started.elapsed().as_secs_f64(),
+    });
+}

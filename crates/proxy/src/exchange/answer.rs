@@ -1,0 +1,309 @@
+//! The upstream's answer on its way to the client: head and first body bytes in one write, then piece by piece.
+
+use std::{
+    future::poll_fn,
+    io,
+    rc::Rc,
+    task::{Context, Poll},
+};
+
+use plugin::{BodyChunk, Request, UpstreamHandle};
+use telemetry::error_log;
+use wire::{
+    BodyLength, Head,
+    chunked::{self, ChunkedDecoder, Event},
+};
+
+use super::{
+    attempt::{Answer, SendBody, Upstream},
+    record,
+};
+use crate::{
+    balancer::{self, InFlight},
+    buffer,
+    client::Client,
+    filters::{self, ClientFraming},
+    phases::Chains,
+    request::client_persists,
+    tunnel,
+};
+
+/// Bytes held for a slow client before the upstream is no longer read.
+const HIGH_WATER: usize = 64 * 1024;
+
+/// Decodes the upstream's framing.
+enum Decoder {
+    Fixed(u64),
+    Chunked(Box<ChunkedDecoder>),
+    UntilClose,
+}
+
+/// How the body ended.
+#[derive(PartialEq, Eq)]
+enum End {
+    Complete,
+    /// The upstream broke off, or was too slow.
+    Upstream,
+    Client,
+}
+
+struct Relay<'a> {
+    request: &'a mut Request,
+    client: &'a Client,
+    chains: &'a Chains,
+    upstream: &'a mut Upstream,
+    decoder: Decoder,
+    framing: ClientFraming,
+    filtered: bool,
+    trailers: Head,
+    /// For the client, `sent` of it already gone.
+    out: Vec<u8>,
+    sent: usize,
+    body_bytes: u64,
+    ended: bool,
+}
+
+/// Sends the answer. Returns whether the client's connection may go on.
+pub async fn deliver(
+    request: &mut Request,
+    client: &Rc<Client>,
+    chains: &Chains,
+    handle: &UpstreamHandle,
+    answer: Answer,
+    in_flight: InFlight,
+) -> bool {
+    let Answer { mut upstream, length, persists, header_seconds, upgraded } = answer;
+    filters::header_filter(request, client, chains);
+    if upgraded {
+        record(request, &upstream, request.response.status, Some(header_seconds));
+        let timeouts = balancer::timeouts(request, handle);
+        tunnel::run(request, client, upstream, timeouts.read_ms).await;
+        return false;
+    }
+    let framing = filters::framing(request, length);
+    // An answer that overtakes the request's body ends the connection after it: where the body stops is unknown.
+    let keep = client_persists(request, client)
+        && framing != ClientFraming::Close
+        && matches!(upstream.body, SendBody::Done);
+    let mut out = client.worker.buffers.output();
+    filters::write_head(request, client, framing, keep, &mut out);
+    let head_bytes = out.len() as u64;
+    let status = request.response.status;
+    let timeouts = balancer::timeouts(request, handle);
+    let filtered = chains.has_body_filter();
+    let mut relay = Relay {
+        decoder: match length {
+            BodyLength::Fixed(length) => Decoder::Fixed(length),
+            BodyLength::Chunked => Decoder::Chunked(Box::default()),
+            BodyLength::UntilClose => Decoder::UntilClose,
+        },
+        request,
+        client,
+        chains,
+        upstream: &mut upstream,
+        framing,
+        filtered,
+        trailers: Head::new(),
+        out,
+        sent: 0,
+        body_bytes: 0,
+        ended: false,
+    };
+    client.answering.set(true);
+    let end = relay.run(timeouts.read_ms).await;
+    let Relay { out, body_bytes, .. } = relay;
+    client.worker.buffers.give_back_output(out);
+    drop(in_flight);
+    request.outcome.body_bytes_sent = body_bytes;
+    request.outcome.bytes_sent = body_bytes + head_bytes;
+    record(request, &upstream, status, Some(header_seconds));
+    let whole = end == End::Complete;
+    let body_sent = matches!(upstream.body, SendBody::Done);
+    let node = request.outcome.balancer_node.as_ref();
+    let node = node.and_then(|(host, port)| handle.nodes.iter().find(|node| node.host == *host && node.port == *port));
+    match node {
+        Some(node) if whole && persists && body_sent => upstream.keep(client, handle, node),
+        _ => upstream.discard(client),
+    }
+    if whole && !keep && !client.body_ended() {
+        client.linger().await;
+    }
+    whole && keep
+}
+
+impl Relay<'_> {
+    async fn run(&mut self, read_ms: u64) -> End {
+        if let Err(end) = self.take_buffered() {
+            return end;
+        }
+        if self.large_body() {
+            // Fewer, larger reads for a body that is known to be long.
+            let held = std::mem::replace(&mut self.upstream.input, buffer::Buffer::with_size(buffer::LARGE));
+            self.client.worker.buffers.give_back(held);
+        }
+        self.client.timer.set(read_ms);
+        let send_ms = self.client.worker.settings.send_timeout_ms;
+        poll_fn(|context| {
+            let mut sending = true;
+            loop {
+                if sending && let Poll::Ready(Err(())) = self.poll_request_body(context) {
+                    sending = false;
+                }
+                let written = self.poll_out(context);
+                if let Poll::Ready(Err(_)) = written {
+                    return Poll::Ready(End::Client);
+                }
+                if self.ended && written.is_ready() {
+                    return self.client.poll_flush(context).map(|_| End::Complete);
+                }
+                let pending = self.out.len() - self.sent;
+                if self.ended || pending > HIGH_WATER {
+                    return self.wait(send_ms, true);
+                }
+                match self.poll_upstream(context) {
+                    Poll::Ready(Ok(())) => self.client.timer.set(read_ms),
+                    Poll::Ready(Err(end)) => return Poll::Ready(end),
+                    Poll::Pending => return self.wait(send_ms, pending > 0),
+                }
+            }
+        })
+        .await
+    }
+
+    fn wait(&self, send_ms: u64, for_client: bool) -> Poll<End> {
+        if self.client.timer.expired() {
+            return Poll::Ready(if for_client { End::Client } else { End::Upstream });
+        }
+        // Until the next byte the limit of whoever is waited for counts; it was set when something last moved.
+        let _ = send_ms;
+        Poll::Pending
+    }
+
+    fn large_body(&self) -> bool {
+        matches!(self.decoder, Decoder::Fixed(left) if left > buffer::LARGE as u64) && self.upstream.input.is_empty()
+    }
+
+    /// The rest of a request body whose answer has begun.
+    fn poll_request_body(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ()>> {
+        if matches!(self.upstream.body, SendBody::Done) && self.upstream.sent >= self.upstream.out.len() {
+            return Poll::Ready(Ok(()));
+        }
+        self.upstream.poll_send(context, self.request).map_err(|_| ())
+    }
+
+    fn poll_out(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while let Some(rest) = self.out.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            match self.client.poll_write(context, rest) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(count)) => self.sent += count,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+            }
+        }
+        self.out.clear();
+        self.sent = 0;
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads once from the upstream and moves what came to `out`.
+    fn poll_upstream(&mut self, context: &mut Context<'_>) -> Poll<Result<(), End>> {
+        let room = self.upstream.input.room(buffer::LARGE);
+        match self.upstream.stream.poll_read(context, room) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(0)) => Poll::Ready(self.upstream_closed()),
+            Poll::Ready(Ok(count)) => {
+                self.upstream.input.received(count);
+                Poll::Ready(self.take_buffered())
+            }
+            Poll::Ready(Err(error)) => {
+                self.broken(&error.to_string());
+                Poll::Ready(Err(End::Upstream))
+            }
+        }
+    }
+
+    fn upstream_closed(&mut self) -> Result<(), End> {
+        if matches!(self.decoder, Decoder::UntilClose) {
+            self.finish_body();
+            return Ok(());
+        }
+        self.broken("upstream closed the connection before the end of its answer");
+        Err(End::Upstream)
+    }
+
+    fn broken(&self, reason: &str) {
+        error_log::log(
+            error_log::Level::Error,
+            format_args!("{reason}, client: {}, upstream: {}", self.request.remote_addr, self.upstream.address),
+        );
+    }
+
+    /// Decodes what has been received.
+    fn take_buffered(&mut self) -> Result<(), End> {
+        loop {
+            let input = self.upstream.input.filled();
+            let (skip, length, ends) = match &mut self.decoder {
+                Decoder::Fixed(left) => {
+                    let count = input.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                    *left -= count as u64;
+                    (0, count, *left == 0)
+                }
+                Decoder::UntilClose => (0, input.len(), false),
+                Decoder::Chunked(decoder) => match decoder.next(input, &mut self.trailers) {
+                    Ok(Event::NeedMore { skip }) => {
+                        self.upstream.input.consume(skip);
+                        return Ok(());
+                    }
+                    Ok(Event::Data { skip, length }) => (skip, length, false),
+                    Ok(Event::End { skip }) => (skip, 0, true),
+                    Err(error) => {
+                        self.broken(error.reason);
+                        return Err(End::Upstream);
+                    }
+                },
+            };
+            self.upstream.input.consume(skip);
+            self.pass_on(length, ends);
+            self.upstream.input.consume(length);
+            if ends {
+                self.ended = true;
+                return Ok(());
+            }
+            if length == 0 || self.upstream.input.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn finish_body(&mut self) {
+        self.pass_on(0, true);
+        self.ended = true;
+    }
+
+    /// Frames `length` received bytes for the client, through the body filters if there are any.
+    fn pass_on(&mut self, length: usize, last: bool) {
+        if self.filtered {
+            let data = self.upstream.input.filled().get(..length).unwrap_or_default().to_vec();
+            let mut chunk = BodyChunk { data, last };
+            self.chains.body_filter(self.request, &mut chunk);
+            self.frame(Some(&chunk.data), 0, last);
+        } else {
+            self.frame(None, length, last);
+        }
+    }
+
+    fn frame(&mut self, filtered: Option<&[u8]>, length: usize, last: bool) {
+        let data = filtered.unwrap_or_else(|| self.upstream.input.filled().get(..length).unwrap_or_default());
+        match self.framing {
+            ClientFraming::Bodiless => return,
+            ClientFraming::Length(_) | ClientFraming::Close => self.out.extend_from_slice(data),
+            ClientFraming::Chunked => {
+                chunked::write_chunk(&mut self.out, data);
+                if last {
+                    chunked::write_end(&mut self.out, &self.trailers);
+                }
+            }
+        }
+        self.body_bytes += data.len() as u64;
+    }
+}

@@ -1,0 +1,404 @@
+//! One attempt: connect, send the request, read the head of the answer.
+
+use std::{
+    future::poll_fn,
+    io,
+    net::SocketAddr,
+    rc::Rc,
+    task::{Context, Poll},
+    time::Instant,
+};
+
+use plugin::{BodyError, Request, RequestBody, Source, UpstreamHandle};
+use wire::{BodyLength, HeaderId, Method, chunked, framing::ConnectionOptions};
+
+use super::{
+    connect::{self, Connected},
+    record,
+};
+use crate::{
+    balancer,
+    buffer::Buffer,
+    client::Client,
+    stream::Stream,
+    upstream_head::{self, BodyPlan},
+};
+
+/// Why an attempt failed.
+pub struct Failure {
+    pub kind: FailureKind,
+    /// Bytes of the request have gone out.
+    pub request_sent: bool,
+    /// Body bytes were taken off the client's connection: they cannot be sent again.
+    pub body_consumed: bool,
+}
+
+pub enum FailureKind {
+    Unresolved,
+    Connect(io::Error),
+    ConnectTimeout,
+    Send(io::Error),
+    SendTimeout,
+    Read(io::Error),
+    ReadTimeout,
+    /// Closed without an answer.
+    Closed,
+    Malformed(&'static str),
+    /// The upstream scheme needs a protocol that this gateway does not speak to upstreams.
+    Unsupported(&'static str),
+    Client(BodyError),
+}
+
+impl Failure {
+    pub fn is_client(&self) -> bool {
+        matches!(self.kind, FailureKind::Client(_))
+    }
+
+    pub fn timed_out(&self) -> bool {
+        matches!(self.kind, FailureKind::ConnectTimeout | FailureKind::SendTimeout | FailureKind::ReadTimeout)
+    }
+
+    pub fn status(&self) -> u16 {
+        match &self.kind {
+            FailureKind::Client(error) => error.status(),
+            _ if self.timed_out() => 504,
+            _ => 502,
+        }
+    }
+
+    pub fn reason(&self) -> String {
+        match &self.kind {
+            FailureKind::Unresolved => "upstream host could not be resolved".to_owned(),
+            FailureKind::Connect(error) => format!("connect to upstream failed: {error}"),
+            FailureKind::ConnectTimeout => "upstream timed out while connecting".to_owned(),
+            FailureKind::Send(error) => format!("sending to upstream failed: {error}"),
+            FailureKind::SendTimeout => "upstream timed out while sending".to_owned(),
+            FailureKind::Read(error) => format!("reading from upstream failed: {error}"),
+            FailureKind::ReadTimeout => "upstream timed out while reading response header".to_owned(),
+            FailureKind::Closed => "upstream prematurely closed connection while reading response header".to_owned(),
+            FailureKind::Malformed(reason) => (*reason).to_owned(),
+            FailureKind::Unsupported(what) => format!("upstream scheme {what} is not supported yet"),
+            FailureKind::Client(_) => "client failed to send its body".to_owned(),
+        }
+    }
+
+    /// An idle connection that the upstream closed in the same moment: worth a fresh one.
+    fn was_stale(&self) -> bool {
+        match &self.kind {
+            FailureKind::Send(_) | FailureKind::Closed => true,
+            FailureKind::Read(error) => error.kind() == io::ErrorKind::ConnectionReset,
+            _ => false,
+        }
+    }
+}
+
+/// RFC 9110 section 9.2.2, with nginx's list: POST, LOCK and PATCH are not sent twice.
+pub fn is_repeatable(request: &Request) -> bool {
+    !matches!(request.head.method, Method::Post | Method::Lock | Method::Patch)
+}
+
+/// A connection in use.
+pub struct Upstream {
+    pub stream: Stream,
+    pub input: Buffer,
+    pub out: Vec<u8>,
+    pub sent: usize,
+    pub body: SendBody,
+    pub uses: u32,
+    pub address: SocketAddr,
+    pub started: Instant,
+    pub connect_seconds: Option<f64>,
+    pub response: wire::ResponseHead,
+}
+
+/// What of the request body is still to be sent.
+pub enum SendBody {
+    Done,
+    /// Pieces come from the client's connection.
+    Streaming { chunked: bool, scratch: Vec<u8>, consumed: bool },
+}
+
+/// An answer whose head has arrived; it is in `request.response`.
+pub struct Answer {
+    pub upstream: Upstream,
+    pub length: BodyLength,
+    /// The connection may be used again once the body is read.
+    pub persists: bool,
+    pub header_seconds: f64,
+    pub upgraded: bool,
+}
+
+pub async fn attempt(
+    request: &mut Request,
+    client: &Rc<Client>,
+    handle: &UpstreamHandle,
+    node: u16,
+) -> Result<Answer, Failure> {
+    let first = once(request, client, handle, node, false).await;
+    match first {
+        // Idle connections may be closed under our hands; that is not the node's failure.
+        Err((failure, true)) if failure.was_stale() && is_repeatable(request) && !failure.body_consumed => {
+            once(request, client, handle, node, true).await.map_err(|(failure, _)| failure)
+        }
+        other => other.map_err(|(failure, _)| failure),
+    }
+}
+
+/// The flag with a failure: it happened on a connection that had been idle.
+async fn once(
+    request: &mut Request,
+    client: &Rc<Client>,
+    handle: &UpstreamHandle,
+    index: u16,
+    fresh: bool,
+) -> Result<Answer, (Failure, bool)> {
+    let fail = |kind| (Failure { kind, request_sent: false, body_consumed: false }, false);
+    let Some(node) = handle.nodes.get(usize::from(index)) else { return Err(fail(FailureKind::Unresolved)) };
+    if matches!(handle.scheme, plugin::snapshot::Scheme::Grpc | plugin::snapshot::Scheme::Grpcs) {
+        return Err(fail(FailureKind::Unsupported(handle.scheme.as_str())));
+    }
+    let timeouts = balancer::timeouts(request, handle);
+    let started = Instant::now();
+    let upgrade = wants_upgrade(request);
+    let mut out = client.worker.buffers.output();
+    let plan = upstream_head::write(request, handle, node, upgrade, &mut out);
+    let sni = if handle.tls.is_some() { sent_host(&out).to_vec() } else { Vec::new() };
+    let Connected { stream, uses, address } =
+        match connect::connect(client, handle, node, timeouts, &sni, fresh).await {
+            Ok(connected) => connected,
+            Err(kind) => {
+                client.worker.buffers.give_back_output(out);
+                note_failed(request, node, started);
+                return Err(fail(kind));
+            }
+        };
+    let body = match (&request.body, plan) {
+        (RequestBody::Collected(bytes), _) => {
+            out.extend_from_slice(bytes);
+            SendBody::Done
+        }
+        (_, BodyPlan::None) => SendBody::Done,
+        (_, plan) => {
+            SendBody::Streaming { chunked: plan == BodyPlan::Chunked, scratch: Vec::new(), consumed: false }
+        }
+    };
+    let connect_seconds = (uses == 0).then(|| started.elapsed().as_secs_f64());
+    let input = client.worker.buffers.input();
+    let response = client.worker.response_head();
+    let mut upstream =
+        Upstream { stream, input, out, sent: 0, body, uses, address, started, connect_seconds, response };
+    match upstream.exchange_heads(request, client, timeouts).await {
+        Ok(()) => finish_head(request, client, upstream, upgrade).map_err(|kind| {
+            (Failure { kind, request_sent: true, body_consumed: true }, false)
+        }),
+        Err(kind) => {
+            let failure = Failure {
+                request_sent: upstream.sent > 0,
+                body_consumed: matches!(upstream.body, SendBody::Streaming { consumed: true, .. }),
+                kind,
+            };
+            record(request, &upstream, if failure.timed_out() { 504 } else { 502 }, None);
+            let reused = upstream.uses > 0;
+            upstream.discard(client);
+            Err((failure, reused))
+        }
+    }
+}
+
+fn note_failed(request: &mut Request, node: &plugin::snapshot::Node, started: Instant) {
+    if let Some(&address) = node.addresses.first() {
+        request.outcome.attempts.push(plugin::request::Attempt {
+            address,
+            status: 0,
+            connect_seconds: None,
+            header_seconds: None,
+            response_seconds: started.elapsed().as_secs_f64(),
+        });
+    }
+}
+
+/// A protocol change is passed on only where the route allows it, and never HTTP/2's (request smuggling).
+fn wants_upgrade(request: &Request) -> bool {
+    let allowed = request.route.as_ref().is_some_and(|route| route.enable_websocket);
+    allowed
+        && ConnectionOptions::of(&request.head.headers).upgrade
+        && request
+            .head
+            .headers
+            .known(HeaderId::Upgrade)
+            .is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
+}
+
+/// The Host that was written into the head.
+fn sent_host(out: &[u8]) -> &[u8] {
+    let mut lines = out.split(|&byte| byte == b'\n');
+    let line = lines.nth(1).unwrap_or_default();
+    line.strip_prefix(b"Host: ").unwrap_or_default().trim_ascii()
+}
+
+/// Moves the parsed head into `request.response` and judges its framing.
+fn finish_head(
+    request: &mut Request,
+    client: &Rc<Client>,
+    mut upstream: Upstream,
+    upgrade: bool,
+) -> Result<Answer, FailureKind> {
+    let method = request.edits.method.as_ref().unwrap_or(&request.head.method);
+    let head = &mut upstream.response;
+    let upgraded = head.status == 101;
+    if upgraded && !upgrade {
+        upstream.discard(client);
+        return Err(FailureKind::Malformed("upstream switched protocols without being asked"));
+    }
+    let length = match wire::framing::response_body(head, method) {
+        Ok(length) => length,
+        Err(error) => {
+            upstream.discard(client);
+            return Err(FailureKind::Malformed(error.reason));
+        }
+    };
+    let persists = ConnectionOptions::of(&head.headers).persists(head.version) && length != BodyLength::UntilClose;
+    let header_seconds = upstream.started.elapsed().as_secs_f64();
+    let response = &mut request.response;
+    response.clear();
+    response.status = head.status;
+    response.source = Source::Upstream;
+    std::mem::swap(&mut response.reason, &mut head.reason);
+    std::mem::swap(&mut response.headers, &mut head.headers);
+    Ok(Answer { upstream, length, persists, header_seconds, upgraded })
+}
+
+impl Upstream {
+    /// Sends the request and reads until a final head is there. An answer may come before all is sent.
+    async fn exchange_heads(
+        &mut self,
+        request: &Request,
+        client: &Rc<Client>,
+        timeouts: plugin::snapshot::Timeouts,
+    ) -> Result<(), FailureKind> {
+        let max_head = client.worker.settings.max_response_head_bytes;
+        client.timer.set(timeouts.send_ms);
+        let mut sending = true;
+        let mut send_error = None;
+        poll_fn(|context| {
+            if sending {
+                match self.poll_send(context, request) {
+                    Poll::Pending => {}
+                    Poll::Ready(Ok(())) => {
+                        sending = false;
+                        client.timer.set(timeouts.read_ms);
+                    }
+                    Poll::Ready(Err(FailureKind::Send(error))) => {
+                        // It may have answered before it stopped reading.
+                        sending = false;
+                        send_error = Some(error);
+                        client.timer.set(timeouts.read_ms.min(1_000));
+                    }
+                    Poll::Ready(Err(other)) => return Poll::Ready(Err(other)),
+                }
+            }
+            match self.poll_head(context, max_head) {
+                Poll::Ready(Err(kind)) => Poll::Ready(Err(match send_error.take() {
+                    Some(error) => FailureKind::Send(error),
+                    None => kind,
+                })),
+                Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
+                Poll::Pending if client.timer.expired() => {
+                    // Waiting for the client's body is limited by the client's own time.
+                    Poll::Ready(Err(if sending { FailureKind::SendTimeout } else { FailureKind::ReadTimeout }))
+                }
+                Poll::Pending => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// Writes what is pending and fetches more of the body until all is out.
+    pub fn poll_send(&mut self, context: &mut Context<'_>, request: &Request) -> Poll<Result<(), FailureKind>> {
+        loop {
+            while let Some(rest) = self.out.get(self.sent..).filter(|rest| !rest.is_empty()) {
+                match self.stream.poll_write(context, rest) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Ok(0)) => return Poll::Ready(Err(FailureKind::Send(io::ErrorKind::WriteZero.into()))),
+                    Poll::Ready(Ok(count)) => self.sent += count,
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(FailureKind::Send(error))),
+                }
+            }
+            let SendBody::Streaming { chunked, scratch, consumed } = &mut self.body else {
+                return self.stream.poll_flush(context).map_err(FailureKind::Send);
+            };
+            let RequestBody::Unread { reader, .. } = &request.body else {
+                self.body = SendBody::Done;
+                continue;
+            };
+            scratch.clear();
+            let more = match reader.poll_data(context, scratch) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(FailureKind::Client(error))),
+                Poll::Ready(Ok(more)) => more,
+            };
+            // `sent` stays above zero so that a later failure knows that bytes went out.
+            self.out.clear();
+            self.out.push(0);
+            self.sent = 1;
+            *consumed |= more;
+            if *chunked {
+                chunked::write_chunk(&mut self.out, scratch);
+            } else {
+                self.out.extend_from_slice(scratch);
+            }
+            if !more {
+                if *chunked {
+                    chunked::write_end(&mut self.out, &wire::Head::new());
+                }
+                self.body = SendBody::Done;
+            }
+        }
+    }
+
+    fn poll_head(&mut self, context: &mut Context<'_>, max_head: usize) -> Poll<Result<(), FailureKind>> {
+        loop {
+            while !self.input.is_empty() {
+                let parsed = self.response.parse(self.input.filled(), max_head, 200);
+                match parsed.map_err(|error| FailureKind::Malformed(error.reason)) {
+                    Err(kind) => return Poll::Ready(Err(kind)),
+                    Ok(None) => break,
+                    Ok(Some(used)) => {
+                        self.input.consume(used);
+                        // 100 was answered to the client already, 103 and others are not passed on.
+                        if self.response.status >= 200 || self.response.status == 101 {
+                            return Poll::Ready(Ok(()));
+                        }
+                    }
+                }
+            }
+            match self.stream.poll_read(context, self.input.room(max_head)) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(FailureKind::Closed)),
+                Poll::Ready(Ok(count)) => self.input.received(count),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(FailureKind::Read(error))),
+            }
+        }
+    }
+
+    /// Gives the buffers back; the connection is closed.
+    pub fn discard(self, client: &Client) {
+        client.worker.buffers.give_back(self.input);
+        client.worker.buffers.give_back_output(self.out);
+        client.worker.recycle_response_head(self.response);
+    }
+
+    /// Gives the buffers back and keeps the connection for the next request.
+    pub fn keep(self, client: &Client, handle: &UpstreamHandle, node: &plugin::snapshot::Node) {
+        let worker = client.worker;
+        let uses = self.uses + 1;
+        let pool = handle.keepalive;
+        if uses < pool.requests && self.input.is_empty() && pool.idle_timeout_ms > 0 {
+            let expires = worker.deadlines.now_ms() + pool.idle_timeout_ms;
+            worker.pool.put(node.pool, self.stream, uses, expires, pool.size);
+        }
+        worker.buffers.give_back(self.input);
+        worker.buffers.give_back_output(self.out);
+        worker.recycle_response_head(self.response);
+    }
+}

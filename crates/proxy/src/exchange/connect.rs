@@ -1,0 +1,61 @@
+//! A connection to a node: an idle one, or a new one.
+
+use std::{future::poll_fn, net::SocketAddr, pin::pin, task::Poll};
+
+use plugin::{
+    UpstreamHandle,
+    snapshot::{Node, Timeouts},
+};
+use tokio::net::TcpStream;
+
+use super::{attempt::FailureKind, tls};
+use crate::{client::Client, stream::Stream};
+
+pub struct Connected {
+    pub stream: Stream,
+    /// Requests it has served before.
+    pub uses: u32,
+    pub address: SocketAddr,
+}
+
+pub async fn connect(
+    client: &Client,
+    upstream: &UpstreamHandle,
+    node: &Node,
+    timeouts: Timeouts,
+    sni: &[u8],
+    fresh: bool,
+) -> Result<Connected, FailureKind> {
+    let address = *pick_address(node, client).ok_or(FailureKind::Unresolved)?;
+    if !fresh && let Some((stream, uses)) = client.worker.pool.take(node.pool) {
+        return Ok(Connected { stream, uses, address });
+    }
+    client.timer.set(timeouts.connect_ms);
+    let mut connecting = pin!(TcpStream::connect(address));
+    let connected = poll_fn(|context| match connecting.as_mut().poll(context) {
+        Poll::Pending if client.timer.expired() => Poll::Ready(None),
+        other => other.map(Some),
+    })
+    .await;
+    let stream = match connected {
+        None => return Err(FailureKind::ConnectTimeout),
+        Some(Err(error)) => return Err(FailureKind::Connect(error)),
+        Some(Ok(stream)) => stream,
+    };
+    // Head and first body bytes leave in one write, but later ones must not wait for an acknowledgement.
+    let _ = stream.set_nodelay(true);
+    let stream = match &upstream.tls {
+        None => Stream::Plain(stream),
+        Some(settings) => tls::handshake(client, stream, settings, sni, timeouts).await?,
+    };
+    Ok(Connected { stream, uses: 0, address })
+}
+
+/// A name with several addresses: one of them, in turn.
+fn pick_address<'a>(node: &'a Node, client: &Client) -> Option<&'a SocketAddr> {
+    match node.addresses.as_slice() {
+        [] => None,
+        [only] => Some(only),
+        several => several.get(client.facts.requests.get() as usize % several.len()),
+    }
+}

@@ -1,0 +1,33 @@
+//! The end of a request: log phase, access log.
+
+use std::time::Instant;
+
+use plugin::Request;
+
+use crate::{client::Client, phases::Chains};
+
+/// Where access log lines go. Called on the worker: must only append to memory.
+pub trait AccessLog: Send + Sync {
+    fn write(&self, worker: usize, request: &Request);
+    /// About once per second, so that a quiet worker's lines do not wait.
+    fn tick(&self, worker: usize);
+}
+
+pub fn finish(request: &mut Request, client: &Client, chains: &Chains) {
+    let settings = &client.worker.settings;
+    if chains.has_log() || settings.access_log.is_some() {
+        request.outcome.finished = Some(Instant::now());
+        request.outcome.request_length = request_length(request, client);
+        chains.log(request);
+        if let Some(log) = &settings.access_log {
+            log.write(client.worker.index, request);
+        }
+    }
+}
+
+/// Request line, fields and body as they were received, near enough: blanks around values are not counted.
+fn request_length(request: &Request, client: &Client) -> u64 {
+    let line = request.head.method.as_bytes().len() + request.head.target().len() + "  HTTP/1.1\r\n".len();
+    let fields: usize = request.head.headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
+    (line + fields + 2) as u64 + client.body_received()
+}

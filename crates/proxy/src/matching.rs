@@ -1,0 +1,202 @@
+//! What the client asked for, in normal form, and the route that answers it.
+
+use std::{borrow::Cow, net::IpAddr, rc::Rc};
+
+use plugin::{Reply, Request, RequestBody, Variable};
+use routing::{
+    expr::{Operand, Variables},
+    router::{MatchInput, Methods},
+};
+use telemetry::error_log;
+use wire::{HeaderId, ParseError};
+
+use crate::{client::Client, phases::Chains};
+
+/// Bodies that routes look into are read up to this size (`apisix.max_post_args_readable_size`).
+const MATCHED_BODY_BYTES: usize = 64 * 1024 * 1024;
+
+/// Fills host and path, and takes away what the client may not say.
+pub fn prepare(request: &mut Request, client: &Client) -> Result<(), Box<Reply>> {
+    let refuse = |error: ParseError| Box::new(Reply::page(error.status));
+    let mut host = std::mem::take(&mut request.host);
+    host.clear();
+    if let Some(value) = request.head.host().map_err(refuse)? {
+        host.extend_from_slice(without_port(value));
+        host.make_ascii_lowercase();
+        if host.len() > 1 && host.last() == Some(&b'.') {
+            host.pop();
+        }
+    }
+    request.host = host;
+    let mut path = std::mem::take(&mut request.path);
+    if let Err(reason) = normalize(request, &mut path) {
+        error_log::log(error_log::Level::Info, format_args!("{reason}, client: {}", request.remote_addr));
+        return Err(Box::new(Reply::page(400)));
+    }
+    request.path = path;
+    let trusted = client
+        .worker
+        .settings
+        .trusted_addresses
+        .as_ref()
+        .map(|trusted| trusted.contains(client.facts.peer.ip().to_canonical()));
+    let headers = &mut request.head.headers;
+    if trusted != Some(true) {
+        headers.remove_known(HeaderId::XForwardedProto);
+        headers.remove_known(HeaderId::XForwardedHost);
+        headers.remove_known(HeaderId::XForwardedPort);
+        if trusted == Some(false) {
+            headers.remove_known(HeaderId::XForwardedFor);
+        }
+    }
+    headers.remove_known(HeaderId::Forwarded);
+    Ok(())
+}
+
+fn without_port(host: &[u8]) -> &[u8] {
+    match host.iter().rposition(|&byte| byte == b':') {
+        // The colons of an IPv6 address stand before its bracket.
+        Some(at) if !host[at..].contains(&b']') => &host[..at],
+        _ => host,
+    }
+}
+
+fn normalize(request: &Request, path: &mut Vec<u8>) -> Result<(), &'static str> {
+    let options = request.snapshot.options;
+    let raw = request.head.raw_path();
+    if raw == b"*" {
+        path.clear();
+        path.extend_from_slice(b"*");
+        return Ok(());
+    }
+    if options.normalize_uri_like_servlet {
+        let servlet = like_servlet(raw)?;
+        wire::uri::normalize_path(&servlet, path)?;
+    } else if options.match_uri_encoded_slash {
+        // `%2F` stays as it is: hidden from decoding, then put back.
+        let hidden = replace_slash_escapes(raw);
+        wire::uri::normalize_path(&hidden, path)?;
+    } else {
+        wire::uri::normalize_path(raw, path)?;
+    }
+    Ok(())
+}
+
+/// Path parameters (`;x=1`) dropped per segment, as servlet containers do; what they would misread is refused.
+fn like_servlet(raw: &[u8]) -> Result<Vec<u8>, &'static str> {
+    let mut out = Vec::with_capacity(raw.len());
+    for (index, segment) in raw.split(|&byte| byte == b'/').enumerate() {
+        if index > 0 {
+            out.push(b'/');
+        }
+        let (name, parameters) = match segment.iter().position(|&byte| byte == b';') {
+            Some(at) => segment.split_at(at),
+            None => (segment, &segment[..0]),
+        };
+        let decoded = wire::uri::percent_decode(name, false);
+        if (decoded == b"." || decoded == b"..") && (!parameters.is_empty() || decoded != name) {
+            return Err("suspicious dot segment in the path");
+        }
+        out.extend_from_slice(name);
+    }
+    Ok(out)
+}
+
+fn replace_slash_escapes(raw: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(raw.len() + 8);
+    let mut at = 0;
+    while let Some(&byte) = raw.get(at) {
+        if byte == b'%' && raw.get(at + 1) == Some(&b'2') && matches!(raw.get(at + 2), Some(b'f' | b'F')) {
+            out.extend_from_slice(b"%252F");
+            at += 3;
+        } else {
+            out.push(byte);
+            at += 1;
+        }
+    }
+    out
+}
+
+/// The request as the router sees it.
+struct Input<'a> {
+    request: &'a Request,
+    path: &'a [u8],
+    method: Methods,
+}
+
+impl Variables for Input<'_> {
+    type Name = Variable;
+
+    fn get<'a>(&'a self, name: &Variable) -> Operand<'a> {
+        self.request.get(name)
+    }
+}
+
+impl MatchInput for Input<'_> {
+    fn path(&self) -> &[u8] {
+        self.path
+    }
+
+    fn host(&self) -> Option<&[u8]> {
+        Some(self.request.host.as_slice()).filter(|host| !host.is_empty())
+    }
+
+    fn host_with_port(&self) -> Option<&[u8]> {
+        self.request.head.headers.known(HeaderId::Host)
+    }
+
+    fn method(&self) -> Methods {
+        self.method
+    }
+
+    fn remote_addr(&self) -> IpAddr {
+        self.request.remote_addr
+    }
+
+    fn filter(&self, route: u32) -> bool {
+        let route = self.request.snapshot.routes.get(route as usize);
+        route.and_then(|route| route.filter.as_ref()).is_none_or(|filter| filter.matches(self.request))
+    }
+}
+
+/// Finds the route and remembers what matched.
+pub async fn find_route(request: &mut Request, client: &Rc<Client>, chains: &mut Chains) -> Result<(), Box<Reply>> {
+    if request.snapshot.matches_on_body && matches!(request.body, RequestBody::Unread { .. }) {
+        client.timer.set(client.worker.settings.client_body_timeout_ms);
+        request.collect_body(MATCHED_BODY_BYTES).await?;
+    }
+    let snapshot = request.snapshot.clone();
+    let trimmed = snapshot.options.delete_uri_tail_slash && request.path.len() > 1 && request.path.ends_with(b"/");
+    let path: Cow<[u8]> = match trimmed {
+        true => Cow::Owned(request.path[..request.path.len() - 1].to_vec()),
+        false => Cow::Borrowed(&request.path),
+    };
+    let method = Methods::of(request.head.method.as_str());
+    let Some(found) = snapshot.router.find(&Input { request, path: &path, method }) else { return Ok(()) };
+    let Some(route) = snapshot.routes.get(found.route as usize).cloned() else { return Ok(()) };
+    let matched = plugin::request::Matched {
+        uri: found.matched_uri.into(),
+        host: found.matched_host.unwrap_or_default().into(),
+        parameters: found
+            .params
+            .iter()
+            .map(|param| (param.name.into(), path.get(param.range.clone()).unwrap_or_default().into()))
+            .collect(),
+    };
+    drop(path);
+    request.matched = matched;
+    chains.set_route(&route);
+    request.route = Some(route);
+    Ok(())
+}
+
+/// After the global rules have run: without a route this is the end, and with a broken one too.
+pub fn require_route(request: &Request) -> Result<(), Box<Reply>> {
+    match &request.route {
+        None => Err(Box::new(Reply::error_msg(404, "404 Route Not Found"))),
+        Some(route) => match route.broken {
+            Some(status) => Err(Box::new(Reply::page(status))),
+            None => Ok(()),
+        },
+    }
+}

@@ -1,0 +1,166 @@
+//! Running plugins: global rules first, then the route's, by falling priority.
+
+use std::{rc::Rc, sync::Arc};
+
+use plugin::{
+    BodyChunk, Chain, Instance, Phases, Reply, Request, Route, Step, WorkerSnapshot, reply::ReplyBody, step::Verdict,
+};
+
+/// The chains of one request.
+pub struct Chains {
+    snapshot: Rc<WorkerSnapshot>,
+    route: Option<Arc<Route>>,
+    /// The route's chain with the consumer's plugins over it.
+    merged: Option<Rc<Chain>>,
+}
+
+impl Chains {
+    pub fn new(request: &Request) -> Chains {
+        Chains { snapshot: request.snapshot.clone(), route: None, merged: None }
+    }
+
+    pub fn set_route(&mut self, route: &Arc<Route>) {
+        self.route = Some(route.clone());
+    }
+
+    fn of_route(&self) -> Option<&Chain> {
+        self.merged.as_deref().or_else(|| self.route.as_ref().map(|route| &route.chain))
+    }
+
+    fn runs_in(&self, phase: Phases) -> bool {
+        self.snapshot.globals.runs_in(phase) || self.of_route().is_some_and(|chain| chain.runs_in(phase))
+    }
+
+    /// The instances of a phase in order: global rules', then the route's.
+    fn of_phase(&self, phase: Phases) -> impl Iterator<Item = &Arc<Instance>> {
+        let route = self.of_route();
+        let globals = self.snapshot.globals.of_phase(phase).filter(move |instance| {
+            !(instance.def.prefer_route && route.is_some_and(|chain| chain.find(instance.def.name).is_some()))
+        });
+        globals.chain(route.into_iter().flat_map(move |chain| chain.of_phase(phase)))
+    }
+
+    pub async fn rewrite(&mut self, request: &mut Request) -> Verdict {
+        if self.runs_in(Phases::REWRITE) {
+            for instance in self.of_phase(Phases::REWRITE) {
+                run(instance, Phases::REWRITE, request).await?;
+            }
+        }
+        self.merge_consumer(request).await
+    }
+
+    pub async fn access(&mut self, request: &mut Request) -> Verdict {
+        if self.runs_in(Phases::ACCESS) {
+            for instance in self.of_phase(Phases::ACCESS) {
+                run(instance, Phases::ACCESS, request).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub async fn before_proxy(&self, request: &mut Request) -> Verdict {
+        if self.runs_in(Phases::BEFORE_PROXY) {
+            for instance in self.of_phase(Phases::BEFORE_PROXY) {
+                run(instance, Phases::BEFORE_PROXY, request).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Once the client is known, its plugins join: those that the route did not have run their rewrite phase now.
+    async fn merge_consumer(&mut self, request: &mut Request) -> Verdict {
+        let (Some(consumer), Some(route)) = (&request.consumer, &self.route) else { return Ok(()) };
+        if consumer.group_missing {
+            return Err(Box::new(Reply::page(503)));
+        }
+        if consumer.plugins.is_empty() {
+            return Ok(());
+        }
+        let consumer = consumer.clone();
+        self.merged = Some(self.snapshot.merged_chain(route, &consumer));
+        for instance in &consumer.plugins {
+            let new = route.chain.find(instance.def.name).is_none();
+            if new && instance.def.kind != Some("auth") && instance.def.phases.contains(Phases::REWRITE) {
+                run(instance, Phases::REWRITE, request).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn header_filter(&self, request: &mut Request) {
+        if self.runs_in(Phases::HEADER_FILTER) {
+            for instance in self.of_phase(Phases::HEADER_FILTER) {
+                if applies(instance, request) {
+                    instance.plugin.header_filter(request);
+                }
+            }
+        }
+    }
+
+    pub fn has_body_filter(&self) -> bool {
+        self.runs_in(Phases::BODY_FILTER)
+    }
+
+    pub fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
+        for instance in self.of_phase(Phases::BODY_FILTER) {
+            if applies(instance, request) {
+                instance.plugin.body_filter(request, chunk);
+            }
+        }
+    }
+
+    pub fn has_log(&self) -> bool {
+        self.runs_in(Phases::LOG)
+    }
+
+    pub fn log(&self, request: &mut Request) {
+        if self.runs_in(Phases::LOG) {
+            for instance in self.of_phase(Phases::LOG) {
+                if applies(instance, request) {
+                    instance.plugin.log(request);
+                }
+            }
+        }
+    }
+}
+
+fn applies(instance: &Instance, request: &Request) -> bool {
+    instance.filter.as_ref().is_none_or(|filter| filter.eval(request))
+}
+
+async fn run(instance: &Instance, phase: Phases, request: &mut Request) -> Verdict {
+    if !applies(instance, request) {
+        return Ok(());
+    }
+    if let Some(function) = &instance.pre_function {
+        settle(step(function.as_ref(), phase, request)).await?;
+    }
+    match step(instance.plugin.as_ref(), phase, request) {
+        Step::Next => Ok(()),
+        other => settle(other).await.map_err(|reply| with_error_response(instance, reply)),
+    }
+}
+
+fn step<'a>(plugin: &'a dyn plugin::Plugin, phase: Phases, request: &'a mut Request) -> Step<'a> {
+    match phase {
+        Phases::REWRITE => plugin.rewrite(request),
+        Phases::ACCESS => plugin.access(request),
+        _ => plugin.before_proxy(request),
+    }
+}
+
+async fn settle(step: Step<'_>) -> Verdict {
+    match step {
+        Step::Next => Ok(()),
+        Step::Reply(reply) => Err(reply),
+        Step::Wait(future) => future.await,
+    }
+}
+
+/// `_meta.error_response` replaces what a plugin says when it rejects.
+fn with_error_response(instance: &Instance, mut reply: Box<Reply>) -> Box<Reply> {
+    if let Some(body) = instance.error_response.as_ref().filter(|_| reply.status >= 400) {
+        reply.body = ReplyBody::Bytes(body.clone());
+    }
+    reply
+}

@@ -1,0 +1,63 @@
+//! Idle upstream connections of one worker, by the pool number of a [`plugin::snapshot::Node`].
+
+use std::{
+    cell::RefCell,
+    task::{Context, Poll, Waker},
+};
+
+use crate::stream::Stream;
+
+pub struct Idle {
+    pub stream: Stream,
+    /// Requests it has served.
+    pub uses: u32,
+    expires_ms: u64,
+}
+
+#[derive(Default)]
+pub struct Pool {
+    /// Most recently used last.
+    idle: RefCell<Vec<Vec<Idle>>>,
+}
+
+impl Pool {
+    /// The most recently used connection that is still good. One that became readable while idle was closed (or spoke
+    /// out of turn): it is dropped.
+    pub fn take(&self, pool: u32) -> Option<(Stream, u32)> {
+        let mut idle = self.idle.borrow_mut();
+        let list = idle.get_mut(pool as usize)?;
+        let mut context = Context::from_waker(Waker::noop());
+        while let Some(candidate) = list.pop() {
+            if candidate.stream.poll_readable(&mut context).is_pending() {
+                return Some((candidate.stream, candidate.uses));
+            }
+        }
+        None
+    }
+
+    pub fn put(&self, pool: u32, stream: Stream, uses: u32, expires_ms: u64, size: usize) {
+        let mut idle = self.idle.borrow_mut();
+        let index = pool as usize;
+        if index >= idle.len() {
+            idle.resize_with(index + 1, Vec::new);
+        }
+        let Some(list) = idle.get_mut(index) else { return };
+        if list.len() >= size.max(1) {
+            list.remove(0);
+        }
+        list.push(Idle { stream, uses, expires_ms });
+    }
+
+    /// Closes what is too old or was closed by the other side. Returns how many are left.
+    pub fn sweep(&self, now_ms: u64) -> usize {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut left = 0;
+        for list in self.idle.borrow_mut().iter_mut() {
+            list.retain(|entry| {
+                entry.expires_ms > now_ms && matches!(entry.stream.poll_readable(&mut context), Poll::Pending)
+            });
+            left += list.len();
+        }
+        left
+    }
+}

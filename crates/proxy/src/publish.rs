@@ -1,0 +1,50 @@
+//! How a new configuration reaches the workers: one pointer swap.
+//!
+//! Old snapshots are kept here until no worker holds them, so that freeing 50,000 routes never happens on a worker.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use plugin::Snapshot;
+
+pub struct Publisher {
+    current: ArcSwap<Snapshot>,
+    /// Counts publications; workers compare it with the one they hold.
+    generation: AtomicU64,
+    retired: Mutex<Vec<Arc<Snapshot>>>,
+}
+
+impl Publisher {
+    pub fn new(first: Arc<Snapshot>) -> Publisher {
+        Publisher { current: ArcSwap::new(first), generation: AtomicU64::new(1), retired: Mutex::default() }
+    }
+
+    pub fn publish(&self, snapshot: Arc<Snapshot>) {
+        let old = self.current.swap(snapshot);
+        self.generation.fetch_add(1, Ordering::Release);
+        self.retired.lock().push(old);
+    }
+
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    pub fn current(&self) -> Arc<Snapshot> {
+        self.current.load_full()
+    }
+
+    /// Drops the snapshots that no worker uses any more. For the control thread, now and then.
+    pub fn collect(&self) {
+        let unused: Vec<Arc<Snapshot>> = {
+            let mut retired = self.retired.lock();
+            let (unused, kept) = retired.drain(..).partition(|snapshot| Arc::strong_count(snapshot) == 1);
+            *retired = kept;
+            unused
+        };
+        drop(unused);
+    }
+}

@@ -1,0 +1,90 @@
+//! The way of a request, in the order things happen. Each step is a file of the same name.
+
+use std::{rc::Rc, sync::atomic::Ordering};
+
+use plugin::{Reply, Request, RequestBody};
+use wire::{BodyLength, RequestHead, Version, framing::ConnectionOptions};
+
+use crate::{client::Client, exchange, finish, matching, phases::Chains, respond, stats};
+
+/// Serves one request whose head has been read. Returns whether the connection may carry another one.
+pub async fn handle(client: &Rc<Client>, head: RequestHead) -> bool {
+    let worker = client.worker;
+    stats::add(&worker.stats.requests, 1);
+    client.facts.requests.set(client.facts.requests.get() + 1);
+    client.answering.set(false);
+
+    let length = match wire::framing::request_body(&head) {
+        Ok(length) => length,
+        Err(error) => {
+            respond::refuse(client, error).await;
+            return false;
+        }
+    };
+    let mut request = Request::new(head, client.facts.clone(), worker.snapshot(), worker.index);
+    let mut chains = Chains::new(&request);
+    let keep = match way(&mut request, client, &mut chains, length).await {
+        Ok(keep) => keep,
+        Err(reply) => respond::send(&mut request, client, &chains, *reply).await,
+    };
+    finish::finish(&mut request, client, &chains);
+    worker.recycle_request_head(std::mem::take(&mut request.head));
+    keep && client.body_ended()
+}
+
+/// `Ok`: the upstream's answer is out, and whether the connection survives it. `Err`: answer this instead.
+async fn way(
+    request: &mut Request,
+    client: &Rc<Client>,
+    chains: &mut Chains,
+    length: BodyLength,
+) -> Result<bool, Box<Reply>> {
+    receive_body(request, client, length)?;
+    matching::prepare(request, client)?;
+    if let Some(internal) = client.worker.settings.internal.as_ref().filter(|api| api.owns(&request.path)) {
+        return Err(respond::internal(request, internal.as_ref()).await);
+    }
+    matching::find_route(request, client, chains).await?;
+    chains.rewrite(request).await?;
+    chains.access(request).await?;
+    matching::require_route(request)?;
+    exchange::proxy(request, client, chains).await
+}
+
+/// Small bodies that came with the head are taken at once; others stay on the wire until somebody wants them.
+fn receive_body(request: &mut Request, client: &Rc<Client>, length: BodyLength) -> Result<(), Box<Reply>> {
+    if length.is_empty() {
+        client.begin_body(length, false);
+        return Ok(());
+    }
+    let expects_continue = request.head.version == Version::Http11
+        && request.header("Expect").is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"));
+    client.begin_body(length, expects_continue);
+    let limit = client.worker.settings.client_max_body_size;
+    let known = match length {
+        BodyLength::Fixed(length) => Some(length),
+        _ => None,
+    };
+    if limit > 0 && known.is_some_and(|length| length > limit) {
+        return Err(Box::new(Reply::page(413)));
+    }
+    if limit > 0 {
+        request.body_limit = Some(limit);
+    }
+    request.body = match client.body_at_hand() {
+        Some(bytes) => RequestBody::Collected(bytes.into()),
+        None => RequestBody::Unread { length: known, reader: client.clone() },
+    };
+    Ok(())
+}
+
+/// Whether the client's side of the connection may carry another request after this one.
+pub fn client_persists(request: &Request, client: &Client) -> bool {
+    let options = ConnectionOptions::of(&request.head.headers);
+    options.persists(request.head.version) && !client.worker.draining.get()
+}
+
+/// Requests seen by a worker, for metrics.
+pub fn count(stats: &crate::stats::WorkerStats) -> u64 {
+    stats.requests.load(Ordering::Relaxed)
+}

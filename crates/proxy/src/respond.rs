@@ -1,0 +1,161 @@
+//! Answers that the gateway makes itself: a plugin's, an error page, its own API's.
+
+use bytes::Bytes;
+use plugin::{BodyChunk, Reply, Request, RequestBody, Source, error_page, reply::ReplyBody};
+use telemetry::error_log;
+use wire::{BodyLength, Head, HeaderId, ParseError, chunked, status};
+
+use crate::{
+    Internal, InternalRequest,
+    client::Client,
+    filters::{self, ClientFraming},
+    phases::Chains,
+    request::client_persists,
+    upstream_head::write_decimal,
+};
+
+/// Bodies up to this size are read and dropped to keep the connection.
+const DRAINED_BODY_BYTES: usize = 64 * 1024;
+
+/// Sends a reply through header and body filters. Returns whether the connection may go on.
+pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply: Reply) -> bool {
+    let body = fill_response(request, reply);
+    filters::header_filter(request, client, chains);
+    let mut chunk = BodyChunk { data: body.into(), last: true };
+    if chains.has_body_filter() {
+        chains.body_filter(request, &mut chunk);
+    }
+    let length = BodyLength::Fixed(chunk.data.len() as u64);
+    // Whatever the filters did, the body is whole here: its length is known.
+    request.response.body_changed = false;
+    let framing = filters::framing(request, length);
+    let mut keep = client_persists(request, client) && (client.body_ended() || !client.expects_continue());
+    if keep && !client.body_ended() {
+        keep = client.drain_body(DRAINED_BODY_BYTES).await;
+    }
+    let mut out = client.worker.buffers.output();
+    if request.head.method == wire::Method::Head && !request.response.headers.contains("Content-Length") {
+        request.response.headers.set("Content-Length", chunk.data.len().to_string());
+    }
+    filters::write_head(request, client, framing, keep, &mut out);
+    let head_bytes = out.len();
+    match framing {
+        ClientFraming::Bodiless => {}
+        ClientFraming::Chunked => {
+            chunked::write_chunk(&mut out, &chunk.data);
+            chunked::write_end(&mut out, &Head::new());
+        }
+        _ => out.extend_from_slice(&chunk.data),
+    }
+    client.answering.set(true);
+    let sent = client.write(&out).await.is_ok();
+    if sent {
+        request.outcome.bytes_sent = out.len() as u64;
+        request.outcome.body_bytes_sent = (out.len() - head_bytes) as u64;
+    }
+    client.worker.buffers.give_back_output(out);
+    if sent && !keep && (!client.body_ended() || client.has_input()) {
+        client.linger().await;
+    }
+    sent && keep
+}
+
+/// Puts status and headers into `request.response`; returns the body.
+fn fill_response(request: &mut Request, reply: Reply) -> Bytes {
+    let response = &mut request.response;
+    response.clear();
+    response.status = reply.status;
+    for (name, value) in &reply.headers {
+        response.headers.add(name, value);
+    }
+    let has_type = response.headers.known(HeaderId::ContentType).is_some();
+    match reply.body {
+        ReplyBody::Page if reply.status < 300 => Bytes::new(),
+        ReplyBody::Page => {
+            response.source = Source::ErrorPage;
+            if !has_type {
+                response.headers.set("Content-Type", "text/html; charset=utf-8");
+            }
+            error_page::html(reply.status).into()
+        }
+        ReplyBody::Bytes(body) => {
+            if !has_type {
+                response.headers.set("Content-Type", "text/plain; charset=utf-8");
+            }
+            body
+        }
+    }
+}
+
+/// Answers bytes that are no valid request, and closes.
+pub async fn refuse(client: &Client, error: ParseError) {
+    error_log::log(
+        error_log::Level::Info,
+        format_args!("client sent an invalid request: {}, client: {}", error.reason, client.facts.peer.ip()),
+    );
+    let mut out = client.worker.buffers.output();
+    plain_page(client, error.status, &mut out);
+    if client.write(&out).await.is_ok() {
+        client.linger().await;
+    }
+    client.worker.buffers.give_back_output(out);
+}
+
+/// The request that panicked gets 500 if nothing of an answer is out yet.
+pub async fn after_panic(client: &Client) {
+    if client.answering.get() {
+        return;
+    }
+    let mut out = Vec::new();
+    plain_page(client, 500, &mut out);
+    if client.write(&out).await.is_ok() {
+        client.linger().await;
+    }
+}
+
+fn plain_page(client: &Client, code: u16, out: &mut Vec<u8>) {
+    let body = error_page::html(code);
+    status::write_status_line(out, code, b"");
+    out.extend_from_slice(&client.worker.server_line);
+    out.extend_from_slice(&client.worker.date_line.borrow());
+    out.extend_from_slice(b"Content-Type: text/html; charset=utf-8\r\nContent-Length: ");
+    write_decimal(body.len() as u64, out);
+    out.extend_from_slice(b"\r\nConnection: close\r\n\r\n");
+    out.extend_from_slice(body.as_bytes());
+}
+
+/// Hands a request to the gateway's own API, which answers on the control runtime.
+pub async fn internal(request: &mut Request, api: &dyn Internal) -> Box<Reply> {
+    let limit = api.max_body_bytes();
+    let body = match &mut request.body {
+        RequestBody::Empty => Bytes::new(),
+        body => match body.collect(limit.saturating_mul(2)).await {
+            Ok(bytes) => bytes,
+            Err(error) => return error.into(),
+        },
+    };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let internal = InternalRequest {
+        method: text(request.head.method.as_bytes()),
+        target: text(request.head.target()),
+        headers: request.head.headers.iter().map(|(name, value)| (text(name), text(value))).collect(),
+        body: body.to_vec(),
+        peer: request.remote_addr,
+    };
+    let answer = api.answer(internal);
+    let answer = match plugin::host() {
+        Some(host) => host.background.spawn(answer).await,
+        None => return Box::new(Reply::page(503)),
+    };
+    match answer {
+        Ok(answer) => {
+            let mut reply = Reply::bytes(answer.status, answer.body);
+            reply.headers = answer.headers.into_iter().map(|(name, value)| (name, value.into_bytes())).collect();
+            Box::new(reply)
+        }
+        Err(error) => {
+            error_log::log(error_log::Level::Error, format_args!("admin request failed: {error}"));
+            Box::new(Reply::page(500))
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! After `101 Switching Protocols`: bytes both ways until one side is done (RFC 9110 section 7.8).
+
+use std::{
+    future::poll_fn,
+    io,
+    task::{Context, Poll},
+};
+
+use plugin::Request;
+use wire::{HeaderId, status};
+
+use crate::{client::Client, exchange::Upstream};
+
+/// One direction: what was read and not yet written.
+#[derive(Default)]
+struct Pipe {
+    data: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// The reading side has ended.
+    closed: bool,
+    /// The writing side has been told.
+    shut: bool,
+    moved: u64,
+}
+
+const PIPE_BYTES: usize = 16 * 1024;
+
+/// Sends the 101 head and relays until both directions have ended or nothing moved for `idle_ms`.
+pub async fn run(request: &mut Request, client: &Client, mut upstream: Upstream, idle_ms: u64) {
+    let mut out = Vec::with_capacity(512);
+    write_head(request, client, &mut out);
+    client.answering.set(true);
+    if client.write(&out).await.is_err() {
+        upstream.discard(client);
+        return;
+    }
+    let mut up = Pipe { data: vec![0; PIPE_BYTES], ..Pipe::default() };
+    let mut down = Pipe { data: vec![0; PIPE_BYTES], ..Pipe::default() };
+    // Frames that came with the upstream's head.
+    let early = upstream.input.filled();
+    let count = early.len().min(PIPE_BYTES);
+    down.data[..count].copy_from_slice(&early[..count]);
+    down.end = count;
+    client.timer.set(idle_ms);
+    poll_fn(|context| {
+        let before = up.moved + down.moved;
+        let first = poll_pipe(
+            context,
+            &mut up,
+            |context, room| client.poll_raw(context, room),
+            |context, data| match data {
+                Some(data) => upstream.stream.poll_write(context, data),
+                None => upstream.stream.poll_shutdown(context).map_ok(|()| 0),
+            },
+        );
+        let second = {
+            let stream = std::cell::RefCell::new(&mut upstream.stream);
+            poll_pipe(
+                context,
+                &mut down,
+                |context, room| stream.borrow_mut().poll_read(context, room),
+                |context, data| match data {
+                    Some(data) => client.poll_write(context, data),
+                    None => client.poll_shutdown(context).map_ok(|()| 0),
+                },
+            )
+        };
+        if up.moved + down.moved != before {
+            client.timer.set(idle_ms);
+        }
+        match (first, second) {
+            (Poll::Ready(Err(_)), _) | (_, Poll::Ready(Err(_))) => Poll::Ready(()),
+            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => Poll::Ready(()),
+            _ if client.timer.expired() => Poll::Ready(()),
+            _ => Poll::Pending,
+        }
+    })
+    .await;
+    request.outcome.bytes_sent = out.len() as u64 + down.moved;
+    request.outcome.body_bytes_sent = down.moved;
+    upstream.discard(client);
+}
+
+fn poll_pipe(
+    context: &mut Context<'_>,
+    pipe: &mut Pipe,
+    mut read: impl FnMut(&mut Context<'_>, &mut [u8]) -> Poll<io::Result<usize>>,
+    mut write: impl FnMut(&mut Context<'_>, Option<&[u8]>) -> Poll<io::Result<usize>>,
+) -> Poll<io::Result<()>> {
+    loop {
+        while pipe.start < pipe.end {
+            let data = pipe.data.get(pipe.start..pipe.end).unwrap_or_default();
+            match write(context, Some(data)) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(count)) => {
+                    pipe.start += count;
+                    pipe.moved += count as u64;
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+            }
+        }
+        (pipe.start, pipe.end) = (0, 0);
+        if pipe.closed {
+            if !pipe.shut {
+                match write(context, None) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Ok(_)) => pipe.shut = true,
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                }
+            }
+            return Poll::Ready(Ok(()));
+        }
+        match read(context, &mut pipe.data) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Ok(0)) => pipe.closed = true,
+            Poll::Ready(Ok(count)) => pipe.end = count,
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+        }
+    }
+}
+
+fn write_head(request: &Request, client: &Client, out: &mut Vec<u8>) {
+    let response = &request.response;
+    status::write_status_line(out, 101, &response.reason);
+    let mut date = false;
+    response.headers.write_fields(out, |field| match field.id {
+        HeaderId::Connection | HeaderId::KeepAlive | HeaderId::TransferEncoding | HeaderId::ContentLength => false,
+        HeaderId::Date => {
+            date = true;
+            true
+        }
+        _ => true,
+    });
+    if response.headers.known(HeaderId::Server).is_none() {
+        out.extend_from_slice(&client.worker.server_line);
+    }
+    if !date {
+        out.extend_from_slice(&client.worker.date_line.borrow());
+    }
+    out.extend_from_slice(b"Connection: upgrade\r\n\r\n");
+}

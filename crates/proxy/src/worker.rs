@@ -1,0 +1,337 @@
+//! A worker: one thread, one runtime, its own listeners, pools, buffers and timers.
+
+use std::{
+    cell::{Cell, RefCell},
+    io,
+    net::SocketAddr,
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use plugin::WorkerSnapshot;
+use socket2::{Domain, Protocol, Socket, Type};
+use telemetry::error_log;
+use tokio::{net::TcpListener, sync::Notify};
+use wire::{RequestHead, ResponseHead};
+
+use crate::{
+    Publisher, Settings,
+    buffer::Buffers,
+    connection,
+    pool::Pool,
+    settings::Listen,
+    stats::{self, WorkerStats},
+    timers::{Deadlines, TICK_MS},
+};
+
+/// What the connections of one worker share. Lives as long as the process.
+pub struct Worker {
+    pub index: usize,
+    pub settings: Settings,
+    pub deadlines: Deadlines,
+    pub buffers: Buffers,
+    pub pool: Pool,
+    pub stats: Arc<WorkerStats>,
+    pub draining: Cell<bool>,
+    pub connections: Cell<usize>,
+    /// `Date: ... CRLF`, renewed each second.
+    pub date_line: RefCell<Vec<u8>>,
+    pub server_line: Vec<u8>,
+    publisher: Arc<Publisher>,
+    snapshot: RefCell<Rc<WorkerSnapshot>>,
+    generation: Cell<u64>,
+    request_heads: RefCell<Vec<RequestHead>>,
+    response_heads: RefCell<Vec<ResponseHead>>,
+    next_connection: Cell<u64>,
+    pub tls_connector: RefCell<()>,
+}
+
+impl Worker {
+    fn new(index: usize, settings: Settings, publisher: Arc<Publisher>, stats: Arc<WorkerStats>) -> Worker {
+        let generation = publisher.generation();
+        let snapshot = Rc::new(WorkerSnapshot::new(publisher.current()));
+        let server_line = format!("Server: {}\r\n", settings.server_token).into_bytes();
+        stats.revision.store(snapshot.revision, Ordering::Relaxed);
+        Worker {
+            index,
+            settings,
+            deadlines: Deadlines::default(),
+            buffers: Buffers::default(),
+            pool: Pool::default(),
+            stats,
+            draining: Cell::new(false),
+            connections: Cell::new(0),
+            date_line: RefCell::default(),
+            server_line,
+            publisher,
+            snapshot: RefCell::new(snapshot),
+            generation: Cell::new(generation),
+            request_heads: RefCell::default(),
+            response_heads: RefCell::default(),
+            next_connection: Cell::new(1),
+            tls_connector: RefCell::new(()),
+        }
+    }
+
+    /// The newest configuration.
+    pub fn snapshot(&self) -> Rc<WorkerSnapshot> {
+        let generation = self.publisher.generation();
+        if generation != self.generation.get() {
+            let fresh = Rc::new(WorkerSnapshot::new(self.publisher.current()));
+            self.generation.set(generation);
+            self.stats.revision.store(fresh.revision, Ordering::Relaxed);
+            self.snapshot.replace(fresh);
+        }
+        self.snapshot.borrow().clone()
+    }
+
+    pub fn request_head(&self) -> RequestHead {
+        self.request_heads.borrow_mut().pop().unwrap_or_default()
+    }
+
+    pub fn recycle_request_head(&self, mut head: RequestHead) {
+        let mut heads = self.request_heads.borrow_mut();
+        if heads.len() < 64 {
+            head.clear();
+            heads.push(head);
+        }
+    }
+
+    pub fn response_head(&self) -> ResponseHead {
+        self.response_heads.borrow_mut().pop().unwrap_or_default()
+    }
+
+    pub fn recycle_response_head(&self, mut head: ResponseHead) {
+        let mut heads = self.response_heads.borrow_mut();
+        if heads.len() < 64 {
+            head.clear();
+            heads.push(head);
+        }
+    }
+
+    pub fn connection_id(&self) -> u64 {
+        let id = self.next_connection.get();
+        self.next_connection.set(id + 1);
+        // Distinct between workers: the worker's number in the upper bits.
+        ((self.index as u64) << 48) | id
+    }
+
+    fn renew_date(&self) {
+        let mut line = self.date_line.borrow_mut();
+        line.clear();
+        line.extend_from_slice(b"Date: ");
+        line.extend_from_slice(plugin::variables::http_date(std::time::SystemTime::now()).as_bytes());
+        line.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Shared between the workers and whoever stops them.
+#[derive(Default)]
+struct Signals {
+    drain: AtomicBool,
+    stop: AtomicBool,
+    notify: Notify,
+}
+
+/// The running workers.
+pub struct Workers {
+    threads: Vec<thread::JoinHandle<()>>,
+    signals: Arc<Signals>,
+    pub stats: Vec<Arc<WorkerStats>>,
+    pub addresses: Vec<SocketAddr>,
+}
+
+impl Workers {
+    /// No new connections; open ones finish what they are doing.
+    pub fn drain(&self) {
+        self.signals.drain.store(true, Ordering::SeqCst);
+        self.signals.notify.notify_waiters();
+    }
+
+    /// Ends at once.
+    pub fn stop(&self) {
+        self.signals.stop.store(true, Ordering::SeqCst);
+        self.signals.notify.notify_waiters();
+    }
+
+    /// Whether every worker has ended.
+    pub fn finished(&self) -> bool {
+        self.threads.iter().all(thread::JoinHandle::is_finished)
+    }
+
+    pub fn join(self) {
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+    }
+
+    /// The oldest revision that some worker still uses.
+    pub fn applied_revision(&self) -> u64 {
+        self.stats.iter().map(|stats| stats.revision.load(Ordering::Relaxed)).min().unwrap_or(0)
+    }
+}
+
+/// Opens the listeners and starts the workers. An address that cannot be opened is an error that names it.
+pub fn start(settings: &Settings, publisher: &Arc<Publisher>) -> io::Result<Workers> {
+    let signals = Arc::new(Signals::default());
+    let mut settings = settings.clone();
+    // Port 0: the first worker's choice is everybody's.
+    for listen in &mut settings.listen {
+        if listen.address.port() == 0 {
+            listen.address = open(listen.address)?.local_addr()?.as_socket().unwrap_or(listen.address);
+        }
+    }
+    let addresses = settings.listen.iter().map(|listen| listen.address).collect();
+    let mut threads = Vec::new();
+    let mut all_stats = Vec::new();
+    for index in 0..settings.workers.max(1) {
+        let mut listeners = Vec::new();
+        for listen in &settings.listen {
+            let socket = open(listen.address)
+                .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {}: {error}", listen.address)))?;
+            listeners.push((std::net::TcpListener::from(socket), listen.clone()));
+        }
+        let stats = Arc::new(WorkerStats::default());
+        all_stats.push(stats.clone());
+        let (settings, publisher, signals) = (settings.clone(), publisher.clone(), signals.clone());
+        let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
+            run(Worker::new(index, settings, publisher, stats), listeners, &signals);
+        })?;
+        threads.push(thread);
+    }
+    Ok(Workers { threads, signals, stats: all_stats, addresses })
+}
+
+fn open(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    // Accepted sockets inherit it: no system call per connection.
+    socket.set_tcp_nodelay(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(4096)?;
+    Ok(socket)
+}
+
+fn run(worker: Worker, listeners: Vec<(std::net::TcpListener, Listen)>, signals: &Arc<Signals>) {
+    if worker.settings.cpu_affinity {
+        pin(worker.index);
+    }
+    // Events per wake-up: enough for a busy worker, few enough that one round stays short.
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .event_interval(61)
+        .max_io_events_per_tick(1024)
+        .build_local(Default::default())
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            error_log::log(error_log::Level::Emergency, format_args!("worker {}: {error}", worker.index));
+            return;
+        }
+    };
+    // One worker per thread for the life of the process: everybody on the thread may refer to it.
+    let worker: &'static Worker = Box::leak(Box::new(worker));
+    let signals = signals.clone();
+    runtime.block_on(async move {
+        worker.renew_date();
+        let mut accepting = Vec::new();
+        for (listener, listen) in listeners {
+            match TcpListener::from_std(listener) {
+                Ok(listener) => accepting.push(tokio::task::spawn_local(accept(worker, listener, listen))),
+                Err(error) => error_log::log(error_log::Level::Emergency, format_args!("{}: {error}", listen.address)),
+            }
+        }
+        let ticking = tokio::task::spawn_local(tick(worker));
+        wait_for(&signals, || signals.drain.load(Ordering::SeqCst) || signals.stop.load(Ordering::SeqCst)).await;
+        for task in accepting {
+            task.abort();
+        }
+        worker.draining.set(true);
+        worker.deadlines.wake_all();
+        let deadline = Instant::now() + Duration::from_millis(worker.settings.shutdown_timeout_ms);
+        while worker.connections.get() > 0 && Instant::now() < deadline && !signals.stop.load(Ordering::SeqCst) {
+            let _ = tokio::time::timeout(Duration::from_millis(TICK_MS), signals.notify.notified()).await;
+        }
+        ticking.abort();
+    });
+}
+
+async fn wait_for(signals: &Signals, condition: impl Fn() -> bool) {
+    loop {
+        let notified = signals.notify.notified();
+        tokio::pin!(notified);
+        notified.as_mut().enable();
+        if condition() {
+            return;
+        }
+        notified.await;
+    }
+}
+
+async fn accept(worker: &'static Worker, listener: TcpListener, listen: Listen) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                stats::add(&worker.stats.accepted, 1);
+                if worker.connections.get() >= worker.settings.worker_connections {
+                    stats::add(&worker.stats.refused, 1);
+                    continue;
+                }
+                connection::spawn(worker, stream, peer, &listen);
+            }
+            Err(error) => {
+                // Out of descriptors or memory: wait for some to come back instead of spinning.
+                error_log::log(error_log::Level::Critical, format_args!("accept on {} failed: {error}", listen.address));
+                tokio::time::sleep(Duration::from_millis(TICK_MS)).await;
+            }
+        }
+    }
+}
+
+/// Moves the worker's clock; once a second renews the date, closes old upstream connections, takes a new snapshot.
+async fn tick(worker: &'static Worker) {
+    let started = Instant::now();
+    let mut interval = tokio::time::interval(Duration::from_millis(TICK_MS));
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    let mut second = 0;
+    let mut expected = started;
+    loop {
+        interval.tick().await;
+        let now = Instant::now();
+        let late = now.saturating_duration_since(expected).as_micros() as u64;
+        expected = now + Duration::from_millis(TICK_MS);
+        worker.stats.stall_us.fetch_max(late, Ordering::Relaxed);
+        let now_ms = now.duration_since(started).as_millis() as u64;
+        worker.deadlines.tick(now_ms);
+        if now_ms / 1000 != second {
+            second = now_ms / 1000;
+            worker.renew_date();
+            worker.pool.sweep(now_ms);
+            worker.snapshot();
+            if let Some(log) = &worker.settings.access_log {
+                log.tick(worker.index);
+            }
+        }
+    }
+}
+
+/// Best effort: a container may not allow it.
+fn pin(index: usize) {
+    let cpus = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    // SAFETY: the set is a plain bit array that lives on this stack; the call only reads it.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(index % cpus, &mut set);
+        libc::sched_setaffinity(0, std::mem::size_of::<libc::cpu_set_t>(), &set);
+    }
+}

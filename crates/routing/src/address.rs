@@ -1,0 +1,123 @@
+//! Sets of IP addresses and networks, as `remote_addrs`, `ipmatch` and the IP plugins use them.
+//!
+//! One sorted list per prefix length: a lookup costs one binary search for each length that occurs.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// IPv4 and IPv6 addresses and CIDR blocks. An IPv4-mapped IPv6 address is not its IPv4 address, as in APISIX.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddressSet {
+    v4: Vec<(u32, Vec<u32>)>,
+    v6: Vec<(u128, Vec<u128>)>,
+}
+
+impl AddressSet {
+    /// Each item is an address or `address/prefix-length`; IPv6 may stand in brackets.
+    /// The error is the text APISIX prints: `invalid ip address: <item>`.
+    pub fn parse<'a>(items: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
+        let mut set = Self::default();
+        for item in items {
+            set.add(item).ok_or_else(|| {
+                let address = item.split_once('/').map_or(item, |(address, _)| address);
+                format!("invalid ip address: {address}")
+            })?;
+        }
+        for (_, networks) in &mut set.v4 {
+            networks.sort_unstable();
+            networks.dedup();
+        }
+        for (_, networks) in &mut set.v6 {
+            networks.sort_unstable();
+            networks.dedup();
+        }
+        Ok(set)
+    }
+
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(address) => {
+                let bits = u32::from(address);
+                self.v4.iter().any(|(mask, networks)| networks.binary_search(&(bits & mask)).is_ok())
+            }
+            IpAddr::V6(address) => {
+                let bits = u128::from(address);
+                self.v6.iter().any(|(mask, networks)| networks.binary_search(&(bits & mask)).is_ok())
+            }
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.v4.is_empty() && self.v6.is_empty()
+    }
+
+    fn add(&mut self, item: &str) -> Option<()> {
+        let (address, length) = match item.split_once('/') {
+            Some((address, length)) => (address, Some(length.parse::<u32>().ok()?)),
+            None => (item, None),
+        };
+        match parse_address(address.as_bytes())? {
+            IpAddr::V4(address) => {
+                let length = length.unwrap_or(32);
+                let mask = u32::MAX.checked_shl(32u32.checked_sub(length)?).unwrap_or(0);
+                group(&mut self.v4, mask).push(u32::from(address) & mask);
+            }
+            IpAddr::V6(address) => {
+                let length = length.unwrap_or(128);
+                let mask = u128::MAX.checked_shl(128u32.checked_sub(length)?).unwrap_or(0);
+                group(&mut self.v6, mask).push(u128::from(address) & mask);
+            }
+        }
+        Some(())
+    }
+}
+
+/// An address as it stands in a variable or a configuration; IPv6 may stand in brackets.
+pub fn parse_address(text: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(text).ok()?;
+    if let Ok(address) = text.parse::<Ipv4Addr>() {
+        return Some(IpAddr::V4(address));
+    }
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    bare.parse::<Ipv6Addr>().ok().map(IpAddr::V6)
+}
+
+fn group<T: PartialEq + Copy>(groups: &mut Vec<(T, Vec<T>)>, mask: T) -> &mut Vec<T> {
+    let position = groups.iter().position(|(known, _)| *known == mask).unwrap_or_else(|| {
+        groups.push((mask, Vec::new()));
+        groups.len() - 1
+    });
+    &mut groups[position].1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_networks() {
+        let check = |items: &[&str], address: &str, expected: bool| {
+            let set = AddressSet::parse(items.iter().copied()).unwrap();
+            let found = set.contains(parse_address(address.as_bytes()).unwrap());
+            assert_eq!(found, expected, "{address} in {items:?}");
+        };
+        check(&["127.0.0.1"], "127.0.0.1", true);
+        check(&["127.0.0.1"], "127.0.0.2", false);
+        check(&["10.1.2.3/8"], "10.255.0.1", true);
+        check(&["10.1.2.3/8"], "11.0.0.1", false);
+        check(&["0.0.0.0/0"], "8.8.8.8", true);
+        check(&["0.0.0.0/0"], "::1", false);
+        check(&["::/0"], "2001:db8::1", true);
+        check(&["[::1]"], "::1", true);
+        check(&["fe80::/32", "1.1.1.1"], "fe80::5", true);
+        check(&["fe80::/32", "1.1.1.1"], "1.1.1.1", true);
+        check(&["fe80::/32"], "fe81::5", false);
+        check(&["1.2.3.4"], "::ffff:1.2.3.4", false);
+    }
+
+    #[test]
+    fn what_is_no_address_is_named() {
+        for (item, named) in [("a.b", "a.b"), ("10.0.0.1/33", "10.0.0.1"), ("::/129", "::"), ("", "")] {
+            assert_eq!(AddressSet::parse([item]).unwrap_err(), format!("invalid ip address: {named}"));
+        }
+    }
+}

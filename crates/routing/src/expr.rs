@@ -1,0 +1,93 @@
+//! `vars` expressions with the meaning lua-resty-expr gives them, which routes, traffic-split, workflow and
+//! `_meta.filter` share.
+//!
+//! A rule is parsed once: names are resolved to whatever the caller uses as a variable (`N`), numbers, regular
+//! expressions and address sets are prepared. Lua's ideas that users rely on are kept: a string is compared as
+//! a number only when the other side demands it, nil fails everything but `~=` and negated forms, and a
+//! regular expression that does not compile never matches.
+
+mod comparison;
+mod compile;
+mod number;
+mod pattern;
+
+use std::borrow::Cow;
+
+use comparison::Comparison;
+
+/// A compiled rule. An empty rule is always true.
+#[derive(Debug)]
+pub struct Expression<N> {
+    root: Option<Node<N>>,
+}
+
+/// What a variable holds at the moment of evaluation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operand<'a> {
+    Nil,
+    Bytes(Cow<'a, [u8]>),
+    Number(f64),
+    Boolean(bool),
+    List(Vec<Operand<'a>>),
+}
+
+/// The request as an expression sees it.
+pub trait Variables {
+    type Name;
+    fn get<'a>(&'a self, name: &Self::Name) -> Operand<'a>;
+}
+
+#[derive(Debug)]
+enum Node<N> {
+    Group { logic: Logic, children: Vec<Node<N>> },
+    Test { name: N, negated: bool, comparison: Comparison },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Logic {
+    And,
+    Or,
+    NotAnd,
+    NotOr,
+}
+
+impl<N> Expression<N> {
+    /// Parses a rule; `resolve` turns each variable name into what [`Variables::get`] takes.
+    /// The error is the text APISIX prints.
+    pub fn compile(
+        rule: &serde_json::Value,
+        resolve: &mut dyn FnMut(&str) -> N,
+    ) -> Result<Expression<N>, String> {
+        Ok(Expression { root: compile::rule(rule, resolve)? })
+    }
+
+    pub fn eval<V: Variables<Name = N>>(&self, variables: &V) -> bool {
+        self.root.as_ref().is_none_or(|root| eval(root, variables))
+    }
+
+    /// True when the rule was empty, so that a caller can skip it.
+    pub fn is_always_true(&self) -> bool {
+        self.root.is_none()
+    }
+}
+
+fn eval<N, V: Variables<Name = N>>(node: &Node<N>, variables: &V) -> bool {
+    match node {
+        Node::Test { name, negated, comparison } => comparison.holds(&variables.get(name)) != *negated,
+        Node::Group { logic, children } => match logic {
+            Logic::And => children.iter().all(|child| eval(child, variables)),
+            Logic::Or => children.iter().any(|child| eval(child, variables)),
+            Logic::NotAnd => !children.iter().all(|child| eval(child, variables)),
+            Logic::NotOr => !children.iter().any(|child| eval(child, variables)),
+        },
+    }
+}
+
+impl<'a> From<&'a str> for Operand<'a> {
+    fn from(text: &'a str) -> Self {
+        Operand::Bytes(Cow::Borrowed(text.as_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+//! APISIX's three routers over one index.
+//!
+//! A route is reached by its path alone, or by its host and then its path; what else it asks for is checked on
+//! each candidate in APISIX's order: methods, remote addresses, hosts, vars, filter function, path parameters.
+//! Candidates come from the exact path first, then from ever shorter prefixes; `priority` orders only those that
+//! share an exact path or a prefix. When no candidate passes, the next shorter prefix, the less specific host and
+//! last the routes without a host are tried.
+
+mod index;
+mod parameters;
+mod spec;
+mod trie;
+
+use std::{net::IpAddr, sync::Arc};
+
+use smallvec::SmallVec;
+
+pub use self::parameters::Param;
+pub use self::spec::{HostPattern, Methods, RouteSpec};
+use self::{
+    index::{Index, Scope},
+    trie::Trie,
+};
+use crate::expr::Variables;
+
+/// `apisix.router.http` of config.yaml.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// `radixtree_host_uri`, the default: hosts lead to paths.
+    HostUri,
+    /// `radixtree_uri`: paths only, hosts are one of the conditions.
+    Uri,
+    /// `radixtree_uri_with_parameter`: as `Uri`, and `:name` stands for one path segment.
+    UriWithParameter,
+}
+
+/// The request as the router sees it.
+pub trait MatchInput: Variables {
+    /// Normalised path without the query.
+    fn path(&self) -> &[u8];
+    /// Lower case, no port; `None` when the request has none.
+    fn host(&self) -> Option<&[u8]>;
+    /// The `Host` header as it came, for patterns that name a port.
+    fn host_with_port(&self) -> Option<&[u8]>;
+    /// One bit, or none for a method no route can name.
+    fn method(&self) -> Methods;
+    fn remote_addr(&self) -> IpAddr;
+    /// Runs the route's `filter_func`; called only for routes that have one.
+    fn filter(&self, route: u32) -> bool;
+}
+
+/// Everything borrows from the router, nothing from the request.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Match<'r> {
+    /// The id the route was built with.
+    pub route: u32,
+    /// The pattern of `uris` that led here.
+    pub matched_uri: &'r str,
+    /// The pattern of `hosts` that led here, lower case.
+    pub matched_host: Option<&'r str>,
+    pub params: SmallVec<[Param<'r>; 4]>,
+}
+
+/// Immutable; any number of threads look up in it at once.
+#[derive(Debug)]
+pub struct Router<N> {
+    mode: Mode,
+    routes: Vec<Arc<RouteSpec<N>>>,
+    index: Index,
+    hosts: Hosts,
+}
+
+/// Which [`Scope`] a host leads to. Empty in the URI modes.
+#[derive(Debug, Default)]
+struct Hosts {
+    exact: std::collections::HashMap<Box<[u8]>, Scope, rustc_hash::FxBuildHasher>,
+    /// Suffixes of wildcards, reversed.
+    wildcard: Trie,
+    /// The pattern of each scope; the first, of routes without a host, has none.
+    patterns: Vec<Box<str>>,
+}
+
+/// Longer names cannot occur in DNS.
+const MAX_HOST: usize = 255;
+
+impl<N> Router<N> {
+    /// Routes come in the order of the store, which decides between equals.
+    pub fn build(mode: Mode, routes: impl Iterator<Item = Arc<RouteSpec<N>>>) -> Self {
+        let routes: Vec<_> = routes.collect();
+        let mut hosts = Hosts::default();
+        let mut builder = index::Builder::new(mode == Mode::UriWithParameter, routes.len());
+        let mut scopes = hosts_builder();
+        for (position, route) in (0u32..).zip(&routes) {
+            if mode != Mode::HostUri || route.hosts.is_empty() {
+                builder.add(Scope::ANY_HOST, position, route);
+                continue;
+            }
+            for host in &route.hosts {
+                builder.add(scopes.scope(host), position, route);
+            }
+        }
+        if !scopes.known.is_empty() {
+            hosts = scopes.finish();
+        }
+        let index = builder.finish(&routes);
+        Self { mode, routes, index, hosts }
+    }
+
+    pub fn len(&self) -> usize {
+        self.routes.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.routes.is_empty()
+    }
+
+    pub fn find<I: MatchInput<Name = N>>(&self, input: &I) -> Option<Match<'_>> {
+        if !self.hosts.patterns.is_empty()
+            && let Some(host) = input.host()
+            && let Some(found) = self.find_by_host(host, input)
+        {
+            return Some(found);
+        }
+        self.find_in(Scope::ANY_HOST, input)
+    }
+
+    fn find_by_host<I: MatchInput<Name = N>>(&self, host: &[u8], input: &I) -> Option<Match<'_>> {
+        if let Some(scope) = self.hosts.exact.get(host)
+            && let Some(found) = self.find_in(*scope, input)
+        {
+            return Some(found);
+        }
+        if self.hosts.wildcard.is_empty() {
+            return None;
+        }
+        let mut reversed = [0u8; MAX_HOST];
+        let length = host.len().min(MAX_HOST);
+        for (to, from) in reversed.iter_mut().zip(host.iter().rev()) {
+            *to = *from;
+        }
+        let reversed = reversed.get(..length).unwrap_or_default();
+        self.hosts
+            .wildcard
+            .prefixes(self.hosts.wildcard.first_root(), reversed)
+            .find_map(|scope| self.find_in(Scope(scope), input))
+    }
+
+    fn find_in<I: MatchInput<Name = N>>(&self, scope: Scope, input: &I) -> Option<Match<'_>> {
+        let path = input.path();
+        self.index.candidates(scope, path).find_map(|candidate| {
+            let route = self.routes.get(candidate.route as usize)?;
+            let matched_host = self.check(route, input)?;
+            let matched_uri = route.uris.get(candidate.uri as usize)?;
+            let mut params = SmallVec::new();
+            if candidate.has_params {
+                let parameters = self.mode == Mode::UriWithParameter;
+                if !parameters::capture(matched_uri, path, parameters, &mut params) {
+                    return None;
+                }
+            }
+            let matched_host = matched_host.or_else(|| self.hosts.pattern(scope));
+            Some(Match { route: route.id, matched_uri, matched_host, params })
+        })
+    }
+
+    /// The conditions in APISIX's order; `Some(None)` when they hold without naming a host.
+    fn check<'r, I: MatchInput<Name = N>>(
+        &self,
+        route: &'r RouteSpec<N>,
+        input: &I,
+    ) -> Option<Option<&'r str>> {
+        if !route.methods.is_empty() && !route.methods.contains(input.method()) {
+            return None;
+        }
+        if let Some(addresses) = &route.remote_addrs
+            && !addresses.contains(input.remote_addr())
+        {
+            return None;
+        }
+        let mut matched_host = None;
+        if self.mode != Mode::HostUri && !route.hosts.is_empty() {
+            matched_host = Some(route.hosts.iter().find(|host| host.matches(input))?.pattern());
+        }
+        if route.vars.as_ref().is_some_and(|vars| !vars.eval(input)) {
+            return None;
+        }
+        if route.has_filter && !input.filter(route.id) {
+            return None;
+        }
+        Some(matched_host)
+    }
+}
+
+impl Hosts {
+    fn pattern(&self, scope: Scope) -> Option<&str> {
+        self.patterns.get((scope.0 as usize).checked_sub(1)?).map(|pattern| &**pattern)
+    }
+}
+
+fn hosts_builder<'a>() -> HostsBuilder<'a> {
+    HostsBuilder { known: Default::default(), patterns: Vec::new() }
+}
+
+/// Gives each distinct host pattern its scope.
+struct HostsBuilder<'a> {
+    known: std::collections::HashMap<&'a str, Scope, rustc_hash::FxBuildHasher>,
+    patterns: Vec<&'a HostPattern>,
+}
+
+impl<'a> HostsBuilder<'a> {
+    fn scope(&mut self, host: &'a HostPattern) -> Scope {
+        let next = Scope(self.patterns.len() as u32 + 1);
+        *self.known.entry(host.pattern()).or_insert_with(|| {
+            self.patterns.push(host);
+            next
+        })
+    }
+
+    fn finish(self) -> Hosts {
+        let mut hosts = Hosts::default();
+        let mut reversed = Vec::new();
+        for (scope, host) in (1u32..).zip(&self.patterns) {
+            hosts.patterns.push(host.pattern().into());
+            if host.is_wildcard() {
+                reversed.push((host.value().bytes().rev().collect::<Vec<u8>>(), scope));
+            } else {
+                hosts.exact.insert(host.value().as_bytes().into(), Scope(scope));
+            }
+        }
+        if !reversed.is_empty() {
+            let mut keys: Vec<_> =
+                reversed.iter().map(|(key, scope)| trie::Key { bytes: key, value: *scope }).collect();
+            // Patterns are distinct, so each end holds exactly one.
+            hosts.wildcard.add_root(&mut keys, &mut |ends| ends.first().map_or(0, |key| key.value));
+        }
+        hosts
+    }
+}

@@ -1,0 +1,277 @@
+//! From a path to the routes that may serve it: a hash of exact paths and a radix tree of prefixes, both divided
+//! into scopes, one for each host pattern.
+
+use std::{
+    hash::{BuildHasher, Hasher},
+    sync::Arc,
+};
+
+use hashbrown::HashTable;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use super::{
+    RouteSpec, parameters,
+    trie::{Key, Prefixes, Trie},
+};
+
+/// Routes of one host pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Scope(pub(super) u32);
+
+impl Scope {
+    /// Routes that ask for no host.
+    pub(super) const ANY_HOST: Scope = Scope(0);
+}
+
+#[derive(Debug)]
+pub(super) struct Index {
+    exact: HashTable<Exact>,
+    /// Text of all exact paths, so that a comparison does not reach into the routes.
+    text: Vec<u8>,
+    prefixes: Trie,
+    roots: Roots,
+    /// Ranges of `candidates`; the values of the tree's ends.
+    buckets: Vec<(u32, u32)>,
+    /// In the order they are tried within each bucket.
+    candidates: Vec<Candidate>,
+}
+
+/// Where to look for the route and the pattern.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    pub route: u32,
+    /// Position in the route's `uris`.
+    pub uri: u32,
+    /// The pattern has variables, or can only be decided on the whole path.
+    pub has_params: bool,
+}
+
+#[derive(Debug)]
+struct Exact {
+    scope: Scope,
+    text_start: u32,
+    text_length: u32,
+    first: u32,
+    count: u32,
+}
+
+#[derive(Debug, Default)]
+struct Roots {
+    any_host: Option<u32>,
+    others: FxHashMap<Scope, u32>,
+}
+
+impl Index {
+    /// Exact path first, then prefixes from the longest to the shortest.
+    pub(super) fn candidates(&self, scope: Scope, path: &[u8]) -> Candidates<'_> {
+        let exact = self
+            .exact
+            .find(hash(scope, path), |entry| entry.scope == scope && entry.path(&self.text) == path);
+        let current = match exact {
+            Some(entry) => self.slice(entry.first, entry.count),
+            None => Default::default(),
+        };
+        let prefixes = self.roots.get(scope).map(|root| self.prefixes.prefixes(root, path));
+        Candidates { index: self, current, prefixes }
+    }
+
+    fn slice(&self, first: u32, count: u32) -> std::slice::Iter<'_, Candidate> {
+        let first = first as usize;
+        self.candidates.get(first..first + count as usize).unwrap_or_default().iter()
+    }
+}
+
+impl Exact {
+    fn path<'t>(&self, text: &'t [u8]) -> &'t [u8] {
+        let start = self.text_start as usize;
+        text.get(start..start + self.text_length as usize).unwrap_or_default()
+    }
+}
+
+impl Roots {
+    fn get(&self, scope: Scope) -> Option<u32> {
+        match scope {
+            Scope::ANY_HOST => self.any_host,
+            _ => self.others.get(&scope).copied(),
+        }
+    }
+}
+
+/// Iterator of [`Index::candidates`].
+pub(super) struct Candidates<'i> {
+    index: &'i Index,
+    current: std::slice::Iter<'i, Candidate>,
+    prefixes: Option<Prefixes<'i>>,
+}
+
+impl<'i> Iterator for Candidates<'i> {
+    type Item = &'i Candidate;
+
+    fn next(&mut self) -> Option<&'i Candidate> {
+        loop {
+            if let Some(candidate) = self.current.next() {
+                return Some(candidate);
+            }
+            let bucket = self.prefixes.as_mut()?.next()?;
+            let (first, count) = *self.index.buckets.get(bucket as usize)?;
+            self.current = self.index.slice(first, count);
+        }
+    }
+}
+
+/// Collects patterns, then lays everything out at once.
+pub(super) struct Builder {
+    parameters: bool,
+    exact: Vec<Pattern>,
+    prefixes: Vec<Pattern>,
+}
+
+#[derive(Clone, Copy)]
+struct Pattern {
+    scope: Scope,
+    route: u32,
+    uri: u32,
+    /// Length of what is looked up: the whole path, or the part before the first variable.
+    key_length: u32,
+    has_params: bool,
+}
+
+impl Builder {
+    pub(super) fn new(parameters: bool, routes: usize) -> Self {
+        Self { parameters, exact: Vec::with_capacity(routes), prefixes: Vec::new() }
+    }
+
+    pub(super) fn add<N>(&mut self, scope: Scope, route: u32, spec: &RouteSpec<N>) {
+        for (uri, pattern) in (0u32..).zip(&spec.uris) {
+            let bytes = pattern.as_bytes();
+            // With parameters the first colon wins even when an asterisk comes before it, as in APISIX.
+            let colon = if self.parameters { memchr::memchr(b':', bytes) } else { None };
+            let variable = colon.or_else(|| memchr::memchr(b'*', bytes));
+            let has_params = variable.is_some() && parameters::has_params(pattern, self.parameters);
+            let key_length = variable.unwrap_or(bytes.len()) as u32;
+            let pattern = Pattern { scope, route, uri, key_length, has_params };
+            if variable.is_some() { self.prefixes.push(pattern) } else { self.exact.push(pattern) }
+        }
+    }
+
+    pub(super) fn finish<N>(self, routes: &[Arc<RouteSpec<N>>]) -> Index {
+        let mut index = Index {
+            exact: HashTable::with_capacity(self.exact.len()),
+            text: Vec::with_capacity(self.exact.iter().map(|pattern| pattern.key_length as usize).sum()),
+            prefixes: Trie::default(),
+            roots: Roots::default(),
+            buckets: Vec::new(),
+            candidates: Vec::with_capacity(self.exact.len() + self.prefixes.len()),
+        };
+        index.add_exact(&self.exact, routes);
+        index.add_prefixes(self.prefixes, routes);
+        index
+    }
+}
+
+impl Index {
+    fn add_exact<N>(&mut self, patterns: &[Pattern], routes: &[Arc<RouteSpec<N>>]) {
+        // Patterns of one path form a list in order of insertion; nearly all lists have one item.
+        let mut next = vec![u32::MAX; patterns.len()];
+        let mut order = Vec::with_capacity(patterns.len());
+        for (position, pattern) in (0u32..).zip(patterns) {
+            let path = pattern.key(routes);
+            let text = &mut self.text;
+            let entry = self.exact.entry(
+                hash(pattern.scope, path),
+                |entry| entry.scope == pattern.scope && entry.path(text) == path,
+                |entry| hash(entry.scope, entry.path(text)),
+            );
+            match entry {
+                hashbrown::hash_table::Entry::Occupied(mut entry) => {
+                    let entry = entry.get_mut();
+                    next[position as usize] = entry.first;
+                    entry.first = position;
+                    entry.count += 1;
+                }
+                hashbrown::hash_table::Entry::Vacant(entry) => {
+                    let text_start = text.len() as u32;
+                    text.extend_from_slice(path);
+                    entry.insert(Exact {
+                        scope: pattern.scope,
+                        text_start,
+                        text_length: pattern.key_length,
+                        first: position,
+                        count: 1,
+                    });
+                }
+            }
+        }
+        for entry in &mut self.exact {
+            order.clear();
+            let mut at = entry.first;
+            while at != u32::MAX {
+                order.push(patterns[at as usize]);
+                at = next[at as usize];
+            }
+            order.reverse();
+            sort(&mut order, routes);
+            entry.first = self.candidates.len() as u32;
+            self.candidates.extend(order.iter().map(Pattern::candidate));
+        }
+    }
+
+    fn add_prefixes<N>(&mut self, mut patterns: Vec<Pattern>, routes: &[Arc<RouteSpec<N>>]) {
+        patterns.sort_by_key(|pattern| pattern.scope.0);
+        let Self { prefixes, roots, buckets, candidates, .. } = self;
+        let mut keys = Vec::new();
+        let mut order = Vec::new();
+        for group in patterns.chunk_by(|left, right| left.scope == right.scope) {
+            keys.clear();
+            keys.extend(
+                (0u32..).zip(group).map(|(value, pattern)| Key { bytes: pattern.key(routes), value }),
+            );
+            let root = prefixes.add_root(&mut keys, &mut |ends| {
+                order.clear();
+                let mut positions: smallvec::SmallVec<[u32; 8]> = ends.iter().map(|key| key.value).collect();
+                positions.sort_unstable();
+                order.extend(positions.iter().map(|position| group[*position as usize]));
+                sort(&mut order, routes);
+                buckets.push((candidates.len() as u32, order.len() as u32));
+                candidates.extend(order.iter().map(Pattern::candidate));
+                buckets.len() as u32 - 1
+            });
+            match group.first().map(|pattern| pattern.scope) {
+                Some(Scope::ANY_HOST) => roots.any_host = Some(root),
+                Some(scope) => drop(roots.others.insert(scope, root)),
+                None => {}
+            }
+        }
+    }
+}
+
+impl Pattern {
+    fn text<'r, N>(&self, routes: &'r [Arc<RouteSpec<N>>]) -> &'r str {
+        &routes[self.route as usize].uris[self.uri as usize]
+    }
+
+    fn key<'r, N>(&self, routes: &'r [Arc<RouteSpec<N>>]) -> &'r [u8] {
+        &self.text(routes).as_bytes()[..self.key_length as usize]
+    }
+
+    fn candidate(&self) -> Candidate {
+        Candidate { route: self.route, uri: self.uri, has_params: self.has_params }
+    }
+}
+
+/// Higher priority first, then the longer pattern, then the order of insertion.
+fn sort<N>(patterns: &mut [Pattern], routes: &[Arc<RouteSpec<N>>]) {
+    if patterns.len() > 1 {
+        patterns.sort_by_key(|pattern| {
+            let priority = routes[pattern.route as usize].priority;
+            (std::cmp::Reverse(priority), std::cmp::Reverse(pattern.text(routes).len()))
+        });
+    }
+}
+
+fn hash(scope: Scope, path: &[u8]) -> u64 {
+    let mut hasher = FxBuildHasher.build_hasher();
+    hasher.write_u32(scope.0);
+    hasher.write(path);
+    hasher.finish()
+}

@@ -1,0 +1,108 @@
+//! What the router knows of one route. Prepared when the route changes, shared by all later routers.
+
+use super::MatchInput;
+use crate::{address::AddressSet, expr::Expression};
+
+/// One route, ready to be indexed.
+#[derive(Debug)]
+pub struct RouteSpec<N> {
+    /// Returned by a match and given to the filter.
+    pub id: u32,
+    pub uris: Vec<Box<str>>,
+    /// The route's hosts, or its service's when it has none. Empty: any host.
+    pub hosts: Vec<HostPattern>,
+    /// Empty: any method.
+    pub methods: Methods,
+    pub remote_addrs: Option<AddressSet>,
+    pub vars: Option<Expression<N>>,
+    pub priority: i64,
+    /// The route has a `filter_func`.
+    pub has_filter: bool,
+}
+
+impl<N> RouteSpec<N> {
+    /// A route for these paths that asks for nothing else.
+    pub fn new(id: u32, uris: Vec<Box<str>>) -> Self {
+        Self {
+            id,
+            uris,
+            hosts: Vec::new(),
+            methods: Methods::EMPTY,
+            remote_addrs: None,
+            vars: None,
+            priority: 0,
+            has_filter: false,
+        }
+    }
+}
+
+/// A set of the methods a route may name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Methods(u16);
+
+impl Methods {
+    pub const EMPTY: Methods = Methods(0);
+    const NAMES: [&str; 10] =
+        ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "CONNECT", "TRACE", "PURGE"];
+
+    /// The set of one; empty for a method that routes cannot name.
+    pub fn of(name: &str) -> Self {
+        let position = Self::NAMES.iter().position(|known| *known == name);
+        position.map_or(Self::EMPTY, |position| Self(1 << position))
+    }
+
+    pub fn with(self, other: Methods) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// True when `other` is not empty and all of it is in this set.
+    pub fn contains(self, other: Methods) -> bool {
+        other.0 != 0 && self.0 & other.0 == other.0
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl<'a> FromIterator<&'a str> for Methods {
+    fn from_iter<T: IntoIterator<Item = &'a str>>(names: T) -> Self {
+        names.into_iter().fold(Self::EMPTY, |set, name| set.with(Self::of(name)))
+    }
+}
+
+/// An exact host or, with a leading `*`, a suffix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPattern {
+    pattern: Box<str>,
+}
+
+impl HostPattern {
+    pub fn new(pattern: &str) -> Self {
+        Self { pattern: pattern.to_ascii_lowercase().into() }
+    }
+
+    pub fn pattern(&self) -> &str {
+        &self.pattern
+    }
+
+    pub(super) fn is_wildcard(&self) -> bool {
+        self.pattern.starts_with('*')
+    }
+
+    /// Without the asterisk.
+    pub(super) fn value(&self) -> &str {
+        self.pattern.strip_prefix('*').unwrap_or(&self.pattern)
+    }
+
+    /// A pattern that holds a colon is compared with the `Host` header including its port.
+    pub(super) fn matches<I: MatchInput>(&self, input: &I) -> bool {
+        let value = self.value().as_bytes();
+        let matches = |host: &[u8]| match self.is_wildcard() {
+            true => host.len() >= value.len() && host[host.len() - value.len()..].eq_ignore_ascii_case(value),
+            false => host.eq_ignore_ascii_case(value),
+        };
+        let with_port = memchr::memchr(b':', value).and_then(|_| input.host_with_port());
+        with_port.or_else(|| input.host()).is_some_and(matches)
+    }
+}

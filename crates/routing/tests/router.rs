@@ -1,0 +1,341 @@
+//! The router against a naive matcher that was written from APISIX's rules, not from this crate's code, and a
+//! table of cases from APISIX's documentation.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+};
+
+use proptest::prelude::*;
+use routing::{
+    AddressSet, Expression, HostPattern, MatchInput, Methods, Mode, Operand, RouteSpec, Router, Variables,
+};
+
+#[derive(Clone, Debug)]
+struct Request {
+    method: &'static str,
+    host: String,
+    path: String,
+    address: IpAddr,
+    argument: &'static str,
+    refused: Vec<u32>,
+}
+
+impl Request {
+    fn get(host: &str, path: &str) -> Self {
+        Self {
+            method: "GET",
+            host: host.to_owned(),
+            path: path.to_owned(),
+            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            argument: "",
+            refused: Vec::new(),
+        }
+    }
+}
+
+impl Variables for Request {
+    type Name = String;
+
+    fn get<'a>(&'a self, _: &String) -> Operand<'a> {
+        if self.argument.is_empty() { Operand::Nil } else { self.argument.into() }
+    }
+}
+
+impl MatchInput for Request {
+    fn path(&self) -> &[u8] {
+        self.path.as_bytes()
+    }
+
+    fn host(&self) -> Option<&[u8]> {
+        Some(self.host.as_bytes())
+    }
+
+    fn host_with_port(&self) -> Option<&[u8]> {
+        Some(b"a.com:8080")
+    }
+
+    fn method(&self) -> Methods {
+        Methods::of(self.method)
+    }
+
+    fn remote_addr(&self) -> IpAddr {
+        self.address
+    }
+
+    fn filter(&self, route: u32) -> bool {
+        !self.refused.contains(&route)
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Plain {
+    uris: Vec<String>,
+    hosts: Vec<String>,
+    methods: Vec<&'static str>,
+    argument: Option<&'static str>,
+    local_only: bool,
+    filter: bool,
+    priority: i64,
+}
+
+impl Plain {
+    fn new(uri: &str) -> Self {
+        Self {
+            uris: vec![uri.to_owned()],
+            hosts: Vec::new(),
+            methods: Vec::new(),
+            argument: None,
+            local_only: false,
+            filter: false,
+            priority: 0,
+        }
+    }
+
+    fn hosts(mut self, hosts: &[&str]) -> Self {
+        self.hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+        self
+    }
+
+    fn priority(mut self, priority: i64) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    fn spec(&self, id: u32) -> Arc<RouteSpec<String>> {
+        let mut spec = RouteSpec::new(id, self.uris.iter().map(|uri| uri.as_str().into()).collect());
+        spec.hosts = self.hosts.iter().map(|host| HostPattern::new(host)).collect();
+        spec.methods = self.methods.iter().copied().collect();
+        spec.remote_addrs = self.local_only.then(|| AddressSet::parse(["127.0.0.0/8"]).unwrap());
+        spec.vars = self.argument.map(|value| {
+            Expression::compile(&serde_json::json!([["arg", "==", value]]), &mut str::to_owned).unwrap()
+        });
+        spec.has_filter = self.filter;
+        spec.priority = self.priority;
+        Arc::new(spec)
+    }
+
+    fn accepts(&self, id: u32, request: &Request) -> bool {
+        (self.methods.is_empty() || self.methods.contains(&request.method))
+            && (!self.local_only || request.address == IpAddr::V4(Ipv4Addr::LOCALHOST))
+            && self.argument.is_none_or(|value| value == request.argument)
+            && (!self.filter || !request.refused.contains(&id))
+    }
+}
+
+/// Tries every route and pattern, and takes the best by APISIX's order.
+fn naive(mode: Mode, routes: &[Plain], request: &Request) -> Option<(u32, String)> {
+    let mut best: Option<(Rank, u32, String)> = None;
+    for (id, route) in (0u32..).zip(routes) {
+        for (position, uri) in route.uris.iter().enumerate() {
+            let hosts: Vec<Option<&String>> = match route.hosts.is_empty() {
+                true => vec![None],
+                false => route.hosts.iter().map(Some).collect(),
+            };
+            for host in hosts {
+                let Some(host_rank) = host_rank(host, &request.host) else { continue };
+                let Some(path_rank) = path_rank(mode, uri, &request.path) else { continue };
+                if !route.accepts(id, request) {
+                    continue;
+                }
+                let host_rank = if mode == Mode::HostUri { host_rank } else { (0, 0) };
+                let order = (std::cmp::Reverse(id), std::cmp::Reverse(position));
+                let rank = (host_rank, path_rank, route.priority, uri.len(), order);
+                if best.as_ref().is_none_or(|(known, ..)| rank > *known) {
+                    best = Some((rank, id, uri.clone()));
+                }
+            }
+        }
+    }
+    best.map(|(_, id, uri)| (id, uri))
+}
+
+type Rank = ((u8, usize), (u8, usize), i64, usize, (std::cmp::Reverse<u32>, std::cmp::Reverse<usize>));
+
+fn host_rank(pattern: Option<&String>, host: &str) -> Option<(u8, usize)> {
+    let Some(pattern) = pattern else { return Some((0, 0)) };
+    match pattern.strip_prefix('*') {
+        Some(suffix) => host.ends_with(suffix).then_some((1, suffix.len())),
+        None => (pattern == host).then_some((2, 0)),
+    }
+}
+
+fn path_rank(mode: Mode, pattern: &str, path: &str) -> Option<(u8, usize)> {
+    let variable = match mode {
+        Mode::UriWithParameter => pattern.find(':').or_else(|| pattern.find('*')),
+        _ => pattern.find('*'),
+    };
+    let Some(variable) = variable else { return (pattern == path).then_some((1, 0)) };
+    if !path.starts_with(&pattern[..variable]) {
+        return None;
+    }
+    let mut expression = String::from("(?s)^");
+    let mut names = 0;
+    for (position, segment) in pattern.split('/').enumerate() {
+        if position > 0 {
+            expression.push('/');
+        }
+        if segment.starts_with('*') {
+            expression.push_str(".*");
+            names += 1;
+        } else if segment.starts_with(':') && mode == Mode::UriWithParameter {
+            expression.push_str("[^/]+");
+            names += 1;
+        } else {
+            expression.push_str(&regex_escape(segment));
+        }
+    }
+    let whole = regex::Regex::new(&format!("{expression}$")).unwrap();
+    (names == 0 || whole.is_match(path)).then_some((0, variable))
+}
+
+fn regex_escape(text: &str) -> String {
+    text.chars()
+        .flat_map(|letter| if letter.is_alphanumeric() { vec![letter] } else { vec!['\\', letter] })
+        .collect()
+}
+
+fn pattern() -> impl Strategy<Value = String> {
+    let segment = prop_oneof![
+        4 => Just("a"), 4 => Just("b"), 2 => Just("ab"), 1 => Just(""),
+        2 => Just(":x"), 1 => Just("*y"), 1 => Just("a*"), 1 => Just("a:b"), 2 => Just("*")
+    ];
+    prop::collection::vec(segment, 1..4).prop_map(|segments| format!("/{}", segments.join("/")))
+}
+
+fn path() -> impl Strategy<Value = String> {
+    let segment =
+        prop_oneof![4 => Just("a"), 4 => Just("b"), 2 => Just("ab"), 1 => Just(""), 1 => Just(":x")];
+    prop::collection::vec(segment, 1..5).prop_map(|segments| format!("/{}", segments.join("/")))
+}
+
+fn route() -> impl Strategy<Value = Plain> {
+    let host = prop_oneof![
+        Just("a.com"),
+        Just("x.a.com"),
+        Just("*.a.com"),
+        Just("*a.com"),
+        Just("*"),
+        Just("*.com"),
+        Just("b.org")
+    ];
+    (
+        prop::collection::vec(pattern(), 1..3),
+        prop::collection::vec(host.prop_map(str::to_owned), 0..3),
+        prop_oneof![3 => Just(vec![]), 1 => Just(vec!["GET"]), 1 => Just(vec!["POST", "PURGE"])],
+        prop_oneof![3 => Just(None), 1 => Just(Some("1")), 1 => Just(Some("2"))],
+        prop::bool::weighted(0.2),
+        prop::bool::weighted(0.2),
+        -1i64..2,
+    )
+        .prop_map(|(uris, hosts, methods, argument, local_only, filter, priority)| Plain {
+            uris,
+            hosts,
+            methods,
+            argument,
+            local_only,
+            filter,
+            priority,
+        })
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    (
+        prop_oneof![Just("GET"), Just("POST"), Just("PURGE"), Just("FOO")],
+        prop_oneof![Just("a.com"), Just("x.a.com"), Just("y.x.a.com"), Just("b.org"), Just("c.net")],
+        path(),
+        prop_oneof![Just(""), Just("1"), Just("2")],
+        prop_oneof![Just([127, 0, 0, 1]), Just([8, 8, 8, 8])],
+        prop::collection::vec(0u32..30, 0..10),
+    )
+        .prop_map(|(method, host, path, argument, address, refused)| Request {
+            method,
+            host: host.to_owned(),
+            path,
+            address: IpAddr::V4(address.into()),
+            argument,
+            refused,
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+    #[test]
+    fn agrees_with_the_naive_matcher(
+        routes in prop::collection::vec(route(), 1..30),
+        requests in prop::collection::vec(request(), 12),
+    ) {
+        for mode in [Mode::HostUri, Mode::Uri, Mode::UriWithParameter] {
+            let router = Router::build(mode, (0u32..).zip(&routes).map(|(id, route)| route.spec(id)));
+            for request in &requests {
+                let found = router.find(request).map(|found| (found.route, found.matched_uri.to_owned()));
+                prop_assert_eq!(found, naive(mode, &routes, request), "{:?} {:?}", mode, request);
+            }
+        }
+    }
+
+    /// Enough keys for the counting half of the tree's construction.
+    #[test]
+    fn many_prefixes(numbers in prop::collection::hash_set(0u32..5000, 1..600), looked_up in 0u32..5000) {
+        let routes: Vec<_> = numbers.iter().map(|number| Plain::new(&format!("/p{number}*"))).collect();
+        let router = Router::build(Mode::Uri, (0u32..).zip(&routes).map(|(id, route)| route.spec(id)));
+        let request = Request::get("a.com", &format!("/p{looked_up}"));
+        let found = router.find(&request).map(|found| (found.route, found.matched_uri.to_owned()));
+        prop_assert_eq!(found, naive(Mode::Uri, &routes, &request));
+    }
+}
+
+fn check(mode: Mode, routes: &[Plain], request: &Request, expected: Option<(u32, &str, Option<&str>)>) {
+    let router = Router::build(mode, (0u32..).zip(routes).map(|(id, route)| route.spec(id)));
+    let found = router.find(request).map(|found| (found.route, found.matched_uri, found.matched_host));
+    assert_eq!(found, expected, "{mode:?} {request:?}");
+}
+
+#[test]
+fn hosts() {
+    let routes = [
+        Plain::new("/*"),
+        Plain::new("/*").hosts(&["*.A.com"]),
+        Plain::new("/only").hosts(&["x.a.com", "*.x.a.com"]),
+        Plain::new("/port").hosts(&["a.com:8080"]),
+    ];
+    let host_uri = |host: &str, path: &str, expected| {
+        check(Mode::HostUri, &routes, &Request::get(host, path), expected);
+    };
+    host_uri("x.a.com", "/only", Some((2, "/only", Some("x.a.com"))));
+    host_uri("y.x.a.com", "/only", Some((2, "/only", Some("*.x.a.com"))));
+    host_uri("x.a.com", "/other", Some((1, "/*", Some("*.a.com"))));
+    host_uri("a.com", "/other", Some((0, "/*", None)));
+    host_uri("", "/other", Some((0, "/*", None)));
+    host_uri(&"a".repeat(400), "/other", Some((0, "/*", None)));
+    check(Mode::Uri, &routes, &Request::get("a.com", "/port"), Some((3, "/port", Some("a.com:8080"))));
+}
+
+#[test]
+fn priority_counts_within_one_node_only() {
+    let routes = [
+        Plain::new("/a/*").priority(100),
+        Plain::new("/a/b").priority(-1),
+        Plain::new("/a/*").priority(101),
+        Plain::new("/a/b*").priority(-5),
+    ];
+    check(Mode::Uri, &routes, &Request::get("h", "/a/b"), Some((1, "/a/b", None)));
+    check(Mode::Uri, &routes, &Request::get("h", "/a/bc"), Some((3, "/a/b*", None)));
+    check(Mode::Uri, &routes, &Request::get("h", "/a/c"), Some((2, "/a/*", None)));
+}
+
+#[test]
+fn parameters_are_captured() {
+    let routes = [Plain::new("/user/:id/*rest")];
+    let router = Router::build(Mode::UriWithParameter, routes.iter().map(|route| route.spec(7)));
+    let request = Request::get("h", "/user/42/a/b");
+    let found = router.find(&request).unwrap();
+    let params: Vec<_> =
+        found.params.iter().map(|param| (param.name, &request.path[param.range.clone()])).collect();
+    assert_eq!((found.route, params), (7, vec![("id", "42"), ("rest", "a/b")]));
+}
+
+#[test]
+fn nothing_configured_matches_nothing() {
+    check(Mode::HostUri, &[], &Request::get("a.com", "/"), None);
+}

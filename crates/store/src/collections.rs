@@ -1,0 +1,270 @@
+//! From a whole document (`routes: [...]`, `upstreams: [...]`) to objects, and from there to what changed.
+//!
+//! A document is what apisix.yaml, apisix.json and `PUT /apisix/admin/configs` hold: one list per kind.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use model::{Kind, Object};
+use serde_json::{Map, Value};
+
+use crate::{Change, State};
+
+/// Checks one object; the error is the bare message. Runs on whichever thread loads the document.
+pub type Check = Box<dyn Fn(Kind, &str, &Value) -> Result<(), String> + Send + Sync>;
+/// Takes messages about what was left out, ready to log.
+pub type Report = Box<dyn Fn(&str) + Send + Sync>;
+
+/// The lists a document may have. Credentials ride among the consumers.
+pub const COLLECTIONS: [(&str, Kind); 12] = [
+    ("secrets", Kind::Secret),
+    ("protos", Kind::Proto),
+    ("ssls", Kind::Ssl),
+    ("upstreams", Kind::Upstream),
+    ("services", Kind::Service),
+    ("plugin_configs", Kind::PluginConfig),
+    ("consumer_groups", Kind::ConsumerGroup),
+    ("consumers", Kind::Consumer),
+    ("global_rules", Kind::GlobalRule),
+    ("plugin_metadata", Kind::PluginMetadata),
+    ("routes", Kind::Route),
+    ("stream_routes", Kind::StreamRoute),
+];
+
+/// The plugins a document switches on, in place of config.yaml's lists.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PluginList {
+    pub http: Vec<String>,
+    pub stream: Vec<String>,
+}
+
+/// The good objects of a document, by kind and id.
+pub type Objects = BTreeMap<(Kind, Arc<str>), Item>;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    pub value: Value,
+    /// The writer's own version of the object, when it gives one.
+    pub declared: Option<u64>,
+}
+
+/// Takes a document apart. A bad object is reported and left out; the rest counts.
+pub fn read(document: &Value, check: &Check, report: &Report) -> Objects {
+    let mut objects = Objects::new();
+    for (name, kind) in COLLECTIONS {
+        match document.get(name) {
+            None | Some(Value::Null) => {}
+            Some(Value::Array(items)) => {
+                for (index, item) in items.iter().enumerate() {
+                    read_item(name, kind, index + 1, item, check, report, &mut objects);
+                }
+            }
+            Some(_) => report(&format!("invalid data of [{name}], it should be a list")),
+        }
+    }
+    if let Some(map) = document.as_object() {
+        for key in map.keys().filter(|key| !is_known(key)) {
+            report(&format!(
+                "unknown key [{key}] is ignored, known are routes, upstreams, services and so on"
+            ));
+        }
+    }
+    objects
+}
+
+/// The `plugins` list of a document: names, or `{name, stream}`.
+pub fn plugins(document: &Value, report: &Report) -> Option<PluginList> {
+    let items = document.get("plugins")?.as_array()?;
+    let mut list = PluginList::default();
+    for item in items {
+        let name = item.as_str().or_else(|| item.get("name")?.as_str());
+        let stream = item.get("stream").and_then(Value::as_bool).unwrap_or(false);
+        match name {
+            Some(name) if stream => list.stream.push(name.to_owned()),
+            Some(name) => list.http.push(name.to_owned()),
+            None => report(&format!("invalid item of [plugins]: {item}, it should have a name")),
+        }
+    }
+    Some(list)
+}
+
+fn is_known(key: &str) -> bool {
+    let name = key.strip_suffix("_conf_version").unwrap_or(key);
+    name == "plugins" || COLLECTIONS.iter().any(|(known, _)| *known == name)
+}
+
+fn read_item(
+    name: &str,
+    kind: Kind,
+    number: usize,
+    item: &Value,
+    check: &Check,
+    report: &Report,
+    objects: &mut Objects,
+) {
+    let Value::Object(map) = item else {
+        report(&format!("invalid item data of [{name}/{number}], val: {item}, it should be an object"));
+        return;
+    };
+    let mut map = map.clone();
+    let declared = map.shift_remove("modifiedIndex").and_then(|index| index.as_u64());
+    let id = item_id(&map, number);
+    let kind = match kind {
+        Kind::Consumer if id.contains("/credentials/") => Kind::Credential,
+        kind => kind,
+    };
+    empty_plugins(&mut map);
+    map.insert("id".to_owned(), Value::String(id.clone()));
+    let value = Value::Object(map);
+    match check(kind, &id, &value) {
+        Ok(()) => {
+            objects.insert((kind, id.into()), Item { value, declared });
+        }
+        Err(message) => {
+            report(&format!("failed to check item data of [{name}] err:{message} ,id: {id}, val: {item}"));
+        }
+    }
+}
+
+fn item_id(map: &Map<String, Value>, number: usize) -> String {
+    let given = map.get("id").filter(|id| !id.is_null()).or_else(|| map.get("username"));
+    match given {
+        Some(Value::String(id)) => id.clone(),
+        Some(Value::Number(id)) => id.to_string(),
+        _ => format!("arr_{number}"),
+    }
+}
+
+/// `key-auth:` with nothing behind it is how YAML users write an empty configuration.
+fn empty_plugins(map: &mut Map<String, Value>) {
+    if let Some(Value::Object(plugins)) = map.get_mut("plugins") {
+        for conf in plugins.values_mut().filter(|conf| conf.is_null()) {
+            *conf = Value::Object(Map::new());
+        }
+    }
+}
+
+/// What has to change for `state` to hold exactly `objects`. Objects whose value is the same keep their revisions,
+/// so that counters and health states bound to them live on.
+pub fn changes(
+    state: &State,
+    objects: Objects,
+    revision: u64,
+    declared: &HashMap<(Kind, Arc<str>), u64>,
+) -> Vec<(u64, Change)> {
+    let mut changes = Vec::new();
+    for object in state.all() {
+        if !objects.contains_key(&(object.kind, object.id.clone())) {
+            changes.push((revision, Change { kind: object.kind, id: object.id.clone(), object: None }));
+        }
+    }
+    for ((kind, id), item) in objects {
+        let current = state.get(kind, &id);
+        let same_version =
+            item.declared.is_some() && declared.get(&(kind, id.clone())).copied() == item.declared;
+        if current.is_some_and(|object| same_version || *object.value == item.value) {
+            continue;
+        }
+        let created = current.map_or(revision, |object| object.created);
+        let object =
+            Object { kind, id: id.clone(), value: Arc::new(item.value), created, modified: revision };
+        changes.push((revision, Change { kind, id, object: Some(object) }));
+    }
+    changes
+}
+
+/// The versions that objects declare themselves.
+pub fn declared(objects: &Objects) -> HashMap<(Kind, Arc<str>), u64> {
+    objects.iter().filter_map(|(key, item)| Some((key.clone(), item.declared?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn read_all(document: &Value) -> (Objects, Vec<String>) {
+        let messages = Arc::new(Mutex::new(Vec::new()));
+        let sink = messages.clone();
+        let report: Report = Box::new(move |message| sink.lock().unwrap().push(message.to_owned()));
+        let check: Check = Box::new(|_, _, value| match value.get("bad") {
+            Some(_) => Err("it is bad".to_owned()),
+            None => Ok(()),
+        });
+        let objects = read(document, &check, &report);
+        (objects, std::mem::take(&mut *messages.lock().unwrap()))
+    }
+
+    fn check_ids(document: Value, expected: &[(Kind, &str)], complaints: &[&str]) {
+        let (objects, messages) = read_all(&document);
+        let ids: Vec<(Kind, &str)> = objects.keys().map(|(kind, id)| (*kind, id.as_ref())).collect();
+        assert_eq!(ids, expected, "{document}");
+        assert_eq!(messages.len(), complaints.len(), "{messages:?}");
+        for (message, part) in messages.iter().zip(complaints) {
+            assert!(message.contains(part), "{message:?} lacks {part:?}");
+        }
+    }
+
+    #[test]
+    fn ids() {
+        use Kind::*;
+        check_ids(json!({}), &[], &[]);
+        check_ids(Value::Null, &[], &[]);
+        check_ids(
+            json!({"routes": [{"uri": "/a"}, {"id": 7}, {"id": "x"}], "routes_conf_version": 3}),
+            &[(Route, "7"), (Route, "arr_1"), (Route, "x")],
+            &[],
+        );
+        check_ids(
+            json!({"consumers": [{"username": "jack"}, {"id": "jack/credentials/1"}]}),
+            &[(Consumer, "jack"), (Credential, "jack/credentials/1")],
+            &[],
+        );
+        check_ids(
+            json!({"secrets": [{"id": "vault/1"}], "plugin_metadata": [{"id": "http-logger"}]}),
+            &[(Secret, "vault/1"), (PluginMetadata, "http-logger")],
+            &[],
+        );
+    }
+
+    #[test]
+    fn bad_items_are_left_out() {
+        check_ids(
+            json!({"routes": [{"id": 1, "bad": true}, 5, {"id": 2}], "upstreams": {}, "rotes": []}),
+            &[(Kind::Route, "2")],
+            &[
+                "invalid data of [upstreams]",
+                "failed to check item data of [routes] err:it is bad",
+                "[routes/2]",
+                "[rotes]",
+            ],
+        );
+    }
+
+    #[test]
+    fn values() {
+        let (objects, _) =
+            read_all(&json!({"routes": [{"plugins": {"key-auth": null}, "modifiedIndex": 9}]}));
+        let item = &objects[&(Kind::Route, "arr_1".into())];
+        assert_eq!(item.value, json!({"plugins": {"key-auth": {}}, "id": "arr_1"}));
+        assert_eq!(item.declared, Some(9));
+    }
+
+    #[test]
+    fn plugin_lists() {
+        let quiet: Report = Box::new(|_| {});
+        assert_eq!(plugins(&json!({}), &quiet), None);
+        let document =
+            json!({"plugins": [{"name": "cors"}, "gzip", {"name": "mqtt-proxy", "stream": true}, 3]});
+        let expected = PluginList {
+            http: vec!["cors".to_owned(), "gzip".to_owned()],
+            stream: vec!["mqtt-proxy".to_owned()],
+        };
+        assert_eq!(plugins(&document, &quiet), Some(expected));
+    }
+}

@@ -1,0 +1,82 @@
+//! The embedded database: one file, no server, durable before acknowledged.
+//!
+//! Everything is held in memory; the file is read once, at the start. Writes go through one thread, so their
+//! order is their revision. The thread takes all writes that are waiting, commits them with one fsync, makes
+//! them visible and answers them: under load many writes share an fsync, alone a write waits for nobody.
+
+mod database;
+mod record;
+mod writer;
+
+use std::{path::Path, sync::Arc};
+
+use model::Kind;
+use serde_json::Value;
+use tokio::sync::{oneshot, watch};
+
+use self::{database::Database, writer::Writer};
+use crate::{BoxFuture, Changes, Operation, State, Store, StoreError, Written, live::Live};
+
+/// Changes values on their way to and from the disk; plain values are in memory.
+pub type Hook = Box<dyn Fn(Kind, &mut Value) + Send + Sync>;
+
+/// Encryption at rest. Both or none: what `encrypt` writes, `decrypt` must read.
+#[derive(Default)]
+pub struct Hooks {
+    pub encrypt: Option<Hook>,
+    pub decrypt: Option<Hook>,
+}
+
+pub struct Embedded {
+    live: Arc<Live>,
+    writer: Writer,
+}
+
+impl Embedded {
+    /// Opens the database at `path`, or creates it. The error names the path and what to do.
+    pub fn open(path: &Path, hooks: Hooks) -> Result<Self, StoreError> {
+        let (database, loaded) = Database::open(path, hooks)?;
+        let live = Arc::new(Live::new(loaded.state));
+        let writer = Writer::start(database, live.clone(), loaded.expiries)?;
+        Ok(Self { live, writer })
+    }
+
+    /// `write` for callers without a runtime.
+    pub fn write_blocking(&self, operations: Vec<Operation>) -> Result<Written, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.writer.send(operations, reply)?;
+        answer.blocking_recv().unwrap_or_else(|_| Err(stopped()))
+    }
+}
+
+impl Store for Embedded {
+    fn read(&self, read: &mut dyn FnMut(&State)) {
+        self.live.read(|state| read(state));
+    }
+
+    fn write(&self, operations: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>> {
+        let (reply, answer) = oneshot::channel();
+        // Sent now, not when first polled: a caller that goes away does not undo its write.
+        let sent = self.writer.send(operations, reply);
+        Box::pin(async move {
+            sent?;
+            answer.await.unwrap_or_else(|_| Err(stopped()))
+        })
+    }
+
+    fn changes_since(&self, revision: u64) -> Changes {
+        self.live.changes_since(revision)
+    }
+
+    fn watch(&self) -> watch::Receiver<u64> {
+        self.live.watch()
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+}
+
+fn stopped() -> StoreError {
+    StoreError::Unavailable("the configuration database has stopped; restart the gateway".to_owned())
+}

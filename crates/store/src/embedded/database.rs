@@ -1,0 +1,216 @@
+//! The file: opening it, loading it, committing to it.
+
+use std::{
+    fs,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+};
+
+use model::Object;
+use redb::{DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition};
+
+use super::{Hooks, record};
+use crate::{State, StoreError};
+
+const OBJECTS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("objects");
+const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
+/// Raised when an older program could no longer read the file.
+const FORMAT: u64 = 1;
+/// Reads happen once, at the start; a larger cache would only hold memory.
+const CACHE_BYTES: usize = 16 << 20;
+
+pub struct Database {
+    redb: redb::Database,
+    path: PathBuf,
+    hooks: Hooks,
+}
+
+pub struct Loaded {
+    pub state: State,
+    /// What was stored with a ttl.
+    pub expiries: Vec<(u64, Object)>,
+}
+
+/// One change to commit: the object to store and when it expires, or the object to remove.
+pub enum Stored<'a> {
+    Put { object: &'a Object, expires_at_ms: Option<u64> },
+    Delete { object: &'a Object },
+}
+
+impl Database {
+    pub fn open(path: &Path, hooks: Hooks) -> Result<(Self, Loaded), StoreError> {
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            fs::create_dir_all(folder).map_err(|error| {
+                unavailable(format!("cannot create folder {} for the database: {error}", folder.display()))
+            })?;
+        }
+        // redb checks much, but some damage makes it panic: that is an answer too.
+        catch_unwind(AssertUnwindSafe(|| Self::open_file(path, hooks)))
+            .unwrap_or_else(|_| Err(unavailable(damaged(path, "its pages contradict each other"))))
+    }
+
+    fn open_file(path: &Path, hooks: Hooks) -> Result<(Self, Loaded), StoreError> {
+        let redb = redb::Builder::new()
+            .set_cache_size(CACHE_BYTES)
+            .create(path)
+            .map_err(|error| unavailable(open_problem(path, &error)))?;
+        restrict(path);
+        let database = Self { redb, path: path.to_owned(), hooks };
+        let loaded = database.load()?;
+        Ok((database, loaded))
+    }
+
+    /// Writes all changes and the revision they lead to, with one fsync.
+    pub fn commit<'a>(
+        &self,
+        revision: u64,
+        changes: impl Iterator<Item = Stored<'a>>,
+    ) -> Result<(), StoreError> {
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.try_commit(revision, changes)));
+        let problem = match outcome {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "its pages contradict each other".to_owned(),
+        };
+        let path = self.path.display();
+        Err(unavailable(format!(
+            "cannot write to database {path}: {problem}; check free space and permissions, then restart the gateway"
+        )))
+    }
+
+    fn try_commit<'a>(
+        &self,
+        revision: u64,
+        changes: impl Iterator<Item = Stored<'a>>,
+    ) -> Result<(), redb::Error> {
+        let transaction = self.redb.begin_write()?;
+        {
+            let mut objects = transaction.open_table(OBJECTS)?;
+            for change in changes {
+                match change {
+                    Stored::Put { object, expires_at_ms } => {
+                        let bytes = self.encode(object, expires_at_ms).map_err(std::io::Error::from)?;
+                        objects.insert(record::key(object.kind, &object.id).as_slice(), bytes.as_slice())?;
+                    }
+                    Stored::Delete { object } => {
+                        objects.remove(record::key(object.kind, &object.id).as_slice())?;
+                    }
+                }
+            }
+            transaction.open_table(META)?.insert("revision", revision)?;
+        }
+        transaction.commit()?;
+        Ok(())
+    }
+
+    fn encode(&self, object: &Object, expires_at_ms: Option<u64>) -> Result<Vec<u8>, serde_json::Error> {
+        match &self.hooks.encrypt {
+            Some(encrypt) => {
+                let mut value = object.value.as_ref().clone();
+                encrypt(object.kind, &mut value);
+                record::encode(object, &value, expires_at_ms)
+            }
+            None => record::encode(object, &object.value, expires_at_ms),
+        }
+    }
+
+    fn load(&self) -> Result<Loaded, StoreError> {
+        match self.try_load() {
+            Ok(Some(loaded)) => Ok(loaded),
+            Ok(None) => {
+                self.create_tables().map_err(|error| unavailable(damaged(&self.path, &error.to_string())))?;
+                Ok(Loaded { state: State::default(), expiries: Vec::new() })
+            }
+            Err(message) => Err(unavailable(message)),
+        }
+    }
+
+    fn create_tables(&self) -> Result<(), redb::Error> {
+        let transaction = self.redb.begin_write()?;
+        transaction.open_table(OBJECTS)?;
+        let mut meta = transaction.open_table(META)?;
+        meta.insert("format", FORMAT)?;
+        meta.insert("revision", 0)?;
+        drop(meta);
+        transaction.commit()?;
+        Ok(())
+    }
+
+    /// `None`: the database is new.
+    fn try_load(&self) -> Result<Option<Loaded>, String> {
+        let problem = |error: redb::Error| damaged(&self.path, &error.to_string());
+        let transaction = self.redb.begin_read().map_err(|error| problem(error.into()))?;
+        let meta = match transaction.open_table(META) {
+            Ok(meta) => meta,
+            Err(redb::TableError::TableDoesNotExist(_)) => return Ok(None),
+            Err(error) => return Err(problem(error.into())),
+        };
+        let number = |name: &str| -> Result<u64, String> {
+            Ok(meta.get(name).map_err(|error| problem(error.into()))?.map_or(0, |number| number.value()))
+        };
+        let format = number("format")?;
+        if format != FORMAT {
+            let path = self.path.display();
+            return Err(format!(
+                "database {path} has format {format}, this program reads {FORMAT}; use a newer program"
+            ));
+        }
+        let mut loaded = Loaded { state: State::at(number("revision")?), expiries: Vec::new() };
+        let objects = transaction.open_table(OBJECTS).map_err(|error| problem(error.into()))?;
+        for entry in objects.iter().map_err(|error| problem(error.into()))? {
+            let (key, value) = entry.map_err(|error| problem(error.into()))?;
+            let Some(mut record) = record::decode(key.value(), value.value()) else {
+                let key = String::from_utf8_lossy(key.value().get(1..).unwrap_or_default()).into_owned();
+                return Err(damaged(&self.path, &format!("the object with id {key:?} cannot be read")));
+            };
+            if let Some(decrypt) = &self.hooks.decrypt {
+                decrypt(record.object.kind, std::sync::Arc::make_mut(&mut record.object.value));
+            }
+            if let Some(expires_at_ms) = record.expires_at_ms {
+                loaded.expiries.push((expires_at_ms, record.object.clone()));
+            }
+            loaded.state.put(record.object);
+        }
+        Ok(Some(loaded))
+    }
+}
+
+fn open_problem(path: &Path, error: &DatabaseError) -> String {
+    let shown = path.display();
+    match error {
+        DatabaseError::DatabaseAlreadyOpen => {
+            format!(
+                "database {shown} is in use by another process; stop the other gateway or give this one its own path"
+            )
+        }
+        DatabaseError::UpgradeRequired(version) => {
+            format!(
+                "database {shown} has the old file version {version}; export it with the program that wrote it"
+            )
+        }
+        DatabaseError::Storage(StorageError::Io(io)) if io.kind() != std::io::ErrorKind::InvalidData => {
+            format!(
+                "cannot open database {shown}: {io}; check that the path exists and this user may write to it"
+            )
+        }
+        other => damaged(path, &other.to_string()),
+    }
+}
+
+fn damaged(path: &Path, problem: &str) -> String {
+    let path = path.display();
+    format!(
+        "database {path} is damaged ({problem}); restore it from a backup, or move it away to start empty"
+    )
+}
+
+/// Credentials and private keys are in there: nobody else should read it. Where the file system has no such
+/// permissions, that is not a reason to stop.
+fn restrict(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o600));
+}
+
+fn unavailable(message: String) -> StoreError {
+    StoreError::Unavailable(message)
+}

@@ -1,0 +1,109 @@
+//! How an object lies in the database.
+//!
+//! Key: the kind's code, then the id. Value: a fixed head, then the object as JSON. Codes and the head are the
+//! file format: they may grow, never change.
+
+use std::{str, sync::Arc};
+
+use model::{Kind, Object};
+use serde_json::Value;
+
+/// An object and when it expires, in milliseconds since 1970.
+#[derive(Debug, PartialEq)]
+pub struct Record {
+    pub object: Object,
+    pub expires_at_ms: Option<u64>,
+}
+
+/// created, modified, expires_at_ms (0: never), each a little-endian u64.
+const HEAD_BYTES: usize = 24;
+
+pub fn key(kind: Kind, id: &str) -> Vec<u8> {
+    let mut key = Vec::with_capacity(1 + id.len());
+    key.push(code(kind));
+    key.extend_from_slice(id.as_bytes());
+    key
+}
+
+/// `value` is what goes to the disk: the object's own, or its encrypted copy.
+pub fn encode(
+    object: &Object,
+    value: &Value,
+    expires_at_ms: Option<u64>,
+) -> Result<Vec<u8>, serde_json::Error> {
+    let mut bytes = Vec::with_capacity(HEAD_BYTES + 256);
+    for number in [object.created, object.modified, expires_at_ms.unwrap_or(0)] {
+        bytes.extend_from_slice(&number.to_le_bytes());
+    }
+    serde_json::to_writer(&mut bytes, value)?;
+    Ok(bytes)
+}
+
+/// `None` when the bytes are not such a record.
+pub fn decode(key: &[u8], bytes: &[u8]) -> Option<Record> {
+    let (code, id) = key.split_first()?;
+    let kind = Kind::ALL.into_iter().find(|kind| self::code(*kind) == *code)?;
+    let (head, json) = bytes.split_at_checked(HEAD_BYTES)?;
+    let number = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
+    let expires = number(16)?;
+    let object = Object {
+        kind,
+        id: Arc::from(str::from_utf8(id).ok()?),
+        value: Arc::new(serde_json::from_slice(json).ok()?),
+        created: number(0)?,
+        modified: number(8)?,
+    };
+    Some(Record { object, expires_at_ms: (expires != 0).then_some(expires) })
+}
+
+fn code(kind: Kind) -> u8 {
+    match kind {
+        Kind::Secret => 1,
+        Kind::Proto => 2,
+        Kind::Ssl => 3,
+        Kind::Upstream => 4,
+        Kind::Service => 5,
+        Kind::PluginConfig => 6,
+        Kind::ConsumerGroup => 7,
+        Kind::Consumer => 8,
+        Kind::Credential => 9,
+        Kind::GlobalRule => 10,
+        Kind::PluginMetadata => 11,
+        Kind::Route => 12,
+        Kind::StreamRoute => 13,
+        Kind::GraphqlCostDecoration => 14,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn round_trip() {
+        for kind in Kind::ALL {
+            for expires_at_ms in [None, Some(7)] {
+                let value = Arc::new(json!({"id": "a/b", "deep": [1, 2.5, null, "é"]}));
+                let object = Object { kind, id: "a/b".into(), value, created: 3, modified: u64::MAX };
+                let bytes = encode(&object, &object.value, expires_at_ms).unwrap();
+                assert_eq!(decode(&key(kind, "a/b"), &bytes), Some(Record { object, expires_at_ms }));
+            }
+        }
+    }
+
+    #[test]
+    fn rubbish_is_refused() {
+        let good = key(Kind::Route, "1");
+        for (key, bytes) in [
+            (&[][..], &[0; 30][..]),
+            (&[99, b'1'], &[0; 30]),
+            (&good, &[0; 23]),
+            (&good, &[0; 24]),
+            (&[12, 0xff], b"000000000000000000000000{}"),
+        ] {
+            assert_eq!(decode(key, bytes), None, "{key:?} {bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! The thread that writes.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, mpsc},
+    thread::{self, JoinHandle},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use model::{Kind, Object};
+use tokio::sync::oneshot;
+
+use super::{
+    database::{Database, Stored},
+    stopped,
+};
+use crate::{Change, Operation, StoreError, Written, live::Live};
+
+/// Writes that share one fsync, at most: bounds how long the first of them waits.
+const MAX_GROUP: usize = 512;
+
+type Reply = oneshot::Sender<Result<Written, StoreError>>;
+type Key = (Kind, Arc<str>);
+
+struct Request {
+    operations: Vec<Operation>,
+    /// `None`: the thread's own write (something expired).
+    reply: Option<Reply>,
+}
+
+/// The handle. Dropping it ends the thread after what is queued is written, and closes the file cleanly.
+pub struct Writer {
+    queue: Option<mpsc::Sender<Request>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    pub fn start(
+        database: Database,
+        live: Arc<Live>,
+        expiries: Vec<(u64, Object)>,
+    ) -> Result<Self, StoreError> {
+        let (queue, requests) = mpsc::channel();
+        let mut worker = Worker { database, live, expiries: Expiries::default() };
+        for (at_ms, object) in expiries {
+            worker.expiries.set((object.kind, object.id), Some(at_ms));
+        }
+        let thread = thread::Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || worker.run(&requests))
+            .map_err(|error| StoreError::Unavailable(format!("cannot start the database thread: {error}")))?;
+        Ok(Self { queue: Some(queue), thread: Some(thread) })
+    }
+
+    pub fn send(&self, operations: Vec<Operation>, reply: Reply) -> Result<(), StoreError> {
+        let request = Request { operations, reply: Some(reply) };
+        self.queue.as_ref().and_then(|queue| queue.send(request).ok()).ok_or_else(stopped)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        drop(self.queue.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Worker {
+    database: Database,
+    live: Arc<Live>,
+    expiries: Expiries,
+}
+
+impl Worker {
+    fn run(&mut self, requests: &mpsc::Receiver<Request>) {
+        loop {
+            let mut group = Vec::new();
+            match self.expiries.wait() {
+                None => match requests.recv() {
+                    Ok(request) => group.push(request),
+                    Err(_) => return,
+                },
+                Some(wait) => match requests.recv_timeout(wait) {
+                    Ok(request) => group.push(request),
+                    Err(mpsc::RecvTimeoutError::Timeout) => {}
+                    Err(mpsc::RecvTimeoutError::Disconnected) => return,
+                },
+            }
+            while group.len() < MAX_GROUP
+                && let Ok(request) = requests.try_recv()
+            {
+                group.push(request);
+            }
+            let expired = self.expiries.due(now_ms());
+            if !expired.is_empty() {
+                let operations =
+                    expired.into_iter().map(|(kind, id)| Operation::Delete { kind, id, expected: None });
+                group.insert(0, Request { operations: operations.collect(), reply: None });
+            }
+            self.commit(group);
+        }
+    }
+
+    /// Decides every request, writes those that hold with one fsync, shows them, answers all.
+    fn commit(&mut self, requests: Vec<Request>) {
+        let live = self.live.clone();
+        let mut group = Group::new(&live);
+        let mut answers = Vec::with_capacity(requests.len());
+        for request in requests {
+            let result = group.apply(request.operations);
+            answers.push((request.reply, result));
+        }
+        let outcome = if group.changes.is_empty() {
+            Ok(())
+        } else {
+            let stored = group.changes.iter().filter_map(|change| change.stored());
+            self.database.commit(group.revision, stored)
+        };
+        match outcome {
+            Ok(()) => self.show(group),
+            Err(error) => {
+                let message = error.to_string();
+                for (_, result) in &mut answers {
+                    if result.is_ok() {
+                        *result = Err(StoreError::Unavailable(message.clone()));
+                    }
+                }
+            }
+        }
+        for (reply, result) in answers {
+            if let Some(reply) = reply {
+                // The caller may have gone; the write stands.
+                let _ = reply.send(result);
+            }
+        }
+    }
+
+    fn show(&mut self, group: Group) {
+        if group.changes.is_empty() {
+            return;
+        }
+        let mut changes = Vec::with_capacity(group.changes.len());
+        for pending in group.changes {
+            self.expiries.set((pending.change.kind, pending.change.id.clone()), pending.expires_at_ms);
+            changes.push((pending.revision, pending.change));
+        }
+        self.live.publish(group.revision, changes);
+    }
+}
+
+/// Changes that are decided but not yet durable. Later requests of the group see them, readers do not.
+struct Group<'a> {
+    live: &'a Live,
+    revision: u64,
+    overlay: HashMap<Key, Option<Object>>,
+    changes: Vec<Pending>,
+}
+
+struct Pending {
+    revision: u64,
+    change: Change,
+    removed: Option<Object>,
+    expires_at_ms: Option<u64>,
+}
+
+impl Pending {
+    fn stored(&self) -> Option<Stored<'_>> {
+        match (&self.change.object, &self.removed) {
+            (Some(object), _) => Some(Stored::Put { object, expires_at_ms: self.expires_at_ms }),
+            (None, Some(object)) => Some(Stored::Delete { object }),
+            (None, None) => None,
+        }
+    }
+}
+
+impl<'a> Group<'a> {
+    fn new(live: &'a Live) -> Self {
+        let revision = live.read(|state| state.revision);
+        Self { live, revision, overlay: HashMap::new(), changes: Vec::new() }
+    }
+
+    /// Applies one request as a whole: when one operation does not hold, none is done.
+    fn apply(&mut self, operations: Vec<Operation>) -> Result<Written, StoreError> {
+        let mut draft = Draft {
+            group: self,
+            revision: self.revision + 1,
+            overlay: HashMap::new(),
+            changes: Vec::new(),
+            lease: None,
+        };
+        let mut objects = Vec::with_capacity(operations.len());
+        for operation in operations {
+            objects.push(draft.operation(operation)?);
+        }
+        let Draft { revision, overlay, changes, lease, .. } = draft;
+        if !changes.is_empty() {
+            self.revision = revision;
+            self.overlay.extend(overlay);
+            self.changes.extend(changes);
+        }
+        Ok(Written { revision: self.revision, objects, lease })
+    }
+
+    fn current(&self, key: &Key) -> Option<Object> {
+        match self.overlay.get(key) {
+            Some(object) => object.clone(),
+            None => self.live.read(|state| state.get(key.0, &key.1).cloned()),
+        }
+    }
+}
+
+/// One request on its way into the group.
+struct Draft<'g, 'a> {
+    group: &'g Group<'a>,
+    revision: u64,
+    overlay: HashMap<Key, Option<Object>>,
+    changes: Vec<Pending>,
+    lease: Option<u64>,
+}
+
+impl Draft<'_, '_> {
+    fn operation(&mut self, operation: Operation) -> Result<Option<Object>, StoreError> {
+        match operation {
+            Operation::Put { kind, id, value, expected, ttl_seconds } => {
+                let current = self.current(&(kind, id.clone()));
+                check(expected, current.as_ref())?;
+                let created = current.map_or(self.revision, |object| object.created);
+                let object = Object { kind, id, value, created, modified: self.revision };
+                Ok(Some(self.put(object, ttl_seconds)))
+            }
+            Operation::Create { kind, mut value, ttl_seconds } => {
+                let mut id: Arc<str> = format!("{:020}", self.revision).into();
+                // Only when one request creates twice, or somebody used such an id by hand.
+                while self.current(&(kind, id.clone())).is_some() {
+                    self.revision += 1;
+                    id = format!("{:020}", self.revision).into();
+                }
+                if let Some(map) = value.as_object_mut() {
+                    map.insert("id".to_owned(), id.as_ref().into());
+                }
+                let object = Object {
+                    kind,
+                    id,
+                    value: Arc::new(value),
+                    created: self.revision,
+                    modified: self.revision,
+                };
+                Ok(Some(self.put(object, ttl_seconds)))
+            }
+            Operation::Delete { kind, id, expected } => {
+                let key = (kind, id);
+                let current = self.current(&key);
+                check(expected, current.as_ref())?;
+                if let Some(object) = &current {
+                    let change = Change { kind, id: key.1.clone(), object: None };
+                    let removed = Some(object.clone());
+                    self.changes.push(Pending {
+                        revision: self.revision,
+                        change,
+                        removed,
+                        expires_at_ms: None,
+                    });
+                    self.overlay.insert(key, None);
+                }
+                Ok(current)
+            }
+        }
+    }
+
+    fn put(&mut self, object: Object, ttl_seconds: Option<u64>) -> Object {
+        let expires_at_ms = ttl_seconds.map(|seconds| now_ms().saturating_add(seconds.saturating_mul(1000)));
+        if expires_at_ms.is_some() {
+            self.lease = Some(self.revision);
+        }
+        let change = Change { kind: object.kind, id: object.id.clone(), object: Some(object.clone()) };
+        self.changes.push(Pending { revision: self.revision, change, removed: None, expires_at_ms });
+        self.overlay.insert((object.kind, object.id.clone()), Some(object.clone()));
+        object
+    }
+
+    fn current(&self, key: &Key) -> Option<Object> {
+        match self.overlay.get(key) {
+            Some(object) => object.clone(),
+            None => self.group.current(key),
+        }
+    }
+}
+
+fn check(expected: Option<u64>, current: Option<&Object>) -> Result<(), StoreError> {
+    match expected {
+        Some(expected) if expected != current.map_or(0, |object| object.modified) => {
+            Err(StoreError::Conflict)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// When which object expires.
+#[derive(Default)]
+struct Expiries {
+    by_time: BTreeSet<(u64, Key)>,
+    by_key: HashMap<Key, u64>,
+}
+
+impl Expiries {
+    /// A later write without ttl keeps the object for good.
+    fn set(&mut self, key: Key, at_ms: Option<u64>) {
+        if let Some(old) = self.by_key.remove(&key) {
+            self.by_time.remove(&(old, key.clone()));
+        }
+        if let Some(at_ms) = at_ms {
+            self.by_time.insert((at_ms, key.clone()));
+            self.by_key.insert(key, at_ms);
+        }
+    }
+
+    fn wait(&self) -> Option<Duration> {
+        let (at_ms, _) = self.by_time.first()?;
+        Some(Duration::from_millis(at_ms.saturating_sub(now_ms())))
+    }
+
+    fn due(&mut self, now_ms: u64) -> Vec<Key> {
+        let mut due = Vec::new();
+        while self.by_time.first().is_some_and(|(at_ms, _)| *at_ms <= now_ms)
+            && let Some((_, key)) = self.by_time.pop_first()
+        {
+            self.by_key.remove(&key);
+            due.push(key);
+        }
+        due
+    }
+}
+
+/// Wall-clock time: expiries outlive the process.
+fn now_ms() -> u64 {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
+}

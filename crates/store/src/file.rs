@@ -1,0 +1,207 @@
+//! Configuration that somebody else writes: conf/apisix.yaml or conf/apisix.json.
+//!
+//! The file is looked at once a second. A file that cannot be read whole (missing, half-written, a variable not
+//! set) changes nothing: the last good state stays, and the problem is reported once.
+
+mod read;
+
+use std::{
+    fs::Metadata,
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, mpsc},
+    thread::{self, JoinHandle},
+    time::{Duration, SystemTime},
+};
+
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::watch;
+
+pub use crate::collections::{Check, PluginList, Report};
+use crate::{BoxFuture, Changes, Operation, State, Store, StoreError, Written, collections, live::Live};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Must end with a line `#END`, so that a file still being written is not taken for whole.
+    Yaml,
+    Json,
+}
+
+pub struct Options {
+    pub format: Format,
+    pub check: Check,
+    /// Called with each problem: a bad object, an unreadable file.
+    pub report: Report,
+    /// How often the file is looked at; zero: only when `look` is called.
+    pub interval: Duration,
+}
+
+pub struct File {
+    shared: Arc<Shared>,
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    path: PathBuf,
+    options: Options,
+    live: Live,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    stamp: Option<Stamp>,
+    loaded: bool,
+    plugins: Option<PluginList>,
+    /// The last problem with the file as a whole, so that it is reported once and not every second.
+    problem: Option<String>,
+}
+
+/// What tells one version of the file from the next. Time alone does not: two writes can fall into one tick.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    size: u64,
+    inode: u64,
+}
+
+impl File {
+    /// Reads the file and starts looking after it. A file that is missing or bad is reported, not an error: the
+    /// store is empty until it appears.
+    pub fn open(path: &Path, options: Options) -> Result<Self, StoreError> {
+        let interval = options.interval;
+        let live = Live::new(State::default());
+        let shared = Arc::new(Shared { path: path.to_owned(), options, live, seen: Mutex::default() });
+        shared.look();
+        if interval.is_zero() {
+            return Ok(Self { shared, stop: None, thread: None });
+        }
+        let (stop, stopped) = mpsc::channel::<()>();
+        let watched = shared.clone();
+        let thread = thread::Builder::new()
+            .name("config-file".to_owned())
+            .spawn(move || {
+                while stopped.recv_timeout(interval) == Err(mpsc::RecvTimeoutError::Timeout) {
+                    watched.look();
+                }
+            })
+            .map_err(|error| {
+                StoreError::Unavailable(format!("cannot start the thread that reads files: {error}"))
+            })?;
+        Ok(Self { shared, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Reads the file now if it changed.
+    pub fn look(&self) {
+        self.shared.look();
+    }
+
+    /// Whether the file has ever been read whole.
+    pub fn is_loaded(&self) -> bool {
+        self.shared.seen.lock().loaded
+    }
+
+    /// The `plugins` list of the file, which takes the place of config.yaml's lists. Changes ring `watch`.
+    pub fn plugins(&self) -> Option<PluginList> {
+        self.shared.seen.lock().plugins.clone()
+    }
+}
+
+/// Reads a file once, for `tidegate test`: the number of good objects, or why it cannot be read.
+pub fn check(path: &Path, options: &Options) -> Result<usize, String> {
+    let document = read::document(path, options.format)?;
+    Ok(collections::read(&document, &options.check, &options.report).len())
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn look(&self) {
+        let mut seen = self.seen.lock();
+        let stamp = match std::fs::metadata(&self.path) {
+            Ok(metadata) => Stamp::of(&metadata),
+            Err(error) => return self.complain(&mut seen, self.missing(&error)),
+        };
+        if seen.stamp == Some(stamp) {
+            return;
+        }
+        match read::document(&self.path, self.options.format) {
+            Ok(document) => {
+                seen.problem = None;
+                self.apply(&document, &mut seen);
+            }
+            Err(problem) => self.complain(&mut seen, problem),
+        }
+        // Also after a problem: a bad file is read again when it changes.
+        seen.stamp = Some(stamp);
+    }
+
+    fn apply(&self, document: &Value, seen: &mut Seen) {
+        let objects = collections::read(document, &self.options.check, &self.options.report);
+        let plugins = collections::plugins(document, &self.options.report);
+        let none = std::collections::HashMap::new();
+        let (revision, changes) = self.live.read(|state| {
+            let revision = state.revision + 1;
+            (revision, collections::changes(state, objects, revision, &none))
+        });
+        let first = !seen.loaded;
+        let other_plugins = seen.plugins != plugins;
+        seen.loaded = true;
+        seen.plugins = plugins;
+        if first || other_plugins || !changes.is_empty() {
+            self.live.publish(revision, changes);
+        }
+    }
+
+    fn complain(&self, seen: &mut Seen, problem: String) {
+        if seen.problem.as_ref() != Some(&problem) {
+            (self.options.report)(&problem);
+            seen.problem = Some(problem);
+        }
+    }
+
+    fn missing(&self, error: &io::Error) -> String {
+        format!(
+            "failed to fetch {} attributes: {error}; it is read as soon as it is there",
+            self.path.display()
+        )
+    }
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt;
+        Self { modified: metadata.modified().ok(), size: metadata.size(), inode: metadata.ino() }
+    }
+}
+
+impl Store for File {
+    fn read(&self, read: &mut dyn FnMut(&State)) {
+        self.shared.live.read(|state| read(state));
+    }
+
+    fn write(&self, _operations: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>> {
+        Box::pin(std::future::ready(Err(StoreError::ReadOnly)))
+    }
+
+    fn changes_since(&self, revision: u64) -> Changes {
+        self.shared.live.changes_since(revision)
+    }
+
+    fn watch(&self) -> watch::Receiver<u64> {
+        self.shared.live.watch()
+    }
+
+    fn is_writable(&self) -> bool {
+        false
+    }
+}

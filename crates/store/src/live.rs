@@ -1,0 +1,136 @@
+//! What all providers share: the state readers see, what changed recently, and the bell that says so.
+
+use std::collections::VecDeque;
+
+use model::Object;
+use parking_lot::RwLock;
+use tokio::sync::watch;
+
+use crate::{Change, Changes, State};
+
+/// Changes kept for `changes_since`. A reader that falls further behind takes the whole state.
+const MAX_LOGGED_CHANGES: usize = 10_000;
+
+pub struct Live {
+    inner: RwLock<Inner>,
+    bell: watch::Sender<u64>,
+}
+
+struct Inner {
+    state: State,
+    /// Changes in revision order; complete for all revisions above `complete_above`.
+    log: VecDeque<(u64, Change)>,
+    complete_above: u64,
+}
+
+impl Live {
+    pub fn new(state: State) -> Self {
+        let revision = state.revision;
+        let inner = Inner { state, log: VecDeque::new(), complete_above: revision };
+        Self { inner: RwLock::new(inner), bell: watch::Sender::new(revision) }
+    }
+
+    pub fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+        read(&self.inner.read().state)
+    }
+
+    /// Makes changes visible, all at once, then rings. Revisions must not fall.
+    pub fn publish(&self, revision: u64, changes: Vec<(u64, Change)>) {
+        let removed = {
+            let mut inner = self.inner.write();
+            let mut removed: Vec<Option<Object>> = Vec::with_capacity(changes.len());
+            for (at, change) in changes {
+                removed.push(match &change.object {
+                    Some(object) => inner.state.put(object.clone()),
+                    None => inner.state.remove(change.kind, &change.id),
+                });
+                inner.log.push_back((at, change));
+            }
+            while inner.log.len() > MAX_LOGGED_CHANGES {
+                if let Some((dropped, _)) = inner.log.pop_front() {
+                    inner.complete_above = dropped;
+                }
+            }
+            inner.state.revision = revision;
+            removed
+        };
+        // Old values are freed after the lock is: a replaced file can hold a hundred thousand of them.
+        drop(removed);
+        self.bell.send_replace(revision);
+    }
+
+    pub fn changes_since(&self, revision: u64) -> Changes {
+        let inner = self.inner.read();
+        if revision < inner.complete_above || revision > inner.state.revision {
+            return Changes::Reset;
+        }
+        let first = inner.log.partition_point(|(at, _)| *at <= revision);
+        let changes = inner.log.range(first..).map(|(_, change)| change.clone()).collect();
+        Changes::Delta { revision: inner.state.revision, changes }
+    }
+
+    pub fn watch(&self) -> watch::Receiver<u64> {
+        self.bell.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use model::Kind;
+    use serde_json::json;
+
+    use super::*;
+
+    fn change(revision: u64, id: &str) -> (u64, Change) {
+        let id: Arc<str> = id.into();
+        let object = Object {
+            kind: Kind::Route,
+            id: id.clone(),
+            value: Arc::new(json!({})),
+            created: revision,
+            modified: revision,
+        };
+        (revision, Change { kind: Kind::Route, id, object: Some(object) })
+    }
+
+    fn check(live: &Live, since: u64, expected: Option<&[&str]>) {
+        let ids = match live.changes_since(since) {
+            Changes::Delta { changes, .. } => {
+                Some(changes.iter().map(|change| change.id.to_string()).collect())
+            }
+            Changes::Reset => None,
+        };
+        let expected: Option<Vec<String>> =
+            expected.map(|ids| ids.iter().map(|id| (*id).to_owned()).collect());
+        assert_eq!(ids, expected, "since {since}");
+    }
+
+    #[test]
+    fn changes_since_a_revision() {
+        let live = Live::new(State::at(5));
+        let mut bell = live.watch();
+        check(&live, 4, None);
+        check(&live, 5, Some(&[]));
+        check(&live, 6, None);
+        live.publish(6, vec![change(6, "a"), change(6, "b")]);
+        live.publish(7, vec![change(7, "c")]);
+        assert_eq!(*bell.borrow_and_update(), 7);
+        check(&live, 5, Some(&["a", "b", "c"]));
+        check(&live, 6, Some(&["c"]));
+        check(&live, 7, Some(&[]));
+    }
+
+    #[test]
+    fn the_log_is_bounded() {
+        let live = Live::new(State::default());
+        for revision in 1..=(MAX_LOGGED_CHANGES as u64 + 2) {
+            live.publish(revision, vec![change(revision, "a")]);
+        }
+        check(&live, 1, None);
+        assert!(
+            matches!(live.changes_since(2), Changes::Delta { changes, .. } if changes.len() == MAX_LOGGED_CHANGES)
+        );
+    }
+}

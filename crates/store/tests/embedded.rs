@@ -1,0 +1,228 @@
+//! The embedded database from outside: what a write does, what survives, what is refused.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use model::{Kind, Object};
+use serde_json::{Value, json};
+use store::{
+    Changes, Embedded, Operation, Store, StoreError, Written,
+    embedded::{Hook, Hooks},
+};
+
+fn open(path: &Path) -> Embedded {
+    Embedded::open(path, Hooks::default()).unwrap()
+}
+
+fn put(id: &str, value: Value, expected: Option<u64>) -> Operation {
+    Operation::Put { kind: Kind::Route, id: id.into(), value: Arc::new(value), expected, ttl_seconds: None }
+}
+
+fn delete(id: &str, expected: Option<u64>) -> Operation {
+    Operation::Delete { kind: Kind::Route, id: id.into(), expected }
+}
+
+fn first(written: &Written) -> &Object {
+    written.objects[0].as_ref().unwrap()
+}
+
+#[test]
+fn revisions() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data/tidegate.redb");
+    let store = open(&path);
+    let created = store.write_blocking(vec![put("1", json!({"uri": "/a"}), None)]).unwrap();
+    assert_eq!((created.revision, first(&created).created, first(&created).modified), (1, 1, 1));
+    let changed = store.write_blocking(vec![put("1", json!({"uri": "/b"}), Some(1))]).unwrap();
+    assert_eq!((changed.revision, first(&changed).created, first(&changed).modified), (2, 1, 2));
+    let posted = Operation::Create { kind: Kind::Route, value: json!({"uri": "/c"}), ttl_seconds: None };
+    let posted = store.write_blocking(vec![posted.clone(), posted]).unwrap();
+    let ids: Vec<&str> = posted.objects.iter().flatten().map(|object| object.id.as_ref()).collect();
+    assert_eq!(ids, ["00000000000000000003", "00000000000000000004"]);
+    assert_eq!(first(&posted).value["id"], "00000000000000000003");
+    let gone = store.write_blocking(vec![delete("1", None), delete("none", None)]).unwrap();
+    assert_eq!(first(&gone).value["uri"], "/b");
+    assert!(gone.objects[1].is_none());
+    let nothing = store.write_blocking(vec![delete("none", None)]).unwrap();
+    assert_eq!(nothing.revision, gone.revision, "deleting nothing is no change");
+
+    let Changes::Delta { revision, changes } = store.changes_since(2) else { panic!("expected a delta") };
+    assert_eq!((revision, changes.len()), (5, 3));
+    drop(store);
+
+    let store = open(&path);
+    store.read(&mut |state| {
+        assert_eq!(state.revision, 5);
+        assert_eq!(state.list(Kind::Route).map(|route| route.created).collect::<Vec<_>>(), [3, 4]);
+    });
+    assert!(matches!(store.changes_since(2), Changes::Reset));
+}
+
+#[test]
+fn conditions() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("db"));
+    let conflict = |operations| matches!(store.write_blocking(operations), Err(StoreError::Conflict));
+    assert!(conflict(vec![put("1", json!(1), Some(7))]));
+    assert!(!conflict(vec![put("1", json!(1), Some(0))]));
+    assert!(conflict(vec![put("1", json!(2), Some(0))]));
+    assert!(conflict(vec![delete("1", Some(9))]));
+    assert!(conflict(vec![put("2", json!(1), None), delete("1", Some(9))]), "all or nothing");
+    assert!(store.get(Kind::Route, "2").is_none());
+    assert!(
+        !conflict(vec![put("2", json!(1), None), put("2", json!(2), Some(2))]),
+        "operations see each other"
+    );
+    assert_eq!(*store.get(Kind::Route, "2").unwrap().value, json!(2));
+}
+
+#[test]
+fn a_ttl_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let store = open(&path);
+    let with_ttl = |id: &str, seconds| Operation::Put {
+        kind: Kind::Route,
+        id: id.into(),
+        value: Arc::new(json!({})),
+        expected: None,
+        ttl_seconds: Some(seconds),
+    };
+    let written = store
+        .write_blocking(vec![with_ttl("kept", 1), with_ttl("short", 1), with_ttl("long", 1000)])
+        .unwrap();
+    assert!(written.lease.is_some());
+    store.write_blocking(vec![put("kept", json!({}), None)]).unwrap();
+    drop(store);
+
+    let store = open(&path);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let mut watch = store.watch();
+    watch.mark_unchanged();
+    runtime.block_on(async {
+        tokio::time::timeout(Duration::from_secs(10), async {
+            while store.get(Kind::Route, "short").is_some() {
+                watch.changed().await.unwrap();
+            }
+        })
+        .await
+        .unwrap();
+    });
+    assert!(store.get(Kind::Route, "kept").is_some());
+    assert!(store.get(Kind::Route, "long").is_some());
+}
+
+#[test]
+fn writers_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("db"));
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let store = &store;
+            scope.spawn(move || {
+                for number in 0..25 {
+                    let written =
+                        store.write_blocking(vec![put(&format!("{thread}-{number}"), json!({}), Some(0))]);
+                    assert_eq!(first(&written.unwrap()).id.as_ref(), format!("{thread}-{number}"));
+                }
+            });
+        }
+    });
+    store.read(&mut |state| {
+        let mut revisions: Vec<u64> = state.list(Kind::Route).map(|route| route.modified).collect();
+        revisions.sort_unstable();
+        assert_eq!(revisions, (1..=200).collect::<Vec<u64>>());
+    });
+}
+
+#[test]
+fn values_are_encrypted_on_disk_only() {
+    let hooks = || {
+        let swap = |from: &'static str, to: &'static str| -> Hook {
+            Box::new(move |kind, value| {
+                assert_eq!(kind, Kind::Route);
+                assert_eq!(value["key"], from);
+                value["key"] = to.into();
+            })
+        };
+        Hooks {
+            encrypt: Some(swap("plain-words", "sealed-words")),
+            decrypt: Some(swap("sealed-words", "plain-words")),
+        }
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let store = Embedded::open(&path, hooks()).unwrap();
+    let written = store.write_blocking(vec![put("1", json!({"key": "plain-words"}), None)]).unwrap();
+    assert_eq!(first(&written).value["key"], "plain-words");
+    drop(store);
+    let bytes = std::fs::read(&path).unwrap();
+    let has = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+    assert!(has("sealed-words") && !has("plain-words"));
+    let store = Embedded::open(&path, hooks()).unwrap();
+    assert_eq!(store.get(Kind::Route, "1").unwrap().value["key"], "plain-words");
+}
+
+#[test]
+fn files_that_cannot_be_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |path: &Path, words: &[&str]| {
+        let Err(error) = Embedded::open(path, Hooks::default()) else { panic!("{} opened", path.display()) };
+        let message = error.to_string();
+        for word in words.iter().chain(&[path.to_str().unwrap()]) {
+            assert!(message.contains(word), "{message:?} lacks {word:?}");
+        }
+    };
+    let locked = folder.path().join("locked");
+    let _holder = open(&locked);
+    check(&locked, &["in use by another process", "stop the other gateway"]);
+
+    let rubbish = folder.path().join("rubbish");
+    std::fs::write(&rubbish, vec![b'x'; 100_000]).unwrap();
+    check(&rubbish, &["damaged", "backup"]);
+
+    let truncated = folder.path().join("truncated");
+    let store = open(&truncated);
+    store.write_blocking(vec![put("1", json!({"a": "b".repeat(100_000)}), None)]).unwrap();
+    drop(store);
+    let length = std::fs::metadata(&truncated).unwrap().len();
+    std::fs::File::options().write(true).open(&truncated).unwrap().set_len(length / 3).unwrap();
+    check(&truncated, &["damaged", "backup"]);
+
+    check(folder.path(), &["check that"]);
+}
+
+/// Bytes changed anywhere: the file opens, or the error says so; it never takes the process down.
+#[test]
+fn damaged_files_are_survived() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let store = open(&path);
+    for number in 0..50 {
+        store.write_blocking(vec![put(&number.to_string(), json!({"uri": "/x".repeat(200)}), None)]).unwrap();
+    }
+    drop(store);
+    let good = std::fs::read(&path).unwrap();
+    let mut refused = 0;
+    let mut seed: usize = 12_345;
+    for _ in 0..300 {
+        let mut bad = good.clone();
+        for _ in 0..8 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let place = (seed >> 20) % bad.len();
+            bad[place] ^= 1 << (seed >> 60 & 7);
+            bad[(seed >> 33) % 4096] ^= 1;
+        }
+        std::fs::write(&path, &bad).unwrap();
+        match Embedded::open(&path, Hooks::default()) {
+            Ok(store) => {
+                // May fail, must answer.
+                let _ = store.write_blocking(vec![put("new", json!({}), None)]);
+            }
+            Err(error) => {
+                refused += 1;
+                assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+            }
+        }
+    }
+    assert!(refused > 0);
+}

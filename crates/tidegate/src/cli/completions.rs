@@ -1,0 +1,43 @@
+//! `tidegate completions`: scripts for shells.
+
+use std::io::Write;
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use super::Cli;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// The shell
+    shell: Shell,
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    // Into memory first: the generator panics when a pipe is closed early.
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut Cli::command(), "tidegate", &mut script);
+    Ok(std::io::stdout().write_all(&script)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_verb_is_completed() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "tidegate", &mut script);
+            let script = String::from_utf8(script).unwrap();
+            for verb in Cli::command().get_subcommands() {
+                assert!(script.contains(verb.get_name()), "{shell} lacks {}", verb.get_name());
+            }
+        }
+    }
+
+    #[test]
+    fn the_arguments_are_sound() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,11 @@
+//! `tidegate quit`: stop when the requests under way are answered.
+//!
+//! Returns at once, as APISIX does: requests may take minutes. `nginx_config.worker_shutdown_timeout` is the limit.
+
+use rustix::process::Signal;
+
+use super::{Place, daemon};
+
+pub fn run(place: &Place) -> anyhow::Result<()> {
+    daemon::signal(place, Signal::QUIT).map(|_| ())
+}

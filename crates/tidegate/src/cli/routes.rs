@@ -1,0 +1,126 @@
+//! `tidegate routes`: the routes of the running gateway, as its Control API tells them.
+
+use std::{
+    io::{Read, Write},
+    net::{TcpStream, ToSocketAddrs},
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use config::Listener;
+use serde_json::Value;
+
+use super::Place;
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+const HEAD: [&str; 6] = ["ID", "NAME", "METHODS", "HOSTS", "PATHS", "UPSTREAM"];
+
+pub fn run(place: &Place) -> anyhow::Result<()> {
+    let Some(control) = place.load()?.settings.apisix.control else {
+        bail!("the Control API is off; set apisix.enable_control: true");
+    };
+    let body = get(&control, "/v1/routes")?;
+    let routes: Vec<Value> =
+        serde_json::from_str(&body).context("the Control API's answer is not a list of routes")?;
+    print!("{}", table(&routes));
+    Ok(())
+}
+
+/// One request with HTTP/1.0, so that the answer ends where the connection does.
+fn get(control: &Listener, path: &str) -> anyhow::Result<String> {
+    let ip = match control.ip.as_str() {
+        "0.0.0.0" => "127.0.0.1",
+        "::" => "::1",
+        ip => ip,
+    };
+    let place = format!("{ip}:{}", control.port);
+    let unreachable = || format!("cannot reach the Control API at {place}; is the gateway running?");
+    let address =
+        (ip, control.port).to_socket_addrs().with_context(unreachable)?.next().with_context(unreachable)?;
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT).with_context(unreachable)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {place}\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).with_context(unreachable)?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("the Control API's answer is cut off")?;
+    let status = head.split(' ').nth(1).unwrap_or_default();
+    if status != "200" {
+        bail!("the Control API at {place} answered {status}");
+    }
+    Ok(body.to_owned())
+}
+
+fn table(routes: &[Value]) -> String {
+    let mut rows: Vec<Vec<String>> = vec![HEAD.iter().map(|name| (*name).to_owned()).collect()];
+    rows.extend(routes.iter().map(row));
+    let widths: Vec<usize> = (0..HEAD.len())
+        .map(|column| {
+            rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        })
+        .collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn row(route: &Value) -> Vec<String> {
+    let value = route.get("value").unwrap_or(route);
+    let either = |one: &str, many: &str| match value.get(many).or_else(|| value.get(one)) {
+        Some(Value::Array(items)) => items.iter().map(shown).collect::<Vec<_>>().join(","),
+        Some(single) => shown(single),
+        None => "*".to_owned(),
+    };
+    let upstream = match (value.get("upstream_id"), value.get("service_id"), value.get("upstream")) {
+        (Some(id), _, _) => format!("upstream {}", shown(id)),
+        (None, Some(id), _) => format!("service {}", shown(id)),
+        (None, None, Some(upstream)) => nodes(upstream),
+        (None, None, None) => "-".to_owned(),
+    };
+    let name = value.get("name").map_or_else(|| "-".to_owned(), shown);
+    let id = value.get("id").map_or_else(|| "-".to_owned(), shown);
+    vec![id, name, either("", "methods"), either("host", "hosts"), either("uri", "uris"), upstream]
+}
+
+fn nodes(upstream: &Value) -> String {
+    let names: Vec<String> = match upstream.get("nodes") {
+        Some(Value::Object(map)) => map.keys().cloned().collect(),
+        Some(Value::Array(items)) => items
+            .iter()
+            .map(|node| {
+                let host = node.get("host").map(shown).unwrap_or_default();
+                node.get("port").map_or(host.clone(), |port| format!("{host}:{}", shown(port)))
+            })
+            .collect(),
+        _ => upstream.get("service_name").map(shown).into_iter().collect(),
+    };
+    if names.is_empty() { "-".to_owned() } else { names.join(",") }
+}
+
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_table() {
+        let routes = [
+            json!({"value": {"id": "1", "uri": "/a", "upstream": {"nodes": {"127.0.0.1:80": 1}}}}),
+            json!({"value": {"id": "long-id", "name": "n", "uris": ["/b", "/c"], "hosts": ["x.com"], "methods": ["GET"], "upstream_id": 7}}),
+        ];
+        let expected = "\
+ID       NAME  METHODS  HOSTS  PATHS  UPSTREAM
+1        -     *        *      /a     127.0.0.1:80
+long-id  n     GET      x.com  /b,/c  upstream 7
+";
+        assert_eq!(table(&routes), expected);
+    }
+}

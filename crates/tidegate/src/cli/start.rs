@@ -1,0 +1,112 @@
+//! `tidegate start`: serve in the background.
+
+use std::{
+    env,
+    fs::{self, File},
+    os::unix::{net::UnixDatagram, process::CommandExt},
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+use super::{Place, daemon};
+
+#[derive(Args)]
+pub struct Arguments {
+    /// Seconds to wait until connections are accepted
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    timeout: u64,
+}
+
+/// How often the child is looked at while waiting for its word.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+    // Problems with the configuration are told here, not in a log file.
+    let settings = place.load()?.settings;
+    if let Some(pid) = daemon::running(&settings.files.pid)? {
+        bail!("already running as process {pid}; use reload, or stop it first");
+    }
+    fs::create_dir_all(&settings.files.logs)
+        .with_context(|| format!("cannot create {}", settings.files.logs.display()))?;
+    let output = settings.files.logs.join("tidegate.out");
+    let socket_path = settings.files.logs.join(format!("ready.{}.sock", std::process::id()));
+    let socket = ReadySocket::bind(&socket_path)?;
+    let mut child = spawn(place, &output, &socket_path)?;
+    socket.wait(&mut child, Duration::from_secs(arguments.timeout), &output)?;
+    println!("tidegate: running as process {}", child.id());
+    Ok(())
+}
+
+/// Itself with `run`, in a process group of its own so that the terminal's signals do not reach it.
+fn spawn(place: &Place, output: &Path, socket: &Path) -> anyhow::Result<Child> {
+    let source = place.source()?;
+    let log = File::create(output).with_context(|| format!("cannot write {}", output.display()))?;
+    let mut command = Command::new(env::current_exe().context("cannot find this program's own file")?);
+    command.arg("run").arg("--prefix").arg(&source.prefix);
+    if let Some(file) = &source.file {
+        command.arg("--config").arg(file);
+    }
+    if let Some(listen) = &source.listen {
+        command.arg("--listen").arg(listen);
+    }
+    command
+        .env(daemon::READY_VARIABLE, socket)
+        .current_dir(&source.prefix)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .process_group(0);
+    command.spawn().context("cannot start the process in the background")
+}
+
+/// The socket the child reports to, as systemd does it. Its file goes when this does.
+struct ReadySocket<'a> {
+    socket: UnixDatagram,
+    path: &'a Path,
+}
+
+impl<'a> ReadySocket<'a> {
+    fn bind(path: &'a Path) -> anyhow::Result<Self> {
+        let socket =
+            UnixDatagram::bind(path).with_context(|| format!("cannot create socket {}", path.display()))?;
+        socket.set_read_timeout(Some(LOOK_INTERVAL))?;
+        Ok(Self { socket, path })
+    }
+
+    fn wait(&self, child: &mut Child, timeout: Duration, output: &Path) -> anyhow::Result<()> {
+        let deadline = Instant::now() + timeout;
+        let mut buffer = [0; 256];
+        loop {
+            let heard = self.socket.recv(&mut buffer).ok().and_then(|length| buffer.get(..length));
+            if heard.is_some_and(|heard| heard.starts_with(b"READY=1")) {
+                return Ok(());
+            }
+            if let Some(status) = child.try_wait()? {
+                bail!("{}", ended(status, output));
+            }
+            if Instant::now() >= deadline {
+                let seconds = timeout.as_secs();
+                bail!(
+                    "not ready after {seconds} s; process {} goes on, see {}",
+                    child.id(),
+                    output.display()
+                );
+            }
+        }
+    }
+}
+
+impl Drop for ReadySocket<'_> {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.path);
+    }
+}
+
+fn ended(status: ExitStatus, output: &Path) -> String {
+    let said = fs::read_to_string(output).unwrap_or_default();
+    format!("the gateway ended at once ({status}):\n{}", said.trim_end())
+}

@@ -1,0 +1,15 @@
+//! `tidegate stop`: stop at once.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::{Place, daemon};
+
+/// Stopping at once waits for nobody; this is for a machine under load.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+pub fn run(place: &Place) -> anyhow::Result<()> {
+    let pid = daemon::signal(place, Signal::TERM)?;
+    daemon::wait_gone(pid, TIMEOUT)
+}

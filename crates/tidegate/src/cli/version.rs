@@ -1,0 +1,6 @@
+//! `tidegate version`.
+
+pub fn run() -> anyhow::Result<()> {
+    println!("{}", env!("CARGO_PKG_VERSION"));
+    Ok(())
+}
