@@ -93,6 +93,12 @@ impl Gateway {
         Gateway { process, http, admin, control, metrics, prefix }
     }
 
+    /// Starts the binary again in the same prefix, on the same ports, after it ended.
+    pub fn restart(&mut self) {
+        self.process = Process::start("tidegate", &mut run_command(self.prefix.path()));
+        self.process.wait_for_port(self.http);
+    }
+
     pub fn prefix(&self) -> &Path {
         self.prefix.path()
     }

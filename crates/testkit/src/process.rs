@@ -79,6 +79,11 @@ impl Process {
         }
     }
 
+    /// Ends it the hard way, as a power cut would.
+    pub fn signal_kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
     /// Asks it to stop and waits; panics when it does not.
     pub fn stop(&mut self) -> ExitStatus {
         self.signal(Signal::TERM);

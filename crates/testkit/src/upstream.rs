@@ -45,6 +45,8 @@ pub struct Behaviour {
 #[derive(Clone, Debug)]
 pub enum Step {
     Send(Vec<u8>),
+    /// Answers 200 with the request, as far as it was read, as the body; only the head of that to HEAD.
+    Echo,
     Wait(Duration),
     /// Reads the body now.
     ReadBody,
@@ -195,6 +197,7 @@ fn serve(
                     reader.body(&mut message, BodyEnd::None).map_err(failed)?;
                     update(shared, at, &message);
                 }
+                Step::Echo => reader.stream.write_all(&behaviour::echo(&message))?,
                 other => {
                     if !perform(other, reader)? {
                         return Ok(());
@@ -214,7 +217,7 @@ fn perform(step: &Step, reader: &mut Reader<TcpStream>) -> io::Result<bool> {
     match step {
         Step::Send(bytes) => reader.stream.write_all(bytes)?,
         Step::Wait(time) => wait(*time),
-        Step::ReadBody => {}
+        Step::ReadBody | Step::Echo => {}
         Step::Close => {
             reader.stream.shutdown(Shutdown::Write)?;
             // Draining lets the peer read the answer: closing with unread input would send RST.

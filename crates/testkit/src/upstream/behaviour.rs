@@ -24,7 +24,7 @@ pub fn by_path(request: &Message) -> Behaviour {
         "head-bytes" => vec![large_head(number)],
         _ => match FIXED.iter().find(|(known, _)| *known == name) {
             Some((_, steps)) => steps().into_iter().collect(),
-            None => vec![echo(request, head_only)],
+            None => vec![Step::Echo],
         },
     };
     Behaviour { read_body: true, steps }
@@ -142,7 +142,7 @@ fn large_head(bytes: usize) -> Step {
 }
 
 /// The request as it came, as the response's body.
-fn echo(request: &Message, head_only: bool) -> Step {
+pub(super) fn echo(request: &Message) -> Vec<u8> {
     let mut body = request.head.clone();
     body.extend_from_slice(&request.body);
     let mut answer = format!(
@@ -150,10 +150,10 @@ fn echo(request: &Message, head_only: bool) -> Step {
         body.len()
     )
     .into_bytes();
-    if !head_only {
+    if request.method() != "HEAD" {
         answer.extend_from_slice(&body);
     }
-    Step::Send(answer)
+    answer
 }
 
 fn without_body(steps: Vec<Step>) -> Behaviour {
