@@ -1,1 +1,20 @@
+//! The Admin API, which changes the configuration, and the Control API, which shows what is going on.
+//!
+//! Both are plain functions from a request to an answer over a [`store::Store`]; sockets are in [`listener`] only, so
+//! that the data plane's port can offer them, too. Paths, statuses, shapes and messages are those of APISIX 3.18.
 
+#![forbid(unsafe_code)]
+
+pub mod api;
+pub mod control;
+pub mod listener;
+mod message;
+mod resource;
+pub mod settings;
+#[cfg(test)]
+mod testing;
+
+pub use api::{AdminApi, Hooks, NoHooks, Parts, Standalone};
+pub use control::{ControlApi, ControlHooks, ControlParts, HealthView, NoControlHooks, NoHealth, NodeHealth};
+pub use message::{Request as AdminRequest, RequestBody, Response as AdminResponse};
+pub use settings::{AdminKey, AdminSettings, ApiVersion, Role};

@@ -1,6 +1,6 @@
 //! Consumers and credentials: one index per authentication plugin, changed entry by entry.
 
-use std::sync::Arc;
+use std::{ops::Bound, sync::Arc};
 
 use model::{Kind, PluginCatalog, SchemaKind, resources};
 use plugin::{AuthEntry, Consumer, ConsumerIndex, Instance, Owner};
@@ -63,7 +63,7 @@ impl Compiler {
             .objects
             .get(&Kind::Credential)
             .into_iter()
-            .flat_map(|objects| objects.range::<str, _>(prefix.as_str()..))
+            .flat_map(|objects| objects.range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded)))
             .take_while(|(id, _)| id.starts_with(&prefix))
             .map(|(id, object)| (id.clone(), object.value.clone()))
             .collect();

@@ -194,6 +194,12 @@ fn across(settings: &Settings, places: &Places) -> Vec<Fault> {
         let message = "https_admin needs admin_api_mtls.admin_ssl_cert and admin_api_mtls.admin_ssl_cert_key";
         fault("deployment.admin.https_admin", message.to_owned());
     }
+    let asked =
+        settings.raw.pointer("/deployment/admin/admin_key_required").and_then(Value::as_bool) == Some(true);
+    if admin.listen.is_some() && asked && admin.keys.is_empty() && admin.allow != ["127.0.0.0/24"] {
+        let message = "missing valid Admin API token: others than this machine are let in by allow_admin, so set admin_key";
+        fault("deployment.admin.admin_key", message.to_owned());
+    }
     if settings.apisix.data_encryption.keyring.iter().any(|key| !matches!(key.len(), 16 | 32)) {
         fault("apisix.data_encryption.keyring", "each key should have 16 or 32 letters".to_owned());
     }

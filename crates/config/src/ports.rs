@@ -13,6 +13,9 @@ pub fn conflicts(settings: &Settings) -> Vec<(&'static str, String)> {
     let claims = claims(settings);
     let mut messages = Vec::new();
     for (place, later) in claims.iter().enumerate() {
+        if later.listener.implied {
+            continue;
+        }
         let earlier = claims.iter().take(place).find(|earlier| overlap(&earlier.listener, &later.listener));
         if let Some(earlier) = earlier {
             let message = format!(
@@ -35,7 +38,7 @@ fn claims(settings: &Settings) -> Vec<Claim> {
             if apisix.tls.enable {
                 apisix.tls.listen.iter().cloned().for_each(|listener| claim("apisix.ssl.listen", listener));
             }
-            let everywhere = |port| Listener { ip: "0.0.0.0".to_owned(), port };
+            let everywhere = |port| Listener::new("0.0.0.0", port);
             let http = apisix.proxy_protocol.http_port.map(everywhere);
             http.into_iter().for_each(|listener| claim("apisix.proxy_protocol.listen_http_port", listener));
             let https = apisix.proxy_protocol.https_port.map(everywhere);
@@ -72,7 +75,7 @@ fn stream_ports(address: &str) -> Vec<Listener> {
     };
     let (first, last) = ports.split_once('-').unwrap_or((ports, ports));
     match (first.trim().parse::<u16>(), last.trim().parse::<u16>()) {
-        (Ok(first), Ok(last)) => (first..=last).map(|port| Listener { ip: ip.to_owned(), port }).collect(),
+        (Ok(first), Ok(last)) => (first..=last).map(|port| Listener::new(ip, port)).collect(),
         _ => Vec::new(),
     }
 }

@@ -60,6 +60,14 @@ pub struct Files {
 pub struct Listener {
     pub ip: String,
     pub port: u16,
+    /// IPv6 beside an IPv4 port that names no address: where the machine has no IPv6, it is left out.
+    pub implied: bool,
+}
+
+impl Listener {
+    pub fn new(ip: &str, port: u16) -> Self {
+        Self { ip: ip.to_owned(), port, implied: false }
+    }
 }
 
 impl Settings {
@@ -95,7 +103,7 @@ impl Settings {
         let address = attribute.get("export_addr")?;
         let port = address.get("port").and_then(Value::as_u64).and_then(|port| u16::try_from(port).ok());
         let ip = address.get("ip").and_then(Value::as_str).unwrap_or("127.0.0.1");
-        on.then_some(Listener { ip: ip.to_owned(), port: port? })
+        on.then_some(Listener::new(ip, port?))
     }
 
     /// A path of config.yaml, which is relative to the prefix.

@@ -1,12 +1,14 @@
 //! Choosing the upstream, and the node of it for each attempt.
 
-use std::{sync::Arc, time::Instant};
+use std::{cell::Cell, sync::Arc};
 
 use plugin::{
     Reply, Request, UpstreamHandle,
     snapshot::{HashKey, Node, RouteUpstream, Timeouts},
 };
 use telemetry::error_log;
+
+use crate::worker::Worker;
 
 /// The upstream of a request: a plugin's choice, else the route's.
 pub fn upstream(request: &Request) -> Result<Arc<UpstreamHandle>, Box<Reply>> {
@@ -58,18 +60,24 @@ pub fn pick<'a>(
 pub struct InFlight {
     upstream: Arc<UpstreamHandle>,
     node: u16,
-    started: Instant,
+    worker: &'static Worker,
+    latency_ms: Cell<Option<f64>>,
 }
 
 impl InFlight {
-    pub fn new(upstream: &Arc<UpstreamHandle>, node: u16) -> InFlight {
+    pub fn new(upstream: &Arc<UpstreamHandle>, node: u16, worker: &'static Worker) -> InFlight {
         upstream.balancer.started(node);
-        InFlight { upstream: upstream.clone(), node, started: Instant::now() }
+        InFlight { upstream: upstream.clone(), node, worker, latency_ms: Cell::new(None) }
+    }
+
+    /// The node answered after that time.
+    pub fn answered(&self, latency_ms: f64) {
+        self.latency_ms.set(Some(latency_ms));
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.upstream.balancer.finished(self.node, self.started.elapsed());
+        self.upstream.balancer.finished(self.node, self.latency_ms.get(), self.worker.deadlines.now_ms());
     }
 }

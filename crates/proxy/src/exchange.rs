@@ -34,10 +34,14 @@ pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) 
         };
         request.outcome.balancer_node = Some((node.host.clone(), node.port));
         chains.before_proxy(request).await?;
-        let in_flight = InFlight::new(&upstream, index);
+        let in_flight = InFlight::new(&upstream, index, client.worker);
         match attempt::attempt(request, client, &upstream, index).await {
             Ok(answer) => {
-                report_status(&upstream, index, request.response.status);
+                in_flight.answered(answer.header_seconds * 1000.0);
+                if upstream.balancer.has_passive_checks() {
+                    let outcome = upstream::Outcome::Status(request.response.status);
+                    upstream.balancer.report(index, upstream::Source::Passive, outcome);
+                }
                 return Ok(answer::deliver(request, client, chains, &upstream, answer, in_flight).await);
             }
             Err(failure) => {
@@ -81,15 +85,11 @@ fn may_retry(request: &Request, upstream: &UpstreamHandle, failure: &Failure, tr
     !failure.request_sent || (attempt::is_repeatable(request) && !failure.body_consumed)
 }
 
-fn report_status(upstream: &UpstreamHandle, node: u16, status: u16) {
-    if let Some(health) = upstream.balancer.health() {
-        health.report_http(node, status);
+fn report_failure(handle: &UpstreamHandle, node: u16, failure: &Failure) {
+    if handle.balancer.has_passive_checks() {
+        let outcome = if failure.timed_out() { upstream::Outcome::Timeout } else { upstream::Outcome::TcpFailure };
+        handle.balancer.report(node, upstream::Source::Passive, outcome);
     }
-}
-
-fn report_failure(upstream: &UpstreamHandle, node: u16, failure: &Failure) {
-    let Some(health) = upstream.balancer.health() else { return };
-    if failure.timed_out() { health.report_timeout(node) } else { health.report_tcp_failure(node) }
 }
 
 fn log_failure(request: &Request, upstream: &UpstreamHandle, node: u16, failure: &Failure) {

@@ -30,6 +30,15 @@ fn main() {
         store.write_blocking(vec![put(number)]).expect("write");
     }
     println!("one write: {:?}", started.elapsed() / 100);
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..64 {
+            scope.spawn(|| {
+                (0..50).for_each(|number| drop(store.write_blocking(vec![put(number)]).expect("write")))
+            });
+        }
+    });
+    println!("one of 3200 writes from 64 threads: {:?}", started.elapsed() / 3200);
     drop(store);
     for _ in 0..3 {
         let started = Instant::now();

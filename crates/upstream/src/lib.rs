@@ -1,1 +1,18 @@
+//! Which node a request goes to: balancers, health state and the retry policy of one upstream.
+//!
+//! An [`Upstream`] is shared by all workers; what changes while it is used are atomics. Probes, name resolution
+//! and connections are not here: the `control` crate and the proxy do the I/O and report what they saw.
 
+#![forbid(unsafe_code)]
+
+mod balancer;
+mod crc32;
+pub mod health;
+mod pool;
+pub mod retry;
+pub mod spec;
+
+pub use health::{Checks, Health, Outcome, Source};
+pub use pool::{Node, Upstream};
+pub use retry::RetryPolicy;
+pub use spec::{Algorithm, HashOn, Keepalive, NodeSpec, PassHost, Scheme, Timeouts, UpstreamSpec};

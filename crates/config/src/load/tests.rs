@@ -31,14 +31,18 @@ fn check_error(text: &str, variables: &[(&str, &str)], expected: &[&str]) {
 }
 
 fn listener(ip: &str, port: u16) -> Listener {
-    Listener { ip: ip.to_owned(), port }
+    Listener::new(ip, port)
+}
+
+fn implied(port: u16) -> Listener {
+    Listener { implied: true, ..Listener::new("::", port) }
 }
 
 #[test]
 fn defaults() {
     let settings = settings("");
-    assert_eq!(settings.apisix.node_listen, [listener("0.0.0.0", 9080)]);
-    assert_eq!(settings.apisix.tls.listen, [listener("0.0.0.0", 9443)]);
+    assert_eq!(settings.apisix.node_listen, [listener("0.0.0.0", 9080), implied(9080)]);
+    assert_eq!(settings.apisix.tls.listen, [listener("0.0.0.0", 9443), implied(9443)]);
     assert_eq!(settings.apisix.control, Some(listener("127.0.0.1", 9090)));
     assert_eq!(settings.admin.listen, Some(listener("0.0.0.0", 9180)));
     assert_eq!(settings.admin.allow, ["127.0.0.0/24"]);
@@ -88,7 +92,10 @@ deployment:
     admin_listen: {port: 9181}
 ",
     );
-    assert_eq!(settings.apisix.node_listen, [listener("0.0.0.0", 1984), listener("127.0.0.2", 9081)]);
+    assert_eq!(
+        settings.apisix.node_listen,
+        [listener("0.0.0.0", 1984), implied(1984), listener("127.0.0.2", 9081)]
+    );
     assert_eq!(settings.apisix.router, HttpRouter::Uri);
     assert!(settings.apisix.proxy_http && settings.apisix.proxy_stream);
     assert_eq!(settings.apisix.stream_tcp[1].address, "127.0.0.1:9101");
@@ -180,7 +187,7 @@ fn environment_overrides() {
     assert_eq!(settings.etcd.hosts, ["http://a:1", "http://b:2"]);
     assert_eq!(settings.nginx.workers, 5);
     assert_eq!(settings.plugin_attr["opentelemetry"]["batch_span_processor"]["max_export_batch_size"], 99);
-    assert_eq!(settings.apisix.node_listen, [listener("0.0.0.0", 1234)]);
+    assert_eq!(settings.apisix.node_listen, [listener("0.0.0.0", 1234), implied(1234)]);
     assert_eq!(settings.plugins, ["cors"]);
     let alone = load_text("", &[("APISIX_STAND_ALONE", "true")]).unwrap().settings;
     assert_eq!((alone.role, alone.provider), (Role::DataPlane, Provider::Yaml));
@@ -204,7 +211,7 @@ fn profiles_and_files() {
     let mut source = Source { prefix: folder.path().to_owned(), ..Source::default() };
     let profile = |name: &str| (name == "APISIX_PROFILE").then(|| "dev".to_owned());
     let settings = load_with(&source, &profile).unwrap().settings;
-    assert_eq!(settings.apisix.node_listen, [listener("0.0.0.0", 1111)]);
+    assert_eq!(settings.apisix.node_listen, [listener("0.0.0.0", 1111), implied(1111)]);
     assert_eq!(settings.files.resources_yaml, folder.path().join("conf/apisix-dev.yaml"));
     source.listen = Some("127.0.0.1:2222".to_owned());
     let settings = load_with(&source, &|_| None).unwrap().settings;
@@ -224,11 +231,19 @@ fn faults_across_keys() {
             "config.yaml:1:1: port 9180 of deployment.admin.admin_listen is taken by apisix.node_listen; use another",
         ],
     );
-    check_error(
-        "apisix:\n  node_listen: [9080, 9080]\n",
-        &[],
-        &["config.yaml:2:16: port 9080 of apisix.node_listen is taken by apisix.node_listen; use another"],
+    assert_eq!(
+        settings("apisix: {enable_ipv6: false, node_listen: [9080, 9080]}").apisix.node_listen.len(),
+        1
     );
+    check_error(
+        "deployment: {admin: {admin_key: ~, allow_admin: ~}}",
+        &[],
+        &[
+            "config.yaml:1:33: missing valid Admin API token: others than this machine are let in by allow_admin, so set admin_key",
+        ],
+    );
+    assert!(!settings("deployment: {admin: {admin_key: ~}}").admin.key_required);
+    assert!(settings("deployment: {admin: {admin_key: []}}").admin.key_required);
     check_error(
         "apisix:\n  control:\n    port: 9091\n",
         &[],

@@ -130,7 +130,7 @@ impl Apisix {
         let megabytes = reader.unsigned("apisix.max_post_args_readable_size").unwrap_or(64);
         Self {
             id: reader.text("apisix.id"),
-            node_listen: listeners(reader.list("apisix.node_listen")),
+            node_listen: listeners(reader.list("apisix.node_listen"), 9080, on("enable_ipv6")),
             tls: Tls::read(reader),
             enable_admin: on("enable_admin"),
             control,
@@ -180,6 +180,7 @@ impl Apisix {
 impl Tls {
     fn read(reader: &Reader) -> Self {
         let items = reader.list("apisix.ssl.listen");
+        let ipv6 = reader.bool("apisix.enable_ipv6");
         let http3 = |item: &&Value| item.get("enable_http3").and_then(Value::as_bool).unwrap_or(false);
         let words = |path: &str, separator: &[char]| -> Vec<String> {
             let text = reader.text(path).unwrap_or_default();
@@ -187,8 +188,8 @@ impl Tls {
         };
         Self {
             enable: reader.bool("apisix.ssl.enable"),
-            listen: items.iter().filter_map(|item| listener(item, 9443)).collect(),
-            http3: items.iter().filter(http3).filter_map(|item| listener(item, 9443)).collect(),
+            listen: listeners(items, 9443, ipv6),
+            http3: listeners(items.iter().filter(http3), 9443, ipv6),
             trusted_certificate: reader
                 .text("apisix.ssl.ssl_trusted_certificate")
                 .filter(|file| file != "system"),
@@ -235,20 +236,34 @@ fn modes(reader: &Reader) -> (bool, bool) {
     }
 }
 
-/// A port, or `{ip, port}`.
-fn listener(item: &Value, port: u16) -> Option<Listener> {
-    let everywhere = "0.0.0.0";
-    if item.is_object() {
+/// Ports, or `{ip, port}`. What names no address listens at all of IPv4, and of IPv6 if that is on. The same address
+/// twice is once, as in APISIX.
+fn listeners<'v>(items: impl IntoIterator<Item = &'v Value>, port: u16, ipv6: bool) -> Vec<Listener> {
+    let mut listeners: Vec<Listener> = Vec::new();
+    let mut add = |listener: Listener| {
+        if !listeners.iter().any(|known| known.ip == listener.ip && known.port == listener.port) {
+            listeners.push(listener);
+        }
+    };
+    for item in items {
         let reader = Reader::new(item);
-        let ip = reader.text("ip").unwrap_or_else(|| everywhere.to_owned());
-        let ip = ip.trim_start_matches('[').trim_end_matches(']').to_owned();
-        return Some(Listener { ip, port: reader.port("port").unwrap_or(port) });
+        let number = if item.is_object() { reader.port("port").or(Some(port)) } else { port_of(item) };
+        let Some(number) = number else { continue };
+        match reader.text("ip") {
+            Some(ip) => add(Listener::new(ip.trim_start_matches('[').trim_end_matches(']'), number)),
+            None => {
+                add(Listener::new("0.0.0.0", number));
+                if ipv6 {
+                    add(Listener { implied: true, ..Listener::new("::", number) });
+                }
+            }
+        }
     }
-    Some(Listener { ip: everywhere.to_owned(), port: item.as_u64()?.try_into().ok()? })
+    listeners
 }
 
-fn listeners(items: &[Value]) -> Vec<Listener> {
-    items.iter().filter_map(|item| listener(item, 9080)).collect()
+fn port_of(item: &Value) -> Option<u16> {
+    item.as_u64()?.try_into().ok()
 }
 
 fn stream_listeners(items: &[Value], fallback: &ProxyProtocol) -> Vec<StreamListener> {

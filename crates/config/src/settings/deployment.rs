@@ -125,7 +125,8 @@ impl Admin {
         };
         Self {
             listen: reader.listener(&at("admin_listen"), "0.0.0.0", Some(9180)).filter(|_| served),
-            key_required: reader.bool(&at("admin_key_required")),
+            // As in APISIX, no list at all (null) asks for no key; an empty list lets nobody in.
+            key_required: reader.bool(&at("admin_key_required")) && reader.value(&at("admin_key")).is_some(),
             keys: reader.list(&at("admin_key")).iter().map(AdminKey::read).collect(),
             allow: reader.texts(&at("allow_admin")),
             https: reader.bool(&at("https_admin")),

@@ -4,12 +4,17 @@ use std::{
     fs,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
+    sync::Arc,
+    thread,
 };
 
 use model::Object;
 use redb::{DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition};
 
-use super::{Hooks, record};
+use super::{
+    Hooks,
+    record::{self, Record},
+};
 use crate::{State, StoreError};
 
 const OBJECTS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("objects");
@@ -18,6 +23,10 @@ const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 const FORMAT: u64 = 1;
 /// Reads happen once, at the start; a larger cache would only hold memory.
 const CACHE_BYTES: usize = 16 << 20;
+
+const MAX_DECODERS: usize = 4;
+/// Fewer objects than this are not worth a thread.
+const OBJECTS_PER_DECODER: usize = 1000;
 
 pub struct Database {
     redb: redb::Database,
@@ -157,21 +166,51 @@ impl Database {
         }
         let mut loaded = Loaded { state: State::at(number("revision")?), expiries: Vec::new() };
         let objects = transaction.open_table(OBJECTS).map_err(|error| problem(error.into()))?;
+        let mut raw = Vec::new();
         for entry in objects.iter().map_err(|error| problem(error.into()))? {
             let (key, value) = entry.map_err(|error| problem(error.into()))?;
-            let Some(mut record) = record::decode(key.value(), value.value()) else {
-                let key = String::from_utf8_lossy(key.value().get(1..).unwrap_or_default()).into_owned();
-                return Err(damaged(&self.path, &format!("the object with id {key:?} cannot be read")));
-            };
-            if let Some(decrypt) = &self.hooks.decrypt {
-                decrypt(record.object.kind, std::sync::Arc::make_mut(&mut record.object.value));
-            }
+            raw.push((key.value().to_vec(), value.value().to_vec()));
+        }
+        for record in self.decode_all(&raw)? {
             if let Some(expires_at_ms) = record.expires_at_ms {
                 loaded.expiries.push((expires_at_ms, record.object.clone()));
             }
             loaded.state.put(record.object);
         }
         Ok(Some(loaded))
+    }
+
+    /// Parsing JSON is most of the time a start takes, so many objects are parsed by several threads.
+    fn decode_all(&self, raw: &[(Vec<u8>, Vec<u8>)]) -> Result<Vec<Record>, String> {
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_DECODERS);
+        let share = raw.len().div_ceil(threads).max(OBJECTS_PER_DECODER);
+        let decode = |part: &[(Vec<u8>, Vec<u8>)]| -> Result<Vec<Record>, String> {
+            part.iter().map(|(key, value)| self.decode(key, value)).collect()
+        };
+        if raw.len() <= share {
+            return decode(raw);
+        }
+        let mut records = Vec::with_capacity(raw.len());
+        thread::scope(|scope| {
+            let parts: Vec<_> = raw.chunks(share).map(|part| scope.spawn(move || decode(part))).collect();
+            for part in parts {
+                let decoded =
+                    part.join().map_err(|_| damaged(&self.path, "an object cannot be decrypted"))?;
+                records.append(&mut decoded?);
+            }
+            Ok(records)
+        })
+    }
+
+    fn decode(&self, key: &[u8], value: &[u8]) -> Result<Record, String> {
+        let Some(mut record) = record::decode(key, value) else {
+            let key = String::from_utf8_lossy(key.get(1..).unwrap_or_default());
+            return Err(damaged(&self.path, &format!("the object with id {key:?} cannot be read")));
+        };
+        if let Some(decrypt) = &self.hooks.decrypt {
+            decrypt(record.object.kind, Arc::make_mut(&mut record.object.value));
+        }
+        Ok(record)
     }
 }
 

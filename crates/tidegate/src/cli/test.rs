@@ -21,10 +21,11 @@ pub fn run(place: &Place) -> anyhow::Result<()> {
         eprintln!("warning: {warning}");
     }
     println!("{} is good", loaded.settings.files.config.display());
-    match resources(&loaded.settings) {
-        Some((path, format)) => check_file(&path, format),
-        None => Ok(()),
+    if let Some((path, format)) = resources(&loaded.settings) {
+        check_file(&path, format)?;
     }
+    println!("configuration test is successful");
+    Ok(())
 }
 
 /// The file with resources, if that is where they come from.

@@ -1,0 +1,287 @@
+//! The Admin API: who may ask, and which part answers.
+
+mod configurations;
+pub(crate) mod plugins;
+mod schemas;
+mod standalone;
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use model::{
+    Kind, PluginCatalog,
+    check::{Context, Languages, References},
+};
+use serde_json::{Value, json};
+use store::{BoxFuture, Store};
+
+use crate::{
+    AdminSettings, ApiVersion,
+    message::{Request, RequestBody, Response},
+    resource::{self, Target},
+    settings::Role,
+};
+
+/// Bodies above this are refused, except whole configurations.
+pub const BODY_LIMIT: u64 = 1_572_864;
+const CONFIGURATION_LIMIT: u64 = 512 * 1024 * 1024;
+
+const PREFIX: &str = "/apisix/admin";
+
+/// Answers requests below `/apisix/admin`.
+pub struct AdminApi {
+    pub(crate) settings: AdminSettings,
+    pub(crate) store: Arc<dyn Store>,
+    plugins: RwLock<Arc<dyn PluginCatalog>>,
+    stream_plugins: Option<Arc<dyn PluginCatalog>>,
+    languages: Arc<dyn Languages>,
+    hooks: Arc<dyn Hooks>,
+    standalone: Option<Arc<dyn Standalone>>,
+}
+
+/// What an [`AdminApi`] is made of.
+pub struct Parts {
+    pub settings: AdminSettings,
+    pub store: Arc<dyn Store>,
+    pub plugins: Arc<dyn PluginCatalog>,
+    pub stream_plugins: Option<Arc<dyn PluginCatalog>>,
+    pub languages: Arc<dyn Languages>,
+    pub hooks: Arc<dyn Hooks>,
+    /// Set when the whole configuration is driven through `/configs`; the resources are not offered then.
+    pub standalone: Option<Arc<dyn Standalone>>,
+}
+
+/// What the process does when asked through the Admin API.
+pub trait Hooks: Send + Sync {
+    /// `PUT /plugins/reload`; the error becomes the body of a 503.
+    fn reload_plugins(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+pub struct NoHooks;
+
+impl Hooks for NoHooks {}
+
+/// The configuration of the API-driven standalone mode, as one document.
+pub trait Standalone: Send + Sync {
+    /// What was put last: collections, `*_conf_version`, `X-Digest`, `X-Last-Modified`.
+    fn current(&self) -> Option<Arc<Value>>;
+    fn replace(&self, configuration: Value) -> BoxFuture<'_, Result<(), String>>;
+}
+
+impl AdminApi {
+    pub fn new(parts: Parts) -> AdminApi {
+        AdminApi {
+            settings: parts.settings,
+            store: parts.store,
+            plugins: RwLock::new(parts.plugins),
+            stream_plugins: parts.stream_plugins,
+            languages: parts.languages,
+            hooks: parts.hooks,
+            standalone: parts.standalone,
+        }
+    }
+
+    /// Whether a path is this API's.
+    pub fn owns(path: &str) -> bool {
+        path.strip_prefix(PREFIX).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// How much of a request's body is worth reading.
+    pub fn body_limit(&self, path: &str) -> u64 {
+        if self.standalone.is_some() && path.ends_with("/configs") { CONFIGURATION_LIMIT } else { BODY_LIMIT }
+    }
+
+    /// Takes another set of plugins from now on, as after a reload.
+    pub fn set_plugins(&self, plugins: Arc<dyn PluginCatalog>) {
+        *self.plugins.write().unwrap_or_else(PoisonError::into_inner) = plugins;
+    }
+
+    pub async fn handle(&self, request: Request) -> Response {
+        let mut response = self.answer(&request).await;
+        if !response.has_header("Content-Type") {
+            response = response.with_header("Content-Type", "application/json");
+        }
+        if self.settings.cors && request.method != "OPTIONS" {
+            response = response
+                .with_header("Access-Control-Allow-Origin", "*")
+                .with_header("Access-Control-Allow-Credentials", "true")
+                .with_header("Access-Control-Expose-Headers", "*")
+                .with_header("Access-Control-Max-Age", "3600");
+        }
+        response.with_header("Server", self.settings.server())
+    }
+
+    async fn answer(&self, request: &Request) -> Response {
+        let peer = request.peer.to_canonical();
+        if self.settings.allow.as_ref().is_some_and(|nets| !nets.iter().any(|net| net.contains(&peer))) {
+            return Response::page(403);
+        }
+        if self.settings.cors && request.method == "OPTIONS" {
+            return preflight();
+        }
+        let path = request.decoded_path();
+        let Some(rest) = path.strip_prefix(PREFIX) else { return Response::page(404) };
+        let mut segments: Vec<&str> = rest.split('/').skip(1).collect();
+        while segments.last().is_some_and(|segment| segment.is_empty()) {
+            segments.pop();
+        }
+        if rest.is_empty() {
+            return if request.method == "HEAD" { Response::empty(200) } else { Response::page(404) };
+        }
+        if let Some(standalone) = &self.standalone {
+            return self.answer_standalone(standalone.as_ref(), request, &segments).await;
+        }
+        if !matches!(request.method.as_str(), "GET" | "PUT" | "POST" | "DELETE" | "PATCH") {
+            return Response::page(404);
+        }
+        if let Err(refused) = self.authenticate(request) {
+            return refused;
+        }
+        match (request.method.as_str(), segments.as_slice()) {
+            ("POST", ["configs", "validate"]) => self.validate_configuration(request),
+            ("GET", ["plugins", "list"]) => self.list_plugins(request),
+            ("PUT", ["plugins", "reload"]) => self.reload_plugins().await,
+            (method, ["plugins", "reload"]) => Response::error(
+                405,
+                &format!("please use PUT method to reload the plugins, {method} method is not allowed."),
+            ),
+            ("POST", ["schema", "validate", name, ..]) => self.validate_resource(request, name),
+            _ => self.answer_resource(request, &segments).await,
+        }
+    }
+
+    fn authenticate(&self, request: &Request) -> Result<(), Response> {
+        if !self.settings.key_required || self.settings.keys.is_empty() {
+            return Ok(());
+        }
+        let refuse = |description: &str| {
+            let body = json!({"error_msg": "failed to check token", "description": description});
+            Err(Response::json(401, &body))
+        };
+        let token = request.argument("api_key");
+        let token = token.as_deref().or_else(|| request.header("x-api-key"));
+        let Some(token) = token.or_else(|| request.cookie("x_api_key")) else {
+            return refuse("missing apikey");
+        };
+        let Some(key) = self.settings.keys.iter().find(|key| same(&key.key, token)) else {
+            return refuse("wrong apikey");
+        };
+        if key.role == Role::Viewer && request.method != "GET" {
+            return refuse("invalid method for role viewer");
+        }
+        Ok(())
+    }
+
+    async fn answer_resource(&self, request: &Request, segments: &[&str]) -> Response {
+        let segments = match segments {
+            ["schema", "plugins", rest @ ..] => [&["plugins"], rest].concat(),
+            _ => segments.to_vec(),
+        };
+        let name = segments.first().copied().unwrap_or_default();
+        if name == "stream_routes" && !self.settings.stream {
+            return Response::error(400, "stream mode is disabled, can not add stream routes");
+        }
+        let get = request.method == "GET";
+        let response = match (name, segments.get(1)) {
+            ("schema", id) if get => schemas::get(id.copied().unwrap_or_default()),
+            ("plugins", id) if get => self.get_plugin(request, id.copied().unwrap_or_default()),
+            ("schema" | "plugins", _) => return Response::error(404, "not found"),
+            _ => {
+                let Some(target) = Target::parse(&segments) else {
+                    return Response::error(404, &format!("Unsupported resource type: {name}"));
+                };
+                let body = match read_body(request) {
+                    Ok(body) => body,
+                    Err(refused) => return refused,
+                };
+                if request.argument("ttl").is_some_and(|ttl| ttl.trim().parse::<f64>().is_err()) {
+                    return Response::error(400, "invalid argument ttl: should be a number");
+                }
+                resource::answer(self, request, &target, body).await
+            }
+        };
+        let version = if self.settings.version == ApiVersion::V3 { "v3" } else { "v2" };
+        response.with_header("X-API-VERSION", version)
+    }
+
+    pub(crate) fn plugins(&self) -> Arc<dyn PluginCatalog> {
+        self.plugins.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Calls `check` with what resources are checked against.
+    pub(crate) fn with_context<T>(&self, skip_references: bool, check: impl FnOnce(&Context<'_>) -> T) -> T {
+        let plugins = self.plugins();
+        check(&Context {
+            plugins: plugins.as_ref(),
+            stream_plugins: self.stream_plugins.as_deref(),
+            languages: self.languages.as_ref(),
+            references: &StoreReferences(self.store.as_ref()),
+            skip_references,
+            protocols: &self.settings.protocols,
+        })
+    }
+}
+
+struct StoreReferences<'a>(&'a dyn Store);
+
+impl References for StoreReferences<'_> {
+    fn get(&self, kind: Kind, id: &str) -> Option<Arc<Value>> {
+        self.0.get(kind, id).map(|object| object.value)
+    }
+
+    fn each(&self, kind: Kind, visit: &mut dyn FnMut(&str, &Value)) {
+        self.0.read(&mut |state| state.list(kind).for_each(|object| visit(&object.id, &object.value)));
+    }
+}
+
+/// Compares keys in a time that does not tell how much of them was right.
+fn same(key: &str, token: &str) -> bool {
+    let pairs = key.bytes().zip(token.bytes());
+    key.len() == token.len() && pairs.fold(0, |differences, (left, right)| differences | (left ^ right)) == 0
+}
+
+fn preflight() -> Response {
+    Response::empty(200)
+        .with_header("Access-Control-Allow-Origin", "*")
+        .with_header("Access-Control-Allow-Methods", "POST, GET, PUT, OPTIONS, DELETE, PATCH")
+        .with_header("Access-Control-Max-Age", "3600")
+        .with_header("Access-Control-Allow-Headers", "*")
+        .with_header("Access-Control-Allow-Credentials", "true")
+        .with_header("Content-Type", "text/plain")
+}
+
+/// The JSON body; `None` when there is none.
+pub(crate) fn read_body(request: &Request) -> Result<Option<Value>, Response> {
+    let bytes = match &request.body {
+        RequestBody::TooLarge(size) => return Err(too_large(*size)),
+        RequestBody::Bytes(bytes) if bytes.len() as u64 > BODY_LIMIT => {
+            return Err(too_large(bytes.len() as u64));
+        }
+        RequestBody::Bytes(bytes) => bytes,
+    };
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    serde_json::from_slice(bytes).map(Some).map_err(|error| {
+        let message = format!("invalid request body: {}", json_error(&error));
+        let body = String::from_utf8_lossy(bytes);
+        Response::json(400, &json!({"error_msg": message, "req_body": body}))
+    })
+}
+
+pub(crate) fn too_large(size: u64) -> Response {
+    let message = format!(
+        "invalid request body: request size {size} is greater than the maximum size {BODY_LIMIT} allowed"
+    );
+    Response::error(400, &message)
+}
+
+/// In the manner of lua-cjson, which points to a character.
+pub(crate) fn json_error(error: &serde_json::Error) -> String {
+    let token = if error.is_eof() { "T_END" } else { "invalid token" };
+    format!("Expected value but found {token} at character {}", error.column().max(1))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+//! Whole configurations: `POST /configs/validate`, and the checks of standalone mode.
+
+use std::collections::HashSet;
+
+use model::{
+    Kind,
+    check::{Context, check_resource},
+    schema::lua,
+};
+use serde_json::{Value, json};
+
+use super::{AdminApi, json_error, too_large};
+use crate::message::{Request, RequestBody, Response};
+
+/// The collections of a configuration document. `plugins` is a list of names and has nothing to check.
+pub(super) const COLLECTIONS: [(&str, Option<Kind>); 13] = [
+    ("routes", Some(Kind::Route)),
+    ("services", Some(Kind::Service)),
+    ("upstreams", Some(Kind::Upstream)),
+    ("consumers", Some(Kind::Consumer)),
+    ("ssls", Some(Kind::Ssl)),
+    ("protos", Some(Kind::Proto)),
+    ("global_rules", Some(Kind::GlobalRule)),
+    ("stream_routes", Some(Kind::StreamRoute)),
+    ("plugin_metadata", Some(Kind::PluginMetadata)),
+    ("plugin_configs", Some(Kind::PluginConfig)),
+    ("consumer_groups", Some(Kind::ConsumerGroup)),
+    ("secrets", Some(Kind::Secret)),
+    ("plugins", None),
+];
+
+/// One thing wrong with a configuration.
+pub(super) struct Fault {
+    collection: &'static str,
+    /// Position (from 0) and id of the item; absent when the collection as such is wrong.
+    item: Option<(usize, Value)>,
+    pub(super) error: String,
+    /// The wording when only the first fault is told.
+    pub(super) short: String,
+}
+
+impl AdminApi {
+    pub(super) fn validate_configuration(&self, request: &Request) -> Response {
+        let document = match read_document(request, Some(super::BODY_LIMIT)) {
+            Ok(document) => document,
+            Err(refused) => return refused,
+        };
+        let faults = self.faults(&document);
+        if faults.is_empty() {
+            return Response::json(200, &json!({}));
+        }
+        let errors: Vec<Value> = faults.iter().map(Fault::to_json).collect();
+        Response::json(400, &json!({"error_msg": "Configuration validation failed", "errors": errors}))
+    }
+
+    pub(super) fn faults(&self, document: &Value) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        self.with_context(true, |context| {
+            for (collection, kind) in COLLECTIONS {
+                check_version(document, collection, &mut faults);
+                let items = document.get(collection).and_then(Value::as_array);
+                let mut ids = HashSet::new();
+                for (index, item) in items.into_iter().flatten().enumerate() {
+                    let checked = kind.map_or(Ok(()), |kind| check_item(context, kind, item));
+                    let duplicate = check_duplicate(collection, item, &mut ids);
+                    for error in checked.err().into_iter().chain(duplicate) {
+                        let id = item.get("id").or_else(|| item.get("username")).cloned();
+                        let item = Some((index, id.unwrap_or_else(|| json!(""))));
+                        faults.push(Fault { collection, item, short: error.clone(), error });
+                    }
+                }
+            }
+        });
+        faults
+    }
+}
+
+impl Fault {
+    fn to_json(&self) -> Value {
+        match &self.item {
+            Some((index, id)) => json!({
+                "resource_type": self.collection, "resource_id": id, "index": index, "error": self.error,
+            }),
+            None => json!({"resource_type": self.collection, "error": self.error}),
+        }
+    }
+}
+
+fn check_version(document: &Value, collection: &'static str, faults: &mut Vec<Fault>) {
+    let field = format!("{collection}_conf_version");
+    let Some(version) = document.get(&field).filter(|version| !version.is_number()) else { return };
+    let short = format!("{field} must be a number");
+    let error = format!("{short}, got {}", lua::type_name(version));
+    faults.push(Fault { collection, item: None, error, short });
+}
+
+fn check_item(context: &Context<'_>, kind: Kind, item: &Value) -> Result<(), String> {
+    let mut item = item.clone();
+    // Items of API-driven configurations may carry the revision that their author gave them.
+    if let Some(fields) = item.as_object_mut()
+        && fields.get("modifiedIndex").is_some_and(Value::is_number)
+    {
+        fields.remove("modifiedIndex");
+    }
+    let id = item.get("id").map(lua::text);
+    match (kind, id.as_deref()) {
+        (Kind::Consumer, Some(path)) if path.contains("/credentials/") => {
+            check_resource(context, Kind::Credential, Some(path), None, &mut item)
+        }
+        (Kind::Secret, id) if !id.is_some_and(|id| id.contains('/')) => {
+            Err(format!("invalid secret id: {}", id.unwrap_or("nil")))
+        }
+        (_, id) => check_resource(context, kind, id, None, &mut item),
+    }
+}
+
+fn check_duplicate(collection: &str, item: &Value, ids: &mut HashSet<String>) -> Option<String> {
+    let id = item.get("id");
+    let consumers = collection == "consumers";
+    let identifier = lua::text(id.or_else(|| item.get("username").filter(|_| consumers))?);
+    if ids.insert(identifier.clone()) {
+        return None;
+    }
+    let noun = match (consumers, id) {
+        (true, Some(_)) => "credential id",
+        (true, None) => "username",
+        (false, _) => "id",
+    };
+    Some(format!("found duplicate {noun} {identifier} in {collection}"))
+}
+
+/// The configuration in a request's body, JSON or YAML.
+pub(super) fn read_document(request: &Request, limit: Option<u64>) -> Result<Value, Response> {
+    let refuse = |why: &str| Err(Response::error(400, &format!("invalid request body: {why}")));
+    let bytes = match &request.body {
+        RequestBody::TooLarge(size) => return Err(too_large(*size)),
+        RequestBody::Bytes(bytes) => bytes,
+    };
+    if limit.is_some_and(|limit| bytes.len() as u64 > limit) {
+        return Err(too_large(bytes.len() as u64));
+    }
+    if bytes.is_empty() {
+        return refuse("empty request body");
+    }
+    if request.header("content-type").is_some_and(|kind| kind.starts_with("application/yaml")) {
+        let text = String::from_utf8_lossy(bytes);
+        return match serde_saphyr::from_str::<Value>(&text) {
+            Ok(document) if document.is_object() => Ok(document),
+            _ => refuse("invalid yaml request body"),
+        };
+    }
+    serde_json::from_slice(bytes).or_else(|error| refuse(&json_error(&error)))
+}

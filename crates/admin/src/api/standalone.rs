@@ -1,0 +1,124 @@
+//! API-driven standalone mode: `/configs` holds the whole configuration, the resources are not offered.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    AdminApi, Standalone,
+    configurations::{COLLECTIONS, read_document},
+};
+use crate::message::{Request, Response};
+
+const DIGEST: &str = "X-Digest";
+const LAST_MODIFIED: &str = "X-Last-Modified";
+
+impl AdminApi {
+    pub(super) async fn answer_standalone(
+        &self,
+        standalone: &dyn Standalone,
+        request: &Request,
+        segments: &[&str],
+    ) -> Response {
+        let validate = match (request.method.as_str(), segments) {
+            ("POST", ["configs", "validate"]) => true,
+            ("GET" | "PUT" | "HEAD", ["configs"]) => false,
+            _ => return Response::page(404),
+        };
+        if let Err(refused) = self.authenticate(request) {
+            return refused;
+        }
+        let current = standalone.current();
+        let current = current.as_deref();
+        match request.method.as_str() {
+            _ if validate => self.validate_configuration(request),
+            "PUT" => self.put_configuration(standalone, request, current).await,
+            "HEAD" => with_metadata(Response::empty(200), current),
+            _ => get_configuration(request, current),
+        }
+    }
+
+    async fn put_configuration(
+        &self,
+        standalone: &dyn Standalone,
+        request: &Request,
+        current: Option<&Value>,
+    ) -> Response {
+        let Some(digest) = request.header(DIGEST) else {
+            return Response::error(400, "missing digest header");
+        };
+        let document = match read_document(request, None) {
+            Ok(document) => document,
+            Err(refused) => return refused,
+        };
+        if current.and_then(|current| current.get(DIGEST)).and_then(Value::as_str) == Some(digest) {
+            return Response::empty(204);
+        }
+        if let Some(fault) = self.faults(&document).first() {
+            return Response::error(400, &fault.short);
+        }
+        let mut next = match next_configuration(&document, current) {
+            Ok(next) => next,
+            Err(error) => return Response::error(400, &error),
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
+        next.insert(LAST_MODIFIED.into(), json!(now));
+        next.insert(DIGEST.into(), json!(digest));
+        let next = Value::Object(next);
+        match standalone.replace(next.clone()).await {
+            Ok(()) => with_metadata(Response::empty(202), Some(&next)),
+            Err(error) => Response::text(500, &error),
+        }
+    }
+}
+
+/// A collection whose version is given and unchanged stays as it is.
+fn next_configuration(document: &Value, current: Option<&Value>) -> Result<Map<String, Value>, String> {
+    let mut next = Map::new();
+    for (collection, _) in COLLECTIONS {
+        let field = format!("{collection}_conf_version");
+        let version = current.and_then(|current| current.get(&field)).and_then(Value::as_f64).unwrap_or(0.0);
+        let wanted = document.get(&field).and_then(Value::as_f64);
+        if wanted.is_some_and(|wanted| wanted < version) {
+            return Err(format!("{field} must be greater than or equal to ({version})"));
+        }
+        let wanted = wanted.unwrap_or(version + 1.0);
+        #[expect(clippy::cast_possible_truncation, reason = "versions are counters and times")]
+        next.insert(field, if wanted.fract() == 0.0 { json!(wanted as i64) } else { json!(wanted) });
+        let source = if wanted == version { current } else { Some(document) };
+        let items = source
+            .and_then(|source| source.get(collection))
+            .filter(|items| items.as_array().is_some_and(|items| !items.is_empty()));
+        if let Some(items) = items {
+            next.insert(collection.into(), items.clone());
+        }
+    }
+    Ok(next)
+}
+
+fn get_configuration(request: &Request, current: Option<&Value>) -> Response {
+    let none = || {
+        let versions = COLLECTIONS.iter().map(|(name, _)| (format!("{name}_conf_version"), json!(0)));
+        Value::Object(versions.collect())
+    };
+    let shown = current.cloned().unwrap_or_else(none);
+    let yaml = request.header("accept").is_some_and(|accept| accept.starts_with("application/yaml"));
+    let response = if yaml {
+        match serde_saphyr::to_string(&shown) {
+            Ok(text) => Response::text(200, text.trim_end()).with_header("Content-Type", "application/yaml"),
+            Err(_) => Response::error(500, "failed to encode yaml"),
+        }
+    } else {
+        Response::text(200, &shown.to_string()).with_header("Content-Type", "application/json")
+    };
+    with_metadata(response, current)
+}
+
+fn with_metadata(mut response: Response, configuration: Option<&Value>) -> Response {
+    for name in [LAST_MODIFIED, DIGEST] {
+        if let Some(value) = configuration.and_then(|configuration| configuration.get(name)) {
+            response = response.with_header(name, model::schema::lua::text(value));
+        }
+    }
+    response
+}

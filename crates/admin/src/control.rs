@@ -1,0 +1,159 @@
+//! The Control API: what this process currently works with. No authentication: it listens on loopback.
+
+mod health;
+mod view;
+
+use std::sync::Arc;
+
+use model::{Kind, PluginCatalog, SchemaKind, schemas};
+use serde_json::{Map, Value, json};
+use store::{BoxFuture, Store};
+
+pub use self::health::{HealthView, NoHealth, NodeHealth};
+use crate::{
+    api::plugins::all,
+    message::{Request, Response},
+};
+
+pub struct ControlApi {
+    parts: ControlParts,
+}
+
+/// What a [`ControlApi`] is made of.
+pub struct ControlParts {
+    /// The first part of shown keys: `/apisix` with a database, empty with files.
+    pub key_prefix: String,
+    pub server: &'static str,
+    pub store: Arc<dyn Store>,
+    pub plugins: Arc<dyn PluginCatalog>,
+    pub stream_plugins: Option<Arc<dyn PluginCatalog>>,
+    pub health: Arc<dyn HealthView>,
+    pub hooks: Arc<dyn ControlHooks>,
+}
+
+/// What others add to the Control API.
+pub trait ControlHooks: Send + Sync {
+    /// Paths of plugins and of service discovery; asked first. `None` when the path is not theirs.
+    fn answer<'a>(&'a self, _request: &'a Request) -> BoxFuture<'a, Option<Response>> {
+        Box::pin(async { None })
+    }
+    /// `PUT /v1/plugins/reload`; the error becomes the body of a 503.
+    fn reload_plugins(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async { Ok(()) })
+    }
+    /// `POST /v1/gc`: give memory back.
+    fn collect_garbage(&self) {}
+}
+
+pub struct NoControlHooks;
+
+impl ControlHooks for NoControlHooks {}
+
+impl ControlApi {
+    pub fn new(parts: ControlParts) -> ControlApi {
+        ControlApi { parts }
+    }
+
+    pub async fn handle(&self, request: Request) -> Response {
+        let response = match self.parts.hooks.answer(&request).await {
+            Some(response) => response,
+            None => self.answer(&request).await,
+        };
+        response.with_header("Server", self.parts.server)
+    }
+
+    async fn answer(&self, request: &Request) -> Response {
+        let path = request.decoded_path();
+        let segments: Vec<&str> = path.split('/').skip(1).collect();
+        match (request.method.as_str(), segments.as_slice()) {
+            ("GET", ["v1", "schema"]) => self.schema(),
+            ("GET", ["v1", "healthcheck"]) => health::all(&self.parts, request),
+            ("GET", ["v1", "healthcheck", rest @ ..]) => health::one(&self.parts, request, rest),
+            ("GET", ["v1", "routes"]) => self.list(Kind::Route),
+            ("GET", ["v1", "services"]) => self.list(Kind::Service),
+            ("GET", ["v1", "upstreams"]) => self.list(Kind::Upstream),
+            ("GET", ["v1", "route", id, ..]) => self.object(Kind::Route, id),
+            ("GET", ["v1", "service", id, ..]) => self.object(Kind::Service, id),
+            ("GET", ["v1", "upstream", id, ..]) => self.object(Kind::Upstream, id),
+            ("GET", ["v1", "plugin_metadatas"]) => self.all_metadata(),
+            ("GET", ["v1", "plugin_metadata", name, ..]) => self.metadata(name),
+            ("POST", ["v1", "gc"]) => {
+                self.parts.hooks.collect_garbage();
+                Response::empty(200)
+            }
+            ("PUT", ["v1", "plugins", "reload"]) => match self.parts.hooks.reload_plugins().await {
+                Ok(()) => Response::text(200, "done"),
+                Err(error) => Response::text(503, &error),
+            },
+            _ => Response::page(404),
+        }
+    }
+
+    fn schema(&self) -> Response {
+        let names = [
+            "consumer",
+            "consumer_group",
+            "global_rule",
+            "graphql_cost_decoration",
+            "plugin_config",
+            "plugins",
+            "proto",
+            "route",
+            "service",
+            "ssl",
+            "stream_route",
+            "upstream",
+            "upstream_hash_header_schema",
+            "upstream_hash_vars_schema",
+        ];
+        let main =
+            names.iter().filter_map(|name| Some(((*name).to_owned(), schemas::document(name)?.clone())));
+        let body = json!({
+            "main": main.collect::<Map<String, Value>>(),
+            "plugins": all(Some(self.parts.plugins.as_ref())),
+            "stream_plugins": all(self.parts.stream_plugins.as_deref()),
+        });
+        Response::json(200, &body)
+    }
+
+    fn list(&self, kind: Kind) -> Response {
+        let mut list = Vec::new();
+        self.parts.store.read(&mut |state| list = state.list(kind).cloned().collect());
+        list_response(list.iter().map(|object| view::object(&self.parts, object)).collect())
+    }
+
+    fn object(&self, kind: Kind, id: &str) -> Response {
+        match self.parts.store.get(kind, id) {
+            Some(object) => Response::json(200, &view::object(&self.parts, &object)),
+            None => Response::error(404, &format!("{}[{id}] not found", kind.noun())),
+        }
+    }
+
+    fn all_metadata(&self) -> Response {
+        let names = self.parts.plugins.enabled().into_iter();
+        list_response(names.filter_map(|name| self.metadata_of(name)).collect())
+    }
+
+    fn metadata(&self, name: &str) -> Response {
+        match self.metadata_of(name) {
+            Some(value) => Response::json(200, &value),
+            None => Response::error(404, &format!("plugin metadata[{name}] not found")),
+        }
+    }
+
+    fn metadata_of(&self, name: &str) -> Option<Value> {
+        let object = self.parts.store.get(Kind::PluginMetadata, name)?;
+        let mut value = object.value.as_ref().clone();
+        // Checked when it was stored; what fails now is shown as it is.
+        let _ = self.parts.plugins.check(name, SchemaKind::Metadata, &mut value);
+        Some(value)
+    }
+}
+
+/// An empty list is an empty object to Lua's encoder, and clients have learnt that.
+fn list_response(list: Vec<Value>) -> Response {
+    Response::json(200, &if list.is_empty() { json!({}) } else { Value::Array(list) })
+}
+
+#[cfg(test)]
+mod tests;

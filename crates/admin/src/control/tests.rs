@@ -1,0 +1,86 @@
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use store::{Memory, Operation, Store};
+
+use super::*;
+use crate::testing::{Catalog, body, finish, request};
+
+struct Checked;
+
+impl HealthView for Checked {
+    fn nodes(&self, _: Kind, _: &str) -> Vec<NodeHealth> {
+        vec![NodeHealth {
+            ip: "127.0.0.1".into(),
+            port: 1980,
+            hostname: "127.0.0.1".into(),
+            status: "unhealthy",
+            successes: 0,
+            tcp_failures: 2,
+            http_failures: 0,
+            timeout_failures: 0,
+        }]
+    }
+}
+
+fn api(objects: &[(Kind, &str, Value)]) -> ControlApi {
+    let store = Memory::new();
+    for (kind, id, value) in objects {
+        let (id, value) = ((*id).into(), Arc::new(value.clone()));
+        let put = Operation::Put { kind: *kind, id, value, expected: None, ttl_seconds: None };
+        finish(store.write(vec![put])).expect("written");
+    }
+    ControlApi::new(ControlParts {
+        key_prefix: String::new(),
+        server: "APISIX/3.18.0",
+        store: Arc::new(store),
+        plugins: Arc::new(Catalog::default()),
+        stream_plugins: None,
+        health: Arc::new(Checked),
+        hooks: Arc::new(NoControlHooks),
+    })
+}
+
+fn get(api: &ControlApi, path: &str) -> Response {
+    finish(api.handle(request("GET", path, "")))
+}
+
+#[test]
+fn objects_have_their_defaults() {
+    let service = json!({"id": 5, "plugins": {"limit-count": {"count": 2}}, "upstream": {"nodes": {"127.0.0.1:1980": 1}}});
+    let api = api(&[(Kind::Service, "5", service)]);
+    let value = body(&get(&api, "/v1/service/5"))["value"].clone();
+    assert_eq!(value["id"], "5");
+    assert_eq!(value["plugins"]["limit-count"], json!({"count": 2, "policy": "local", "_meta": {}}));
+    let upstream = json!({"nodes": [{"host": "127.0.0.1", "port": 1980, "weight": 1}], "hash_on": "vars",
+        "pass_host": "pass", "scheme": "http", "type": "roundrobin"});
+    assert_eq!(value["upstream"], upstream);
+    assert_eq!(body(&get(&api, "/v1/services"))[0]["key"], "/services/5");
+    assert_eq!(get(&api, "/v1/routes").body, b"{}\n");
+    assert_eq!(get(&api, "/v1/service/6").status, 404);
+}
+
+#[test]
+fn checked_nodes_are_shown() {
+    let checked = json!({"nodes": {"127.0.0.1:1980": 1}, "checks": {"active": {}}});
+    let api = api(&[(Kind::Upstream, "1", checked), (Kind::Upstream, "2", json!({"nodes": {"a": 1}}))]);
+    let checker = json!({"name": "/upstreams/1", "type": "http", "nodes": [{
+        "ip": "127.0.0.1", "port": 1980, "hostname": "127.0.0.1", "status": "unhealthy",
+        "counter": {"success": 0, "tcp_failure": 2, "http_failure": 0, "timeout_failure": 0},
+    }]});
+    assert_eq!(body(&get(&api, "/v1/healthcheck")), json!([checker]));
+    assert_eq!(body(&get(&api, "/v1/healthcheck/upstreams/1")), checker);
+    for (path, status, message) in [
+        ("/v1/healthcheck/upstreams/2", 404, "no checker for upstreams[2]"),
+        ("/v1/healthcheck/routes/1", 404, "routes[1] not found"),
+        ("/v1/healthcheck/route/1", 400, "invalid src type route"),
+        ("/v1/plugin_metadata/x", 404, "plugin metadata[x] not found"),
+    ] {
+        let response = get(&api, path);
+        assert_eq!((response.status, &body(&response)["error_msg"]), (status, &json!(message)));
+    }
+    let mut page = request("GET", "/v1/healthcheck", "");
+    page.headers.push(("Accept".into(), "text/html".into()));
+    let page = String::from_utf8_lossy(&finish(api.handle(page)).body).into_owned();
+    assert!(page.contains("<td>127.0.0.1:1980</td><td>unhealthy</td>"), "{page}");
+}

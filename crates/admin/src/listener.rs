@@ -1,0 +1,149 @@
+//! HTTP/1 on a TCP listener for the Admin or Control API.
+
+use std::{convert::Infallible, future::Future, net::IpAddr, pin::Pin, sync::Arc};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{
+    Request as HttpRequest, Response as HttpResponse, StatusCode,
+    body::{Body, Incoming},
+    header::{CONTENT_LENGTH, HeaderName, HeaderValue},
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+};
+
+use crate::{
+    AdminApi, ControlApi,
+    message::{Request, RequestBody, Response},
+};
+
+/// Something that answers requests: the Admin or the Control API, or what the process puts in front of them.
+pub trait Service: Send + Sync + 'static {
+    fn answer(&self, request: Request) -> impl Future<Output = Response> + Send;
+    /// How much of a body is worth reading for that path.
+    fn body_limit(&self, path: &str) -> u64;
+}
+
+impl Service for AdminApi {
+    async fn answer(&self, request: Request) -> Response {
+        self.handle(request).await
+    }
+    fn body_limit(&self, path: &str) -> u64 {
+        AdminApi::body_limit(self, path)
+    }
+}
+
+impl Service for ControlApi {
+    async fn answer(&self, request: Request) -> Response {
+        self.handle(request).await
+    }
+    fn body_limit(&self, _: &str) -> u64 {
+        crate::api::BODY_LIMIT
+    }
+}
+
+/// A connection, plain or after a TLS handshake.
+pub trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
+
+/// Turns an accepted connection into one to speak HTTP on; `None` when the handshake failed.
+pub type Accept =
+    Arc<dyn Fn(TcpStream) -> Pin<Box<dyn Future<Output = Option<Box<dyn Connection>>> + Send>> + Send + Sync>;
+
+/// Serves plain HTTP until the future is dropped.
+pub async fn serve<S: Service>(listener: TcpListener, service: Arc<S>) {
+    let plain: Accept = Arc::new(|stream| {
+        Box::pin(async move {
+            let stream: Box<dyn Connection> = Box::new(stream);
+            Some(stream)
+        })
+    });
+    serve_with(listener, service, plain).await;
+}
+
+/// As [`serve`], with a hook that may do a TLS handshake first.
+pub async fn serve_with<S: Service>(listener: TcpListener, service: Arc<S>, accept: Accept) {
+    loop {
+        let Ok((stream, peer)) = listener.accept().await else {
+            // Out of file descriptors, most likely: let other tasks close some.
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            continue;
+        };
+        let (service, accept) = (service.clone(), accept.clone());
+        tokio::spawn(async move {
+            let _ = stream.set_nodelay(true);
+            if let Some(stream) = accept(stream).await {
+                serve_connection(stream, peer.ip(), service).await;
+            }
+        });
+    }
+}
+
+/// Serves one connection until it closes.
+pub async fn serve_connection<S: Service>(stream: Box<dyn Connection>, peer: IpAddr, service: Arc<S>) {
+    let answer = service_fn(move |request| {
+        let service = service.clone();
+        async move {
+            let request = read(request, peer, service.as_ref()).await;
+            let response = match request {
+                Some(request) => service.answer(request).await,
+                None => Response::empty(400),
+            };
+            Ok::<_, Infallible>(write(response))
+        }
+    });
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    // A client that goes away in the middle of a request is nobody's error.
+    let _ = builder.timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), answer).await;
+}
+
+async fn read<S: Service>(request: HttpRequest<Incoming>, peer: IpAddr, service: &S) -> Option<Request> {
+    let (head, body) = request.into_parts();
+    let path = head.uri.path().to_owned();
+    let limit = service.body_limit(&path);
+    let announced = body.size_hint().exact().or_else(|| {
+        let length = head.headers.get(CONTENT_LENGTH)?;
+        length.to_str().ok()?.parse().ok()
+    });
+    let body = match announced {
+        Some(size) if size > limit => RequestBody::TooLarge(size),
+        _ => {
+            let limited = Limited::new(body, usize::try_from(limit).unwrap_or(usize::MAX));
+            match limited.collect().await {
+                Ok(body) => RequestBody::Bytes(body.to_bytes().to_vec()),
+                Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+                    RequestBody::TooLarge(limit + 1)
+                }
+                Err(_) => return None,
+            }
+        }
+    };
+    let headers = head.headers.iter();
+    let headers = headers.map(|(name, value)| {
+        (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+    });
+    Some(Request {
+        method: head.method.as_str().to_owned(),
+        query: head.uri.query().unwrap_or_default().to_owned(),
+        headers: headers.collect(),
+        path,
+        body,
+        peer,
+    })
+}
+
+fn write(response: Response) -> HttpResponse<Full<Bytes>> {
+    let mut http = HttpResponse::new(Full::new(Bytes::from(response.body)));
+    *http.status_mut() = StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    for (name, value) in response.headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            http.headers_mut().append(name, value);
+        }
+    }
+    http
+}

@@ -1,0 +1,126 @@
+//! Requests and answers, without a connection.
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+/// A request; header names in any case, the path still percent-encoded.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub method: String,
+    pub path: String,
+    /// Without the question mark.
+    pub query: String,
+    pub headers: Vec<(String, String)>,
+    pub body: RequestBody,
+    pub peer: IpAddr,
+}
+
+#[derive(Clone, Debug)]
+pub enum RequestBody {
+    Bytes(Vec<u8>),
+    /// Bigger than the limit; not read.
+    TooLarge(u64),
+}
+
+#[derive(Clone, Debug)]
+pub struct Response {
+    pub status: u16,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Request {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// A cookie; `-` and `_` are the same, as in nginx variables.
+    pub fn cookie(&self, name: &str) -> Option<&str> {
+        let cookies = self.header("cookie")?.split(';').filter_map(|cookie| cookie.trim().split_once('='));
+        let mut found = cookies.filter(|(other, _)| other.replace('-', "_").eq_ignore_ascii_case(name));
+        found.next().map(|(_, value)| value)
+    }
+
+    /// The first query argument of that name, decoded.
+    pub fn argument(&self, name: &str) -> Option<String> {
+        arguments(&self.query).into_iter().find(|(other, _)| other == name).map(|(_, value)| value)
+    }
+
+    /// The decoded path.
+    pub fn decoded_path(&self) -> String {
+        percent_decode(&self.path, false)
+    }
+}
+
+impl Response {
+    pub fn empty(status: u16) -> Response {
+        Response { status, headers: Vec::new(), body: Vec::new() }
+    }
+
+    pub fn json(status: u16, body: &Value) -> Response {
+        let mut text = body.to_string();
+        text.push('\n');
+        Response::text(status, &text).with_header("Content-Type", "application/json")
+    }
+
+    pub fn text(status: u16, body: &str) -> Response {
+        Response { body: body.as_bytes().to_vec(), ..Response::empty(status) }
+    }
+
+    pub fn error(status: u16, message: &str) -> Response {
+        Response::json(status, &serde_json::json!({ "error_msg": message }))
+    }
+
+    /// The error page of the web server itself.
+    pub fn page(status: u16) -> Response {
+        let reason = match status {
+            403 => "403 Forbidden",
+            404 => "404 Not Found",
+            _ => "500 Internal Server Error",
+        };
+        let page = format!(
+            "<html>\r\n<head><title>{reason}</title></head>\r\n<body>\r\n<center><h1>{reason}</h1></center>\r\n\
+             <hr><center>openresty</center>\r\n\
+             <p><em>Powered by <a href=\"https://apisix.apache.org/\">APISIX</a>.</em></p></body>\r\n</html>\r\n"
+        );
+        Response::text(status, &page).with_header("Content-Type", "text/html; charset=utf-8")
+    }
+
+    pub fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Response {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    pub fn has_header(&self, name: &str) -> bool {
+        self.headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name))
+    }
+}
+
+/// Decodes `a=b&c=d`; an argument without `=` has an empty value.
+pub(crate) fn arguments(query: &str) -> Vec<(String, String)> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    pairs.map(|(name, value)| (percent_decode(name, true), percent_decode(value, true))).collect()
+}
+
+fn percent_decode(text: &str, plus_is_blank: bool) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.as_bytes();
+    while let Some((first, rest)) = bytes.split_first() {
+        let hex = rest.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
+        let decoded = hex.filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        match (first, decoded.and_then(|hex| u8::from_str_radix(hex, 16).ok())) {
+            (b'%', Some(byte)) => {
+                out.push(byte);
+                bytes = rest.get(2..).unwrap_or_default();
+                continue;
+            }
+            (b'+', _) if plus_is_blank => out.push(b' '),
+            _ => out.push(*first),
+        }
+        bytes = rest;
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}

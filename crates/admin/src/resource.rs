@@ -1,0 +1,211 @@
+//! The stored resources: which request means which object, and one file per verb.
+
+mod delete;
+mod envelope;
+mod patch;
+mod read;
+mod write;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use model::{Kind, Object, check::check_resource, schema::lua};
+use serde_json::{Value, json};
+use store::StoreError;
+
+use crate::{
+    AdminApi, AdminSettings,
+    message::{Request, Response},
+};
+
+/// The object or collection that a path names.
+pub(crate) struct Target {
+    pub kind: Kind,
+    /// The consumer of credentials, the service of decorations, the manager of a secret.
+    pub owner: Option<String>,
+    pub id: Option<String>,
+    /// What is left of the path: the place inside of the object that a `PATCH` is about.
+    pub sub_path: String,
+}
+
+impl Target {
+    /// From the path's segments below the prefix; `None` for a name that is no resource.
+    pub fn parse(segments: &[&str]) -> Option<Target> {
+        let text = |position: usize| segments.get(position).map(|segment| (*segment).to_owned());
+        let rest = |from: usize| segments.get(from..).unwrap_or_default().join("/");
+        let nested = match (segments.first(), segments.get(2)) {
+            (Some(&"consumers"), Some(&"credentials")) => Some(Kind::Credential),
+            (Some(&"services"), Some(&"graphql_cost_decorations")) => Some(Kind::GraphqlCostDecoration),
+            _ => None,
+        };
+        if let Some(kind) = nested {
+            return Some(Target { kind, owner: text(1), id: text(3), sub_path: String::new() });
+        }
+        let kind = kind_of(segments.first()?)?;
+        Some(match kind {
+            Kind::Secret => Target { kind, owner: text(1), id: text(2), sub_path: rest(3) },
+            Kind::Credential | Kind::GraphqlCostDecoration => {
+                Target { kind, owner: None, id: text(1), sub_path: String::new() }
+            }
+            _ => Target { kind, owner: None, id: text(1), sub_path: rest(2) },
+        })
+    }
+
+    /// The id in the store of the object that is called `id` here.
+    pub fn store_id(&self, id: &str) -> String {
+        let owner = self.owner.as_deref().unwrap_or_default();
+        match self.kind {
+            Kind::Credential => format!("{owner}/credentials/{id}"),
+            Kind::GraphqlCostDecoration => format!("{owner}/graphql_cost_decorations/{id}"),
+            Kind::Secret => format!("{owner}/{id}"),
+            _ => id.to_owned(),
+        }
+    }
+
+    /// Consumers are named by `username`, metadata by their plugin: neither gets an `id` from the path.
+    fn has_id(&self) -> bool {
+        !matches!(self.kind, Kind::Consumer | Kind::PluginMetadata)
+    }
+
+    fn refuses(&self, method: &str) -> bool {
+        match self.kind {
+            Kind::Consumer | Kind::Credential | Kind::PluginMetadata => matches!(method, "POST" | "PATCH"),
+            Kind::GlobalRule | Kind::PluginConfig | Kind::ConsumerGroup | Kind::Secret => method == "POST",
+            Kind::Proto | Kind::StreamRoute => method == "PATCH",
+            _ => false,
+        }
+    }
+}
+
+/// The kind by its collection's name.
+pub(crate) fn kind_of(collection: &str) -> Option<Kind> {
+    match collection {
+        "credentials" => Some(Kind::Credential),
+        "graphql_cost_decorations" => Some(Kind::GraphqlCostDecoration),
+        _ => Kind::ALL.into_iter().find(|kind| {
+            !matches!(kind, Kind::Credential | Kind::GraphqlCostDecoration) && kind.directory() == collection
+        }),
+    }
+}
+
+pub(crate) async fn answer(
+    api: &AdminApi,
+    request: &Request,
+    target: &Target,
+    body: Option<Value>,
+) -> Response {
+    let method = request.method.as_str();
+    if target.refuses(method) {
+        return Response::error(405, &format!("not supported `{method}` method for {}", target.kind.noun()));
+    }
+    if target.kind == Kind::GraphqlCostDecoration && target.owner.is_none() {
+        return Response::error(400, "missing service id");
+    }
+    if target.kind == Kind::Credential && target.owner.is_none() {
+        return Response::error(400, "missing consumer name");
+    }
+    let answered = match method {
+        "GET" => Ok(read::get(api, request, target)),
+        "PUT" => write::put(api, request, target, body).await,
+        "POST" => write::post(api, request, target, body).await,
+        "PATCH" => patch::patch(api, request, target, body).await,
+        "DELETE" => delete::delete(api, request, target).await,
+        _ => Err(Response::error(404, "not found")),
+    };
+    answered.unwrap_or_else(|refused| refused)
+}
+
+/// Gives `conf` its id, refuses times unless `allow_times`, and checks a copy. Returns the id, as it is to be stored.
+fn check(
+    api: &AdminApi,
+    target: &Target,
+    conf: &mut Value,
+    need_id: bool,
+    allow_times: bool,
+) -> Result<String, Response> {
+    let refuse = |message: String| Response::error(400, &message);
+    let noun = target.kind.noun();
+    let mut id = target.id.clone();
+    if target.has_id() {
+        let own = conf.get("id").cloned();
+        let wanted = match (target.kind, &target.id) {
+            (Kind::Secret, Some(id)) => Some(json!(target.store_id(id))),
+            (_, Some(id)) => Some(json!(id)),
+            (_, None) => own.clone(),
+        };
+        match (&wanted, own) {
+            (None, _) if need_id => return Err(refuse(format!("missing {noun} id"))),
+            (Some(_), _) if !need_id => return Err(refuse(format!("wrong {noun} id, do not need it"))),
+            (Some(wanted), Some(own)) if lua::text(wanted) != lua::text(&own) => {
+                return Err(refuse(format!("wrong {noun} id")));
+            }
+            _ => {}
+        }
+        if let Some(wanted) = wanted {
+            id = Some(lua::text(&wanted));
+            set(conf, "id", wanted);
+        }
+    }
+    if !allow_times {
+        check_times(conf).map_err(refuse)?;
+    }
+    let owner = target.owner.as_deref();
+    let mut copy = conf.clone();
+    let checked = api
+        .with_context(false, |context| check_resource(context, target.kind, id.as_deref(), owner, &mut copy));
+    checked.map_err(refuse)?;
+    Ok(match target.kind {
+        Kind::Consumer => conf.get("username").map(lua::text).unwrap_or_default(),
+        // The secret's id holds its manager, which the store's path repeats.
+        Kind::Secret => target.id.clone().unwrap_or_default(),
+        _ => id.unwrap_or_default(),
+    })
+}
+
+fn check_times(conf: &Value) -> Result<(), String> {
+    let places = [("", Some(conf)), ("upstream.", conf.get("upstream")), ("plugins.", conf.get("plugins"))];
+    for (prefix, place) in places {
+        for field in ["create_time", "update_time"] {
+            let found = place.and_then(|place| place.get(field));
+            if found.is_some_and(|value| *value != Value::Bool(false)) {
+                return Err(format!("the property is forbidden:  {prefix}{field}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn set(conf: &mut Value, field: &str, value: Value) {
+    if conf.as_array().is_some_and(Vec::is_empty) {
+        *conf = json!({});
+    }
+    if let Some(fields) = conf.as_object_mut() {
+        fields.insert(field.into(), value);
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs())
+}
+
+/// The `ttl` argument, in whole seconds of at least one.
+fn ttl(request: &Request) -> Option<u64> {
+    let seconds: f64 = request.argument("ttl")?.trim().parse().ok()?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped before")]
+    Some(seconds.clamp(1.0, 1e9) as u64)
+}
+
+fn key(settings: &AdminSettings, kind: Kind, id: &str) -> String {
+    format!("{}/{}/{id}", settings.key_prefix, kind.directory())
+}
+
+fn object_key(settings: &AdminSettings, object: &Object) -> String {
+    key(settings, object.kind, &object.id)
+}
+
+fn not_found() -> Response {
+    Response::json(404, &json!({"message": "Key not found"}))
+}
+
+fn store_failed(error: &StoreError) -> Response {
+    Response::error(503, &error.to_string())
+}

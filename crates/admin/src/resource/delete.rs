@@ -1,0 +1,128 @@
+//! `DELETE`, and what may not be deleted because somebody still uses it.
+
+use model::{Kind, schema::lua};
+use serde_json::Value;
+use store::{Operation, State};
+
+use super::{Target, envelope, key, not_found, store_failed};
+use crate::{
+    AdminApi,
+    message::{Request, Response},
+};
+
+pub(super) async fn delete(api: &AdminApi, request: &Request, target: &Target) -> Result<Response, Response> {
+    let Some(id) = &target.id else {
+        return Err(Response::error(400, &format!("missing {} id", target.kind.noun())));
+    };
+    if request.argument("force").as_deref() != Some("true") {
+        let mut user = None;
+        api.store.read(&mut |state| user = find_user(state, target.kind, id));
+        if let Some(message) = user {
+            return Err(Response::error(400, &message));
+        }
+    }
+    let store_id = target.store_id(id);
+    let main = Operation::Delete { kind: target.kind, id: store_id.as_str().into(), expected: None };
+    let mut operations = vec![main];
+    operations.extend(nested(api, target.kind, id));
+    let written = api.store.write(operations).await.map_err(|error| store_failed(&error))?;
+    if !matches!(written.objects.first(), Some(Some(_))) {
+        return Err(not_found());
+    }
+    let key = key(&api.settings, target.kind, &store_id);
+    Ok(Response::json(200, &envelope::deleted(&api.settings, &key)))
+}
+
+/// The deletion of what belongs to a consumer or service and goes with it.
+pub(super) fn nested(api: &AdminApi, kind: Kind, id: &str) -> Vec<Operation> {
+    let (kind, prefix) = match kind {
+        Kind::Consumer => (Kind::Credential, format!("{id}/credentials/")),
+        Kind::Service => (Kind::GraphqlCostDecoration, format!("{id}/graphql_cost_decorations/")),
+        _ => return Vec::new(),
+    };
+    let mut operations = Vec::new();
+    api.store.read(&mut |state| {
+        let owned = state.list(kind).filter(|object| object.id.starts_with(&prefix));
+        operations =
+            owned.map(|object| Operation::Delete { kind, id: object.id.clone(), expected: None }).collect();
+    });
+    operations
+}
+
+/// The message that names a user of the object, if it has any.
+fn find_user(state: &State, kind: Kind, id: &str) -> Option<String> {
+    let by_field = |kind: Kind, field: &str| {
+        let mut objects = state.list(kind);
+        let user = objects.find(|object| object.value.get(field).map(lua::text).as_deref() == Some(id));
+        user.map(|object| shown_id(&object.value, &object.id))
+    };
+    match kind {
+        Kind::Service => [(Kind::Route, "route"), (Kind::StreamRoute, "stream_route")].into_iter().find_map(
+            |(kind, noun)| {
+                let user = by_field(kind, "service_id")?;
+                Some(format!("can not delete this service directly, {noun} [{user}] is still using it now"))
+            },
+        ),
+        Kind::PluginConfig => by_field(Kind::Route, "plugin_config_id")
+            .map(|user| format!("can not delete this plugin config, route [{user}] is still using it now")),
+        Kind::ConsumerGroup => by_field(Kind::Consumer, "group_id").map(|user| {
+            format!("can not delete this consumer group, consumer [{user}] is still using it now")
+        }),
+        Kind::StreamRoute => {
+            let superior = |value: &Value| value.pointer("/protocol/superior_id").map(lua::text);
+            let mut routes = state.list(Kind::StreamRoute);
+            let user = routes.find(|object| superior(&object.value).as_deref() == Some(id))?;
+            let user = shown_id(&user.value, &user.id);
+            Some(format!(
+                "can not delete this stream route directly, stream route [{user}] is still using it as superior_id"
+            ))
+        }
+        Kind::Proto => find_proto_user(state, id),
+        Kind::Upstream => find_upstream_user(state, id),
+        _ => None,
+    }
+}
+
+fn find_proto_user(state: &State, id: &str) -> Option<String> {
+    [(Kind::Route, "route"), (Kind::Service, "service")].into_iter().find_map(|(kind, noun)| {
+        let user = state.list(kind).find(|object| {
+            let proto = object.value.pointer("/plugins/grpc-transcode/proto_id");
+            proto.map(lua::text).as_deref() == Some(id)
+        })?;
+        let user = shown_id(&user.value, &user.id);
+        Some(format!("can not delete this proto, {noun} [{user}] is still using it now"))
+    })
+}
+
+fn find_upstream_user(state: &State, id: &str) -> Option<String> {
+    let kinds = [
+        (Kind::Route, "route", true),
+        (Kind::Service, "service", true),
+        (Kind::PluginConfig, "plugin_config", false),
+        (Kind::Consumer, "consumer", false),
+        (Kind::ConsumerGroup, "consumer_group", false),
+        (Kind::GlobalRule, "global_rules", false),
+    ];
+    kinds.into_iter().find_map(|(kind, noun, direct)| {
+        state.list(kind).find_map(|object| {
+            let user = shown_id(&object.value, &object.id);
+            if splits_traffic_to(&object.value, id) {
+                return Some(format!(
+                    "can not delete this upstream, plugin in {noun} [{user}] is still using it now"
+                ));
+            }
+            let used = direct && object.value.get("upstream_id").map(lua::text).as_deref() == Some(id);
+            used.then(|| format!("can not delete this upstream, {noun} [{user}] is still using it now"))
+        })
+    })
+}
+
+fn splits_traffic_to(value: &Value, id: &str) -> bool {
+    let rules = value.pointer("/plugins/traffic-split/rules").and_then(Value::as_array);
+    let upstreams = rules.into_iter().flatten().filter_map(|rule| rule.get("weighted_upstreams")?.as_array());
+    upstreams.flatten().any(|upstream| upstream.get("upstream_id").map(lua::text).as_deref() == Some(id))
+}
+
+fn shown_id(value: &Value, id: &str) -> String {
+    value.get("id").map_or_else(|| id.to_owned(), lua::text)
+}

@@ -1,0 +1,69 @@
+//! How objects are wrapped in answers: bare in v3, in etcd v2's `action` and `node` in v2.
+
+use model::{Kind, Object};
+use serde_json::{Map, Value, json};
+
+use super::object_key;
+use crate::{AdminSettings, ApiVersion};
+
+/// The answer to a write.
+pub(super) fn written(
+    settings: &AdminSettings,
+    action: &str,
+    key: &str,
+    value: &Value,
+    lease: Option<u64>,
+) -> Value {
+    let node = json!({"key": key, "value": value});
+    if settings.version == ApiVersion::V3 {
+        return node;
+    }
+    let mut body = json!({"action": action, "node": node});
+    if let (Some(lease), Some(fields)) = (lease, body.as_object_mut()) {
+        fields.insert("lease_id".into(), json!(lease.to_string()));
+    }
+    body
+}
+
+pub(super) fn one(settings: &AdminSettings, object: &Object) -> Value {
+    match settings.version {
+        ApiVersion::V3 => entry(settings, object),
+        ApiVersion::V2 => {
+            let node = json!({"key": object_key(settings, object), "value": shown(object)});
+            json!({"action": "get", "node": node})
+        }
+    }
+}
+
+pub(super) fn deleted(settings: &AdminSettings, key: &str) -> Value {
+    let body = json!({"deleted": "1", "key": key});
+    match (settings.version, body) {
+        (ApiVersion::V2, Value::Object(mut fields)) => {
+            fields.insert("action".into(), json!("delete"));
+            fields.insert("node".into(), json!({}));
+            Value::Object(fields)
+        }
+        (_, body) => body,
+    }
+}
+
+/// An object in a list.
+pub(super) fn entry(settings: &AdminSettings, object: &Object) -> Value {
+    json!({
+        "key": object_key(settings, object),
+        "value": shown(object),
+        "createdIndex": object.created,
+        "modifiedIndex": object.modified,
+    })
+}
+
+/// The value without private keys.
+fn shown(object: &Object) -> Value {
+    match (object.kind, object.value.as_ref()) {
+        (Kind::Ssl, Value::Object(fields)) => {
+            let public = fields.iter().filter(|(name, _)| !matches!(name.as_str(), "key" | "keys"));
+            Value::Object(public.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>())
+        }
+        (_, value) => value.clone(),
+    }
+}

@@ -1,0 +1,159 @@
+//! `PATCH`: a merge into the object, or a new value for one place inside of it.
+
+use std::sync::Arc;
+
+use model::Kind;
+use serde_json::{Map, Value, json};
+use store::Operation;
+
+use super::{Target, check, envelope, key, not_found, now, set, store_failed, ttl, write};
+use crate::{
+    AdminApi,
+    message::{Request, Response},
+};
+
+pub(super) async fn patch(
+    api: &AdminApi,
+    request: &Request,
+    target: &Target,
+    body: Option<Value>,
+) -> Result<Response, Response> {
+    let refuse = |message: &str| Response::error(400, message);
+    if target.kind == Kind::GraphqlCostDecoration {
+        check_decoration(api, target, body.as_ref())?;
+    }
+    let Some(id) = &target.id else {
+        let secret = target.kind == Kind::Secret;
+        let missing = format!("missing {} id", target.kind.noun());
+        return Err(refuse(if secret { "no secret id" } else { &missing }));
+    };
+    let conf = body.ok_or_else(|| refuse("missing new configuration"))?;
+    if target.sub_path.is_empty() && !conf.is_object() && !conf.is_array() {
+        return Err(refuse("invalid configuration"));
+    }
+    let store_id: Arc<str> = target.store_id(id).into();
+    let previous = api.store.get(target.kind, &store_id).ok_or_else(not_found)?;
+    let mut value = previous.value.as_ref().clone();
+    let mut touch = true;
+    if target.sub_path.is_empty() {
+        touch = conf.get("update_time").is_none_or(Value::is_null);
+        if let (Some(fields), Value::Object(changes)) = (value.as_object_mut(), conf) {
+            merge(fields, changes);
+        }
+    } else {
+        replace(&mut value, &target.sub_path, conf).map_err(|error| refuse(&error))?;
+    }
+    if value.get("create_time").is_none() {
+        set(&mut value, "create_time", json!(now()));
+    }
+    if touch || value.get("update_time").is_none() {
+        set(&mut value, "update_time", json!(now()));
+    }
+    check(api, target, &mut value, true, true)?;
+    let operation = Operation::Put {
+        kind: target.kind,
+        id: store_id.clone(),
+        value: Arc::new(value.clone()),
+        expected: Some(previous.modified),
+        ttl_seconds: ttl(request),
+    };
+    let written = api.store.write(vec![operation]).await.map_err(|error| store_failed(&error))?;
+    let key = key(&api.settings, target.kind, &store_id);
+    let body = envelope::written(&api.settings, "compareAndSwap", &key, &value, written.lease);
+    Ok(Response::json(200, &body))
+}
+
+fn check_decoration(api: &AdminApi, target: &Target, body: Option<&Value>) -> Result<(), Response> {
+    match body {
+        Some(Value::Object(fields)) if fields.contains_key("service_id") => {
+            Err(Response::error(400, "service_id can not be patched"))
+        }
+        Some(conf) if conf.is_object() || conf.is_array() => write::check_field_path(api, target, conf),
+        _ => Err(Response::error(400, "invalid configuration")),
+    }
+}
+
+/// Objects are merged, `null` removes; everything else replaces, also an object that is empty.
+fn merge(fields: &mut Map<String, Value>, changes: Map<String, Value>) {
+    for (name, change) in changes {
+        match (fields.get_mut(&name), change) {
+            (_, Value::Null) => {
+                fields.shift_remove(&name);
+            }
+            (Some(Value::Object(inner)), Value::Object(changes))
+                if !inner.is_empty() && !changes.is_empty() =>
+            {
+                merge(inner, changes);
+            }
+            (_, change) => {
+                fields.insert(name, change);
+            }
+        }
+    }
+}
+
+/// Sets the place at `path` (names between slashes), making the objects on the way.
+fn replace(value: &mut Value, path: &str, conf: Value) -> Result<(), String> {
+    let names: Vec<&str> = path.split('/').collect();
+    let Some((last, parents)) = names.split_last() else { return Ok(()) };
+    let mut place = &mut *value;
+    for (position, name) in parents.iter().enumerate() {
+        let walked = names.get(..=position).unwrap_or_default().join("/");
+        let fields = table(place).ok_or_else(|| format!("invalid sub-path: /{walked}"))?;
+        place = fields.entry(*name).or_insert_with(|| json!({}));
+        if !place.is_object() && !place.is_array() {
+            return Err(format!("invalid sub-path: /{walked}"));
+        }
+    }
+    let fields = table(place).ok_or_else(|| format!("invalid sub-path: /{path}"))?;
+    if last.is_empty() {
+        *value = conf;
+    } else if conf.is_null() {
+        fields.shift_remove(*last);
+    } else {
+        fields.insert((*last).to_owned(), conf);
+    }
+    Ok(())
+}
+
+/// The fields of an object; an empty list is one, too.
+fn table(value: &mut Value) -> Option<&mut Map<String, Value>> {
+    if value.as_array().is_some_and(Vec::is_empty) {
+        *value = json!({});
+    }
+    value.as_object_mut()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merges_replace_lists_and_empty_tables() {
+        for (before, change, after) in [
+            (json!({"a": {"b": 1}}), json!({"a": {"c": 2}}), json!({"a": {"b": 1, "c": 2}})),
+            (json!({"a": [1, 2]}), json!({"a": [3]}), json!({"a": [3]})),
+            (json!({"a": {"b": 1}}), json!({"a": {}}), json!({"a": {}})),
+            (json!({"a": {"b": 1, "c": 2}}), json!({"a": {"b": null}}), json!({"a": {"c": 2}})),
+        ] {
+            let (Value::Object(mut fields), Value::Object(changes)) = (before, change) else {
+                panic!("objects")
+            };
+            merge(&mut fields, changes);
+            assert_eq!(Value::Object(fields), after);
+        }
+    }
+
+    #[test]
+    fn places_are_replaced_by_path() {
+        let check = |path: &str, expected: Result<Value, &str>| {
+            let mut value = json!({"a": {"b": 1}, "l": [1]});
+            let result = replace(&mut value, path, json!(5)).map(|()| value);
+            assert_eq!(result, expected.map_err(str::to_owned), "{path}");
+        };
+        check("a/b", Ok(json!({"a": {"b": 5}, "l": [1]})));
+        check("n/m", Ok(json!({"a": {"b": 1}, "l": [1], "n": {"m": 5}})));
+        check("a/b/c", Err("invalid sub-path: /a/b"));
+        check("l/x", Err("invalid sub-path: /l/x"));
+    }
+}

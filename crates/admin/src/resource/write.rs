@@ -1,0 +1,145 @@
+//! `PUT` and `POST`.
+
+use std::sync::Arc;
+
+use model::{Kind, schema::lua};
+use serde_json::{Value, json};
+use store::{Operation, Written};
+
+use super::{Target, check, envelope, key, now, object_key, set, store_failed, ttl};
+use crate::{
+    AdminApi,
+    message::{Request, Response},
+};
+
+pub(super) async fn put(
+    api: &AdminApi,
+    request: &Request,
+    target: &Target,
+    body: Option<Value>,
+) -> Result<Response, Response> {
+    if target.kind == Kind::Secret && (target.owner.is_none() || target.id.is_none()) {
+        return Err(Response::error(400, "no secret id"));
+    }
+    let mut conf = require(api, target, body)?;
+    let id = check(api, target, &mut conf, true, false)?;
+    if target.kind == Kind::Credential
+        && api.store.get(Kind::Consumer, target.owner.as_deref().unwrap_or_default()).is_none()
+    {
+        return Err(Response::error(404, "consumer not found"));
+    }
+    let store_id: Arc<str> = target.store_id(&id).into();
+    let previous = api.store.get(target.kind, &store_id);
+    if target.kind == Kind::PluginMetadata {
+        set(&mut conf, "id", json!(id));
+    } else {
+        set_times(&mut conf, previous.as_ref().map(|object| object.value.as_ref()));
+    }
+    let put = Operation::Put {
+        kind: target.kind,
+        id: store_id.clone(),
+        value: Arc::new(conf.clone()),
+        expected: None,
+        ttl_seconds: ttl(request),
+    };
+    let mut operations = vec![put];
+    if target.kind == Kind::Service && previous.is_none() {
+        // A new service must not take over the decorations of a deleted one of the same name.
+        operations.extend(super::delete::nested(api, Kind::Service, &id));
+    }
+    let written = api.store.write(operations).await.map_err(|error| store_failed(&error))?;
+    let key = key(&api.settings, target.kind, &store_id);
+    let body = envelope::written(&api.settings, "set", &key, &conf, written.lease);
+    Ok(Response::json(if is_new(&written) { 201 } else { 200 }, &body))
+}
+
+pub(super) async fn post(
+    api: &AdminApi,
+    request: &Request,
+    target: &Target,
+    body: Option<Value>,
+) -> Result<Response, Response> {
+    let mut conf = require(api, target, body)?;
+    check(api, target, &mut conf, false, false)?;
+    set_times(&mut conf, None);
+    let operation = match target.kind {
+        Kind::GraphqlCostDecoration => {
+            let id = next_id(api);
+            set(&mut conf, "id", json!(id));
+            let (id, value) = (target.store_id(&id).into(), Arc::new(conf));
+            Operation::Put { kind: target.kind, id, value, expected: Some(0), ttl_seconds: ttl(request) }
+        }
+        kind => Operation::Create { kind, value: conf, ttl_seconds: ttl(request) },
+    };
+    let written = api.store.write(vec![operation]).await.map_err(|error| store_failed(&error))?;
+    let Some(Some(object)) = written.objects.first() else {
+        return Err(Response::error(503, "the store did not return the new object"));
+    };
+    let key = object_key(&api.settings, object);
+    let body = envelope::written(&api.settings, "create", &key, &object.value, written.lease);
+    Ok(Response::json(201, &body))
+}
+
+/// The body, which has to be there; a decoration gets the service of its path.
+fn require(api: &AdminApi, target: &Target, body: Option<Value>) -> Result<Value, Response> {
+    if target.kind == Kind::GraphqlCostDecoration {
+        return bind_service(api, target, body);
+    }
+    body.ok_or_else(|| Response::error(400, "missing configurations"))
+}
+
+fn bind_service(api: &AdminApi, target: &Target, body: Option<Value>) -> Result<Value, Response> {
+    let service = target.owner.as_deref().unwrap_or_default();
+    let mut conf = match body {
+        Some(conf) if conf.is_object() || conf.is_array() => conf,
+        _ => return Err(Response::error(400, "invalid configuration")),
+    };
+    if conf.get("service_id").is_some_and(|id| lua::text(id) != service) {
+        return Err(Response::error(400, "wrong service_id, it is taken from the path"));
+    }
+    if api.store.get(Kind::Service, service).is_none() {
+        return Err(Response::error(404, "service not found"));
+    }
+    check_field_path(api, target, &conf)?;
+    set(&mut conf, "service_id", json!(service));
+    Ok(conf)
+}
+
+/// Refuses a field that another decoration of the same service is about.
+pub(super) fn check_field_path(api: &AdminApi, target: &Target, conf: &Value) -> Result<(), Response> {
+    let Some(path) = conf.get("field_path") else { return Ok(()) };
+    let own = target.id.as_ref().map(|id| target.store_id(id));
+    let prefix = target.store_id("");
+    let mut other = None;
+    api.store.read(&mut |state| {
+        let decorations = state.list(target.kind).filter(|object| object.id.starts_with(&prefix));
+        let mut same = decorations.filter(|object| object.value.get("field_path") == Some(path));
+        let found = same.find(|object| Some(object.id.as_ref()) != own.as_deref());
+        other = found.and_then(|object| object.id.strip_prefix(&prefix).map(str::to_owned));
+    });
+    let Some(other) = other else { return Ok(()) };
+    let path = lua::text(path);
+    let message = format!("field_path {path} is already decorated on this service by [{other}]");
+    Err(Response::error(400, &message))
+}
+
+fn next_id(api: &AdminApi) -> String {
+    let mut revision = 0;
+    api.store.read(&mut |state| revision = state.revision);
+    format!("{:020}", revision + 1)
+}
+
+/// The time of creation survives, the time of the update is now.
+fn set_times(conf: &mut Value, previous: Option<&Value>) {
+    if conf.get("create_time").is_none() {
+        let before = previous.and_then(|previous| previous.get("create_time")).cloned();
+        set(conf, "create_time", before.unwrap_or_else(|| json!(now())));
+    }
+    if conf.get("update_time").is_none() {
+        set(conf, "update_time", json!(now()));
+    }
+}
+
+fn is_new(written: &Written) -> bool {
+    matches!(written.objects.first(), Some(Some(object)) if object.created == object.modified)
+}

@@ -1,0 +1,239 @@
+//! Upstreams: of their own, and inline in routes and services.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
+use model::{Kind, resources};
+use plugin::{
+    Template, UpstreamHandle, Variable,
+    snapshot::{HashKey, KeepalivePool, Node, PassHost, Scheme, TlsClient},
+};
+use serde_json::Value;
+use upstream::{Algorithm, HashOn, NodeSpec, Upstream, UpstreamSpec, health};
+
+use crate::{Compiler, Key, routes::timeouts, tls::Wanted};
+
+impl Compiler {
+    /// Rebuilds the upstream that an object is or holds; forgets it when there is none.
+    pub(crate) fn build_upstream_of(&mut self, key: &Key) {
+        let object = self.object(key.0, &key.1).cloned();
+        let value = object.as_ref().and_then(|object| match key.0 {
+            Kind::Upstream => Some((*object.value).clone()),
+            _ => object.value.get("upstream").cloned(),
+        });
+        let previous = self.upstreams.remove(key);
+        for waiting in self.names.values_mut() {
+            waiting.remove(key);
+        }
+        self.names.retain(|_, waiting| !waiting.is_empty());
+        let (Some(object), Some(value)) = (object, value) else { return };
+        match self.compile_upstream(key, &value, object.modified, previous.as_deref()) {
+            Ok(handle) => {
+                self.upstreams.insert(key.clone(), Arc::new(handle));
+            }
+            Err(reason) => self.problem(key, format!("upstream: {reason}")),
+        }
+    }
+
+    /// An upstream written inside a plugin's configuration (traffic-split).
+    pub fn compile_inline(&mut self, name: &str, value: &Value) -> Result<UpstreamHandle, String> {
+        self.compile_upstream(&(Kind::Upstream, Arc::from(name)), value, 0, None)
+    }
+
+    fn compile_upstream(
+        &mut self,
+        key: &Key,
+        value: &Value,
+        version: u64,
+        previous: Option<&UpstreamHandle>,
+    ) -> Result<UpstreamHandle, String> {
+        let conf = resources::Upstream::from_value(value)?;
+        let scheme = scheme(&conf.scheme)?;
+        let tls = self.tls_client(&conf, scheme)?;
+        let mut nodes = Vec::new();
+        let mut specs = Vec::new();
+        for node in conf.nodes.iter().flatten() {
+            let (node, spec) = self.node(key, node, scheme, tls.as_ref())?;
+            nodes.push(node);
+            specs.push(spec);
+        }
+        let spec = UpstreamSpec {
+            nodes: specs,
+            algorithm: Algorithm::from_name(&conf.balancer)
+                .ok_or_else(|| format!("type {}: pickers written in Lua are not supported", conf.balancer))?,
+            hash_on: HashOn::from_name(&conf.hash_on).unwrap_or_default(),
+            key: conf.key.as_deref().map(Box::from),
+            retries: conf.retries,
+            checks: conf.checks.as_ref().map(checks),
+            ..UpstreamSpec::default()
+        };
+        let hash_key = (spec.algorithm == Algorithm::ConsistentHash).then(|| hash_key(&conf));
+        Ok(UpstreamHandle {
+            name: format!("{}/{}", key.0.directory(), key.1).into(),
+            balancer: Upstream::new(spec, self.options.workers, previous.map(|previous| &previous.balancer)),
+            nodes,
+            scheme,
+            pass_host: match (conf.pass_host.as_str(), conf.upstream_host) {
+                ("node", _) => PassHost::Node,
+                ("rewrite", Some(host)) => PassHost::Rewrite(host.into()),
+                _ => PassHost::Pass,
+            },
+            timeouts: conf.timeout.map_or(self.options.timeouts, timeouts),
+            retries: conf.retries,
+            retry_timeout_ms: conf.retry_timeout.map_or(0, |seconds| (seconds * 1000.0) as u64),
+            keepalive: conf.keepalive_pool.map_or(self.options.keepalive, |pool| KeepalivePool {
+                size: pool.size as usize,
+                idle_timeout_ms: (pool.idle_timeout * 1000.0) as u64,
+                requests: u32::try_from(pool.requests).unwrap_or(u32::MAX),
+            }),
+            hash_key,
+            tls: tls.map(|(config, _)| TlsClient { config }),
+            value: Arc::new(value.clone()),
+            version,
+        })
+    }
+
+    /// The settings and what tells them apart in pool names.
+    #[allow(clippy::type_complexity)]
+    fn tls_client(
+        &mut self,
+        conf: &resources::Upstream,
+        scheme: Scheme,
+    ) -> Result<Option<(Arc<rustls::ClientConfig>, String)>, String> {
+        if !scheme.is_tls() {
+            return Ok(None);
+        }
+        let mut wanted = Wanted::default();
+        let mut mark = String::new();
+        if let Some(tls) = &conf.tls {
+            wanted.verify = tls.verify;
+            wanted.client = match (&tls.client_cert_id, &tls.client_cert, &tls.client_key) {
+                (Some(id), _, _) => {
+                    let ssl = self.object(Kind::Ssl, id).ok_or_else(|| format!("ssl {id} does not exist"))?;
+                    let ssl = resources::Ssl::from_value(&ssl.value)?;
+                    Some((ssl.cert, ssl.key))
+                }
+                (None, Some(cert), Some(key)) => Some((cert.clone(), key.clone())),
+                _ => None,
+            };
+            mark = format!("{}#{}", tls.verify, wanted.client.as_ref().map_or("", |(cert, _)| cert));
+        }
+        Ok(Some((self.tls.get(wanted)?, mark)))
+    }
+
+    fn node(
+        &mut self,
+        key: &Key,
+        node: &resources::Node,
+        scheme: Scheme,
+        tls: Option<&(Arc<rustls::ClientConfig>, String)>,
+    ) -> Result<(Node, NodeSpec), String> {
+        let port = node.port.unwrap_or(scheme.default_port());
+        let bare = node.host.trim_start_matches('[').trim_end_matches(']');
+        let addresses: Vec<IpAddr> = match bare.parse::<IpAddr>() {
+            Ok(address) => vec![address],
+            Err(_) => {
+                self.names.entry(Arc::from(bare)).or_default().insert(key.clone());
+                self.addresses.of(bare).unwrap_or_default()
+            }
+        };
+        let mark = tls.map_or("", |(_, mark)| mark.as_str());
+        let pool = self.pools.number(format!("{}#{bare}#{port}#{mark}", scheme.as_str()));
+        let host_header =
+            if port == scheme.default_port() { node.host.clone() } else { format!("{}:{port}", node.host) };
+        let spec = NodeSpec {
+            host: bare.into(),
+            port,
+            weight: node.weight,
+            priority: i32::try_from(node.priority).unwrap_or(if node.priority < 0 { i32::MIN } else { i32::MAX }),
+            addresses: addresses.clone(),
+            metadata: node.metadata.clone().map(Arc::new),
+        };
+        let node = Node {
+            host: bare.into(),
+            port,
+            addresses: addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect(),
+            host_header: host_header.into(),
+            pool,
+        };
+        Ok((node, spec))
+    }
+}
+
+fn scheme(name: &str) -> Result<Scheme, String> {
+    match name {
+        "http" => Ok(Scheme::Http),
+        "https" => Ok(Scheme::Https),
+        "grpc" => Ok(Scheme::Grpc),
+        "grpcs" => Ok(Scheme::Grpcs),
+        // Stream upstreams are no target of HTTP requests; they are used where streams are.
+        "tcp" | "udp" | "tls" | "kafka" => Ok(Scheme::Http),
+        other => Err(format!("unknown scheme {other}")),
+    }
+}
+
+fn hash_key(conf: &resources::Upstream) -> HashKey {
+    let key = conf.key.as_deref().unwrap_or_default();
+    match conf.hash_on.as_str() {
+        "header" => HashKey::Variable(Variable::Header(key.to_ascii_lowercase().into())),
+        "cookie" => HashKey::Variable(Variable::resolve(&format!("cookie_{}", key.trim_start_matches("cookie_")))),
+        "consumer" => HashKey::Consumer,
+        "vars_combinations" => HashKey::Combination(Template::compile(key)),
+        _ => HashKey::Variable(Variable::resolve(key)),
+    }
+}
+
+fn checks(conf: &resources::Checks) -> health::Checks {
+    let limit = |count: u32| u8::try_from(count).unwrap_or(u8::MAX);
+    let mut checks = health::Checks::default();
+    if let Some(active) = &conf.active {
+        let target = &mut checks.active;
+        target.kind = match active.kind.as_str() {
+            "https" => health::ProbeKind::Https,
+            "tcp" => health::ProbeKind::Tcp,
+            _ => health::ProbeKind::Http,
+        };
+        target.timeout_ms = (active.timeout * 1000.0) as u64;
+        target.concurrency = active.concurrency as usize;
+        target.http_method = active.http_method.as_str().into();
+        target.http_path = active.http_path.as_str().into();
+        target.http_req_body = active.http_req_body.as_str().into();
+        target.host = active.host.as_deref().map(Box::from);
+        target.port = active.port;
+        target.https_verify_certificate = active.https_verify_certificate;
+        target.req_headers = active.req_headers.iter().map(|line| Box::from(line.as_str())).collect();
+        if let Some(healthy) = &active.healthy {
+            target.healthy_interval_s = healthy.interval;
+            target.thresholds.successes = limit(healthy.successes);
+            target.thresholds.healthy_statuses = healthy.http_statuses.iter().copied().collect();
+        } else {
+            target.healthy_interval_s = 0;
+        }
+        if let Some(unhealthy) = &active.unhealthy {
+            target.unhealthy_interval_s = unhealthy.interval;
+            target.thresholds.http_failures = limit(unhealthy.http_failures);
+            target.thresholds.tcp_failures = limit(unhealthy.tcp_failures);
+            target.thresholds.timeouts = limit(unhealthy.timeouts);
+            target.thresholds.unhealthy_statuses = unhealthy.http_statuses.iter().copied().collect();
+        } else {
+            target.unhealthy_interval_s = 0;
+        }
+    }
+    checks.passive = conf.passive.as_ref().map(|passive| {
+        let mut target = health::Thresholds::passive();
+        if let Some(healthy) = &passive.healthy {
+            target.successes = limit(healthy.successes);
+            target.healthy_statuses = healthy.http_statuses.iter().copied().collect();
+        }
+        if let Some(unhealthy) = &passive.unhealthy {
+            target.http_failures = limit(unhealthy.http_failures);
+            target.tcp_failures = limit(unhealthy.tcp_failures);
+            target.timeouts = limit(unhealthy.timeouts);
+            target.unhealthy_statuses = unhealthy.http_statuses.iter().copied().collect();
+        }
+        target
+    });
+    checks
+}

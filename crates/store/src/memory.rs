@@ -1,0 +1,146 @@
+//! A store without durability, for tests and for trying things out.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use model::Object;
+use tokio::sync::watch;
+
+use crate::{BoxFuture, Change, Changes, Operation, State, Store, StoreError, Written};
+
+/// Older changes are forgotten; whoever needs them takes the whole state.
+const REMEMBERED_CHANGES: usize = 4096;
+
+pub struct Memory {
+    inner: Mutex<Inner>,
+    revision: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct Inner {
+    state: State,
+    changes: VecDeque<(u64, Change)>,
+    forgotten: u64,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Memory { inner: Mutex::default(), revision: watch::Sender::new(0) }
+    }
+}
+
+impl Memory {
+    pub fn new() -> Memory {
+        Memory::default()
+    }
+
+    /// A panic of another holder cannot leave half a write behind: writes work on a copy.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn apply(&self, operations: Vec<Operation>) -> Result<Written, StoreError> {
+        let mut inner = self.lock();
+        let mut state = inner.state.clone();
+        let revision = state.revision + 1;
+        let mut changes = Vec::new();
+        let mut objects = Vec::new();
+        let mut lease = None;
+        for operation in operations {
+            if ttl(&operation).is_some() {
+                lease = Some(revision);
+            }
+            let (change, result) = apply_one(&mut state, revision, operation)?;
+            changes.extend(change.map(|change| (revision, change)));
+            objects.push(result);
+        }
+        if changes.is_empty() {
+            return Ok(Written { revision: state.revision, objects, lease });
+        }
+        state.revision = revision;
+        inner.state = state;
+        inner.changes.extend(changes);
+        while inner.changes.len() > REMEMBERED_CHANGES {
+            inner.forgotten = inner.changes.pop_front().map_or(0, |(revision, _)| revision);
+        }
+        drop(inner);
+        self.revision.send_replace(revision);
+        Ok(Written { revision, objects, lease })
+    }
+}
+
+fn ttl(operation: &Operation) -> Option<u64> {
+    match operation {
+        Operation::Put { ttl_seconds, .. } | Operation::Create { ttl_seconds, .. } => *ttl_seconds,
+        Operation::Delete { .. } => None,
+    }
+}
+
+/// The change to tell about, and the object for the answer.
+fn apply_one(
+    state: &mut State,
+    revision: u64,
+    operation: Operation,
+) -> Result<(Option<Change>, Option<Object>), StoreError> {
+    let (kind, id, value, expected) = match operation {
+        Operation::Put { kind, id, value, expected, .. } => (kind, id, value, expected),
+        Operation::Create { kind, mut value, .. } => {
+            let id = format!("{revision:020}");
+            if let Some(fields) = value.as_object_mut() {
+                fields.insert("id".into(), id.clone().into());
+            }
+            (kind, Arc::from(id), Arc::new(value), None)
+        }
+        Operation::Delete { kind, id, expected } => {
+            check_expected(state.get(kind, &id), expected)?;
+            let removed = state.remove(kind, &id);
+            let change = removed.is_some().then_some(Change { kind, id, object: None });
+            return Ok((change, removed));
+        }
+    };
+    let previous = state.get(kind, &id);
+    check_expected(previous, expected)?;
+    let created = previous.map_or(revision, |object| object.created);
+    let object = Object { kind, id: id.clone(), value, created, modified: revision };
+    state.put(object.clone());
+    Ok((Some(Change { kind, id, object: Some(object.clone()) }), Some(object)))
+}
+
+fn check_expected(current: Option<&Object>, expected: Option<u64>) -> Result<(), StoreError> {
+    match expected {
+        Some(expected) if expected != current.map_or(0, |object| object.modified) => {
+            Err(StoreError::Conflict)
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Store for Memory {
+    fn read(&self, read: &mut dyn FnMut(&State)) {
+        read(&self.lock().state);
+    }
+
+    fn write(&self, operations: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>> {
+        Box::pin(async move { self.apply(operations) })
+    }
+
+    fn changes_since(&self, revision: u64) -> Changes {
+        let inner = self.lock();
+        if revision < inner.forgotten {
+            return Changes::Reset;
+        }
+        let changes = inner.changes.iter().filter(|(of, _)| *of > revision);
+        let changes = changes.map(|(_, change)| change.clone()).collect();
+        Changes::Delta { revision: inner.state.revision, changes }
+    }
+
+    fn watch(&self) -> watch::Receiver<u64> {
+        self.revision.subscribe()
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,72 @@
+//! Access log lines: the format of config.yaml rendered on the worker into its own buffer.
+
+use std::cell::RefCell;
+
+use plugin::{Request, Variable, variables::Named};
+use proxy::finish::AccessLog;
+use telemetry::{
+    access_log::WorkerLog,
+    clock::Clock,
+    log_writer::LogSink,
+    template::{Escape, Template},
+};
+
+pub struct FormattedLog {
+    template: Template<Variable>,
+    escape: Escape,
+    sink: LogSink,
+    buffer_bytes: usize,
+}
+
+struct Local {
+    log: WorkerLog,
+    clock: Clock,
+}
+
+thread_local! {
+    static LOCAL: RefCell<Option<Local>> = const { RefCell::new(None) };
+}
+
+impl FormattedLog {
+    pub fn new(format: &str, escape: &str, sink: LogSink, buffer_bytes: usize) -> anyhow::Result<FormattedLog> {
+        let template = Template::compile(format, |name| Some(Variable::resolve(name)))?;
+        Ok(FormattedLog { template, escape: Escape::from_name(escape).unwrap_or_default(), sink, buffer_bytes })
+    }
+
+    fn with_local(&self, run: impl FnOnce(&mut Local)) {
+        LOCAL.with_borrow_mut(|local| {
+            run(local.get_or_insert_with(|| Local {
+                log: WorkerLog::with_buffer(self.sink.clone(), self.buffer_bytes),
+                clock: Clock::default(),
+            }));
+        });
+    }
+}
+
+impl AccessLog for FormattedLog {
+    fn write(&self, _: usize, request: &Request) {
+        self.with_local(|local| {
+            let clock = local.clock.refresh();
+            local.log.append(|out| {
+                self.template.render(out, self.escape, |variable, sink| match variable {
+                    Variable::Named(Named::TimeLocal) => sink.plain(clock.time_local()),
+                    Variable::Named(Named::TimeIso8601) => sink.plain(clock.time_iso8601()),
+                    Variable::Named(Named::Status) => sink.integer(u64::from(request.response.status)),
+                    Variable::Named(Named::BodyBytesSent) => sink.integer(request.outcome.body_bytes_sent),
+                    Variable::Named(Named::RequestTime) => {
+                        sink.seconds((request.elapsed_seconds() * 1_000_000.0) as u64);
+                    }
+                    _ => {
+                        if let Some(value) = request.variable(variable) {
+                            sink.text(&value);
+                        }
+                    }
+                });
+            });
+        });
+    }
+
+    fn tick(&self, _: usize) {
+        self.with_local(|local| local.log.flush());
+    }
+}

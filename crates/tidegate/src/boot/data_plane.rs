@@ -1,0 +1,72 @@
+//! config.yaml's words for the request path.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::Context;
+use config::{Listener, Settings};
+use proxy::settings::Listen;
+
+use super::{access_log::FormattedLog, administration::Apis, logs::Logs};
+
+pub fn server_token(settings: &Settings) -> String {
+    if settings.apisix.enable_server_tokens { "APISIX/3.18.0".to_owned() } else { "APISIX".to_owned() }
+}
+
+pub fn address(listener: &Listener) -> anyhow::Result<SocketAddr> {
+    let ip: IpAddr = listener.ip.parse().with_context(|| format!("{} is no IP address to listen at", listener.ip))?;
+    Ok(SocketAddr::new(ip, listener.port))
+}
+
+pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::Result<proxy::Settings> {
+    let nginx = &settings.nginx;
+    let ms = |duration: Duration| duration.as_millis() as u64;
+    let mut listen = Vec::new();
+    for listener in &settings.apisix.node_listen {
+        let address = address(listener)?;
+        listen.push(Listen { address, tls: false });
+        if settings.apisix.enable_ipv6 && listener.ip == "0.0.0.0" && ipv6_available() {
+            listen.push(Listen { address: SocketAddr::new(std::net::Ipv6Addr::UNSPECIFIED.into(), listener.port), tls: false });
+        }
+    }
+    let trusted = settings.apisix.trusted_addresses.as_ref();
+    let trusted_addresses = trusted
+        .map(|list| routing::AddressSet::parse(list.iter().map(String::as_str)))
+        .transpose()
+        .map_err(|reason| anyhow::anyhow!("apisix.trusted_addresses: {reason}"))?
+        .map(Arc::new);
+    let access_log = match &logs.access {
+        None => None,
+        Some(sink) => {
+            let log = &nginx.access_log;
+            let formatted = FormattedLog::new(&log.format, &log.escape, sink.clone(), log.buffer_bytes)
+                .context("nginx_config.http.access_log_format")?;
+            Some(Arc::new(formatted) as Arc<dyn proxy::finish::AccessLog>)
+        }
+    };
+    Ok(proxy::Settings {
+        listen,
+        workers: nginx.workers,
+        cpu_affinity: nginx.enable_cpu_affinity,
+        worker_connections: nginx.worker_connections,
+        keepalive_timeout_ms: ms(nginx.timeouts.keepalive),
+        client_header_timeout_ms: ms(nginx.timeouts.client_header),
+        client_body_timeout_ms: ms(nginx.timeouts.client_body),
+        send_timeout_ms: ms(nginx.timeouts.send),
+        shutdown_timeout_ms: ms(nginx.shutdown_timeout),
+        client_max_body_size: nginx.client_max_body_bytes,
+        server_token: server_token(settings),
+        trusted_addresses,
+        show_upstream_status: settings.apisix.show_upstream_status_in_response_header,
+        internal: apis.on_data_plane(settings),
+        access_log,
+        ..proxy::Settings::default()
+    })
+}
+
+fn ipv6_available() -> bool {
+    std::net::TcpListener::bind((std::net::Ipv6Addr::LOCALHOST, 0)).is_ok()
+}

@@ -1,0 +1,107 @@
+//! Where the resources come from, as `deployment` says.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context, bail};
+use config::Settings;
+use model::{Kind, PluginCatalog};
+use plugin::Catalog;
+use serde_json::Value;
+use store::{ApiDriven, Embedded, File, Store};
+use telemetry::error_log;
+
+pub enum Provider {
+    Embedded(Arc<Embedded>),
+    File(Arc<File>),
+    ApiDriven(Arc<ApiDriven>),
+}
+
+impl Provider {
+    pub fn store(&self) -> Arc<dyn Store> {
+        match self {
+            Provider::Embedded(store) => store.clone(),
+            Provider::File(store) => store.clone(),
+            Provider::ApiDriven(store) => store.clone(),
+        }
+    }
+
+    pub fn api_driven(&self) -> Option<&Arc<ApiDriven>> {
+        match self {
+            Provider::ApiDriven(store) => Some(store),
+            _ => None,
+        }
+    }
+
+    /// Reads files now instead of at the next poll.
+    pub fn look(&self) {
+        if let Provider::File(file) = self {
+            file.look();
+        }
+    }
+
+    /// The plugin list of apisix.yaml, which beats config.yaml's.
+    pub fn plugins(&self) -> Option<Vec<String>> {
+        match self {
+            Provider::File(file) => file.plugins().map(|list| list.http),
+            _ => None,
+        }
+    }
+}
+
+pub fn open(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Provider> {
+    let report = || -> store::file::Report {
+        Box::new(|text: &str| error_log::log(error_log::Level::Error, format_args!("{text}")))
+    };
+    match settings.provider {
+        config::Provider::Embedded => {
+            let path = &settings.files.database;
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+            }
+            let hooks = encryption(settings, catalog);
+            Ok(Provider::Embedded(Arc::new(Embedded::open(path, hooks)?)))
+        }
+        config::Provider::Yaml | config::Provider::Json => {
+            let yaml = settings.provider == config::Provider::Yaml;
+            let path = if yaml { &settings.files.resources_yaml } else { &settings.files.resources_json };
+            let options = store::file::Options {
+                format: if yaml { store::file::Format::Yaml } else { store::file::Format::Json },
+                check: check(catalog),
+                report: report(),
+                interval: Duration::from_secs(1),
+            };
+            Ok(Provider::File(Arc::new(File::open(path, options)?)))
+        }
+        config::Provider::ApiDriven => {
+            Ok(Provider::ApiDriven(Arc::new(ApiDriven::new(check(catalog), report()))))
+        }
+        config::Provider::Etcd => bail!(
+            "deployment.role_traditional.config_provider: etcd is not supported yet; use embedded, yaml or json"
+        ),
+        config::Provider::Xds => bail!("config_provider xds is not supported; use embedded, yaml or json"),
+    }
+}
+
+/// What an object of a file must pass to be used.
+fn check(catalog: &Arc<Catalog>) -> store::file::Check {
+    let catalog = catalog.clone();
+    Box::new(move |kind: Kind, id: &str, value: &Value| {
+        let catalog: &dyn PluginCatalog = catalog.as_ref();
+        super::administration::check_object(catalog, kind, id, value)
+    })
+}
+
+/// Secret fields are encrypted in the database file only.
+fn encryption(settings: &Settings, catalog: &Arc<Catalog>) -> store::embedded::Hooks {
+    let keyring = settings.apisix.data_encryption.keyring.clone();
+    let fields = settings.apisix.data_encryption.enable_encrypt_fields;
+    if keyring.is_empty() {
+        return store::embedded::Hooks::default();
+    }
+    let encryption = Arc::new(model::encrypt::Encryption::new(&keyring, fields));
+    let (other, catalogs) = (encryption.clone(), (catalog.clone(), catalog.clone()));
+    store::embedded::Hooks {
+        encrypt: Some(Box::new(move |kind, value| encryption.encrypt(kind, value, catalogs.0.as_ref()))),
+        decrypt: Some(Box::new(move |kind, value| other.decrypt(kind, value, catalogs.1.as_ref()))),
+    }
+}

@@ -1,0 +1,111 @@
+//! Health of the nodes of one upstream, as lua-resty-healthcheck keeps it.
+//!
+//! ```text
+//!                failures < limit              failures reach a limit
+//!     healthy -------------------> mostly_healthy -------------------> unhealthy
+//!        ^                           |      ^                              |
+//!        |   successes reach limit   |      |                              | successes < limit
+//!        +---------------------------+      |                              v
+//!        +------------------------------------------------------- mostly_unhealthy
+//!                       successes reach limit       (a limit of failures leads back to unhealthy)
+//! ```
+//! Counters are of consecutive events: a success clears the failures and a failure the successes. A limit of 0
+//! ignores that kind of event. Healthy and mostly healthy nodes get requests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+mod checks;
+mod target;
+
+pub use checks::{Active, Checks, ProbeKind, Statuses, Thresholds};
+pub use target::{Counters, State, Target};
+
+/// Who saw the outcome: a probe or a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    Active,
+    Passive,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A response with this status; one that is in neither list changes nothing.
+    Status(u16),
+    /// A response whose status line could not be read.
+    BadStatusLine,
+    /// A TCP probe that connected.
+    Success,
+    /// Connecting, sending or receiving failed.
+    TcpFailure,
+    Timeout,
+}
+
+/// A change of state, for the log and for who keeps lists of usable nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transition {
+    pub from: State,
+    pub to: State,
+}
+
+impl Transition {
+    /// Whether the node became usable or stopped being so.
+    pub fn changes_use(&self) -> bool {
+        self.from.is_usable() != self.to.is_usable()
+    }
+}
+
+/// The checks of an upstream and the state of each of its nodes, in their order.
+#[derive(Debug)]
+pub struct Health {
+    pub checks: Checks,
+    pub targets: Vec<Arc<Target>>,
+    used: AtomicBool,
+}
+
+/// One line of the Control API's `/v1/healthcheck`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetStatus {
+    pub node: u16,
+    pub state: State,
+    pub counters: Counters,
+}
+
+impl Health {
+    /// Targets of nodes that stay are taken over by the caller, so that a change of nodes forgets nothing.
+    pub fn new(checks: Checks, targets: Vec<Arc<Target>>) -> Self {
+        Self { checks, targets, used: AtomicBool::new(false) }
+    }
+
+    /// A request needs this upstream: probing may begin. Cheap enough for every request.
+    pub fn mark_used(&self) {
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub fn is_used(&self) -> bool {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    pub fn is_usable(&self, node: u16) -> bool {
+        self.targets.get(usize::from(node)).is_none_or(|target| target.state().is_usable())
+    }
+
+    /// Counts an outcome. Unknown nodes are ignored.
+    pub fn report(&self, node: u16, source: Source, outcome: Outcome) -> Option<Transition> {
+        let thresholds = match source {
+            Source::Active => &self.checks.active.thresholds,
+            Source::Passive => self.checks.passive.as_ref()?,
+        };
+        self.targets.get(usize::from(node))?.report(thresholds, outcome)
+    }
+
+    pub fn statuses(&self) -> Vec<TargetStatus> {
+        let statuses = (0u16..).zip(&self.targets).map(|(node, target)| {
+            let (state, counters) = target.snapshot();
+            TargetStatus { node, state, counters }
+        });
+        statuses.collect()
+    }
+}

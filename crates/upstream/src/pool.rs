@@ -1,0 +1,225 @@
+//! One upstream as the workers share it: its nodes, their statistics and health, and the pick.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, RandomState},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    },
+};
+
+use arc_swap::ArcSwapOption;
+
+use crate::{
+    balancer::{Candidates, Group, Lane, groups},
+    health::{Health, Outcome, Source, Target, Transition},
+    spec::{Algorithm, NodeSpec, UpstreamSpec},
+};
+
+/// Share it in an `Arc`; every method takes `&self` and none blocks or, but for a change of health, allocates.
+#[derive(Debug)]
+pub struct Upstream {
+    pub spec: UpstreamSpec,
+    pub nodes: Vec<Node>,
+    pub health: Option<Health>,
+    lanes: Vec<Lane>,
+    all: Vec<Group>,
+    /// Some nodes, but not all, are unhealthy.
+    narrowed: AtomicBool,
+    /// Groups of the healthy nodes, for the balancer whose proportions depend on who takes part.
+    healthy: ArcSwapOption<Vec<Group>>,
+    change: Mutex<()>,
+}
+
+/// A node and what is measured of it. Measurements survive a change of the upstream.
+#[derive(Debug)]
+pub struct Node {
+    pub spec: NodeSpec,
+    pub(crate) statistics: Arc<Statistics>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Statistics {
+    pub(crate) active: AtomicU32,
+    /// Bits of an `f64`, milliseconds.
+    pub(crate) latency: AtomicU64,
+    pub(crate) touched_ms: AtomicU64,
+}
+
+/// Time in which an old latency loses its weight: 1/e is left.
+const DECAY_MS: f64 = 10_000.0;
+
+impl Upstream {
+    /// `lanes`: how many workers pick. `previous`: the same upstream before a change; nodes that stay keep their
+    /// statistics, and their health if the checks stay. Nodes beyond 65,535 are left out.
+    pub fn new(mut spec: UpstreamSpec, lanes: usize, previous: Option<&Upstream>) -> Self {
+        spec.nodes.truncate(usize::from(u16::MAX));
+        let known = Known::of(previous);
+        let nodes: Vec<Node> = spec
+            .nodes
+            .iter()
+            .map(|node| Node { spec: node.clone(), statistics: known.statistics(node) })
+            .collect();
+        let health = spec.checks.clone().map(|checks| {
+            let kept = previous.and_then(|previous| previous.health.as_ref());
+            let kept = kept.is_some_and(|health| health.checks == checks);
+            let targets = spec.nodes.iter().map(|node| known.target(node, kept)).collect();
+            Health::new(checks, targets)
+        });
+        let seed = RandomState::new();
+        let all = groups(spec.algorithm, &spec.nodes, &|_| true);
+        let upstream = Self {
+            nodes,
+            health,
+            lanes: (0..lanes.max(1)).map(|lane| Lane::new(seed.hash_one(lane))).collect(),
+            all,
+            narrowed: AtomicBool::new(false),
+            healthy: ArcSwapOption::empty(),
+            change: Mutex::new(()),
+            spec,
+        };
+        upstream.refresh_health();
+        upstream
+    }
+
+    /// The node for the next attempt, or `None` when every node was tried. `lane` is the worker's number,
+    /// `hash_key` what consistent hashing hashes. A lone node is returned even if it was tried.
+    pub fn pick(&self, lane: usize, hash_key: Option<&[u8]>, tried: &[u16], now_ms: u64) -> Option<u16> {
+        if let Some(health) = &self.health {
+            health.mark_used();
+        }
+        if self.nodes.len() <= 1 {
+            return (!self.nodes.is_empty()).then_some(0);
+        }
+        let lane = self.lanes.get(lane % self.lanes.len())?;
+        let narrowed = self.narrowed.load(Ordering::Relaxed);
+        let health = if narrowed { self.health.as_ref() } else { None };
+        let candidates = Candidates { nodes: &self.nodes, tried, health, hash_key, now_ms };
+        if narrowed && let Some(healthy) = &*self.healthy.load() {
+            return healthy.iter().find_map(|group| group.pick(lane, &candidates));
+        }
+        self.all.iter().find_map(|group| group.pick(lane, &candidates))
+    }
+
+    /// A request was sent to the node. Each call needs a [`finished`](Self::finished).
+    pub fn started(&self, node: u16) {
+        if self.spec.algorithm == Algorithm::LeastConnections
+            && let Some(node) = self.nodes.get(usize::from(node))
+        {
+            node.statistics.active.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The request ended; `latency_ms` is the time to connect and to answer, `None` if there was no answer.
+    pub fn finished(&self, node: u16, latency_ms: Option<f64>, now_ms: u64) {
+        let Some(node) = self.nodes.get(usize::from(node)) else { return };
+        match (self.spec.algorithm, latency_ms) {
+            (Algorithm::LeastConnections, _) => {
+                let less = |active: u32| Some(active.saturating_sub(1));
+                // The closure never refuses, so there is no error to look at.
+                let _ = node.statistics.active.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+            }
+            (Algorithm::Ewma, Some(latency_ms)) => node.statistics.add_latency(latency_ms, now_ms),
+            _ => {}
+        }
+    }
+
+    /// Counts what a probe or a request met; the transition, if there was one, is for the log.
+    pub fn report(&self, node: u16, source: Source, outcome: Outcome) -> Option<Transition> {
+        let transition = self.health.as_ref()?.report(node, source, outcome)?;
+        if transition.changes_use() {
+            self.refresh_health();
+        }
+        Some(transition)
+    }
+
+    /// Whether requests report to health at all.
+    pub fn has_passive_checks(&self) -> bool {
+        self.health.as_ref().is_some_and(|health| health.checks.passive.is_some())
+    }
+
+    fn refresh_health(&self) {
+        let Some(health) = &self.health else { return };
+        // Two changes at once must not publish the older view last.
+        let _change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
+        let usable = health.targets.iter().filter(|target| target.state().is_usable()).count();
+        let narrowed = usable > 0 && usable < health.targets.len();
+        if narrowed && self.spec.algorithm == Algorithm::RoundRobin {
+            let healthy = groups(self.spec.algorithm, &self.spec.nodes, &|node| health.is_usable(node));
+            self.healthy.store(Some(Arc::new(healthy)));
+        } else {
+            self.healthy.store(None);
+        }
+        self.narrowed.store(narrowed, Ordering::Release);
+    }
+}
+
+impl Node {
+    /// One of the addresses the host resolves to; `turn` spreads over them.
+    pub fn address(&self, turn: usize) -> Option<std::net::IpAddr> {
+        let addresses = &self.spec.addresses;
+        addresses.get(turn.checked_rem(addresses.len())?).copied()
+    }
+
+    /// Requests in flight, as `least_conn` counts them.
+    pub fn active(&self) -> u32 {
+        self.statistics.active.load(Ordering::Relaxed)
+    }
+}
+
+impl Statistics {
+    /// The decayed latency. A node that was never measured scores 0 and is tried first.
+    pub(crate) fn latency_ms(&self, now_ms: u64) -> f64 {
+        let latency = f64::from_bits(self.latency.load(Ordering::Relaxed));
+        latency * self.weight_left(now_ms)
+    }
+
+    /// A lost update between two workers costs one sample, which is cheaper than a lock.
+    fn add_latency(&self, latency_ms: f64, now_ms: u64) {
+        let left = self.weight_left(now_ms);
+        let latency = f64::from_bits(self.latency.load(Ordering::Relaxed));
+        let latency = latency * left + latency_ms * (1.0 - left);
+        self.latency.store(latency.to_bits(), Ordering::Relaxed);
+        self.touched_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    fn weight_left(&self, now_ms: u64) -> f64 {
+        match self.touched_ms.load(Ordering::Relaxed) {
+            0 => 0.0,
+            touched_ms => (-(now_ms.saturating_sub(touched_ms) as f64) / DECAY_MS).exp(),
+        }
+    }
+}
+
+/// What is kept of the nodes of the upstream before a change, by host and port.
+#[derive(Default)]
+struct Known<'a>(HashMap<(&'a str, u16), Kept<'a>>);
+
+type Kept<'a> = (&'a Arc<Statistics>, Option<&'a Arc<Target>>);
+
+impl<'a> Known<'a> {
+    fn of(previous: Option<&'a Upstream>) -> Self {
+        let Some(previous) = previous else { return Self::default() };
+        let target =
+            |position: usize| previous.health.as_ref().and_then(|health| health.targets.get(position));
+        let nodes = previous.nodes.iter().enumerate();
+        Self(
+            nodes
+                .map(|(position, node)| {
+                    ((&*node.spec.host, node.spec.port), (&node.statistics, target(position)))
+                })
+                .collect(),
+        )
+    }
+
+    fn statistics(&self, node: &NodeSpec) -> Arc<Statistics> {
+        let known = self.0.get(&(&*node.host, node.port));
+        known.map(|(statistics, _)| Arc::clone(statistics)).unwrap_or_default()
+    }
+
+    fn target(&self, node: &NodeSpec, kept: bool) -> Arc<Target> {
+        let known = self.0.get(&(&*node.host, node.port)).filter(|_| kept);
+        known.and_then(|(_, target)| target.cloned()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,99 @@
+//! When a failed attempt may be repeated on another node: nginx's `proxy_next_upstream error timeout` with
+//! APISIX's defaults. The status of a response never causes a retry.
+
+use crate::spec::UpstreamSpec;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Attempts after the first.
+    pub retries: u32,
+    /// From the first attempt; 0: no limit.
+    pub timeout_ms: u64,
+}
+
+/// How far the failed attempt came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// No byte of the request was sent, so that repeating is safe for every method.
+    NothingSent,
+    RequestSent,
+    /// Part of the response reached the client, or part of the request body is gone: never repeated.
+    Committed,
+}
+
+/// What to do after a failed attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Retry,
+    /// Answer with the failure itself (502 or 504).
+    GiveUp,
+    /// `retry_timeout` has passed: 502.
+    TimedOut,
+}
+
+impl RetryPolicy {
+    pub fn new(spec: &UpstreamSpec) -> Self {
+        let nodes = u32::try_from(spec.nodes.len()).unwrap_or(u32::MAX);
+        Self { retries: spec.retries.unwrap_or(nodes.saturating_sub(1)), timeout_ms: spec.retry_timeout_ms }
+    }
+
+    /// `attempts` counts those made so far, the failed one included; `started_ms` is when the first began.
+    pub fn after_failure(
+        &self,
+        attempts: u32,
+        method: &[u8],
+        progress: Progress,
+        started_ms: u64,
+        now_ms: u64,
+    ) -> Verdict {
+        let repeatable = match progress {
+            Progress::NothingSent => true,
+            Progress::RequestSent => !matches!(method, b"POST" | b"LOCK" | b"PATCH"),
+            Progress::Committed => false,
+        };
+        if attempts > self.retries || !repeatable {
+            return Verdict::GiveUp;
+        }
+        if self.timeout_ms > 0 && now_ms.saturating_sub(started_ms) > self.timeout_ms {
+            return Verdict::TimedOut;
+        }
+        Verdict::Retry
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Progress::*, Verdict::*, *};
+    use crate::spec::NodeSpec;
+
+    #[test]
+    fn defaults_to_every_other_node() {
+        let nodes = |count: usize| vec![NodeSpec::default(); count];
+        for (count, retries, expected) in
+            [(0, None, 0), (1, None, 0), (3, None, 2), (3, Some(0), 0), (1, Some(4), 4)]
+        {
+            let spec = UpstreamSpec { nodes: nodes(count), retries, ..UpstreamSpec::default() };
+            assert_eq!(RetryPolicy::new(&spec).retries, expected);
+        }
+    }
+
+    #[test]
+    fn verdicts() {
+        let policy = RetryPolicy { retries: 2, timeout_ms: 100 };
+        for (attempts, method, progress, now_ms, expected) in [
+            (1, "GET", NothingSent, 0, Retry),
+            (2, "GET", RequestSent, 100, Retry),
+            (3, "GET", NothingSent, 0, GiveUp),
+            (1, "POST", NothingSent, 0, Retry),
+            (1, "POST", RequestSent, 0, GiveUp),
+            (1, "LOCK", RequestSent, 0, GiveUp),
+            (1, "PATCH", RequestSent, 0, GiveUp),
+            (1, "PUT", RequestSent, 0, Retry),
+            (1, "GET", Committed, 0, GiveUp),
+            (1, "GET", RequestSent, 101, TimedOut),
+        ] {
+            let verdict = policy.after_failure(attempts, method.as_bytes(), progress, 0, now_ms);
+            assert_eq!(verdict, expected, "{attempts} {method} {progress:?} {now_ms}");
+        }
+    }
+}

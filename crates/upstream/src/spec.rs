@@ -1,0 +1,173 @@
+//! What an upstream object says, as plain data. Who reads the JSON fills this in.
+
+use std::{net::IpAddr, sync::Arc};
+
+use crate::health::Checks;
+
+#[derive(Clone, Debug, Default)]
+pub struct UpstreamSpec {
+    pub nodes: Vec<NodeSpec>,
+    pub algorithm: Algorithm,
+    pub hash_on: HashOn,
+    /// What `hash_on` looks up: a variable, a header, a cookie or a text with variables.
+    pub key: Option<Box<str>>,
+    /// `None`: one less than there are nodes.
+    pub retries: Option<u32>,
+    /// 0: no limit.
+    pub retry_timeout_ms: u64,
+    /// `None`: the gateway's defaults.
+    pub timeouts: Option<Timeouts>,
+    pub keepalive: Option<Keepalive>,
+    pub pass_host: PassHost,
+    /// The `Host` sent with [`PassHost::Rewrite`].
+    pub upstream_host: Option<Box<str>>,
+    pub scheme: Scheme,
+    pub checks: Option<Checks>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct NodeSpec {
+    /// An address or a domain, as configured.
+    pub host: Box<str>,
+    pub port: u16,
+    pub weight: u32,
+    /// Nodes of a lower priority are used when all of the higher ones were tried or are unhealthy.
+    pub priority: i32,
+    /// What the host resolves to; the address itself when it is one. Empty: not resolvable now.
+    pub addresses: Vec<IpAddr>,
+    pub metadata: Option<Arc<serde_json::Value>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Algorithm {
+    #[default]
+    RoundRobin,
+    /// `chash`
+    ConsistentHash,
+    Ewma,
+    /// `least_conn`
+    LeastConnections,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HashOn {
+    #[default]
+    Vars,
+    Header,
+    Cookie,
+    Consumer,
+    VarsCombinations,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    pub connect_ms: u64,
+    pub send_ms: u64,
+    pub read_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keepalive {
+    pub size: u32,
+    pub idle_timeout_ms: u64,
+    pub requests: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PassHost {
+    #[default]
+    Pass,
+    Node,
+    Rewrite,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scheme {
+    #[default]
+    Http,
+    Https,
+    Grpc,
+    Grpcs,
+    Tcp,
+    Tls,
+    Udp,
+    Kafka,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { connect_ms: 60_000, send_ms: 60_000, read_ms: 60_000 }
+    }
+}
+
+impl Default for Keepalive {
+    fn default() -> Self {
+        Self { size: 320, idle_timeout_ms: 60_000, requests: 1000 }
+    }
+}
+
+impl Algorithm {
+    /// By the name of `type`; `None` for a picker that is a Lua module.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "roundrobin" => Self::RoundRobin,
+            "chash" => Self::ConsistentHash,
+            "ewma" => Self::Ewma,
+            "least_conn" => Self::LeastConnections,
+            _ => return None,
+        })
+    }
+}
+
+impl HashOn {
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "vars" => Self::Vars,
+            "header" => Self::Header,
+            "cookie" => Self::Cookie,
+            "consumer" => Self::Consumer,
+            "vars_combinations" => Self::VarsCombinations,
+            _ => return None,
+        })
+    }
+}
+
+impl PassHost {
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "pass" => Self::Pass,
+            "node" => Self::Node,
+            "rewrite" => Self::Rewrite,
+            _ => return None,
+        })
+    }
+}
+
+impl Scheme {
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "http" => Self::Http,
+            "https" => Self::Https,
+            "grpc" => Self::Grpc,
+            "grpcs" => Self::Grpcs,
+            "tcp" => Self::Tcp,
+            "tls" => Self::Tls,
+            "udp" => Self::Udp,
+            "kafka" => Self::Kafka,
+            _ => return None,
+        })
+    }
+
+    /// The port of a node that names none, and the one left out of a `Host` header.
+    pub fn default_port(self) -> Option<u16> {
+        match self {
+            Self::Http | Self::Grpc => Some(80),
+            Self::Https | Self::Grpcs => Some(443),
+            Self::Tcp | Self::Tls | Self::Udp | Self::Kafka => None,
+        }
+    }
+
+    pub fn is_encrypted(self) -> bool {
+        matches!(self, Self::Https | Self::Grpcs | Self::Tls)
+    }
+}
