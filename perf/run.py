@@ -107,7 +107,7 @@ def show(results, target):
     if "start" in results:
         rows += footprint.start_rows(results["start"])
     if rows:
-        print("\n" + figures.table(["scenario", "figure", "nginx", target, "ratio", "target", ""], rows))
+        print("\n" + figures.table(["scenario", "figure", "nginx", target, "ratio", "+-", "target", ""], rows))
     if "churn" in results:
         headings = ["latency, us", "p50", "p99", "p99.9", "max", ">5 ms", ">10 ms"]
         print("\n" + figures.table(headings, churn.rows(results["churn"])))

@@ -91,5 +91,5 @@ def start_rows(result):
 def ratio_row(scenario, label, peer, own, target=1.0):
     ratio = own / peer if peer > 0 else None
     met = "" if ratio is None else "ok" if ratio <= target else "MISSED"
-    return [scenario, label, figures.shown(peer), figures.shown(own), f"{ratio:.2f}" if ratio else "-",
+    return [scenario, label, figures.shown(peer), figures.shown(own), f"{ratio:.2f}" if ratio else "-", "",
             f"<={target:.2f}", met]

@@ -53,8 +53,9 @@ def run(name, servers, scripts, rounds, seconds, say):
         say(f"{name}: round {number + 1}/{rounds}: " + ", ".join(
             f"{who} {measured[who][-1]['rps']:,.0f}/s {measured[who][-1]['cpu_us']:.2f} us" for who in servers))
     medians = {who: figures.median_of(all_rounds) for who, all_rounds in measured.items()}
-    spread = {who: round(figures.spread_percent(all_rounds, "cpu_us"), 1) for who, all_rounds in measured.items()}
-    return {"nginx_does": instead, "targets": targets, "median": medians, "cpu_spread_percent": spread, "rounds": measured}
+    spread = {who: {figure: round(figures.spread_percent(all_rounds, figure), 1) for figure in FIGURES}
+              for who, all_rounds in measured.items()}
+    return {"nginx_does": instead, "targets": targets, "median": medians, "spread_percent": spread, "rounds": measured}
 
 
 def rows(name, result):
@@ -62,8 +63,10 @@ def rows(name, result):
     for figure in FIGURES:
         peer, own = result["median"]["nginx"][figure], result["median"]["gateway"][figure]
         ratio, target = own / peer if peer else None, result["targets"].get(figure)
+        # Differences smaller than this are this machine's noise.
+        noise = max(result["spread_percent"][who][figure] for who in ("nginx", "gateway"))
         out.append([name, figure, figures.shown(peer), figures.shown(own), f"{ratio:.2f}" if ratio else "-",
-                    *verdict(figure, ratio, target)])
+                    f"{noise:.0f}%", *verdict(figure, ratio, target)])
     return out
 
 

@@ -8,6 +8,7 @@ mod case;
 mod chunks;
 mod connections;
 mod first_run;
+mod fuzz_replay;
 mod limits;
 mod malformed;
 mod nginx;
