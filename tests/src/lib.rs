@@ -1,1 +1,1 @@
-
+//! Holds no code: the black-box tests are the test binary `e2e`.

@@ -1,1 +1,31 @@
+//! What black-box tests need: the gateway as a process, a client that sends exact bytes, an upstream that can
+//! misbehave, and real servers (nginx, Redis, etcd) in temporary folders.
+//!
+//! Everything here is blocking and built on the standard library: a test tool that shares its HTTP code with
+//! the program under test would share its mistakes too.
 
+#![forbid(unsafe_code)]
+
+pub mod client;
+pub mod gateway;
+pub mod message;
+pub mod process;
+pub mod servers;
+pub mod upstream;
+
+pub use client::Client;
+pub use gateway::Gateway;
+pub use message::{Message, ReadError};
+pub use upstream::{Behaviour, Seen, Step, Upstream};
+
+use std::time::Duration;
+
+/// How long a test waits for something that must happen. Long, because machines that run tests are slow;
+/// no test that passes waits it out.
+pub const PATIENCE: Duration = Duration::from_secs(15);
+
+/// A port nobody listens on now. The system hands out others for a while, so races are rare.
+pub fn free_port() -> u16 {
+    let bound = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    bound.expect("the system has a free port").port()
+}

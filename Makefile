@@ -1,0 +1,46 @@
+# Entry points for people and for CI. Each target prints what it runs.
+
+CARGO ?= cargo
+SHELL_SCRIPTS = .ci/run scripts/install-deps.sh
+FUZZ_SECONDS ?= 60
+
+.PHONY: help build run test lint perf fuzz deps
+
+help:
+	@echo 'make deps    install the Debian packages that tests and perf need'
+	@echo 'make build   build the release binary'
+	@echo 'make run     run the gateway from this checkout, in the foreground'
+	@echo 'make test    run all tests, black-box tests included'
+	@echo 'make lint    formatting, clippy, shellcheck, python syntax'
+	@echo 'make perf    measure against nginx; PERF_ARGS="--quick --only plain" narrows it'
+	@echo 'make fuzz    fuzz each target for FUZZ_SECONDS (60)'
+
+deps:
+	scripts/install-deps.sh
+
+build:
+	$(CARGO) build --release -p tidegate
+
+run:
+	$(CARGO) run --release -p tidegate -- run $(RUN_ARGS)
+
+# The binary is built first so that the black-box tests do not wait for it one by one.
+test:
+	$(CARGO) build -p tidegate
+	$(CARGO) test --workspace
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_SCRIPTS); \
+	else echo 'shellcheck is not installed; shell scripts are only parsed'; \
+	for script in $(SHELL_SCRIPTS); do bash -n $$script || exit 1; done; fi
+	@PYTHONDONTWRITEBYTECODE=1 python3 -c 'import ast, glob; [ast.parse(open(f).read(), f) for f in glob.glob("perf/**/*.py", recursive=True)]'
+
+perf: build
+	python3 perf/run.py $(PERF_ARGS)
+
+# Needs a nightly toolchain and `cargo install cargo-fuzz`. What it finds goes to fuzz/corpus, which the tests replay.
+fuzz:
+	cd fuzz && for target in $$($(CARGO) +nightly fuzz list); do \
+	$(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=65536 || exit 1; done

@@ -1,0 +1,178 @@
+//! The gateway under test, started as users start it: a prefix folder, a config.yaml, the built binary.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use tempfile::TempDir;
+
+use crate::client::Client;
+use crate::free_port;
+use crate::process::Process;
+
+/// config.yaml for routes from conf/apisix.yaml. Its ports stand as `@HTTP@` and so on.
+pub const YAML_PROVIDER: &str = "\
+apisix:
+  node_listen: [{ip: 127.0.0.1, port: @HTTP@}]
+  ssl: {enable: false}
+  enable_admin: false
+  control: {ip: 127.0.0.1, port: @CONTROL@}
+nginx_config:
+  worker_processes: 1
+  http: {enable_access_log: false}
+deployment:
+  role: data_plane
+  role_data_plane: {config_provider: yaml}
+plugin_attr:
+  prometheus: {export_addr: {ip: 127.0.0.1, port: @METRICS@}}
+";
+
+/// config.yaml for the embedded store and the Admin API with [`ADMIN_KEY`].
+pub const EMBEDDED: &str = "\
+apisix:
+  node_listen: [{ip: 127.0.0.1, port: @HTTP@}]
+  ssl: {enable: false}
+  control: {ip: 127.0.0.1, port: @CONTROL@}
+nginx_config:
+  worker_processes: 1
+deployment:
+  role: traditional
+  role_traditional: {config_provider: embedded}
+  admin:
+    admin_listen: {ip: 127.0.0.1, port: @ADMIN@}
+    admin_key: [{name: admin, key: test-admin-key, role: admin}]
+plugin_attr:
+  prometheus: {export_addr: {ip: 127.0.0.1, port: @METRICS@}}
+";
+
+/// The key in [`EMBEDDED`].
+pub const ADMIN_KEY: &str = "test-admin-key";
+
+/// A running gateway in its own prefix. Dropping it kills it and removes the prefix.
+#[derive(Debug)]
+pub struct Gateway {
+    pub process: Process,
+    pub http: SocketAddr,
+    pub admin: SocketAddr,
+    pub control: SocketAddr,
+    pub metrics: SocketAddr,
+    prefix: TempDir,
+}
+
+impl Gateway {
+    /// Writes the configuration, starts the binary and waits until the proxy port answers. In both texts
+    /// `@HTTP@`, `@ADMIN@`, `@CONTROL@` and `@METRICS@` become ports.
+    pub fn start(config_yaml: &str, apisix_yaml: Option<&str>) -> Self {
+        let mut gateway = Self::start_unready(config_yaml, apisix_yaml);
+        gateway.process.wait_for_port(gateway.http);
+        gateway
+    }
+
+    /// As [`Gateway::start`], for configurations that must be refused: does not wait.
+    pub fn start_unready(config_yaml: &str, apisix_yaml: Option<&str>) -> Self {
+        let prefix = tempfile::tempdir().expect("a temporary folder");
+        let address = || SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+        let (http, admin, control, metrics) = (address(), address(), address(), address());
+        let fill = |text: &str| {
+            text.replace("@HTTP@", &http.port().to_string())
+                .replace("@ADMIN@", &admin.port().to_string())
+                .replace("@CONTROL@", &control.port().to_string())
+                .replace("@METRICS@", &metrics.port().to_string())
+        };
+        let conf = prefix.path().join("conf");
+        for folder in ["conf", "logs", "data"] {
+            fs::create_dir_all(prefix.path().join(folder)).expect("folders in the prefix");
+        }
+        fs::write(conf.join("config.yaml"), fill(config_yaml)).expect("config.yaml");
+        if let Some(routes) = apisix_yaml {
+            fs::write(conf.join("apisix.yaml"), with_end(&fill(routes))).expect("apisix.yaml");
+        }
+        let process = Process::start("tidegate", &mut run_command(prefix.path()));
+        Gateway { process, http, admin, control, metrics, prefix }
+    }
+
+    /// Starts the binary again in the same prefix, on the same ports, after it ended.
+    pub fn restart(&mut self) {
+        self.process = Process::start("tidegate", &mut run_command(self.prefix.path()));
+        self.process.wait_for_port(self.http);
+    }
+
+    pub fn prefix(&self) -> &Path {
+        self.prefix.path()
+    }
+
+    /// A connection to the proxy port.
+    pub fn client(&self) -> Client {
+        Client::connect(self.http).expect("the proxy port accepts connections")
+    }
+
+    /// One Admin API call with the test key; returns status and body.
+    pub fn admin(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        let mut client = Client::connect(self.admin).expect("the admin port accepts connections");
+        let length = body.len();
+        let answer = client.request(&format!(
+            "{method} {path} HTTP/1.1\r\nHost: admin\r\nX-API-KEY: {ADMIN_KEY}\r\n\
+             Content-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        ));
+        let answer = answer.unwrap_or_else(|error| panic!("{method} {path}: {error}"));
+        (answer.status(), answer.body_text())
+    }
+
+    /// Replaces the routes of a gateway that reads apisix.yaml, as an editor would: new file, then rename.
+    pub fn write_routes(&self, apisix_yaml: &str) {
+        let conf = self.prefix().join("conf");
+        let fresh = conf.join("apisix.yaml.new");
+        fs::write(&fresh, with_end(apisix_yaml)).expect("routes written");
+        fs::rename(&fresh, conf.join("apisix.yaml")).expect("routes renamed");
+    }
+
+    /// The error log so far.
+    pub fn error_log(&self) -> String {
+        fs::read_to_string(self.prefix().join("logs/error.log")).unwrap_or_default()
+    }
+}
+
+/// `tidegate run` for a prefix.
+pub fn run_command(prefix: &Path) -> Command {
+    let mut command = Command::new(binary());
+    command.arg("run").arg("--prefix").arg(prefix).arg("-c").arg(prefix.join("conf/config.yaml"));
+    command
+}
+
+/// The binary under test: `TIDEGATE_BIN`, or built by cargo into the target folder this test runs from.
+pub fn binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| match std::env::var_os("TIDEGATE_BIN") {
+        Some(path) => path.into(),
+        None => build(),
+    })
+}
+
+fn build() -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a path");
+    // target/<profile>/deps/<test>
+    let profile = test.ancestors().nth(2).expect("tests run from a target folder");
+    let target = profile.parent().expect("profiles are in a target folder");
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo
+        .args(["build", "--quiet", "--package", "tidegate", "--bin", "tidegate", "--target-dir"])
+        .arg(target);
+    cargo.current_dir(workspace_root());
+    if profile.ends_with("release") {
+        cargo.arg("--release");
+    }
+    let status = cargo.status().expect("cargo runs");
+    assert!(status.success(), "cargo build -p tidegate failed");
+    profile.join("tidegate")
+}
+
+/// The checkout's root.
+pub fn workspace_root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the crate is in crates/")
+}
+
+fn with_end(routes: &str) -> String {
+    format!("{}\n#END\n", routes.trim_end().trim_end_matches("#END"))
+}

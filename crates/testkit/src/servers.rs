@@ -1,0 +1,109 @@
+//! Real servers from Debian's packages, each in its own temporary folder on ports the system chose.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::free_port;
+use crate::process::Process;
+
+/// A running server. Dropping it kills it and removes its folder.
+#[derive(Debug)]
+pub struct Server {
+    pub process: Process,
+    pub address: SocketAddr,
+    folder: TempDir,
+}
+
+impl Server {
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// nginx with the given text inside `http { server { listen …; } }`, such as `location / { return 200; }`.
+pub fn nginx(server_text: &str) -> Server {
+    let (folder, address) = place();
+    let path = folder.path();
+    let config = format!(
+        "daemon off; worker_processes 1; pid {0}/nginx.pid; error_log stderr warn;\n\
+         events {{ worker_connections 1024; }}\n\
+         http {{ access_log off; client_body_temp_path {0}/body; proxy_temp_path {0}/proxy;\n\
+         fastcgi_temp_path {0}/fastcgi; uwsgi_temp_path {0}/uwsgi; scgi_temp_path {0}/scgi;\n\
+         server {{ listen {address}; {server_text} }} }}\n",
+        path.display()
+    );
+    let file = path.join("nginx.conf");
+    fs::write(&file, config).expect("nginx.conf");
+    let mut command = Command::new(find("nginx"));
+    command.arg("-c").arg(file).arg("-p").arg(path).args(["-e", "stderr"]);
+    start("nginx", command, folder, address)
+}
+
+/// redis-server without persistence; `extra` are further command line words, such as `--requirepass`.
+pub fn redis(extra: &[&str]) -> Server {
+    let (folder, address) = place();
+    let mut command = Command::new(find("redis-server"));
+    command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--port"]);
+    command.arg(address.port().to_string()).arg("--dir").arg(folder.path()).args(extra);
+    start("redis-server", command, folder, address)
+}
+
+/// A single etcd node.
+pub fn etcd() -> Server {
+    let (folder, address) = place();
+    let (client, peer) = (format!("http://{address}"), format!("http://127.0.0.1:{}", free_port()));
+    let mut command = Command::new(find("etcd"));
+    command.arg("--data-dir").arg(folder.path().join("data"));
+    command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+    command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+    command.args(["--initial-cluster", &format!("default={peer}"), "--unsafe-no-fsync"]);
+    start("etcd", command, folder, address)
+}
+
+/// Whether a program is installed; tests that need an optional one ask first and say so.
+pub fn installed(program: &str) -> bool {
+    find(program).as_os_str() != program
+}
+
+fn start(name: &str, mut command: Command, folder: TempDir, address: SocketAddr) -> Server {
+    let mut process = Process::start(name, &mut command);
+    process.wait_for_port(address);
+    Server { process, address, folder }
+}
+
+fn place() -> (TempDir, SocketAddr) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    (folder, SocketAddr::from((Ipv4Addr::LOCALHOST, free_port())))
+}
+
+/// The program's path. Debian keeps servers in sbin, which users' PATH often lacks.
+fn find(program: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    folders.map(|folder| folder.join(program)).find(|file| file.is_file()).unwrap_or_else(|| program.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Client;
+
+    #[test]
+    fn servers_answer() {
+        let server = nginx("location / { return 200 hello; }");
+        let mut client = Client::connect(server.address).expect("connects");
+        assert_eq!(client.get("h", "/").expect("answers").body_text(), "hello");
+        let server = redis(&[]);
+        let mut client = Client::connect(server.address).expect("connects");
+        client.send(b"PING\r\n").expect("sends");
+        assert_eq!(client.exactly(7).expect("answers"), b"+PONG\r\n");
+        let mut server = etcd();
+        let mut client = Client::connect(server.address).expect("connects");
+        assert_eq!(client.get("h", "/health").expect("answers").status(), 200);
+        assert!(server.process.stop().code().is_none_or(|code| code != 101));
+    }
+}

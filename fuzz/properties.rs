@@ -1,0 +1,140 @@
+//! What must hold for any bytes. The fuzz targets run these; the black-box tests replay the corpora with them.
+//!
+//! The property that matters most: **a message means the same however it is cut into reads**, and once
+//! written out again it is read the same. A difference is a smuggling hole.
+
+use wire::chunked::{ChunkedDecoder, Event};
+use wire::{BodyLength, Head, RequestHead, RequestLimits, ResponseHead};
+
+/// A request head read at once, in pieces, and written again.
+pub fn request_head(data: &[u8]) {
+    let limits = RequestLimits::default();
+    let mut whole = RequestHead::default();
+    let at_once = whole.parse(data, &mut 0, &limits);
+    let mut pieces = RequestHead::default();
+    let (mut tried, mut in_pieces) = (0, Ok(None));
+    for end in ends(data) {
+        in_pieces = pieces.parse(&data[..end], &mut tried, &limits);
+        if !matches!(in_pieces, Ok(None)) {
+            break;
+        }
+    }
+    assert_eq!(at_once.as_ref().ok(), in_pieces.as_ref().ok(), "cut into reads");
+    let Ok(Some(used)) = at_once else { return };
+    assert!(used <= data.len(), "consumed more than there was");
+    assert_eq!(fields(&whole.headers), fields(&pieces.headers), "fields differ when cut into reads");
+    let body = wire::framing::request_body(&whole);
+    let written = [
+        whole.method.as_bytes(),
+        b" ",
+        whole.target(),
+        b" ",
+        whole.version.as_str().as_bytes(),
+        b"\r\n",
+        &written_fields(&whole.headers),
+        b"\r\n",
+    ]
+    .concat();
+    let mut again = RequestHead::default();
+    let reread = again.parse(&written, &mut 0, &roomy());
+    assert_eq!(reread, Ok(Some(written.len())), "written out: {:?}", String::from_utf8_lossy(&written));
+    assert_eq!(
+        (whole.target(), fields(&whole.headers)),
+        (again.target(), fields(&again.headers)),
+        "rewritten"
+    );
+    assert_eq!(body, wire::framing::request_body(&again), "framing changed by rewriting");
+}
+
+/// A response head, and that an unframed body can never be taken for a framed one.
+pub fn response_head(data: &[u8]) {
+    let mut head = ResponseHead::default();
+    let Ok(Some(used)) = head.parse(data, 64 * 1024, 200) else { return };
+    assert!(used <= data.len() && (100..=999).contains(&head.status), "status or length out of range");
+    let shorter = ResponseHead::default().parse(&data[..used - 1], 64 * 1024, 200);
+    assert!(matches!(shorter, Ok(None)), "complete before its last byte: {shorter:?}");
+    let written = [b"HTTP/1.1 200 OK\r\n", written_fields(&head.headers).as_slice(), b"\r\n"].concat();
+    let mut again = ResponseHead::default();
+    assert_eq!(again.parse(&written, 128 * 1024, 200), Ok(Some(written.len())), "written out");
+    assert_eq!(fields(&head.headers), fields(&again.headers), "rewritten");
+    if head.status == 200 {
+        let method = wire::Method::Get;
+        let framing = wire::framing::response_body(&head, &method);
+        assert_eq!(framing, wire::framing::response_body(&again, &method), "framing changed by rewriting");
+        assert_ne!(framing, Ok(BodyLength::Fixed(u64::MAX)), "length out of range");
+    }
+}
+
+/// A chunked body: the data is the same whatever the reads, and survives being coded again.
+pub fn chunked(data: &[u8]) {
+    let at_once = decode(data, &[data.len()]);
+    let in_pieces = decode(data, &ends(data).collect::<Vec<_>>());
+    assert_eq!(at_once, in_pieces, "cut into reads");
+    let Some((body, _)) = at_once else { return };
+    let mut coded = Vec::new();
+    for part in body.chunks(7) {
+        wire::chunked::write_chunk(&mut coded, part);
+    }
+    wire::chunked::write_end(&mut coded, &Head::new());
+    let length = coded.len();
+    assert_eq!(decode(&coded, &[length]), Some((body, length)), "coded again");
+}
+
+/// Paths: normalising twice changes nothing more than normalising once, and never leaves a way out of the root.
+pub fn uri(data: &[u8]) {
+    let mut once = Vec::new();
+    if wire::uri::normalize_path(data, &mut once).is_ok() && once.starts_with(b"/") {
+        let climbs = once.split(|byte| *byte == b'/').any(|part| part == b"..");
+        assert!(!climbs, "{:?} became {:?}", String::from_utf8_lossy(data), String::from_utf8_lossy(&once));
+    }
+    let mut encoded = Vec::new();
+    wire::uri::encode_component(data, &mut encoded);
+    assert_eq!(wire::uri::percent_decode(&encoded, false), data, "component coded and decoded");
+    for (name, value) in wire::uri::query_pairs(data) {
+        assert!(name.len() + value.map_or(0, <[u8]>::len) <= data.len(), "pair longer than the query");
+    }
+}
+
+/// The body and the bytes it took, or None when it is bad or incomplete.
+fn decode(data: &[u8], ends: &[usize]) -> Option<(Vec<u8>, usize)> {
+    let (mut decoder, mut trailers) = (ChunkedDecoder::default(), Head::new());
+    let (mut body, mut at) = (Vec::new(), 0);
+    for end in ends {
+        loop {
+            match decoder.next(&data[at..*end], &mut trailers).ok()? {
+                Event::NeedMore { skip } => {
+                    at += skip;
+                    break;
+                }
+                Event::Data { skip, length } => {
+                    body.extend_from_slice(&data[at + skip..at + skip + length]);
+                    at += skip + length;
+                }
+                Event::End { skip } => return Some((body, at + skip)),
+            }
+        }
+    }
+    None
+}
+
+/// Where reads end: every byte for short inputs, growing steps for long ones.
+fn ends(data: &[u8]) -> impl Iterator<Item = usize> {
+    let step = data.len() / 256 + 1;
+    (1..data.len()).step_by(step).chain([data.len()])
+}
+
+fn roomy() -> RequestLimits {
+    let limits = RequestLimits::default();
+    // Rewriting may add a Host field and the default reason's few bytes.
+    RequestLimits { head_bytes: limits.head_bytes * 2, fields: limits.fields + 1, ..limits }
+}
+
+fn fields(head: &Head) -> Vec<(&[u8], &[u8])> {
+    head.iter().collect()
+}
+
+fn written_fields(head: &Head) -> Vec<u8> {
+    let mut out = Vec::new();
+    head.write_fields(&mut out, |_| true);
+    out
+}

@@ -1,0 +1,1 @@
+"""Side-by-side measurement of the gateway and nginx. Standard library only."""

@@ -1,0 +1,53 @@
+"""Medians, percentiles, and the table."""
+
+import statistics
+
+
+def percentile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def summary(latencies_us):
+    """What a list of latencies says, tail counted as the 2021 jitter report counted it."""
+    return {
+        "p50_us": round(percentile(latencies_us, 0.5), 1),
+        "p99_us": round(percentile(latencies_us, 0.99), 1),
+        "p999_us": round(percentile(latencies_us, 0.999), 1),
+        "max_us": round(max(latencies_us), 1),
+        "over_5ms": sum(value > 5000 for value in latencies_us),
+        "over_10ms": sum(value > 10000 for value in latencies_us),
+    }
+
+
+def median_of(rounds):
+    """The median of each figure over rounds of {figure: number}."""
+    return {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
+
+
+def spread_percent(rounds, name):
+    """Half the distance between smallest and largest round, in percent of the median."""
+    values = [one[name] for one in rounds]
+    middle = statistics.median(values)
+    return 100 * (max(values) - min(values)) / 2 / middle if middle else 0.0
+
+
+def table(headings, rows):
+    """Text columns: the first two left-aligned, the others right."""
+    cells = [headings, *rows]
+    widths = [max(len(str(row[column])) for row in cells) for column in range(len(headings))]
+    lines = []
+    for row in cells:
+        aligned = [str(cell).ljust(width) if column < 2 else str(cell).rjust(width)
+                   for column, (cell, width) in enumerate(zip(row, widths))]
+        lines.append("  ".join(aligned).rstrip())
+    lines.insert(1, "-" * max(len(line) for line in lines))
+    return "\n".join(lines)
+
+
+def shown(value):
+    if value is None:
+        return "-"
+    if isinstance(value, float) and abs(value) < 100:
+        return f"{value:.2f}"
+    return f"{value:,.0f}"

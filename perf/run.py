@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Measures the gateway against Debian's nginx on this machine, in one run, and prints a table.
+
+One worker each, pinned to core 0; upstream (nginx) and load (wrk) on core 1; 1 KB answers, 64 connections.
+CPU per request is the figure to trust on a small machine: requests per second also depend on how fast the
+shared load core is. Results go to perf/results/ as JSON.
+"""
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from harness import churn, figures, footprint, nginx, processes, throughput, tidegate
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+OTHERS = ("memory", "start", "churn")
+KEYS = [f"key-{number:03d}-0123456789abcdef" for number in range(100)]
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="short rounds: for checking, not for quoting")
+    parser.add_argument("--only", action="append", choices=[*throughput.SCENARIOS, *OTHERS], metavar="SCENARIO",
+                        help="one of %(choices)s; may be given several times")
+    parser.add_argument("--rounds", type=int, help="rounds per scenario (default 5; quick: 3)")
+    parser.add_argument("--seconds", type=int, help="seconds per round (default 5; quick: 2)")
+    parser.add_argument("--target", choices=["tidegate", "nginx"], default="tidegate",
+                        help="nginx: a second nginx stands in for the gateway, to check the harness")
+    return parser.parse_args()
+
+
+def main():
+    options = arguments()
+    for program in ("nginx", "wrk", "taskset"):
+        if not (shutil.which(program) or shutil.which(program, path="/usr/sbin")):
+            raise SystemExit(f"{program} is not installed; run scripts/install-deps.sh")
+    os.environ["PATH"] += ":/usr/sbin"
+    processes.raise_limits()
+    os.sched_setaffinity(0, {processes.load_core()})
+    wanted = options.only or [*throughput.SCENARIOS, *OTHERS]
+    rounds = options.rounds or (3 if options.quick else 5)
+    seconds = options.seconds or (2 if options.quick else 5)
+    binary = tidegate.find_binary(ROOT) if options.target == "tidegate" else None
+    results = {"about": about(options, rounds, seconds, binary)}
+    with tempfile.TemporaryDirectory(prefix="tidegate-perf-") as folder:
+        # nginx's workers run as another user when its master is root.
+        os.chmod(folder, 0o755)
+        measure(folder, wanted, rounds, seconds, binary, options.quick, results)
+    show(results, options.target)
+    print(f"\nsaved as {save(results)}")
+
+
+def measure(folder, wanted, rounds, seconds, binary, quick, results):
+    running = []
+    try:
+        upstream_port = processes.free_port()
+        running.append(processes.Server("upstream", nginx.upstream(folder, upstream_port), processes.load_core(), folder))
+        running[-1].wait_for_port(upstream_port)
+        servers = start_gateways(folder, upstream_port, binary, running)
+        scripts = throughput.write_scripts(folder, KEYS)
+        for name in wanted:
+            if name in throughput.SCENARIOS:
+                results[name] = throughput.run(name, servers, scripts, rounds, seconds, say)
+        if "memory" in wanted:
+            results["memory"] = footprint.run_idle(servers, 2000 if quick else 10_000, say)
+        for server in running[1:]:
+            server.stop()
+        if "start" in wanted:
+            results["start"] = footprint.run_start(binary, folder, upstream_port, rounds, 1000, say)
+        if "churn" in wanted:
+            results["churn"] = churn.run(binary, folder, upstream_port, 2000 if quick else 10_000, say)
+    finally:
+        for server in running:
+            server.stop()
+
+
+def start_gateways(folder, upstream_port, binary, running):
+    servers = {}
+    for who in ("nginx", "gateway"):
+        prefix = os.path.join(folder, who)
+        os.makedirs(prefix)
+        ports = {name: processes.free_port() for name in ("http", "control", "metrics")}
+        if who == "nginx" or binary is None:
+            command = nginx.gateway(prefix, who, ports["http"], upstream_port, KEYS)
+        else:
+            command = tidegate.command(binary, prefix, ports, tidegate.resources(upstream_port, KEYS))
+        server = processes.Server(who, command, processes.GATEWAY_CORE, prefix)
+        running.append(server)
+        server.wait_for_port(ports["http"])
+        servers[who] = (server, ports["http"])
+    return servers
+
+
+def show(results, target):
+    rows = []
+    for name in throughput.SCENARIOS:
+        if name in results:
+            rows += throughput.rows(name, results[name])
+    if "memory" in results:
+        rows += footprint.idle_rows(results["memory"])
+    if "start" in results:
+        rows += footprint.start_rows(results["start"])
+    if rows:
+        print("\n" + figures.table(["scenario", "figure", "nginx", target, "ratio", "+-", "target", ""], rows))
+    if "churn" in results:
+        headings = ["latency, us", "p50", "p99", "p99.9", "max", ">5 ms", ">10 ms"]
+        print("\n" + figures.table(headings, churn.rows(results["churn"])))
+        if "disturber" in results["churn"]:
+            print("during churn: " + json.dumps(results["churn"]["disturber"]))
+
+
+def about(options, rounds, seconds, binary):
+    def output(command):
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+        except OSError:
+            return ""
+        return (done.stdout + done.stderr).strip().splitlines()[0] if done.stdout + done.stderr else ""
+
+    cpu = ""
+    with open("/proc/cpuinfo") as info:
+        cpu = next((line.partition(":")[2].strip() for line in info if line.startswith("model name")), "")
+    return {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "commit": output(["git", "rev-parse", "--short", "HEAD"]),
+            "target": options.target, "gateway": output([binary, "version"]) if binary else "nginx stand-in",
+            "nginx": output(["nginx", "-v"]), "wrk": output(["wrk", "-v"]), "kernel": platform.release(), "cpu": cpu,
+            "cores": os.cpu_count(), "rounds": rounds, "seconds": seconds, "quick": options.quick}
+
+
+def save(results):
+    folder = os.path.join(ROOT, "perf", "results")
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, time.strftime("%Y%m%d-%H%M%S") + ".json")
+    with open(path, "w") as file:
+        json.dump(results, file, indent=1)
+    return os.path.relpath(path, ROOT)
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+//! Rules about the sources that no compiler checks: who may depend on whom, how long a file may be.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use testkit::gateway::workspace_root;
+
+/// Which workspace crates each crate may use: the architecture, as data. `tidegate`, the binary, may use all.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("wire", &[]),
+    ("model", &[]),
+    ("telemetry", &[]),
+    ("config", &[]),
+    ("testkit", &[]),
+    ("routing", &["model"]),
+    ("upstream", &["model"]),
+    ("control", &["model", "upstream", "telemetry"]),
+    ("plugin", &["wire", "model", "routing", "upstream", "telemetry"]),
+    ("plugins", &["plugin", "wire", "model", "routing", "upstream", "telemetry"]),
+    ("compile", &["model", "plugin", "routing", "upstream", "telemetry"]),
+    ("proxy", &["wire", "model", "plugin", "routing", "upstream", "telemetry", "compile"]),
+    ("store", &["model", "config", "telemetry"]),
+    ("admin", &["model", "store", "config", "telemetry"]),
+    ("load", &["wire", "telemetry"]),
+];
+
+const LONGEST_FILE_LINES: usize = 600;
+
+#[test]
+fn crates_use_only_what_the_architecture_allows() {
+    let rules: BTreeMap<&str, &[&str]> = MAY_USE.iter().copied().collect();
+    let mut wrong = Vec::new();
+    for manifest in crate_folders().iter().map(|folder| folder.join("Cargo.toml")) {
+        let Ok(text) = fs::read_to_string(&manifest) else { continue };
+        let name =
+            manifest.parent().and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or_default();
+        if name == "tidegate" {
+            continue;
+        }
+        let Some(allowed) = rules.get(name) else {
+            wrong.push(format!("crate {name} is new: add it to MAY_USE and to ARCHITECTURE.md"));
+            continue;
+        };
+        for used in dependencies(&text).filter(|used| is_member(used) && !allowed.contains(used)) {
+            wrong.push(format!("crate {name} must not use {used}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn files_are_short_finished_and_named_by_the_rules() {
+    let mut wrong = Vec::new();
+    for file in sources() {
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        let name = file.strip_prefix(workspace_root()).unwrap_or(&file).display().to_string();
+        let lines = text.lines().take_while(|line| line.trim() != "#[cfg(test)]").count();
+        if lines > LONGEST_FILE_LINES {
+            wrong.push(format!("{name}: {lines} lines; split it, {LONGEST_FILE_LINES} is the most"));
+        }
+        if file.file_name().is_some_and(|name| name == "mod.rs") {
+            wrong.push(format!("{name}: name the file after its module, next to the folder"));
+        }
+        for unfinished in [concat!("todo", "!("), concat!("unimplemented", "!(")] {
+            if text.contains(unfinished) {
+                wrong.push(format!("{name}: contains {unfinished}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_plugin_file_is_registered() {
+    let folder = workspace_root().join("crates/plugins/src");
+    let Ok(registry) = fs::read_to_string(folder.join("registry.rs")) else {
+        assert!(rust_files(&folder).len() <= 1, "crates/plugins has plugins but no registry.rs");
+        return;
+    };
+    let files = fs::read_dir(&folder).into_iter().flatten().flatten();
+    let missing: Vec<String> = files
+        .filter_map(|entry| Some(entry.path().file_stem()?.to_str()?.to_owned()))
+        .filter(|name| !["lib", "registry", "common"].contains(&name.as_str()))
+        .filter(|name| !registry.contains(&format!("{name}::")))
+        .collect();
+    assert!(missing.is_empty(), "not in registry.rs: {missing:?}");
+}
+
+/// Names in the `[dependencies]` section.
+fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
+    manifest
+        .lines()
+        .skip_while(|line| line.trim() != "[dependencies]")
+        .skip(1)
+        .take_while(|line| !line.starts_with('['))
+        .filter_map(|line| line.split(['.', '=', ' ']).next())
+        .filter(|name| !name.is_empty() && !name.starts_with('#'))
+}
+
+fn is_member(name: &str) -> bool {
+    workspace_root().join("crates").join(name).is_dir()
+}
+
+fn crate_folders() -> Vec<PathBuf> {
+    let folders = fs::read_dir(workspace_root().join("crates")).expect("crates/ is readable");
+    folders.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}
+
+fn sources() -> Vec<PathBuf> {
+    crate_folders().iter().flat_map(|folder| rust_files(&folder.join("src"))).collect()
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut files = Vec::new();
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
