@@ -113,7 +113,9 @@ impl Compiler {
         for object in objects {
             let key = (object.kind, object.id.clone());
             seen.insert(key.clone());
-            let same = self.object(object.kind, &object.id).is_some_and(|old| old.modified == object.modified && old.value == object.value);
+            let same = self
+                .object(object.kind, &object.id)
+                .is_some_and(|old| old.modified == object.modified && old.value == object.value);
             if !same {
                 changed.push((key, Some(object)));
             }
@@ -176,7 +178,11 @@ impl Compiler {
     }
 
     pub fn problems(&self) -> Vec<Problem> {
-        let problem = |((kind, id), reason): (&Key, &String)| Problem { kind: *kind, id: id.clone(), reason: reason.clone() };
+        let problem = |((kind, id), reason): (&Key, &String)| Problem {
+            kind: *kind,
+            id: id.clone(),
+            reason: reason.clone(),
+        };
         self.problems.iter().map(problem).collect()
     }
 

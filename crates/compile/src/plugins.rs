@@ -69,7 +69,9 @@ impl Compiler {
         let pre_function = match (field("pre_function").and_then(Value::as_str), &self.lua) {
             (None, _) => None,
             (Some(source), Some(lua)) => Some(lua.pre_function(source)?),
-            (Some(_), None) => return Err("_meta.pre_function needs Lua, which this build does not have".to_owned()),
+            (Some(_), None) => {
+                return Err("_meta.pre_function needs Lua, which this build does not have".to_owned());
+            }
         };
         Ok(Some(Instance {
             def,

@@ -28,9 +28,19 @@ thread_local! {
 }
 
 impl FormattedLog {
-    pub fn new(format: &str, escape: &str, sink: LogSink, buffer_bytes: usize) -> anyhow::Result<FormattedLog> {
+    pub fn new(
+        format: &str,
+        escape: &str,
+        sink: LogSink,
+        buffer_bytes: usize,
+    ) -> anyhow::Result<FormattedLog> {
         let template = Template::compile(format, |name| Some(Variable::resolve(name)))?;
-        Ok(FormattedLog { template, escape: Escape::from_name(escape).unwrap_or_default(), sink, buffer_bytes })
+        Ok(FormattedLog {
+            template,
+            escape: Escape::from_name(escape).unwrap_or_default(),
+            sink,
+            buffer_bytes,
+        })
     }
 
     fn with_local(&self, run: impl FnOnce(&mut Local)) {

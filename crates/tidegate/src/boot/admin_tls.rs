@@ -25,7 +25,8 @@ pub fn accept(settings: &Settings) -> anyhow::Result<Option<Accept>> {
     let chain = CertificateDer::pem_slice_iter(&read(certificate)?).collect::<Result<Vec<_>, _>>()?;
     let key = PrivateKeyDer::from_pem_slice(&read(key)?)?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+    let builder =
+        ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
     let builder = match &admin.client_ca {
         None => builder.with_no_client_auth(),
         Some(ca) => {

@@ -151,7 +151,8 @@ impl Apis {
             && let Some(admin) = &self.admin
         {
             let address = data_plane::address(listener)?;
-            let socket = bind(address).with_context(|| format!("cannot listen on {address} (deployment.admin.admin_listen)"))?;
+            let socket = bind(address)
+                .with_context(|| format!("cannot listen on {address} (deployment.admin.admin_listen)"))?;
             match super::admin_tls::accept(settings)? {
                 Some(accept) => {
                     runtime.spawn(admin::listener::serve_with(socket, admin.clone(), accept));
@@ -163,7 +164,8 @@ impl Apis {
         }
         if let Some(listener) = &settings.apisix.control {
             let address = data_plane::address(listener)?;
-            let socket = bind(address).with_context(|| format!("cannot listen on {address} (apisix.control)"))?;
+            let socket =
+                bind(address).with_context(|| format!("cannot listen on {address} (apisix.control)"))?;
             runtime.spawn(admin::listener::serve(socket, self.control.clone()));
         }
         Ok(())
@@ -181,7 +183,9 @@ fn admin_settings(settings: &Settings) -> AdminSettings {
     let networks: Vec<_> = admin
         .allow
         .iter()
-        .filter_map(|text| text.parse().ok().or_else(|| text.parse::<std::net::IpAddr>().ok().map(Into::into)))
+        .filter_map(|text| {
+            text.parse().ok().or_else(|| text.parse::<std::net::IpAddr>().ok().map(Into::into))
+        })
         .collect();
     AdminSettings {
         key_prefix: settings.etcd.prefix.clone(),
@@ -204,6 +208,7 @@ fn admin_settings(settings: &Settings) -> AdminSettings {
         stream: settings.apisix.proxy_stream,
         server_tokens: settings.apisix.enable_server_tokens,
         protocols: Vec::new(),
+        keyring: super::provider::keyring(settings).map(Arc::new),
     }
 }
 

@@ -200,7 +200,8 @@ impl Follower {
         let changes = if first { Changes::Reset } else { self.store.changes_since(self.revision) };
         match changes {
             Changes::Delta { revision, changes } if !list_changed => {
-                self.compiler.apply(changes.into_iter().map(|change| ((change.kind, change.id), change.object)));
+                self.compiler
+                    .apply(changes.into_iter().map(|change| ((change.kind, change.id), change.object)));
                 self.revision = revision;
             }
             _ => {

@@ -17,7 +17,8 @@ pub fn server_token(settings: &Settings) -> String {
 }
 
 pub fn address(listener: &Listener) -> anyhow::Result<SocketAddr> {
-    let ip: IpAddr = listener.ip.parse().with_context(|| format!("{} is no IP address to listen at", listener.ip))?;
+    let ip: IpAddr =
+        listener.ip.parse().with_context(|| format!("{} is no IP address to listen at", listener.ip))?;
     Ok(SocketAddr::new(ip, listener.port))
 }
 

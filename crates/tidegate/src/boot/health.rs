@@ -41,7 +41,9 @@ impl HealthView for Health {
         let name = format!("{}/{id}", kind.directory());
         let handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(handle) = handles.iter().find(|handle| *handle.name == *name) else { return Vec::new() };
-        let Some(health) = handle.balancer.health.as_ref().filter(|health| health.is_used()) else { return Vec::new() };
+        let Some(health) = handle.balancer.health.as_ref().filter(|health| health.is_used()) else {
+            return Vec::new();
+        };
         let statuses = health.statuses().into_iter();
         statuses
             .filter_map(|status| {

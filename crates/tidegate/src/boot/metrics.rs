@@ -67,7 +67,11 @@ impl Metrics {
             writer.sample(&connections, &[("state", state)], value);
         }
         let requests = name("http_requests_total");
-        writer.family(&requests, "The total number of client requests since the gateway started", Kind::Gauge);
+        writer.family(
+            &requests,
+            "The total number of client requests since the gateway started",
+            Kind::Gauge,
+        );
         writer.sample(&requests, &[], sum(|s| &s.requests));
         let panics = name("worker_panics_total");
         writer.family(&panics, "Requests that ended in a panic", Kind::Counter);
@@ -98,8 +102,9 @@ impl Metrics {
     pub fn listen(self: &Arc<Metrics>, settings: &Settings, runtime: &Runtime) -> anyhow::Result<()> {
         let Some(listener) = settings.metrics_listener() else { return Ok(()) };
         let address = data_plane::address(&listener)?;
-        let listener = std::net::TcpListener::bind(address)
-            .with_context(|| format!("cannot listen on {address} for metrics (plugin_attr.prometheus.export_addr)"))?;
+        let listener = std::net::TcpListener::bind(address).with_context(|| {
+            format!("cannot listen on {address} for metrics (plugin_attr.prometheus.export_addr)")
+        })?;
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
         runtime.spawn(admin::listener::serve(listener, self.clone()));

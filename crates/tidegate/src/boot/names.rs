@@ -76,7 +76,10 @@ impl Names {
                 }
                 // The addresses of before stay: stale is better than none.
                 Err(error) => {
-                    error_log::log(error_log::Level::Error, format_args!("failed to resolve {name}: {error}"));
+                    error_log::log(
+                        error_log::Level::Error,
+                        format_args!("failed to resolve {name}: {error}"),
+                    );
                 }
             }
             table.pending.remove(&name);

@@ -60,7 +60,8 @@ fn open_kind(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Prov
         config::Provider::Embedded => {
             let path = &settings.files.database;
             if let Some(folder) = path.parent() {
-                std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+                std::fs::create_dir_all(folder)
+                    .with_context(|| format!("cannot create {}", folder.display()))?;
             }
             let hooks = encryption(settings, catalog);
             Ok(Provider::Embedded(Arc::new(Embedded::open(path, hooks)?)))
@@ -95,20 +96,23 @@ fn check(catalog: &Arc<Catalog>) -> store::file::Check {
     })
 }
 
+/// `None`: nothing is encrypted.
+pub fn keyring(settings: &Settings) -> Option<model::encrypt::Keyring> {
+    let keys = &settings.apisix.data_encryption.keyring;
+    if keys.is_empty() {
+        return None;
+    }
+    model::encrypt::Keyring::new(keys)
+        .inspect_err(|reason| {
+            error_log::log(error_log::Level::Error, format_args!("apisix.data_encryption.keyring: {reason}"));
+        })
+        .ok()
+}
+
 /// Secret fields are encrypted in the database file only.
 fn encryption(settings: &Settings, catalog: &Arc<Catalog>) -> store::embedded::Hooks {
-    let keyring = settings.apisix.data_encryption.keyring.clone();
     let fields = settings.apisix.data_encryption.enable_encrypt_fields;
-    if keyring.is_empty() {
-        return store::embedded::Hooks::default();
-    }
-    let keyring = match model::encrypt::Keyring::new(&keyring) {
-        Ok(keyring) => Arc::new(keyring),
-        Err(reason) => {
-            error_log::log(error_log::Level::Error, format_args!("apisix.data_encryption.keyring: {reason}"));
-            return store::embedded::Hooks::default();
-        }
-    };
+    let Some(keyring) = keyring(settings).map(Arc::new) else { return store::embedded::Hooks::default() };
     let (other, catalogs) = (keyring.clone(), (catalog.clone(), catalog.clone()));
     let wanted = move |kind: Kind| fields || kind == Kind::Ssl;
     let id = |value: &Value| value.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -14,12 +14,17 @@ pub fn print(settings: &Settings, addresses: &[SocketAddr]) {
     let same_port = settings.apisix.node_listen.iter().any(|other| other.port == listener.port);
     let host = if listener.ip == "0.0.0.0" || listener.ip == "::" { "127.0.0.1" } else { &listener.ip };
     let scheme = if settings.admin.https { "https" } else { "http" };
-    println!("  admin API   {scheme}://{host}:{}/apisix/admin{}", listener.port, if same_port { "  (shared)" } else { "" });
+    println!(
+        "  admin API   {scheme}://{host}:{}/apisix/admin{}",
+        listener.port,
+        if same_port { "  (shared)" } else { "" }
+    );
     let key = settings.admin.keys.iter().find(|key| key.role == config::settings::AdminRole::Admin);
     let header = match key.filter(|_| settings.admin.key_required) {
         Some(key) => {
             // A log file is no place for a key.
-            let shown = if std::io::stdout().is_terminal() || std::env::var_os("TIDEGATE_SHOW_KEY").is_some() {
+            let shown = if std::io::stdout().is_terminal() || std::env::var_os("TIDEGATE_SHOW_KEY").is_some()
+            {
                 key.key.as_str()
             } else {
                 "<deployment.admin.admin_key of config.yaml>"
