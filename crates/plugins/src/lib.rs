@@ -5,6 +5,7 @@
 pub mod common;
 pub mod registry;
 
+mod basic_auth;
 mod key_auth;
 mod limit_count;
 mod mocking;
