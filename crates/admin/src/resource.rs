@@ -148,6 +148,9 @@ fn check(
     if !allow_times {
         check_times(conf).map_err(refuse)?;
     }
+    if let Some(keyring) = &api.settings.keyring {
+        keyring.decrypt_private_keys(target.kind, conf);
+    }
     let owner = target.owner.as_deref();
     let mut copy = conf.clone();
     let checked = api

@@ -1,8 +1,11 @@
 //! What the Admin API takes from config.yaml.
 
-use ipnet::IpNet;
+use std::sync::Arc;
 
-#[derive(Clone, Debug)]
+use ipnet::IpNet;
+use model::encrypt::Keyring;
+
+#[derive(Clone)]
 pub struct AdminSettings {
     /// `deployment.etcd.prefix`; the first part of the keys in answers.
     pub key_prefix: String,
@@ -20,6 +23,8 @@ pub struct AdminSettings {
     pub server_tokens: bool,
     /// xRPC protocols that stream routes may name.
     pub protocols: Vec<String>,
+    /// Answers to writes show secret fields encrypted with it, as they are at rest.
+    pub keyring: Option<Arc<Keyring>>,
 }
 
 impl Default for AdminSettings {
@@ -34,6 +39,7 @@ impl Default for AdminSettings {
             stream: false,
             server_tokens: true,
             protocols: Vec::new(),
+            keyring: None,
         }
     }
 }

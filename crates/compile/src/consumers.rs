@@ -69,7 +69,12 @@ impl Compiler {
             .collect();
         for (id, value) in credentials {
             let plugins = value.get("plugins").and_then(Value::as_object).cloned().unwrap_or_default();
-            self.index_auth(&(Kind::Credential, id.clone()), &consumer, id.strip_prefix(&prefix).map(Arc::from), &plugins);
+            self.index_auth(
+                &(Kind::Credential, id.clone()),
+                &consumer,
+                id.strip_prefix(&prefix).map(Arc::from),
+                &plugins,
+            );
         }
         Arc::make_mut(&mut self.consumers.index.by_name).insert(username, consumer);
     }
@@ -105,7 +110,9 @@ impl Compiler {
         plugins: &Map<String, Value>,
     ) {
         for (name, conf) in plugins {
-            let Some((def, build)) = self.catalog.def(name).and_then(|def| Some((def, def.consumer?))) else { continue };
+            let Some((def, build)) = self.catalog.def(name).and_then(|def| Some((def, def.consumer?))) else {
+                continue;
+            };
             let mut conf = conf.clone();
             let built = secrets::resolve(&mut conf, self.secrets.as_ref())
                 .and_then(|()| self.catalog.check(name, SchemaKind::Consumer, &mut conf))
@@ -119,7 +126,11 @@ impl Compiler {
                         value: Arc::new(conf),
                     };
                     self.consumers.index.index_mut(def.name).insert(&data.key, Arc::new(entry));
-                    self.consumers.keys.entry(consumer.username.clone()).or_default().push((def.name, data.key));
+                    self.consumers
+                        .keys
+                        .entry(consumer.username.clone())
+                        .or_default()
+                        .push((def.name, data.key));
                 }
                 Err(reason) => self.problem(key, format!("plugin {name}: {reason}")),
             }

@@ -19,13 +19,12 @@ mod upstreams;
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use model::{Kind, Object};
-use plugin::{Catalog, Chain, Instance, Snapshot, UpstreamHandle, snapshot::RouterOptions};
+use plugin::{Catalog, Chain, Instance, LuaCompiler, Snapshot, UpstreamHandle, snapshot::RouterOptions};
 use references::References;
 use routing::{Router, router::Mode};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 
-pub use plugins::LuaCompiler;
 pub use secrets::SecretSource;
 
 /// Addresses of names, as far as they are known.
@@ -114,7 +113,9 @@ impl Compiler {
         for object in objects {
             let key = (object.kind, object.id.clone());
             seen.insert(key.clone());
-            let same = self.object(object.kind, &object.id).is_some_and(|old| old.modified == object.modified && old.value == object.value);
+            let same = self
+                .object(object.kind, &object.id)
+                .is_some_and(|old| old.modified == object.modified && old.value == object.value);
             if !same {
                 changed.push((key, Some(object)));
             }
@@ -146,6 +147,15 @@ impl Compiler {
         self.rebuild(dirty);
     }
 
+    /// The set of enabled plugins has changed: the next [`Compiler::reset`] builds every object again.
+    pub fn forget_plugins(&mut self) {
+        for objects in self.objects.values_mut() {
+            for object in objects.values_mut() {
+                object.modified = u64::MAX;
+            }
+        }
+    }
+
     /// Rebuilds the upstreams that name one of these hosts.
     pub fn addresses_changed<'a>(&mut self, hosts: impl Iterator<Item = &'a str>) {
         let mut dirty = FxHashSet::default();
@@ -168,7 +178,11 @@ impl Compiler {
     }
 
     pub fn problems(&self) -> Vec<Problem> {
-        let problem = |((kind, id), reason): (&Key, &String)| Problem { kind: *kind, id: id.clone(), reason: reason.clone() };
+        let problem = |((kind, id), reason): (&Key, &String)| Problem {
+            kind: *kind,
+            id: id.clone(),
+            reason: reason.clone(),
+        };
         self.problems.iter().map(problem).collect()
     }
 

@@ -4,20 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{Kind, PluginCatalog, SchemaKind};
-use plugin::{BuildContext, Instance, Owner, Plugin, Variable, snapshot::FilterFunction};
+use plugin::{BuildContext, Instance, Owner, Variable};
 use routing::expr::Expression;
 use serde_json::{Map, Value};
 
 use crate::{Compiler, Key, secrets};
-
-/// Compiles the Lua that configurations may contain. `None` in a build without Lua.
-pub trait LuaCompiler: Send + Sync {
-    fn filter(&self, source: &str) -> Result<Arc<dyn FilterFunction>, String>;
-    /// `_meta.pre_function`
-    fn pre_function(&self, source: &str) -> Result<Arc<dyn Plugin>, String>;
-    /// A route's `script`.
-    fn script(&self, source: &str) -> Result<Arc<dyn Plugin>, String>;
-}
 
 impl Compiler {
     /// Rebuilds the plugins of an object, or forgets them when it is gone.
@@ -78,7 +69,9 @@ impl Compiler {
         let pre_function = match (field("pre_function").and_then(Value::as_str), &self.lua) {
             (None, _) => None,
             (Some(source), Some(lua)) => Some(lua.pre_function(source)?),
-            (Some(_), None) => return Err("_meta.pre_function needs Lua, which this build does not have".to_owned()),
+            (Some(_), None) => {
+                return Err("_meta.pre_function needs Lua, which this build does not have".to_owned());
+            }
         };
         Ok(Some(Instance {
             def,

@@ -73,7 +73,9 @@ pub fn of(object: &Object) -> Vec<Key> {
     {
         targets.push((Kind::Consumer, Arc::from(consumer)));
     }
-    for plugin in value.get("plugins").and_then(Value::as_object).into_iter().flat_map(|plugins| plugins.keys()) {
+    for plugin in
+        value.get("plugins").and_then(Value::as_object).into_iter().flat_map(|plugins| plugins.keys())
+    {
         targets.push((Kind::PluginMetadata, Arc::from(plugin.as_str())));
     }
     let text = value.to_string();

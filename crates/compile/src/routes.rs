@@ -116,8 +116,12 @@ impl Compiler {
         object: &model::Object,
     ) -> Result<(Route, Option<RouteSpec<Variable>>, bool), String> {
         let conf = resources::Route::from_value(&object.value)?;
-        let service_object = conf.service_id.as_deref().and_then(|id| self.object(Kind::Service, id)).cloned();
-        let service = service_object.as_ref().map(|object| resources::Service::from_value(&object.value)).transpose()?;
+        let service_object =
+            conf.service_id.as_deref().and_then(|id| self.object(Kind::Service, id)).cloned();
+        let service = service_object
+            .as_ref()
+            .map(|object| resources::Service::from_value(&object.value))
+            .transpose()?;
         let mut broken = None;
         if conf.service_id.is_some() && service.is_none() {
             broken = Some(404);
@@ -171,7 +175,10 @@ impl Compiler {
         let mut merged: Vec<Arc<Instance>> = self.instances(Kind::Route, &key.1).to_vec();
         let configured: Vec<&str> = conf.plugins.keys().map(String::as_str).collect();
         let mut names: Vec<&str> = configured;
-        let lower = [(Kind::PluginConfig, conf.plugin_config_id.as_deref()), (Kind::Service, conf.service_id.as_deref())];
+        let lower = [
+            (Kind::PluginConfig, conf.plugin_config_id.as_deref()),
+            (Kind::Service, conf.service_id.as_deref()),
+        ];
         for (kind, id) in lower {
             let Some(id) = id else { continue };
             for instance in self.instances(kind, id) {
@@ -181,25 +188,35 @@ impl Compiler {
                 }
             }
             if let Some(plugins) = self.object(kind, id).and_then(|object| object.value.get("plugins")) {
-                names.extend(plugins.as_object().into_iter().flat_map(|plugins| plugins.keys()).map(String::as_str));
+                names.extend(
+                    plugins.as_object().into_iter().flat_map(|plugins| plugins.keys()).map(String::as_str),
+                );
             }
         }
         Ok(Chain::new(merged))
     }
 
-    fn route_upstream(&self, key: &Key, conf: &resources::Route, service: Option<&resources::Service>) -> RouteUpstream {
+    fn route_upstream(
+        &self,
+        key: &Key,
+        conf: &resources::Route,
+        service: Option<&resources::Service>,
+    ) -> RouteUpstream {
         let by_id = |id: &str| match self.upstreams.get(&(Kind::Upstream, Arc::from(id))) {
             Some(handle) => RouteUpstream::Some(handle.clone()),
             None => RouteUpstream::Missing,
         };
-        let inline = |key: &Key| self.upstreams.get(key).cloned().map_or(RouteUpstream::None, RouteUpstream::Some);
+        let inline =
+            |key: &Key| self.upstreams.get(key).cloned().map_or(RouteUpstream::None, RouteUpstream::Some);
         if let Some(id) = &conf.upstream_id {
             return by_id(id);
         }
         if conf.upstream.is_some() {
             return inline(key);
         }
-        let (Some(service), Some(service_id)) = (service, &conf.service_id) else { return RouteUpstream::None };
+        let (Some(service), Some(service_id)) = (service, &conf.service_id) else {
+            return RouteUpstream::None;
+        };
         match &service.upstream_id {
             Some(id) => by_id(id),
             None => inline(&(Kind::Service, Arc::from(service_id.as_str()))),

@@ -25,7 +25,9 @@ pub fn resolve(value: &mut Value, source: &dyn SecretSource) -> Result<(), Strin
 
 fn lookup(text: &str, source: &dyn SecretSource) -> Result<Option<String>, String> {
     let prefix = |scheme: &str| {
-        text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)).then(|| &text[scheme.len()..])
+        text.get(..scheme.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+            .then(|| &text[scheme.len()..])
     };
     if let Some(reference) = prefix("$env://") {
         return environment(reference).map(Some).ok_or_else(|| format!("no value for {text}"));

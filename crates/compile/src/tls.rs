@@ -50,7 +50,8 @@ impl TlsClients {
                 let chain = CertificateDer::pem_slice_iter(chain.as_bytes())
                     .collect::<Result<Vec<_>, _>>()
                     .map_err(|error| format!("client_cert: {error}"))?;
-                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|error| format!("client_key: {error}"))?;
+                let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
+                    .map_err(|error| format!("client_key: {error}"))?;
                 builder.with_client_auth_cert(chain, key).map_err(|error| format!("client_cert: {error}"))?
             }
         };
@@ -60,7 +61,12 @@ impl TlsClients {
     }
 
     fn roots(&self) -> Result<RootCertStore, String> {
-        let system = || SYSTEM_CERTIFICATES.iter().find(|path| std::path::Path::new(path).exists()).map(|p| (*p).to_owned());
+        let system = || {
+            SYSTEM_CERTIFICATES
+                .iter()
+                .find(|path| std::path::Path::new(path).exists())
+                .map(|p| (*p).to_owned())
+        };
         let path = self.trusted.clone().filter(|path| path != "system").or_else(system);
         let path = path.ok_or("no certificate authorities found: set apisix.ssl.ssl_trusted_certificate")?;
         let pem = std::fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
@@ -93,7 +99,12 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        rustls::crypto::verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -102,7 +113,12 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        rustls::crypto::verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

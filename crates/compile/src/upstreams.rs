@@ -72,7 +72,11 @@ impl Compiler {
         let hash_key = (spec.algorithm == Algorithm::ConsistentHash).then(|| hash_key(&conf));
         Ok(UpstreamHandle {
             name: format!("{}/{}", key.0.directory(), key.1).into(),
-            balancer: Upstream::new(spec, self.options.workers, previous.map(|previous| &previous.balancer)),
+            balancer: Arc::new(Upstream::new(
+                spec,
+                self.options.workers,
+                previous.map(|previous| &*previous.balancer),
+            )),
             nodes,
             scheme,
             pass_host: match (conf.pass_host.as_str(), conf.upstream_host) {
@@ -147,7 +151,11 @@ impl Compiler {
             host: bare.into(),
             port,
             weight: node.weight,
-            priority: i32::try_from(node.priority).unwrap_or(if node.priority < 0 { i32::MIN } else { i32::MAX }),
+            priority: i32::try_from(node.priority).unwrap_or(if node.priority < 0 {
+                i32::MIN
+            } else {
+                i32::MAX
+            }),
             addresses: addresses.clone(),
             metadata: node.metadata.clone().map(Arc::new),
         };
@@ -178,7 +186,9 @@ fn hash_key(conf: &resources::Upstream) -> HashKey {
     let key = conf.key.as_deref().unwrap_or_default();
     match conf.hash_on.as_str() {
         "header" => HashKey::Variable(Variable::Header(key.to_ascii_lowercase().into())),
-        "cookie" => HashKey::Variable(Variable::resolve(&format!("cookie_{}", key.trim_start_matches("cookie_")))),
+        "cookie" => {
+            HashKey::Variable(Variable::resolve(&format!("cookie_{}", key.trim_start_matches("cookie_"))))
+        }
         "consumer" => HashKey::Consumer,
         "vars_combinations" => HashKey::Combination(Template::compile(key)),
         _ => HashKey::Variable(Variable::resolve(key)),

@@ -19,6 +19,7 @@ use crate::{Kind, PluginCatalog};
 /// The keys of `apisix.data_encryption.keyring`: the first encrypts, all are tried to decrypt.
 pub struct Keyring {
     keys: Vec<Vec<u8>>,
+    plugin_fields: bool,
 }
 
 impl Keyring {
@@ -29,8 +30,13 @@ impl Keyring {
             Some(key) => {
                 Err(format!("data_encryption.keyring: a key needs 16 or 32 bytes, not {}", key.len()))
             }
-            None => Ok(Keyring { keys }),
+            None => Ok(Keyring { keys, plugin_fields: true }),
         }
+    }
+
+    /// As with `data_encryption.enable_encrypt_fields: false`: plugins' fields stay plain.
+    pub fn for_private_keys_only(self) -> Keyring {
+        Keyring { plugin_fields: false, ..self }
     }
 
     /// The text to store; `text` itself without any key.
@@ -49,12 +55,24 @@ impl Keyring {
 
     /// Encrypts the secret fields of a resource: plugins' `encrypt_fields`, private keys.
     pub fn encrypt_resource(&self, kind: Kind, id: &str, value: &mut Value, catalog: &dyn PluginCatalog) {
-        each_secret(kind, id, value, catalog, &|text| Some(self.encrypt(text)));
+        let change = |text: &str| Some(self.encrypt(text));
+        each_private_key(kind, value, &change);
+        if self.plugin_fields {
+            each_plugin_field(kind, id, value, catalog, &change);
+        }
     }
 
     /// The reverse; what does not decrypt stays as it is, since it may have been stored in plain.
     pub fn decrypt_resource(&self, kind: Kind, id: &str, value: &mut Value, catalog: &dyn PluginCatalog) {
-        each_secret(kind, id, value, catalog, &|text| self.decrypt(text));
+        self.decrypt_private_keys(kind, value);
+        if self.plugin_fields {
+            each_plugin_field(kind, id, value, catalog, &|text| self.decrypt(text));
+        }
+    }
+
+    /// Private keys only, as somebody may send back what an answer contained.
+    pub fn decrypt_private_keys(&self, kind: Kind, value: &mut Value) {
+        each_private_key(kind, value, &|text| self.decrypt(text));
     }
 }
 
@@ -79,30 +97,34 @@ fn decrypt(key: &[u8], bytes: &[u8]) -> Option<String> {
 
 type Change<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-fn each_secret(kind: Kind, id: &str, value: &mut Value, catalog: &dyn PluginCatalog, change: Change<'_>) {
+fn each_private_key(kind: Kind, value: &mut Value, change: Change<'_>) {
+    let change = |text: &str| private_key(text, change);
     match kind {
         Kind::Ssl => {
-            change_in(value, "key", &|text| private_key(text, change));
-            change_in(value, "keys", &|text| private_key(text, change));
+            change_in(value, "key", &change);
+            change_in(value, "keys", &change);
         }
-        Kind::PluginMetadata => {
-            for field in fields(catalog, id) {
-                change_in(value, field, change);
-            }
+        Kind::Upstream => change_in(value, "tls.client_key", &change),
+        _ => change_in(value, "upstream.tls.client_key", &change),
+    }
+}
+
+fn each_plugin_field(
+    kind: Kind,
+    id: &str,
+    value: &mut Value,
+    catalog: &dyn PluginCatalog,
+    change: Change<'_>,
+) {
+    if kind == Kind::PluginMetadata {
+        for field in fields(catalog, id) {
+            change_in(value, field, change);
         }
-        _ => {
-            let key = "tls.client_key";
-            if kind == Kind::Upstream {
-                change_in(value, key, &|text| private_key(text, change));
-            } else if let Some(upstream) = value.get_mut("upstream") {
-                change_in(upstream, key, &|text| private_key(text, change));
-            }
-            for (name, conf) in value.get_mut("plugins").and_then(Value::as_object_mut).into_iter().flatten()
-            {
-                for field in fields(catalog, name) {
-                    change_in(conf, field, change);
-                }
-            }
+        return;
+    }
+    for (name, conf) in value.get_mut("plugins").and_then(Value::as_object_mut).into_iter().flatten() {
+        for field in fields(catalog, name) {
+            change_in(conf, field, change);
         }
     }
 }

@@ -48,7 +48,10 @@ pub enum RequestBody {
     #[default]
     Empty,
     /// Still on the wire. `length` is `None` for a chunked body.
-    Unread { length: Option<u64>, reader: Rc<dyn BodyReader> },
+    Unread {
+        length: Option<u64>,
+        reader: Rc<dyn BodyReader>,
+    },
     Collected(Bytes),
 }
 

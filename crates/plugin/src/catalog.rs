@@ -36,7 +36,8 @@ impl Catalog {
         let mut entries = FxHashMap::default();
         for &def in defs {
             let parse = |text: &str| {
-                serde_json::from_str::<Value>(text).map_err(|error| format!("schema of plugin {}: {error}", def.name))
+                serde_json::from_str::<Value>(text)
+                    .map_err(|error| format!("schema of plugin {}: {error}", def.name))
             };
             let entry = Entry {
                 def,
@@ -75,9 +76,11 @@ impl Catalog {
     /// The handler of a plugin-provided URI, for `public-api`.
     pub fn api(&self, method: &str, uri: &str) -> Option<&'static crate::Api> {
         let enabled = self.enabled.load();
-        enabled.iter().filter_map(|name| self.def(name)).flat_map(|def| def.apis).find(|api| {
-            api.uri == uri && (api.methods.is_empty() || api.methods.contains(&method))
-        })
+        enabled
+            .iter()
+            .filter_map(|name| self.def(name))
+            .flat_map(|def| def.apis)
+            .find(|api| api.uri == uri && (api.methods.is_empty() || api.methods.contains(&method)))
     }
 }
 

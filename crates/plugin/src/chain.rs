@@ -50,8 +50,14 @@ impl Chain {
                 .and(Phases::LOG),
             ..PluginDef::DEFAULT
         };
-        let instance =
-            Instance { def: &SCRIPT, plugin, priority: 0, filter: None, error_response: None, pre_function: None };
+        let instance = Instance {
+            def: &SCRIPT,
+            plugin,
+            priority: 0,
+            filter: None,
+            error_response: None,
+            pre_function: None,
+        };
         Chain::in_order(vec![Arc::new(instance)])
     }
 
@@ -63,7 +69,11 @@ impl Chain {
     fn in_order(instances: Vec<Arc<Instance>>) -> Chain {
         let of = |phase: Phases| {
             let runs = |instance: &Arc<Instance>| instance.def.phases.contains(phase);
-            (0u16..).zip(&instances).filter(|(_, instance)| runs(instance)).map(|(at, _)| at).collect::<Vec<u16>>()
+            (0u16..)
+                .zip(&instances)
+                .filter(|(_, instance)| runs(instance))
+                .map(|(at, _)| at)
+                .collect::<Vec<u16>>()
         };
         Chain {
             rewrite: of(Phases::REWRITE),

@@ -112,7 +112,12 @@ pub struct Request {
 }
 
 impl Request {
-    pub fn new(head: RequestHead, connection: Rc<Connection>, snapshot: Rc<WorkerSnapshot>, worker: usize) -> Request {
+    pub fn new(
+        head: RequestHead,
+        connection: Rc<Connection>,
+        snapshot: Rc<WorkerSnapshot>,
+        worker: usize,
+    ) -> Request {
         let peer = connection.peer;
         Request {
             head,
@@ -178,13 +183,15 @@ impl Request {
 
     /// A cookie's value as sent.
     pub fn cookie(&self, name: &str) -> Option<&[u8]> {
-        self.head.headers.all_known(HeaderId::Cookie).flat_map(|line| line.split(|&byte| byte == b';')).find_map(
-            |pair| {
+        self.head
+            .headers
+            .all_known(HeaderId::Cookie)
+            .flat_map(|line| line.split(|&byte| byte == b';'))
+            .find_map(|pair| {
                 let pair = pair.trim_ascii();
                 let at = pair.iter().position(|&byte| byte == b'=')?;
                 (&pair[..at] == name.as_bytes()).then(|| &pair[at + 1..])
-            },
-        )
+            })
     }
 
     /// Reads the body into memory, at most `limit` bytes: 413 past that.

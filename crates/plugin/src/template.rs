@@ -25,7 +25,8 @@ impl Template {
             if byte == b'\\' && bytes.get(at + 1) == Some(&b'$') {
                 literal.push(b'$');
                 at += 2;
-            } else if let Some((variable, default, used)) = (byte == b'$').then(|| reference(rest)).flatten() {
+            } else if let Some((variable, default, used)) = (byte == b'$').then(|| reference(rest)).flatten()
+            {
                 if !literal.is_empty() {
                     parts.push(Part::Literal(std::mem::take(&mut literal).into()));
                 }
@@ -103,7 +104,8 @@ fn reference(text: &str) -> Option<(&str, Option<Box<[u8]>>, usize)> {
             Some((name, default)) => (name.trim(), Some(default.trim().as_bytes().into())),
             None => (body.trim(), None),
         };
-        let valid = !name.is_empty() && name.chars().all(|c| is_name(c) || matches!(c, '.' | '-' | '[' | ']' | '*'));
+        let valid =
+            !name.is_empty() && name.chars().all(|c| is_name(c) || matches!(c, '.' | '-' | '[' | ']' | '*'));
         return valid.then_some((name, default, end + 3));
     }
     let name = &text[1..];

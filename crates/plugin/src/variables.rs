@@ -175,7 +175,10 @@ impl Request {
     }
 
     fn set_by_plugin(&self, name: &str) -> Text<'_> {
-        self.variables.iter().find(|(other, _)| **other == *name).map(|(_, value)| Cow::Borrowed(value.as_slice()))
+        self.variables
+            .iter()
+            .find(|(other, _)| **other == *name)
+            .map(|(_, value)| Cow::Borrowed(value.as_slice()))
     }
 
     /// nginx joins repeated fields for these; the first counts elsewhere.
@@ -216,7 +219,9 @@ impl Request {
             Named::RequestUri | Named::RealRequestUri => borrowed(self.head.target()),
             Named::Uri | Named::DocumentUri => borrowed(&self.path),
             Named::Args | Named::QueryString => self.head.query().map(Cow::Borrowed),
-            Named::IsArgs => borrowed(if self.head.query().is_some_and(|query| !query.is_empty()) { b"?" } else { b"" }),
+            Named::IsArgs => {
+                borrowed(if self.head.query().is_some_and(|query| !query.is_empty()) { b"?" } else { b"" })
+            }
             Named::RequestBody => match &self.body {
                 crate::RequestBody::Collected(bytes) => borrowed(bytes),
                 _ => None,
@@ -237,7 +242,11 @@ impl Request {
             Named::GraphqlOperation => body::graphql_operation(self),
             Named::GraphqlRootFields => body::operand_text(body::graphql_root_fields(self)),
             Named::SslServerName | Named::SslProtocol | Named::SslCipher => self.tls_variable(named),
-            Named::ConsumerName | Named::ConsumerGroupId | Named::RouteId | Named::RouteName | Named::ServiceId
+            Named::ConsumerName
+            | Named::ConsumerGroupId
+            | Named::RouteId
+            | Named::RouteName
+            | Named::ServiceId
             | Named::ServiceName => self.context_variable(named),
             _ => self.outcome_variable(named),
         }
@@ -284,9 +293,13 @@ impl Request {
             Named::UpstreamResponseTime | Named::ApisixUpstreamResponseTime => {
                 self.per_attempt(|attempt| format!("{:.3}", attempt.response_seconds))
             }
-            Named::UpstreamConnectTime => self.per_attempt(|attempt| seconds_or_dash(attempt.connect_seconds)),
+            Named::UpstreamConnectTime => {
+                self.per_attempt(|attempt| seconds_or_dash(attempt.connect_seconds))
+            }
             Named::UpstreamHeaderTime => self.per_attempt(|attempt| seconds_or_dash(attempt.header_seconds)),
-            Named::UpstreamScheme => borrowed(self.upstream().map_or("http", |upstream| upstream.scheme.as_str()).as_bytes()),
+            Named::UpstreamScheme => {
+                borrowed(self.upstream().map_or("http", |upstream| upstream.scheme.as_str()).as_bytes())
+            }
             Named::UpstreamHost if !outcome.upstream_host.is_empty() => borrowed(&outcome.upstream_host),
             Named::UpstreamHost => self.head.headers.known(HeaderId::Host).map(Cow::Borrowed),
             Named::UpstreamUri if !outcome.upstream_target.is_empty() => borrowed(&outcome.upstream_target),
@@ -294,7 +307,9 @@ impl Request {
             Named::UpstreamUnresolvedHost | Named::BalancerIp => {
                 outcome.balancer_node.as_ref().map(|(host, _)| Cow::Borrowed(host.as_bytes()))
             }
-            Named::BalancerPort => outcome.balancer_node.as_ref().and_then(|(_, port)| owned(port.to_string())),
+            Named::BalancerPort => {
+                outcome.balancer_node.as_ref().and_then(|(_, port)| owned(port.to_string()))
+            }
             _ => None,
         }
     }
@@ -332,7 +347,8 @@ impl Request {
     fn remote_user(&self) -> Text<'_> {
         use base64::Engine;
         let value = self.head.headers.known(HeaderId::Authorization)?;
-        let encoded = value.get(..6).filter(|start| start.eq_ignore_ascii_case(b"basic ")).and(value.get(6..))?;
+        let encoded =
+            value.get(..6).filter(|start| start.eq_ignore_ascii_case(b"basic ")).and(value.get(6..))?;
         let decoded = base64::engine::general_purpose::STANDARD.decode(encoded.trim_ascii()).ok()?;
         let user = decoded.split(|&byte| byte == b':').next()?.to_vec();
         owned(user)

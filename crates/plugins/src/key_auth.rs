@@ -61,7 +61,9 @@ impl Plugin for KeyAuth {
 impl KeyAuth {
     fn find(&self, request: &mut Request) -> Result<(), &'static str> {
         let snapshot = request.snapshot.clone();
-        let find = |key: &[u8]| std::str::from_utf8(key).ok().and_then(|key| snapshot.consumers.find("key-auth", key));
+        let find = |key: &[u8]| {
+            std::str::from_utf8(key).ok().and_then(|key| snapshot.consumers.find("key-auth", key))
+        };
         let (entry, in_header) = match request.header(&self.header) {
             Some(key) => (find(key), true),
             None => match request.arg(&self.query) {

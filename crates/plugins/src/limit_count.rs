@@ -12,7 +12,10 @@ use std::{
 
 use counters::{Counters, Taken};
 use parking_lot::Mutex;
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, Variable, variables::Named};
+use plugin::{
+    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, Variable,
+    variables::Named,
+};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde_json::Value;
@@ -153,7 +156,9 @@ impl Amount {
     fn new(value: Option<&Value>) -> Result<Amount, String> {
         match value {
             Some(Value::String(text)) => Ok(Amount::Template(Template::compile(text))),
-            Some(value) => value.as_f64().map(Amount::Fixed).ok_or_else(|| "count must be a number".to_owned()),
+            Some(value) => {
+                value.as_f64().map(Amount::Fixed).ok_or_else(|| "count must be a number".to_owned())
+            }
             None => Err("object matches none of the required".to_owned()),
         }
     }
@@ -235,7 +240,11 @@ struct HeaderNames {
 impl HeaderNames {
     fn new(metadata: Option<&Value>) -> HeaderNames {
         let name = |key: &str, default: &str| {
-            metadata.and_then(|metadata| metadata.get(key)).and_then(Value::as_str).unwrap_or(default).to_owned()
+            metadata
+                .and_then(|metadata| metadata.get(key))
+                .and_then(Value::as_str)
+                .unwrap_or(default)
+                .to_owned()
         };
         HeaderNames {
             limit: name("limit_header", "X-RateLimit-Limit"),
@@ -246,7 +255,11 @@ impl HeaderNames {
 
     fn with_prefix(&self, prefix: &str) -> HeaderNames {
         let place = |name: &str| name.replacen("RateLimit-", &format!("{prefix}-RateLimit-"), 1);
-        HeaderNames { limit: place(&self.limit), remaining: place(&self.remaining), reset: place(&self.reset) }
+        HeaderNames {
+            limit: place(&self.limit),
+            remaining: place(&self.remaining),
+            reset: place(&self.reset),
+        }
     }
 }
 
@@ -258,10 +271,16 @@ impl Plugin for LimitCount {
                 Ok(None) => {}
                 Ok(Some(true)) => applied = true,
                 Ok(Some(false)) => {
-                    return Step::reply(Reply::error_msg_or_page(self.rejected_code, self.rejected_msg.as_deref()));
+                    return Step::reply(Reply::error_msg_or_page(
+                        self.rejected_code,
+                        self.rejected_msg.as_deref(),
+                    ));
                 }
                 Err(reason) => {
-                    error_log::log(error_log::Level::Error, format_args!("failed to get rate limit rules: {reason}"));
+                    error_log::log(
+                        error_log::Level::Error,
+                        format_args!("failed to get rate limit rules: {reason}"),
+                    );
                     return self.degraded();
                 }
             }

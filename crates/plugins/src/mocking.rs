@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, request::random_u64};
+use plugin::{
+    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, request::random_u64,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -43,7 +45,10 @@ enum Body {
     /// No variable in it: the same bytes each time.
     Fixed(bytes::Bytes),
     Template(Template),
-    Random { schema: Value, xml: bool },
+    Random {
+        schema: Value,
+        xml: bool,
+    },
 }
 
 /// The media type without parameters.
@@ -58,7 +63,11 @@ fn is_xml(content_type: &str) -> bool {
 fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     let content_type = conf.get("content_type").and_then(Value::as_str).unwrap_or_default();
     let known = ["application/xml", "application/json", "text/plain", "text/html", "text/xml"];
-    if known.contains(&media_type(content_type)) { Ok(()) } else { Err("unsupported content type!".to_owned()) }
+    if known.contains(&media_type(content_type)) {
+        Ok(())
+    } else {
+        Err("unsupported content type!".to_owned())
+    }
 }
 
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
@@ -85,7 +94,10 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
         content_type: conf.content_type,
         body,
         with_mock_header: conf.with_mock_header,
-        headers: headers.iter().map(|(name, value)| (name.clone(), Template::compile(&text(value)))).collect(),
+        headers: headers
+            .iter()
+            .map(|(name, value)| (name.clone(), Template::compile(&text(value))))
+            .collect(),
     }))
 }
 
@@ -109,7 +121,8 @@ impl Mocking {
             Body::Template(template) => template.render(request).into(),
             Body::Random { schema, xml } => {
                 let value = random_object(schema, 0);
-                let text = if *xml { format!("<data>\n{}</data>", to_xml(&value)) } else { value.to_string() };
+                let text =
+                    if *xml { format!("<data>\n{}</data>", to_xml(&value)) } else { value.to_string() };
                 Template::compile(&text).render(request).into()
             }
         };
@@ -147,7 +160,10 @@ fn random_value(schema: &Value, depth: usize) -> Value {
         },
         "object" => random_object(schema, depth),
         "string" => example.filter(|value| value.is_string()).cloned().unwrap_or_else(|| {
-            (0..random_up_to(10)).map(|_| char::from(b'a' + (random_u64() % 26) as u8)).collect::<String>().into()
+            (0..random_up_to(10))
+                .map(|_| char::from(b'a' + (random_u64() % 26) as u8))
+                .collect::<String>()
+                .into()
         }),
         "number" => example
             .filter(|value| value.is_number())
@@ -156,9 +172,10 @@ fn random_value(schema: &Value, depth: usize) -> Value {
         "integer" => example
             .and_then(Value::as_f64)
             .map_or_else(|| random_up_to(10_000).into(), |value| (value.floor() as i64).into()),
-        "boolean" => {
-            example.filter(|value| value.is_boolean()).cloned().unwrap_or_else(|| (random_u64() % 2 == 0).into())
-        }
+        "boolean" => example
+            .filter(|value| value.is_boolean())
+            .cloned()
+            .unwrap_or_else(|| (random_u64() % 2 == 0).into()),
         _ => Value::Null,
     }
 }

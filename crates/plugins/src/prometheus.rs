@@ -52,7 +52,8 @@ fn start(attributes: &Value) -> Result<(), String> {
     let families = attributes.get("metrics");
     let mut variables: Vec<(String, Variable)> = Vec::new();
     let mut labels = |family: &str| -> Vec<String> {
-        let list = families.and_then(|families| families.get(family)).and_then(|family| family.get("extra_labels"));
+        let list =
+            families.and_then(|families| families.get(family)).and_then(|family| family.get("extra_labels"));
         let mut names = Vec::new();
         for entry in list.and_then(Value::as_array).into_iter().flatten() {
             for (name, value) in entry.as_object().into_iter().flatten() {
@@ -65,8 +66,11 @@ fn start(attributes: &Value) -> Result<(), String> {
         }
         names
     };
-    let extra =
-        ExtraLabels { status: labels("http_status"), latency: labels("http_latency"), bandwidth: labels("bandwidth") };
+    let extra = ExtraLabels {
+        status: labels("http_status"),
+        latency: labels("http_latency"),
+        bandwidth: labels("bandwidth"),
+    };
     let expire = families
         .and_then(|families| families.get("http_status"))
         .and_then(|family| family.get("expire"))
@@ -162,14 +166,18 @@ impl Prometheus {
         let extra: Vec<String> = exporter
             .extra
             .iter()
-            .map(|variable| request.variable(variable).map_or_else(String::new, |v| String::from_utf8_lossy(&v).into()))
+            .map(|variable| {
+                request.variable(variable).map_or_else(String::new, |v| String::from_utf8_lossy(&v).into())
+            })
             .collect();
         let key = exporter.hasher.hash_one((
             (request.response.status, route.map(|route| route.serial), self.prefer_name, source),
             (&request.matched.uri, &request.matched.host, consumer, node, &extra),
         ));
         let status = request.response.status;
-        let keep = |name: &str, value: &'_ str| if self.disabled.iter().any(|d| d == name) { String::new() } else { value.to_owned() };
+        let keep = |name: &str, value: &'_ str| {
+            if self.disabled.iter().any(|d| d == name) { String::new() } else { value.to_owned() }
+        };
         let describe = |labels: &mut telemetry::metrics::Labels| {
             labels.push(&keep("code", &status.to_string()));
             labels.push(&keep("route", route_label));

@@ -19,7 +19,10 @@ pub fn upstream(request: &Request) -> Result<Arc<UpstreamHandle>, Box<Reply>> {
         Some(RouteUpstream::Some(upstream)) => Ok(upstream.clone()),
         Some(RouteUpstream::Missing) => Err(Box::new(Reply::page(502))),
         Some(RouteUpstream::None) | None => {
-            error_log::log(error_log::Level::Error, format_args!("missing upstream configuration in Route or Service"));
+            error_log::log(
+                error_log::Level::Error,
+                format_args!("missing upstream configuration in Route or Service"),
+            );
             Err(Box::new(Reply::page(503)))
         }
     }

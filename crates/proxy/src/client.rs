@@ -114,7 +114,9 @@ impl Client {
             {
                 let mut input = self.input.borrow_mut();
                 if !input.is_empty() {
-                    if let Some(used) = head.parse(input.filled(), &mut tried, limits).map_err(HeadError::Refused)? {
+                    if let Some(used) =
+                        head.parse(input.filled(), &mut tried, limits).map_err(HeadError::Refused)?
+                    {
                         input.consume(used);
                         return Ok(());
                     }
@@ -131,7 +133,10 @@ impl Client {
                 Some(Ok(0)) | Some(Err(_)) => return Err(HeadError::Gone),
                 Some(Ok(_)) => {}
                 None if self.has_input() => {
-                    return Err(HeadError::Refused(ParseError::with_status(408, "client sent its head too slowly")));
+                    return Err(HeadError::Refused(ParseError::with_status(
+                        408,
+                        "client sent its head too slowly",
+                    )));
                 }
                 None => return Err(HeadError::Gone),
             }

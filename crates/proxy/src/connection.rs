@@ -47,7 +47,12 @@ pub fn spawn(worker: &'static Worker, stream: TcpStream, peer: SocketAddr, liste
     }
 }
 
-fn connection_facts(worker: &Worker, peer: SocketAddr, local: SocketAddr, tls: Option<TlsFacts>) -> Connection {
+fn connection_facts(
+    worker: &Worker,
+    peer: SocketAddr,
+    local: SocketAddr,
+    tls: Option<TlsFacts>,
+) -> Connection {
     Connection { id: worker.connection_id(), peer, local, tls, requests: Default::default() }
 }
 
@@ -94,8 +99,14 @@ async fn accept_tls(
             Some(rustls::ProtocolVersion::TLSv1_2) => "TLSv1.2",
             _ => "TLSv1.3",
         },
-        cipher: session.negotiated_cipher_suite().map(|suite| format!("{:?}", suite.suite())).unwrap_or_default(),
-        client_certificate: session.peer_certificates().and_then(|chain| chain.first()).map(|cert| cert.to_vec()),
+        cipher: session
+            .negotiated_cipher_suite()
+            .map(|suite| format!("{:?}", suite.suite()))
+            .unwrap_or_default(),
+        client_certificate: session
+            .peer_certificates()
+            .and_then(|chain| chain.first())
+            .map(|cert| cert.to_vec()),
         alpn: session.alpn_protocol().map(<[u8]>::to_vec),
     };
     let facts = connection_facts(worker, peer, local, Some(tls));
@@ -117,13 +128,12 @@ async fn run(client: Rc<Client>, _guard: Open) {
         }
         // The future of a request is big; it exists only while there is one.
         let mut serving: Pin<Box<dyn Future<Output = After>>> = Box::pin(serve(client.clone()));
-        let after = poll_fn(|context| {
-            match catch_unwind(AssertUnwindSafe(|| serving.as_mut().poll(context))) {
+        let after =
+            poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| serving.as_mut().poll(context))) {
                 Ok(poll) => poll.map(Some),
                 Err(_) => Poll::Ready(None),
-            }
-        })
-        .await;
+            })
+            .await;
         match after {
             Some(After::Idle) => client.timer.set(worker.settings.keepalive_timeout_ms),
             Some(After::Close) => return,

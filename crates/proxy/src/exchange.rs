@@ -29,7 +29,8 @@ pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) 
     let mut upstream = first;
     loop {
         let now_ms = client.worker.deadlines.now_ms();
-        let Some((index, node)) = balancer::pick(request, &upstream, hash_key.as_deref(), &tried, now_ms) else {
+        let Some((index, node)) = balancer::pick(request, &upstream, hash_key.as_deref(), &tried, now_ms)
+        else {
             return Err(no_node(&upstream, !tried.is_empty()));
         };
         request.outcome.balancer_node = Some((node.host.clone(), node.port));
@@ -57,7 +58,9 @@ pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) 
                     return Err(Box::new(Reply::page(failure.status())));
                 }
                 // A plugin in before_proxy may have chosen another upstream for the next try.
-                if let Some(other) = request.edits.upstream.as_ref().filter(|other| !Arc::ptr_eq(other, &upstream)) {
+                if let Some(other) =
+                    request.edits.upstream.as_ref().filter(|other| !Arc::ptr_eq(other, &upstream))
+                {
                     upstream = other.clone();
                     tried.clear();
                 }
@@ -74,7 +77,13 @@ fn no_node(upstream: &UpstreamHandle, after_tries: bool) -> Box<Reply> {
 
 /// APISIX's (nginx's) rule: errors and timeouts of a node, never statuses; a request that may not be repeated is only
 /// tried again when nothing of it has been sent.
-fn may_retry(request: &Request, upstream: &UpstreamHandle, failure: &Failure, tries: usize, started: Instant) -> bool {
+fn may_retry(
+    request: &Request,
+    upstream: &UpstreamHandle,
+    failure: &Failure,
+    tries: usize,
+    started: Instant,
+) -> bool {
     let retries = upstream.retries.map_or(upstream.nodes.len().saturating_sub(1), |retries| retries as usize);
     if tries > retries {
         return false;
@@ -87,7 +96,8 @@ fn may_retry(request: &Request, upstream: &UpstreamHandle, failure: &Failure, tr
 
 fn report_failure(handle: &UpstreamHandle, node: u16, failure: &Failure) {
     if handle.balancer.has_passive_checks() {
-        let outcome = if failure.timed_out() { upstream::Outcome::Timeout } else { upstream::Outcome::TcpFailure };
+        let outcome =
+            if failure.timed_out() { upstream::Outcome::Timeout } else { upstream::Outcome::TcpFailure };
         handle.balancer.report(node, upstream::Source::Passive, outcome);
     }
 }

@@ -160,13 +160,18 @@ impl MatchInput for Input<'_> {
 }
 
 /// Finds the route and remembers what matched.
-pub async fn find_route(request: &mut Request, client: &Rc<Client>, chains: &mut Chains) -> Result<(), Box<Reply>> {
+pub async fn find_route(
+    request: &mut Request,
+    client: &Rc<Client>,
+    chains: &mut Chains,
+) -> Result<(), Box<Reply>> {
     if request.snapshot.matches_on_body && matches!(request.body, RequestBody::Unread { .. }) {
         client.timer.set(client.worker.settings.client_body_timeout_ms);
         request.collect_body(MATCHED_BODY_BYTES).await?;
     }
     let snapshot = request.snapshot.clone();
-    let trimmed = snapshot.options.delete_uri_tail_slash && request.path.len() > 1 && request.path.ends_with(b"/");
+    let trimmed =
+        snapshot.options.delete_uri_tail_slash && request.path.len() > 1 && request.path.ends_with(b"/");
     let path: Cow<[u8]> = match trimmed {
         true => Cow::Owned(request.path[..request.path.len() - 1].to_vec()),
         false => Cow::Borrowed(&request.path),

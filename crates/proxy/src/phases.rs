@@ -3,7 +3,8 @@
 use std::{rc::Rc, sync::Arc};
 
 use plugin::{
-    BodyChunk, Chain, Instance, Phases, Reply, Request, Route, Step, WorkerSnapshot, reply::ReplyBody, step::Verdict,
+    BodyChunk, Chain, Instance, Phases, Reply, Request, Route, Step, WorkerSnapshot, reply::ReplyBody,
+    step::Verdict,
 };
 
 /// The chains of one request.

@@ -150,7 +150,8 @@ pub async fn internal(request: &mut Request, api: &dyn Internal) -> Box<Reply> {
     match answer {
         Ok(answer) => {
             let mut reply = Reply::bytes(answer.status, answer.body);
-            reply.headers = answer.headers.into_iter().map(|(name, value)| (name, value.into_bytes())).collect();
+            reply.headers =
+                answer.headers.into_iter().map(|(name, value)| (name, value.into_bytes())).collect();
             Box::new(reply)
         }
         Err(error) => {

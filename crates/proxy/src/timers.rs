@@ -31,7 +31,9 @@ impl Deadlines {
         let at = self.at.borrow();
         let wakers = self.wakers.borrow();
         for (index, &deadline) in at.iter().enumerate() {
-            if deadline <= now_ms && let Some(Some(waker)) = wakers.get(index) {
+            if deadline <= now_ms
+                && let Some(Some(waker)) = wakers.get(index)
+            {
                 waker.wake_by_ref();
             }
         }

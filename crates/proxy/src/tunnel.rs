@@ -126,7 +126,9 @@ fn write_head(request: &Request, client: &Client, out: &mut Vec<u8>) {
     status::write_status_line(out, 101, &response.reason);
     let mut date = false;
     response.headers.write_fields(out, |field| match field.id {
-        HeaderId::Connection | HeaderId::KeepAlive | HeaderId::TransferEncoding | HeaderId::ContentLength => false,
+        HeaderId::Connection | HeaderId::KeepAlive | HeaderId::TransferEncoding | HeaderId::ContentLength => {
+            false
+        }
         HeaderId::Date => {
             date = true;
             true

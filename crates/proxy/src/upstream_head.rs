@@ -27,7 +27,13 @@ pub fn body_plan(request: &Request) -> BodyPlan {
 }
 
 /// Appends the request head to `out`. `upgrade`: the client asked for another protocol and the route allows it.
-pub fn write(request: &mut Request, upstream: &UpstreamHandle, node: &Node, upgrade: bool, out: &mut Vec<u8>) -> BodyPlan {
+pub fn write(
+    request: &mut Request,
+    upstream: &UpstreamHandle,
+    node: &Node,
+    upgrade: bool,
+    out: &mut Vec<u8>,
+) -> BodyPlan {
     let plan = body_plan(request);
     let method = request.edits.method.as_ref().unwrap_or(&request.head.method);
     out.extend_from_slice(method.as_bytes());
@@ -58,7 +64,11 @@ pub fn write(request: &mut Request, upstream: &UpstreamHandle, node: &Node, upgr
     });
     write_forwarding(request, out);
     if !proto {
-        out.extend_from_slice(if request.https { b"X-Forwarded-Proto: https\r\n" } else { b"X-Forwarded-Proto: http\r\n" });
+        out.extend_from_slice(if request.https {
+            b"X-Forwarded-Proto: https\r\n"
+        } else {
+            b"X-Forwarded-Proto: http\r\n"
+        });
     }
     let original_host = headers.known(HeaderId::Host).unwrap_or(&request.host);
     if !host_seen {

@@ -192,8 +192,9 @@ pub fn start(settings: &Settings, publisher: &Arc<Publisher>) -> io::Result<Work
     for index in 0..settings.workers.max(1) {
         let mut listeners = Vec::new();
         for listen in &settings.listen {
-            let socket = open(listen.address)
-                .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {}: {error}", listen.address)))?;
+            let socket = open(listen.address).map_err(|error| {
+                io::Error::new(error.kind(), format!("cannot listen on {}: {error}", listen.address))
+            })?;
             listeners.push((std::net::TcpListener::from(socket), listen.clone()));
         }
         let stats = Arc::new(WorkerStats::default());
@@ -248,18 +249,24 @@ fn run(worker: Worker, listeners: Vec<(std::net::TcpListener, Listen)>, signals:
         for (listener, listen) in listeners {
             match TcpListener::from_std(listener) {
                 Ok(listener) => accepting.push(tokio::task::spawn_local(accept(worker, listener, listen))),
-                Err(error) => error_log::log(error_log::Level::Emergency, format_args!("{}: {error}", listen.address)),
+                Err(error) => {
+                    error_log::log(error_log::Level::Emergency, format_args!("{}: {error}", listen.address))
+                }
             }
         }
         let ticking = tokio::task::spawn_local(tick(worker));
-        wait_for(&signals, || signals.drain.load(Ordering::SeqCst) || signals.stop.load(Ordering::SeqCst)).await;
+        wait_for(&signals, || signals.drain.load(Ordering::SeqCst) || signals.stop.load(Ordering::SeqCst))
+            .await;
         for task in accepting {
             task.abort();
         }
         worker.draining.set(true);
         worker.deadlines.wake_all();
         let deadline = Instant::now() + Duration::from_millis(worker.settings.shutdown_timeout_ms);
-        while worker.connections.get() > 0 && Instant::now() < deadline && !signals.stop.load(Ordering::SeqCst) {
+        while worker.connections.get() > 0
+            && Instant::now() < deadline
+            && !signals.stop.load(Ordering::SeqCst)
+        {
             let _ = tokio::time::timeout(Duration::from_millis(TICK_MS), signals.notify.notified()).await;
         }
         ticking.abort();
@@ -291,7 +298,10 @@ async fn accept(worker: &'static Worker, listener: TcpListener, listen: Listen) 
             }
             Err(error) => {
                 // Out of descriptors or memory: wait for some to come back instead of spinning.
-                error_log::log(error_log::Level::Critical, format_args!("accept on {} failed: {error}", listen.address));
+                error_log::log(
+                    error_log::Level::Critical,
+                    format_args!("accept on {} failed: {error}", listen.address),
+                );
                 tokio::time::sleep(Duration::from_millis(TICK_MS)).await;
             }
         }

@@ -82,7 +82,7 @@ fn requests(shape: Shape, count: u32) -> Vec<Request> {
     (0..4096)
         .map(|_| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let number = (u64::from(state) * u64::from(count) >> 32) as u32;
+            let number = ((u64::from(state) * u64::from(count)) >> 32) as u32;
             let host = format!("host-{number}.example.com");
             let path = match shape {
                 Shape::Host => "/api/items".to_owned(),

@@ -13,6 +13,7 @@ mod trie;
 
 use std::{net::IpAddr, sync::Arc};
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 pub use self::parameters::Param;
@@ -73,7 +74,7 @@ pub struct Router<N> {
 /// Which [`Scope`] a host leads to. Empty in the URI modes.
 #[derive(Debug, Default)]
 struct Hosts {
-    exact: std::collections::HashMap<Box<[u8]>, Scope, rustc_hash::FxBuildHasher>,
+    exact: FxHashMap<Box<[u8]>, Scope>,
     /// Suffixes of wildcards, reversed.
     wildcard: Trie,
     /// The pattern of each scope; the first, of routes without a host, has none.
@@ -87,9 +88,8 @@ impl<N> Router<N> {
     /// Routes come in the order of the store, which decides between equals.
     pub fn build(mode: Mode, routes: impl Iterator<Item = Arc<RouteSpec<N>>>) -> Self {
         let routes: Vec<_> = routes.collect();
-        let mut hosts = Hosts::default();
         let mut builder = index::Builder::new(mode == Mode::UriWithParameter, routes.len());
-        let mut scopes = hosts_builder();
+        let mut scopes = HostsBuilder::default();
         for (position, route) in (0u32..).zip(&routes) {
             if mode != Mode::HostUri || route.hosts.is_empty() {
                 builder.add(Scope::ANY_HOST, position, route);
@@ -99,9 +99,7 @@ impl<N> Router<N> {
                 builder.add(scopes.scope(host), position, route);
             }
         }
-        if !scopes.known.is_empty() {
-            hosts = scopes.finish();
-        }
+        let hosts = scopes.finish();
         let index = builder.finish(&routes);
         Self { mode, routes, index, hosts }
     }
@@ -197,13 +195,10 @@ impl Hosts {
     }
 }
 
-fn hosts_builder<'a>() -> HostsBuilder<'a> {
-    HostsBuilder { known: Default::default(), patterns: Vec::new() }
-}
-
 /// Gives each distinct host pattern its scope.
+#[derive(Default)]
 struct HostsBuilder<'a> {
-    known: std::collections::HashMap<&'a str, Scope, rustc_hash::FxBuildHasher>,
+    known: FxHashMap<&'a str, Scope>,
     patterns: Vec<&'a HostPattern>,
 }
 

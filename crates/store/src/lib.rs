@@ -5,11 +5,19 @@
 
 #![forbid(unsafe_code)]
 
+pub mod api_driven;
+mod collections;
+pub mod embedded;
+pub mod file;
+mod live;
 pub mod memory;
 pub mod state;
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
+pub use api_driven::ApiDriven;
+pub use embedded::Embedded;
+pub use file::File;
 pub use memory::Memory;
 use model::{Kind, Object};
 use serde_json::Value;

@@ -4,6 +4,7 @@
 //! is complete, so that no request meets an empty configuration; readiness is told last.
 
 mod access_log;
+mod admin_tls;
 mod administration;
 mod control;
 mod data_plane;

@@ -63,9 +63,13 @@ impl Upstream {
             .collect();
         let health = spec.checks.clone().map(|checks| {
             let kept = previous.and_then(|previous| previous.health.as_ref());
-            let kept = kept.is_some_and(|health| health.checks == checks);
-            let targets = spec.nodes.iter().map(|node| known.target(node, kept)).collect();
-            Health::new(checks, targets)
+            let kept = kept.filter(|health| health.checks == checks);
+            let targets = spec.nodes.iter().map(|node| known.target(node, kept.is_some())).collect();
+            let health = Health::new(checks, targets);
+            if kept.is_some_and(Health::is_used) {
+                health.mark_used();
+            }
+            health
         });
         let seed = RandomState::new();
         let all = groups(spec.algorithm, &spec.nodes, &|_| true);

@@ -189,6 +189,8 @@ fn used_only_after_a_pick() {
     assert!(!used());
     upstream.pick(0, None, &[], 0);
     assert!(used());
+    let after = Upstream::new(upstream.spec.clone(), 1, Some(&upstream));
+    assert!(after.health.as_ref().unwrap().is_used(), "probing goes on after a change");
 }
 
 proptest! {

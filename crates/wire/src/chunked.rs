@@ -118,7 +118,9 @@ impl ChunkedDecoder {
         let extension = &line[digits..];
         if !extension.is_empty() {
             let blank = extension.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
-            if extension.get(blank) != Some(&b';') || extension.iter().any(|&b| (b < 0x20 && b != b'\t') || b == 0x7f) {
+            if extension.get(blank) != Some(&b';')
+                || extension.iter().any(|&b| (b < 0x20 && b != b'\t') || b == 0x7f)
+            {
                 return Err(ParseError::bad("invalid chunk extension"));
             }
             self.extension_bytes += extension.len();
@@ -179,10 +181,31 @@ fn may_be_trailer(name: &[u8]) -> bool {
     use crate::HeaderId::*;
     !matches!(
         crate::HeaderId::of(name),
-        Host | Connection | ContentLength | TransferEncoding | Expect | Upgrade | Te | Trailer | KeepAlive
-            | ProxyConnection | ProxyAuthenticate | ProxyAuthorization | Authorization | Cookie | SetCookie
-            | ContentType | ContentEncoding | Range | CacheControl | XForwardedFor | XForwardedHost
-            | XForwardedProto | XForwardedPort | XRealIp | Forwarded | WwwAuthenticate
+        Host | Connection
+            | ContentLength
+            | TransferEncoding
+            | Expect
+            | Upgrade
+            | Te
+            | Trailer
+            | KeepAlive
+            | ProxyConnection
+            | ProxyAuthenticate
+            | ProxyAuthorization
+            | Authorization
+            | Cookie
+            | SetCookie
+            | ContentType
+            | ContentEncoding
+            | Range
+            | CacheControl
+            | XForwardedFor
+            | XForwardedHost
+            | XForwardedProto
+            | XForwardedPort
+            | XRealIp
+            | Forwarded
+            | WwwAuthenticate
     )
 }
 
@@ -262,9 +285,21 @@ mod tests {
     #[test]
     fn refused() {
         for bad in [
-            "5\nhello\r\n0\r\n\r\n", "-1\r\n", "0x5\r\nhello\r\n0\r\n\r\n", "5 \r\nhello\r\n0\r\n\r\n", " 5\r\nhello\r\n",
-            "5\r\nhelloX\r\n0\r\n\r\n", "5\r\nhello0\r\n\r\n", "ffffffffffffffffff\r\n", "5_0\r\n", "g\r\n", "\r\n",
-            "5;a\rb\r\nhello\r\n0\r\n\r\n", "0\r\nA b\r\n\r\n", "0\r\nA: b\n\r\n", "0\r\n folded\r\n\r\n",
+            "5\nhello\r\n0\r\n\r\n",
+            "-1\r\n",
+            "0x5\r\nhello\r\n0\r\n\r\n",
+            "5 \r\nhello\r\n0\r\n\r\n",
+            " 5\r\nhello\r\n",
+            "5\r\nhelloX\r\n0\r\n\r\n",
+            "5\r\nhello0\r\n\r\n",
+            "ffffffffffffffffff\r\n",
+            "5_0\r\n",
+            "g\r\n",
+            "\r\n",
+            "5;a\rb\r\nhello\r\n0\r\n\r\n",
+            "0\r\nA b\r\n\r\n",
+            "0\r\nA: b\n\r\n",
+            "0\r\n folded\r\n\r\n",
         ] {
             assert!(decode(bad, 1).is_err_and(|reason| reason != "incomplete"), "{bad:?}");
             assert!(decode(bad, bad.len()).is_err_and(|reason| reason != "incomplete"), "{bad:?}");

@@ -42,7 +42,9 @@ fn transfer_encoding(headers: &Head) -> Result<Option<bool>, ParseError> {
     if value.eq_ignore_ascii_case(b"chunked") {
         return Ok(Some(true));
     }
-    if value.is_empty() || !value.iter().all(|&byte| is_token_byte(byte) || matches!(byte, b',' | b' ' | b';' | b'=')) {
+    if value.is_empty()
+        || !value.iter().all(|&byte| is_token_byte(byte) || matches!(byte, b',' | b' ' | b';' | b'='))
+    {
         return Err(ParseError::bad("invalid Transfer-Encoding"));
     }
     Ok(Some(false))
@@ -53,7 +55,9 @@ pub fn request_body(head: &RequestHead) -> Result<BodyLength, ParseError> {
     match transfer_encoding(&head.headers)? {
         None => Ok(BodyLength::Fixed(length.unwrap_or(0))),
         Some(_) if length.is_some() => Err(ParseError::bad("both Content-Length and Transfer-Encoding")),
-        Some(_) if head.version == Version::Http10 => Err(ParseError::bad("Transfer-Encoding in an HTTP/1.0 request")),
+        Some(_) if head.version == Version::Http10 => {
+            Err(ParseError::bad("Transfer-Encoding in an HTTP/1.0 request"))
+        }
         Some(true) => Ok(BodyLength::Chunked),
         Some(false) => Err(ParseError::with_status(501, "unsupported Transfer-Encoding")),
     }
@@ -69,7 +73,9 @@ pub fn response_body(head: &ResponseHead, method: &Method) -> Result<BodyLength,
     match transfer_encoding(&head.headers).map_err(bad_gateway)? {
         None => Ok(length.map_or(BodyLength::UntilClose, BodyLength::Fixed)),
         Some(true) if length.is_none() => Ok(BodyLength::Chunked),
-        Some(true) => Err(ParseError::with_status(502, "upstream sent both Content-Length and Transfer-Encoding")),
+        Some(true) => {
+            Err(ParseError::with_status(502, "upstream sent both Content-Length and Transfer-Encoding"))
+        }
         Some(false) => Err(ParseError::with_status(502, "upstream sent an unsupported Transfer-Encoding")),
     }
 }

@@ -79,7 +79,8 @@ impl Head {
         self.bytes.extend_from_slice(b": ");
         let value_at = self.bytes.len();
         // A line break inside a value would start a new field: it becomes a space.
-        self.bytes.extend(value.iter().map(|&byte| if matches!(byte, b'\r' | b'\n' | 0) { b' ' } else { byte }));
+        self.bytes
+            .extend(value.iter().map(|&byte| if matches!(byte, b'\r' | b'\n' | 0) { b' ' } else { byte }));
         self.bytes.extend_from_slice(b"\r\n");
         Field {
             name_at: name_at as u32,
@@ -125,7 +126,10 @@ impl Head {
     /// The first value of a header, by name in any case.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         let id = HeaderId::of(name.as_bytes());
-        self.fields.iter().find(|field| self.matches(field, id, name.as_bytes())).map(|field| self.value(field))
+        self.fields
+            .iter()
+            .find(|field| self.matches(field, id, name.as_bytes()))
+            .map(|field| self.value(field))
     }
 
     /// Like [`Head::get`] for values that must be text.

@@ -55,7 +55,20 @@ static TOKEN: [bool; 256] = {
         table[byte] = b.is_ascii_alphanumeric()
             || matches!(
                 b,
-                b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~'
+                b'!' | b'#'
+                    | b'$'
+                    | b'%'
+                    | b'&'
+                    | b'\''
+                    | b'*'
+                    | b'+'
+                    | b'-'
+                    | b'.'
+                    | b'^'
+                    | b'_'
+                    | b'`'
+                    | b'|'
+                    | b'~'
             );
         byte += 1;
     }
@@ -201,8 +214,24 @@ fn is_host_byte(byte: u8) -> bool {
         || byte >= 0x80
         || matches!(
             byte,
-            b'.' | b'-' | b'_' | b':' | b'[' | b']' | b'%' | b'~' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*'
-                | b'+' | b',' | b';' | b'='
+            b'.' | b'-'
+                | b'_'
+                | b':'
+                | b'['
+                | b']'
+                | b'%'
+                | b'~'
+                | b'!'
+                | b'$'
+                | b'&'
+                | b'\''
+                | b'('
+                | b')'
+                | b'*'
+                | b'+'
+                | b','
+                | b';'
+                | b'='
         )
 }
 
@@ -272,7 +301,9 @@ fn split_request_line<'a>(
 
 fn version_error(text: &[u8]) -> ParseError {
     match text {
-        [b'H', b'T', b'T', b'P', b'/', major, b'.', minor] if major.is_ascii_digit() && minor.is_ascii_digit() => {
+        [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
+            if major.is_ascii_digit() && minor.is_ascii_digit() =>
+        {
             ParseError::with_status(505, "unsupported HTTP version")
         }
         _ => ParseError::bad("malformed request line"),

@@ -28,7 +28,12 @@ impl ResponseHead {
     /// Parses one head from the start of `buffer`: bytes consumed, or `None` when more are needed.
     ///
     /// Upstreams get the same strictness as clients: what is ambiguous is a bad gateway, not a guess.
-    pub fn parse(&mut self, buffer: &[u8], max_bytes: usize, max_fields: usize) -> Result<Option<usize>, ParseError> {
+    pub fn parse(
+        &mut self,
+        buffer: &[u8],
+        max_bytes: usize,
+        max_fields: usize,
+    ) -> Result<Option<usize>, ParseError> {
         let mut end = 0;
         let mut first_line = None;
         loop {
@@ -53,7 +58,8 @@ impl ResponseHead {
         let status_end = first_line.unwrap_or(0);
         self.parse_status_line(&buffer[..status_end])?;
         self.headers.load(&buffer[status_end + 2..end + 2]);
-        parse_fields(&mut self.headers, max_fields).map_err(|error| ParseError::with_status(502, error.reason))?;
+        parse_fields(&mut self.headers, max_fields)
+            .map_err(|error| ParseError::with_status(502, error.reason))?;
         Ok(Some(end + 2))
     }
 
@@ -99,7 +105,9 @@ mod tests {
         let (head, _) = parse("HTTP/1.0 200\r\n\r\n").unwrap().unwrap();
         assert_eq!((head.version, head.status), (Version::Http10, 200));
         assert!(parse("HTTP/1.1 200 OK\r\nA: b\r\n").unwrap().is_none());
-        for bad in ["HTTP/2 200 OK\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\n", "HTTP/1.1 099 x\r\n\r\n", "x\r\n\r\n", "\n\n"] {
+        for bad in
+            ["HTTP/2 200 OK\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\n", "HTTP/1.1 099 x\r\n\r\n", "x\r\n\r\n", "\n\n"]
+        {
             assert_eq!(parse(bad).unwrap_err().status, 502, "{bad:?}");
         }
     }

@@ -71,7 +71,8 @@ pub fn reason(status: u16) -> &'static str {
 /// Appends `HTTP/1.1 STATUS REASON CRLF`; without a reason the phrase is the registered one.
 pub fn write_status_line(out: &mut Vec<u8>, status: u16, custom: &[u8]) {
     out.extend_from_slice(b"HTTP/1.1 ");
-    let digits = [b'0' + (status / 100 % 10) as u8, b'0' + (status / 10 % 10) as u8, b'0' + (status % 10) as u8];
+    let digits =
+        [b'0' + (status / 100 % 10) as u8, b'0' + (status / 10 % 10) as u8, b'0' + (status % 10) as u8];
     out.extend_from_slice(&digits);
     out.push(b' ');
     out.extend_from_slice(if custom.is_empty() { reason(status).as_bytes() } else { custom });

@@ -30,7 +30,8 @@ fn decode_into(raw: &[u8], out: &mut Vec<u8>) -> Result<(), &'static str> {
     let mut at = 0;
     while let Some(&byte) = raw.get(at) {
         if byte == b'%' {
-            let (Some(high), Some(low)) = (raw.get(at + 1).and_then(hex), raw.get(at + 2).and_then(hex)) else {
+            let (Some(high), Some(low)) = (raw.get(at + 1).and_then(hex), raw.get(at + 2).and_then(hex))
+            else {
                 return Err("invalid percent-encoding in the path");
             };
             let decoded = high * 16 + low;

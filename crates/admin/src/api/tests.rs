@@ -1,7 +1,11 @@
+use std::sync::{Arc, Mutex};
+
+use model::encrypt::Keyring;
 use serde_json::{Value, json};
+use store::BoxFuture;
 
 use crate::{
-    AdminApi, AdminKey, AdminSettings, ApiVersion, RequestBody, Role,
+    AdminApi, AdminKey, AdminSettings, ApiVersion, Parts, RequestBody, Role, Standalone,
     testing::{ask, body, finish, parts, request},
 };
 
@@ -285,6 +289,74 @@ fn bodies_have_limits() {
     assert_eq!((response.status, &body(&response)["error_msg"]), (400, &json!(message)));
     let broken = body(&ask(&api, "PUT", "/routes/1", "{invalid}"));
     assert_eq!(broken["req_body"], "{invalid}");
+    let raw = "{\"content\":\"syntax = \\\"proto3\\\";\nmessage A {}\"}";
+    assert_eq!(
+        body(&ask(&api, "PUT", "/protos/1", raw))["value"]["content"],
+        "syntax = \"proto3\";\nmessage A {}"
+    );
+}
+
+#[test]
+fn answers_to_writes_show_secrets_as_they_are_at_rest() {
+    let keyring = Keyring::new(&["edd1c9f0985e76a2"]).expect("16 bytes");
+    let settings = AdminSettings { keyring: Some(Arc::new(keyring)), ..AdminSettings::default() };
+    let api = AdminApi::new(parts(settings));
+    let conf = r#"{"username":"jack","plugins":{"key-auth":{"key":"bar"}}}"#;
+    let key = |answer: Value| answer["value"]["plugins"]["key-auth"]["key"].clone();
+    assert_eq!(key(body(&ask(&api, "PUT", "/consumers/jack", conf))), "77+NmbYqNfN+oLm0aX5akg==");
+    assert_eq!(key(body(&ask(&api, "GET", "/consumers/jack", ""))), "bar");
+}
+
+#[derive(Default)]
+struct Document(Mutex<Option<Arc<Value>>>);
+
+impl Standalone for Document {
+    fn current(&self) -> Option<Arc<Value>> {
+        self.0.lock().expect("unpoisoned").clone()
+    }
+    fn replace(&self, configuration: Value) -> BoxFuture<'_, Result<(), String>> {
+        *self.0.lock().expect("unpoisoned") = Some(Arc::new(configuration));
+        Box::pin(async { Ok(()) })
+    }
+}
+
+#[test]
+fn standalone_takes_whole_configurations() {
+    let standalone: Option<Arc<dyn Standalone>> = Some(Arc::new(Document::default()));
+    let api = AdminApi::new(Parts { standalone, ..parts(AdminSettings::default()) });
+    let put = |digest: &str, conf: &str| {
+        let mut request = request("PUT", "/apisix/admin/configs", conf);
+        request.headers.extend((!digest.is_empty()).then(|| ("x-digest".to_owned(), digest.to_owned())));
+        let response = finish(api.handle(request));
+        (response.status, body(&response)["error_msg"].as_str().unwrap_or_default().to_owned())
+    };
+    let empty = body(&ask(&api, "GET", "/configs", ""));
+    assert_eq!(empty["routes_conf_version"], 0);
+    let routes =
+        r#"{"routes_conf_version":5,"routes":[{"id":"r1","uri":"/a","plugins":{},"modifiedIndex":1}]}"#;
+    for (digest, conf, status, message) in [
+        ("", routes, 400, "missing digest header"),
+        ("a", "", 400, "invalid request body: empty request body"),
+        ("a", routes, 202, ""),
+        ("a", routes, 204, ""),
+        (
+            "b",
+            r#"{"routes_conf_version":4}"#,
+            400,
+            "routes_conf_version must be greater than or equal to (5)",
+        ),
+        ("b", r#"{"routes_conf_version":"x"}"#, 400, "routes_conf_version must be a number"),
+        ("b", r#"{"routes_conf_version":5,"services":[{"id":1}]}"#, 202, ""),
+    ] {
+        assert_eq!(put(digest, conf), (status, message.to_owned()), "{digest} {conf}");
+    }
+    let shown = ask(&api, "GET", "/configs", "");
+    assert!(shown.headers.contains(&("X-Digest", "b".into())));
+    assert_eq!(
+        (&body(&shown)["routes"][0]["id"], &body(&shown)["services_conf_version"]),
+        (&json!("r1"), &json!(2))
+    );
+    assert_eq!(ask(&api, "GET", "/routes", "").status, 404);
 }
 
 #[test]

@@ -3,18 +3,25 @@
 use model::{Kind, Object};
 use serde_json::{Map, Value, json};
 
-use super::object_key;
-use crate::{AdminSettings, ApiVersion};
+use super::{key, object_key};
+use crate::{AdminApi, AdminSettings, ApiVersion};
 
-/// The answer to a write.
+/// The answer to a write: the value as it is at rest, with its secrets encrypted.
 pub(super) fn written(
-    settings: &AdminSettings,
+    api: &AdminApi,
     action: &str,
-    key: &str,
+    object: (Kind, &str),
     value: &Value,
     lease: Option<u64>,
 ) -> Value {
-    let node = json!({"key": key, "value": value});
+    let settings = &api.settings;
+    let (kind, id) = object;
+    let mut value = value.clone();
+    if let Some(keyring) = &settings.keyring {
+        // Fields of metadata are looked up by the plugin, which is its id.
+        keyring.encrypt_resource(kind, id, &mut value, api.plugins().as_ref());
+    }
+    let node = json!({"key": key(settings, kind, id), "value": value});
     if settings.version == ApiVersion::V3 {
         return node;
     }

@@ -6,7 +6,7 @@ use model::Kind;
 use serde_json::{Map, Value, json};
 use store::Operation;
 
-use super::{Target, check, envelope, key, not_found, now, set, store_failed, ttl, write};
+use super::{Target, check, envelope, not_found, now, set, store_failed, ttl, write};
 use crate::{
     AdminApi,
     message::{Request, Response},
@@ -58,8 +58,7 @@ pub(super) async fn patch(
         ttl_seconds: ttl(request),
     };
     let written = api.store.write(vec![operation]).await.map_err(|error| store_failed(&error))?;
-    let key = key(&api.settings, target.kind, &store_id);
-    let body = envelope::written(&api.settings, "compareAndSwap", &key, &value, written.lease);
+    let body = envelope::written(api, "compareAndSwap", (target.kind, &store_id), &value, written.lease);
     Ok(Response::json(200, &body))
 }
 

@@ -6,7 +6,7 @@ use model::{Kind, schema::lua};
 use serde_json::{Value, json};
 use store::{Operation, Written};
 
-use super::{Target, check, envelope, key, now, object_key, set, store_failed, ttl};
+use super::{Target, check, envelope, now, set, store_failed, ttl};
 use crate::{
     AdminApi,
     message::{Request, Response},
@@ -48,8 +48,7 @@ pub(super) async fn put(
         operations.extend(super::delete::nested(api, Kind::Service, &id));
     }
     let written = api.store.write(operations).await.map_err(|error| store_failed(&error))?;
-    let key = key(&api.settings, target.kind, &store_id);
-    let body = envelope::written(&api.settings, "set", &key, &conf, written.lease);
+    let body = envelope::written(api, "set", (target.kind, &store_id), &conf, written.lease);
     Ok(Response::json(if is_new(&written) { 201 } else { 200 }, &body))
 }
 
@@ -75,8 +74,7 @@ pub(super) async fn post(
     let Some(Some(object)) = written.objects.first() else {
         return Err(Response::error(503, "the store did not return the new object"));
     };
-    let key = object_key(&api.settings, object);
-    let body = envelope::written(&api.settings, "create", &key, &object.value, written.lease);
+    let body = envelope::written(api, "create", (target.kind, &object.id), &object.value, written.lease);
     Ok(Response::json(201, &body))
 }
 

@@ -87,7 +87,8 @@ pub fn operand_text(operand: Operand<'_>) -> Option<Cow<'_, [u8]>> {
         Operand::Number(number) => Some(Cow::Owned(number.to_string().into_bytes())),
         Operand::Boolean(value) => Some(Cow::Owned(value.to_string().into_bytes())),
         Operand::List(items) => {
-            let texts: Vec<Vec<u8>> = items.into_iter().filter_map(operand_text).map(Cow::into_owned).collect();
+            let texts: Vec<Vec<u8>> =
+                items.into_iter().filter_map(operand_text).map(Cow::into_owned).collect();
             Some(Cow::Owned(texts.join(&b", "[..])))
         }
     }
@@ -96,7 +97,8 @@ pub fn operand_text(operand: Operand<'_>) -> Option<Cow<'_, [u8]>> {
 /// The text of one part of a multipart body (RFC 7578).
 fn multipart_value(body: &[u8], content_type: &[u8], name: &str) -> Option<Vec<u8>> {
     let content_type = std::str::from_utf8(content_type).ok()?;
-    let boundary = content_type.split(';').find_map(|part| part.trim().strip_prefix("boundary="))?.trim_matches('"');
+    let boundary =
+        content_type.split(';').find_map(|part| part.trim().strip_prefix("boundary="))?.trim_matches('"');
     let delimiter = [b"--", boundary.as_bytes()].concat();
     let mut rest = body;
     while let Some(at) = find(rest, &delimiter) {

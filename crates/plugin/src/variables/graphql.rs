@@ -27,7 +27,11 @@ pub fn first_operation(document: &str) -> Option<Operation> {
     loop {
         match *tokens.get(at)? {
             Token::Punctuation(b'{') => {
-                return Some(Operation { kind: "query", name: String::new(), root_fields: fields(&tokens, at)? });
+                return Some(Operation {
+                    kind: "query",
+                    name: String::new(),
+                    root_fields: fields(&tokens, at)?,
+                });
             }
             Token::Name(word @ ("query" | "mutation" | "subscription")) => {
                 let name = match tokens.get(at + 1) {
@@ -133,7 +137,8 @@ fn tokens(document: &str) -> Option<Vec<Token<'_>>> {
                 at += 1;
             }
             b'_' | b'a'..=b'z' | b'A'..=b'Z' => {
-                let length = bytes[at..].iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
+                let length =
+                    bytes[at..].iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
                 out.push(Token::Name(document.get(at..at + length)?));
                 at += length;
             }
@@ -172,7 +177,10 @@ mod tests {
         let cases = [
             ("{ owner { name } repo(id: {a: 1}) }", Some(("query", "", "owner,repo"))),
             ("query getRepo($x: I = {a: 1}) { owner: who { n } }", Some(("query", "getRepo", "who"))),
-            ("mutation { add(t: \"}\") @skip(if: true) { ok } ...F ... on X { y } }", Some(("mutation", "", "add"))),
+            (
+                "mutation { add(t: \"}\") @skip(if: true) { ok } ...F ... on X { y } }",
+                Some(("mutation", "", "add")),
+            ),
             ("fragment F on T { a } subscription S { s }", Some(("subscription", "S", "s"))),
             ("# c\nquery Q { \"\"\"d\"\"\" a }", Some(("query", "Q", "a"))),
             ("{ a", None),

@@ -27,8 +27,9 @@ pub fn iso8601() -> String {
 
 /// `Sat, 21 Nov 2026 03:00:00 GMT`
 pub fn http_date(at: SystemTime) -> String {
-    let format =
-        format_description!("[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT");
+    let format = format_description!(
+        "[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT"
+    );
     OffsetDateTime::from(at).to_offset(UtcOffset::UTC).format(format).unwrap_or_default()
 }
 

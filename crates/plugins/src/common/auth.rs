@@ -12,11 +12,19 @@ pub fn under_multi_auth(request: &Request) -> bool {
 
 /// 401 `{"message":...}` with `WWW-Authenticate: SCHEME realm="REALM"`.
 pub fn unauthorized<'a>(scheme: &str, realm: &str, message: &str) -> Step<'a> {
-    Step::reply(Reply::message(401, message).header("WWW-Authenticate", format!("{scheme} realm=\"{realm}\"")))
+    Step::reply(
+        Reply::message(401, message).header("WWW-Authenticate", format!("{scheme} realm=\"{realm}\"")),
+    )
 }
 
 /// Lets the request through as the anonymous consumer, or rejects it when there is none of that name.
-pub fn as_anonymous<'a>(request: &mut Request, plugin: &str, consumer: &str, scheme: &str, realm: &str) -> Step<'a> {
+pub fn as_anonymous<'a>(
+    request: &mut Request,
+    plugin: &str,
+    consumer: &str,
+    scheme: &str,
+    realm: &str,
+) -> Step<'a> {
     let snapshot = request.snapshot.clone();
     match snapshot.consumers.by_name(consumer) {
         Some(consumer) => {

@@ -6,7 +6,13 @@ pub fn lua(value: f64) -> String {
         return format!("{}", value as i64);
     }
     if !value.is_finite() {
-        return if value.is_nan() { "nan".to_owned() } else if value > 0.0 { "inf".to_owned() } else { "-inf".to_owned() };
+        return if value.is_nan() {
+            "nan".to_owned()
+        } else if value > 0.0 {
+            "inf".to_owned()
+        } else {
+            "-inf".to_owned()
+        };
     }
     let exponent = value.abs().log10().floor() as i32;
     if (-5..14).contains(&exponent) {
@@ -30,8 +36,16 @@ mod tests {
     #[test]
     fn as_lua_prints_them() {
         let cases = [
-            (0.0, "0"), (3.0, "3"), (-2.0, "-2"), (0.5, "0.5"), (59.98, "59.98"), (1e15, "1e+15"),
-            (2_000_000_000_000.0, "2000000000000"), (1e-7, "1e-07"), (123456.789, "123456.789"), (1.5e300, "1.5e+300"),
+            (0.0, "0"),
+            (3.0, "3"),
+            (-2.0, "-2"),
+            (0.5, "0.5"),
+            (59.98, "59.98"),
+            (1e15, "1e+15"),
+            (2_000_000_000_000.0, "2000000000000"),
+            (1e-7, "1e-07"),
+            (123456.789, "123456.789"),
+            (1.5e300, "1.5e+300"),
         ];
         for (value, expected) in cases {
             assert_eq!(lua(value), expected);

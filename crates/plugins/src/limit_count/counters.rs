@@ -64,7 +64,11 @@ impl Counters {
     }
 
     fn take_from(&self, counter: &mut Window, cost: f64, limit: f64, window: f64, now: f64) -> Taken {
-        if self.sliding { sliding(counter, cost, limit, window, now) } else { fixed(counter, cost, limit, window, now) }
+        if self.sliding {
+            sliding(counter, cost, limit, window, now)
+        } else {
+            fixed(counter, cost, limit, window, now)
+        }
     }
 }
 

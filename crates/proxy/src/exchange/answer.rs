@@ -120,7 +120,8 @@ pub async fn deliver(
     let whole = end == End::Complete;
     let body_sent = matches!(upstream.body, SendBody::Done);
     let node = request.outcome.balancer_node.as_ref();
-    let node = node.and_then(|(host, port)| handle.nodes.iter().find(|node| node.host == *host && node.port == *port));
+    let node = node
+        .and_then(|(host, port)| handle.nodes.iter().find(|node| node.host == *host && node.port == *port));
     match node {
         Some(node) if whole && persists && body_sent => upstream.keep(client, handle, node),
         _ => upstream.discard(client),
@@ -180,7 +181,8 @@ impl Relay<'_> {
     }
 
     fn large_body(&self) -> bool {
-        matches!(self.decoder, Decoder::Fixed(left) if left > buffer::LARGE as u64) && self.upstream.input.is_empty()
+        matches!(self.decoder, Decoder::Fixed(left) if left > buffer::LARGE as u64)
+            && self.upstream.input.is_empty()
     }
 
     /// The rest of a request body whose answer has begun.
@@ -234,7 +236,10 @@ impl Relay<'_> {
     fn broken(&self, reason: &str) {
         error_log::log(
             error_log::Level::Error,
-            format_args!("{reason}, client: {}, upstream: {}", self.request.remote_addr, self.upstream.address),
+            format_args!(
+                "{reason}, client: {}, upstream: {}",
+                self.request.remote_addr, self.upstream.address
+            ),
         );
     }
 

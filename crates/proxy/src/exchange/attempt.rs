@@ -75,7 +75,9 @@ impl Failure {
             FailureKind::SendTimeout => "upstream timed out while sending".to_owned(),
             FailureKind::Read(error) => format!("reading from upstream failed: {error}"),
             FailureKind::ReadTimeout => "upstream timed out while reading response header".to_owned(),
-            FailureKind::Closed => "upstream prematurely closed connection while reading response header".to_owned(),
+            FailureKind::Closed => {
+                "upstream prematurely closed connection while reading response header".to_owned()
+            }
             FailureKind::Malformed(reason) => (*reason).to_owned(),
             FailureKind::Unsupported(what) => format!("upstream scheme {what} is not supported yet"),
             FailureKind::Client(_) => "client failed to send its body".to_owned(),
@@ -115,7 +117,11 @@ pub struct Upstream {
 pub enum SendBody {
     Done,
     /// Pieces come from the client's connection.
-    Streaming { chunked: bool, scratch: Vec<u8>, consumed: bool },
+    Streaming {
+        chunked: bool,
+        scratch: Vec<u8>,
+        consumed: bool,
+    },
 }
 
 /// An answer whose head has arrived; it is in `request.response`.
@@ -188,9 +194,8 @@ async fn once(
     let mut upstream =
         Upstream { stream, input, out, sent: 0, body, uses, address, started, connect_seconds, response };
     match upstream.exchange_heads(request, client, timeouts).await {
-        Ok(()) => finish_head(request, client, upstream, upgrade).map_err(|kind| {
-            (Failure { kind, request_sent: true, body_consumed: true }, false)
-        }),
+        Ok(()) => finish_head(request, client, upstream, upgrade)
+            .map_err(|kind| (Failure { kind, request_sent: true, body_consumed: true }, false)),
         Err(kind) => {
             let failure = Failure {
                 request_sent: upstream.sent > 0,
@@ -257,7 +262,8 @@ fn finish_head(
             return Err(FailureKind::Malformed(error.reason));
         }
     };
-    let persists = ConnectionOptions::of(&head.headers).persists(head.version) && length != BodyLength::UntilClose;
+    let persists =
+        ConnectionOptions::of(&head.headers).persists(head.version) && length != BodyLength::UntilClose;
     let header_seconds = upstream.started.elapsed().as_secs_f64();
     let response = &mut request.response;
     response.clear();
@@ -305,7 +311,11 @@ impl Upstream {
                 Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
                 Poll::Pending if client.timer.expired() => {
                     // Waiting for the client's body is limited by the client's own time.
-                    Poll::Ready(Err(if sending { FailureKind::SendTimeout } else { FailureKind::ReadTimeout }))
+                    Poll::Ready(Err(if sending {
+                        FailureKind::SendTimeout
+                    } else {
+                        FailureKind::ReadTimeout
+                    }))
                 }
                 Poll::Pending => Poll::Pending,
             }
@@ -314,12 +324,18 @@ impl Upstream {
     }
 
     /// Writes what is pending and fetches more of the body until all is out.
-    pub fn poll_send(&mut self, context: &mut Context<'_>, request: &Request) -> Poll<Result<(), FailureKind>> {
+    pub fn poll_send(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &Request,
+    ) -> Poll<Result<(), FailureKind>> {
         loop {
             while let Some(rest) = self.out.get(self.sent..).filter(|rest| !rest.is_empty()) {
                 match self.stream.poll_write(context, rest) {
                     Poll::Pending => return Poll::Pending,
-                    Poll::Ready(Ok(0)) => return Poll::Ready(Err(FailureKind::Send(io::ErrorKind::WriteZero.into()))),
+                    Poll::Ready(Ok(0)) => {
+                        return Poll::Ready(Err(FailureKind::Send(io::ErrorKind::WriteZero.into())));
+                    }
                     Poll::Ready(Ok(count)) => self.sent += count,
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(FailureKind::Send(error))),
                 }

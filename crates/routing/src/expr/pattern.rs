@@ -1,6 +1,8 @@
 //! Regular expressions of `~~` and `~*`: linear-time where the pattern allows it, backtracking with a limit
 //! where it needs look-around or back-references. PCRE without its UTF mode works on bytes, and so does this.
 
+use fancy_regex::BytesMode;
+
 #[derive(Debug)]
 pub(super) enum Pattern {
     Linear(regex::bytes::Regex),
@@ -15,8 +17,13 @@ impl Pattern {
         if let Ok(regex) = linear {
             return Some(Self::Linear(regex));
         }
-        let backtracking = fancy_regex::RegexBuilder::new(pattern).case_insensitive(ignore_case).build();
-        backtracking.ok().map(Self::Backtracking)
+        // Bytes where the pattern allows it; a class of letters beyond ASCII needs the other mode.
+        let backtracking = |mode| {
+            let mut builder = fancy_regex::RegexBuilder::new(pattern);
+            builder.case_insensitive(ignore_case).bytes_mode(mode).build()
+        };
+        let regex = backtracking(BytesMode::Ascii).or_else(|_| backtracking(BytesMode::UnicodeBytes));
+        regex.ok().map(Self::Backtracking)
     }
 
     pub(super) fn is_match(&self, text: &[u8]) -> bool {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use hashbrown::HashTable;
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::FxBuildHasher;
 
 use super::{
     RouteSpec, parameters,
@@ -29,7 +29,8 @@ pub(super) struct Index {
     /// Text of all exact paths, so that a comparison does not reach into the routes.
     text: Vec<u8>,
     prefixes: Trie,
-    roots: Roots,
+    /// The tree of each scope, or `NO_TREE`.
+    roots: Vec<u32>,
     /// Ranges of `candidates`; the values of the tree's ends.
     buckets: Vec<(u32, u32)>,
     /// In the order they are tried within each bucket.
@@ -55,11 +56,7 @@ struct Exact {
     count: u32,
 }
 
-#[derive(Debug, Default)]
-struct Roots {
-    any_host: Option<u32>,
-    others: FxHashMap<Scope, u32>,
-}
+const NO_TREE: u32 = u32::MAX;
 
 impl Index {
     /// Exact path first, then prefixes from the longest to the shortest.
@@ -71,7 +68,7 @@ impl Index {
             Some(entry) => self.slice(entry.first, entry.count),
             None => Default::default(),
         };
-        let prefixes = self.roots.get(scope).map(|root| self.prefixes.prefixes(root, path));
+        let prefixes = self.roots.get(scope.0 as usize).map(|root| self.prefixes.prefixes(*root, path));
         Candidates { index: self, current, prefixes }
     }
 
@@ -85,15 +82,6 @@ impl Exact {
     fn path<'t>(&self, text: &'t [u8]) -> &'t [u8] {
         let start = self.text_start as usize;
         text.get(start..start + self.text_length as usize).unwrap_or_default()
-    }
-}
-
-impl Roots {
-    fn get(&self, scope: Scope) -> Option<u32> {
-        match scope {
-            Scope::ANY_HOST => self.any_host,
-            _ => self.others.get(&scope).copied(),
-        }
     }
 }
 
@@ -159,7 +147,7 @@ impl Builder {
             exact: HashTable::with_capacity(self.exact.len()),
             text: Vec::with_capacity(self.exact.iter().map(|pattern| pattern.key_length as usize).sum()),
             prefixes: Trie::default(),
-            roots: Roots::default(),
+            roots: Vec::new(),
             buckets: Vec::new(),
             candidates: Vec::with_capacity(self.exact.len() + self.prefixes.len()),
         };
@@ -236,11 +224,10 @@ impl Index {
                 candidates.extend(order.iter().map(Pattern::candidate));
                 buckets.len() as u32 - 1
             });
-            match group.first().map(|pattern| pattern.scope) {
-                Some(Scope::ANY_HOST) => roots.any_host = Some(root),
-                Some(scope) => drop(roots.others.insert(scope, root)),
-                None => {}
-            }
+            let scope = group.first().map_or(0, |pattern| pattern.scope.0) as usize;
+            // Scopes come in ascending order.
+            roots.resize(scope, NO_TREE);
+            roots.push(root);
         }
     }
 }

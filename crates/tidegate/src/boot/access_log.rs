@@ -6,7 +6,7 @@ use plugin::{Request, Variable, variables::Named};
 use proxy::finish::AccessLog;
 use telemetry::{
     access_log::WorkerLog,
-    clock::Clock,
+    clock::TimeStrings,
     log_writer::LogSink,
     template::{Escape, Template},
 };
@@ -20,7 +20,7 @@ pub struct FormattedLog {
 
 struct Local {
     log: WorkerLog,
-    clock: Clock,
+    clock: TimeStrings,
 }
 
 thread_local! {
@@ -28,16 +28,26 @@ thread_local! {
 }
 
 impl FormattedLog {
-    pub fn new(format: &str, escape: &str, sink: LogSink, buffer_bytes: usize) -> anyhow::Result<FormattedLog> {
+    pub fn new(
+        format: &str,
+        escape: &str,
+        sink: LogSink,
+        buffer_bytes: usize,
+    ) -> anyhow::Result<FormattedLog> {
         let template = Template::compile(format, |name| Some(Variable::resolve(name)))?;
-        Ok(FormattedLog { template, escape: Escape::from_name(escape).unwrap_or_default(), sink, buffer_bytes })
+        Ok(FormattedLog {
+            template,
+            escape: Escape::from_name(escape).unwrap_or_default(),
+            sink,
+            buffer_bytes,
+        })
     }
 
     fn with_local(&self, run: impl FnOnce(&mut Local)) {
         LOCAL.with_borrow_mut(|local| {
             run(local.get_or_insert_with(|| Local {
                 log: WorkerLog::with_buffer(self.sink.clone(), self.buffer_bytes),
-                clock: Clock::default(),
+                clock: TimeStrings::default(),
             }));
         });
     }

@@ -17,7 +17,8 @@ pub fn server_token(settings: &Settings) -> String {
 }
 
 pub fn address(listener: &Listener) -> anyhow::Result<SocketAddr> {
-    let ip: IpAddr = listener.ip.parse().with_context(|| format!("{} is no IP address to listen at", listener.ip))?;
+    let ip: IpAddr =
+        listener.ip.parse().with_context(|| format!("{} is no IP address to listen at", listener.ip))?;
     Ok(SocketAddr::new(ip, listener.port))
 }
 
@@ -26,10 +27,9 @@ pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::R
     let ms = |duration: Duration| duration.as_millis() as u64;
     let mut listen = Vec::new();
     for listener in &settings.apisix.node_listen {
-        let address = address(listener)?;
-        listen.push(Listen { address, tls: false });
-        if settings.apisix.enable_ipv6 && listener.ip == "0.0.0.0" && ipv6_available() {
-            listen.push(Listen { address: SocketAddr::new(std::net::Ipv6Addr::UNSPECIFIED.into(), listener.port), tls: false });
+        // The IPv6 twin of a bare port is wanted only where there is IPv6.
+        if !listener.implied || ipv6_available() {
+            listen.push(Listen { address: address(listener)?, tls: false });
         }
     }
     let trusted = settings.apisix.trusted_addresses.as_ref();

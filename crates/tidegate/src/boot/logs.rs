@@ -21,7 +21,8 @@ impl Logs {
         let open = |path: &str| -> anyhow::Result<LogSink> {
             let path = settings.below_prefix(path);
             if let Some(folder) = path.parent() {
-                std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+                std::fs::create_dir_all(folder)
+                    .with_context(|| format!("cannot create {}", folder.display()))?;
             }
             writer.open(&path).with_context(|| format!("cannot open log file {}", path.display()))
         };

@@ -48,7 +48,11 @@ impl Provider {
     }
 }
 
-pub fn open(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Provider> {
+pub fn open(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Arc<Provider>> {
+    open_kind(settings, catalog).map(Arc::new)
+}
+
+fn open_kind(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Provider> {
     let report = || -> store::file::Report {
         Box::new(|text: &str| error_log::log(error_log::Level::Error, format_args!("{text}")))
     };
@@ -56,7 +60,8 @@ pub fn open(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Provi
         config::Provider::Embedded => {
             let path = &settings.files.database;
             if let Some(folder) = path.parent() {
-                std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+                std::fs::create_dir_all(folder)
+                    .with_context(|| format!("cannot create {}", folder.display()))?;
             }
             let hooks = encryption(settings, catalog);
             Ok(Provider::Embedded(Arc::new(Embedded::open(path, hooks)?)))
@@ -91,17 +96,48 @@ fn check(catalog: &Arc<Catalog>) -> store::file::Check {
     })
 }
 
+/// `None`: nothing is encrypted.
+pub fn keyring(settings: &Settings) -> Option<model::encrypt::Keyring> {
+    let keys = &settings.apisix.data_encryption.keyring;
+    if keys.is_empty() {
+        return None;
+    }
+    model::encrypt::Keyring::new(keys)
+        .inspect_err(|reason| {
+            error_log::log(error_log::Level::Error, format_args!("apisix.data_encryption.keyring: {reason}"));
+        })
+        .ok()
+}
+
 /// Secret fields are encrypted in the database file only.
 fn encryption(settings: &Settings, catalog: &Arc<Catalog>) -> store::embedded::Hooks {
-    let keyring = settings.apisix.data_encryption.keyring.clone();
     let fields = settings.apisix.data_encryption.enable_encrypt_fields;
-    if keyring.is_empty() {
-        return store::embedded::Hooks::default();
-    }
-    let encryption = Arc::new(model::encrypt::Encryption::new(&keyring, fields));
-    let (other, catalogs) = (encryption.clone(), (catalog.clone(), catalog.clone()));
+    let Some(keyring) = keyring(settings).map(Arc::new) else { return store::embedded::Hooks::default() };
+    let (other, catalogs) = (keyring.clone(), (catalog.clone(), catalog.clone()));
+    let wanted = move |kind: Kind| fields || kind == Kind::Ssl;
+    let id = |value: &Value| value.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
     store::embedded::Hooks {
-        encrypt: Some(Box::new(move |kind, value| encryption.encrypt(kind, value, catalogs.0.as_ref()))),
-        decrypt: Some(Box::new(move |kind, value| other.decrypt(kind, value, catalogs.1.as_ref()))),
+        encrypt: Some(Box::new(move |kind, value| {
+            if wanted(kind) {
+                let id = id(value);
+                keyring.encrypt_resource(kind, &id, value, catalogs.0.as_ref());
+            }
+        })),
+        decrypt: Some(Box::new(move |kind, value| {
+            if wanted(kind) {
+                let id = id(value);
+                other.decrypt_resource(kind, &id, value, catalogs.1.as_ref());
+            }
+        })),
+    }
+}
+
+/// Secret managers are reached by plugins' own means; in configurations only the environment is looked up so far.
+pub struct Secrets;
+
+impl compile::SecretSource for Secrets {
+    fn get(&self, reference: &str) -> Result<String, String> {
+        let manager = reference.split('/').next().unwrap_or_default();
+        Err(format!("secret manager {manager} is not available in this build"))
     }
 }

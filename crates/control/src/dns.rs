@@ -1,0 +1,180 @@
+//! Addresses of nodes that are configured by name.
+//!
+//! The names in use are resolved ahead of requests and again whenever an answer expires. While DNS fails, the
+//! last answer stays: an upstream is not lost because a resolver is.
+
+mod system;
+
+use std::{
+    collections::{HashMap, HashSet},
+    net::IpAddr,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{runtime::Handle, sync::watch, task::AbortHandle};
+
+pub use system::{SystemLookup, SystemLookupOptions};
+
+/// Where answers come from.
+pub trait Lookup: Send + Sync + 'static {
+    /// The error is for the log.
+    fn lookup<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> Pin<Box<dyn Future<Output = Result<Answer, String>> + Send + 'a>>;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub addresses: Vec<IpAddr>,
+    pub valid_for: Duration,
+}
+
+/// The names in use and what they resolve to. Resolution ends when this is dropped.
+pub struct Domains {
+    shared: Arc<Shared>,
+    runtime: Handle,
+}
+
+struct Shared {
+    lookup: Arc<dyn Lookup>,
+    names: Mutex<HashMap<Arc<str>, Entry>>,
+    /// Counts changes of addresses.
+    changes: watch::Sender<u64>,
+    /// Counts answers and failures, for who waits for the first ones.
+    attempts: watch::Sender<u64>,
+}
+
+struct Entry {
+    addresses: Arc<[IpAddr]>,
+    error: Option<String>,
+    task: AbortHandle,
+}
+
+/// A TTL of 0 must not become a busy loop.
+const SHORTEST: Duration = Duration::from_secs(1);
+const RETRY: Duration = Duration::from_secs(2);
+
+impl Domains {
+    pub fn new(runtime: Handle, lookup: Arc<dyn Lookup>) -> Self {
+        let shared = Shared {
+            lookup,
+            names: Mutex::default(),
+            changes: watch::Sender::new(0),
+            attempts: watch::Sender::new(0),
+        };
+        Self { shared: Arc::new(shared), runtime }
+    }
+
+    /// Replaces the set of names to keep resolved. Names that stay keep their answer and their timer.
+    pub fn want<'a>(&self, names: impl IntoIterator<Item = &'a str>) {
+        let wanted: HashSet<&str> = names.into_iter().collect();
+        let mut entries = self.shared.names();
+        entries.retain(|name, entry| {
+            let kept = wanted.contains(&**name);
+            if !kept {
+                entry.task.abort();
+            }
+            kept
+        });
+        for name in wanted {
+            if entries.contains_key(name) {
+                continue;
+            }
+            let name: Arc<str> = name.into();
+            let task = self.runtime.spawn(keep_resolved(Arc::clone(&self.shared), Arc::clone(&name)));
+            let entry = Entry { addresses: Arc::new([]), error: None, task: task.abort_handle() };
+            entries.insert(name, entry);
+        }
+        drop(entries);
+        self.shared.attempts.send_modify(|attempts| *attempts += 1);
+    }
+
+    /// The last answer; empty when there was none yet or the name is not in the set.
+    pub fn addresses(&self, name: &str) -> Arc<[IpAddr]> {
+        self.shared.names().get(name).map(|entry| Arc::clone(&entry.addresses)).unwrap_or_default()
+    }
+
+    /// Why the last lookup of a name failed, if it did.
+    pub fn error(&self, name: &str) -> Option<String> {
+        self.shared.names().get(name)?.error.clone()
+    }
+
+    /// Changes when the addresses of any name have changed.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.shared.changes.subscribe()
+    }
+
+    /// Resolves when every name in the set has been answered or has failed once. Give it a timeout.
+    pub async fn settled(&self) {
+        let mut attempts = self.shared.attempts.subscribe();
+        loop {
+            let pending = |entry: &Entry| entry.addresses.is_empty() && entry.error.is_none();
+            if !self.shared.names().values().any(pending) {
+                return;
+            }
+            if attempts.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Domains {
+    fn drop(&mut self) {
+        for entry in self.shared.names().values() {
+            entry.task.abort();
+        }
+    }
+}
+
+impl Shared {
+    fn names(&self) -> MutexGuard<'_, HashMap<Arc<str>, Entry>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the answer and returns when to ask again.
+    fn keep(&self, name: &str, result: Result<Answer, String>) -> Duration {
+        let mut names = self.names();
+        let Some(entry) = names.get_mut(name) else { return RETRY };
+        let mut changed = false;
+        let again = match result {
+            Ok(mut answer) if !answer.addresses.is_empty() => {
+                // Servers rotate their answers; that is no change.
+                answer.addresses.sort_unstable();
+                answer.addresses.dedup();
+                changed = *entry.addresses != *answer.addresses;
+                entry.addresses = answer.addresses.into();
+                entry.error = None;
+                answer.valid_for.max(SHORTEST)
+            }
+            Ok(_) => {
+                entry.error = Some(format!("no addresses found for {name}"));
+                RETRY
+            }
+            Err(error) => {
+                entry.error = Some(error);
+                RETRY
+            }
+        };
+        drop(names);
+        if changed {
+            self.changes.send_modify(|changes| *changes += 1);
+        }
+        self.attempts.send_modify(|attempts| *attempts += 1);
+        again
+    }
+}
+
+async fn keep_resolved(shared: Arc<Shared>, name: Arc<str>) {
+    loop {
+        let result = shared.lookup.lookup(&name).await;
+        let again = shared.keep(&name, result);
+        tokio::time::sleep(again).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! Lookups with hickory-resolver: `/etc/hosts`, search domains and, unless others are configured, the name
+//! servers of `/etc/resolv.conf`.
+
+use std::{net::SocketAddr, pin::Pin, time::Duration, time::Instant};
+
+use hickory_resolver::{
+    TokioResolver,
+    config::{
+        ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts,
+    },
+    net::runtime::TokioRuntimeProvider,
+    system_conf::read_system_conf,
+};
+
+use super::{Answer, Lookup};
+
+#[derive(Clone, Debug)]
+pub struct SystemLookupOptions {
+    /// `dns_resolver`; empty: those of the system.
+    pub servers: Vec<SocketAddr>,
+    /// `dns_resolver_valid`: replaces the TTL of answers.
+    pub valid_s: Option<u64>,
+    /// `resolver_timeout`, for one try.
+    pub timeout_ms: u64,
+    /// `enable_resolv_search_opt`
+    pub search: bool,
+    /// `enable_ipv6`: ask for AAAA when there is no A.
+    pub ipv6: bool,
+}
+
+impl Default for SystemLookupOptions {
+    fn default() -> Self {
+        Self { servers: Vec::new(), valid_s: None, timeout_ms: 5000, search: true, ipv6: true }
+    }
+}
+
+pub struct SystemLookup {
+    resolver: TokioResolver,
+    valid_s: Option<u64>,
+}
+
+impl SystemLookup {
+    /// Must be called within the runtime that will look up. Fails when there is no name server to ask.
+    pub fn new(options: SystemLookupOptions) -> Result<Self, String> {
+        // Without a readable resolv.conf configured servers still do.
+        let (system, mut settings) = match read_system_conf() {
+            Ok(system) => system,
+            Err(_) if !options.servers.is_empty() => Default::default(),
+            Err(error) => return Err(format!("failed to read /etc/resolv.conf: {error}; set dns_resolver")),
+        };
+        let (domain, search, mut servers) = system.into_parts();
+        if !options.servers.is_empty() {
+            servers = options.servers.iter().copied().map(name_server).collect();
+        }
+        if servers.is_empty() {
+            return Err("no name server found in /etc/resolv.conf; set dns_resolver".to_owned());
+        }
+        let (domain, search) = if options.search { (domain, search) } else { (None, Vec::new()) };
+        apply(&options, &mut settings);
+        let config = ResolverConfig::from_parts(domain, search, servers);
+        let resolver = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+            .with_options(settings)
+            .build()
+            .map_err(|error| format!("failed to set up the resolver: {error}"))?;
+        Ok(Self { resolver, valid_s: options.valid_s })
+    }
+}
+
+fn apply(options: &SystemLookupOptions, settings: &mut ResolverOpts) {
+    settings.timeout = Duration::from_millis(options.timeout_ms.max(1));
+    settings.use_hosts_file = ResolveHosts::Always;
+    // Answers are kept here, with `valid_s` instead of their TTL if it is set.
+    settings.cache_size = 0;
+    settings.ip_strategy =
+        if options.ipv6 { LookupIpStrategy::Ipv4thenIpv6 } else { LookupIpStrategy::Ipv4Only };
+}
+
+fn name_server(address: SocketAddr) -> NameServerConfig {
+    let connections = [ConnectionConfig::udp(), ConnectionConfig::tcp()];
+    let connections = connections.into_iter().map(|mut connection| {
+        connection.port = address.port();
+        connection
+    });
+    NameServerConfig::new(address.ip(), true, connections.collect())
+}
+
+impl Lookup for SystemLookup {
+    fn lookup<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> Pin<Box<dyn Future<Output = Result<Answer, String>> + Send + 'a>> {
+        Box::pin(async move {
+            let found = self.resolver.lookup_ip(name).await;
+            let found = found.map_err(|error| format!("failed to resolve {name}: {error}"))?;
+            let ttl = found.valid_until().saturating_duration_since(Instant::now());
+            Ok(Answer {
+                addresses: found.iter().collect(),
+                valid_for: self.valid_s.map_or(ttl, Duration::from_secs),
+            })
+        })
+    }
+}

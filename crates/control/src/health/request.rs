@@ -1,0 +1,181 @@
+//! One probe: connect, for `https` a handshake, then a request of which only the status line is read.
+
+use std::{net::SocketAddr, time::Duration};
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+use upstream::{
+    Outcome, PassHost, Upstream,
+    health::{Active, ProbeKind},
+};
+
+use super::ProbeTls;
+
+/// A status line is shorter; a server that sends more without a line feed is not speaking HTTP.
+const MAX_STATUS_LINE: usize = 4096;
+
+/// What went wrong on the way to a status line.
+enum Failure {
+    Tcp,
+    Timeout,
+}
+
+/// Probes a node once. `None` when the upstream has no checks or the number names no node. A node whose domain
+/// resolves to nothing fails like one that cannot be connected to.
+pub async fn probe(upstream: &Upstream, node: u16, tls: &ProbeTls) -> Option<Outcome> {
+    let active = &upstream.health.as_ref()?.checks.active;
+    let spec = &upstream.nodes.get(usize::from(node))?.spec;
+    let Some(address) = spec.addresses.first() else { return Some(Outcome::TcpFailure) };
+    let address = SocketAddr::new(*address, active.port.unwrap_or(spec.port));
+    let host = host_name(upstream, active, &spec.host);
+    let outcome = attempt(active, address, host, tls).await;
+    Some(outcome.unwrap_or_else(|failure| match failure {
+        Failure::Tcp => Outcome::TcpFailure,
+        Failure::Timeout => Outcome::Timeout,
+    }))
+}
+
+/// A rewritten host wins, then the node's own domain, then the check's host, then the address.
+fn host_name<'a>(upstream: &'a Upstream, active: &'a Active, node_host: &'a str) -> &'a str {
+    if upstream.spec.pass_host == PassHost::Rewrite
+        && let Some(host) = &upstream.spec.upstream_host
+    {
+        return host;
+    }
+    let bare = node_host.trim_start_matches('[').trim_end_matches(']');
+    match bare.parse::<std::net::IpAddr>() {
+        Err(_) => node_host,
+        Ok(_) => active.host.as_deref().unwrap_or(node_host),
+    }
+}
+
+async fn attempt(
+    active: &Active,
+    address: SocketAddr,
+    host: &str,
+    tls: &ProbeTls,
+) -> Result<Outcome, Failure> {
+    let limit = Duration::from_millis(active.timeout_ms);
+    let mut stream = within(limit, TcpStream::connect(address)).await?;
+    match active.kind {
+        ProbeKind::Tcp => Ok(Outcome::Success),
+        ProbeKind::Http => exchange(active, host, limit, &mut stream).await,
+        ProbeKind::Https => {
+            let handshake = tls.connect(stream, host, active.https_verify_certificate);
+            let mut stream = within(limit, handshake).await?;
+            exchange(active, host, limit, &mut stream).await
+        }
+    }
+}
+
+async fn exchange<S>(active: &Active, host: &str, limit: Duration, stream: &mut S) -> Result<Outcome, Failure>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let request = request(active, host);
+    within(limit, async {
+        stream.write_all(request.as_bytes()).await?;
+        stream.flush().await
+    })
+    .await?;
+    let line = within(limit, status_line(stream)).await?;
+    Ok(parse_status(&line).map_or(Outcome::BadStatusLine, Outcome::Status))
+}
+
+async fn within<T>(
+    limit: Duration,
+    operation: impl Future<Output = std::io::Result<T>>,
+) -> Result<T, Failure> {
+    match timeout(limit, operation).await {
+        Ok(result) => result.map_err(|_| Failure::Tcp),
+        Err(_) => Err(Failure::Timeout),
+    }
+}
+
+fn request(active: &Active, host: &str) -> String {
+    let Active { http_method, http_path, http_req_body, req_headers, .. } = active;
+    let mut request = format!("{http_method} {http_path} HTTP/1.1\r\nConnection: close\r\n");
+    let mut names_host = false;
+    // A line break in a header would let it write the rest of the request.
+    for line in req_headers.iter().filter(|line| !line.contains(['\r', '\n'])) {
+        let name = line.split(':').next().unwrap_or_default().trim();
+        names_host |= name.eq_ignore_ascii_case("host");
+        request.push_str(line);
+        request.push_str("\r\n");
+    }
+    if !names_host {
+        request.push_str(&format!("Host: {host}\r\n"));
+    }
+    if !http_req_body.is_empty() {
+        request.push_str(&format!("Content-Length: {}\r\n", http_req_body.len()));
+    }
+    request.push_str("\r\n");
+    request.push_str(http_req_body);
+    request
+}
+
+async fn status_line<S: AsyncRead + Unpin>(stream: &mut S) -> std::io::Result<Vec<u8>> {
+    let mut line = Vec::with_capacity(256);
+    loop {
+        if let Some(end) = line.iter().position(|byte| *byte == b'\n') {
+            line.truncate(end);
+            return Ok(line);
+        }
+        if line.len() >= MAX_STATUS_LINE {
+            return Ok(line);
+        }
+        if stream.read_buf(&mut line).await? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+}
+
+/// `HTTP/1.1 200 ...`
+fn parse_status(line: &[u8]) -> Option<u16> {
+    let line = std::str::from_utf8(line.get(..line.len().min(64))?.trim_ascii_end()).ok()?;
+    let (version, rest) = line.split_once(' ')?;
+    version.strip_prefix("HTTP/")?.split_once('.')?;
+    let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_lines() {
+        for (line, expected) in [
+            ("HTTP/1.1 200 OK\r", Some(200)),
+            ("HTTP/1.0  503", Some(503)),
+            ("HTTP/1.1 x", None),
+            ("SSH-2.0-OpenSSH", None),
+            ("", None),
+            ("HTTP/1.1 99999999 ", None),
+        ] {
+            assert_eq!(parse_status(line.as_bytes()), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_long_reason_may_be_cut_anywhere() {
+        let line = format!("HTTP/1.1 200 {}", "reason ".repeat(20));
+        assert_eq!(parse_status(line.as_bytes()), Some(200));
+    }
+
+    #[test]
+    fn requests() {
+        let mut active = Active::default();
+        assert_eq!(request(&active, "h"), "GET / HTTP/1.1\r\nConnection: close\r\nHost: h\r\n\r\n");
+        active.http_method = "POST".into();
+        active.http_req_body = "{}".into();
+        active.req_headers = vec!["host: x".into(), "A: b\r\nC: d".into()];
+        assert_eq!(
+            request(&active, "h"),
+            "POST / HTTP/1.1\r\nConnection: close\r\nhost: x\r\nContent-Length: 2\r\n\r\n{}"
+        );
+    }
+}

@@ -1,0 +1,12 @@
+//! Background I/O that serves upstreams: health probes and name resolution.
+//!
+//! It runs on the control runtime, never on a worker. Requests only read what it leaves behind: the health of an
+//! [`upstream::Upstream`] and the addresses of its nodes.
+
+#![forbid(unsafe_code)]
+
+pub mod dns;
+pub mod health;
+
+pub use dns::{Answer, Domains, Lookup, SystemLookup, SystemLookupOptions};
+pub use health::{Monitor, Monitored, OnTransition, ProbeTls, probe};

@@ -1,0 +1,14 @@
+//! Lua inside configurations, as far as the compiler of snapshots needs to know. Crate `plugins` implements it.
+
+use std::sync::Arc;
+
+use crate::{Plugin, snapshot::FilterFunction};
+
+/// Compiles the Lua that configurations may contain. `None` in a build without Lua.
+pub trait LuaCompiler: Send + Sync {
+    fn filter(&self, source: &str) -> Result<Arc<dyn FilterFunction>, String>;
+    /// `_meta.pre_function`
+    fn pre_function(&self, source: &str) -> Result<Arc<dyn Plugin>, String>;
+    /// A route's `script`.
+    fn script(&self, source: &str) -> Result<Arc<dyn Plugin>, String>;
+}

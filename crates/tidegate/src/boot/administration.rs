@@ -1,0 +1,286 @@
+//! The Admin and Control API of this process, on their own ports or on a data port.
+
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use admin::{
+    AdminApi, AdminRequest, AdminResponse, AdminSettings, ApiVersion, ControlApi, ControlHooks, ControlParts,
+    Hooks, Parts, Role, Standalone,
+};
+use anyhow::Context;
+use config::{Settings, settings::AdminRole};
+use model::{
+    Kind, PluginCatalog,
+    check::{Context as CheckContext, Languages, LuaChunk, LuaFault, NoReferences},
+};
+use plugin::{Catalog, Variable};
+use proxy::{Internal, InternalRequest, InternalResponse};
+use routing::expr::Expression;
+use serde_json::Value;
+use store::{ApiDriven, BoxFuture, Changes, Operation, State, Store, StoreError, Written};
+use tokio::{net::TcpListener, runtime::Runtime, sync::watch};
+
+use super::{control::Control, data_plane, provider::Provider};
+
+/// How long an answered write may wait to be in force. Past that it is durable, and follows.
+const PUBLISH_PATIENCE: Duration = Duration::from_secs(5);
+
+pub struct Apis {
+    admin: Option<Arc<AdminApi>>,
+    control: Arc<ControlApi>,
+}
+
+/// Checks texts of other languages inside resources.
+pub struct Checks;
+
+impl Languages for Checks {
+    fn expression(&self, vars: &Value) -> Result<(), String> {
+        Expression::compile(vars, &mut |name| Variable::resolve(name)).map(drop)
+    }
+
+    fn lua(&self, chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
+        plugins::check_lua(chunk, source)
+    }
+}
+
+/// Checks one object of a resource file; references may point anywhere, files have no order.
+pub fn check_object(catalog: &dyn PluginCatalog, kind: Kind, id: &str, value: &Value) -> Result<(), String> {
+    let context = CheckContext {
+        plugins: catalog,
+        stream_plugins: None,
+        languages: &Checks,
+        references: &NoReferences,
+        skip_references: true,
+        protocols: &[],
+    };
+    let (owner, id) = match id.split_once("/credentials/") {
+        Some((owner, id)) => (Some(owner), id),
+        None => (None, id),
+    };
+    model::check::check_resource(&context, kind, Some(id), owner, &mut value.clone())
+}
+
+/// A store whose writes are acknowledged when every worker's next request sees them.
+struct Published {
+    inner: Arc<dyn Store>,
+    published: watch::Receiver<u64>,
+}
+
+impl Store for Published {
+    fn read(&self, read: &mut dyn FnMut(&State)) {
+        self.inner.read(read);
+    }
+
+    fn write(&self, operations: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>> {
+        let mut published = self.published.clone();
+        let written = self.inner.write(operations);
+        Box::pin(async move {
+            let written = written.await?;
+            let in_force = published.wait_for(|revision| *revision >= written.revision);
+            let _ = tokio::time::timeout(PUBLISH_PATIENCE, in_force).await;
+            Ok(written)
+        })
+    }
+
+    fn changes_since(&self, revision: u64) -> Changes {
+        self.inner.changes_since(revision)
+    }
+
+    fn watch(&self) -> watch::Receiver<u64> {
+        self.inner.watch()
+    }
+
+    fn is_writable(&self) -> bool {
+        self.inner.is_writable()
+    }
+}
+
+impl Apis {
+    pub fn new(
+        settings: &Settings,
+        catalog: &Arc<Catalog>,
+        provider: &Arc<Provider>,
+        control: &Arc<Control>,
+    ) -> Arc<Apis> {
+        let store: Arc<dyn Store> =
+            Arc::new(Published { inner: provider.store(), published: control.published.clone() });
+        let plugins: Arc<dyn PluginCatalog> = catalog.clone();
+        let standalone = provider.api_driven().map(|store| {
+            Arc::new(ApiDrivenView { store: store.clone(), published: control.published.clone() })
+                as Arc<dyn Standalone>
+        });
+        // Files are nobody's to write: there is no Admin API then, but the API-driven one.
+        let served = settings.admin.listen.is_some() && (store.is_writable() || standalone.is_some());
+        let admin = served.then(|| {
+            Arc::new(AdminApi::new(Parts {
+                settings: admin_settings(settings),
+                store: store.clone(),
+                plugins: plugins.clone(),
+                stream_plugins: None,
+                languages: Arc::new(Checks),
+                hooks: Arc::new(admin::NoHooks) as Arc<dyn Hooks>,
+                standalone,
+            }))
+        });
+        let database = matches!(provider.as_ref(), Provider::Embedded(_));
+        let control = Arc::new(ControlApi::new(ControlParts {
+            key_prefix: if database { settings.etcd.prefix.clone() } else { String::new() },
+            server: if settings.apisix.enable_server_tokens { "APISIX/3.18.0" } else { "APISIX" },
+            store,
+            plugins,
+            stream_plugins: None,
+            health: control.health.clone(),
+            hooks: Arc::new(admin::NoControlHooks) as Arc<dyn ControlHooks>,
+        }));
+        Arc::new(Apis { admin, control })
+    }
+
+    /// Whether the Admin API shares a port with the data plane.
+    fn shares_port(settings: &Settings) -> bool {
+        let nodes = &settings.apisix.node_listen;
+        settings.admin.listen.as_ref().is_some_and(|admin| nodes.iter().any(|node| node.port == admin.port))
+    }
+
+    pub fn on_data_plane(self: &Arc<Apis>, settings: &Settings) -> Option<Arc<dyn Internal>> {
+        let shared = self.admin.is_some() && Apis::shares_port(settings);
+        shared.then(|| Arc::new(OnDataPlane(self.clone())) as Arc<dyn Internal>)
+    }
+
+    /// Opens the ports of the APIs.
+    pub fn listen(self: &Arc<Apis>, settings: &Settings, runtime: &Runtime) -> anyhow::Result<()> {
+        if let Some(listener) = settings.admin.listen.as_ref().filter(|_| !Apis::shares_port(settings))
+            && let Some(admin) = &self.admin
+        {
+            let address = data_plane::address(listener)?;
+            let socket = bind(address)
+                .with_context(|| format!("cannot listen on {address} (deployment.admin.admin_listen)"))?;
+            match super::admin_tls::accept(settings)? {
+                Some(accept) => {
+                    runtime.spawn(admin::listener::serve_with(socket, admin.clone(), accept));
+                }
+                None => {
+                    runtime.spawn(admin::listener::serve(socket, admin.clone()));
+                }
+            }
+        }
+        if let Some(listener) = &settings.apisix.control {
+            let address = data_plane::address(listener)?;
+            let socket =
+                bind(address).with_context(|| format!("cannot listen on {address} (apisix.control)"))?;
+            runtime.spawn(admin::listener::serve(socket, self.control.clone()));
+        }
+        Ok(())
+    }
+}
+
+fn bind(address: std::net::SocketAddr) -> anyhow::Result<TcpListener> {
+    let listener = std::net::TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(TcpListener::from_std(listener)?)
+}
+
+fn admin_settings(settings: &Settings) -> AdminSettings {
+    let admin = &settings.admin;
+    let networks: Vec<_> = admin
+        .allow
+        .iter()
+        .filter_map(|text| {
+            text.parse().ok().or_else(|| text.parse::<std::net::IpAddr>().ok().map(Into::into))
+        })
+        .collect();
+    AdminSettings {
+        key_prefix: settings.etcd.prefix.clone(),
+        keys: admin
+            .keys
+            .iter()
+            .map(|key| admin::AdminKey {
+                name: key.name.clone(),
+                key: key.key.clone(),
+                role: match key.role {
+                    AdminRole::Admin => Role::Admin,
+                    AdminRole::Viewer => Role::Viewer,
+                },
+            })
+            .collect(),
+        key_required: admin.key_required,
+        version: if admin.version_2 { ApiVersion::V2 } else { ApiVersion::V3 },
+        cors: admin.cors,
+        allow: (!networks.is_empty()).then_some(networks),
+        stream: settings.apisix.proxy_stream,
+        server_tokens: settings.apisix.enable_server_tokens,
+        protocols: Vec::new(),
+        keyring: super::provider::keyring(settings).map(Arc::new),
+    }
+}
+
+/// The API-driven store as the Admin API asks for it.
+struct ApiDrivenView {
+    store: Arc<ApiDriven>,
+    published: watch::Receiver<u64>,
+}
+
+impl Standalone for ApiDrivenView {
+    fn current(&self) -> Option<Arc<Value>> {
+        let document = self.store.document()?;
+        let mut body = document.body;
+        body.insert("X-Digest".to_owned(), Value::String(document.digest));
+        body.insert("X-Last-Modified".to_owned(), Value::from(document.last_modified));
+        Some(Arc::new(Value::Object(body)))
+    }
+
+    fn replace(&self, configuration: Value) -> BoxFuture<'_, Result<(), String>> {
+        let mut published = self.published.clone();
+        Box::pin(async move {
+            let Value::Object(mut body) = configuration else { return Err("not an object".to_owned()) };
+            let digest = body.remove("X-Digest").and_then(|digest| digest.as_str().map(str::to_owned));
+            let now = body.remove("X-Last-Modified").and_then(|time| time.as_u64()).unwrap_or_default();
+            self.store.replace(&body, &digest.unwrap_or_default(), now)?;
+            let mut revision = 0;
+            self.store.read(&mut |state| revision = state.revision);
+            let in_force = published.wait_for(|published| *published >= revision);
+            let _ = tokio::time::timeout(PUBLISH_PATIENCE, in_force).await;
+            Ok(())
+        })
+    }
+}
+
+/// The Admin API among the routes of the data plane (the layout of APISIX 2.x).
+struct OnDataPlane(Arc<Apis>);
+
+impl Internal for OnDataPlane {
+    fn owns(&self, path: &[u8]) -> bool {
+        std::str::from_utf8(path).is_ok_and(AdminApi::owns)
+    }
+
+    fn max_body_bytes(&self) -> usize {
+        admin::api::BODY_LIMIT as usize
+    }
+
+    fn answer(&self, request: InternalRequest) -> Pin<Box<dyn Future<Output = InternalResponse> + Send>> {
+        let admin = self.0.admin.clone();
+        Box::pin(async move {
+            let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
+            let size = request.body.len() as u64;
+            let body = match &admin {
+                Some(admin) if size > admin.body_limit(path) => admin::RequestBody::TooLarge(size),
+                _ => admin::RequestBody::Bytes(request.body),
+            };
+            let converted = AdminRequest {
+                method: request.method,
+                path: path.to_owned(),
+                query: query.to_owned(),
+                headers: request.headers,
+                body,
+                peer: request.peer,
+            };
+            let answer = match admin {
+                Some(admin) => admin.handle(converted).await,
+                None => AdminResponse::page(404),
+            };
+            InternalResponse {
+                status: answer.status,
+                headers: answer.headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+                body: answer.body,
+            }
+        })
+    }
+}

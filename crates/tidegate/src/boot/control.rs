@@ -1,0 +1,215 @@
+//! The control side: follows the store, compiles, publishes. At lower priority than the workers.
+
+use std::{sync::Arc, thread, time::Duration};
+
+use anyhow::Context;
+use compile::{Compiler, Options};
+use config::{Settings, settings::HttpRouter};
+use plugin::{
+    Catalog,
+    snapshot::{KeepalivePool, RouterOptions, Timeouts},
+};
+use proxy::Publisher;
+use routing::router::Mode;
+use store::{Changes, Store};
+use tokio::{runtime::Runtime, sync::watch};
+
+use super::{health::Health, names::Names, provider::Provider};
+
+/// How long a change may wait for the addresses of names that are new.
+const NAME_PATIENCE: Duration = Duration::from_millis(500);
+
+/// The runtime of everything that is not a request.
+pub fn runtime() -> anyhow::Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("control")
+        .on_thread_start(lower_priority)
+        .enable_all()
+        .build()
+        .context("cannot start the control runtime")
+}
+
+/// Workers come first when the machine is busy.
+fn lower_priority() {
+    // Linux applies it to the calling thread alone.
+    let _ = rustix::process::nice(5);
+}
+
+/// What others ask about the configuration in force.
+pub struct Control {
+    pub publisher: Arc<Publisher>,
+    pub published: watch::Receiver<u64>,
+    pub health: Arc<Health>,
+}
+
+impl Control {
+    pub fn revision(&self) -> u64 {
+        *self.published.borrow()
+    }
+}
+
+/// Compiles the first snapshot, then keeps following on a thread of its own.
+pub fn start(
+    settings: &Settings,
+    runtime: &Runtime,
+    catalog: &Arc<Catalog>,
+    provider: &Arc<Provider>,
+) -> anyhow::Result<Arc<Control>> {
+    let names = Names::start(settings, runtime);
+    let compiler = Compiler::new(
+        options(settings),
+        catalog.clone(),
+        names.clone(),
+        Arc::new(super::provider::Secrets),
+        plugins::lua_compiler(),
+    );
+    let health = Arc::new(Health::new(runtime.handle(), settings)?);
+    let mut follower = Follower {
+        compiler,
+        store: provider.store(),
+        provider: provider.clone(),
+        catalog: catalog.clone(),
+        configured_plugins: settings.plugins.clone(),
+        active_plugins: None,
+        names,
+        revision: 0,
+        health: health.clone(),
+    };
+    follower.follow(true);
+    runtime.block_on(follower.resolve_names());
+    let publisher = Arc::new(Publisher::new(follower.compiler.snapshot(follower.revision)));
+    let (sender, published) = watch::channel(follower.revision);
+    follower.share();
+    let control = Arc::new(Control { publisher: publisher.clone(), published, health });
+    let handle = runtime.handle().clone();
+    thread::Builder::new()
+        .name("compiler".to_owned())
+        .spawn(move || {
+            lower_priority();
+            handle.block_on(follower.run(&publisher, &sender));
+        })
+        .context("cannot start the compiler thread")?;
+    Ok(control)
+}
+
+fn options(settings: &Settings) -> Options {
+    let nginx = &settings.nginx;
+    let apisix = &settings.apisix;
+    let trusted = apisix.tls.trusted_certificate.as_ref();
+    Options {
+        router: match apisix.router {
+            HttpRouter::HostUri => Mode::HostUri,
+            HttpRouter::Uri => Mode::Uri,
+            HttpRouter::UriWithParameter => Mode::UriWithParameter,
+        },
+        options: RouterOptions {
+            delete_uri_tail_slash: apisix.delete_uri_tail_slash,
+            normalize_uri_like_servlet: apisix.normalize_uri_like_servlet,
+            match_uri_encoded_slash: apisix.match_uri_encoded_slash,
+        },
+        workers: nginx.workers,
+        trusted_certificates: trusted.map(|path| settings.below_prefix(path).to_string_lossy().into_owned()),
+        keepalive: KeepalivePool {
+            size: nginx.upstream.connections,
+            idle_timeout_ms: nginx.upstream.timeout.as_millis() as u64,
+            requests: u32::try_from(nginx.upstream.requests).unwrap_or(u32::MAX),
+        },
+        timeouts: Timeouts::default(),
+    }
+}
+
+struct Follower {
+    compiler: Compiler,
+    store: Arc<dyn Store>,
+    provider: Arc<Provider>,
+    catalog: Arc<Catalog>,
+    configured_plugins: Vec<String>,
+    /// The plugin list of apisix.yaml that is in force.
+    active_plugins: Option<Vec<String>>,
+    names: Arc<Names>,
+    revision: u64,
+    health: Arc<Health>,
+}
+
+impl Follower {
+    async fn run(mut self, publisher: &Publisher, published: &watch::Sender<u64>) {
+        let mut watch = self.store.watch();
+        let mut names = self.names.changes();
+        let mut second = tokio::time::interval(Duration::from_secs(1));
+        loop {
+            tokio::select! {
+                changed = watch.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    watch.borrow_and_update();
+                    self.follow(false);
+                    self.resolve_names().await;
+                }
+                changed = names.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    names.borrow_and_update();
+                    self.take_addresses();
+                }
+                _ = second.tick() => {
+                    publisher.collect();
+                    continue;
+                }
+            }
+            publisher.publish(self.compiler.snapshot(self.revision));
+            self.share();
+            let _ = published.send(self.revision);
+        }
+    }
+
+    /// Takes over what the store changed since the last time.
+    fn follow(&mut self, first: bool) {
+        let plugins = self.provider.plugins();
+        let list_changed = plugins != self.active_plugins;
+        if list_changed {
+            self.catalog.enable(Some(plugins.as_deref().unwrap_or(&self.configured_plugins)));
+            self.active_plugins = plugins;
+        }
+        let changes = if first { Changes::Reset } else { self.store.changes_since(self.revision) };
+        match changes {
+            Changes::Delta { revision, changes } if !list_changed => {
+                self.compiler
+                    .apply(changes.into_iter().map(|change| ((change.kind, change.id), change.object)));
+                self.revision = revision;
+            }
+            _ => {
+                let mut objects = Vec::new();
+                self.store.read(&mut |state| {
+                    self.revision = state.revision;
+                    objects = state.all().cloned().collect();
+                });
+                if list_changed {
+                    self.compiler.forget_plugins();
+                }
+                self.compiler.reset(objects.into_iter());
+            }
+        }
+    }
+
+    /// New names should be usable when their route is; a resolver that does not answer must not hold up the rest.
+    async fn resolve_names(&mut self) {
+        let names: Vec<Arc<str>> = self.compiler.names().cloned().collect();
+        self.names.want(&names, NAME_PATIENCE).await;
+        self.take_addresses();
+    }
+
+    fn take_addresses(&mut self) {
+        let names: Vec<Arc<str>> = self.compiler.names().cloned().collect();
+        let changed = self.names.take_changed(&names);
+        self.compiler.addresses_changed(changed.iter().map(AsRef::as_ref));
+    }
+
+    /// Shows the Control API and the probes what there is now.
+    fn share(&mut self) {
+        let handles: Vec<_> = self.compiler.upstream_handles().cloned().collect();
+        self.health.follow(&handles);
+    }
+}

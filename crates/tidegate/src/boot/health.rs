@@ -1,0 +1,118 @@
+//! Health of upstream nodes: what the Control API and the metrics show of it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use admin::{HealthView, NodeHealth};
+use anyhow::Context;
+use config::Settings;
+use control::{Monitor, Monitored, ProbeTls};
+use model::Kind;
+use plugin::UpstreamHandle;
+use rustls::RootCertStore;
+use rustls_pki_types::{CertificateDer, pem::PemObject};
+use telemetry::error_log;
+use upstream::health::{State, Transition};
+
+pub struct Health {
+    handles: Mutex<Vec<Arc<UpstreamHandle>>>,
+    monitor: Option<Monitor>,
+}
+
+impl Health {
+    pub fn new(runtime: &tokio::runtime::Handle, settings: &Settings) -> anyhow::Result<Health> {
+        let monitor = if settings.apisix.disable_upstream_healthcheck {
+            None
+        } else {
+            let tls = match &settings.apisix.tls.trusted_certificate {
+                None => ProbeTls::with_public_roots()?,
+                Some(path) => ProbeTls::new(roots(&settings.below_prefix(path))?)?,
+            };
+            Some(Monitor::spawn(runtime, tls, Arc::new(log_transition)))
+        };
+        Ok(Health { handles: Mutex::default(), monitor })
+    }
+
+    /// The upstreams of the newest configuration.
+    pub fn follow(&self, handles: &[Arc<UpstreamHandle>]) {
+        let checked: Vec<_> =
+            handles.iter().filter(|handle| handle.balancer.health.is_some()).cloned().collect();
+        if let Some(monitor) = &self.monitor {
+            let monitored = checked
+                .iter()
+                .map(|handle| Monitored { name: handle.name.clone(), upstream: handle.balancer.clone() });
+            monitor.set(monitored.collect());
+        }
+        *self.handles.lock().unwrap_or_else(PoisonError::into_inner) = checked;
+    }
+
+    /// Every checked node: upstream, address, port, usable.
+    pub fn each(&self, mut visit: impl FnMut(&str, &str, u16, bool)) {
+        for handle in self.handles.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let Some(health) = &handle.balancer.health else { continue };
+            for status in health.statuses() {
+                if let Some(node) = handle.nodes.get(usize::from(status.node)) {
+                    visit(&handle.name, &node.host, node.port, status.state.is_usable());
+                }
+            }
+        }
+    }
+}
+
+impl HealthView for Health {
+    fn nodes(&self, kind: Kind, id: &str) -> Vec<NodeHealth> {
+        let name = format!("{}/{id}", kind.directory());
+        let handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(handle) = handles.iter().find(|handle| *handle.name == *name) else { return Vec::new() };
+        let Some(health) = handle.balancer.health.as_ref().filter(|health| health.is_used()) else {
+            return Vec::new();
+        };
+        let statuses = health.statuses().into_iter();
+        statuses
+            .filter_map(|status| {
+                let node = handle.nodes.get(usize::from(status.node))?;
+                let address = node.addresses.first().map(|address| address.ip().to_string());
+                Some(NodeHealth {
+                    ip: address.unwrap_or_else(|| node.host.to_string()),
+                    port: node.port,
+                    hostname: node.host.to_string(),
+                    status: state_name(status.state),
+                    successes: u64::from(status.counters.success),
+                    tcp_failures: u64::from(status.counters.tcp_failure),
+                    http_failures: u64::from(status.counters.http_failure),
+                    timeout_failures: u64::from(status.counters.timeout_failure),
+                })
+            })
+            .collect()
+    }
+}
+
+fn log_transition(monitored: &Monitored, node: u16, transition: Transition) {
+    let node = monitored.upstream.nodes.get(usize::from(node));
+    error_log::log(
+        error_log::Level::Warn,
+        format_args!(
+            "upstream {} node {}:{} was {}, is {}",
+            monitored.name,
+            node.map_or("?", |node| &node.spec.host),
+            node.map_or(0, |node| node.spec.port),
+            state_name(transition.from),
+            state_name(transition.to),
+        ),
+    );
+}
+
+fn roots(path: &std::path::Path) -> anyhow::Result<RootCertStore> {
+    let pem = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));
+    Ok(roots)
+}
+
+fn state_name(state: State) -> &'static str {
+    match state {
+        State::Healthy => "healthy",
+        State::MostlyHealthy => "mostly_healthy",
+        State::MostlyUnhealthy => "mostly_unhealthy",
+        State::Unhealthy => "unhealthy",
+    }
+}

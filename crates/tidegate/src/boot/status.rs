@@ -1,0 +1,55 @@
+//! `/status` and `/status/ready`, for load balancers and orchestrators.
+
+use std::sync::Arc;
+
+use admin::{AdminRequest, AdminResponse};
+use anyhow::Context;
+use config::Settings;
+use proxy::Workers;
+use serde_json::json;
+use tokio::{net::TcpListener, runtime::Runtime};
+
+use super::{control::Control, data_plane};
+
+struct Status {
+    workers: Arc<Workers>,
+    control: Arc<Control>,
+}
+
+pub fn listen(
+    settings: &Settings,
+    runtime: &Runtime,
+    workers: &Arc<Workers>,
+    control: &Arc<Control>,
+) -> anyhow::Result<()> {
+    let Some(listener) = &settings.apisix.status else { return Ok(()) };
+    let address = data_plane::address(listener)?;
+    let listener = std::net::TcpListener::bind(address)
+        .with_context(|| format!("cannot listen on {address} for status (apisix.status)"))?;
+    listener.set_nonblocking(true)?;
+    let listener = TcpListener::from_std(listener)?;
+    let status = Arc::new(Status { workers: workers.clone(), control: control.clone() });
+    runtime.spawn(admin::listener::serve(listener, status));
+    Ok(())
+}
+
+impl admin::listener::Service for Status {
+    async fn answer(&self, request: AdminRequest) -> AdminResponse {
+        match request.path.as_str() {
+            "/status" => AdminResponse::json(200, &json!({ "status": "ok" })),
+            "/status/ready" => {
+                // Workers start with the first snapshot; only ones that died are not ready.
+                if self.workers.finished() || self.control.publisher.generation() == 0 {
+                    let body = json!({ "status": "error", "error": "no worker is serving" });
+                    return AdminResponse::json(503, &body);
+                }
+                AdminResponse::json(200, &json!({ "status": "ok" }))
+            }
+            _ => AdminResponse::page(404),
+        }
+    }
+
+    fn body_limit(&self, _: &str) -> u64 {
+        0
+    }
+}
