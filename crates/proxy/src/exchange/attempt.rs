@@ -158,7 +158,7 @@ async fn once(
     index: u16,
     fresh: bool,
 ) -> Result<Answer, (Failure, bool)> {
-    let fail = |kind| (Failure { kind, request_sent: false, body_consumed: false }, false);
+    let fail = |kind| (Failure { kind, request_sent: false, body_consumed: 0 }, false);
     let Some(node) = handle.nodes.get(usize::from(index)) else { return Err(fail(FailureKind::Unresolved)) };
     if matches!(handle.scheme, plugin::snapshot::Scheme::Grpc | plugin::snapshot::Scheme::Grpcs) {
         return Err(fail(FailureKind::Unsupported(handle.scheme.as_str())));
@@ -185,7 +185,7 @@ async fn once(
         }
         (_, BodyPlan::None) => SendBody::Done,
         (_, plan) => {
-            SendBody::Streaming { chunked: plan == BodyPlan::Chunked, scratch: Vec::new(), consumed: false }
+            SendBody::Streaming { chunked: plan == BodyPlan::Chunked, scratch: Vec::new(), consumed: 0 }
         }
     };
     let connect_seconds = (uses == 0).then(|| started.elapsed().as_secs_f64());
@@ -199,7 +199,7 @@ async fn once(
         Err(kind) => {
             let failure = Failure {
                 request_sent: upstream.sent > 0,
-                body_consumed: matches!(upstream.body, SendBody::Streaming { consumed: true, .. }),
+                body_consumed: matches!(upstream.body, SendBody::Streaming { consumed: 1.., .. }),
                 kind,
             };
             record(request, &upstream, if failure.timed_out() { 504 } else { 502 }, None);
@@ -357,7 +357,10 @@ impl Upstream {
             self.out.clear();
             self.out.push(0);
             self.sent = 1;
-            *consumed |= more;
+            *consumed += scratch.len() as u64;
+            if request.body_limit.is_some_and(|limit| *consumed > limit) {
+                return Poll::Ready(Err(FailureKind::Client(BodyError::TooLarge)));
+            }
             if *chunked {
                 chunked::write_chunk(&mut self.out, scratch);
             } else {
