@@ -10,9 +10,9 @@ pub mod state;
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
-pub use memory::Memory;
 use model::{Kind, Object};
 use serde_json::Value;
+pub use memory::Memory;
 pub use state::State;
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -20,24 +20,10 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// One write. `expected` makes it conditional on the object's current `modified` revision (0: must not exist).
 #[derive(Clone, Debug)]
 pub enum Operation {
-    Put {
-        kind: Kind,
-        id: Arc<str>,
-        value: Arc<Value>,
-        expected: Option<u64>,
-        ttl_seconds: Option<u64>,
-    },
+    Put { kind: Kind, id: Arc<str>, value: Arc<Value>, expected: Option<u64>, ttl_seconds: Option<u64> },
     /// Stores under an id made of the new revision, zero-padded to 20 digits, which is also put into `value.id`.
-    Create {
-        kind: Kind,
-        value: Value,
-        ttl_seconds: Option<u64>,
-    },
-    Delete {
-        kind: Kind,
-        id: Arc<str>,
-        expected: Option<u64>,
-    },
+    Create { kind: Kind, value: Value, ttl_seconds: Option<u64> },
+    Delete { kind: Kind, id: Arc<str>, expected: Option<u64> },
 }
 
 /// What a write did: one entry per operation, in order.
