@@ -120,7 +120,8 @@ pub enum SendBody {
     Streaming {
         chunked: bool,
         scratch: Vec<u8>,
-        consumed: bool,
+        /// Body bytes taken off the client's connection.
+        consumed: u64,
     },
 }
 
@@ -158,7 +159,7 @@ async fn once(
     index: u16,
     fresh: bool,
 ) -> Result<Answer, (Failure, bool)> {
-    let fail = |kind| (Failure { kind, request_sent: false, body_consumed: 0 }, false);
+    let fail = |kind| (Failure { kind, request_sent: false, body_consumed: false }, false);
     let Some(node) = handle.nodes.get(usize::from(index)) else { return Err(fail(FailureKind::Unresolved)) };
     if matches!(handle.scheme, plugin::snapshot::Scheme::Grpc | plugin::snapshot::Scheme::Grpcs) {
         return Err(fail(FailureKind::Unsupported(handle.scheme.as_str())));
@@ -262,9 +263,12 @@ fn finish_head(
             return Err(FailureKind::Malformed(error.reason));
         }
     };
-    let persists =
-        ConnectionOptions::of(&head.headers).persists(head.version) && length != BodyLength::UntilClose;
+    let options = ConnectionOptions::of(&head.headers);
+    let persists = options.persists(head.version) && length != BodyLength::UntilClose;
     let header_seconds = upstream.started.elapsed().as_secs_f64();
+    if options.nominates {
+        wire::framing::remove_nominated(&mut head.headers);
+    }
     let response = &mut request.response;
     response.clear();
     response.status = head.status;
