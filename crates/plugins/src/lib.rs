@@ -5,10 +5,16 @@
 pub mod common;
 pub mod registry;
 
+mod attach_consumer_label;
 mod basic_auth;
+mod consumer_restriction;
+mod csrf;
+mod hmac_auth;
+mod jwt_auth;
 mod key_auth;
 mod limit_count;
 mod mocking;
+mod multi_auth;
 mod prometheus;
 
 use std::sync::Arc;

@@ -3,9 +3,15 @@
 use plugin::PluginDef;
 
 pub static PLUGINS: &[&PluginDef] = &[
+    &crate::attach_consumer_label::PLUGIN,
     &crate::basic_auth::PLUGIN,
+    &crate::consumer_restriction::PLUGIN,
+    &crate::csrf::PLUGIN,
+    &crate::hmac_auth::PLUGIN,
+    &crate::jwt_auth::PLUGIN,
     &crate::key_auth::PLUGIN,
     &crate::limit_count::PLUGIN,
     &crate::mocking::PLUGIN,
+    &crate::multi_auth::PLUGIN,
     &crate::prometheus::PLUGIN,
 ];
