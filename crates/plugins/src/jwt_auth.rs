@@ -62,6 +62,13 @@ enum Claim {
     Exp,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Header,
+    Query,
+    Cookie,
+}
+
 /// The verified payload, for other plugins (`store_in_ctx`).
 pub struct JwtPayload(pub Rc<Verified>);
 
@@ -139,7 +146,15 @@ fn consumer(conf: &Value) -> Result<ConsumerKey, String> {
 
 impl Plugin for JwtAuth {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        match self.find(request) {
+        let (token, place) = self.token(request).unzip();
+        let found = match token {
+            Some(token) => self.find(request, token),
+            None => Err("Missing JWT token in request".to_owned()),
+        };
+        if let Some(place) = place.filter(|_| found.is_ok() || self.anonymous_consumer.is_some()) {
+            self.hide(request, place);
+        }
+        match found {
             Ok((entry, verified)) => {
                 if self.store_in_ctx {
                     request.extensions.insert(JwtPayload(verified));
@@ -156,8 +171,7 @@ impl Plugin for JwtAuth {
 }
 
 impl JwtAuth {
-    fn find(&self, request: &mut Request) -> Result<(Arc<AuthEntry>, Rc<Verified>), String> {
-        let token = self.take_token(request).ok_or("Missing JWT token in request")?;
+    fn find(&self, request: &Request, token: Vec<u8>) -> Result<(Arc<AuthEntry>, Rc<Verified>), String> {
         let known = cache::get(&token);
         let fresh = match &known {
             Some(_) => None,
@@ -201,27 +215,28 @@ impl JwtAuth {
         Ok((entry, verified))
     }
 
-    /// The token, removed from the request when credentials are to be hidden.
-    fn take_token(&self, request: &mut Request) -> Option<Vec<u8>> {
+    /// The token and where it was.
+    fn token(&self, request: &Request) -> Option<(Vec<u8>, Place)> {
         if let Some(value) = request.header(&self.header) {
             let token = value.strip_prefix(b"Bearer ").or_else(|| value.strip_prefix(b"bearer "));
-            let token = token.unwrap_or(value).to_vec();
-            if self.hide_credentials {
-                request.head.headers.remove(&self.header);
-            }
-            return Some(token);
+            return Some((token.unwrap_or(value).to_vec(), Place::Header));
         }
         if let Some(token) = request.arg(&self.query) {
-            if self.hide_credentials {
-                request.remove_arg(&self.query);
-            }
-            return Some(token);
+            return Some((token, Place::Query));
         }
-        let token = request.cookie(&self.cookie)?.to_vec();
-        if self.hide_credentials {
-            cookie::remove(request, &self.cookie);
+        Some((request.cookie(&self.cookie)?.to_vec(), Place::Cookie))
+    }
+
+    /// Only once the token has served: another plugin of `multi-auth` may need the same header.
+    fn hide(&self, request: &mut Request, place: Place) {
+        if !self.hide_credentials {
+            return;
         }
-        Some(token)
+        match place {
+            Place::Header => _ = request.head.headers.remove(&self.header),
+            Place::Query => request.remove_arg(&self.query),
+            Place::Cookie => cookie::remove(request, &self.cookie),
+        }
     }
 
     /// Without a list both claims are looked at when they are there; listed ones must be there.
