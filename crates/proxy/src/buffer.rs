@@ -75,7 +75,7 @@ pub struct Buffers {
 }
 
 /// Kept at most; more were a burst.
-const KEPT: usize = 256;
+const KEPT: usize = 64;
 
 impl Buffers {
     pub fn input(&self) -> Buffer {
