@@ -5,9 +5,20 @@
 pub mod common;
 pub mod registry;
 
+mod acl;
+mod attach_consumer_label;
+mod basic_auth;
+mod consumer_restriction;
+mod csrf;
+mod forward_auth;
+mod hmac_auth;
+mod jwt_auth;
 mod key_auth;
+mod ldap_auth;
 mod limit_count;
 mod mocking;
+mod multi_auth;
+mod opa;
 mod prometheus;
 
 use std::sync::Arc;
