@@ -3,3 +3,4 @@
 pub mod auth;
 pub mod conf;
 pub mod number;
+pub mod regexes;

@@ -5,10 +5,16 @@
 pub mod common;
 pub mod registry;
 
+mod cors;
+mod ip_restriction;
 mod key_auth;
 mod limit_count;
 mod mocking;
 mod prometheus;
+mod referer_restriction;
+mod request_id;
+mod ua_restriction;
+mod uri_blocker;
 
 use std::sync::Arc;
 

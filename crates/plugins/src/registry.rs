@@ -3,8 +3,14 @@
 use plugin::PluginDef;
 
 pub static PLUGINS: &[&PluginDef] = &[
+    &crate::cors::PLUGIN,
+    &crate::ip_restriction::PLUGIN,
     &crate::key_auth::PLUGIN,
     &crate::limit_count::PLUGIN,
     &crate::mocking::PLUGIN,
     &crate::prometheus::PLUGIN,
+    &crate::referer_restriction::PLUGIN,
+    &crate::request_id::PLUGIN,
+    &crate::ua_restriction::PLUGIN,
+    &crate::uri_blocker::PLUGIN,
 ];
