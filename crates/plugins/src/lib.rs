@@ -5,12 +5,18 @@
 pub mod common;
 pub mod registry;
 
+mod client_control;
 mod cors;
+mod echo;
+mod fault_injection;
 mod ip_restriction;
 mod key_auth;
 mod limit_count;
 mod mocking;
 mod prometheus;
+mod public_api;
+mod real_ip;
+mod redirect;
 mod referer_restriction;
 mod request_id;
 mod ua_restriction;

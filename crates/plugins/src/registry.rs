@@ -3,12 +3,18 @@
 use plugin::PluginDef;
 
 pub static PLUGINS: &[&PluginDef] = &[
+    &crate::client_control::PLUGIN,
     &crate::cors::PLUGIN,
+    &crate::echo::PLUGIN,
+    &crate::fault_injection::PLUGIN,
     &crate::ip_restriction::PLUGIN,
     &crate::key_auth::PLUGIN,
     &crate::limit_count::PLUGIN,
     &crate::mocking::PLUGIN,
     &crate::prometheus::PLUGIN,
+    &crate::public_api::PLUGIN,
+    &crate::real_ip::PLUGIN,
+    &crate::redirect::PLUGIN,
     &crate::referer_restriction::PLUGIN,
     &crate::request_id::PLUGIN,
     &crate::ua_restriction::PLUGIN,
