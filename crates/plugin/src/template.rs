@@ -126,7 +126,8 @@ fn reference(text: &str) -> Option<Reference<'_>> {
             Some((name, default)) => (name.trim(), Some(default.trim().as_bytes().into())),
             None => (body.trim(), None),
         };
-        let valid = !name.is_empty() && name.chars().all(|c| is_name(c) || matches!(c, '-' | '[' | ']' | '*'));
+        let valid =
+            !name.is_empty() && name.chars().all(|c| is_name(c) || matches!(c, '-' | '[' | ']' | '*'));
         return valid.then_some((name, default, end + 3));
     }
     plain_reference(text, is_name)

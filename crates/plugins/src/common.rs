@@ -1,9 +1,13 @@
 //! What several plugins need.
 
 pub mod auth;
+pub mod compression;
 pub mod conf;
+pub mod content_coding;
+pub mod form;
 pub mod header_edits;
 pub mod held_body;
 pub mod instance_state;
+pub mod json;
 pub mod number;
 pub mod regexes;

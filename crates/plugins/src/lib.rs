@@ -5,20 +5,25 @@
 pub mod common;
 pub mod registry;
 
+mod brotli;
 mod client_control;
 mod cors;
 mod echo;
 mod fault_injection;
+mod gzip;
 mod ip_restriction;
 mod key_auth;
 mod limit_count;
 mod mocking;
 mod prometheus;
+mod proxy_rewrite;
 mod public_api;
 mod real_ip;
 mod redirect;
 mod referer_restriction;
 mod request_id;
+mod request_validation;
+mod response_rewrite;
 mod ua_restriction;
 mod uri_blocker;
 

@@ -94,7 +94,9 @@ impl RealIp {
         let address = parse_address(host).ok_or_else(bad)?;
         let port = port.map(|port| {
             let number = std::str::from_utf8(port).ok().and_then(|port| port.parse::<u16>().ok());
-            number.filter(|&port| port > 0).ok_or_else(|| format!("bad port: {}", String::from_utf8_lossy(port)))
+            number
+                .filter(|&port| port > 0)
+                .ok_or_else(|| format!("bad port: {}", String::from_utf8_lossy(port)))
         });
         Ok((address, port.transpose()?))
     }

@@ -89,7 +89,9 @@ fn https_ports() -> Vec<u16> {
     if let Some(configured) = plugin_attribute("redirect").and_then(|attribute| attribute.get("https_port")) {
         return port(configured).into_iter().collect();
     }
-    let Some(ssl) = host().and_then(|host| host.settings.get("apisix")?.get("ssl")) else { return Vec::new() };
+    let Some(ssl) = host().and_then(|host| host.settings.get("apisix")?.get("ssl")) else {
+        return Vec::new();
+    };
     if ssl.get("enable") != Some(&Value::Bool(true)) {
         return Vec::new();
     }
@@ -174,7 +176,10 @@ mod tests {
         let cases = [
             (json!({"regex_uri": ["^/a/(.*)", "/$1"]}), None),
             (json!({"http_to_https": true, "append_query_string": true}), Some("only one of")),
-            (json!({"regex_uri": ["^/a/(", "/$1"]}), Some("invalid regex_uri (^/a/(, /$1), err:pcre_compile()")),
+            (
+                json!({"regex_uri": ["^/a/(", "/$1"]}),
+                Some("invalid regex_uri (^/a/(, /$1), err:pcre_compile()"),
+            ),
         ];
         for (conf, expected) in cases {
             let error = check(&conf, SchemaKind::Plugin).err();

@@ -17,9 +17,7 @@ pub fn text(value: &Value) -> Option<String> {
 /// Name and value template of each entry of an object.
 pub fn templates(headers: Option<&Value>) -> Vec<(String, Template)> {
     let entries = headers.and_then(Value::as_object).into_iter().flatten();
-    entries
-        .filter_map(|(name, value)| Some((name.clone(), Template::compile(&text(value)?))))
-        .collect()
+    entries.filter_map(|(name, value)| Some((name.clone(), Template::compile(&text(value)?)))).collect()
 }
 
 /// Whether `headers` has the form with `add`, `set` and `remove` instead of a plain object of fields.

@@ -37,6 +37,20 @@ impl Regex {
             .map_err(|_| format!("pcre_compile() failed: {} in \"{pattern}\"", reason(&refused.to_string())))
     }
 
+    /// With the option letters of `ngx.re`: `i`, `m`, `s` and `x` matter, the others only tune PCRE.
+    pub fn with_options(pattern: &str, options: &str) -> Result<Regex, String> {
+        if let Some(unknown) = options.chars().find(|option| !"adDijJmosuUx".contains(*option)) {
+            return Err(format!("unknown flag \"{unknown}\" (flags \"{options}\")"));
+        }
+        let inline: String = options.chars().filter(|option| "imsx".contains(*option)).collect();
+        let anchor = if options.contains('a') { "\\A" } else { "" };
+        match (inline.as_str(), anchor) {
+            ("", "") => Regex::new(pattern, false),
+            ("", _) => Regex::new(&format!("{anchor}(?:{pattern})"), false),
+            (flags, _) => Regex::new(&format!("{anchor}(?{flags}:{pattern})"), false),
+        }
+    }
+
     pub fn is_match(&self, text: &[u8]) -> bool {
         match &self.0 {
             Program::Linear(regex) => regex.is_match(text),
@@ -219,6 +233,17 @@ mod tests {
         for (pattern, expected) in cases {
             assert_eq!(Regex::new(pattern, false).unwrap_err(), expected);
         }
+    }
+
+    #[test]
+    fn options_of_ngx_re() {
+        let cases: &[(&str, &str, &str, bool)] =
+            &[("HELLO", "ijo", "hello", true), ("b", "a", "ab", false), ("a.b", "s", "a\nb", true)];
+        for (pattern, options, text, expected) in cases {
+            let regex = Regex::with_options(pattern, options).unwrap();
+            assert_eq!(regex.is_match(text.as_bytes()), *expected, "{pattern} {options}");
+        }
+        assert_eq!(Regex::with_options("a", "h").unwrap_err(), "unknown flag \"h\" (flags \"h\")");
     }
 
     #[test]
