@@ -49,6 +49,8 @@ async fn way(
     length: BodyLength,
 ) -> Result<bool, Box<Reply>> {
     receive_body(request, client, length)?;
+    // Nothing is held for the client while the upstream thinks.
+    client.release_buffer();
     matching::prepare(request, client)?;
     if let Some(internal) = client.worker.settings.internal.as_ref().filter(|api| api.owns(&request.path)) {
         return Err(respond::internal(request, internal.as_ref()).await);
