@@ -5,8 +5,10 @@
 pub mod common;
 pub mod registry;
 
+mod api_breaker;
 mod key_auth;
 mod limit_count;
+mod limit_req;
 mod mocking;
 mod prometheus;
 
