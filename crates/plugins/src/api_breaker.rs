@@ -119,6 +119,10 @@ impl Plugin for ApiBreaker {
         let Some(body) = &self.body else { return Step::reply(Reply::page(self.status)) };
         let mut reply = Reply::bytes(self.status, body.clone());
         for (name, value) in &self.headers {
+            // There is one type: the last one counts.
+            if name.eq_ignore_ascii_case("content-type") {
+                reply.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+            }
             reply = reply.header(name.clone(), value.render(request));
         }
         Step::reply(reply)

@@ -7,3 +7,4 @@ pub mod limit_key;
 pub mod number;
 pub mod redis_client;
 pub mod shards;
+pub mod skip;
