@@ -7,10 +7,12 @@ pub mod registry;
 
 mod api_breaker;
 mod key_auth;
+mod limit_conn;
 mod limit_count;
 mod limit_req;
 mod mocking;
 mod prometheus;
+mod workflow;
 
 use std::sync::Arc;
 

@@ -5,8 +5,10 @@ use plugin::PluginDef;
 pub static PLUGINS: &[&PluginDef] = &[
     &crate::api_breaker::PLUGIN,
     &crate::key_auth::PLUGIN,
+    &crate::limit_conn::PLUGIN,
     &crate::limit_count::PLUGIN,
     &crate::limit_req::PLUGIN,
     &crate::mocking::PLUGIN,
     &crate::prometheus::PLUGIN,
+    &crate::workflow::PLUGIN,
 ];
