@@ -22,7 +22,11 @@ mod gzip;
 mod ip_restriction;
 mod key_auth;
 mod ldap_auth;
+mod api_breaker;
+mod key_auth;
+mod limit_conn;
 mod limit_count;
+mod limit_req;
 mod mocking;
 mod multi_auth;
 mod opa;
@@ -37,6 +41,7 @@ mod request_validation;
 mod response_rewrite;
 mod ua_restriction;
 mod uri_blocker;
+mod workflow;
 
 use std::sync::Arc;
 

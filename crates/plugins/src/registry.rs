@@ -20,7 +20,11 @@ pub static PLUGINS: &[&PluginDef] = &[
     &crate::ip_restriction::PLUGIN,
     &crate::key_auth::PLUGIN,
     &crate::ldap_auth::PLUGIN,
+    &crate::api_breaker::PLUGIN,
+    &crate::key_auth::PLUGIN,
+    &crate::limit_conn::PLUGIN,
     &crate::limit_count::PLUGIN,
+    &crate::limit_req::PLUGIN,
     &crate::mocking::PLUGIN,
     &crate::multi_auth::PLUGIN,
     &crate::opa::PLUGIN,
@@ -35,4 +39,5 @@ pub static PLUGINS: &[&PluginDef] = &[
     &crate::response_rewrite::PLUGIN,
     &crate::ua_restriction::PLUGIN,
     &crate::uri_blocker::PLUGIN,
+    &crate::workflow::PLUGIN,
 ];
