@@ -7,4 +7,6 @@ pub static PLUGINS: &[&PluginDef] = &[
     &crate::limit_count::PLUGIN,
     &crate::mocking::PLUGIN,
     &crate::prometheus::PLUGIN,
+    &crate::serverless::POST_FUNCTION,
+    &crate::serverless::PRE_FUNCTION,
 ];
