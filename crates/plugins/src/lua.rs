@@ -68,6 +68,7 @@ pub fn check_function(source: &str) -> Result<(), String> {
     match vm::limited(|| function.call::<Value>(())) {
         Err(error) => Err(format!("pcall error: {}", vm::message(&error))),
         Ok(Value::Function(_)) => Ok(()),
+        Ok(Value::Integer(_)) => Err("only accept Lua function, the input code type is number".to_owned()),
         Ok(other) => Err(format!("only accept Lua function, the input code type is {}", other.type_name())),
     }
 }

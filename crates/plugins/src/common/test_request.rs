@@ -2,7 +2,9 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use plugin::{Chain, ConsumerIndex, Request, Snapshot, WorkerSnapshot, request::Connection, snapshot::RouterOptions};
+use plugin::{
+    Chain, ConsumerIndex, Request, Snapshot, WorkerSnapshot, request::Connection, snapshot::RouterOptions,
+};
 use wire::{RequestHead, RequestLimits};
 
 /// The request that these bytes are.

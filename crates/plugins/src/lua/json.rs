@@ -64,7 +64,9 @@ fn read(value: &Value, array: &Table, lenient: bool, depth: usize) -> Result<ser
         Value::LightUserData(pointer) if pointer.0.is_null() => Ok(serde_json::Value::Null),
         Value::Boolean(value) => Ok((*value).into()),
         Value::Integer(value) => Ok((*value).into()),
-        Value::Number(value) => from_number(*value).ok_or_else(|| "Cannot serialise number: must not be NaN or Inf".to_owned()),
+        Value::Number(value) => {
+            from_number(*value).ok_or_else(|| "Cannot serialise number: must not be NaN or Inf".to_owned())
+        }
         Value::String(text) => Ok(text.to_string_lossy().into()),
         Value::Table(table) => from_table(table, array, lenient, depth),
         other if lenient => Ok(format!("{}: {:p}", other.type_name(), other.to_pointer()).into()),

@@ -51,7 +51,8 @@ enum Ending {
 impl Program {
     pub fn new(name: &'static str, sources: Vec<String>, conf: serde_json::Value) -> Program {
         static SERIAL: AtomicU64 = AtomicU64::new(1);
-        let mentions = |words: &[&str]| sources.iter().any(|source| words.iter().any(|word| source.contains(word)));
+        let mentions =
+            |words: &[&str]| sources.iter().any(|source| words.iter().any(|word| source.contains(word)));
         Program {
             name,
             serial: SERIAL.fetch_add(1, Ordering::Relaxed),
@@ -65,7 +66,10 @@ impl Program {
     }
 
     pub fn script(source: &str) -> Program {
-        Program { is_script: true, ..Program::new("script", vec![source.to_owned()], serde_json::Value::Null) }
+        Program {
+            is_script: true,
+            ..Program::new("script", vec![source.to_owned()], serde_json::Value::Null)
+        }
     }
 
     pub fn loaded(&self, vm: &Vm) -> mlua::Result<Rc<Loaded>> {
@@ -80,7 +84,10 @@ impl Program {
                 Value::Function(function) => loaded.functions.push(function),
                 Value::Table(table) if self.is_script => loaded.table = Some(table),
                 other => {
-                    return Err(mlua::Error::runtime(format!("a function is needed, not {}", other.type_name())));
+                    return Err(mlua::Error::runtime(format!(
+                        "a function is needed, not {}",
+                        other.type_name()
+                    )));
                 }
             }
         }
@@ -155,9 +162,8 @@ impl Program {
             return run_script(&vm, table, &context, request, phase);
         }
         for function in &loaded.functions {
-            let result = enter(request, phase, || {
-                vm.run.call::<MultiValue>((function, &loaded.conf, &context))
-            });
+            let result =
+                enter(request, phase, || vm.run.call::<MultiValue>((function, &loaded.conf, &context)));
             if let Ending::Answer(reply) = ending(&vm.lua, result, phase)? {
                 return Ok(Ending::Answer(reply));
             }
@@ -220,9 +226,18 @@ fn run_script(
     ending(&vm.lua, result, phase)
 }
 
+/// The interpreter hands whole numbers over as integers.
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Integer(value) => Some(*value as f64),
+        Value::Number(value) => Some(*value),
+        _ => None,
+    }
+}
+
 /// `("sleep", seconds)` as yielded; an hour at most.
 fn sleep_time(yielded: MultiValue) -> Duration {
-    let seconds = yielded.get(1).and_then(Value::as_number).unwrap_or(0.0);
+    let seconds = yielded.get(1).and_then(number).unwrap_or(0.0);
     Duration::try_from_secs_f64(seconds.clamp(0.0, 3600.0)).unwrap_or(Duration::ZERO)
 }
 
@@ -274,7 +289,8 @@ fn ending(lua: &Lua, result: mlua::Result<MultiValue>, phase: Phase) -> mlua::Re
     let code = match code {
         None => None,
         Some(code) => Some(
-            code.as_number().ok_or_else(|| mlua::Error::runtime("attempt to compare a status that is no number"))?,
+            number(code)
+                .ok_or_else(|| mlua::Error::runtime("attempt to compare a status that is no number"))?,
         ),
     };
     let mut output = output;

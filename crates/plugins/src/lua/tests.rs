@@ -38,20 +38,56 @@ fn answers_of_functions() {
         ("return function() error('boom') end", Some((500, "<page>"))),
         ("return function() pcall(ngx.exit, 204) end", Some((204, "<page>"))),
         ("return function(conf) return 200, conf.key .. conf.list[2] end", Some((200, "value2"))),
-        ("return function(_, ctx) ctx.a = 1 return 200, ctx.var.host .. ngx.ctx.api_ctx.a end", Some((200, "example.com1"))),
+        (
+            "return function(_, ctx) ctx.a = 1 return 200, ctx.var.host .. ngx.ctx.api_ctx.a end",
+            Some((200, "example.com1")),
+        ),
         ("return function() return 200, ngx.var.arg_x .. ngx.req.get_method() end", Some((200, "1GET"))),
-        ("return function() local a = ngx.req.get_uri_args() return 200, a.x .. a.y[2] .. tostring(a.flag) end", Some((200, "13true"))),
+        (
+            "return function() local a = ngx.req.get_uri_args() return 200, a.x .. a.y[2] .. tostring(a.flag) end",
+            Some((200, "13true")),
+        ),
         ("return function() return 200, ngx.req.get_headers()['X_One'] end", Some((200, "1"))),
-        ("return function() local m = ngx.re.match('ab12', '([a-z]+)(?<n>\\\\d+)') return 200, m[1] .. m.n end", Some((200, "ab12"))),
-        ("return function() return 200, (ngx.re.gsub('a-b-c', '-', '[$0]', 'jo')) end", Some((200, "a[-]b[-]c"))),
-        ("return function() return 200, ngx.md5('a') .. ngx.encode_base64('hi') end", Some((200, "0cc175b9c0f1b6a831c399e269772661aGk="))),
-        ("return function() return 200, ngx.escape_uri('a b/ü') .. ngx.unescape_uri('%41+') end", Some((200, "a%20b%2F%C3%BCA "))),
-        ("local core = require('apisix.core') return function(conf, ctx) core.response.exit(401, {message = 'no'}) end", Some((401, "{\"message\":\"no\"}\n"))),
-        ("local core = require('apisix.core') return function(conf, ctx) return 200, core.request.header(ctx, 'x-one') .. core.utils.resolve_var('$host/${uri}', ctx.var) end", Some((200, "1example.com//a/b"))),
-        ("local j = require('cjson') return function() return 200, j.encode({1, 'a', j.null, {x = 1.5}}) end", Some((200, "[1,\"a\",null,{\"x\":1.5}]"))),
-        ("local j = require('cjson.safe') return function() return 200, j.encode(j.decode('{\"a\":[],\"b\":{}}').a) end", Some((200, "[]"))),
-        ("return function() return 200, tostring(io) .. tostring(os.execute) .. tostring(ffi) .. tostring(debug) end", Some((200, "nilnilnilnil"))),
-        ("return function() ngx.shared.d:set('k', 1) return 200, ngx.shared.d:incr('k', 2) end", Some((200, "3"))),
+        (
+            "return function() local m = ngx.re.match('ab12', '([a-z]+)(?<n>\\\\d+)') return 200, m[1] .. m.n end",
+            Some((200, "ab12")),
+        ),
+        (
+            "return function() return 200, (ngx.re.gsub('a-b-c', '-', '[$0]', 'jo')) end",
+            Some((200, "a[-]b[-]c")),
+        ),
+        (
+            "return function() return 200, ngx.md5('a') .. ngx.encode_base64('hi') end",
+            Some((200, "0cc175b9c0f1b6a831c399e269772661aGk=")),
+        ),
+        (
+            "return function() return 200, ngx.escape_uri('a b/ü') .. ngx.unescape_uri('%41+') end",
+            Some((200, "a%20b%2F%C3%BCA ")),
+        ),
+        (
+            "local core = require('apisix.core') return function(conf, ctx) core.response.exit(401, {message = 'no'}) end",
+            Some((401, "{\"message\":\"no\"}\n")),
+        ),
+        (
+            "local core = require('apisix.core') return function(conf, ctx) return 200, core.request.header(ctx, 'x-one') .. core.utils.resolve_var('$host/${uri}', ctx.var) end",
+            Some((200, "1example.com//a/b")),
+        ),
+        (
+            "local j = require('cjson') return function() return 200, j.encode({1, 'a', j.null, {x = 1.5}}) end",
+            Some((200, "[1,\"a\",null,{\"x\":1.5}]")),
+        ),
+        (
+            "local j = require('cjson.safe') return function() return 200, j.encode(j.decode('{\"a\":[],\"b\":{}}').a) end",
+            Some((200, "[]")),
+        ),
+        (
+            "return function() return 200, tostring(io) .. tostring(os.execute) .. tostring(ffi) .. tostring(debug) end",
+            Some((200, "nilnilnilnil")),
+        ),
+        (
+            "return function() ngx.shared.d:set('k', 1) return 200, ngx.shared.d:incr('k', 2) end",
+            Some((200, "3")),
+        ),
     ];
     for (source, expected) in cases {
         let answer = run(source, &mut request(GET), Phase::Access);
@@ -80,7 +116,10 @@ fn edits_of_the_request() {
     assert_eq!(request.head.target(), b"/new%20path?b=x%20y");
     assert_eq!(request.early_headers.get_all("x-answer").count(), 2);
     assert_eq!(request.edits.host.as_deref(), Some(&b"other"[..]));
-    assert_eq!(run("return function() return ngx.ctx.seen and 299 end", &mut request, Phase::Access).map(|a| a.0), Some(299));
+    assert_eq!(
+        run("return function() return ngx.ctx.seen and 299 end", &mut request, Phase::Access).map(|a| a.0),
+        Some(299)
+    );
 }
 
 #[test]
@@ -96,11 +135,18 @@ fn a_function_is_stopped() {
     ];
     for source in cases {
         let started = std::time::Instant::now();
-        assert_eq!(run(source, &mut request(GET), Phase::Access), Some((500, "<page>".to_owned())), "{source}");
+        assert_eq!(
+            run(source, &mut request(GET), Phase::Access),
+            Some((500, "<page>".to_owned())),
+            "{source}"
+        );
         assert!(started.elapsed().as_secs() < 3, "{source} took {:?}", started.elapsed());
     }
     // The interpreter still works.
-    assert_eq!(run("return function() return 204 end", &mut request(GET), Phase::Access).map(|a| a.0), Some(204));
+    assert_eq!(
+        run("return function() return 204 end", &mut request(GET), Phase::Access).map(|a| a.0),
+        Some(204)
+    );
 }
 
 #[test]
@@ -119,7 +165,8 @@ fn upvalues_live_from_call_to_call() {
 
 #[test]
 fn sleeping_lets_others_run() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let program = Program::new(
         "test",
         vec!["return function() ngx.print('a') ngx.sleep(5) ngx.print('b', ngx.ctx.api_ctx.x or '') ngx.exit(200) end".to_owned()],

@@ -116,10 +116,7 @@ impl Vm {
 /// Called by the hook: ends what runs too long or grew too large.
 fn look(lua: &Lua) -> mlua::Result<()> {
     if expired() {
-        return Err(mlua::Error::runtime(format!(
-            "time limit of {} ms exceeded",
-            time_limit().as_millis()
-        )));
+        return Err(mlua::Error::runtime(format!("time limit of {} ms exceeded", time_limit().as_millis())));
     }
     if lua.used_memory() > MAX_MEMORY_BYTES {
         return Err(mlua::Error::runtime("memory limit exceeded"));

@@ -11,9 +11,10 @@ use crate::lua::current::{self, Phase};
 fn values(value: &Value) -> mlua::Result<Vec<Vec<u8>>> {
     match value {
         Value::Nil => Ok(Vec::new()),
-        Value::Table(items) => {
-            items.sequence_values::<Value>().filter_map(|item| item.map(|item| bytes(&item)).transpose()).collect()
-        }
+        Value::Table(items) => items
+            .sequence_values::<Value>()
+            .filter_map(|item| item.map(|item| bytes(&item)).transpose())
+            .collect(),
         Value::LightUserData(_) => Ok(Vec::new()),
         other => bytes(other)
             .map(|value| vec![value])
@@ -129,7 +130,9 @@ fn install_response(lua: &Lua, native: &Table) -> mlua::Result<()> {
     )?;
     native.set(
         "resp_all",
-        lua.create_function(|lua, ()| all(lua, current::edit(|request| pairs(response_headers(request, phase())))?))?,
+        lua.create_function(|lua, ()| {
+            all(lua, current::edit(|request| pairs(response_headers(request, phase())))?)
+        })?,
     )?;
     native.set(
         "body_modified",

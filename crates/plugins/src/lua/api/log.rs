@@ -20,7 +20,8 @@ fn level(number: i64) -> Level {
 }
 
 pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
-    native.set("log_enabled", lua.create_function(|_, number: i64| Ok(error_log::enabled(level(number))))?)?;
+    native
+        .set("log_enabled", lua.create_function(|_, number: i64| Ok(error_log::enabled(level(number))))?)?;
     native.set(
         "log",
         lua.create_function(|lua, (number, values): (i64, Variadic<Value>)| {
@@ -53,7 +54,9 @@ fn text(value: &Value) -> mlua::Result<String> {
         Value::String(text) => Ok(text.to_string_lossy()),
         Value::LightUserData(_) => Ok("null".to_owned()),
         Value::Table(table) => match table.metatable().map(|meta| meta.raw_get::<Value>("__tostring")) {
-            Some(Ok(Value::Function(function))) => function.call::<LuaString>(table).map(|text| text.to_string_lossy()),
+            Some(Ok(Value::Function(function))) => {
+                function.call::<LuaString>(table).map(|text| text.to_string_lossy())
+            }
             _ => Ok(format!("table: {:p}", table.to_pointer())),
         },
         other => Ok(format!("{}: {:p}", other.type_name(), other.to_pointer())),

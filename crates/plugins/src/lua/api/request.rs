@@ -87,7 +87,9 @@ fn set_path(request: &mut Request, path: &[u8]) {
 fn install_target(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set(
         "method",
-        lua.create_function(|lua, ()| lua.create_string(current::read(|request| request.head.method.as_bytes().to_vec())?))?,
+        lua.create_function(|lua, ()| {
+            lua.create_string(current::read(|request| request.head.method.as_bytes().to_vec())?)
+        })?,
     )?;
     native.set(
         "set_method",
@@ -103,7 +105,8 @@ fn install_target(lua: &Lua, native: &Table) -> mlua::Result<()> {
             arguments(lua, &query)
         })?,
     )?;
-    native.set("decode_args", lua.create_function(|lua, text: LuaString| arguments(lua, &text.as_bytes()))?)?;
+    native
+        .set("decode_args", lua.create_function(|lua, text: LuaString| arguments(lua, &text.as_bytes()))?)?;
     native.set(
         "set_args",
         lua.create_function(|_, query: LuaString| {
@@ -211,23 +214,25 @@ fn install_context(lua: &Lua, native: &Table) -> mlua::Result<()> {
             let Value::String(name) = name else { return Ok(Value::Nil) };
             let name = name.to_string_lossy();
             match name.as_str() {
-                "route_id" | "service_id" | "consumer_name" | "consumer_group_id" | "route_name" | "service_name" => {
-                    match current::read(|request| request.variable_by_name(&name))? {
-                        Some(value) => lua.create_string(value).map(Value::String),
-                        None => Ok(Value::Nil),
-                    }
-                }
+                "route_id" | "service_id" | "consumer_name" | "consumer_group_id" | "route_name"
+                | "service_name" => match current::read(|request| request.variable_by_name(&name))? {
+                    Some(value) => lua.create_string(value).map(Value::String),
+                    None => Ok(Value::Nil),
+                },
                 "matched_route" => {
-                    let route = current::read(|request| request.route.as_ref().map(|route| route.value.clone()))?;
+                    let route =
+                        current::read(|request| request.route.as_ref().map(|route| route.value.clone()))?;
                     wrapped(lua, route)
                 }
                 "matched_upstream" => {
-                    let upstream = current::read(|request| request.upstream().map(|upstream| upstream.value.clone()))?;
+                    let upstream =
+                        current::read(|request| request.upstream().map(|upstream| upstream.value.clone()))?;
                     upstream.map_or(Ok(Value::Nil), |value| crate::lua::json::to_lua(lua, &value))
                 }
                 "consumer" => {
-                    let consumer =
-                        current::read(|request| request.consumer.as_ref().map(|consumer| consumer.value.clone()))?;
+                    let consumer = current::read(|request| {
+                        request.consumer.as_ref().map(|consumer| consumer.value.clone())
+                    })?;
                     consumer.map_or(Ok(Value::Nil), |value| crate::lua::json::to_lua(lua, &value))
                 }
                 _ => Ok(Value::Nil),

@@ -62,22 +62,32 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
         out
     })?;
     mapping(lua, native, "unescape_uri", |text| uri::percent_decode(text, true))?;
-    native.set("hmac_sha1", lua.create_function(|lua, (key, text): (LuaString, LuaString)| {
-        use aws_lc_rs::hmac;
-        let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, &key.as_bytes());
-        lua.create_string(hmac::sign(&key, &text.as_bytes()))
-    })?)?;
+    native.set(
+        "hmac_sha1",
+        lua.create_function(|lua, (key, text): (LuaString, LuaString)| {
+            use aws_lc_rs::hmac;
+            let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, &key.as_bytes());
+            lua.create_string(hmac::sign(&key, &text.as_bytes()))
+        })?,
+    )?;
     native.set("now", lua.create_function(|_, ()| Ok(now()))?)?;
     native.set("localtime", lua.create_function(|_, ()| Ok(local_time(now())))?)?;
     native.set("cookie_time", lua.create_function(|_, seconds: f64| Ok(cookie_time(seconds)))?)?;
     native.set("http_time", lua.create_function(|_, seconds: f64| Ok(http_time(seconds)))?)?;
-    native.set("random", lua.create_function(|_, ()| {
-        Ok((plugin::request::random_u64() >> 11) as f64 / (1u64 << 53) as f64)
-    })?)?;
-    native.set("hostname", lua.create_function(|_, ()| {
-        Ok(plugin::host().map_or_else(|| "localhost".to_owned(), |host| host.hostname.clone()))
-    })?)?;
-    native.set("worker_id", lua.create_function(|_, ()| Ok(crate::lua::current::read(|request| request.worker).unwrap_or(0)))?)
+    native.set(
+        "random",
+        lua.create_function(|_, ()| Ok((plugin::request::random_u64() >> 11) as f64 / (1u64 << 53) as f64))?,
+    )?;
+    native.set(
+        "hostname",
+        lua.create_function(|_, ()| {
+            Ok(plugin::host().map_or_else(|| "localhost".to_owned(), |host| host.hostname.clone()))
+        })?,
+    )?;
+    native.set(
+        "worker_id",
+        lua.create_function(|_, ()| Ok(crate::lua::current::read(|request| request.worker).unwrap_or(0)))?,
+    )
 }
 
 fn at(seconds: f64) -> time::OffsetDateTime {
