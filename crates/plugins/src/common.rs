@@ -23,3 +23,7 @@ pub mod number;
 pub mod redis_client;
 pub mod shards;
 pub mod skip;
+pub mod hex;
+pub mod number;
+#[cfg(test)]
+pub mod test_request;

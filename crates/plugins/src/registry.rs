@@ -40,4 +40,6 @@ pub static PLUGINS: &[&PluginDef] = &[
     &crate::ua_restriction::PLUGIN,
     &crate::uri_blocker::PLUGIN,
     &crate::workflow::PLUGIN,
+    &crate::serverless::POST_FUNCTION,
+    &crate::serverless::PRE_FUNCTION,
 ];
