@@ -13,6 +13,7 @@ pub mod connection;
 pub mod exchange;
 pub mod filters;
 pub mod finish;
+pub mod handshake;
 pub mod internal;
 pub mod matching;
 pub mod phases;

@@ -5,7 +5,7 @@ use std::{rc::Rc, sync::atomic::Ordering};
 use plugin::{Reply, Request, RequestBody};
 use wire::{BodyLength, Method, ParseError, RequestHead, Version, framing::ConnectionOptions};
 
-use crate::{client::Client, exchange, finish, matching, phases::Chains, respond, stats};
+use crate::{client::Client, exchange, finish, handshake, matching, phases::Chains, respond, stats};
 
 /// Serves one request whose head has been read. Returns whether the connection may carry another one.
 pub async fn handle(client: &Rc<Client>, head: RequestHead) -> bool {
@@ -50,6 +50,7 @@ async fn way(
 ) -> Result<bool, Box<Reply>> {
     receive_body(request, client, length)?;
     matching::prepare(request, client)?;
+    handshake::check_client(request)?;
     if let Some(internal) = client.worker.settings.internal.as_ref().filter(|api| api.owns(&request.path)) {
         return Err(respond::internal(request, internal.as_ref()).await);
     }

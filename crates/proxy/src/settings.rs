@@ -41,7 +41,8 @@ pub struct Settings {
     /// The Admin and Control API when they share a data port.
     pub internal: Option<Arc<dyn Internal>>,
     pub access_log: Option<Arc<dyn crate::finish::AccessLog>>,
-    pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// The name to find a certificate by for clients that send none.
+    pub fallback_sni: Option<String>,
 }
 
 impl Default for Settings {
@@ -64,7 +65,7 @@ impl Default for Settings {
             show_upstream_status: false,
             internal: None,
             access_log: None,
-            tls: None,
+            fallback_sni: None,
         }
     }
 }

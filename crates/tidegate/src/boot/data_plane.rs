@@ -32,6 +32,13 @@ pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::R
             listen.push(Listen { address: address(listener)?, tls: false });
         }
     }
+    if settings.apisix.tls.enable {
+        for listener in &settings.apisix.tls.listen {
+            if !listener.implied || ipv6_available() {
+                listen.push(Listen { address: address(listener)?, tls: true });
+            }
+        }
+    }
     let trusted = settings.apisix.trusted_addresses.as_ref();
     let trusted_addresses = trusted
         .map(|list| routing::AddressSet::parse(list.iter().map(String::as_str)))
@@ -63,6 +70,7 @@ pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::R
         show_upstream_status: settings.apisix.show_upstream_status_in_response_header,
         internal: apis.on_data_plane(settings),
         access_log,
+        fallback_sni: settings.apisix.tls.fallback_sni.as_ref().map(|name| name.to_ascii_lowercase()),
         ..proxy::Settings::default()
     })
 }
