@@ -3,7 +3,7 @@
 
 mod body;
 mod graphql;
-mod json_path;
+pub mod json_path;
 mod time_text;
 
 use std::borrow::Cow;

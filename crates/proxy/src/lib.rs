@@ -9,6 +9,7 @@
 pub mod balancer;
 pub mod buffer;
 pub mod client;
+pub mod client_address;
 pub mod connection;
 pub mod exchange;
 pub mod filters;
