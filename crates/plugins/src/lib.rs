@@ -5,6 +5,7 @@
 pub mod common;
 pub mod registry;
 
+mod example_plugin;
 mod key_auth;
 mod limit_count;
 mod mocking;

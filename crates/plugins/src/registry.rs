@@ -3,6 +3,7 @@
 use plugin::PluginDef;
 
 pub static PLUGINS: &[&PluginDef] = &[
+    &crate::example_plugin::PLUGIN,
     &crate::key_auth::PLUGIN,
     &crate::limit_count::PLUGIN,
     &crate::mocking::PLUGIN,

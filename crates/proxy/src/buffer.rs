@@ -75,7 +75,7 @@ pub struct Buffers {
 }
 
 /// Kept at most; more were a burst.
-const KEPT: usize = 64;
+const KEPT: usize = 256;
 
 impl Buffers {
     pub fn input(&self) -> Buffer {
@@ -88,6 +88,16 @@ impl Buffers {
             buffer.clear();
             inputs.push(buffer);
         }
+    }
+
+    /// Gives memory of a burst back, half of it each time.
+    pub fn trim(&self) {
+        let mut inputs = self.inputs.borrow_mut();
+        let kept = (inputs.len() / 2).max(16);
+        inputs.truncate(kept);
+        let mut outputs = self.outputs.borrow_mut();
+        let kept = (outputs.len() / 2).max(16);
+        outputs.truncate(kept);
     }
 
     pub fn output(&self) -> Vec<u8> {

@@ -145,7 +145,6 @@ async fn idle(client: &Client) -> bool {
 /// Serves requests for as long as bytes of them are there.
 async fn serve(client: Rc<Client>) -> After {
     let worker = client.worker;
-    client.take_buffer();
     loop {
         let mut head = worker.request_head();
         match client.read_head(&mut head).await {

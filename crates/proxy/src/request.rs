@@ -3,7 +3,7 @@
 use std::{rc::Rc, sync::atomic::Ordering};
 
 use plugin::{Reply, Request, RequestBody};
-use wire::{BodyLength, Method, ParseError, RequestHead, Version, framing::ConnectionOptions};
+use wire::{BodyLength, Method, ParseError, RequestHead, Version};
 
 use crate::{
     client::Client, client_address, exchange, finish, handshake, matching, phases::Chains, respond, stats,
@@ -54,6 +54,8 @@ async fn way(
     length: BodyLength,
 ) -> Result<bool, Box<Reply>> {
     receive_body(request, client, length)?;
+    // Nothing is held for the client while the upstream thinks.
+    client.release_buffer();
     matching::prepare(request, client)?;
     handshake::check_client(request)?;
     if let Some(internal) = client.worker.settings.internal.as_ref().filter(|api| api.owns(&request.path)) {
@@ -95,8 +97,7 @@ fn receive_body(request: &mut Request, client: &Rc<Client>, length: BodyLength) 
 
 /// Whether the client's side of the connection may carry another request after this one.
 pub fn client_persists(request: &Request, client: &Client) -> bool {
-    let options = ConnectionOptions::of(&request.head.headers);
-    options.persists(request.head.version) && !client.worker.draining.get()
+    request.head.connection.persists(request.head.version) && !client.worker.draining.get()
 }
 
 /// Requests seen by a worker, for metrics.

@@ -62,6 +62,8 @@ struct Relay<'a> {
     sent: usize,
     body_bytes: u64,
     ended: bool,
+    /// More had to be read from the upstream after its head.
+    waited: bool,
 }
 
 /// Sends the answer. Returns whether the client's connection may go on.
@@ -75,7 +77,7 @@ pub async fn deliver(
 ) -> bool {
     let Answer { mut upstream, length, persists, header_seconds, upgraded } = answer;
     // Header filters may ask how the upstream answered.
-    record(request, &upstream, request.response.status, Some(header_seconds));
+    record(request, &upstream, request.response.status, Some(header_seconds), Some(header_seconds));
     filters::header_filter(request, client, chains);
     if upgraded {
         let timeouts = balancer::timeouts(request, handle);
@@ -111,15 +113,19 @@ pub async fn deliver(
         sent: 0,
         body_bytes: 0,
         ended: false,
+        waited: false,
     };
     client.answering.set(true);
     let end = relay.run(timeouts.read_ms).await;
-    let Relay { out, body_bytes, .. } = relay;
+    let Relay { out, body_bytes, waited, .. } = relay;
     client.worker.buffers.give_back_output(out);
     drop(in_flight);
     request.outcome.body_bytes_sent = body_bytes;
     request.outcome.bytes_sent = body_bytes + head_bytes;
-    complete(request, upstream.started);
+    // A body that came with the head took no time of its own.
+    if waited {
+        complete(request, upstream.started);
+    }
     let whole = end == End::Complete;
     let body_sent = matches!(upstream.body, SendBody::Done);
     let node = request.outcome.balancer_node.as_ref();
@@ -221,6 +227,7 @@ impl Relay<'_> {
 
     /// Reads once from the upstream and moves what came to `out`.
     fn poll_upstream(&mut self, context: &mut Context<'_>) -> Poll<Result<(), End>> {
+        self.waited = true;
         let room = self.upstream.input.room(buffer::LARGE);
         match self.upstream.stream.poll_read(context, room) {
             Poll::Pending => Poll::Pending,
