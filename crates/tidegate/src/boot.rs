@@ -8,6 +8,7 @@ mod admin_tls;
 mod administration;
 mod control;
 mod data_plane;
+mod debug_file;
 mod health;
 mod logs;
 mod metrics;
