@@ -31,6 +31,7 @@ mod lua;
 mod mocking;
 mod multi_auth;
 mod opa;
+mod openid_connect;
 mod prometheus;
 mod proxy_rewrite;
 mod public_api;

@@ -28,6 +28,7 @@ pub static PLUGINS: &[&PluginDef] = &[
     &crate::mocking::PLUGIN,
     &crate::multi_auth::PLUGIN,
     &crate::opa::PLUGIN,
+    &crate::openid_connect::PLUGIN,
     &crate::prometheus::PLUGIN,
     &crate::proxy_rewrite::PLUGIN,
     &crate::public_api::PLUGIN,

@@ -58,7 +58,6 @@ pub struct Conf {
     pub revoke_tokens_on_logout: bool,
     pub jwk_expires_in: i64,
     pub jwt_verification_cache_ignore: bool,
-    pub cache_segment: Option<String>,
     pub introspection_interval: i64,
     pub introspection_expiry_claim: Option<String>,
     #[serde(default)]
@@ -186,9 +185,7 @@ fn methods_in_use(conf: &Value) -> Vec<(&'static str, String)> {
                 .map(|method| ("token_endpoint_auth_method", method)),
         );
         if flag("/par/enabled") {
-            used.extend(
-                text("/par/endpoint_auth_method").map(|method| ("par.endpoint_auth_method", method)),
-            );
+            used.extend(text("/par/endpoint_auth_method").map(|method| ("par.endpoint_auth_method", method)));
         }
     }
     used
@@ -226,9 +223,11 @@ fn check_assertion(conf: &Value) -> Result<(), String> {
     let key = conf.get("client_rsa_private_key").and_then(Value::as_str);
     let key = key.filter(|key| asymmetric.is_some() && !model::schema::is_secret_reference(key));
     match (key, Algorithm::of(algorithm)) {
-        (Some(key), Some(algorithm)) => SigningKey::from_pem(algorithm, key, None).map(|_| ()).map_err(|reason| {
-            format!("{NAME} \"{}\" does not fit \"client_rsa_private_key\": {reason}", algorithm.name())
-        }),
+        (Some(key), Some(algorithm)) => {
+            SigningKey::from_pem(algorithm, key, None).map(|_| ()).map_err(|reason| {
+                format!("{NAME} \"{}\" does not fit \"client_rsa_private_key\": {reason}", algorithm.name())
+            })
+        }
         _ => Ok(()),
     }
 }

@@ -142,10 +142,13 @@ mod tests {
 
     #[test]
     fn keys_are_chosen_by_id_use_and_type() {
-        let key = |id: &str, purpose: &str, kind: &str| {
-            json!({"kid": id, "use": purpose, "kty": kind, "n": "u1SU1LfVLPHCozMxH2Mo4lgOEePzNm0tRgeLezV6ffAt0gun", "e": "AQAB", "k": "c2VjcmV0"})
-        };
-        let keys = vec![key("a", "sig", "RSA"), key("b", "sig", "RSA"), key("c", "enc", "RSA"), key("d", "sig", "oct")];
+        let key = |id: &str, purpose: &str, kind: &str| json!({"kid": id, "use": purpose, "kty": kind, "n": "u1SU1LfVLPHCozMxH2Mo4lgOEePzNm0tRgeLezV6ffAt0gun", "e": "AQAB", "k": "c2VjcmV0"});
+        let keys = vec![
+            key("a", "sig", "RSA"),
+            key("b", "sig", "RSA"),
+            key("c", "enc", "RSA"),
+            key("d", "sig", "oct"),
+        ];
         let keys = Keys { keys, serial: 1, read: Instant::now() };
         let count = |algorithm, id| keys.matching(algorithm, id).len();
         assert_eq!(count(Algorithm::Rs256, Some("a")), 1);

@@ -1,0 +1,302 @@
+//! Requests that bring their own access token: checked here by key, or by the provider's introspection (RFC 7662).
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use plugin::{Reply, Request};
+use serde_json::{Value, json};
+use telemetry::error_log;
+
+use super::{OpenidConnect, now_seconds};
+use crate::common::{
+    jws::{ALGORITHMS, Algorithm, Token, VerifyingKey},
+    nginx_base64,
+    token_cache::{self, Verified},
+};
+
+/// Answers of introspection kept per configuration.
+const MAX_INTROSPECTIONS: usize = 4096;
+
+/// A key for each algorithm that it fits.
+pub fn public_keys(pem: &str) -> Vec<(Algorithm, VerifyingKey)> {
+    let fitting = |(_, algorithm): &(&str, Algorithm)| {
+        VerifyingKey::from_pem(*algorithm, pem).ok().map(|key| (*algorithm, key))
+    };
+    ALGORITHMS.iter().filter_map(fitting).collect()
+}
+
+/// The token a request brings, if any. `Err`: the header is malformed.
+pub fn token(request: &Request, access_token_header: Option<&str>) -> Result<Option<String>, ()> {
+    let Some(header) = request.header("Authorization") else {
+        return Ok(access_token_header.map(str::to_owned));
+    };
+    let header = String::from_utf8_lossy(header);
+    match header.split_once(' ') {
+        None => Err(()),
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Ok(Some(token.to_owned())),
+        Some(_) => Ok(None),
+    }
+}
+
+/// 401 that says what is wrong with the token; the text comes from elsewhere and goes into a header.
+pub fn invalid_token(realm: &str, reason: &str) -> Box<Reply> {
+    let reason: String =
+        reason.chars().filter(|c| !c.is_control()).map(|c| if c == '"' { '\'' } else { c }).collect();
+    let challenge =
+        format!("Bearer realm=\"{realm}\", error=\"invalid_token\", error_description=\"{reason}\"");
+    Box::new(Reply::page(401).header("WWW-Authenticate", challenge))
+}
+
+fn failed(reason: &str) {
+    error_log::log(error_log::Level::Error, format_args!("OIDC introspection failed: {reason}"));
+}
+
+impl OpenidConnect {
+    /// The claims of the request's token, and the token; `None` when it brings none and need not.
+    pub async fn check_bearer(
+        &self,
+        request: &Request,
+        access_token_header: Option<&str>,
+    ) -> Result<Option<(Value, String)>, Box<Reply>> {
+        let Ok(token) = token(request, access_token_header) else {
+            failed("Invalid Authorization header format.");
+            return Err(Box::new(Reply::page(400)));
+        };
+        let Some(token) = token else {
+            if !self.conf.bearer_only {
+                return Ok(None);
+            }
+            failed("No bearer token found in request.");
+            let challenge = format!("Bearer realm=\"{}\"", self.conf.realm);
+            return Err(Box::new(Reply::page(401).header("WWW-Authenticate", challenge)));
+        };
+        let claims = if self.conf.public_key.is_some() || self.conf.use_jwks {
+            self.verify(&token).await
+        } else {
+            self.introspect(request, &token).await
+        };
+        let claims = claims.and_then(|claims| {
+            let checked = self.check_claim_schema(claims.clone());
+            checked.map(|()| claims)
+        });
+        match claims {
+            Ok(claims) => Ok(Some((claims, token))),
+            Err(reason) => {
+                failed(&reason);
+                Err(invalid_token(&self.conf.realm, &reason))
+            }
+        }
+    }
+
+    async fn verify(&self, token: &str) -> Result<Value, String> {
+        let issuers = match &self.conf.claim_validator.issuer.valid_issuers {
+            Some(issuers) => issuers.clone(),
+            // Without an issuer to compare, any other one with the same key could make tokens for this API.
+            None => match self.provider.discovery().await {
+                Ok(document) => {
+                    document.get("issuer").and_then(Value::as_str).map(str::to_owned).into_iter().collect()
+                }
+                Err(reason) => {
+                    failed(&format!("OIDC access discovery url failed: {reason}"));
+                    return Err("issuer validation unavailable".to_owned());
+                }
+            },
+        };
+        let claims = self.verified_claims(token).await?;
+        let issuer = claims.get("iss").and_then(Value::as_str).unwrap_or_default();
+        if !issuers.iter().any(|valid| valid == issuer) {
+            return Err(format!("Claim 'iss' ('{issuer}') returned failure"));
+        }
+        check_times(&claims, now_seconds())?;
+        Ok(claims)
+    }
+
+    /// Claims of a token with a good signature, whose other claims are not checked yet.
+    async fn verified_claims(&self, token: &str) -> Result<Value, String> {
+        let cached = Some(token.as_bytes()).filter(|_| !self.conf.jwt_verification_cache_ignore);
+        if self.conf.public_key.is_some() {
+            if let Some(known) =
+                cached.and_then(token_cache::get).filter(|known| known.key_serial == self.serial)
+            {
+                return Ok(known.payload.clone());
+            }
+            let parsed = self.parse(token)?;
+            let (parsed, algorithm) = parsed;
+            let mut keys = self.public_keys.iter().filter(|(of, _)| *of == algorithm);
+            if !keys.any(|(_, key)| parsed.is_signed_by(key)) {
+                return Err("jwt signature verification failed".to_owned());
+            }
+            return Ok(remember(token, parsed.payload, self.serial));
+        }
+        let keys = self.provider.keys(false).await?;
+        if let Some(known) = cached.and_then(token_cache::get).filter(|known| known.key_serial == keys.serial)
+        {
+            return Ok(known.payload.clone());
+        }
+        let (parsed, algorithm) = self.parse(token)?;
+        let signed = |keys: &super::provider::Keys| {
+            keys.matching(algorithm, parsed.key_id()).iter().any(|key| parsed.is_signed_by(key))
+        };
+        if signed(&keys) {
+            return Ok(remember(token, parsed.payload, keys.serial));
+        }
+        // The provider may have a new key since.
+        let keys = self.provider.keys(true).await?;
+        if signed(&keys) {
+            return Ok(remember(token, parsed.payload, keys.serial));
+        }
+        Err("jwt signature verification failed".to_owned())
+    }
+
+    /// The token, if it is signed in a way that is acceptable here: never unsigned, never with a shared secret.
+    fn parse<'a>(&self, token: &'a str) -> Result<(Token<'a>, Algorithm), String> {
+        let parsed = Token::parse(token.as_bytes())?;
+        let name = parsed.algorithm().unwrap_or_default();
+        if self.conf.token_signing_alg_values_expected.as_deref().is_some_and(|expected| expected != name) {
+            return Err(format!("token is signed by unexpected algorithm \"{name}\""));
+        }
+        let algorithm = Algorithm::of(name).filter(|algorithm| !algorithm.is_hmac());
+        let algorithm =
+            algorithm.ok_or_else(|| format!("token is signed by unsupported algorithm \"{name}\""))?;
+        Ok((parsed, algorithm))
+    }
+
+    async fn introspect(&self, request: &Request, token: &str) -> Result<Value, String> {
+        let mut key = [0u8; 32];
+        key.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+        if let Some((known, until)) = self.introspections.lock().get(&key)
+            && Instant::now() < *until
+        {
+            return Ok((**known).clone());
+        }
+        let url = match &self.conf.introspection_endpoint {
+            Some(url) => url.clone(),
+            None => self.provider.endpoint("introspection_endpoint").await?,
+        };
+        let names = self.conf.introspection_addon_headers.iter();
+        let headers = names.filter_map(|name| Some((name.clone(), request.header(name)?.to_vec()))).collect();
+        let method = &self.conf.introspection_endpoint_auth_method;
+        let fields = vec![("token", token.to_owned())];
+        let answer = self.client.post_for_json(&self.provider, &url, method, fields, headers).await?;
+        if answer.get("active").is_none_or(|active| matches!(active, Value::Null | Value::Bool(false))) {
+            return Err("invalid token".to_owned());
+        }
+        if let Some(lifetime) = self.introspection_lifetime(&answer) {
+            let mut known = self.introspections.lock();
+            if known.len() >= MAX_INTROSPECTIONS {
+                let now = Instant::now();
+                known.retain(|_, (_, until)| now < *until);
+                if known.len() >= MAX_INTROSPECTIONS {
+                    known.clear();
+                }
+            }
+            known.insert(key, (Arc::new(answer.clone()), Instant::now() + lifetime));
+        }
+        Ok(answer)
+    }
+
+    /// How long an answer holds: as long as its expiry claim says, or shorter if so configured.
+    fn introspection_lifetime(&self, answer: &Value) -> Option<Duration> {
+        /// Nothing holds longer than a day.
+        const LONGEST_SECONDS: i64 = 86_400;
+        let claim = self.conf.introspection_expiry_claim.as_deref().unwrap_or("exp");
+        let mut seconds = answer.get(claim)?.as_f64()? as i64;
+        if claim == "exp" {
+            seconds -= now_seconds();
+        }
+        if self.conf.introspection_interval > 0 {
+            seconds = seconds.min(self.conf.introspection_interval);
+        }
+        let seconds = seconds.min(LONGEST_SECONDS);
+        u64::try_from(seconds).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)
+    }
+
+    /// Scopes and audience: what the token allows, beyond being genuine.
+    pub fn check_authorized(&self, claims: &Value) -> Result<(), Box<Reply>> {
+        let refuse = |message: &str| {
+            failed(message);
+            Err(Box::new(Reply::bytes(403, json!({ "error": message }).to_string())))
+        };
+        if let Some(required) = &self.conf.required_scopes {
+            let granted = claims.get("scope").and_then(Value::as_str).unwrap_or_default();
+            if !has_scopes(granted, required) {
+                return refuse(&format!("required scopes {} not present", required.join(", ")));
+            }
+        }
+        let audience = &self.conf.claim_validator.audience;
+        let value = claims.get(audience.claim.as_deref().unwrap_or("aud")).filter(|value| !value.is_null());
+        if value.is_none() && (audience.required || audience.match_with_client_id) {
+            return refuse("required audience claim not present");
+        }
+        let id = self.conf.client_id.as_str();
+        let matches = match value {
+            Some(Value::Array(values)) => values.iter().any(|value| value.as_str() == Some(id)),
+            value => value.and_then(Value::as_str) == Some(id),
+        };
+        if audience.match_with_client_id && !matches {
+            return refuse("mismatched audience");
+        }
+        Ok(())
+    }
+}
+
+fn remember(token: &str, payload: Value, serial: u64) -> Value {
+    let verified = std::rc::Rc::new(Verified { payload: payload.clone(), key_serial: serial });
+    token_cache::put(token.as_bytes().to_vec(), &verified);
+    payload
+}
+
+pub fn has_scopes(granted: &str, required: &[String]) -> bool {
+    required.iter().all(|scope| granted.split_whitespace().any(|granted| granted == scope))
+}
+
+/// `exp` and `nbf`, when they are there.
+pub fn check_times(claims: &Value, now_seconds: i64) -> Result<(), String> {
+    let claim = |name: &str| match claims.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => value.as_f64().map(Some).ok_or_else(|| format!("claim '{name}' is not a number")),
+    };
+    if claim("exp")?.is_some_and(|exp| exp < now_seconds as f64) {
+        return Err("JWT expired".to_owned());
+    }
+    if claim("nbf")?.is_some_and(|nbf| nbf > now_seconds as f64) {
+        return Err("JWT is not valid yet".to_owned());
+    }
+    Ok(())
+}
+
+/// The base64 form in which claims go upstream.
+pub fn header_value(value: &Value) -> String {
+    nginx_base64::encode(value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        let cases = [
+            (json!({}), true),
+            (json!({"exp": 100}), true),
+            (json!({"exp": 99}), false),
+            (json!({"exp": "100"}), false),
+            (json!({"nbf": 100}), true),
+            (json!({"nbf": 101}), false),
+        ];
+        for (claims, expected) in cases {
+            assert_eq!(check_times(&claims, 100).is_ok(), expected, "{claims}");
+        }
+    }
+
+    #[test]
+    fn scopes() {
+        let required = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        assert!(has_scopes("read  admin", &required(&["admin"])));
+        assert!(!has_scopes("administrator", &required(&["admin"])));
+        assert!(has_scopes("", &required(&[])));
+    }
+}

@@ -1,0 +1,343 @@
+//! Browser sessions: sealed with AES-256-GCM under the configured secret, kept in cookies or in Redis.
+//!
+//! The format is Tidegate's own: sessions of APISIX (lua-resty-session) are not readable, users log in once more.
+
+use aws_lc_rs::{
+    aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
+    hmac, rand,
+};
+use plugin::Request;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{conf::SessionConf, random_token};
+use crate::common::{
+    nginx_base64::{decode_url, encode_url},
+    redis_client::RedisClient,
+};
+
+/// A login that the browser was sent away for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Login {
+    pub state: String,
+    pub original_url: String,
+    pub nonce: Option<String>,
+    pub verifier: Option<String>,
+}
+
+/// What a finished login left.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Identity {
+    pub id_token: Option<Value>,
+    pub raw_id_token: Option<String>,
+    pub access_token: Option<String>,
+    /// Seconds since 1970.
+    pub access_token_expires: Option<i64>,
+    pub refresh_token: Option<String>,
+    pub user: Option<Value>,
+    pub since_seconds: i64,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Session {
+    created_ms: i64,
+    rolled_ms: i64,
+    used_ms: i64,
+    /// Oldest first; a browser may have several tabs waiting.
+    pub logins: Vec<Login>,
+    pub original_url: Option<String>,
+    /// Consecutive logins begun anew because their callback failed.
+    pub restarts: u32,
+    pub identity: Option<Identity>,
+    /// Where Redis keeps it.
+    #[serde(skip)]
+    id: Option<String>,
+}
+
+/// Logins waiting at once; the oldest goes.
+const MAX_LOGINS: usize = 5;
+/// Browsers take about 4 KB per cookie, attributes included.
+const COOKIE_BYTES: usize = 3800;
+const MAX_COOKIES: usize = 8;
+
+impl Session {
+    /// A new session, with the logins that other tabs still wait for.
+    pub fn logged_in(identity: Identity, logins: Vec<Login>) -> Session {
+        Session { identity: Some(identity), logins, ..Session::default() }
+    }
+
+    pub fn add_login(&mut self, login: Login) {
+        self.original_url = Some(login.original_url.clone());
+        if self.logins.len() >= MAX_LOGINS {
+            self.logins.remove(0);
+        }
+        self.logins.push(login);
+    }
+
+    pub fn take_login(&mut self, state: &str) -> Option<Login> {
+        let at = self.logins.iter().position(|login| login.state == state)?;
+        Some(self.logins.remove(at))
+    }
+}
+
+pub struct Store {
+    key: LessSafeKey,
+    name: String,
+    attributes: String,
+    secure: Option<bool>,
+    /// Milliseconds; 0: no limit.
+    idling_ms: i64,
+    rolling_ms: i64,
+    absolute_ms: i64,
+    redis: Option<(RedisClient, String)>,
+}
+
+impl Store {
+    pub fn new(conf: &SessionConf) -> Result<Store, String> {
+        let derived = hmac::sign(
+            &hmac::Key::new(hmac::HMAC_SHA256, conf.secret.as_bytes()),
+            b"tidegate openid-connect session v1",
+        );
+        let key =
+            UnboundKey::new(&AES_256_GCM, derived.as_ref()).map_err(|_| "session.secret is not usable")?;
+        let mut attributes = format!("; Path={}", conf.cookie_path.as_deref().unwrap_or("/"));
+        if let Some(domain) = &conf.cookie_domain {
+            attributes.push_str(&format!("; Domain={domain}"));
+        }
+        match conf.cookie_same_site.as_deref().unwrap_or("Lax") {
+            "Default" => {}
+            policy => attributes.push_str(&format!("; SameSite={policy}")),
+        }
+        if conf.cookie_http_only.unwrap_or(true) {
+            attributes.push_str("; HttpOnly");
+        }
+        let lifetime = conf.cookie.as_ref().and_then(|cookie| cookie.lifetime);
+        Ok(Store {
+            key: LessSafeKey::new(key),
+            name: conf.cookie_name.clone().unwrap_or_else(|| "session".to_owned()),
+            attributes,
+            secure: conf.cookie_secure,
+            idling_ms: conf.idling_timeout.unwrap_or(900).saturating_mul(1000),
+            rolling_ms: conf.rolling_timeout.unwrap_or(3600).saturating_mul(1000),
+            absolute_ms: conf.absolute_timeout.or(lifetime).unwrap_or(86_400).saturating_mul(1000),
+            redis: redis(conf)?,
+        })
+    }
+
+    /// The request's session, unless there is none, it is too old or not ours.
+    pub async fn load(&self, request: &Request) -> Result<Option<Session>, String> {
+        let sent: Vec<u8> = (0..MAX_COOKIES)
+            .map_while(|number| request.cookie(&self.cookie_name(number)))
+            .flatten()
+            .copied()
+            .collect();
+        if sent.is_empty() {
+            return Ok(None);
+        }
+        let session = match &self.redis {
+            None => self.open(&sent),
+            Some((client, prefix)) => {
+                let Some(id) = std::str::from_utf8(&sent).ok().filter(|id| is_id(id)) else {
+                    return Ok(None);
+                };
+                let mut get = redis::cmd("GET");
+                get.arg(format!("{prefix}:{id}"));
+                let sealed: Option<Vec<u8>> = client.command(&get).await?;
+                sealed
+                    .and_then(|sealed| self.open(&sealed))
+                    .map(|session| Session { id: Some(id.to_owned()), ..session })
+            }
+        };
+        Ok(session.filter(|session| !self.is_over(session, now_ms())))
+    }
+
+    /// Keeps the session; answers the `Set-Cookie` lines for it.
+    pub async fn save(&self, session: &mut Session, request: &Request) -> Result<Vec<String>, String> {
+        let now = now_ms();
+        if session.created_ms == 0 {
+            session.created_ms = now;
+        }
+        session.used_ms = now;
+        if session.rolled_ms == 0 || now - session.rolled_ms > self.rolling_ms / 4 {
+            session.rolled_ms = now;
+        }
+        let sealed = self.seal(session)?;
+        let value = match &self.redis {
+            None => sealed,
+            Some((client, prefix)) => {
+                let id =
+                    session.id.get_or_insert_with(|| format!("{}{}", random_token(), random_token())).clone();
+                let mut set = redis::cmd("SET");
+                set.arg(format!("{prefix}:{id}")).arg(sealed);
+                let limits = [self.idling_ms, self.rolling_ms, self.absolute_ms];
+                if let Some(shortest) = limits.into_iter().filter(|limit| *limit > 0).min() {
+                    set.arg("PX").arg(shortest);
+                }
+                client.command::<()>(&set).await?;
+                id
+            }
+        };
+        self.cookies(&value, request)
+    }
+
+    /// Forgets the session; answers the lines that remove its cookies.
+    pub async fn destroy(&self, session: Option<&Session>, request: &Request) -> Result<Vec<String>, String> {
+        if let (Some((client, prefix)), Some(id)) =
+            (&self.redis, session.and_then(|session| session.id.as_ref()))
+        {
+            let mut delete = redis::cmd("DEL");
+            delete.arg(format!("{prefix}:{id}"));
+            client.command::<()>(&delete).await?;
+        }
+        self.cookies("", request)
+    }
+
+    /// Whether its use should be recorded now: not at every request, that would send a cookie each time.
+    pub fn wants_saving(&self, session: &Session) -> bool {
+        let unused = now_ms() - session.used_ms;
+        self.idling_ms > 0 && unused > (self.idling_ms / 10).min(60_000)
+    }
+
+    fn is_over(&self, session: &Session, now_ms: i64) -> bool {
+        let past = |since: i64, limit: i64| limit > 0 && now_ms - since > limit;
+        past(session.created_ms, self.absolute_ms)
+            || past(session.rolled_ms, self.rolling_ms)
+            || past(session.used_ms, self.idling_ms)
+    }
+
+    fn cookie_name(&self, number: usize) -> String {
+        if number == 0 { self.name.clone() } else { format!("{}{}", self.name, number + 1) }
+    }
+
+    /// One line per piece; pieces of a longer session that the browser still has are removed.
+    fn cookies(&self, value: &str, request: &Request) -> Result<Vec<String>, String> {
+        let secure = if self.secure.unwrap_or(request.https) { "; Secure" } else { "" };
+        let mut pieces = Vec::new();
+        let mut rest = value;
+        while !rest.is_empty() {
+            // The value is base64url: each byte is a character.
+            let (piece, after) = rest.split_at_checked(COOKIE_BYTES).unwrap_or((rest, ""));
+            pieces.push(piece);
+            rest = after;
+        }
+        if pieces.len() > MAX_COOKIES {
+            return Err("the session is too large for cookies: use session.storage redis".to_owned());
+        }
+        let lines = (0..MAX_COOKIES).filter_map(|number| {
+            let name = self.cookie_name(number);
+            match pieces.get(number) {
+                Some(piece) => Some(format!("{name}={piece}{}{secure}", self.attributes)),
+                None if request.cookie(&name).is_some() => {
+                    Some(format!("{name}={}{secure}; Max-Age=0", self.attributes))
+                }
+                None => None,
+            }
+        });
+        Ok(lines.collect())
+    }
+
+    fn seal(&self, session: &Session) -> Result<String, String> {
+        let mut sealed = serde_json::to_vec(session).map_err(|error| error.to_string())?;
+        let mut nonce = [0; NONCE_LEN];
+        rand::fill(&mut nonce).map_err(|_| "no random numbers")?;
+        self.key
+            .seal_in_place_append_tag(
+                Nonce::assume_unique_for_key(nonce),
+                Aad::from(self.name.as_bytes()),
+                &mut sealed,
+            )
+            .map_err(|_| "sealing the session failed")?;
+        Ok(encode_url([&nonce[..], &sealed].concat()))
+    }
+
+    fn open(&self, text: &[u8]) -> Option<Session> {
+        let mut bytes = decode_url(text)?;
+        let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let opened = self.key.open_in_place(nonce, Aad::from(self.name.as_bytes()), sealed).ok()?;
+        serde_json::from_slice(opened).ok()
+    }
+}
+
+fn is_id(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn redis(conf: &SessionConf) -> Result<Option<(RedisClient, String)>, String> {
+    let Some(settings) = conf.redis.as_ref().filter(|_| conf.storage == "redis") else { return Ok(None) };
+    let of = |name: &str| settings.get(name).cloned().unwrap_or(Value::Null);
+    let mut named = json!({
+        "redis_host": of("host"),
+        "redis_port": of("port"),
+        "redis_database": of("database"),
+        "redis_ssl": of("ssl"),
+        "redis_ssl_verify": of("ssl_verify"),
+        "redis_timeout": of("connect_timeout"),
+        "redis_keepalive_timeout": of("keepalive_timeout"),
+    });
+    for (name, from) in [("redis_username", "username"), ("redis_password", "password")] {
+        if let Some(value) = settings.get(from) {
+            named[name] = value.clone();
+        }
+    }
+    let prefix = settings.get("prefix").and_then(Value::as_str).unwrap_or("sessions").to_owned();
+    Ok(RedisClient::from_conf("redis", &named)?.map(|client| (client, prefix)))
+}
+
+fn now_ms() -> i64 {
+    (crate::common::clock::unix_seconds() * 1000.0) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store(secret: &str) -> Store {
+        let conf =
+            json!({"secret": secret, "storage": "cookie", "absolute_timeout": 10, "rolling_timeout": 0});
+        Store::new(&serde_json::from_value(conf).expect("conf")).expect("store")
+    }
+
+    #[test]
+    fn sealed_sessions_open_with_their_secret_only() {
+        let mut session = Session::default();
+        session.add_login(Login {
+            state: "s".to_owned(),
+            original_url: "/x".to_owned(),
+            nonce: None,
+            verifier: None,
+        });
+        let sealed = store("0123456789abcdef").seal(&session).expect("sealed");
+        let opened = store("0123456789abcdef").open(sealed.as_bytes()).expect("session");
+        assert_eq!(opened.original_url.as_deref(), Some("/x"));
+        assert!(store("fedcba9876543210").open(sealed.as_bytes()).is_none());
+        let mut other = sealed.into_bytes();
+        other[20] = if other[20] == b'A' { b'B' } else { b'A' };
+        assert!(store("0123456789abcdef").open(&other).is_none());
+        assert!(store("0123456789abcdef").open(b"short").is_none());
+    }
+
+    #[test]
+    fn limits() {
+        let store = store("0123456789abcdef");
+        let session = Session { created_ms: 1_000, rolled_ms: 1_000, used_ms: 1_000, ..Session::default() };
+        assert!(!store.is_over(&session, 11_000));
+        assert!(store.is_over(&session, 11_001), "absolute");
+        let idle = Session { created_ms: 900_000, used_ms: 0, ..session };
+        assert!(store.is_over(&idle, 900_001), "idle for 15 minutes");
+    }
+
+    #[test]
+    fn old_logins_make_room() {
+        let mut session = Session::default();
+        for number in 0..10 {
+            let state = number.to_string();
+            session.add_login(Login { state, original_url: "/".to_owned(), nonce: None, verifier: None });
+        }
+        assert_eq!(session.logins.len(), MAX_LOGINS);
+        assert!(session.take_login("0").is_none());
+        assert!(session.take_login("9").is_some());
+        assert!(session.take_login("9").is_none(), "a state serves once");
+    }
+}
