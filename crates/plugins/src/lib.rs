@@ -5,6 +5,7 @@
 pub mod common;
 pub mod registry;
 
+mod batch_requests;
 mod brotli;
 mod client_control;
 mod cors;
@@ -24,6 +25,7 @@ mod referer_restriction;
 mod request_id;
 mod request_validation;
 mod response_rewrite;
+mod traffic_split;
 mod ua_restriction;
 mod uri_blocker;
 

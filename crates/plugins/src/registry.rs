@@ -3,6 +3,7 @@
 use plugin::PluginDef;
 
 pub static PLUGINS: &[&PluginDef] = &[
+    &crate::batch_requests::PLUGIN,
     &crate::brotli::PLUGIN,
     &crate::client_control::PLUGIN,
     &crate::cors::PLUGIN,
@@ -22,6 +23,7 @@ pub static PLUGINS: &[&PluginDef] = &[
     &crate::request_id::PLUGIN,
     &crate::request_validation::PLUGIN,
     &crate::response_rewrite::PLUGIN,
+    &crate::traffic_split::PLUGIN,
     &crate::ua_restriction::PLUGIN,
     &crate::uri_blocker::PLUGIN,
 ];
