@@ -3,7 +3,7 @@
 use std::{rc::Rc, sync::atomic::Ordering};
 
 use plugin::{Reply, Request, RequestBody};
-use wire::{BodyLength, Method, ParseError, RequestHead, Version, framing::ConnectionOptions};
+use wire::{BodyLength, Method, ParseError, RequestHead, Version};
 
 use crate::{client::Client, exchange, finish, matching, phases::Chains, respond, stats};
 
@@ -103,8 +103,7 @@ fn check_body_length(request: &Request) -> Result<(), Box<Reply>> {
 
 /// Whether the client's side of the connection may carry another request after this one.
 pub fn client_persists(request: &Request, client: &Client) -> bool {
-    let options = ConnectionOptions::of(&request.head.headers);
-    options.persists(request.head.version) && !client.worker.draining.get()
+    request.head.connection.persists(request.head.version) && !client.worker.draining.get()
 }
 
 /// Requests seen by a worker, for metrics.

@@ -227,7 +227,7 @@ fn note_failed(request: &mut Request, node: &plugin::snapshot::Node, started: In
 fn wants_upgrade(request: &Request) -> bool {
     let allowed = request.route.as_ref().is_some_and(|route| route.enable_websocket);
     allowed
-        && ConnectionOptions::of(&request.head.headers).upgrade
+        && request.head.connection.upgrade
         && request
             .head
             .headers
