@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod certificates;
 mod consumers;
 mod plugins;
 mod pools;
@@ -49,6 +50,8 @@ pub struct Options {
     pub workers: usize,
     /// PEM file with certificate authorities for upstreams that are verified; `None`: the system's.
     pub trusted_certificates: Option<String>,
+    /// `TLSv1.2`, `TLSv1.3`: what clients may speak where an `ssl` resource does not say.
+    pub tls_protocols: Vec<String>,
     pub keepalive: plugin::snapshot::KeepalivePool,
     pub timeouts: plugin::snapshot::Timeouts,
 }
@@ -76,6 +79,7 @@ pub struct Compiler {
     names: FxHashMap<Arc<str>, FxHashSet<Key>>,
     pools: pools::PoolNumbers,
     tls: tls::TlsClients,
+    servers: certificates::Servers,
     serial: u64,
 }
 
@@ -105,6 +109,7 @@ impl Compiler {
             names: FxHashMap::default(),
             pools: pools::PoolNumbers::default(),
             tls,
+            servers: certificates::Servers::default(),
             serial: 0,
         }
     }
@@ -201,6 +206,7 @@ impl Compiler {
         for key in &dirty {
             self.problems.remove(key);
             match key.0 {
+                Kind::Ssl => self.build_certificate(key),
                 Kind::Upstream => self.build_upstream_of(key),
                 Kind::Service | Kind::PluginConfig | Kind::ConsumerGroup | Kind::GlobalRule => {
                     // First, because it forgets the names that the object waits for.
@@ -215,6 +221,9 @@ impl Compiler {
                 Kind::Consumer | Kind::Credential => self.build_consumer(key),
                 _ => {}
             }
+        }
+        if dirty.iter().any(|key| key.0 == Kind::Ssl) {
+            self.servers.reindex();
         }
     }
 
@@ -235,6 +244,7 @@ impl Compiler {
             upstreams: upstreams.map(|((_, id), handle)| (id.clone(), handle.clone())).collect(),
             metadata: Arc::new(metadata.map(|(id, object)| (id.clone(), object.value.clone())).collect()),
             matches_on_body: self.routes.matches_on_body(),
+            certificates: self.servers.index(),
             options: self.options.options,
         })
     }

@@ -11,6 +11,7 @@
 
 pub mod body;
 pub mod catalog;
+pub mod certificates;
 pub mod chain;
 pub mod consumer;
 pub mod definition;

@@ -3,7 +3,7 @@
 
 mod body;
 mod graphql;
-mod json_path;
+pub mod json_path;
 mod time_text;
 
 use std::borrow::Cow;
@@ -72,7 +72,7 @@ named! {
     Connection = "connection", ConnectionRequests = "connection_requests", BodyBytesSent = "body_bytes_sent",
     BytesSent = "bytes_sent", Status = "status", Pipe = "pipe", NginxVersion = "nginx_version",
     RequestType = "request_type", SslServerName = "ssl_server_name", SslProtocol = "ssl_protocol",
-    SslCipher = "ssl_cipher", UpstreamAddr = "upstream_addr", UpstreamStatus = "upstream_status",
+    SslCipher = "ssl_cipher", SslClientVerify = "ssl_client_verify", UpstreamAddr = "upstream_addr", UpstreamStatus = "upstream_status",
     UpstreamResponseTime = "upstream_response_time", ApisixUpstreamResponseTime = "apisix_upstream_response_time",
     UpstreamConnectTime = "upstream_connect_time", UpstreamHeaderTime = "upstream_header_time",
     UpstreamScheme = "upstream_scheme", UpstreamHost = "upstream_host", UpstreamUri = "upstream_uri",
@@ -243,7 +243,9 @@ impl Request {
             Named::GraphqlName => body::graphql_name(self),
             Named::GraphqlOperation => body::graphql_operation(self),
             Named::GraphqlRootFields => body::operand_text(body::graphql_root_fields(self)),
-            Named::SslServerName | Named::SslProtocol | Named::SslCipher => self.tls_variable(named),
+            Named::SslServerName | Named::SslProtocol | Named::SslCipher | Named::SslClientVerify => {
+                self.tls_variable(named)
+            }
             Named::ConsumerName
             | Named::ConsumerGroupId
             | Named::RouteId
@@ -259,6 +261,7 @@ impl Request {
         match named {
             Named::SslServerName => tls.server_name.as_deref().map(|name| Cow::Borrowed(name.as_bytes())),
             Named::SslProtocol => borrowed(tls.protocol.as_bytes()),
+            Named::SslClientVerify => borrowed(tls.client_verdict.as_str().as_bytes()),
             _ => borrowed(tls.cipher.as_bytes()),
         }
     }

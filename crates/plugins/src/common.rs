@@ -22,5 +22,6 @@ pub mod redis_client;
 pub mod regexes;
 pub mod shards;
 pub mod skip;
+#[cfg(test)]
 pub mod test_request;
 pub mod uuid;

@@ -17,6 +17,7 @@ mod consumer_restriction;
 mod cors;
 mod csrf;
 mod echo;
+mod example_plugin;
 mod fault_injection;
 mod forward_auth;
 mod gzip;

@@ -5,7 +5,9 @@ use std::{rc::Rc, sync::atomic::Ordering};
 use plugin::{Reply, Request, RequestBody};
 use wire::{BodyLength, Method, ParseError, RequestHead, Version};
 
-use crate::{client::Client, exchange, finish, matching, phases::Chains, respond, stats};
+use crate::{
+    client::Client, client_address, exchange, finish, handshake, matching, phases::Chains, respond, stats,
+};
 
 /// Serves one request whose head has been read. Returns whether the connection may carry another one.
 pub async fn handle(client: &Rc<Client>, head: RequestHead) -> bool {
@@ -22,7 +24,10 @@ pub async fn handle(client: &Rc<Client>, head: RequestHead) -> bool {
         }
     };
     let mut request = Request::new(head, client.facts.clone(), worker.snapshot(), worker.index);
-    let mut chains = Chains::new(&request);
+    if let Some(real_ip) = &worker.settings.real_ip {
+        client_address::set(&mut request, real_ip);
+    }
+    let mut chains = Chains::new(&request, worker.settings.debug.load(Ordering::Relaxed));
     let keep = match way(&mut request, client, &mut chains, length).await {
         Ok(keep) => keep,
         Err(reply) => respond::send(&mut request, client, &chains, *reply).await,
@@ -52,6 +57,7 @@ async fn way(
     // Nothing is held for the client while the upstream thinks.
     client.release_buffer();
     matching::prepare(request, client)?;
+    handshake::check_client(request)?;
     if let Some(internal) = client.worker.settings.internal.as_ref().filter(|api| api.owns(&request.path)) {
         return Err(respond::internal(request, internal.as_ref()).await);
     }

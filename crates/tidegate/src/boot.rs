@@ -8,6 +8,7 @@ mod admin_tls;
 mod administration;
 mod control;
 mod data_plane;
+mod debug_file;
 mod health;
 mod logs;
 mod metrics;
@@ -23,6 +24,8 @@ use anyhow::Context;
 use config::Settings;
 use plugin::{Catalog, Host};
 use telemetry::error_log;
+
+pub use administration::check_object;
 
 /// What `run` knows beyond the settings.
 #[derive(Default)]
