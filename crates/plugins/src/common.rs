@@ -11,6 +11,7 @@ pub mod header_edits;
 pub mod held_body;
 pub mod hex;
 pub mod http_client;
+pub mod instance_id;
 pub mod instance_state;
 pub mod json;
 pub mod jws;
@@ -25,3 +26,4 @@ pub mod skip;
 #[cfg(test)]
 pub mod test_request;
 pub mod token_cache;
+pub mod uuid;

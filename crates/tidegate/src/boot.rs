@@ -76,12 +76,13 @@ fn install_host(
     catalog: &Arc<Catalog>,
     metrics: &Arc<metrics::Metrics>,
 ) {
-    let text = metrics.clone();
+    let (text, counts) = (metrics.clone(), metrics.clone());
     Host {
         background: runtime.handle().clone(),
         catalog: catalog.clone(),
         metrics: metrics.registry.clone(),
         metrics_text: Box::new(move || text.render()),
+        connections: Box::new(move || counts.connections()),
         server_token: data_plane::server_token(settings),
         hostname: metrics::hostname(),
         plugin_attributes: settings.plugin_attr.clone(),
