@@ -16,6 +16,8 @@ mod pattern;
 
 use serde_json::Value;
 
+pub use self::pattern::adapt_pcre;
+
 use self::pattern::Pattern;
 
 /// How deep values and schemas may nest before a check gives up with a message.
@@ -36,7 +38,7 @@ impl Schema {
 
     /// Checks `value` and fills defaults into it. The error is the library's message, without any prefix.
     pub fn check(&self, value: &mut Value) -> Result<(), String> {
-        check::check(self, self.root, value, 0)
+        check::check_root(self, value)
     }
 }
 

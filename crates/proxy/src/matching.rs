@@ -8,7 +8,7 @@ use routing::{
     router::{MatchInput, Methods},
 };
 use telemetry::error_log;
-use wire::{HeaderId, ParseError};
+use wire::HeaderId;
 
 use crate::{client::Client, phases::Chains};
 
@@ -17,10 +17,10 @@ const MATCHED_BODY_BYTES: usize = 64 * 1024 * 1024;
 
 /// Fills host and path, and takes away what the client may not say.
 pub fn prepare(request: &mut Request, client: &Client) -> Result<(), Box<Reply>> {
-    let refuse = |error: ParseError| Box::new(Reply::page(error.status));
     let mut host = std::mem::take(&mut request.host);
     host.clear();
-    if let Some(value) = request.head.host().map_err(refuse)? {
+    // Checked when the head came.
+    if let Some(value) = request.head.headers.known(HeaderId::Host) {
         host.extend_from_slice(without_port(value));
         host.make_ascii_lowercase();
         if host.len() > 1 && host.last() == Some(&b'.') {
@@ -50,6 +50,9 @@ pub fn prepare(request: &mut Request, client: &Client) -> Result<(), Box<Reply>>
         }
     }
     headers.remove_known(HeaderId::Forwarded);
+    if request.head.connection.nominates {
+        wire::framing::remove_nominated(headers);
+    }
     Ok(())
 }
 

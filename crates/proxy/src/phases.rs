@@ -92,6 +92,9 @@ impl Chains {
         if self.runs_in(Phases::HEADER_FILTER) {
             for instance in self.of_phase(Phases::HEADER_FILTER) {
                 if applies(instance, request) {
+                    if let Some(function) = &instance.pre_function {
+                        function.header_filter(request);
+                    }
                     instance.plugin.header_filter(request);
                 }
             }
@@ -105,6 +108,9 @@ impl Chains {
     pub fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
         for instance in self.of_phase(Phases::BODY_FILTER) {
             if applies(instance, request) {
+                if let Some(function) = &instance.pre_function {
+                    function.body_filter(request, chunk);
+                }
                 instance.plugin.body_filter(request, chunk);
             }
         }
@@ -118,6 +124,9 @@ impl Chains {
         if self.runs_in(Phases::LOG) {
             for instance in self.of_phase(Phases::LOG) {
                 if applies(instance, request) {
+                    if let Some(function) = &instance.pre_function {
+                        function.log(request);
+                    }
                     instance.plugin.log(request);
                 }
             }

@@ -3,7 +3,7 @@
 use std::{rc::Rc, sync::atomic::Ordering};
 
 use plugin::{Reply, Request, RequestBody};
-use wire::{BodyLength, RequestHead, Version, framing::ConnectionOptions};
+use wire::{BodyLength, Method, ParseError, RequestHead, Version};
 
 use crate::{client::Client, exchange, finish, matching, phases::Chains, respond, stats};
 
@@ -14,7 +14,7 @@ pub async fn handle(client: &Rc<Client>, head: RequestHead) -> bool {
     client.facts.requests.set(client.facts.requests.get() + 1);
     client.answering.set(false);
 
-    let length = match wire::framing::request_body(&head) {
+    let length = match acceptable(&head) {
         Ok(length) => length,
         Err(error) => {
             respond::refuse(client, error).await;
@@ -32,6 +32,15 @@ pub async fn handle(client: &Rc<Client>, head: RequestHead) -> bool {
     keep && client.body_ended()
 }
 
+/// What makes a head unusable although it parsed: after that the connection cannot be trusted and is closed.
+fn acceptable(head: &RequestHead) -> Result<BodyLength, ParseError> {
+    head.host()?;
+    if head.method == Method::Trace {
+        return Err(ParseError::with_status(405, "TRACE is not offered"));
+    }
+    wire::framing::request_body(head)
+}
+
 /// `Ok`: the upstream's answer is out, and whether the connection survives it. `Err`: answer this instead.
 async fn way(
     request: &mut Request,
@@ -40,6 +49,8 @@ async fn way(
     length: BodyLength,
 ) -> Result<bool, Box<Reply>> {
     receive_body(request, client, length)?;
+    // Nothing is held for the client while the upstream thinks.
+    client.release_buffer();
     matching::prepare(request, client)?;
     if let Some(internal) = client.worker.settings.internal.as_ref().filter(|api| api.owns(&request.path)) {
         return Err(respond::internal(request, internal.as_ref()).await);
@@ -80,8 +91,7 @@ fn receive_body(request: &mut Request, client: &Rc<Client>, length: BodyLength) 
 
 /// Whether the client's side of the connection may carry another request after this one.
 pub fn client_persists(request: &Request, client: &Client) -> bool {
-    let options = ConnectionOptions::of(&request.head.headers);
-    options.persists(request.head.version) && !client.worker.draining.get()
+    request.head.connection.persists(request.head.version) && !client.worker.draining.get()
 }
 
 /// Requests seen by a worker, for metrics.

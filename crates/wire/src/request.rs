@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 
-use crate::{Head, HeaderId, Method, ParseError, Version, head::Field};
+use crate::{Head, HeaderId, Method, ParseError, Version, framing::ConnectionOptions, head::Field};
 
 /// Bounds on what a peer may make us hold before we know what it wants.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +24,8 @@ pub struct RequestHead {
     pub method: Method,
     pub version: Version,
     pub headers: Head,
+    /// What the `Connection` fields say.
+    pub connection: ConnectionOptions,
     /// Origin-form target as received (`/path?query`), or `*` or an authority for CONNECT.
     target: Vec<u8>,
     /// Length of the path part of `target`.
@@ -36,6 +38,7 @@ impl Default for RequestHead {
             method: Method::Get,
             version: Version::Http11,
             headers: Head::new(),
+            connection: ConnectionOptions::default(),
             target: Vec::new(),
             path_len: 0,
         }
@@ -145,6 +148,7 @@ impl RequestHead {
         let fields_at = line_end + 2;
         self.headers.load(&buffer[fields_at..end]);
         parse_fields(&mut self.headers, limits.fields)?;
+        self.connection = ConnectionOptions::of(&self.headers);
         self.take_target(target)?;
         Ok(Some(end))
     }
@@ -194,7 +198,9 @@ impl RequestHead {
         match first {
             None if self.version == Version::Http11 => Err(ParseError::bad("missing Host field")),
             None => Ok(None),
-            Some(host) if !host.is_empty() && host.iter().all(|&byte| is_host_byte(byte)) => Ok(Some(host)),
+            Some(host) if !host.is_empty() && host.iter().all(|&byte| HOST[usize::from(byte)]) => {
+                Ok(Some(host))
+            }
             Some(_) => Err(ParseError::bad("invalid Host field")),
         }
     }
@@ -209,31 +215,25 @@ fn strip_scheme(target: &[u8]) -> Option<&[u8]> {
     None
 }
 
-fn is_host_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || byte >= 0x80
-        || matches!(
-            byte,
-            b'.' | b'-'
-                | b'_'
-                | b':'
-                | b'['
-                | b']'
-                | b'%'
-                | b'~'
-                | b'!'
-                | b'$'
-                | b'&'
-                | b'\''
-                | b'('
-                | b')'
-                | b'*'
-                | b'+'
-                | b','
-                | b';'
-                | b'='
-        )
-}
+static HOST: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0usize;
+    while byte < 256 {
+        let b = byte as u8;
+        table[byte] = b.is_ascii_alphanumeric() || b >= 0x80 || {
+            let others = b".-_:[]%~!$&'()*+,;=";
+            let mut at = 0;
+            let mut found = false;
+            while at < others.len() {
+                found |= others[at] == b;
+                at += 1;
+            }
+            found
+        };
+        byte += 1;
+    }
+    table
+};
 
 /// Whether an empty line came in after `tried`, or a bare LF that ends the matter.
 fn may_be_complete(buffer: &[u8], tried: usize) -> bool {
@@ -335,10 +335,7 @@ pub(crate) fn parse_fields(head: &mut Head, limit: usize) -> Result<(), ParseErr
 
 /// Name length and the value's offset and length within a field line.
 pub(crate) fn split_field(line: &[u8]) -> Result<(usize, usize, usize), ParseError> {
-    let mut colon = 0;
-    while colon < line.len() && TOKEN[usize::from(line[colon])] {
-        colon += 1;
-    }
+    let colon = line.iter().position(|&byte| !TOKEN[usize::from(byte)]).unwrap_or(line.len());
     if colon == 0 || line.get(colon) != Some(&b':') {
         return Err(match line.first() {
             Some(b' ' | b'\t') => ParseError::bad("folded header line"),
@@ -355,11 +352,28 @@ pub(crate) fn split_field(line: &[u8]) -> Result<(usize, usize, usize), ParseErr
     while end > start && matches!(line[end - 1], b' ' | b'\t') {
         end -= 1;
     }
-    let value = &line[start..end];
-    if value.iter().fold(false, |bad, &byte| bad | (byte < 0x20 && byte != b'\t') | (byte == 0x7f)) {
+    if has_control(&line[start..end]) {
         return Err(ParseError::bad("control character in a header field value"));
     }
     Ok((colon, start, end - start))
+}
+
+/// Whether a value holds a control character other than a tab. Eight bytes at a time: this sees every byte of a head.
+fn has_control(value: &[u8]) -> bool {
+    let slow = |bytes: &[u8]| bytes.iter().any(|&byte| (byte < 0x20 && byte != b'\t') || byte == 0x7f);
+    let (words, rest) = value.as_chunks::<8>();
+    for bytes in words {
+        let word = u64::from_le_bytes(*bytes);
+        const ONES: u64 = 0x0101_0101_0101_0101;
+        const HIGH: u64 = 0x8080_8080_8080_8080;
+        let below_blank = word.wrapping_sub(ONES * 0x20) & !word;
+        let delete = word ^ (ONES * 0x7f);
+        let is_delete = delete.wrapping_sub(ONES) & !delete;
+        if (below_blank | is_delete) & HIGH != 0 && slow(bytes) {
+            return true;
+        }
+    }
+    slow(rest)
 }
 
 /// Whether a field may travel to the next hop (RFC 9110 section 7.6.1). `Connection`-nominated names are the caller's.

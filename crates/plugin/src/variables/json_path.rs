@@ -25,6 +25,18 @@ pub fn select<'a>(document: &'a Value, path: &str) -> Vec<&'a Value> {
     found
 }
 
+/// Whether [`select`] understands the path.
+pub fn is_valid(path: &str) -> bool {
+    let mut rest = path.strip_prefix('$').unwrap_or(path);
+    while !rest.is_empty() {
+        match next_selector(rest.trim_start_matches('.')) {
+            Some((_, after)) => rest = after,
+            None => return false,
+        }
+    }
+    true
+}
+
 fn next_selector(text: &str) -> Option<(Selector<'_>, &str)> {
     if let Some(inner) = text.strip_prefix('[') {
         let end = inner.find(']')?;

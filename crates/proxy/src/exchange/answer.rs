@@ -61,6 +61,8 @@ struct Relay<'a> {
     sent: usize,
     body_bytes: u64,
     ended: bool,
+    /// More had to be read from the upstream after its head.
+    waited: bool,
 }
 
 /// Sends the answer. Returns whether the client's connection may go on.
@@ -75,7 +77,7 @@ pub async fn deliver(
     let Answer { mut upstream, length, persists, header_seconds, upgraded } = answer;
     filters::header_filter(request, client, chains);
     if upgraded {
-        record(request, &upstream, request.response.status, Some(header_seconds));
+        record(request, &upstream, request.response.status, Some(header_seconds), Some(header_seconds));
         let timeouts = balancer::timeouts(request, handle);
         tunnel::run(request, client, upstream, timeouts.read_ms).await;
         return false;
@@ -108,15 +110,18 @@ pub async fn deliver(
         sent: 0,
         body_bytes: 0,
         ended: false,
+        waited: false,
     };
     client.answering.set(true);
     let end = relay.run(timeouts.read_ms).await;
-    let Relay { out, body_bytes, .. } = relay;
+    let Relay { out, body_bytes, waited, .. } = relay;
     client.worker.buffers.give_back_output(out);
     drop(in_flight);
     request.outcome.body_bytes_sent = body_bytes;
     request.outcome.bytes_sent = body_bytes + head_bytes;
-    record(request, &upstream, status, Some(header_seconds));
+    // A body that came with the head took no time of its own.
+    let response_seconds = (!waited).then_some(header_seconds);
+    record(request, &upstream, status, Some(header_seconds), response_seconds);
     let whole = end == End::Complete;
     let body_sent = matches!(upstream.body, SendBody::Done);
     let node = request.outcome.balancer_node.as_ref();
@@ -135,6 +140,8 @@ pub async fn deliver(
 impl Relay<'_> {
     async fn run(&mut self, read_ms: u64) -> End {
         if let Err(end) = self.take_buffered() {
+            // What was good goes out; the missing rest tells the client that the answer is cut.
+            let _ = self.client.write(&self.out).await;
             return end;
         }
         if self.large_body() {
@@ -209,6 +216,7 @@ impl Relay<'_> {
 
     /// Reads once from the upstream and moves what came to `out`.
     fn poll_upstream(&mut self, context: &mut Context<'_>) -> Poll<Result<(), End>> {
+        self.waited = true;
         let room = self.upstream.input.room(buffer::LARGE);
         match self.upstream.stream.poll_read(context, room) {
             Poll::Pending => Poll::Pending,

@@ -120,7 +120,8 @@ pub enum SendBody {
     Streaming {
         chunked: bool,
         scratch: Vec<u8>,
-        consumed: bool,
+        /// Body bytes taken off the client's connection.
+        consumed: u64,
     },
 }
 
@@ -185,11 +186,11 @@ async fn once(
         }
         (_, BodyPlan::None) => SendBody::Done,
         (_, plan) => {
-            SendBody::Streaming { chunked: plan == BodyPlan::Chunked, scratch: Vec::new(), consumed: false }
+            SendBody::Streaming { chunked: plan == BodyPlan::Chunked, scratch: Vec::new(), consumed: 0 }
         }
     };
     let connect_seconds = (uses == 0).then(|| started.elapsed().as_secs_f64());
-    let input = client.worker.buffers.input();
+    let input = Buffer::default();
     let response = client.worker.response_head();
     let mut upstream =
         Upstream { stream, input, out, sent: 0, body, uses, address, started, connect_seconds, response };
@@ -199,10 +200,10 @@ async fn once(
         Err(kind) => {
             let failure = Failure {
                 request_sent: upstream.sent > 0,
-                body_consumed: matches!(upstream.body, SendBody::Streaming { consumed: true, .. }),
+                body_consumed: matches!(upstream.body, SendBody::Streaming { consumed: 1.., .. }),
                 kind,
             };
-            record(request, &upstream, if failure.timed_out() { 504 } else { 502 }, None);
+            record(request, &upstream, if failure.timed_out() { 504 } else { 502 }, None, None);
             let reused = upstream.uses > 0;
             upstream.discard(client);
             Err((failure, reused))
@@ -226,7 +227,7 @@ fn note_failed(request: &mut Request, node: &plugin::snapshot::Node, started: In
 fn wants_upgrade(request: &Request) -> bool {
     let allowed = request.route.as_ref().is_some_and(|route| route.enable_websocket);
     allowed
-        && ConnectionOptions::of(&request.head.headers).upgrade
+        && request.head.connection.upgrade
         && request
             .head
             .headers
@@ -262,9 +263,12 @@ fn finish_head(
             return Err(FailureKind::Malformed(error.reason));
         }
     };
-    let persists =
-        ConnectionOptions::of(&head.headers).persists(head.version) && length != BodyLength::UntilClose;
+    let options = ConnectionOptions::of(&head.headers);
+    let persists = options.persists(head.version) && length != BodyLength::UntilClose;
     let header_seconds = upstream.started.elapsed().as_secs_f64();
+    if options.nominates {
+        wire::framing::remove_nominated(&mut head.headers);
+    }
     let response = &mut request.response;
     response.clear();
     response.status = head.status;
@@ -292,6 +296,7 @@ impl Upstream {
                     Poll::Pending => {}
                     Poll::Ready(Ok(())) => {
                         sending = false;
+                        client.worker.buffers.give_back_output(std::mem::take(&mut self.out));
                         client.timer.set(timeouts.read_ms);
                     }
                     Poll::Ready(Err(FailureKind::Send(error))) => {
@@ -303,7 +308,7 @@ impl Upstream {
                     Poll::Ready(Err(other)) => return Poll::Ready(Err(other)),
                 }
             }
-            match self.poll_head(context, max_head) {
+            match self.poll_head(context, max_head, client) {
                 Poll::Ready(Err(kind)) => Poll::Ready(Err(match send_error.take() {
                     Some(error) => FailureKind::Send(error),
                     None => kind,
@@ -357,7 +362,10 @@ impl Upstream {
             self.out.clear();
             self.out.push(0);
             self.sent = 1;
-            *consumed |= more;
+            *consumed += scratch.len() as u64;
+            if request.body_limit.is_some_and(|limit| *consumed > limit) {
+                return Poll::Ready(Err(FailureKind::Client(BodyError::TooLarge)));
+            }
             if *chunked {
                 chunked::write_chunk(&mut self.out, scratch);
             } else {
@@ -372,7 +380,19 @@ impl Upstream {
         }
     }
 
-    fn poll_head(&mut self, context: &mut Context<'_>, max_head: usize) -> Poll<Result<(), FailureKind>> {
+    fn poll_head(
+        &mut self,
+        context: &mut Context<'_>,
+        max_head: usize,
+        client: &Client,
+    ) -> Poll<Result<(), FailureKind>> {
+        if self.input.capacity() == 0 {
+            // A buffer only once there is something to put into it.
+            if self.stream.poll_readable(context).is_pending() {
+                return Poll::Pending;
+            }
+            self.input = client.worker.buffers.input();
+        }
         loop {
             while !self.input.is_empty() {
                 let parsed = self.response.parse(self.input.filled(), max_head, 200);
