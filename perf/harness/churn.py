@@ -1,20 +1,22 @@
 """Latency while routes change and metrics are scraped: the 2021 APISIX jitter report, made harder.
 
-10,000 requests one after the other on one connection: straight to the upstream, through a quiet gateway, and
-through one that takes 20 route changes a second with 5,000 routes and has its metrics scraped every second.
+10,000 requests one after the other on one connection: straight to the upstream, through nginx, through a quiet
+gateway, and through one that takes 20 route changes a second with 5,000 routes and has its metrics scraped every second.
 The disturber is a process of its own, so that this one's timing stays clean.
 """
 
+import concurrent.futures
 import http.client
 import os
 import subprocess
 import sys
 import time
 
-from . import figures, load, processes, tidegate
+from . import figures, load, nginx, processes, tidegate
 
 ROUTES = 5000
 PUTS_PER_SECOND = 20
+LOADERS = 8
 
 
 def disturb(admin_port, metrics_port, upstream_port, until):
@@ -52,8 +54,9 @@ def scrape(port):
 def run(binary, folder, upstream_port, requests, say):
     result = {"requests": requests, "routes": ROUTES, "puts_per_second": PUTS_PER_SECOND}
     result["direct"] = figures.summary(load.sequential(upstream_port, "/", requests))
+    result["nginx"] = figures.summary(through_nginx(folder, upstream_port, requests))
     if binary is None:
-        say("churn: nginx stands in for the gateway and has no Admin API; only the direct run is measured")
+        say("churn: nginx stands in for the gateway and has no Admin API; only direct and nginx are measured")
         return result
     ports = {name: processes.free_port() for name in ("http", "control", "metrics", "admin")}
     prefix = os.path.join(folder, "churn")
@@ -62,9 +65,9 @@ def run(binary, folder, upstream_port, requests, say):
     try:
         server.wait_for_port(ports["http"])
         server.wait_for_port(ports["admin"])
-        admin, start = tidegate.Admin(ports["admin"]), time.monotonic()
-        for number in range(ROUTES):
-            admin.put("routes", f"r{number}", tidegate.route(upstream_port, number))
+        start = time.monotonic()
+        with concurrent.futures.ThreadPoolExecutor(LOADERS) as loaders:
+            list(loaders.map(lambda first: put_routes(ports["admin"], upstream_port, first), range(LOADERS)))
         result["load_seconds"] = round(time.monotonic() - start, 2)
         say(f"churn: {ROUTES} routes put in {result['load_seconds']} s")
         path = f"/r{ROUTES - 1}"
@@ -74,6 +77,26 @@ def run(binary, folder, upstream_port, requests, say):
     finally:
         server.stop()
     return result
+
+
+def through_nginx(folder, upstream_port, requests):
+    """The same through nginx, on the gateway's core: what this machine makes of a proxy in between."""
+    prefix, port = os.path.join(folder, "churn-nginx"), processes.free_port()
+    os.makedirs(prefix)
+    command = nginx.gateway(prefix, "churn-nginx", port, upstream_port, ["key"])
+    server = processes.Server("churn-nginx", command, processes.GATEWAY_CORE, prefix)
+    try:
+        server.wait_for_port(port)
+        return load.sequential(port, "/", requests)
+    finally:
+        server.stop()
+
+
+def put_routes(admin_port, upstream_port, first):
+    """One of several loaders: each takes every LOADERS-th route."""
+    admin = tidegate.Admin(admin_port)
+    for number in range(first, ROUTES, LOADERS):
+        admin.put("routes", f"r{number}", tidegate.route(upstream_port, number))
 
 
 def disturbed(ports, upstream_port, path, requests, result):
@@ -107,7 +130,7 @@ def wait_until_live(port, path):
 
 def rows(result):
     out = []
-    for who in ("direct", "quiet", "churn"):
+    for who in ("direct", "nginx", "quiet", "churn"):
         if who in result:
             one = result[who]
             out.append([f"sequential, {who}", *[figures.shown(one[name]) for name in

@@ -1,6 +1,7 @@
 //! The Admin API: who may ask, and which part answers.
 
 mod configurations;
+mod json;
 pub(crate) mod plugins;
 mod schemas;
 mod standalone;
@@ -263,8 +264,8 @@ pub(crate) fn read_body(request: &Request) -> Result<Option<Value>, Response> {
     if bytes.is_empty() {
         return Ok(None);
     }
-    parse_json(bytes).map(Some).map_err(|error| {
-        let message = format!("invalid request body: {}", json_error(&error));
+    json::parse(bytes).map(Some).map_err(|error| {
+        let message = format!("invalid request body: {error}");
         let body = String::from_utf8_lossy(bytes);
         Response::json(400, &json!({"error_msg": message, "req_body": body}))
     })
@@ -275,39 +276,6 @@ pub(crate) fn too_large(size: u64) -> Response {
         "invalid request body: request size {size} is greater than the maximum size {BODY_LIMIT} allowed"
     );
     Response::error(400, &message)
-}
-
-/// Parses as lua-cjson does, which also takes raw control characters (line breaks of protobuf texts) and bytes that
-/// are no UTF-8 inside of strings.
-pub(crate) fn parse_json(bytes: &[u8]) -> Result<Value, serde_json::Error> {
-    let strict = serde_json::from_slice(bytes);
-    if strict.is_ok() {
-        return strict;
-    }
-    let text = String::from_utf8_lossy(bytes);
-    let mut escaped = String::with_capacity(text.len() + 64);
-    let (mut inside, mut after_backslash) = (false, false);
-    for character in text.chars() {
-        match character {
-            '"' if !after_backslash => inside = !inside,
-            '\u{0}'..='\u{1f}' if inside => {
-                escaped.push_str(&format!("\\u{:04x}", u32::from(character)));
-                after_backslash = false;
-                continue;
-            }
-            _ => {}
-        }
-        after_backslash = character == '\\' && inside && !after_backslash;
-        escaped.push(character);
-    }
-    // The position of a mistake is meant for the text as it was sent.
-    serde_json::from_str(&escaped).or(strict)
-}
-
-/// In the manner of lua-cjson, which points to a character.
-pub(crate) fn json_error(error: &serde_json::Error) -> String {
-    let token = if error.is_eof() { "T_END" } else { "invalid token" };
-    format!("Expected value but found {token} at character {}", error.column().max(1))
 }
 
 #[cfg(test)]

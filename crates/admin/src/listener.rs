@@ -98,6 +98,8 @@ pub async fn serve_connection<S: Service>(stream: Box<dyn Connection>, peer: IpA
         }
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
+    // Names do not depend on case, but people read them.
+    builder.title_case_headers(true);
     // A client that goes away in the middle of a request is nobody's error.
     let _ = builder.timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), answer).await;
 }
@@ -146,4 +148,35 @@ fn write(response: Response) -> HttpResponse<Full<Bytes>> {
         }
     }
     http
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+    use crate::{AdminSettings, testing::parts};
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn requests_come_in_over_tcp() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("port");
+        let address = listener.local_addr().expect("address");
+        let api = Arc::new(AdminApi::new(parts(AdminSettings::default())));
+        let exchange = async {
+            let mut client = TcpStream::connect(address).await.expect("connected");
+            let head = "PUT /apisix/admin/routes/1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n";
+            let body = r#"{"uri":"/a","plugins":{}}"#;
+            let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+            client.write_all(request.as_bytes()).await.expect("sent");
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).await.expect("answered");
+            answer
+        };
+        let answer = tokio::select! {
+            answer = exchange => answer,
+            () = serve(listener, api) => String::new(),
+        };
+        assert!(answer.starts_with("HTTP/1.1 201 Created\r\n"), "{answer}");
+        assert!(answer.contains("X-Api-Version: v3\r\n"), "{answer}");
+    }
 }

@@ -72,7 +72,11 @@ impl Compiler {
         let hash_key = (spec.algorithm == Algorithm::ConsistentHash).then(|| hash_key(&conf));
         Ok(UpstreamHandle {
             name: format!("{}/{}", key.0.directory(), key.1).into(),
-            balancer: Upstream::new(spec, self.options.workers, previous.map(|previous| &previous.balancer)),
+            balancer: Arc::new(Upstream::new(
+                spec,
+                self.options.workers,
+                previous.map(|previous| &*previous.balancer),
+            )),
             nodes,
             scheme,
             pass_host: match (conf.pass_host.as_str(), conf.upstream_host) {

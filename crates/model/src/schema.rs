@@ -36,7 +36,7 @@ impl Schema {
 
     /// Checks `value` and fills defaults into it. The error is the library's message, without any prefix.
     pub fn check(&self, value: &mut Value) -> Result<(), String> {
-        check::check(self, self.root, value, 0)
+        check::check_root(self, value)
     }
 }
 

@@ -147,7 +147,7 @@ pub struct TlsClient {
 pub struct UpstreamHandle {
     /// `upstreams/1`, or `routes/1` for an inline one: the name health checks show.
     pub name: Arc<str>,
-    pub balancer: upstream::Upstream,
+    pub balancer: Arc<upstream::Upstream>,
     /// In the balancer's order.
     pub nodes: Vec<Node>,
     pub scheme: Scheme,

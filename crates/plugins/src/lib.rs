@@ -5,12 +5,20 @@
 pub mod common;
 pub mod registry;
 
+mod basic_auth;
+mod elasticsearch_logger;
+mod file_logger;
+mod http_logger;
 mod key_auth;
 mod limit_count;
+mod loki_logger;
 mod lua;
 mod mocking;
 mod prometheus;
 mod serverless;
+mod syslog;
+mod tcp_logger;
+mod udp_logger;
 
 use std::sync::Arc;
 

@@ -3,10 +3,18 @@
 use plugin::PluginDef;
 
 pub static PLUGINS: &[&PluginDef] = &[
+    &crate::basic_auth::PLUGIN,
+    &crate::elasticsearch_logger::PLUGIN,
+    &crate::file_logger::PLUGIN,
+    &crate::http_logger::PLUGIN,
     &crate::key_auth::PLUGIN,
     &crate::limit_count::PLUGIN,
+    &crate::loki_logger::PLUGIN,
     &crate::mocking::PLUGIN,
     &crate::prometheus::PLUGIN,
     &crate::serverless::POST_FUNCTION,
     &crate::serverless::PRE_FUNCTION,
+    &crate::syslog::PLUGIN,
+    &crate::tcp_logger::PLUGIN,
+    &crate::udp_logger::PLUGIN,
 ];

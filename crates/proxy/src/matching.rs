@@ -8,7 +8,7 @@ use routing::{
     router::{MatchInput, Methods},
 };
 use telemetry::error_log;
-use wire::{HeaderId, ParseError};
+use wire::{HeaderId, ParseError, framing::ConnectionOptions};
 
 use crate::{client::Client, phases::Chains};
 
@@ -50,6 +50,9 @@ pub fn prepare(request: &mut Request, client: &Client) -> Result<(), Box<Reply>>
         }
     }
     headers.remove_known(HeaderId::Forwarded);
+    if ConnectionOptions::of(headers).nominates {
+        wire::framing::remove_nominated(headers);
+    }
     Ok(())
 }
 

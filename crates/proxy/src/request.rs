@@ -3,7 +3,7 @@
 use std::{rc::Rc, sync::atomic::Ordering};
 
 use plugin::{Reply, Request, RequestBody};
-use wire::{BodyLength, RequestHead, Version, framing::ConnectionOptions};
+use wire::{BodyLength, Method, ParseError, RequestHead, Version, framing::ConnectionOptions};
 
 use crate::{client::Client, exchange, finish, matching, phases::Chains, respond, stats};
 
@@ -14,7 +14,7 @@ pub async fn handle(client: &Rc<Client>, head: RequestHead) -> bool {
     client.facts.requests.set(client.facts.requests.get() + 1);
     client.answering.set(false);
 
-    let length = match wire::framing::request_body(&head) {
+    let length = match acceptable(&head) {
         Ok(length) => length,
         Err(error) => {
             respond::refuse(client, error).await;
@@ -30,6 +30,15 @@ pub async fn handle(client: &Rc<Client>, head: RequestHead) -> bool {
     finish::finish(&mut request, client, &chains);
     worker.recycle_request_head(std::mem::take(&mut request.head));
     keep && client.body_ended()
+}
+
+/// What makes a head unusable although it parsed: after that the connection cannot be trusted and is closed.
+fn acceptable(head: &RequestHead) -> Result<BodyLength, ParseError> {
+    head.host()?;
+    if head.method == Method::Trace {
+        return Err(ParseError::with_status(405, "TRACE is not offered"));
+    }
+    wire::framing::request_body(head)
 }
 
 /// `Ok`: the upstream's answer is out, and whether the connection survives it. `Err`: answer this instead.

@@ -1,4 +1,4 @@
-//! A store without durability, for tests and for trying things out.
+//! A store without durability, for tests and for trying things out. Times to live are accepted, not obeyed.
 
 use std::{
     collections::VecDeque,

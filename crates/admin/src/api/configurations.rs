@@ -9,7 +9,7 @@ use model::{
 };
 use serde_json::{Value, json};
 
-use super::{AdminApi, json_error, parse_json, too_large};
+use super::{AdminApi, json as body_json, too_large};
 use crate::message::{Request, RequestBody, Response};
 
 /// The collections of a configuration document. `plugins` is a list of names and has nothing to check.
@@ -149,5 +149,5 @@ pub(super) fn read_document(request: &Request, limit: Option<u64>) -> Result<Val
             _ => refuse("invalid yaml request body"),
         };
     }
-    parse_json(bytes).or_else(|error| refuse(&json_error(&error)))
+    body_json::parse(bytes).or_else(|error| refuse(&error))
 }

@@ -1,5 +1,7 @@
 //! The checks, in the order in which the Lua library makes them.
 
+use std::{cell::Cell, ops::Add};
+
 use serde_json::{Map, Value};
 
 use super::{
@@ -7,10 +9,37 @@ use super::{
     ObjectRules, Schema, StringRules, Type, Types, is_secret_reference, lua,
 };
 
-pub(super) fn check(schema: &Schema, index: Index, value: &mut Value, depth: usize) -> Result<(), String> {
-    if depth > DEPTH_LIMIT {
+/// How many nodes one check may visit: references can make a small schema do exponential work.
+const STEP_LIMIT: u32 = 2_000_000;
+
+pub(super) fn check_root(schema: &Schema, value: &mut Value) -> Result<(), String> {
+    check(schema, schema.root, value, Depth { level: 0, steps: &Cell::new(0) })
+}
+
+/// How deep a check is, and how much it has done.
+#[derive(Clone, Copy)]
+struct Depth<'a> {
+    level: usize,
+    steps: &'a Cell<u32>,
+}
+
+impl Add<usize> for Depth<'_> {
+    type Output = Self;
+
+    fn add(self, levels: usize) -> Self {
+        Depth { level: self.level + levels, ..self }
+    }
+}
+
+fn check(schema: &Schema, index: Index, value: &mut Value, depth: Depth<'_>) -> Result<(), String> {
+    let steps = depth.steps.get() + 1;
+    if depth.level > DEPTH_LIMIT {
         return Err(format!("value is nested deeper than {DEPTH_LIMIT} levels"));
     }
+    if steps > STEP_LIMIT {
+        return Err(format!("schema takes more than {STEP_LIMIT} steps to check"));
+    }
+    depth.steps.set(steps);
     let Some(node) = schema.nodes.get(index) else { return Ok(()) };
     match node.always {
         Some(true) => return Ok(()),
@@ -82,7 +111,12 @@ fn is(wanted: Type, value: &Value) -> bool {
     }
 }
 
-fn check_object(schema: &Schema, rules: &ObjectRules, value: &mut Value, depth: usize) -> Result<(), String> {
+fn check_object(
+    schema: &Schema,
+    rules: &ObjectRules,
+    value: &mut Value,
+    depth: Depth<'_>,
+) -> Result<(), String> {
     if rules.must_be_empty && !is_empty_table(value) {
         return Err("the input data should be an empty table".into());
     }
@@ -102,7 +136,7 @@ fn check_entries(
     schema: &Schema,
     rules: &ObjectRules,
     value: &mut Value,
-    depth: usize,
+    depth: Depth<'_>,
 ) -> Result<(), String> {
     for property in &rules.properties {
         let name = &property.name;
@@ -148,7 +182,7 @@ fn check_dependency(
     name: &str,
     dependency: &Dependency,
     value: &mut Value,
-    depth: usize,
+    depth: Depth<'_>,
 ) -> Result<(), String> {
     match dependency {
         Dependency::Names(names) => match names.iter().find(|wanted| value.get(wanted.as_str()).is_none()) {
@@ -164,7 +198,7 @@ fn check_other_entries(
     schema: &Schema,
     rules: &ObjectRules,
     value: &mut Value,
-    depth: usize,
+    depth: Depth<'_>,
 ) -> Result<(), String> {
     if rules.patterns.is_empty() && matches!(rules.additional, Additional::Allowed) {
         return Ok(());
@@ -193,7 +227,12 @@ fn check_other_entries(
     Ok(())
 }
 
-fn check_array(schema: &Schema, rules: &ArrayRules, value: &mut Value, depth: usize) -> Result<(), String> {
+fn check_array(
+    schema: &Schema,
+    rules: &ArrayRules,
+    value: &mut Value,
+    depth: Depth<'_>,
+) -> Result<(), String> {
     if matches!(rules.items, Items::Never) {
         return if is_empty_table(value) { Ok(()) } else { Err("expect false always".into()) };
     }
@@ -291,7 +330,7 @@ fn check_number(rules: &NumberRules, number: f64) -> Result<(), String> {
     Ok(())
 }
 
-fn check_combined(schema: &Schema, node: &Node, value: &mut Value, depth: usize) -> Result<(), String> {
+fn check_combined(schema: &Schema, node: &Node, value: &mut Value, depth: Depth<'_>) -> Result<(), String> {
     for (position, index) in node.all_of.iter().enumerate() {
         check(schema, *index, value, depth)
             .map_err(|error| format!("allOf {} failed: {error}", position + 1))?;
@@ -321,7 +360,7 @@ fn check_combined(schema: &Schema, node: &Node, value: &mut Value, depth: usize)
     Ok(())
 }
 
-fn check_rest(schema: &Schema, node: &Node, value: &mut Value, depth: usize) -> Result<(), String> {
+fn check_rest(schema: &Schema, node: &Node, value: &mut Value, depth: Depth<'_>) -> Result<(), String> {
     if let Some(condition) = &node.condition {
         let matched = check(schema, condition.condition, value, depth).is_ok();
         let (branch, word) =
@@ -361,7 +400,7 @@ fn check_contains(
     schema: &Schema,
     contains: &Contains,
     value: &mut Value,
-    depth: usize,
+    depth: Depth<'_>,
 ) -> Result<(), String> {
     let filled = value.as_array().is_some_and(|items| !items.is_empty());
     match contains {

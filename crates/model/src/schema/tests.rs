@@ -163,6 +163,8 @@ fn recursion_ends() {
     );
     let compiled = Schema::compile(&json!({"$ref": "#"})).expect("compiles");
     assert!(compiled.check(&mut json!({})).is_err());
+    let doubling = json!({"anyOf": [{"$ref": "#"}, {"$ref": "#"}]});
+    assert!(Schema::compile(&doubling).expect("compiles").check(&mut json!({})).is_err());
     let mut deep = json!({});
     for _ in 0..200 {
         deep = json!({ "next": deep });

@@ -44,3 +44,15 @@ pub fn as_anonymous<'a>(
         }
     }
 }
+
+/// What a rejection says: the real reason to `multi-auth`, something less telling to the client.
+pub fn reason(request: &Request, real: String, public: &str) -> String {
+    if under_multi_auth(request) {
+        return real;
+    }
+    error_log::log(error_log::Level::Warn, format_args!("{real}"));
+    public.to_owned()
+}
+
+/// A user that an identity provider vouches for, who need not be a consumer. Set by openid-connect, read by acl.
+pub struct ExternalUser(pub serde_json::Value);

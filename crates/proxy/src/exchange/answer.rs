@@ -135,6 +135,8 @@ pub async fn deliver(
 impl Relay<'_> {
     async fn run(&mut self, read_ms: u64) -> End {
         if let Err(end) = self.take_buffered() {
+            // What was good goes out; the missing rest tells the client that the answer is cut.
+            let _ = self.client.write(&self.out).await;
             return end;
         }
         if self.large_body() {

@@ -120,7 +120,8 @@ pub enum SendBody {
     Streaming {
         chunked: bool,
         scratch: Vec<u8>,
-        consumed: bool,
+        /// Body bytes taken off the client's connection.
+        consumed: u64,
     },
 }
 
@@ -185,7 +186,7 @@ async fn once(
         }
         (_, BodyPlan::None) => SendBody::Done,
         (_, plan) => {
-            SendBody::Streaming { chunked: plan == BodyPlan::Chunked, scratch: Vec::new(), consumed: false }
+            SendBody::Streaming { chunked: plan == BodyPlan::Chunked, scratch: Vec::new(), consumed: 0 }
         }
     };
     let connect_seconds = (uses == 0).then(|| started.elapsed().as_secs_f64());
@@ -199,7 +200,7 @@ async fn once(
         Err(kind) => {
             let failure = Failure {
                 request_sent: upstream.sent > 0,
-                body_consumed: matches!(upstream.body, SendBody::Streaming { consumed: true, .. }),
+                body_consumed: matches!(upstream.body, SendBody::Streaming { consumed: 1.., .. }),
                 kind,
             };
             record(request, &upstream, if failure.timed_out() { 504 } else { 502 }, None);
@@ -262,9 +263,12 @@ fn finish_head(
             return Err(FailureKind::Malformed(error.reason));
         }
     };
-    let persists =
-        ConnectionOptions::of(&head.headers).persists(head.version) && length != BodyLength::UntilClose;
+    let options = ConnectionOptions::of(&head.headers);
+    let persists = options.persists(head.version) && length != BodyLength::UntilClose;
     let header_seconds = upstream.started.elapsed().as_secs_f64();
+    if options.nominates {
+        wire::framing::remove_nominated(&mut head.headers);
+    }
     let response = &mut request.response;
     response.clear();
     response.status = head.status;
@@ -357,7 +361,10 @@ impl Upstream {
             self.out.clear();
             self.out.push(0);
             self.sent = 1;
-            *consumed |= more;
+            *consumed += scratch.len() as u64;
+            if request.body_limit.is_some_and(|limit| *consumed > limit) {
+                return Poll::Ready(Err(FailureKind::Client(BodyError::TooLarge)));
+            }
             if *chunked {
                 chunked::write_chunk(&mut self.out, scratch);
             } else {

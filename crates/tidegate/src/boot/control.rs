@@ -1,25 +1,17 @@
 //! The control side: follows the store, compiles, publishes. At lower priority than the workers.
 
-use std::{
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    thread,
-    time::Duration,
-};
+use std::{sync::Arc, thread, time::Duration};
 
 use anyhow::Context;
-use compile::{Compiler, Options, Problem};
+use compile::{Compiler, Options};
 use config::{Settings, settings::HttpRouter};
 use plugin::{
-    Catalog, UpstreamHandle,
+    Catalog,
     snapshot::{KeepalivePool, RouterOptions, Timeouts},
 };
 use proxy::Publisher;
 use routing::router::Mode;
 use store::{Changes, Store};
-use telemetry::error_log;
 use tokio::{runtime::Runtime, sync::watch};
 
 use super::{health::Health, names::Names, provider::Provider};
@@ -48,8 +40,6 @@ fn lower_priority() {
 pub struct Control {
     pub publisher: Arc<Publisher>,
     pub published: watch::Receiver<u64>,
-    pub upstreams: Arc<Mutex<Vec<Arc<UpstreamHandle>>>>,
-    pub problems: Arc<Mutex<Vec<Problem>>>,
     pub health: Arc<Health>,
 }
 
@@ -66,7 +56,7 @@ pub fn start(
     catalog: &Arc<Catalog>,
     provider: &Arc<Provider>,
 ) -> anyhow::Result<Arc<Control>> {
-    let names = Names::start(settings, runtime)?;
+    let names = Names::start(settings, runtime);
     let compiler = Compiler::new(
         options(settings),
         catalog.clone(),
@@ -74,7 +64,7 @@ pub fn start(
         Arc::new(super::provider::Secrets),
         plugins::lua_compiler(),
     );
-    let health = Arc::new(Health::new(runtime.handle().clone(), settings));
+    let health = Arc::new(Health::new(runtime.handle(), settings)?);
     let mut follower = Follower {
         compiler,
         store: provider.store(),
@@ -84,23 +74,14 @@ pub fn start(
         active_plugins: None,
         names,
         revision: 0,
-        counter: AtomicU64::new(0),
-        upstreams: Arc::default(),
-        problems: Arc::default(),
         health: health.clone(),
     };
     follower.follow(true);
-    follower.wait_for_names();
+    runtime.block_on(follower.resolve_names());
     let publisher = Arc::new(Publisher::new(follower.compiler.snapshot(follower.revision)));
     let (sender, published) = watch::channel(follower.revision);
     follower.share();
-    let control = Arc::new(Control {
-        publisher: publisher.clone(),
-        published,
-        upstreams: follower.upstreams.clone(),
-        problems: follower.problems.clone(),
-        health,
-    });
+    let control = Arc::new(Control { publisher: publisher.clone(), published, health });
     let handle = runtime.handle().clone();
     thread::Builder::new()
         .name("compiler".to_owned())
@@ -148,16 +129,13 @@ struct Follower {
     active_plugins: Option<Vec<String>>,
     names: Arc<Names>,
     revision: u64,
-    counter: AtomicU64,
-    upstreams: Arc<Mutex<Vec<Arc<UpstreamHandle>>>>,
-    problems: Arc<Mutex<Vec<Problem>>>,
     health: Arc<Health>,
 }
 
 impl Follower {
     async fn run(mut self, publisher: &Publisher, published: &watch::Sender<u64>) {
         let mut watch = self.store.watch();
-        let mut names = self.names.changed();
+        let mut names = self.names.changes();
         let mut second = tokio::time::interval(Duration::from_secs(1));
         loop {
             tokio::select! {
@@ -167,22 +145,20 @@ impl Follower {
                     }
                     watch.borrow_and_update();
                     self.follow(false);
-                    self.wait_for_names();
+                    self.resolve_names().await;
                 }
                 changed = names.changed() => {
                     if changed.is_err() {
                         return;
                     }
                     names.borrow_and_update();
-                    let hosts = self.names.take_changed();
-                    self.compiler.addresses_changed(hosts.iter().map(AsRef::as_ref));
+                    self.take_addresses();
                 }
                 _ = second.tick() => {
                     publisher.collect();
                     continue;
                 }
             }
-            self.counter.fetch_add(1, Ordering::Relaxed);
             publisher.publish(self.compiler.snapshot(self.revision));
             self.share();
             let _ = published.send(self.revision);
@@ -219,22 +195,21 @@ impl Follower {
     }
 
     /// New names should be usable when their route is; a resolver that does not answer must not hold up the rest.
-    fn wait_for_names(&mut self) {
-        let hosts = self.names.wait_for_new(NAME_PATIENCE);
-        if !hosts.is_empty() {
-            self.compiler.addresses_changed(hosts.iter().map(AsRef::as_ref));
-        }
+    async fn resolve_names(&mut self) {
+        let names: Vec<Arc<str>> = self.compiler.names().cloned().collect();
+        self.names.want(&names, NAME_PATIENCE).await;
+        self.take_addresses();
+    }
+
+    fn take_addresses(&mut self) {
+        let names: Vec<Arc<str>> = self.compiler.names().cloned().collect();
+        let changed = self.names.take_changed(&names);
+        self.compiler.addresses_changed(changed.iter().map(AsRef::as_ref));
     }
 
     /// Shows the Control API and the probes what there is now.
     fn share(&mut self) {
         let handles: Vec<_> = self.compiler.upstream_handles().cloned().collect();
         self.health.follow(&handles);
-        *self.upstreams.lock().unwrap_or_else(PoisonError::into_inner) = handles;
-        let problems = self.compiler.problems();
-        if !problems.is_empty() {
-            error_log::log(error_log::Level::Debug, format_args!("{} objects are not used", problems.len()));
-        }
-        *self.problems.lock().unwrap_or_else(PoisonError::into_inner) = problems;
     }
 }

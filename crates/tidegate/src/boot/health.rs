@@ -3,24 +3,46 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use admin::{HealthView, NodeHealth};
+use anyhow::Context;
 use config::Settings;
+use control::{Monitor, Monitored, ProbeTls};
 use model::Kind;
 use plugin::UpstreamHandle;
-use upstream::health::State;
+use rustls::RootCertStore;
+use rustls_pki_types::{CertificateDer, pem::PemObject};
+use telemetry::error_log;
+use upstream::health::{State, Transition};
 
 pub struct Health {
     handles: Mutex<Vec<Arc<UpstreamHandle>>>,
+    monitor: Option<Monitor>,
 }
 
 impl Health {
-    pub fn new(_: tokio::runtime::Handle, _: &Settings) -> Health {
-        Health { handles: Mutex::default() }
+    pub fn new(runtime: &tokio::runtime::Handle, settings: &Settings) -> anyhow::Result<Health> {
+        let monitor = if settings.apisix.disable_upstream_healthcheck {
+            None
+        } else {
+            let tls = match &settings.apisix.tls.trusted_certificate {
+                None => ProbeTls::with_public_roots()?,
+                Some(path) => ProbeTls::new(roots(&settings.below_prefix(path))?)?,
+            };
+            Some(Monitor::spawn(runtime, tls, Arc::new(log_transition)))
+        };
+        Ok(Health { handles: Mutex::default(), monitor })
     }
 
     /// The upstreams of the newest configuration.
     pub fn follow(&self, handles: &[Arc<UpstreamHandle>]) {
-        let checked = handles.iter().filter(|handle| handle.balancer.health.is_some()).cloned();
-        *self.handles.lock().unwrap_or_else(PoisonError::into_inner) = checked.collect();
+        let checked: Vec<_> =
+            handles.iter().filter(|handle| handle.balancer.health.is_some()).cloned().collect();
+        if let Some(monitor) = &self.monitor {
+            let monitored = checked
+                .iter()
+                .map(|handle| Monitored { name: handle.name.clone(), upstream: handle.balancer.clone() });
+            monitor.set(monitored.collect());
+        }
+        *self.handles.lock().unwrap_or_else(PoisonError::into_inner) = checked;
     }
 
     /// Every checked node: upstream, address, port, usable.
@@ -62,6 +84,28 @@ impl HealthView for Health {
             })
             .collect()
     }
+}
+
+fn log_transition(monitored: &Monitored, node: u16, transition: Transition) {
+    let node = monitored.upstream.nodes.get(usize::from(node));
+    error_log::log(
+        error_log::Level::Warn,
+        format_args!(
+            "upstream {} node {}:{} was {}, is {}",
+            monitored.name,
+            node.map_or("?", |node| &node.spec.host),
+            node.map_or(0, |node| node.spec.port),
+            state_name(transition.from),
+            state_name(transition.to),
+        ),
+    );
+}
+
+fn roots(path: &std::path::Path) -> anyhow::Result<RootCertStore> {
+    let pem = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));
+    Ok(roots)
 }
 
 fn state_name(state: State) -> &'static str {

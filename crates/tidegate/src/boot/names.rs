@@ -1,128 +1,114 @@
-//! Addresses of the names that upstreams use: looked up on threads of the control runtime, kept fresh, never waited for by
-//! a request.
+//! Addresses of the names that upstreams use: resolved ahead of requests, kept fresh, never waited for by one.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::{IpAddr, ToSocketAddrs},
-    sync::{Arc, Condvar, Mutex, PoisonError, Weak},
-    time::{Duration, Instant},
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use compile::Addresses;
 use config::Settings;
+use control::{Domains, Lookup, SystemLookup, SystemLookupOptions};
 use telemetry::error_log;
 use tokio::{runtime::Runtime, sync::watch};
 
-/// How often a name is looked up again.
-const REFRESH: Duration = Duration::from_secs(10);
-
-#[derive(Default)]
-struct Table {
-    known: BTreeMap<Arc<str>, Vec<IpAddr>>,
-    pending: BTreeSet<Arc<str>>,
-    changed: BTreeSet<Arc<str>>,
+pub struct Names {
+    domains: Domains,
+    /// What the compiler has been told.
+    told: Mutex<BTreeMap<Arc<str>, Arc<[IpAddr]>>>,
 }
 
-pub struct Names {
-    this: Weak<Names>,
-    table: Mutex<Table>,
-    arrived: Condvar,
-    notify: watch::Sender<u64>,
-    refresh: Duration,
-    runtime: tokio::runtime::Handle,
+/// Answers nothing: there is no name server on this machine.
+struct NoServer(String);
+
+impl Lookup for NoServer {
+    fn lookup<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<control::Answer, String>> + Send + 'a>> {
+        Box::pin(async move {
+            // The system's own resolver still knows /etc/hosts.
+            let found =
+                tokio::net::lookup_host((name, 0)).await.map_err(|error| format!("{}; {error}", self.0))?;
+            let addresses = found.map(|address| address.ip()).collect();
+            Ok(control::Answer { addresses, valid_for: Duration::from_secs(60) })
+        })
+    }
 }
 
 impl Names {
-    pub fn start(settings: &Settings, runtime: &Runtime) -> anyhow::Result<Arc<Names>> {
-        let names = Arc::new_cyclic(|this| Names {
-            this: this.clone(),
-            table: Mutex::default(),
-            arrived: Condvar::new(),
-            notify: watch::channel(0).0,
-            refresh: settings.apisix.dns_resolver_valid.unwrap_or(REFRESH),
-            runtime: runtime.handle().clone(),
-        });
-        let keeper = names.clone();
-        runtime.spawn(async move {
-            loop {
-                tokio::time::sleep(keeper.refresh.max(Duration::from_secs(1))).await;
-                let known: Vec<Arc<str>> = keeper.lock().known.keys().cloned().collect();
-                for name in known {
-                    keeper.look_up(name);
-                }
-            }
-        });
-        Ok(names)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn look_up(&self, name: Arc<str>) {
-        let Some(this) = self.this.upgrade() else { return };
-        self.runtime.spawn_blocking(move || {
-            let found = (&*name, 0u16).to_socket_addrs();
-            let mut table = this.lock();
-            match found {
-                Ok(addresses) => {
-                    let mut addresses: Vec<IpAddr> = addresses.map(|address| address.ip()).collect();
-                    addresses.sort();
-                    addresses.dedup();
-                    if table.known.get(&name) != Some(&addresses) {
-                        table.known.insert(name.clone(), addresses);
-                        table.changed.insert(name.clone());
-                    }
-                }
-                // The addresses of before stay: stale is better than none.
-                Err(error) => {
+    pub fn start(settings: &Settings, runtime: &Runtime) -> Arc<Names> {
+        let apisix = &settings.apisix;
+        let servers = apisix.dns_resolver.iter().filter_map(|text| server(text)).collect();
+        let options = SystemLookupOptions {
+            servers,
+            valid_s: apisix.dns_resolver_valid.map(|valid| valid.as_secs()),
+            timeout_ms: apisix.resolver_timeout.as_millis() as u64,
+            search: apisix.enable_resolv_search_opt,
+            ipv6: apisix.enable_ipv6,
+        };
+        let lookup: Arc<dyn Lookup> = {
+            let _entered = runtime.enter();
+            match SystemLookup::new(options) {
+                Ok(lookup) => Arc::new(lookup),
+                Err(reason) => {
                     error_log::log(
-                        error_log::Level::Error,
-                        format_args!("failed to resolve {name}: {error}"),
+                        error_log::Level::Warn,
+                        format_args!("names are looked up by the system: {reason}"),
                     );
+                    Arc::new(NoServer(reason))
                 }
             }
-            table.pending.remove(&name);
-            drop(table);
-            this.arrived.notify_all();
-            this.notify.send_modify(|count| *count += 1);
-        });
+        };
+        Arc::new(Names { domains: Domains::new(runtime.handle().clone(), lookup), told: Mutex::default() })
     }
 
-    pub fn changed(&self) -> watch::Receiver<u64> {
-        self.notify.subscribe()
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.domains.changes()
     }
 
-    pub fn take_changed(&self) -> BTreeSet<Arc<str>> {
-        std::mem::take(&mut self.lock().changed)
-    }
-
-    /// Waits until nothing is being looked up for the first time; the names whose addresses came.
-    pub fn wait_for_new(&self, patience: Duration) -> BTreeSet<Arc<str>> {
-        let end = Instant::now() + patience;
-        let mut table = self.lock();
-        while !table.pending.is_empty() {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            table = self.arrived.wait_timeout(table, left).unwrap_or_else(PoisonError::into_inner).0;
+    /// Keeps these names resolved, and no others. Waits for new ones, within reason.
+    pub async fn want(&self, names: &[Arc<str>], patience: Duration) {
+        self.domains.want(names.iter().map(AsRef::as_ref));
+        if !names.is_empty() {
+            let _ = tokio::time::timeout(patience, self.domains.settled()).await;
         }
-        std::mem::take(&mut table.changed)
+        for name in names {
+            if let Some(error) = self.domains.error(name) {
+                error_log::log(error_log::Level::Error, format_args!("failed to resolve {name}: {error}"));
+            }
+        }
     }
+
+    /// The names whose addresses differ from what the compiler was told before.
+    pub fn take_changed(&self, names: &[Arc<str>]) -> Vec<Arc<str>> {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = Vec::new();
+        let mut next = BTreeMap::new();
+        for name in names {
+            let addresses = self.domains.addresses(name);
+            if told.get(name).map_or(!addresses.is_empty(), |old| *old != addresses) {
+                changed.push(name.clone());
+            }
+            next.insert(name.clone(), addresses);
+        }
+        *told = next;
+        changed
+    }
+}
+
+/// `1.1.1.1`, `1.1.1.1:5353`, `[::1]:53`.
+fn server(text: &str) -> Option<SocketAddr> {
+    text.parse().ok().or_else(|| {
+        let address: IpAddr = text.trim_start_matches('[').trim_end_matches(']').parse().ok()?;
+        Some(SocketAddr::new(address, 53))
+    })
 }
 
 impl Addresses for Names {
     fn of(&self, host: &str) -> Option<Vec<IpAddr>> {
-        let name: Arc<str> = Arc::from(host);
-        let mut table = self.lock();
-        if let Some(addresses) = table.known.get(&name) {
-            return Some(addresses.clone());
-        }
-        if table.pending.insert(name.clone()) {
-            drop(table);
-            self.look_up(name);
-        }
-        None
+        let addresses = self.domains.addresses(host);
+        (!addresses.is_empty()).then(|| addresses.to_vec())
     }
 }

@@ -1,6 +1,6 @@
 //! What a user sees first: where things are, and one command to try.
 
-use std::{io::IsTerminal, net::SocketAddr};
+use std::net::SocketAddr;
 
 use config::Settings;
 
@@ -22,13 +22,7 @@ pub fn print(settings: &Settings, addresses: &[SocketAddr]) {
     let key = settings.admin.keys.iter().find(|key| key.role == config::settings::AdminRole::Admin);
     let header = match key.filter(|_| settings.admin.key_required) {
         Some(key) => {
-            // A log file is no place for a key.
-            let shown = if std::io::stdout().is_terminal() || std::env::var_os("TIDEGATE_SHOW_KEY").is_some()
-            {
-                key.key.as_str()
-            } else {
-                "<deployment.admin.admin_key of config.yaml>"
-            };
+            let shown = &key.key;
             println!("  admin key   {shown}");
             format!(" -H 'X-API-KEY: {shown}'")
         }
