@@ -82,6 +82,6 @@ impl Plugin for FileLogger {
         }
         let mut line = serde_json::to_vec(&self.entry.entry(request)).unwrap_or_default();
         line.push(b'\n');
-        self.file.append(line);
+        self.file.append(&line);
     }
 }

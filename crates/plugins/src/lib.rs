@@ -14,6 +14,7 @@ mod limit_count;
 mod loki_logger;
 mod lua;
 mod mocking;
+mod opentelemetry;
 mod prometheus;
 mod serverless;
 mod syslog;

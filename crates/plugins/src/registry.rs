@@ -11,6 +11,7 @@ pub static PLUGINS: &[&PluginDef] = &[
     &crate::limit_count::PLUGIN,
     &crate::loki_logger::PLUGIN,
     &crate::mocking::PLUGIN,
+    &crate::opentelemetry::PLUGIN,
     &crate::prometheus::PLUGIN,
     &crate::serverless::POST_FUNCTION,
     &crate::serverless::PRE_FUNCTION,

@@ -31,8 +31,8 @@ pub struct BatchConf {
     pub batch_max_size: usize,
     pub max_retry_count: u32,
     pub retry_delay: u64,
-    pub buffer_duration: u64,
-    pub inactive_timeout: u64,
+    pub buffer_duration: f64,
+    pub inactive_timeout: f64,
 }
 
 /// Batches of one configuration that are on their way at the same time.
@@ -102,6 +102,11 @@ impl<T: Send + Sync + 'static> Batch<T> {
 /// As in APISIX: a backlog of large bodies must not eat the memory.
 const DEFAULT_MAX_PENDING: usize = 8192;
 
+/// A day at most: sums with the clock must not overflow.
+fn seconds(value: f64) -> Duration {
+    Duration::try_from_secs_f64(value.clamp(0.0, 86_400.0)).unwrap_or(Duration::from_secs(1))
+}
+
 /// Fills batches until the configuration is gone or the process ends.
 async fn collect<T: Send + Sync + 'static>(
     shared: Arc<Shared<T>>,
@@ -111,8 +116,8 @@ async fn collect<T: Send + Sync + 'static>(
     let mut sending = JoinSet::new();
     let mut buffer = Vec::new();
     let (mut first, mut last) = (Instant::now(), Instant::now());
-    let inactive = Duration::from_secs(shared.conf.inactive_timeout);
-    let longest = Duration::from_secs(shared.conf.buffer_duration);
+    let inactive = seconds(shared.conf.inactive_timeout);
+    let longest = seconds(shared.conf.buffer_duration);
     let mut stopping = std::pin::pin!(stop::requested());
     loop {
         let due = (last + inactive).min(first + longest);

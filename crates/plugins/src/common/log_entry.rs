@@ -178,20 +178,11 @@ impl LogEntry {
     }
 
     fn full(&self, request: &Request) -> Map<String, Value> {
-        let mut entry = full(request);
-        if self.include_resp_body
-            && let Some(body) = self.response_body(request)
-            && let Some(response) = entry.get_mut("response").and_then(Value::as_object_mut)
-        {
-            response.insert("body".to_owned(), body.into());
-        }
-        if self.include_req_body
-            && holds(&self.req_expr, request)
-            && let Some(body) = request_body(request, self.max_req_body_bytes)
-            && let Some(part) = entry.get_mut("request").and_then(Value::as_object_mut)
-        {
-            part.insert("body".to_owned(), body);
-        }
+        let response_body = if self.include_resp_body { self.response_body(request) } else { None };
+        let request_body = (self.include_req_body && holds(&self.req_expr, request))
+            .then(|| request_body(request, self.max_req_body_bytes))
+            .flatten();
+        let mut entry = full(request, request_body, response_body.map(Value::from));
         if let Some(extra) = &self.extra {
             for (name, value) in extra.render(request, self.max_req_body_bytes) {
                 entry.entry(name).or_insert(value);
@@ -273,8 +264,13 @@ fn response_headers(request: &Request) -> Map<String, Value> {
     map
 }
 
+fn object<const N: usize>(members: [(&str, Option<Value>); N]) -> Value {
+    let members = members.into_iter();
+    Value::Object(members.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
+}
+
 /// Every fact about the request, in APISIX's shape.
-fn full(request: &Request) -> Map<String, Value> {
+fn full(request: &Request, request_body: Option<Value>, response_body: Option<Value>) -> Map<String, Value> {
     let named = |named| variable(request, named).unwrap_or_default();
     let uri = named(Named::RequestUri);
     let (scheme, host_name, port) = (named(Named::Scheme), named(Named::Host), named(Named::ServerPort));
@@ -287,22 +283,24 @@ fn full(request: &Request) -> Map<String, Value> {
     let mut entry = Map::new();
     entry.insert(
         "request".to_owned(),
-        json!({
-            "url": format!("{scheme}://{host_name}:{port}{uri}"),
-            "uri": uri,
-            "method": named(Named::RequestMethod),
-            "headers": headers(&request.head.headers),
-            "querystring": query(request),
-            "size": request.outcome.request_length,
-        }),
+        object([
+            ("url", Some(format!("{scheme}://{host_name}:{port}{uri}").into())),
+            ("uri", Some(uri.into())),
+            ("method", Some(named(Named::RequestMethod).into())),
+            ("body", request_body),
+            ("headers", Some(headers(&request.head.headers).into())),
+            ("querystring", Some(query(request).into())),
+            ("size", Some(request.outcome.request_length.into())),
+        ]),
     );
     entry.insert(
         "response".to_owned(),
-        json!({
-            "status": request.response.status,
-            "headers": response_headers(request),
-            "size": request.outcome.bytes_sent,
-        }),
+        object([
+            ("status", Some(request.response.status.into())),
+            ("body", response_body),
+            ("headers", Some(response_headers(request).into())),
+            ("size", Some(request.outcome.bytes_sent.into())),
+        ]),
     );
     let hostname = host().map_or("localhost", |host| &host.hostname);
     entry.insert("server".to_owned(), json!({ "hostname": hostname, "version": "3.18.0" }));

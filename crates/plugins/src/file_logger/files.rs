@@ -1,22 +1,24 @@
-//! The files that loggers append to, written by the process's log writer, which also reopens them after SIGUSR1.
+//! The files that loggers append to. They stay open until SIGUSR1 asks for new ones.
+//!
+//! A line is written by the worker itself, as in APISIX: whoever reads the file after an answer finds the line in it.
+//! The page cache takes it; only a disk that has stopped would hold the worker.
 
 use std::{
+    fs::{File, OpenOptions},
+    io::Write,
     path::PathBuf,
-    sync::{Arc, OnceLock, Weak},
+    sync::{Arc, Weak},
 };
 
 use parking_lot::Mutex;
 use plugin::host;
 use rustc_hash::FxHashMap;
-use telemetry::{
-    error_log::{self, Level},
-    log_writer::LogSink,
-};
+use telemetry::error_log::{self, Level};
 
 pub struct LogFile {
     path: PathBuf,
-    /// Opened at the first line.
-    sink: OnceLock<LogSink>,
+    /// Opened at the first line; with the generation of log files it belongs to.
+    open: Mutex<Option<(u64, File)>>,
 }
 
 static FILES: Mutex<Option<FxHashMap<PathBuf, Weak<LogFile>>>> = Mutex::new(None);
@@ -30,33 +32,39 @@ pub fn open(path: &str) -> Arc<LogFile> {
         return file;
     }
     files.retain(|_, file| file.strong_count() > 0);
-    let file = Arc::new(LogFile { path: path.clone(), sink: OnceLock::new() });
+    let file = Arc::new(LogFile { path: path.clone(), open: Mutex::new(None) });
     files.insert(path, Arc::downgrade(&file));
     file
 }
 
 impl LogFile {
-    pub fn append(&self, line: Vec<u8>) {
-        if let Some(sink) = self.sink() {
-            sink.send(line, 1);
-        }
-    }
-
-    fn sink(&self) -> Option<&LogSink> {
-        if self.sink.get().is_none() {
-            match host()?.log_writer.open(&self.path) {
-                Ok(sink) => {
-                    let _ = self.sink.set(sink);
-                }
+    /// One write, so that lines of several workers and processes do not mix.
+    pub fn append(&self, line: &[u8]) {
+        let generation = host().map_or(0, |host| host.log_writer.generation());
+        let mut open = self.open.lock();
+        if open.as_ref().is_none_or(|(of, _)| *of != generation) {
+            if open.is_some() {
+                let path = self.path.display();
+                error_log::log(Level::Notice, format_args!("reopen cached log file: {path}"));
+            }
+            match OpenOptions::new().create(true).append(true).open(&self.path) {
+                Ok(file) => *open = Some((generation, file)),
                 Err(error) => {
-                    error_log::log(
-                        Level::Error,
-                        format_args!("failed to open file: {}, error info: {error}", self.path.display()),
-                    );
-                    return None;
+                    *open = None;
+                    self.complain("open", &error);
+                    return;
                 }
             }
         }
-        self.sink.get()
+        if let Some((_, file)) = open.as_mut()
+            && let Err(error) = file.write_all(line)
+        {
+            self.complain("write", &error);
+        }
+    }
+
+    fn complain(&self, what: &str, error: &std::io::Error) {
+        let path = self.path.display();
+        error_log::log(Level::Error, format_args!("failed to {what} file: {path}, error info: {error}"));
     }
 }
