@@ -68,7 +68,7 @@ impl Compiler {
             .map_err(|reason| format!("failed to validate the 'vars' expression: {reason}"))?;
         let pre_function = match (field("pre_function").and_then(Value::as_str), &self.lua) {
             (None, _) => None,
-            (Some(source), Some(lua)) => Some(lua.pre_function(source)?),
+            (Some(source), Some(lua)) => Some(lua.pre_function(source, &conf)?),
             (Some(_), None) => {
                 return Err("_meta.pre_function needs Lua, which this build does not have".to_owned());
             }

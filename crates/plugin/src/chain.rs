@@ -68,7 +68,9 @@ impl Chain {
 
     fn in_order(instances: Vec<Arc<Instance>>) -> Chain {
         let of = |phase: Phases| {
-            let runs = |instance: &Arc<Instance>| instance.def.phases.contains(phase);
+            let runs = |instance: &Arc<Instance>| {
+                instance.def.phases.contains(phase) && instance.plugin.phases().contains(phase)
+            };
             (0u16..)
                 .zip(&instances)
                 .filter(|(_, instance)| runs(instance))

@@ -13,6 +13,7 @@ pub struct Phases(pub u16);
 
 impl Phases {
     pub const NONE: Phases = Phases(0);
+    pub const ALL: Phases = Phases(63);
     pub const REWRITE: Phases = Phases(1);
     pub const ACCESS: Phases = Phases(2);
     pub const BEFORE_PROXY: Phases = Phases(4);
@@ -49,6 +50,10 @@ pub struct BuildContext<'a> {
 /// or into the request's [`crate::Extensions`].
 #[allow(unused_variables)]
 pub trait Plugin: Send + Sync {
+    /// The phases that this configuration takes part in, of those its declaration names. Fewer cost less.
+    fn phases(&self) -> Phases {
+        Phases::ALL
+    }
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::Next
     }

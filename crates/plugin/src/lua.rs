@@ -7,8 +7,8 @@ use crate::{Plugin, snapshot::FilterFunction};
 /// Compiles the Lua that configurations may contain. `None` in a build without Lua.
 pub trait LuaCompiler: Send + Sync {
     fn filter(&self, source: &str) -> Result<Arc<dyn FilterFunction>, String>;
-    /// `_meta.pre_function`
-    fn pre_function(&self, source: &str) -> Result<Arc<dyn Plugin>, String>;
+    /// `_meta.pre_function` of a plugin with that configuration.
+    fn pre_function(&self, source: &str, conf: &serde_json::Value) -> Result<Arc<dyn Plugin>, String>;
     /// A route's `script`.
     fn script(&self, source: &str) -> Result<Arc<dyn Plugin>, String>;
 }

@@ -13,6 +13,7 @@ use wire::HeaderId;
 
 use crate::{Request, host};
 
+pub use json_path::{is_valid as is_json_path, select as json_path};
 pub use time_text::{http_date, iso8601, local};
 
 /// A variable; the families carry the rest of the name.

@@ -1,5 +1,25 @@
 //! What several plugins need.
 
 pub mod auth;
+pub mod basic_credentials;
+pub mod clock;
+pub mod compression;
 pub mod conf;
+pub mod content_coding;
+pub mod form;
+pub mod header_edits;
+pub mod held_body;
+pub mod hex;
+pub mod http_client;
+pub mod instance_state;
+pub mod json;
+pub mod jws;
+pub mod limit_key;
+pub mod nginx_base64;
 pub mod number;
+pub mod redis_client;
+pub mod regexes;
+pub mod shards;
+pub mod skip;
+#[cfg(test)]
+pub mod test_request;

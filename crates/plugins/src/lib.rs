@@ -5,23 +5,57 @@
 pub mod common;
 pub mod registry;
 
+mod acl;
+mod api_breaker;
+mod attach_consumer_label;
+mod basic_auth;
+mod brotli;
+mod client_control;
+mod consumer_restriction;
+mod cors;
+mod csrf;
+mod echo;
 mod example_plugin;
+mod fault_injection;
+mod forward_auth;
+mod gzip;
+mod hmac_auth;
+mod ip_restriction;
+mod jwt_auth;
 mod key_auth;
+mod ldap_auth;
+mod limit_conn;
 mod limit_count;
+mod limit_req;
+mod lua;
 mod mocking;
+mod multi_auth;
+mod opa;
 mod prometheus;
+mod proxy_rewrite;
+mod public_api;
+mod real_ip;
+mod redirect;
+mod referer_restriction;
+mod request_id;
+mod request_validation;
+mod response_rewrite;
+mod serverless;
+mod ua_restriction;
+mod uri_blocker;
+mod workflow;
 
 use std::sync::Arc;
 
 use model::check::{LuaChunk, LuaFault};
 use plugin::LuaCompiler;
 
-/// Compiles the Lua in configurations; `None` in a build without it.
+/// Compiles the Lua in configurations.
 pub fn lua_compiler() -> Option<Arc<dyn LuaCompiler>> {
-    None
+    Some(Arc::new(lua::Compiler))
 }
 
 /// Checks the Lua in a resource that somebody wants to store.
-pub fn check_lua(_: LuaChunk, _: &str) -> Result<(), LuaFault> {
-    Err(LuaFault::Load("Lua is not available in this build".to_owned()))
+pub fn check_lua(chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
+    lua::check(chunk, source)
 }

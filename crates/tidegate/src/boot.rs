@@ -25,6 +25,8 @@ use config::Settings;
 use plugin::{Catalog, Host};
 use telemetry::error_log;
 
+pub use administration::check_object;
+
 /// What `run` knows beyond the settings.
 #[derive(Default)]
 pub struct RunOptions {

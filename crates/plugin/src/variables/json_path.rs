@@ -25,6 +25,11 @@ pub fn select<'a>(document: &'a Value, path: &str) -> Vec<&'a Value> {
     found
 }
 
+/// Whether [`select`] understands the path.
+pub fn is_valid(path: &str) -> bool {
+    check(path).is_ok()
+}
+
 /// Refuses what is no JSONPath at all; the error names where it stops making sense.
 pub fn check(path: &str) -> Result<(), String> {
     let mut rest = path.strip_prefix('$').unwrap_or(path);

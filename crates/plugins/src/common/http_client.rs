@@ -1,0 +1,268 @@
+//! HTTP requests that plugins make: authorisation services, identity providers, log receivers.
+//!
+//! Connections are kept per thread, so a worker never takes a lock. The driver of a connection is spawned on the
+//! runtime that opened it; both the workers' and the control runtime work. Redirects are not followed.
+
+mod connect;
+mod endpoint;
+
+pub use connect::{TlsWanted, Transport, connect, tls_config};
+pub use endpoint::Endpoint;
+
+use std::{
+    cell::RefCell,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use rustc_hash::FxHashMap;
+
+pub use hyper::{HeaderMap, Method};
+
+/// How requests of one configuration are made. Made once, in `build`.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    /// For connecting, and again for the answer.
+    pub timeout: Duration,
+    pub tls: TlsWanted,
+    pub keepalive: bool,
+    /// Idle connections older than this are not used again.
+    pub keepalive_timeout: Duration,
+    /// Idle connections kept per thread and server.
+    pub keepalive_pool: usize,
+    /// A longer answer is an error.
+    pub max_response_bytes: usize,
+}
+
+impl Default for ClientOptions {
+    fn default() -> ClientOptions {
+        ClientOptions {
+            timeout: Duration::from_secs(3),
+            tls: TlsWanted::default(),
+            keepalive: true,
+            keepalive_timeout: Duration::from_secs(60),
+            keepalive_pool: 5,
+            max_response_bytes: 16 << 20,
+        }
+    }
+}
+
+/// A request about to be sent. `Host`, `Content-Length` and `User-Agent` are added when they are missing.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    pub method: Method,
+    pub endpoint: Endpoint,
+    pub headers: Vec<(String, Vec<u8>)>,
+    pub body: Bytes,
+}
+
+impl Outgoing {
+    pub fn get(endpoint: Endpoint) -> Outgoing {
+        Outgoing { method: Method::GET, endpoint, headers: Vec::new(), body: Bytes::new() }
+    }
+
+    pub fn post(endpoint: Endpoint, content_type: &str, body: impl Into<Bytes>) -> Outgoing {
+        let headers = vec![("Content-Type".to_owned(), content_type.as_bytes().to_vec())];
+        Outgoing { method: Method::POST, endpoint, headers, body: body.into() }
+    }
+
+    pub fn header(mut self, name: &str, value: impl Into<Vec<u8>>) -> Outgoing {
+        self.headers.push((name.to_owned(), value.into()));
+        self
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Incoming {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Incoming {
+    pub fn header(&self, name: &str) -> Option<&[u8]> {
+        self.headers.get(name).map(|value| value.as_bytes())
+    }
+}
+
+type Connection = SendRequest<Full<Bytes>>;
+
+thread_local! {
+    static IDLE: RefCell<FxHashMap<String, Vec<(Connection, Instant)>>> = RefCell::default();
+}
+
+/// Servers with idle connections per thread; past that all are dropped.
+const MAX_POOLS: usize = 256;
+
+/// Sends the request and reads the whole answer.
+pub async fn send(request: Outgoing, options: &ClientOptions) -> Result<Incoming, String> {
+    let pool = pool_name(&request.endpoint, &options.tls);
+    let mut message = build(request.clone())?;
+    while let Some(mut connection) = take(&pool, options.keepalive_timeout) {
+        if connection.ready().await.is_err() {
+            continue;
+        }
+        match within(options, connection.try_send_request(message)).await? {
+            Ok(response) => return finish(response, connection, &pool, options).await,
+            // Closed while it lay idle, before it saw the request: another one may take it.
+            Err(mut error) => match error.take_message() {
+                Some(unsent) => message = unsent,
+                None if error.error().is_incomplete_message() && request.method == Method::GET => {
+                    message = build(request.clone())?;
+                }
+                None => return Err(error.into_error().to_string()),
+            },
+        }
+    }
+    let mut connection = open(&request.endpoint, options).await?;
+    match within(options, connection.send_request(message)).await? {
+        Ok(response) => finish(response, connection, &pool, options).await,
+        Err(error) => Err(describe(&error)),
+    }
+}
+
+async fn within<T>(options: &ClientOptions, future: impl Future<Output = T>) -> Result<T, String> {
+    tokio::time::timeout(options.timeout, future).await.map_err(|_| "timeout".to_owned())
+}
+
+async fn open(endpoint: &Endpoint, options: &ClientOptions) -> Result<Connection, String> {
+    let transport = within(options, connect(endpoint, &options.tls)).await??;
+    macro_rules! handshake {
+        ($stream:expr) => {{
+            let (connection, driver) =
+                http1::handshake(TokioIo::new($stream)).await.map_err(|error| describe(&error))?;
+            // Ends by itself when the connection is closed or dropped from the pool.
+            tokio::spawn(driver);
+            Ok(connection)
+        }};
+    }
+    match transport {
+        Transport::Plain(stream) => handshake!(stream),
+        Transport::Tls(stream) => handshake!(*stream),
+    }
+}
+
+async fn finish(
+    response: hyper::Response<hyper::body::Incoming>,
+    connection: Connection,
+    pool: &str,
+    options: &ClientOptions,
+) -> Result<Incoming, String> {
+    let (head, body) = response.into_parts();
+    let body = within(options, Limited::new(body, options.max_response_bytes).collect()).await?;
+    let body = body.map_err(|error| format!("response body: {error}"))?.to_bytes();
+    if options.keepalive && options.keepalive_pool > 0 && !connection.is_closed() {
+        keep(pool, connection, options.keepalive_pool);
+    }
+    Ok(Incoming { status: head.status.as_u16(), headers: head.headers, body })
+}
+
+fn build(request: Outgoing) -> Result<hyper::Request<Full<Bytes>>, String> {
+    let has = |name: &str| request.headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+    let mut builder = hyper::Request::builder().method(&request.method).uri(&request.endpoint.target);
+    if !has("host") {
+        builder = builder.header("Host", request.endpoint.host_header());
+    }
+    if !has("user-agent") {
+        builder = builder.header("User-Agent", concat!("tidegate/", env!("CARGO_PKG_VERSION")));
+    }
+    for (name, value) in &request.headers {
+        builder = builder.header(name, value.as_slice());
+    }
+    builder.body(Full::new(request.body)).map_err(|error| format!("request: {error}"))
+}
+
+fn pool_name(endpoint: &Endpoint, tls: &TlsWanted) -> String {
+    let identity = tls.client.as_ref().map_or("", |(chain, _)| chain);
+    let Endpoint { host, port, .. } = endpoint;
+    match endpoint.tls {
+        false => format!("{host} {port}"),
+        true => format!("{host} {port} {} {identity}", tls.verify),
+    }
+}
+
+fn take(pool: &str, keepalive_timeout: Duration) -> Option<Connection> {
+    IDLE.with_borrow_mut(|pools| {
+        let idle = pools.get_mut(pool)?;
+        while let Some((connection, since)) = idle.pop() {
+            if !connection.is_closed() && since.elapsed() < keepalive_timeout {
+                return Some(connection);
+            }
+        }
+        None
+    })
+}
+
+fn keep(pool: &str, connection: Connection, limit: usize) {
+    IDLE.with_borrow_mut(|pools| {
+        if pools.len() >= MAX_POOLS && !pools.contains_key(pool) {
+            pools.clear();
+        }
+        let idle = pools.entry(pool.to_owned()).or_default();
+        if idle.len() < limit {
+            idle.push((connection, Instant::now()));
+        }
+    });
+}
+
+/// hyper's text names the layer; the cause is what an operator needs.
+fn describe(error: &hyper::Error) -> String {
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    /// Answers each request on each connection with the same text, and counts connections.
+    async fn server(answer: &'static str) -> (Endpoint, std::sync::Arc<std::sync::atomic::AtomicUsize>) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = Endpoint::parse(&format!("http://{}/x", listener.local_addr().unwrap())).unwrap();
+        let connections = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let counted = connections.clone();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                tokio::spawn(async move {
+                    let mut buffer = [0; 4096];
+                    while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {
+                        let _ = stream.write_all(answer.as_bytes()).await;
+                    }
+                });
+            }
+        });
+        (endpoint, connections)
+    }
+
+    #[tokio::test]
+    async fn connections_are_used_again() {
+        let (endpoint, connections) = server("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").await;
+        for _ in 0..3 {
+            let answer =
+                send(Outgoing::get(endpoint.clone()), &ClientOptions::default()).await.expect("answer");
+            assert_eq!((answer.status, answer.body.as_ref()), (200, b"hi".as_slice()));
+        }
+        assert_eq!(connections.load(std::sync::atomic::Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test]
+    async fn long_answers_are_refused() {
+        let (endpoint, _) = server("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n123456789").await;
+        let options = ClientOptions { max_response_bytes: 8, ..ClientOptions::default() };
+        assert!(send(Outgoing::get(endpoint), &options).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn silence_is_a_timeout() {
+        let (endpoint, _) = server("").await;
+        let options = ClientOptions { timeout: Duration::from_millis(20), ..ClientOptions::default() };
+        assert_eq!(send(Outgoing::get(endpoint), &options).await.unwrap_err(), "timeout");
+    }
+}

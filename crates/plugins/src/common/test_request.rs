@@ -1,0 +1,42 @@
+//! Requests for unit tests, without a connection behind them.
+
+use std::{rc::Rc, sync::Arc};
+
+use plugin::{
+    Chain, ConsumerIndex, Request, Snapshot, WorkerSnapshot, request::Connection, snapshot::RouterOptions,
+};
+use wire::{RequestHead, RequestLimits};
+
+/// The request that these bytes are.
+pub fn request(text: &str) -> Request {
+    let mut head = RequestHead::default();
+    let parsed = head.parse(text.as_bytes(), &mut 0, &RequestLimits::default());
+    assert!(matches!(parsed, Ok(Some(_))), "the test's request does not parse: {parsed:?}");
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], 9080));
+    let connection = Connection {
+        id: 1,
+        peer: std::net::SocketAddr::from(([127, 0, 0, 1], 40_000)),
+        local: address,
+        tls: None,
+        requests: std::cell::Cell::new(1),
+    };
+    let snapshot = Snapshot {
+        revision: 1,
+        router: routing::router::Router::build(routing::router::Mode::HostUri, std::iter::empty()),
+        routes: Vec::new(),
+        globals: Chain::default(),
+        consumers: ConsumerIndex::default(),
+        upstreams: Default::default(),
+        metadata: Default::default(),
+        matches_on_body: false,
+        certificates: Default::default(),
+        options: RouterOptions::default(),
+    };
+    let path = head.raw_path().to_vec();
+    let host = head.host().ok().flatten().unwrap_or_default().to_vec();
+    let snapshot = Rc::new(WorkerSnapshot::new(Arc::new(snapshot)));
+    let mut request = Request::new(head, Rc::new(connection), snapshot, 0);
+    request.path = path;
+    request.host = host.split(|&byte| byte == b':').next().unwrap_or_default().to_vec();
+    request
+}

@@ -1,0 +1,74 @@
+//! Lua in configurations: serverless functions, `filter_func`, `_meta.pre_function`, `script`.
+//!
+//! Each worker has one interpreter (LuaJIT's, see [`vm`]); a configuration's functions are loaded into it at their first
+//! call and keep their upvalues from request to request, as in APISIX. What they may call is in [`api`].
+
+mod api;
+mod current;
+mod filter;
+mod json;
+mod program;
+mod script;
+mod vm;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use mlua::Value;
+use model::check::{LuaChunk, LuaFault};
+use plugin::{LuaCompiler, Plugin, snapshot::FilterFunction};
+
+pub use current::with_chunk;
+pub use program::{Phase, Program};
+
+/// What `plugins::lua_compiler` gives.
+pub struct Compiler;
+
+impl LuaCompiler for Compiler {
+    fn filter(&self, source: &str) -> Result<Arc<dyn FilterFunction>, String> {
+        Ok(Arc::new(filter::Filter::new(source)?))
+    }
+
+    fn pre_function(&self, source: &str, conf: &serde_json::Value) -> Result<Arc<dyn Plugin>, String> {
+        Ok(Arc::new(script::PreFunction::new(source, conf)?))
+    }
+
+    fn script(&self, source: &str) -> Result<Arc<dyn Plugin>, String> {
+        Ok(Arc::new(script::Script::new(source)?))
+    }
+}
+
+/// Checks the Lua of a resource that somebody wants to store.
+pub fn check(chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
+    let evaluate = |source: &str| -> Result<Value, LuaFault> {
+        let vm = vm::vm().map_err(LuaFault::Load)?;
+        let function = vm::Vm::load(&vm.lua, source, source).map_err(LuaFault::Load)?;
+        vm::limited(|| function.call::<Value>(())).map_err(|error| LuaFault::Load(vm::message(&error)))
+    };
+    match chunk {
+        LuaChunk::FilterFunction => match evaluate(&format!("return {source}"))? {
+            Value::Function(_) => Ok(()),
+            _ => Err(LuaFault::WrongKind),
+        },
+        LuaChunk::Script => match evaluate(source)? {
+            Value::Table(_) => Ok(()),
+            _ => Err(LuaFault::WrongKind),
+        },
+        LuaChunk::PreFunction => evaluate(source).map(|_| ()),
+    }
+}
+
+/// Checks one of a serverless plugin's functions, with APISIX's messages.
+pub fn check_function(source: &str) -> Result<(), String> {
+    let vm = vm::vm()?;
+    let function =
+        vm::Vm::load(&vm.lua, source, source).map_err(|reason| format!("failed to loadstring: {reason}"))?;
+    match vm::limited(|| function.call::<Value>(())) {
+        Err(error) => Err(format!("pcall error: {}", vm::message(&error))),
+        Ok(Value::Function(_)) => Ok(()),
+        Ok(Value::Integer(_)) => Err("only accept Lua function, the input code type is number".to_owned()),
+        Ok(other) => Err(format!("only accept Lua function, the input code type is {}", other.type_name())),
+    }
+}

@@ -1,0 +1,121 @@
+//! What Lua in configurations may call: nginx-lua's `ngx` and APISIX's `apisix.core`, as far as docs/guide/lua.md lists.
+//!
+//! Functions that touch the request are here in Rust; what can be said in Lua is in `prelude.lua`, which shapes both
+//! into the tables that users know.
+
+mod headers;
+mod log;
+mod regex;
+mod request;
+mod text;
+
+use mlua::{Function, Lua, LuaString, Table, Value, Variadic};
+
+use super::{current, json, vm};
+use crate::common::number;
+
+const PRELUDE: &str = include_str!("prelude.lua");
+
+/// Fills the interpreter's globals. Returns what makes a request's `ctx`, and `run(function, argument, ctx)`.
+pub fn install(lua: &Lua) -> mlua::Result<(Function, Function)> {
+    let native = lua.create_table()?;
+    headers::install(lua, &native)?;
+    request::install(lua, &native)?;
+    text::install(lua, &native)?;
+    regex::install(lua, &native)?;
+    log::install(lua, &native)?;
+    install_json(lua, &native)?;
+    install_control(lua, &native)?;
+    lua.load(PRELUDE).set_name("=prelude").call(native)
+}
+
+fn install_json(lua: &Lua, native: &Table) -> mlua::Result<()> {
+    native.set("null", Value::NULL)?;
+    native.set("array_mt", json::array_metatable(lua)?)?;
+    native.set(
+        "json_encode",
+        lua.create_function(|lua, (value, lenient): (Value, Option<bool>)| {
+            json::encode(lua, &value, lenient.unwrap_or(false))
+        })?,
+    )?;
+    native.set("json_decode", lua.create_function(|lua, text: LuaString| json::decode(lua, &text))?)
+}
+
+/// Ending a call: `exit`, `print`, the time limit, `load`.
+fn install_control(lua: &Lua, native: &Table) -> mlua::Result<()> {
+    native.set("exit", lua.create_function(|_, code: i32| exit(code))?)?;
+    native.set("print", lua.create_function(|_, values: Variadic<Value>| print(&values))?)?;
+    // After a caught error: whether the call shall end all the same.
+    native.set(
+        "ending",
+        lua.create_function(|_, ()| Ok(vm::expired() || current::call(|call| call.exit.get().is_some())))?,
+    )?;
+    native.set("expired", lua.create_function(|_, ()| Ok(vm::expired()))?)?;
+    native.set(
+        "load",
+        lua.create_function(|lua, (source, name): (LuaString, Option<String>)| {
+            let source = source.to_string_lossy();
+            let name = name.unwrap_or_else(|| source.clone());
+            Ok(match vm::Vm::load(lua, &source, &name) {
+                Ok(function) => (Some(function), None),
+                Err(reason) => (None, Some(reason)),
+            })
+        })?,
+    )?;
+    native.set("phase", lua.create_function(|_, ()| Ok(current::call(|call| call.phase.get().name())))?)
+}
+
+/// Ends the call: the error unwinds, the code says what becomes of the request.
+fn exit(code: i32) -> mlua::Result<()> {
+    current::call(|call| call.exit.set(Some(code)));
+    Err(mlua::Error::runtime("exit"))
+}
+
+fn print(values: &[Value]) -> mlua::Result<()> {
+    current::call(|call| {
+        let mut output = call.output.borrow_mut();
+        for value in values {
+            append(value, &mut output, 0)?;
+        }
+        if output.len() > current::MAX_OUTPUT_BYTES {
+            output.clear();
+            return Err(mlua::Error::runtime("too much output"));
+        }
+        Ok(())
+    })
+}
+
+/// A value as `ngx.print` writes it; tables are lists of values.
+pub fn append(value: &Value, out: &mut Vec<u8>, depth: usize) -> mlua::Result<()> {
+    match value {
+        Value::Nil => out.extend_from_slice(b"nil"),
+        Value::LightUserData(_) => out.extend_from_slice(b"null"),
+        Value::Boolean(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
+        Value::Integer(value) => out.extend_from_slice(value.to_string().as_bytes()),
+        Value::Number(value) => out.extend_from_slice(number::lua(*value).as_bytes()),
+        Value::String(text) => out.extend_from_slice(&text.as_bytes()),
+        Value::Table(items) if depth < 16 => {
+            for item in items.sequence_values::<Value>() {
+                append(&item?, out, depth + 1)?;
+            }
+        }
+        other => {
+            return Err(mlua::Error::runtime(format!(
+                "bad argument: string, number, boolean, nil, ngx.null, or array table expected, but got {}",
+                other.type_name()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of a text or number; `None` for anything else.
+fn bytes(value: &Value) -> Option<Vec<u8>> {
+    match value {
+        Value::String(text) => Some(text.as_bytes().to_vec()),
+        Value::Integer(value) => Some(value.to_string().into_bytes()),
+        Value::Number(value) => Some(number::lua(*value).into_bytes()),
+        Value::Boolean(value) => Some(value.to_string().into_bytes()),
+        _ => None,
+    }
+}

@@ -1,0 +1,256 @@
+//! `ngx.req`, `ngx.var`, `ngx.arg` and what `ctx` tells about the request.
+
+use mlua::{Lua, LuaString, Table, Value};
+use plugin::{Request, RequestBody};
+use wire::{HeaderId, uri};
+
+use super::bytes;
+use crate::lua::current::{self, Phase};
+
+/// Arguments that one table holds, as in nginx-lua.
+const MAX_ARGUMENTS: usize = 100;
+
+pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
+    install_variables(lua, native)?;
+    install_target(lua, native)?;
+    install_body(lua, native)?;
+    install_context(lua, native)
+}
+
+fn install_variables(lua: &Lua, native: &Table) -> mlua::Result<()> {
+    native.set(
+        "var_get",
+        lua.create_function(|lua, name: Value| {
+            let Value::String(name) = name else { return Ok(Value::Nil) };
+            let name = name.to_string_lossy();
+            match current::read(|request| request.variable_by_name(&name))? {
+                Some(value) => lua.create_string(value).map(Value::String),
+                None => Ok(Value::Nil),
+            }
+        })?,
+    )?;
+    native.set(
+        "var_set",
+        lua.create_function(|_, (name, value): (LuaString, Value)| {
+            let name = name.to_string_lossy();
+            let value = bytes(&value);
+            current::edit(|request| set_variable(request, &name, value))
+        })?,
+    )
+}
+
+/// Some of nginx's variables steer the proxy; the others are only remembered.
+fn set_variable(request: &mut Request, name: &str, value: Option<Vec<u8>>) {
+    match (name, value) {
+        ("upstream_uri", value) => request.edits.target = value,
+        ("upstream_host", value) => request.edits.host = value,
+        ("args", value) => set_query(request, value.as_deref().unwrap_or_default()),
+        (_, Some(value)) => request.set_variable(name, value),
+        (_, None) => request.variables.retain(|(other, _)| **other != *name),
+    }
+}
+
+fn set_query(request: &mut Request, query: &[u8]) {
+    let mut target = request.head.raw_path().to_vec();
+    if !query.is_empty() {
+        target.push(b'?');
+        push_visible(query, &mut target);
+    }
+    request.head.set_target(&target);
+}
+
+/// Spaces and controls would end the request line.
+fn push_visible(text: &[u8], out: &mut Vec<u8>) {
+    for &byte in text {
+        if byte <= 0x20 || byte == 0x7f {
+            out.extend_from_slice(format!("%{byte:02X}").as_bytes());
+        } else {
+            out.push(byte);
+        }
+    }
+}
+
+fn set_path(request: &mut Request, path: &[u8]) {
+    let mut target = Vec::with_capacity(path.len());
+    if path.first() != Some(&b'/') {
+        target.push(b'/');
+    }
+    uri::encode_path(path, &mut target);
+    if let Some(query) = request.head.query() {
+        target.push(b'?');
+        target.extend_from_slice(query);
+    }
+    request.head.set_target(&target);
+    request.path = path.to_vec();
+}
+
+fn install_target(lua: &Lua, native: &Table) -> mlua::Result<()> {
+    native.set(
+        "method",
+        lua.create_function(|lua, ()| {
+            lua.create_string(current::read(|request| request.head.method.as_bytes().to_vec())?)
+        })?,
+    )?;
+    native.set(
+        "set_method",
+        lua.create_function(|_, method: LuaString| {
+            let method = wire::Method::of(&method.as_bytes());
+            current::edit(|request| request.edits.method = Some(method))
+        })?,
+    )?;
+    native.set(
+        "uri_args",
+        lua.create_function(|lua, ()| {
+            let query = current::read(|request| request.head.query().unwrap_or_default().to_vec())?;
+            arguments(lua, &query)
+        })?,
+    )?;
+    native
+        .set("decode_args", lua.create_function(|lua, text: LuaString| arguments(lua, &text.as_bytes()))?)?;
+    native.set(
+        "set_args",
+        lua.create_function(|_, query: LuaString| {
+            let query = query.as_bytes().to_vec();
+            current::edit(|request| set_query(request, &query))
+        })?,
+    )?;
+    native.set(
+        "set_uri",
+        lua.create_function(|_, path: LuaString| {
+            let path = path.as_bytes().to_vec();
+            if path.is_empty() || path.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
+                return Err(mlua::Error::runtime("unsafe uri"));
+            }
+            current::edit(|request| set_path(request, &path))
+        })?,
+    )?;
+    native.set(
+        "http_version",
+        lua.create_function(|_, ()| {
+            let text = current::read(|request| request.head.version.as_str())?;
+            Ok(text.rsplit('/').next().and_then(|number| number.parse::<f64>().ok()))
+        })?,
+    )?;
+    native.set(
+        "start_time",
+        lua.create_function(|_, ()| {
+            let ago = current::read(|request| request.started.elapsed().as_secs_f64())?;
+            Ok(super::text::now() - ago)
+        })?,
+    )
+}
+
+/// A query or form as a table: repeated names become lists, names without `=` are `true`.
+fn arguments(lua: &Lua, query: &[u8]) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    for (name, value) in uri::query_pairs(query).take(MAX_ARGUMENTS) {
+        let name = lua.create_string(uri::percent_decode(name, true))?;
+        let value = match value {
+            None => Value::Boolean(true),
+            Some(value) => Value::String(lua.create_string(uri::percent_decode(value, true))?),
+        };
+        match table.raw_get::<Value>(&name)? {
+            Value::Nil => table.raw_set(name, value)?,
+            Value::Table(list) => list.push(value)?,
+            first => table.raw_set(name, lua.create_sequence_from([first, value])?)?,
+        }
+    }
+    Ok(table)
+}
+
+fn install_body(lua: &Lua, native: &Table) -> mlua::Result<()> {
+    native.set(
+        "body",
+        lua.create_function(|lua, ()| {
+            let body = current::read(|request| match &request.body {
+                RequestBody::Collected(bytes) if !bytes.is_empty() => Some(bytes.clone()),
+                _ => None,
+            })?;
+            body.map(|body| lua.create_string(&body)).transpose()
+        })?,
+    )?;
+    native.set(
+        "set_body",
+        lua.create_function(|_, body: LuaString| {
+            let body = body.as_bytes().to_vec();
+            current::edit(|request| {
+                request.head.headers.set("Content-Length", body.len().to_string());
+                request.head.headers.remove_known(HeaderId::TransferEncoding);
+                request.body = RequestBody::Collected(body.into());
+            })
+        })?,
+    )?;
+    native.set(
+        "chunk_get",
+        lua.create_function(|lua, index: i64| match index {
+            1 => match current::chunk(|chunk| chunk.data.clone()) {
+                Some(data) => lua.create_string(data).map(Value::String),
+                None => Ok(Value::Nil),
+            },
+            2 => Ok(current::chunk(|chunk| chunk.last).map_or(Value::Nil, Value::Boolean)),
+            _ => Ok(Value::Nil),
+        })?,
+    )?;
+    native.set(
+        "chunk_set",
+        lua.create_function(|_, (index, value): (i64, Value)| {
+            let mut data = Vec::new();
+            match (index, &value) {
+                (1, Value::Nil) => {}
+                (1, value) => super::append(value, &mut data, 0)?,
+                // Ending a body early is not offered: the upstream's framing stays.
+                _ => return Ok(()),
+            }
+            current::chunk(|chunk| chunk.data = data);
+            Ok(())
+        })?,
+    )
+}
+
+fn install_context(lua: &Lua, native: &Table) -> mlua::Result<()> {
+    native.set(
+        "context_get",
+        lua.create_function(|lua, name: Value| {
+            let Value::String(name) = name else { return Ok(Value::Nil) };
+            let name = name.to_string_lossy();
+            match name.as_str() {
+                "route_id" | "service_id" | "consumer_name" | "consumer_group_id" | "route_name"
+                | "service_name" => match current::read(|request| request.variable_by_name(&name))? {
+                    Some(value) => lua.create_string(value).map(Value::String),
+                    None => Ok(Value::Nil),
+                },
+                "matched_route" => {
+                    let route =
+                        current::read(|request| request.route.as_ref().map(|route| route.value.clone()))?;
+                    wrapped(lua, route)
+                }
+                "matched_upstream" => {
+                    let upstream =
+                        current::read(|request| request.upstream().map(|upstream| upstream.value.clone()))?;
+                    upstream.map_or(Ok(Value::Nil), |value| crate::lua::json::to_lua(lua, &value))
+                }
+                "consumer" => {
+                    let consumer = current::read(|request| {
+                        request.consumer.as_ref().map(|consumer| consumer.value.clone())
+                    })?;
+                    consumer.map_or(Ok(Value::Nil), |value| crate::lua::json::to_lua(lua, &value))
+                }
+                _ => Ok(Value::Nil),
+            }
+        })?,
+    )?;
+    native.set(
+        "has_response",
+        lua.create_function(|_, ()| {
+            Ok(matches!(current::call(|call| call.phase.get()), Phase::BodyFilter | Phase::Log))
+        })?,
+    )
+}
+
+/// `{value = ...}`, as APISIX keeps resources.
+fn wrapped(lua: &Lua, value: Option<std::sync::Arc<serde_json::Value>>) -> mlua::Result<Value> {
+    let Some(value) = value else { return Ok(Value::Nil) };
+    let table = lua.create_table()?;
+    table.raw_set("value", crate::lua::json::to_lua(lua, &value)?)?;
+    Ok(Value::Table(table))
+}

@@ -1,0 +1,115 @@
+//! What the Lua that runs right now works on: the request, the chunk of a body filter, and how the call shall end.
+//!
+//! Lua's functions are made once per worker and cannot hold a request; they find it here. The slots are set for the
+//! time of one call only, so nothing of a request outlives its phase.
+
+use std::{
+    cell::{Cell, RefCell},
+    time::Instant,
+};
+
+use plugin::{BodyChunk, Request};
+use scoped_tls_hkt::scoped_thread_local;
+
+scoped_thread_local!(static mut REQUEST: Request);
+scoped_thread_local!(static mut CHUNK: BodyChunk);
+// While routes are matched the request may only be read.
+scoped_thread_local!(static MATCHING: Request);
+
+/// The phase a function runs in, as `ngx.get_phase` names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// Loading and checking: there is no request.
+    #[default]
+    Load,
+    Match,
+    Rewrite,
+    Access,
+    BeforeProxy,
+    HeaderFilter,
+    BodyFilter,
+    Log,
+}
+
+impl Phase {
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Load => "init",
+            Phase::Match | Phase::Rewrite | Phase::Access => "access",
+            Phase::BeforeProxy => "balancer",
+            Phase::HeaderFilter => "header_filter",
+            Phase::BodyFilter => "body_filter",
+            Phase::Log => "log",
+        }
+    }
+
+    /// Whether an answer can still be made.
+    pub fn may_answer(self) -> bool {
+        matches!(self, Phase::Rewrite | Phase::Access | Phase::BeforeProxy)
+    }
+
+    pub fn has_response(self) -> bool {
+        matches!(self, Phase::HeaderFilter | Phase::BodyFilter | Phase::Log)
+    }
+}
+
+/// How the running call shall end.
+#[derive(Default)]
+pub struct Call {
+    pub phase: Cell<Phase>,
+    pub deadline: Cell<Option<Instant>>,
+    /// `ngx.exit` was called with this.
+    pub exit: Cell<Option<i32>>,
+    /// `ngx.status` as set before there is a response.
+    pub status: Cell<u16>,
+    /// `ngx.say` and `ngx.print`.
+    pub output: RefCell<Vec<u8>>,
+}
+
+thread_local! {
+    static CALL: Call = Call::default();
+}
+
+/// Bytes that `ngx.say` may collect.
+pub const MAX_OUTPUT_BYTES: usize = 16 << 20;
+
+pub fn call<R>(visit: impl FnOnce(&Call) -> R) -> R {
+    CALL.with(visit)
+}
+
+pub fn with_request<R>(request: &mut Request, run: impl FnOnce() -> R) -> R {
+    REQUEST.set(request, run)
+}
+
+pub fn with_chunk<R>(chunk: &mut BodyChunk, run: impl FnOnce() -> R) -> R {
+    CHUNK.set(chunk, run)
+}
+
+pub fn with_matching<R>(request: &Request, run: impl FnOnce() -> R) -> R {
+    MATCHING.set(request, run)
+}
+
+fn no_request() -> mlua::Error {
+    mlua::Error::runtime("API disabled in the current context: there is no request")
+}
+
+/// Reads the request. `visit` must not call Lua.
+pub fn read<R>(visit: impl FnOnce(&Request) -> R) -> mlua::Result<R> {
+    if REQUEST.is_set() {
+        Ok(REQUEST.with(|request| visit(request)))
+    } else if MATCHING.is_set() {
+        Ok(MATCHING.with(visit))
+    } else {
+        Err(no_request())
+    }
+}
+
+/// Changes the request. `visit` must not call Lua.
+pub fn edit<R>(visit: impl FnOnce(&mut Request) -> R) -> mlua::Result<R> {
+    if REQUEST.is_set() { Ok(REQUEST.with(visit)) } else { Err(no_request()) }
+}
+
+/// The chunk of the running body filter. `visit` must not call Lua.
+pub fn chunk<R>(visit: impl FnOnce(&mut BodyChunk) -> R) -> Option<R> {
+    CHUNK.is_set().then(|| CHUNK.with(visit))
+}

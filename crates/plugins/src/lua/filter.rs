@@ -1,0 +1,49 @@
+//! A route's `filter_func`: a function of the request's variables, called while routes are matched.
+
+use mlua::Value;
+use plugin::{Request, snapshot::FilterFunction};
+use telemetry::error_log::{self, Level};
+
+use super::{
+    current::{self, Phase},
+    program::Program,
+    vm,
+};
+
+pub struct Filter {
+    program: Program,
+}
+
+impl Filter {
+    pub fn new(source: &str) -> Result<Filter, String> {
+        let source = format!("return {source}");
+        super::check_function(&source)?;
+        Ok(Filter { program: Program::new("filter_func", vec![source], serde_json::Value::Null) })
+    }
+
+    fn call(&self, request: &Request) -> mlua::Result<bool> {
+        let vm = vm::vm().map_err(mlua::Error::runtime)?;
+        let loaded = self.program.loaded(&vm)?;
+        let Some(function) = loaded.functions.first() else { return Ok(false) };
+        current::call(|call| call.phase.set(Phase::Match));
+        let result = vm::limited(|| {
+            current::with_matching(request, || vm.run.call::<Value>((function, &vm.variables)))
+        });
+        current::call(|call| {
+            call.phase.set(Phase::Load);
+            call.exit.set(None);
+            call.output.borrow_mut().clear();
+        });
+        result.map(|value| !matches!(value, Value::Nil | Value::Boolean(false)))
+    }
+}
+
+impl FilterFunction for Filter {
+    /// A function that fails does not match.
+    fn matches(&self, request: &Request) -> bool {
+        self.call(request).unwrap_or_else(|error| {
+            error_log::log(Level::Error, format_args!("failed to run filter_func: {}", vm::message(&error)));
+            false
+        })
+    }
+}

@@ -1,0 +1,148 @@
+//! JSON in Lua: `cjson`, `cjson.safe` and `core.json`, with cjson's rules for what is an array.
+
+use mlua::{Lua, LuaString, Table, Value};
+use serde_json::{Map, Number};
+
+use crate::common::number;
+
+/// Nesting of tables and documents.
+const MAX_DEPTH: usize = 256;
+
+const ARRAY_METATABLE: &str = "array_mt";
+
+/// Puts the metatable that marks arrays into the registry.
+pub fn install(lua: &Lua) -> mlua::Result<()> {
+    lua.set_named_registry_value(ARRAY_METATABLE, lua.create_table()?)
+}
+
+pub fn array_metatable(lua: &Lua) -> mlua::Result<Table> {
+    lua.named_registry_value(ARRAY_METATABLE)
+}
+
+/// A document as Lua values; `null` is `ngx.null`.
+pub fn to_lua(lua: &Lua, value: &serde_json::Value) -> mlua::Result<Value> {
+    let array = array_metatable(lua)?;
+    convert(lua, value, &array)
+}
+
+fn convert(lua: &Lua, value: &serde_json::Value, array: &Table) -> mlua::Result<Value> {
+    Ok(match value {
+        serde_json::Value::Null => Value::NULL,
+        serde_json::Value::Bool(value) => Value::Boolean(*value),
+        serde_json::Value::Number(number) => Value::Number(number.as_f64().unwrap_or_default()),
+        serde_json::Value::String(text) => Value::String(lua.create_string(text)?),
+        serde_json::Value::Array(items) => {
+            let table = lua.create_table_with_capacity(items.len(), 0)?;
+            for (at, item) in items.iter().enumerate() {
+                table.raw_set(at + 1, convert(lua, item, array)?)?;
+            }
+            table.set_metatable(Some(array.clone()))?;
+            Value::Table(table)
+        }
+        serde_json::Value::Object(members) => {
+            let table = lua.create_table_with_capacity(0, members.len())?;
+            for (name, member) in members {
+                table.raw_set(name.as_str(), convert(lua, member, array)?)?;
+            }
+            Value::Table(table)
+        }
+    })
+}
+
+/// A Lua value as a document; `lenient` (`core.json.encode(value, true)`) turns what JSON lacks into text.
+pub fn from_lua(lua: &Lua, value: &Value, lenient: bool) -> Result<serde_json::Value, String> {
+    let array = array_metatable(lua).map_err(|error| error.to_string())?;
+    read(value, &array, lenient, 0)
+}
+
+fn read(value: &Value, array: &Table, lenient: bool, depth: usize) -> Result<serde_json::Value, String> {
+    if depth > MAX_DEPTH {
+        return Err(format!("Cannot serialise, excessive depth ({depth})"));
+    }
+    match value {
+        Value::Nil => Ok(serde_json::Value::Null),
+        Value::LightUserData(pointer) if pointer.0.is_null() => Ok(serde_json::Value::Null),
+        Value::Boolean(value) => Ok((*value).into()),
+        Value::Integer(value) => Ok((*value).into()),
+        Value::Number(value) => {
+            from_number(*value).ok_or_else(|| "Cannot serialise number: must not be NaN or Inf".to_owned())
+        }
+        Value::String(text) => Ok(text.to_string_lossy().into()),
+        Value::Table(table) => from_table(table, array, lenient, depth),
+        other if lenient => Ok(format!("{}: {:p}", other.type_name(), other.to_pointer()).into()),
+        other => Err(format!("Cannot serialise {}: type not supported", other.type_name())),
+    }
+}
+
+/// Whole numbers print without a fraction, others with 14 digits, as `%.14g` does.
+fn from_number(value: f64) -> Option<serde_json::Value> {
+    if value.fract() == 0.0 && value.abs() < 1e14 {
+        return Some((value as i64).into());
+    }
+    let rounded: f64 = number::lua(value).parse().ok()?;
+    Number::from_f64(rounded).map(Into::into)
+}
+
+fn from_table(
+    table: &Table,
+    array: &Table,
+    lenient: bool,
+    depth: usize,
+) -> Result<serde_json::Value, String> {
+    let marked = table.metatable().is_some_and(|metatable| metatable == *array);
+    let entries: Vec<(Value, Value)> =
+        table.pairs::<Value, Value>().collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+    let highest = highest_index(&entries);
+    if marked || highest.is_some_and(|highest| highest > 0) {
+        let highest = highest.unwrap_or(0);
+        if highest > 10 && highest > entries.len().saturating_mul(2) {
+            return Err("Cannot serialise table: excessively sparse array".to_owned());
+        }
+        let mut items = vec![serde_json::Value::Null; highest];
+        for (key, value) in &entries {
+            let Some(place) = index(key).and_then(|at| items.get_mut(at - 1)) else { continue };
+            *place = read(value, array, lenient, depth + 1)?;
+        }
+        return Ok(serde_json::Value::Array(items));
+    }
+    let mut members = Map::new();
+    for (key, value) in &entries {
+        let name = match key {
+            Value::String(text) => text.to_string_lossy(),
+            Value::Integer(value) => value.to_string(),
+            Value::Number(value) => number::lua(*value),
+            _ => return Err("Cannot serialise table: table key must be a number or string".to_owned()),
+        };
+        members.insert(name, read(value, array, lenient, depth + 1)?);
+    }
+    Ok(serde_json::Value::Object(members))
+}
+
+/// The largest index when every key is one; 0 for an empty table.
+fn highest_index(entries: &[(Value, Value)]) -> Option<usize> {
+    entries.iter().try_fold(0, |highest, (key, _)| Some(index(key)?.max(highest)))
+}
+
+fn index(key: &Value) -> Option<usize> {
+    match key {
+        Value::Integer(value) if *value > 0 => usize::try_from(*value).ok(),
+        Value::Number(value) if *value > 0.0 && value.fract() == 0.0 && *value < 1e9 => Some(*value as usize),
+        _ => None,
+    }
+}
+
+/// `decode(text)`: the value, or `nil` and why.
+pub fn decode(lua: &Lua, text: &LuaString) -> mlua::Result<(Value, Option<String>)> {
+    match serde_json::from_slice::<serde_json::Value>(&text.as_bytes()) {
+        Ok(value) => Ok((to_lua(lua, &value)?, None)),
+        Err(error) => Ok((Value::Nil, Some(error.to_string()))),
+    }
+}
+
+/// `encode(value, lenient)`: the text, or `nil` and why.
+pub fn encode(lua: &Lua, value: &Value, lenient: bool) -> mlua::Result<(Option<LuaString>, Option<String>)> {
+    match from_lua(lua, value, lenient) {
+        Ok(value) => Ok((Some(lua.create_string(value.to_string())?), None)),
+        Err(reason) => Ok((None, Some(reason))),
+    }
+}

@@ -1,0 +1,669 @@
+-- Shapes the native functions into `ngx` and `apisix.core`. Runs once per worker; what it returns makes a `ctx`.
+local native = ...
+
+local type, pairs, ipairs, select, tostring, tonumber, error, setmetatable, getmetatable, rawset, next =
+    type, pairs, ipairs, select, tostring, tonumber, error, setmetatable, getmetatable, rawset, next
+local concat, insert, remove, sort = table.concat, table.insert, table.remove, table.sort
+local sub, find, byte, rep = string.sub, string.find, string.byte, string.rep
+local yield = coroutine.yield
+local unpack = unpack or table.unpack
+table.unpack = unpack
+
+-- The system is out of reach.
+for _, name in ipairs({ "dofile", "loadfile", "collectgarbage", "newproxy", "module", "gcinfo", "setfenv" }) do
+    _G[name] = nil
+end
+string.dump = nil
+getmetatable("").__metatable = "strings"
+
+function loadstring(source, name) return native.load(source, name) end
+function load(source, name)
+    if type(source) == "function" then
+        local parts = {}
+        for part in source do
+            if part == "" then break end
+            parts[#parts + 1] = part
+        end
+        source = concat(parts)
+    end
+    return native.load(source, name)
+end
+
+-- One call must not make gigabytes between two looks of the limits.
+function string.rep(text, count, separator)
+    count = count or 0
+    if (#text + #(separator or "")) * count > 16777216 then error("resulting string too large", 2) end
+    return rep(text, count, separator)
+end
+
+-- Neither the end of a call nor its time limit can be caught.
+local pcall0, xpcall0, resume0, wrap0 = pcall, xpcall, coroutine.resume, coroutine.wrap
+local ending = native.ending
+local function passed(ok, ...)
+    if not ok and ending() then error((...), 0) end
+    return ok, ...
+end
+function pcall(...) return passed(pcall0(...)) end
+function xpcall(...) return passed(xpcall0(...)) end
+function coroutine.resume(...) return passed(resume0(...)) end
+
+table.new = function() return {} end
+table.clear = function(t) for key in pairs(t) do t[key] = nil end end
+table.nkeys = function(t)
+    local count = 0
+    for _ in pairs(t) do count = count + 1 end
+    return count
+end
+table.isempty = function(t) return next(t) == nil end
+table.isarray = function(t)
+    local count = 0
+    for key in pairs(t) do
+        if type(key) ~= "number" then return false end
+        count = count + 1
+    end
+    return count == #t
+end
+table.clone = function(t)
+    local copy = {}
+    for key, value in pairs(t) do copy[key] = value end
+    return copy
+end
+
+os = { time = function(t)
+    if t then error("os.time takes no table here", 2) end
+    return math.floor(native.now())
+end, clock = native.now, getenv = function() return nil end }
+math.random = function(low, high)
+    local value = native.random()
+    if not low then return value end
+    if not high then low, high = 1, low end
+    return low + math.floor(value * (high - low + 1))
+end
+math.randomseed = function() end
+
+-- Tables whose fields are functions of the request.
+local function proxy(get, set)
+    return setmetatable({}, {
+        __index = function(_, key) return get(key) end,
+        __newindex = function(_, key, value) set(key, value) end,
+    })
+end
+
+local var = proxy(native.var_get, native.var_set)
+local header = proxy(native.resp_get, native.resp_set)
+local null = native.null
+
+local log_levels = { STDERR = 0, EMERG = 1, ALERT = 2, CRIT = 3, ERR = 4, WARN = 5, NOTICE = 6, INFO = 7, DEBUG = 8 }
+
+ngx = {
+    OK = 0, ERROR = -1, AGAIN = -2, DONE = -4, DECLINED = -5,
+    null = null, var = var, header = header,
+    arg = proxy(native.chunk_get, native.chunk_set),
+    log = native.log, print = native.print, exit = native.exit,
+    say = function(...)
+        native.print(...)
+        native.print("\n")
+    end,
+    flush = function() return 1 end, eof = function() return 1 end,
+    now = native.now, update_time = function() end,
+    time = function() return math.floor(native.now()) end,
+    localtime = native.localtime, utctime = native.localtime,
+    today = function() return sub(native.localtime(), 1, 10) end,
+    cookie_time = native.cookie_time, http_time = native.http_time,
+    encode_base64 = function(text, bare)
+        if bare then return native.encode_base64_bare(text) end
+        return native.encode_base64(text)
+    end,
+    decode_base64 = native.decode_base64,
+    md5 = native.md5, md5_bin = native.md5_bin, sha1_bin = native.sha1_bin, hmac_sha1 = native.hmac_sha1,
+    escape_uri = native.escape_uri, unescape_uri = native.unescape_uri,
+    get_phase = native.phase,
+    is_subrequest = false, headers_sent = false,
+    worker = { id = native.worker_id, pid = function() return tonumber(var.pid) end,
+        exiting = function() return false end, count = function() return 1 end },
+    config = { subsystem = "http", debug = false, nginx_version = 1029002, ngx_lua_version = 10029,
+        prefix = function() return "" end },
+    redirect = function(uri, status)
+        header["Location"] = uri
+        native.exit(status or 302)
+    end,
+    re = {}, req = {}, resp = {}, shared = {},
+}
+ngx.resp.get_headers = native.resp_all
+ngx.resp.add_header = native.resp_add
+for name, level in pairs(log_levels) do ngx[name] = level end
+for name, code in pairs({
+    HTTP_CONTINUE = 100, HTTP_OK = 200, HTTP_CREATED = 201, HTTP_ACCEPTED = 202, HTTP_NO_CONTENT = 204,
+    HTTP_PARTIAL_CONTENT = 206, HTTP_SPECIAL_RESPONSE = 300, HTTP_MOVED_PERMANENTLY = 301,
+    HTTP_MOVED_TEMPORARILY = 302, HTTP_SEE_OTHER = 303, HTTP_NOT_MODIFIED = 304, HTTP_TEMPORARY_REDIRECT = 307,
+    HTTP_PERMANENT_REDIRECT = 308, HTTP_BAD_REQUEST = 400, HTTP_UNAUTHORIZED = 401, HTTP_PAYMENT_REQUIRED = 402,
+    HTTP_FORBIDDEN = 403, HTTP_NOT_FOUND = 404, HTTP_NOT_ALLOWED = 405, HTTP_NOT_ACCEPTABLE = 406,
+    HTTP_REQUEST_TIMEOUT = 408, HTTP_CONFLICT = 409, HTTP_GONE = 410, HTTP_UPGRADE_REQUIRED = 426,
+    HTTP_TOO_MANY_REQUESTS = 429, HTTP_CLOSE = 444, HTTP_ILLEGAL = 451, HTTP_INTERNAL_SERVER_ERROR = 500,
+    HTTP_METHOD_NOT_IMPLEMENTED = 501, HTTP_BAD_GATEWAY = 502, HTTP_SERVICE_UNAVAILABLE = 503,
+    HTTP_GATEWAY_TIMEOUT = 504, HTTP_VERSION_NOT_SUPPORTED = 505, HTTP_INSUFFICIENT_STORAGE = 507,
+}) do ngx[name] = code end
+
+local function encode_args(arguments)
+    local parts = {}
+    local function one(name, value)
+        name = native.escape_uri(name)
+        if value == true then
+            parts[#parts + 1] = name
+        elseif value ~= false and value ~= nil then
+            parts[#parts + 1] = name .. "=" .. native.escape_uri(tostring(value))
+        end
+    end
+    local names = {}
+    for name in pairs(arguments) do names[#names + 1] = name end
+    sort(names, function(a, b) return tostring(a) < tostring(b) end)
+    for _, name in ipairs(names) do
+        local value = arguments[name]
+        if type(value) == "table" then
+            for _, item in ipairs(value) do one(name, item) end
+        else
+            one(name, value)
+        end
+    end
+    return concat(parts, "&")
+end
+ngx.encode_args = encode_args
+ngx.decode_args = native.decode_args
+
+-- Header tables are asked in any case, with `_` for `-`.
+local any_case = { __index = function(t, key)
+    if type(key) ~= "string" then return nil end
+    return rawget(t, (key:lower():gsub("_", "-")))
+end }
+local function request_headers() return setmetatable(native.req_headers(), any_case) end
+
+local req = ngx.req
+req.get_headers = request_headers
+req.set_header = native.req_set_header
+req.clear_header = function(name) native.req_set_header(name, nil) end
+req.get_method = native.method
+req.set_method = native.set_method
+req.get_uri_args = native.uri_args
+req.set_uri_args = function(arguments)
+    if type(arguments) == "table" then arguments = encode_args(arguments) end
+    native.set_args(tostring(arguments))
+end
+req.set_uri = native.set_uri
+req.read_body = function() end
+req.discard_body = function() end
+req.get_body_data = native.body
+req.get_body_file = function() return nil end
+req.set_body_data = native.set_body
+req.get_post_args = function() return native.decode_args(native.body() or "") end
+req.http_version = native.http_version
+req.start_time = native.start_time
+req.is_internal = function() return false end
+req.raw_header = function() error("ngx.req.raw_header is not offered", 2) end
+
+local exec = native.re_exec
+local re = ngx.re
+function re.match(subject, pattern, options, context, into)
+    local captures, _, last, err = exec(tostring(subject), pattern, options, context and context.pos or 1)
+    if captures and context then context.pos = last + 1 end
+    if captures and into then
+        for key, value in pairs(captures) do into[key] = value end
+        captures = into
+    end
+    return captures, err
+end
+function re.find(subject, pattern, options, context, nth)
+    local captures, first, last, err = exec(tostring(subject), pattern, options, context and context.pos or 1)
+    if not captures then return nil, nil, err end
+    if context then context.pos = last + 1 end
+    if nth and nth > 0 then
+        local group = captures[nth]
+        if not group then return nil, nil end
+        local at = find(subject, group, first, true)
+        return at, at + #group - 1
+    end
+    return first, last
+end
+function re.gmatch(subject, pattern, options)
+    local position = 1
+    return function()
+        local captures, first, last, err = exec(subject, pattern, options, position)
+        if not captures then return nil, err end
+        position = last >= first and last + 1 or first + 1
+        return captures
+    end
+end
+local function replaced(replace, captures)
+    if type(replace) == "function" then return tostring(replace(captures)) end
+    local text = replace:gsub("%$(%$?)(%{?)(%w*)(%}?)", function(dollar, open, name, close)
+        if dollar == "$" then return "$" .. open .. name .. close end
+        local digits = open == "{" and name or (name:match("^%d+") or name)
+        local value = captures[tonumber(digits) or digits]
+        return (value or "") .. (open == "{" and "" or sub(name, #digits + 1) .. close)
+    end)
+    return text
+end
+local function substitute(subject, pattern, replace, options, most)
+    local parts, position, count = {}, 1, 0
+    while count < most do
+        local captures, first, last, err = exec(subject, pattern, options, position)
+        if err then return nil, nil, err end
+        if not captures then break end
+        count = count + 1
+        parts[#parts + 1] = sub(subject, position, first - 1)
+        parts[#parts + 1] = replaced(replace, captures)
+        if last < first then
+            parts[#parts + 1] = sub(subject, first, first)
+            position = first + 1
+            if position > #subject + 1 then break end
+        else
+            position = last + 1
+        end
+    end
+    parts[#parts + 1] = sub(subject, position)
+    return concat(parts), count
+end
+function re.sub(subject, pattern, replace, options) return substitute(subject, pattern, replace, options, 1) end
+function re.gsub(subject, pattern, replace, options) return substitute(subject, pattern, replace, options, 1e9) end
+
+-- Shared dictionaries live in one worker here, without a limit on time but on entries.
+local function dictionary()
+    local values, count, dict = {}, 0, {}
+    local function live(key)
+        local entry = values[key]
+        if entry and entry.expires and entry.expires <= native.now() then
+            values[key], count, entry = nil, count - 1, nil
+        end
+        return entry
+    end
+    function dict:get(key)
+        local entry = live(key)
+        if entry then return entry.value, entry.flags end
+    end
+    function dict:set(key, value, seconds, flags)
+        if value == nil then return self:delete(key) end
+        if not live(key) then
+            if count >= 65536 then values, count = {}, 0 end
+            count = count + 1
+        end
+        values[key] = { value = value, flags = flags,
+            expires = seconds and seconds > 0 and native.now() + seconds or nil }
+        return true, nil, false
+    end
+    dict.safe_set = dict.set
+    function dict:add(key, value, seconds, flags)
+        if live(key) then return false, "exists", false end
+        return self:set(key, value, seconds, flags)
+    end
+    function dict:replace(key, value, seconds, flags)
+        if not live(key) then return false, "not found", false end
+        return self:set(key, value, seconds, flags)
+    end
+    function dict:delete(key)
+        if live(key) then values[key], count = nil, count - 1 end
+        return true
+    end
+    function dict:incr(key, by, initial, seconds)
+        local entry = live(key)
+        if not entry then
+            if initial == nil then return nil, "not found" end
+            self:set(key, initial + by, seconds)
+            return initial + by
+        end
+        entry.value = entry.value + by
+        return entry.value
+    end
+    function dict:ttl(key)
+        local entry = live(key)
+        if not entry then return nil, "not found" end
+        return entry.expires and entry.expires - native.now() or 0
+    end
+    function dict:flush_all() values, count = {}, 0 end
+    return dict
+end
+setmetatable(ngx.shared, { __index = function(t, name)
+    local dict = dictionary()
+    rawset(t, name, dict)
+    return dict
+end })
+
+-- ctx: fields of its own, then what the request tells.
+local context_base = { __index = function(_, key)
+    if key == "var" then return var end
+    return native.context_get(key)
+end }
+local function new_context() return setmetatable({}, context_base) end
+
+-- The running request's ctx: every call begins here.
+local running
+local function run(func, first, ctx)
+    running = ctx
+    return func(first, ctx)
+end
+
+local function ngx_ctx()
+    if not running then return nil end
+    local t = rawget(running, "_ngx_ctx")
+    if not t then
+        t = { api_ctx = running }
+        rawset(running, "_ngx_ctx", t)
+    end
+    return t
+end
+
+function ngx.sleep(seconds)
+    seconds = tonumber(seconds)
+    if not seconds or seconds < 0 then error("invalid sleep duration", 2) end
+    local mine = running
+    yield("sleep", seconds)
+    running = mine
+end
+
+setmetatable(ngx, {
+    __index = function(_, key)
+        if key == "status" then return native.status_get() end
+        if key == "ctx" then return ngx_ctx() end
+    end,
+    __newindex = function(t, key, value)
+        if key == "status" then
+            native.status_set(tonumber(value) or 0)
+        elseif key == "ctx" then
+            if running then rawset(running, "_ngx_ctx", value) end
+        else
+            rawset(t, key, value)
+        end
+    end,
+})
+
+-- cjson -------------------------------------------------------------------------------------------------------
+
+local function strict(value, err)
+    if value == nil and err then error(err, 3) end
+    return value
+end
+local cjson_safe = {
+    null = null, array_mt = native.array_mt, empty_array_mt = native.array_mt,
+    empty_array = setmetatable({}, native.array_mt),
+    encode = function(value) return native.json_encode(value) end,
+    decode = function(text)
+        if type(text) ~= "string" then return nil, "bad argument #1 to 'decode' (string expected)" end
+        return native.json_decode(text)
+    end,
+}
+for _, option in ipairs({ "encode_empty_table_as_object", "decode_array_with_array_mt", "encode_number_precision",
+    "encode_sparse_array", "encode_max_depth", "decode_max_depth", "encode_escape_forward_slash" }) do
+    cjson_safe[option] = function() end
+end
+local cjson = setmetatable({
+    encode = function(value) return strict(native.json_encode(value)) end,
+    decode = function(text) return strict(cjson_safe.decode(text)) end,
+}, { __index = cjson_safe })
+cjson_safe.new = function() return cjson_safe end
+cjson.new = function() return cjson end
+
+-- apisix.core -------------------------------------------------------------------------------------------------
+
+local core = { version = { VERSION = "3.18.0" }, empty_tab = {}, lua_version = 5.1 }
+
+local delayed_mt = { __tostring = function(self)
+    return native.json_encode(self.data, self.force) or tostring(self.data)
+end }
+core.json = {
+    null = null, array_mt = native.array_mt,
+    encode = function(value, force) return native.json_encode(value, force) end,
+    decode = cjson_safe.decode,
+    delay_encode = function(data, force) return setmetatable({ data = data, force = force }, delayed_mt) end,
+}
+-- Object members come out in the order of their names.
+local function stable(value)
+    if type(value) ~= "table" or getmetatable(value) == native.array_mt or #value > 0 then
+        if type(value) ~= "table" then return (native.json_encode(value)) end
+        local items = {}
+        for at, item in ipairs(value) do items[at] = stable(item) end
+        return "[" .. concat(items, ",") .. "]"
+    end
+    local names, parts = {}, {}
+    for name in pairs(value) do names[#names + 1] = tostring(name) end
+    sort(names)
+    for at, name in ipairs(names) do
+        parts[at] = native.json_encode(name) .. ":" .. stable(value[name])
+    end
+    return "{" .. concat(parts, ",") .. "}"
+end
+core.json.stably_encode = stable
+core.json.canonical_encode = stable
+
+core.log = { delay_exec = function(func, ...)
+    local arguments, count = { ... }, select("#", ...)
+    return setmetatable({}, { __tostring = function() return tostring(func(unpack(arguments, 1, count))) end })
+end }
+for name, level in pairs({ emerg = 1, alert = 2, crit = 3, error = 4, warn = 5, notice = 6, info = 7, debug = 8 }) do
+    core.log[name] = function(...) return native.log(level, ...) end
+end
+
+local function deepcopy(value, seen)
+    if type(value) ~= "table" then return value end
+    if seen[value] then return seen[value] end
+    local copy = {}
+    seen[value] = copy
+    for key, item in pairs(value) do copy[deepcopy(key, seen)] = deepcopy(item, seen) end
+    return setmetatable(copy, getmetatable(value))
+end
+local function merge(base, over)
+    for key, value in pairs(over) do
+        if type(value) == "table" and type(base[key]) == "table" and #base[key] == 0 then
+            merge(base[key], value)
+        else
+            base[key] = value
+        end
+    end
+    return base
+end
+local function deep_eq(a, b)
+    if type(a) ~= "table" or type(b) ~= "table" then return a == b end
+    for key, value in pairs(a) do if not deep_eq(value, b[key]) then return false end end
+    for key in pairs(b) do if a[key] == nil then return false end end
+    return true
+end
+core.table = setmetatable({
+    insert = insert, concat = concat, sort = sort, remove = remove, unpack = unpack,
+    new = table.new, clear = table.clear, nkeys = table.nkeys, clone = table.clone,
+    isarray = table.isarray, isempty = table.isempty,
+    deepcopy = function(value) return deepcopy(value, {}) end,
+    merge = merge, patch = merge, deep_eq = deep_eq,
+    insert_tail = function(t, ...)
+        for at = 1, select("#", ...) do t[#t + 1] = (select(at, ...)) end
+        return #t
+    end,
+    set = function(t, ...)
+        for at = 1, select("#", ...) do t[at] = (select(at, ...)) end
+    end,
+    try_read_attr = function(t, ...)
+        for at = 1, select("#", ...) do
+            if type(t) ~= "table" then return nil end
+            t = t[(select(at, ...))]
+        end
+        return t
+    end,
+    array_find = function(t, wanted)
+        for at, value in ipairs(t) do if value == wanted then return at end end
+        return nil
+    end,
+    pick = function(t, names)
+        local picked = {}
+        for key, value in pairs(t) do if names[key] then picked[key] = value end end
+        return picked
+    end,
+    pool_fetch = function() return {} end, pool_release = function() end,
+}, { __index = table })
+
+core.string = setmetatable({
+    find = function(text, part, from) return find(text, part, from, true) end,
+    has_prefix = function(text, prefix) return sub(text, 1, #prefix) == prefix end,
+    has_suffix = function(text, suffix) return suffix == "" or sub(text, -#suffix) == suffix end,
+    rfind_char = function(text, char, from)
+        for at = from or #text, 1, -1 do if sub(text, at, at) == char then return at end end
+        return nil
+    end,
+    encode_args = encode_args, decode_args = native.decode_args, escape_uri = native.escape_uri,
+}, { __index = string })
+
+local function first_of(value)
+    if type(value) == "table" then return value[1] end
+    return value
+end
+core.request = {
+    header = function(_, name) return first_of(native.req_header(name)) end,
+    headers = function() return request_headers() end,
+    set_header = function(ctx, name, value)
+        if type(ctx) == "string" then name, value = ctx, name end
+        native.req_set_header(name, value)
+    end,
+    add_header = function(ctx, name, value)
+        if type(ctx) == "string" then name, value = ctx, name end
+        native.req_add_header(name, value)
+    end,
+    get_ip = function() return var.realip_remote_addr end,
+    get_remote_client_ip = function() return var.remote_addr end,
+    get_remote_client_port = function() return tonumber(var.remote_port) end,
+    get_uri_args = function() return native.uri_args() end,
+    set_uri_args = function(_, arguments) req.set_uri_args(arguments) end,
+    get_post_args = function() return req.get_post_args() end,
+    get_body = function(most)
+        local body = native.body()
+        if body and most and #body > most then
+            return nil, "request size " .. #body .. " is greater than the maximum size " .. most .. " allowed"
+        end
+        return body
+    end,
+    get_json_request_body_table = function()
+        local body = native.body()
+        if not body then return nil, { message = "could not get body: request body is empty" } end
+        local value, err = native.json_decode(body)
+        if value == nil then return nil, { message = "could not parse JSON request body: " .. tostring(err) } end
+        return value
+    end,
+    get_scheme = function() return var.scheme end,
+    get_host = function() return var.host end,
+    get_port = function() return tonumber(var.server_port) end,
+    get_http_version = native.http_version,
+    get_method = native.method,
+}
+
+local function exit(code, ...)
+    local count = select("#", ...)
+    if code ~= nil and type(code) ~= "number" then
+        native.print(code)
+        code = nil
+    end
+    if code then native.status_set(code) end
+    for at = 1, count do
+        local value = select(at, ...)
+        if type(value) == "table" then
+            local text, err = native.json_encode(value)
+            if not text then error("failed to encode data: " .. err, 2) end
+            native.print(text, "\n")
+        elseif value ~= nil then
+            native.print(value)
+        end
+    end
+    if code then native.exit(code) end
+end
+local function each_header(set, ...)
+    local first = ...
+    local count = select("#", ...)
+    if count == 1 then
+        if type(first) ~= "table" then return set(first, nil) end
+        for name, value in pairs(first) do set(name, value) end
+        return
+    end
+    for at = 1, count, 2 do set((select(at, ...)), (select(at + 1, ...))) end
+end
+core.response = {
+    exit = exit,
+    say = function(...) exit(nil, ...) end,
+    set_header = function(...) each_header(native.resp_set, ...) end,
+    add_header = function(...) each_header(native.resp_add, ...) end,
+    clear_header_as_body_modified = native.body_modified,
+    get_upstream_status = function() return tonumber(sub(var.upstream_status or "", -3)) end,
+    hold_body_chunk = function(ctx)
+        local held = ctx._body_buffer or {}
+        ctx._body_buffer = held
+        held[#held + 1] = ngx.arg[1]
+        if ngx.arg[2] then
+            ctx._body_buffer = nil
+            return concat(held)
+        end
+        ngx.arg[1] = nil
+    end,
+}
+
+core.utils = {
+    resolve_var = function(text, vars, escaper)
+        if type(text) ~= "string" then return text, nil, 0 end
+        local count = 0
+        local function value(name)
+            local found = vars[name]
+            if found == nil then return "" end
+            count = count + 1
+            found = tostring(found)
+            return escaper and escaper(found) or found
+        end
+        text = text:gsub("%${([%w_%.%-]+)}", value):gsub("%$([%w_]+)", value)
+        return text, nil, count
+    end,
+    gethostname = native.hostname,
+    uri_safe_encode = native.escape_uri,
+    sleep = ngx.sleep,
+    split_uri = function(uri)
+        local at = find(uri, "?", 1, true)
+        if not at then return uri, "" end
+        return sub(uri, 1, at - 1), sub(uri, at)
+    end,
+}
+core.ctx = { set_vars_meta = function() end, release_vars = function() end }
+core.lrucache = {
+    new = function()
+        local cache = {}
+        return function(key, version, create, ...)
+            local entry = cache[key]
+            if not entry or entry.version ~= version then
+                entry = { version = version, value = create(...) }
+                cache[key] = entry
+            end
+            return entry.value
+        end
+    end,
+}
+
+local modules = {
+    ["apisix.core"] = core, cjson = cjson, ["cjson.safe"] = cjson_safe,
+    ["table.new"] = table.new, ["table.clear"] = table.clear, ["table.nkeys"] = table.nkeys,
+    ["table.clone"] = table.clone, ["table.isarray"] = table.isarray, ["table.isempty"] = table.isempty,
+    bit = bit, string = string, table = table, math = math, os = os, coroutine = coroutine,
+    ["ngx.base64"] = { encode_base64url = native.encode_base64url, decode_base64url = native.decode_base64url },
+    ["ngx.resp"] = ngx.resp, ["ngx.re"] = re, ["ngx.req"] = { add_header = native.req_add_header },
+    ["ngx.errlog"] = { raw_log = native.log },
+}
+for _, name in ipairs({ "json", "log", "request", "response", "table", "string", "utils", "ctx", "lrucache" }) do
+    modules["apisix.core." .. name] = core[name]
+end
+package = { loaded = modules, path = "", cpath = "", preload = {} }
+function require(name)
+    local module = modules[name]
+    if module == nil then error("module '" .. tostring(name) .. "' not found: only those of the guide are offered", 2) end
+    return module
+end
+
+function re.split(subject, pattern, options)
+    local parts, position = {}, 1
+    while true do
+        local captures, first, last = exec(subject, pattern, options, position)
+        if not captures or last < first then break end
+        parts[#parts + 1] = sub(subject, position, first - 1)
+        position = last + 1
+    end
+    parts[#parts + 1] = sub(subject, position)
+    return parts
+end
+
+return new_context, run

@@ -1,0 +1,329 @@
+//! Functions of one configuration, and running them for a request.
+
+use std::{
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use mlua::{Function, Lua, MultiValue, Table, Value};
+use plugin::{Reply, Request, RequestBody, Step, step::Verdict};
+use telemetry::error_log::{self, Level};
+
+pub use super::current::Phase;
+use super::{
+    current, json,
+    vm::{self, Loaded, Vm},
+};
+
+/// Request bodies that Lua may look at.
+const MAX_BODY_BYTES: usize = 64 << 20;
+
+/// Texts that make a function look at the request's body: it is read before the call.
+const BODY_WORDS: [&str; 6] = ["body", "get_post_args", "post_arg", "graphql", "get_body", "set_body"];
+
+pub struct Program {
+    /// For messages: the plugin's name.
+    name: &'static str,
+    serial: u64,
+    alive: Arc<()>,
+    sources: Vec<String>,
+    conf: serde_json::Value,
+    needs_body: bool,
+    /// Calls `ngx.sleep`: runs as a coroutine.
+    waits: bool,
+    is_script: bool,
+}
+
+/// A request's `ctx`, kept from function to function.
+struct Context(Table);
+
+/// How a call ended.
+enum Ending {
+    /// Nothing said: the next function runs.
+    Next,
+    Answer(Box<Reply>),
+}
+
+impl Program {
+    pub fn new(name: &'static str, sources: Vec<String>, conf: serde_json::Value) -> Program {
+        static SERIAL: AtomicU64 = AtomicU64::new(1);
+        let mentions =
+            |words: &[&str]| sources.iter().any(|source| words.iter().any(|word| source.contains(word)));
+        Program {
+            name,
+            serial: SERIAL.fetch_add(1, Ordering::Relaxed),
+            alive: Arc::new(()),
+            needs_body: mentions(&BODY_WORDS),
+            waits: mentions(&["sleep"]),
+            is_script: false,
+            sources,
+            conf,
+        }
+    }
+
+    pub fn script(source: &str) -> Program {
+        Program {
+            is_script: true,
+            ..Program::new("script", vec![source.to_owned()], serde_json::Value::Null)
+        }
+    }
+
+    pub fn loaded(&self, vm: &Vm) -> mlua::Result<Rc<Loaded>> {
+        vm.loaded(self.serial, &self.alive, |lua| self.load(lua))
+    }
+
+    fn load(&self, lua: &Lua) -> mlua::Result<Loaded> {
+        let mut loaded = Loaded { functions: Vec::new(), conf: json::to_lua(lua, &self.conf)?, table: None };
+        for source in &self.sources {
+            let chunk = Vm::load(lua, source, source).map_err(mlua::Error::runtime)?;
+            match vm::limited(|| chunk.call::<Value>(()))? {
+                Value::Function(function) => loaded.functions.push(function),
+                Value::Table(table) if self.is_script => loaded.table = Some(table),
+                other => {
+                    return Err(mlua::Error::runtime(format!(
+                        "a function is needed, not {}",
+                        other.type_name()
+                    )));
+                }
+            }
+        }
+        Ok(loaded)
+    }
+
+    /// Runs the functions in a phase that may answer.
+    pub fn run<'a>(&'a self, request: &'a mut Request, phase: Phase) -> Step<'a> {
+        let unread = matches!(request.body, RequestBody::Unread { .. });
+        if (self.needs_body && unread) || self.waits {
+            return Step::wait(self.run_waiting(request, phase));
+        }
+        self.finish(self.run_now(request, phase)).into()
+    }
+
+    /// Runs the functions before a phase of another plugin: they cannot answer, and their failure stops nothing.
+    pub fn run_before<'a>(&'a self, request: &'a mut Request, phase: Phase) -> Step<'a> {
+        let unread = matches!(request.body, RequestBody::Unread { .. });
+        if !(self.needs_body && unread) && !self.waits {
+            self.run_late(request, phase);
+            return Step::Next;
+        }
+        Step::wait(async move {
+            match self.run_waiting(request, phase).await {
+                Err(reply) if reply.status == 413 => Err(reply),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    /// Runs the functions in a phase that cannot answer any more.
+    pub fn run_late(&self, request: &mut Request, phase: Phase) {
+        if let Err(error) = self.run_now(request, phase) {
+            self.log(&error);
+        }
+    }
+
+    async fn run_waiting(&self, request: &mut Request, phase: Phase) -> Verdict {
+        if self.needs_body {
+            request.collect_body(MAX_BODY_BYTES).await?;
+        }
+        if !self.waits {
+            return self.finish(self.run_now(request, phase));
+        }
+        let ended = self.run_coroutines(request, phase).await;
+        self.finish(ended)
+    }
+
+    fn finish(&self, ended: mlua::Result<Ending>) -> Verdict {
+        match ended {
+            Ok(Ending::Next) => Ok(()),
+            Ok(Ending::Answer(reply)) => Err(reply),
+            Err(error) => {
+                self.log(&error);
+                Err(Box::new(Reply::page(500)))
+            }
+        }
+    }
+
+    fn log(&self, error: &mlua::Error) {
+        error_log::log(
+            Level::Error,
+            format_args!("failed to run Lua of plugin {}: {}", self.name, vm::message(error)),
+        );
+    }
+
+    fn run_now(&self, request: &mut Request, phase: Phase) -> mlua::Result<Ending> {
+        let vm = vm::vm().map_err(mlua::Error::runtime)?;
+        let loaded = self.loaded(&vm)?;
+        let context = context(&vm, request)?;
+        if let Some(table) = &loaded.table {
+            return run_script(&vm, table, &context, request, phase);
+        }
+        for function in &loaded.functions {
+            let result =
+                enter(request, phase, || vm.run.call::<MultiValue>((function, &loaded.conf, &context)));
+            if let Ending::Answer(reply) = ending(&vm.lua, result, phase)? {
+                return Ok(Ending::Answer(reply));
+            }
+        }
+        Ok(Ending::Next)
+    }
+
+    /// Each function is a coroutine that yields where it sleeps.
+    async fn run_coroutines(&self, request: &mut Request, phase: Phase) -> mlua::Result<Ending> {
+        let vm = vm::vm().map_err(mlua::Error::runtime)?;
+        let loaded = self.loaded(&vm)?;
+        let context = context(&vm, request)?;
+        let functions: Vec<Function> = match &loaded.table {
+            Some(table) => table.get::<Option<Function>>(phase_name(phase))?.into_iter().collect(),
+            None => loaded.functions.clone(),
+        };
+        for function in &functions {
+            let first = if self.is_script { Value::Table(context.clone()) } else { loaded.conf.clone() };
+            let thread = vm.lua.create_thread(vm.run.clone())?;
+            let mut result =
+                enter(request, phase, || thread.resume::<MultiValue>((function, first, &context)));
+            while thread.is_resumable() {
+                // What was said before the sleep is said after it.
+                let said = current::call(|call| call.output.take());
+                let status = current::call(|call| call.status.take());
+                tokio::time::sleep(sleep_time(result?)).await;
+                result = enter(request, phase, || {
+                    current::call(|call| {
+                        call.output.replace(said);
+                        call.status.set(status);
+                    });
+                    thread.resume::<MultiValue>(())
+                });
+            }
+            if let Ending::Answer(reply) = ending(&vm.lua, result, phase)? {
+                return Ok(Ending::Answer(reply));
+            }
+        }
+        Ok(Ending::Next)
+    }
+}
+
+fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Rewrite => "rewrite",
+        Phase::BeforeProxy => "before_proxy",
+        other => other.name(),
+    }
+}
+
+fn run_script(
+    vm: &Vm,
+    table: &Table,
+    context: &Table,
+    request: &mut Request,
+    phase: Phase,
+) -> mlua::Result<Ending> {
+    let Some(function) = table.get::<Option<Function>>(phase_name(phase))? else { return Ok(Ending::Next) };
+    let result = enter(request, phase, || vm.run.call::<MultiValue>((function, context, context)));
+    ending(&vm.lua, result, phase)
+}
+
+/// The interpreter hands whole numbers over as integers.
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Integer(value) => Some(*value as f64),
+        Value::Number(value) => Some(*value),
+        _ => None,
+    }
+}
+
+/// `("sleep", seconds)` as yielded; an hour at most.
+fn sleep_time(yielded: MultiValue) -> Duration {
+    let seconds = yielded.get(1).and_then(number).unwrap_or(0.0);
+    Duration::try_from_secs_f64(seconds.clamp(0.0, 3600.0)).unwrap_or(Duration::ZERO)
+}
+
+/// The request's `ctx`, made for its first function.
+fn context(vm: &Vm, request: &mut Request) -> mlua::Result<Table> {
+    if let Some(Context(table)) = request.extensions.get::<Context>() {
+        return Ok(table.clone());
+    }
+    let table = vm.new_context.call::<Table>(())?;
+    request.extensions.insert(Context(table.clone()));
+    Ok(table)
+}
+
+/// Makes the request the running one for the time of a call.
+fn enter<R>(request: &mut Request, phase: Phase, run: impl FnOnce() -> R) -> R {
+    current::call(|call| {
+        call.phase.set(phase);
+        call.exit.set(None);
+        call.status.set(0);
+        call.output.borrow_mut().clear();
+    });
+    let result = vm::limited(|| current::with_request(request, run));
+    current::call(|call| call.phase.set(Phase::Load));
+    result
+}
+
+/// What a call's results, `ngx.exit` and `ngx.say` mean together.
+fn ending(lua: &Lua, result: mlua::Result<MultiValue>, phase: Phase) -> mlua::Result<Ending> {
+    let exit = current::call(|call| call.exit.take());
+    let output = current::call(|call| call.output.take());
+    let status = current::call(|call| call.status.take());
+    let returned = match (result, exit) {
+        (Err(error), None) => return Err(error),
+        (Err(_), Some(_)) => MultiValue::new(),
+        (Ok(values), _) => values,
+    };
+    if !phase.may_answer() {
+        return Ok(Ending::Next);
+    }
+    if let Some(code) = exit {
+        return exited(code, status, output);
+    }
+    let code = returned.get(0).filter(|value| !value.is_nil());
+    let body = returned.get(1).filter(|value| !value.is_nil());
+    if code.is_none() && body.is_none() {
+        // Said something and went on: the answer is made, as nginx has sent it.
+        return Ok(if output.is_empty() { Ending::Next } else { answer(status, Some(output)) });
+    }
+    let code = match code {
+        None => None,
+        Some(code) => Some(
+            number(code)
+                .ok_or_else(|| mlua::Error::runtime("attempt to compare a status that is no number"))?,
+        ),
+    };
+    let mut output = output;
+    let had_body = body.is_some() || !output.is_empty();
+    match body {
+        Some(table @ Value::Table(_)) => {
+            let value = json::from_lua(lua, table, false)
+                .map_err(|reason| mlua::Error::runtime(format!("failed to encode data: {reason}")))?;
+            output.extend_from_slice(value.to_string().as_bytes());
+            output.push(b'\n');
+        }
+        Some(value) => super::api::append(value, &mut output, 0)?,
+        None => {}
+    }
+    let status = code.map_or(status, |code| code.clamp(0.0, 999.0) as u16);
+    Ok(answer(status, had_body.then_some(output)))
+}
+
+/// `ngx.exit(code)`: 0 and other special codes below 100 end the function only.
+fn exited(code: i32, status: u16, output: Vec<u8>) -> mlua::Result<Ending> {
+    let body = (!output.is_empty()).then_some(output);
+    match u16::try_from(code) {
+        Ok(code @ 100..=999) => Ok(answer(code, body)),
+        Ok(_) if body.is_some() => Ok(answer(status, body)),
+        Ok(_) => Ok(Ending::Next),
+        Err(_) => Ok(answer(500, None)),
+    }
+}
+
+fn answer(status: u16, body: Option<Vec<u8>>) -> Ending {
+    let status = if status < 100 { 200 } else { status };
+    Ending::Answer(Box::new(match body {
+        Some(body) => Reply::bytes(status, body),
+        None => Reply::page(status),
+    }))
+}
