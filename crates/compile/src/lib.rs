@@ -70,6 +70,8 @@ pub struct Compiler {
     instances: FxHashMap<Key, Vec<Arc<Instance>>>,
     /// `upstreams` resources, and inline ones under their owner's key.
     upstreams: FxHashMap<Key, Arc<UpstreamHandle>>,
+    /// Upstreams in the configurations of an object's plugins.
+    inline_upstreams: FxHashMap<Key, Vec<Arc<UpstreamHandle>>>,
     routes: routes::Routes,
     consumers: consumers::Consumers,
     problems: BTreeMap<Key, String>,
@@ -100,6 +102,7 @@ impl Compiler {
             references: References::default(),
             instances: FxHashMap::default(),
             upstreams: FxHashMap::default(),
+            inline_upstreams: FxHashMap::default(),
             routes: routes::Routes::default(),
             consumers: consumers::Consumers::default(),
             problems: BTreeMap::new(),
@@ -170,6 +173,7 @@ impl Compiler {
         let owners: Vec<Key> = dirty.iter().cloned().collect();
         for key in &owners {
             self.build_upstream_of(key);
+            self.rebuild_inline_upstreams(key);
         }
         let dirty = self.references.closure(dirty);
         for key in dirty.iter().filter(|key| key.0 == Kind::Route) {
@@ -192,7 +196,7 @@ impl Compiler {
     }
 
     pub fn upstream_handles(&self) -> impl Iterator<Item = &Arc<UpstreamHandle>> {
-        self.upstreams.values()
+        self.upstreams.values().chain(self.inline_upstreams.values().flatten())
     }
 
     /// Kinds in the order of dependency: what is referred to is built before what refers to it.
@@ -205,12 +209,13 @@ impl Compiler {
                 Kind::Ssl => self.build_certificate(key),
                 Kind::Upstream => self.build_upstream_of(key),
                 Kind::Service | Kind::PluginConfig | Kind::ConsumerGroup | Kind::GlobalRule => {
-                    self.build_instances_of(key);
+                    // First, because it forgets the names that the object waits for.
                     self.build_upstream_of(key);
+                    self.build_instances_of(key);
                 }
                 Kind::Route => {
-                    self.build_instances_of(key);
                     self.build_upstream_of(key);
+                    self.build_instances_of(key);
                     self.build_route(key);
                 }
                 Kind::Consumer | Kind::Credential => self.build_consumer(key),

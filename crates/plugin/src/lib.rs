@@ -24,6 +24,7 @@ pub mod request;
 pub mod response;
 pub mod snapshot;
 pub mod step;
+pub mod stop;
 pub mod template;
 pub mod variables;
 
@@ -33,7 +34,7 @@ pub use chain::{Chain, Instance};
 pub use consumer::{AuthEntry, Consumer, ConsumerIndex};
 pub use definition::{Api, BuildContext, Owner, Phases, Plugin, PluginDef};
 pub use extensions::Extensions;
-pub use host::{Host, host};
+pub use host::{ConnectionCounts, Host, host};
 pub use lua::LuaCompiler;
 pub use model::SchemaKind;
 pub use reply::Reply;

@@ -200,7 +200,8 @@ impl Request {
 
     /// Reads the body into memory, at most `limit` bytes: 413 past that.
     pub async fn collect_body(&mut self, limit: usize) -> Result<Bytes, Box<Reply>> {
-        Ok(self.body.collect(limit).await?)
+        let allowed = self.body_limit.map_or(limit, |allowed| usize::try_from(allowed).unwrap_or(limit));
+        Ok(self.body.collect(limit.min(allowed)).await?)
     }
 
     pub fn set_variable(&mut self, name: &str, value: impl Into<Vec<u8>>) {

@@ -217,7 +217,8 @@ impl Request {
             Named::Hostname => borrowed(host().map_or("localhost", |host| &host.hostname).as_bytes()),
             Named::RequestLine | Named::RequestLineAlias => owned(self.request_line()),
             Named::RequestMethod | Named::Method => borrowed(self.head.method.as_bytes()),
-            Named::RequestUri | Named::RealRequestUri => borrowed(self.head.target()),
+            Named::RequestUri => owned(self.normal_target()),
+            Named::RealRequestUri => borrowed(self.head.target()),
             Named::Uri | Named::DocumentUri => borrowed(&self.path),
             Named::Args | Named::QueryString => self.head.query().map(Cow::Borrowed),
             Named::IsArgs => {
@@ -336,6 +337,17 @@ impl Request {
             crate::snapshot::RouteUpstream::Some(upstream) => Some(upstream),
             _ => None,
         }
+    }
+
+    /// What APISIX means by `$request_uri`: the normalised path with the query. The client's own text is
+    /// `$real_request_uri`.
+    pub fn normal_target(&self) -> Vec<u8> {
+        let mut target = self.path.clone();
+        if let Some(query) = self.head.query().filter(|query| !query.is_empty()) {
+            target.push(b'?');
+            target.extend_from_slice(query);
+        }
+        target
     }
 
     fn request_line(&self) -> Vec<u8> {

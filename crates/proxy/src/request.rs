@@ -63,6 +63,7 @@ async fn way(
     }
     matching::find_route(request, client, chains).await?;
     chains.rewrite(request).await?;
+    check_body_length(request)?;
     chains.access(request).await?;
     matching::require_route(request)?;
     exchange::proxy(request, client, chains).await
@@ -82,9 +83,6 @@ fn receive_body(request: &mut Request, client: &Rc<Client>, length: BodyLength) 
         BodyLength::Fixed(length) => Some(length),
         _ => None,
     };
-    if limit > 0 && known.is_some_and(|length| length > limit) {
-        return Err(Box::new(Reply::page(413)));
-    }
     if limit > 0 {
         request.body_limit = Some(limit);
     }
@@ -93,6 +91,20 @@ fn receive_body(request: &mut Request, client: &Rc<Client>, length: BodyLength) 
         None => RequestBody::Unread { length: known, reader: client.clone() },
     };
     Ok(())
+}
+
+/// Refuses a body that says it is too long. After the rewrite phase, because plugin `client-control` sets limits there;
+/// a body whose length is not known is counted on its way.
+fn check_body_length(request: &Request) -> Result<(), Box<Reply>> {
+    let length = match &request.body {
+        RequestBody::Empty => 0,
+        RequestBody::Unread { length, .. } => length.unwrap_or(0),
+        RequestBody::Collected(bytes) => bytes.len() as u64,
+    };
+    match request.body_limit {
+        Some(limit) if length > limit => Err(Box::new(Reply::page(413))),
+        _ => Ok(()),
+    }
 }
 
 /// Whether the client's side of the connection may carry another request after this one.
