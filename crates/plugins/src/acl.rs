@@ -11,7 +11,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use telemetry::error_log;
 
-use crate::common::{auth::ExternalUser, conf::typed};
+use crate::{
+    common::{auth::ExternalUser, conf::typed},
+    lua,
+};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "acl",
@@ -105,6 +108,8 @@ impl Plugin for Acl {
             self.permits(&consumer.labels, &Parser::Guess)
         } else if let Some(ExternalUser(user)) = request.extensions.get() {
             self.permits_external(user)
+        } else if let Some(user) = lua::context_field(request, "external_user") {
+            self.permits_external(&user)
         } else {
             return Step::reply(Reply::message(401, "Missing authentication."));
         };

@@ -17,6 +17,8 @@ mod tests;
 
 use std::sync::Arc;
 
+pub use program::context_field;
+
 use mlua::Value;
 use model::check::{LuaChunk, LuaFault};
 use plugin::{LuaCompiler, Plugin, snapshot::FilterFunction};

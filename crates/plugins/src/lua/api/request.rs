@@ -5,7 +5,10 @@ use plugin::{Request, RequestBody};
 use wire::{HeaderId, uri};
 
 use super::bytes;
-use crate::lua::current::{self, Phase};
+use crate::{
+    jwt_auth::JwtPayload,
+    lua::current::{self, Phase},
+};
 
 /// Arguments that one table holds, as in nginx-lua.
 const MAX_ARGUMENTS: usize = 100;
@@ -228,6 +231,12 @@ fn install_context(lua: &Lua, native: &Table) -> mlua::Result<()> {
                     let upstream =
                         current::read(|request| request.upstream().map(|upstream| upstream.value.clone()))?;
                     upstream.map_or(Ok(Value::Nil), |value| crate::lua::json::to_lua(lua, &value))
+                }
+                "jwt_auth_payload" => {
+                    let payload = current::read(|request| {
+                        request.extensions.get().map(|JwtPayload(verified)| verified.payload.clone())
+                    })?;
+                    payload.map_or(Ok(Value::Nil), |value| crate::lua::json::to_lua(lua, &value))
                 }
                 "consumer" => {
                     let consumer = current::read(|request| {
