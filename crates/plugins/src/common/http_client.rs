@@ -169,11 +169,13 @@ fn build(request: Outgoing) -> Result<hyper::Request<Full<Bytes>>, String> {
     if !has("user-agent") {
         builder = builder.header("User-Agent", concat!("tidegate/", env!("CARGO_PKG_VERSION")));
     }
-    // An empty body of these must say so; of other methods it need not.
-    if request.body.is_empty() && matches!(request.method, Method::POST | Method::PUT | Method::PATCH) {
-        builder = builder.header("Content-Length", "0");
+    // An empty body of these methods must say so; of others it need not.
+    let says_length = matches!(request.method, Method::POST | Method::PUT | Method::PATCH);
+    if says_length || !request.body.is_empty() {
+        builder = builder.header("Content-Length", request.body.len());
     }
-    for (name, value) in &request.headers {
+    let rest = request.headers.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("content-length"));
+    for (name, value) in rest {
         builder = builder.header(name, value.as_slice());
     }
     builder.body(Full::new(request.body)).map_err(|error| format!("request: {error}"))

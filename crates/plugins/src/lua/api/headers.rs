@@ -173,9 +173,13 @@ fn install_request(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set(
         "req_header",
         lua.create_function(|lua, name: LuaString| {
-            let name = String::from_utf8_lossy(&name.as_bytes()).replace('_', "-");
+            let name = String::from_utf8_lossy(&name.as_bytes()).into_owned();
             let values = current::read(|request| {
-                request.head.headers.get_all(&name).map(<[u8]>::to_vec).collect::<Vec<_>>()
+                let of =
+                    |name: &str| request.head.headers.get_all(name).map(<[u8]>::to_vec).collect::<Vec<_>>();
+                let values = of(&name);
+                // `_` stands for `-`, unless there is a header that really has it.
+                if values.is_empty() && name.contains('_') { of(&name.replace('_', "-")) } else { values }
             })?;
             found(lua, values.iter().map(Vec::as_slice))
         })?,
