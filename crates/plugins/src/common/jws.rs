@@ -104,9 +104,14 @@ impl<'a> Token<'a> {
 
 /// A key that checks signatures of one algorithm.
 pub enum VerifyingKey {
-    Hmac(hmac::Key),
+    /// Boxed: five times as large as the others.
+    Hmac(Box<hmac::Key>),
     Public(ParsedPublicKey),
-    Rsa { parameters: &'static signature::RsaParameters, modulus: Vec<u8>, exponent: Vec<u8> },
+    Rsa {
+        parameters: &'static signature::RsaParameters,
+        modulus: Vec<u8>,
+        exponent: Vec<u8>,
+    },
 }
 
 impl VerifyingKey {
@@ -117,7 +122,7 @@ impl VerifyingKey {
             Algorithm::Hs512 => hmac::HMAC_SHA512,
             other => return Err(format!("{} needs a public key", other.name())),
         };
-        Ok(VerifyingKey::Hmac(hmac::Key::new(digest, secret)))
+        Ok(VerifyingKey::Hmac(Box::new(hmac::Key::new(digest, secret))))
     }
 
     /// PEM of a public key (SPKI or PKCS#1) or of a certificate.
@@ -218,4 +223,91 @@ fn public_key_der(pem: &str) -> Result<Vec<u8>, String> {
         .map(|(body, _)| body.split_ascii_whitespace().collect::<String>());
     body.and_then(|body| super::nginx_base64::decode(body.as_bytes()))
         .ok_or_else(|| "public key is not PEM".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_lc_rs::{
+        encoding::AsDer,
+        rand::SystemRandom,
+        rsa::KeySize,
+        signature::{EcdsaKeyPair, EcdsaSigningAlgorithm, KeyPair, RsaEncoding, RsaKeyPair},
+    };
+    use serde_json::json;
+
+    use super::*;
+    use crate::common::nginx_base64::{encode, encode_url};
+
+    fn pem(der: &[u8]) -> String {
+        format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", encode(der))
+    }
+
+    /// The token verifies with the key in both forms, and no longer when a byte of it changes.
+    fn check(algorithm: Algorithm, sign: impl Fn(&[u8]) -> Vec<u8>, der: &[u8], jwk: &Value) {
+        let name = algorithm.name();
+        let header = encode_url(json!({"alg": name}).to_string());
+        let signed = format!("{header}.{}", encode_url(r#"{"a":1}"#));
+        let signature = encode_url(sign(signed.as_bytes()));
+        let token = format!("{signed}.{signature}");
+        let other = format!("{header}.{}.{signature}", encode_url(r#"{"a":2}"#));
+        let keys = [VerifyingKey::from_pem(algorithm, &pem(der)), VerifyingKey::from_jwk(algorithm, jwk)];
+        for key in keys {
+            let key = key.expect(name);
+            let verifies = |token: &str| Token::parse(token.as_bytes()).expect("token").is_signed_by(&key);
+            assert!(verifies(&token), "{name}");
+            assert!(!verifies(&other), "{name} of another text");
+        }
+    }
+
+    #[test]
+    fn elliptic_curves() {
+        let cases: [(Algorithm, &'static EcdsaSigningAlgorithm); 3] = [
+            (Algorithm::Es256, &signature::ECDSA_P256_SHA256_FIXED_SIGNING),
+            (Algorithm::Es384, &signature::ECDSA_P384_SHA384_FIXED_SIGNING),
+            (Algorithm::Es512, &signature::ECDSA_P521_SHA512_FIXED_SIGNING),
+        ];
+        for (algorithm, how) in cases {
+            let pair = EcdsaKeyPair::generate(how).expect("key");
+            let point = pair.public_key().as_ref()[1..].to_vec();
+            let (x, y) = point.split_at(point.len() / 2);
+            let jwk = json!({"kty": "EC", "x": encode_url(x), "y": encode_url(y)});
+            let sign = |text: &[u8]| pair.sign(&SystemRandom::new(), text).expect("signed").as_ref().to_vec();
+            check(algorithm, sign, pair.public_key().as_der().expect("DER").as_ref(), &jwk);
+        }
+    }
+
+    #[test]
+    fn rsa() {
+        let cases: [(Algorithm, &'static dyn RsaEncoding); 6] = [
+            (Algorithm::Rs256, &signature::RSA_PKCS1_SHA256),
+            (Algorithm::Rs384, &signature::RSA_PKCS1_SHA384),
+            (Algorithm::Rs512, &signature::RSA_PKCS1_SHA512),
+            (Algorithm::Ps256, &signature::RSA_PSS_SHA256),
+            (Algorithm::Ps384, &signature::RSA_PSS_SHA384),
+            (Algorithm::Ps512, &signature::RSA_PSS_SHA512),
+        ];
+        let pair = RsaKeyPair::generate(KeySize::Rsa2048).expect("key");
+        let public = pair.public_key();
+        // PKCS#1: a sequence of the modulus, 256 bytes after nine of headers, and the exponent 65537.
+        let modulus = &public.as_ref()[9..9 + 256];
+        let jwk = json!({"kty": "RSA", "n": encode_url(modulus), "e": "AQAB"});
+        for (algorithm, how) in cases {
+            let sign = |text: &[u8]| {
+                let mut out = vec![0; pair.public_modulus_len()];
+                pair.sign(how, &SystemRandom::new(), text, &mut out).expect("signed");
+                out
+            };
+            check(algorithm, sign, AsDer::as_der(public).expect("DER").as_ref(), &jwk);
+        }
+    }
+
+    #[test]
+    fn keys_of_another_kind_are_refused() {
+        let pair = EcdsaKeyPair::generate(&signature::ECDSA_P256_SHA256_FIXED_SIGNING).expect("key");
+        let pem = pem(pair.public_key().as_der().expect("DER").as_ref());
+        for (name, algorithm) in ALGORITHMS {
+            assert_eq!(VerifyingKey::from_pem(algorithm, &pem).is_ok(), name == "ES256", "{name}");
+        }
+        assert!(VerifyingKey::from_pem(Algorithm::Es256, "no PEM").is_err());
+    }
 }

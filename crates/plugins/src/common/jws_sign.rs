@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{jws::Algorithm, nginx_base64::encode_url};
 
 enum Key {
-    Hmac(hmac::Key),
+    Hmac(Box<hmac::Key>),
     Rsa(Box<RsaKeyPair>, &'static dyn RsaEncoding),
     Ec(Box<EcdsaKeyPair>),
 }
@@ -33,7 +33,11 @@ impl SigningKey {
             Algorithm::Hs512 => hmac::HMAC_SHA512,
             other => return Err(format!("{} needs a private key", other.name())),
         };
-        Ok(SigningKey { algorithm, key: Key::Hmac(hmac::Key::new(digest, secret.as_bytes())), id: None })
+        Ok(SigningKey {
+            algorithm,
+            key: Key::Hmac(Box::new(hmac::Key::new(digest, secret.as_bytes()))),
+            id: None,
+        })
     }
 
     /// PEM of a private key: PKCS#8, PKCS#1 (RSA) or SEC 1 (EC).
@@ -88,4 +92,25 @@ fn ec(algorithm: &'static EcdsaSigningAlgorithm, der: &PrivateKeyDer) -> Result<
         _ => return Err("private key is not an EC key".to_owned()),
     };
     pair.map(Box::new).map_err(|error| format!("private key is not a usable EC key of that curve: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::common::jws::{Token, VerifyingKey};
+
+    #[test]
+    fn assertions_with_a_secret() {
+        let key = SigningKey::from_secret(Algorithm::Hs512, "secret").expect("key");
+        let token = key.sign(&json!({"iss": "me"})).expect("token");
+        let token = Token::parse(token.as_bytes()).expect("token");
+        assert_eq!((token.algorithm(), &token.payload["iss"]), (Some("HS512"), &json!("me")));
+        assert!(token.is_signed_by(&VerifyingKey::from_secret(Algorithm::Hs512, b"secret").expect("key")));
+    }
+
+    #[test]
+    fn keys_that_cannot_sign() {
+        assert!(SigningKey::from_secret(Algorithm::Rs256, "secret").is_err());
+        assert!(SigningKey::from_pem(Algorithm::Rs256, "no PEM", None).is_err());
+    }
 }

@@ -92,9 +92,6 @@ fn consumer_configurations() {
     ];
     for (conf, expected) in cases {
         let got = check(&conf, SchemaKind::Consumer);
-        assert_eq!(
-            got.as_ref().map(|()| ()).map_err(String::as_str),
-            expected.as_ref().map(|()| ()).map_err(|e| *e)
-        );
+        assert_eq!(got.as_ref().map_err(String::as_str), expected.as_ref().map_err(|reason| *reason));
     }
 }
