@@ -22,6 +22,5 @@ pub mod redis_client;
 pub mod regexes;
 pub mod shards;
 pub mod skip;
-#[cfg(test)]
 pub mod test_request;
 pub mod uuid;
