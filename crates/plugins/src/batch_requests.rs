@@ -89,7 +89,15 @@ const MAX_BODY_BYTES: u64 = 1024 * 1024;
 const MAX_ITEMS: u64 = 1000;
 
 fn handler(request: &mut Request) -> Step<'_> {
-    Step::wait(async move { answer(request).await })
+    Step::wait(async move {
+        // APIs that answer with a table say so.
+        answer(request).await.map_err(|mut reply| {
+            if matches!(reply.body, plugin::reply::ReplyBody::Bytes(_)) {
+                reply.headers.set("Content-Type", "application/json");
+            }
+            reply
+        })
+    })
 }
 
 fn bad(message: String) -> Box<Reply> {
