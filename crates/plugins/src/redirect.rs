@@ -57,6 +57,7 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     if let Some([Value::String(pattern), Value::String(replacement)]) = texts.map(Vec::as_slice) {
         if !model::schema::is_secret_reference(pattern) {
             Regex::new(pattern, false)
+                .and_then(|_| Replacement::check(replacement))
                 .map_err(|error| format!("invalid regex_uri ({pattern}, {replacement}), err:{error}"))?;
         }
     }
