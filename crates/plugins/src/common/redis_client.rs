@@ -4,6 +4,7 @@
 //! go out in one write. A connection idle for longer than `redis_keepalive_timeout` is opened anew; one that breaks
 //! is replaced, and the command repeated once.
 
+mod sentinel;
 mod settings;
 
 use std::{
@@ -206,11 +207,7 @@ impl RedisClient {
                 Ok(Connection::One(connection))
             }
             Target::Cluster(client) => Ok(Connection::Cluster(client.get_async_connection().await?)),
-            Target::Sentinel(sentinel) => {
-                let mut client = sentinel.client()?;
-                let connection = client.get_async_connection_with_config(&one()).await?;
-                Ok(Connection::One(connection))
-            }
+            Target::Sentinel(sentinel) => Ok(Connection::One(sentinel.connect(&one()).await?)),
         }
     }
 }

@@ -3,13 +3,11 @@
 use std::{hash::Hash, sync::Arc, time::Duration};
 
 use redis::{
-    ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, RedisError, TlsMode,
-    cluster::ClusterClient,
-    sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType},
+    ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsMode, cluster::ClusterClient,
 };
 use serde_json::Value;
 
-use super::milliseconds;
+use super::{milliseconds, sentinel::Sentinel};
 
 pub struct Settings {
     /// Same name, same connection: a digest, for it covers credentials.
@@ -24,17 +22,6 @@ pub enum Target {
     Single(ConnectionInfo),
     Cluster(Box<ClusterClient>),
     Sentinel(Sentinel),
-}
-
-pub struct Sentinel {
-    addresses: Vec<(String, u16)>,
-    master_name: String,
-    replica: bool,
-    database: i64,
-    user: Option<String>,
-    password: Option<String>,
-    sentinel_user: Option<String>,
-    sentinel_password: Option<String>,
 }
 
 fn text(conf: &Value, name: &str) -> Option<String> {
@@ -61,6 +48,16 @@ fn address(host: &str, port: u16, tls: bool, verify: bool) -> ConnectionAddr {
 /// No `CLIENT SETINFO`: old servers refuse it, and proxies in front of some do not know it.
 fn quiet() -> RedisConnectionInfo {
     RedisConnectionInfo::default().set_skip_set_lib_name()
+}
+
+/// A user without a password says nothing.
+fn login(conf: &Value, user: &str, password: &str) -> RedisConnectionInfo {
+    let Some(password) = text(conf, password) else { return quiet() };
+    let login = quiet().set_password(password);
+    match text(conf, user) {
+        Some(user) => login.set_username(user),
+        None => login,
+    }
 }
 
 impl Settings {
@@ -96,13 +93,7 @@ impl Settings {
         let host = text(conf, "redis_host").ok_or("redis_host is missing")?;
         let port = conf.get("redis_port").and_then(Value::as_u64).unwrap_or(6379);
         let port = u16::try_from(port).map_err(|_| format!("redis_port {port} is out of range"))?;
-        let mut login = quiet().set_db(database(conf));
-        if let Some(password) = text(conf, "redis_password") {
-            login = login.set_password(password);
-            if let Some(user) = text(conf, "redis_username") {
-                login = login.set_username(user);
-            }
-        }
+        let login = login(conf, "redis_username", "redis_password").set_db(database(conf));
         let address = address(&host, port, flag(conf, "redis_ssl"), flag(conf, "redis_ssl_verify"));
         let info = address.into_connection_info().map_err(|error| error.to_string())?;
         let target = Target::Single(info.set_redis_settings(login));
@@ -141,17 +132,12 @@ impl Settings {
             let port = entry.get("port").and_then(Value::as_u64).and_then(|port| u16::try_from(port).ok());
             addresses.push((host, port.ok_or("redis_sentinels: port is missing")?));
         }
-        let password = text(conf, "redis_password");
-        let sentinel_password = text(conf, "sentinel_password");
         let sentinel = Sentinel {
             addresses,
             master_name: text(conf, "redis_master_name").ok_or("redis_master_name is missing")?,
             replica: conf.get("redis_role").and_then(Value::as_str) == Some("slave"),
-            database: database(conf),
-            user: text(conf, "redis_username").filter(|_| password.is_some()),
-            password,
-            sentinel_user: text(conf, "sentinel_username").filter(|_| sentinel_password.is_some()),
-            sentinel_password,
+            login: login(conf, "redis_username", "redis_password").set_db(database(conf)),
+            sentinel_login: login(conf, "sentinel_username", "sentinel_password"),
         };
         let target = Target::Sentinel(sentinel);
         Ok(Settings::new("redis-sentinel", conf, target, "redis_connect_timeout", "redis_read_timeout"))
@@ -160,30 +146,6 @@ impl Settings {
 
 fn hash(hasher: &ahash::RandomState, value: impl Hash) -> u64 {
     hasher.hash_one(value)
-}
-
-impl Sentinel {
-    /// A fresh client: it asks the sentinels who the master is now.
-    pub fn client(&self) -> Result<SentinelClient, RedisError> {
-        let role = if self.replica { SentinelServerType::Replica } else { SentinelServerType::Master };
-        let addresses =
-            self.addresses.iter().map(|(host, port)| address(host, *port, false, false)).collect::<Vec<_>>();
-        let mut builder = SentinelClientBuilder::new(addresses, self.master_name.clone(), role)?
-            .set_client_to_redis_db(self.database);
-        if let Some(user) = &self.user {
-            builder = builder.set_client_to_redis_username(user);
-        }
-        if let Some(password) = &self.password {
-            builder = builder.set_client_to_redis_password(password);
-        }
-        if let Some(user) = &self.sentinel_user {
-            builder = builder.set_client_to_sentinel_username(user);
-        }
-        if let Some(password) = &self.sentinel_password {
-            builder = builder.set_client_to_sentinel_password(password);
-        }
-        builder.build()
-    }
 }
 
 #[cfg(test)]
