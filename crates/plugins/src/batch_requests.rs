@@ -134,10 +134,10 @@ async fn read_body(request: &mut Request, limit: u64) -> Result<bytes::Bytes, Bo
         let message = format!("request size {size} is greater than the maximum size {limit} allowed");
         Box::new(Reply::error_msg(413, &message))
     };
-    if let plugin::RequestBody::Unread { length: Some(length), .. } = &request.body {
-        if *length > limit {
-            return Err(size(*length));
-        }
+    if let plugin::RequestBody::Unread { length: Some(length), .. } = &request.body
+        && *length > limit
+    {
+        return Err(size(*length));
     }
     let body = request.body.collect(usize::try_from(limit).unwrap_or(usize::MAX)).await;
     match body {

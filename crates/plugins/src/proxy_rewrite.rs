@@ -55,16 +55,16 @@ struct Headers {
 
 fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     let texts = conf.get("regex_uri").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    if texts.len() % 2 != 0 {
+    if !texts.len().is_multiple_of(2) {
         return Err("The length of regex_uri should be an even number".to_owned());
     }
     for pair in texts.chunks_exact(2) {
-        if let [Value::String(pattern), Value::String(replacement)] = pair {
-            if !model::schema::is_secret_reference(pattern) {
-                Regex::new(pattern, false)
-                    .and_then(|_| Replacement::check(replacement))
-                    .map_err(|error| format!("invalid regex_uri({pattern}, {replacement}): {error}"))?;
-            }
+        if let [Value::String(pattern), Value::String(replacement)] = pair
+            && !model::schema::is_secret_reference(pattern)
+        {
+            Regex::new(pattern, false)
+                .and_then(|_| Replacement::check(replacement))
+                .map_err(|error| format!("invalid regex_uri({pattern}, {replacement}): {error}"))?;
         }
     }
     match conf.get("headers").filter(|headers| !header_edits::has_operations(headers)) {
