@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{Kind, PluginCatalog, SchemaKind};
-use plugin::{BuildContext, Instance, Owner, PluginDef, UpstreamHandle, Variable};
+use plugin::{BuildContext, Instance, Owner, PluginDef, UpstreamHandle, Variable, snapshot::Scheme};
 use routing::expr::Expression;
 use serde_json::{Map, Value};
 
@@ -126,6 +126,14 @@ impl Compiler {
             let known = previous.iter().find(|handle| *handle.name == *name).map(Arc::as_ref);
             let mut handle = self.compile_upstream(key, value, owner.version, known)?;
             handle.name = name.into();
+            if handle.scheme == Scheme::Http {
+                // With `pass_host: node` APISIX names such a node without its port.
+                for node in &mut handle.nodes {
+                    if let Some(host) = node.host_header.strip_suffix(&format!(":{}", node.port)) {
+                        node.host_header = host.into();
+                    }
+                }
+            }
             handles.push(Arc::new(handle));
         }
         self.inline_upstreams.entry(key.clone()).or_default().extend(handles.iter().cloned());

@@ -53,6 +53,8 @@ pub struct UpstreamEdits {
     /// Used instead of the route's upstream.
     pub upstream: Option<Arc<UpstreamHandle>>,
     pub timeouts: Option<Timeouts>,
+    /// `X-Forwarded-*` fields that a plugin took away: they are not written anew.
+    pub without: SmallVec<[HeaderId; 0]>,
 }
 
 /// One try to reach an upstream node.

@@ -89,7 +89,15 @@ const MAX_BODY_BYTES: u64 = 1024 * 1024;
 const MAX_ITEMS: u64 = 1000;
 
 fn handler(request: &mut Request) -> Step<'_> {
-    Step::wait(async move { answer(request).await })
+    Step::wait(async move {
+        // APIs that answer with a table say so.
+        answer(request).await.map_err(|mut reply| {
+            if matches!(reply.body, plugin::reply::ReplyBody::Bytes(_)) {
+                reply.headers.set("Content-Type", "application/json");
+            }
+            reply
+        })
+    })
 }
 
 fn bad(message: String) -> Box<Reply> {
@@ -126,10 +134,10 @@ async fn read_body(request: &mut Request, limit: u64) -> Result<bytes::Bytes, Bo
         let message = format!("request size {size} is greater than the maximum size {limit} allowed");
         Box::new(Reply::error_msg(413, &message))
     };
-    if let plugin::RequestBody::Unread { length: Some(length), .. } = &request.body {
-        if *length > limit {
-            return Err(size(*length));
-        }
+    if let plugin::RequestBody::Unread { length: Some(length), .. } = &request.body
+        && *length > limit
+    {
+        return Err(size(*length));
     }
     let body = request.body.collect(usize::try_from(limit).unwrap_or(usize::MAX)).await;
     match body {

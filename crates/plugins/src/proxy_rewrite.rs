@@ -8,7 +8,7 @@ use header_value::HeaderValue;
 use plugin::{BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step, Template};
 use serde::Deserialize;
 use serde_json::Value;
-use wire::Method;
+use wire::{HeaderId, Method};
 
 use crate::common::{
     conf::typed,
@@ -55,15 +55,16 @@ struct Headers {
 
 fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     let texts = conf.get("regex_uri").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    if texts.len() % 2 != 0 {
+    if !texts.len().is_multiple_of(2) {
         return Err("The length of regex_uri should be an even number".to_owned());
     }
     for pair in texts.chunks_exact(2) {
-        if let [Value::String(pattern), Value::String(replacement)] = pair {
-            if !model::schema::is_secret_reference(pattern) {
-                Regex::new(pattern, false)
-                    .map_err(|error| format!("invalid regex_uri({pattern}, {replacement}): {error}"))?;
-            }
+        if let [Value::String(pattern), Value::String(replacement)] = pair
+            && !model::schema::is_secret_reference(pattern)
+        {
+            Regex::new(pattern, false)
+                .and_then(|_| Replacement::check(replacement))
+                .map_err(|error| format!("invalid regex_uri({pattern}, {replacement}): {error}"))?;
         }
     }
     match conf.get("headers").filter(|headers| !header_edits::has_operations(headers)) {
@@ -145,6 +146,10 @@ impl Headers {
         }
         for name in &self.remove {
             request.head.headers.remove(name);
+            let id = HeaderId::of(name.as_bytes());
+            if matches!(id, HeaderId::XForwardedProto | HeaderId::XForwardedHost | HeaderId::XForwardedPort) {
+                request.edits.without.push(id);
+            }
         }
     }
 }
@@ -273,6 +278,10 @@ mod tests {
             (
                 json!({"regex_uri": ["^/a(", "/b"]}),
                 "invalid regex_uri(^/a(, /b): pcre_compile() failed: missing ) in \"^/a(\"",
+            ),
+            (
+                json!({"regex_uri": ["^/a", "/$`"]}),
+                "invalid regex_uri(^/a, /$`): invalid capturing variable name found in \"/$`\"",
             ),
             (json!({"headers": {"X-Api-Version": []}}), "invalid type as header value"),
             (json!({"headers": {"X-Api\r": "1"}}), "invalid field character in header"),

@@ -54,11 +54,12 @@ enum To {
 
 fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     let texts = conf.get("regex_uri").and_then(Value::as_array);
-    if let Some([Value::String(pattern), Value::String(replacement)]) = texts.map(Vec::as_slice) {
-        if !model::schema::is_secret_reference(pattern) {
-            Regex::new(pattern, false)
-                .map_err(|error| format!("invalid regex_uri ({pattern}, {replacement}), err:{error}"))?;
-        }
+    if let Some([Value::String(pattern), Value::String(replacement)]) = texts.map(Vec::as_slice)
+        && !model::schema::is_secret_reference(pattern)
+    {
+        Regex::new(pattern, false)
+            .and_then(|_| Replacement::check(replacement))
+            .map_err(|error| format!("invalid regex_uri ({pattern}, {replacement}), err:{error}"))?;
     }
     let is_on = |name: &str| conf.get(name) == Some(&Value::Bool(true));
     if is_on("http_to_https") && is_on("append_query_string") {

@@ -82,10 +82,10 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 
 impl Plugin for RequestValidation {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        if let Some(check) = &self.headers {
-            if let Err(reason) = check.run(request) {
-                return Step::Reply(self.reject(Some(&reason)));
-            }
+        if let Some(check) = &self.headers
+            && let Err(reason) = check.run(request)
+        {
+            return Step::Reply(self.reject(Some(&reason)));
         }
         match &self.body {
             Some(schema) => Step::wait(self.check_body(schema, request)),
@@ -142,10 +142,11 @@ impl HeaderCheck {
         }
         for name in &self.names {
             let plain = name.to_ascii_lowercase().replace('_', "-");
-            if plain != *name && !fields.contains_key(name) {
-                if let Some(value) = fields.get(&plain).cloned() {
-                    fields.insert(name.clone(), value);
-                }
+            if plain != *name
+                && !fields.contains_key(name)
+                && let Some(value) = fields.get(&plain).cloned()
+            {
+                fields.insert(name.clone(), value);
             }
         }
         self.schema.check(&mut Value::Object(fields))

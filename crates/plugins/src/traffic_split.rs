@@ -129,11 +129,11 @@ impl Rule {
     /// A rule that is looked at must name existing upstreams, whichever of them would be chosen.
     fn require_named(&self, request: &Request) -> Result<(), Box<Reply>> {
         for target in &self.targets {
-            if let Target::Named(id) = target {
-                if !request.snapshot.upstreams.contains_key(id.as_str()) {
-                    let message = format!("failed to fetch upstream info by upstream id: {id}");
-                    return Err(Box::new(Reply::bytes(500, message)));
-                }
+            if let Target::Named(id) = target
+                && !request.snapshot.upstreams.contains_key(id.as_str())
+            {
+                let message = format!("failed to fetch upstream info by upstream id: {id}");
+                return Err(Box::new(Reply::bytes(500, message)));
             }
         }
         Ok(())

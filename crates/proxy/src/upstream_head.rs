@@ -43,7 +43,12 @@ pub fn write(
     out.extend_from_slice(host(request, upstream, node));
     out.extend_from_slice(b"\r\n");
 
-    let (mut proto, mut host_seen, mut port) = (false, false, false);
+    let without = |id| request.edits.without.contains(&id);
+    let (mut proto, mut host_seen, mut port) = (
+        without(HeaderId::XForwardedProto),
+        without(HeaderId::XForwardedHost),
+        without(HeaderId::XForwardedPort),
+    );
     let headers = &request.head.headers;
     headers.write_fields(out, |field| match field.id {
         HeaderId::Other => true,

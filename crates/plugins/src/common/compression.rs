@@ -91,7 +91,9 @@ pub fn client_accepts(request: &Request, coding: &str, any: bool) -> bool {
 fn accepts(item: &[u8], coding: &str, any: bool) -> bool {
     let mut parts = item.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
     let name = parts.next().unwrap_or_default();
-    if !name.eq_ignore_ascii_case(coding.as_bytes()) && !(any && name == b"*") {
+    let is_named = name.eq_ignore_ascii_case(coding.as_bytes());
+    let is_any = any && name == b"*";
+    if !is_named && !is_any {
         return false;
     }
     let weight = parts.find_map(|part| part.strip_prefix(b"q=").or_else(|| part.strip_prefix(b"Q=")));

@@ -40,19 +40,17 @@ mod tests {
 
     #[test]
     fn pieces_until_the_end_or_the_limit() {
-        let cases: &[(usize, &[&str], &[Option<&str>])] = &[
-            (10, &["ab", "cd", ""], &[None, None, Some("abcd")]),
-            (3, &["ab", "cd", "ef"], &[None, Some("abc"), None]),
-            (10, &[""], &[Some("")]),
-        ];
-        for (limit, pieces, expected) in cases {
-            let mut body = HeldBody::new(*limit);
-            for (index, (piece, expected)) in pieces.iter().zip(*expected).enumerate() {
+        let check = |limit, pieces: &[&str], expected: &[Option<&str>]| {
+            let mut body = HeldBody::new(limit);
+            for (index, (piece, expected)) in pieces.iter().zip(expected).enumerate() {
                 let mut chunk =
                     BodyChunk { data: piece.as_bytes().to_vec(), last: index + 1 == pieces.len() };
                 assert_eq!(body.take(&mut chunk).as_deref(), expected.map(str::as_bytes));
                 assert!(chunk.data.is_empty());
             }
-        }
+        };
+        check(10, &["ab", "cd", ""], &[None, None, Some("abcd")]);
+        check(3, &["ab", "cd", "ef"], &[None, Some("abc"), None]);
+        check(10, &[""], &[Some("")]);
     }
 }

@@ -8,7 +8,11 @@ use std::ops::Range;
 use fancy_regex::BytesMode;
 
 #[derive(Debug)]
-pub struct Regex(Program);
+pub struct Regex {
+    program: Program,
+    /// There is a `$`: to PCRE a line break at the very end may follow it.
+    has_end_anchor: bool,
+}
 
 #[derive(Debug)]
 enum Program {
@@ -20,10 +24,11 @@ impl Regex {
     /// The error is worded as APISIX's: `pcre_compile() failed: missing ) in "(a"`.
     pub fn new(pattern: &str, ignore_case: bool) -> Result<Regex, String> {
         let adapted = model::schema::adapt_pcre(pattern);
+        let has_end_anchor = pattern.contains('$');
         let linear =
             regex::bytes::RegexBuilder::new(&adapted).unicode(false).case_insensitive(ignore_case).build();
         let refused = match linear {
-            Ok(regex) => return Ok(Regex(Program::Linear(regex))),
+            Ok(regex) => return Ok(Regex { program: Program::Linear(regex), has_end_anchor }),
             Err(error) => error,
         };
         let backtracking = |mode| {
@@ -33,7 +38,7 @@ impl Regex {
         // Bytes where the pattern allows it; a class of letters beyond ASCII needs the other mode.
         backtracking(BytesMode::Ascii)
             .or_else(|_| backtracking(BytesMode::UnicodeBytes))
-            .map(|regex| Regex(Program::Backtracking(Box::new(regex))))
+            .map(|regex| Regex { program: Program::Backtracking(Box::new(regex)), has_end_anchor })
             .map_err(|_| format!("pcre_compile() failed: {} in \"{pattern}\"", reason(&refused.to_string())))
     }
 
@@ -52,15 +57,25 @@ impl Regex {
     }
 
     pub fn is_match(&self, text: &[u8]) -> bool {
-        match &self.0 {
+        let found = match &self.program {
             Program::Linear(regex) => regex.is_match(text),
             Program::Backtracking(regex) => regex.is_match(text).unwrap_or(false),
-        }
+        };
+        found || self.without_line_end(text).is_some_and(|text| self.is_match(text))
+    }
+
+    /// The text without a line break at its end, if the pattern may match there.
+    fn without_line_end<'a>(&self, text: &'a [u8]) -> Option<&'a [u8]> {
+        text.strip_suffix(b"\n").filter(|text| self.has_end_anchor && !text.ends_with(b"\n"))
     }
 
     /// The first match: group 0 is the whole of it.
     pub fn captures(&self, text: &[u8]) -> Option<Vec<Option<Range<usize>>>> {
-        match &self.0 {
+        self.captures_exactly(text).or_else(|| self.captures_exactly(self.without_line_end(text)?))
+    }
+
+    fn captures_exactly(&self, text: &[u8]) -> Option<Vec<Option<Range<usize>>>> {
+        match &self.program {
             Program::Linear(regex) => {
                 let found = regex.captures(text)?;
                 Some(found.iter().map(|group| group.map(|group| group.range())).collect())
@@ -167,6 +182,31 @@ impl Replacement {
         Replacement(parts)
     }
 
+    /// `$` must be followed by a group's number, or by another `$`.
+    pub fn check(text: &str) -> Result<(), String> {
+        if model::schema::is_secret_reference(text) {
+            return Ok(());
+        }
+        let mut rest = text.as_bytes();
+        while let Some(at) = rest.iter().position(|&byte| byte == b'$') {
+            let after = rest.get(at + 1..).unwrap_or_default();
+            let used = match after {
+                [b'$', ..] => 1,
+                [b'{', inner @ ..] => match count_digits(inner) {
+                    0 => 0,
+                    digits if inner.get(digits) == Some(&b'}') => digits + 2,
+                    _ => return Err(format!("the closing bracket of a variable is missing in \"{text}\"")),
+                },
+                after => count_digits(after),
+            };
+            if used == 0 {
+                return Err(format!("invalid capturing variable name found in \"{text}\""));
+            }
+            rest = after.get(used..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
     fn write(&self, text: &[u8], groups: &[Option<Range<usize>>], out: &mut Vec<u8>) {
         for part in &self.0 {
             match part {
@@ -216,6 +256,7 @@ mod tests {
             ("", "-", "ab", true, Some("-a-b-")),
             ("(?<=f)o", "$9!", "foo", true, Some("f!o")),
             ("a", "${1", "a", false, Some("${1")),
+            (r"\w\S+$", "*", "hello world\n", false, Some("hello *\n")),
         ];
         for (pattern, with, text, all, expected) in cases {
             let regex = Regex::new(pattern, false).unwrap();

@@ -28,7 +28,7 @@ pub struct Template {
     source: String,
 }
 
-/// Loads a template: `body` is its code. Gives a function of the document and its helpers.
+/// Makes what a template runs with: its names, and how values are written.
 const FRAME: &str = r#"
 local entities = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["'"] = "&#39;", ["/"] = "&#47;" }
 local function text(value)
@@ -42,7 +42,7 @@ local function escaped(value)
 end
 local xml = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ["'"] = "&apos;", ['"'] = "&quot;" }
 local globals = _G
-return function(body, document, helpers)
+return function(document, helpers)
     helpers._escape_xml = function(value) return (value:gsub("[&<>'\"]", xml)) end
     local env = setmetatable({}, { __index = function(_, name)
         local value = helpers[name]
@@ -51,8 +51,7 @@ return function(body, document, helpers)
         return value
     end })
     env.context = document
-    setfenv(body, env)
-    return body(text, escaped)
+    return env, text, escaped
 end
 "#;
 
@@ -107,9 +106,15 @@ impl Template {
         for name in ["_ctx", "_body", "_escape_json", "_escape_xml", "_multipart"] {
             document.raw_remove(name)?;
         }
-        let text: LuaString = enter(request, phase, || frame.call((function, document, helpers)))?;
+        let text: LuaString = enter(request, phase, || run(frame, function, document, helpers))?;
         Ok(text.as_bytes().to_vec())
     }
+}
+
+fn run(frame: &Function, body: &Function, document: Table, helpers: Table) -> mlua::Result<LuaString> {
+    let (names, text, escaped): (Table, Function, Function) = frame.call((document, helpers))?;
+    body.set_environment(names)?;
+    body.call((text, escaped))
 }
 
 /// The Lua code of a template: pieces are put into a table and joined.
@@ -211,7 +216,8 @@ mod tests {
         document.raw_set("name", "<a/b>").unwrap();
         document.raw_set("age", "20").unwrap();
         document.raw_set("list", lua.create_sequence_from(["x", "y"]).unwrap()).unwrap();
-        frame.call((body, document, lua.create_table().unwrap())).unwrap()
+        let text = run(&frame, &body, document, lua.create_table().unwrap()).unwrap();
+        text.to_string_lossy()
     }
 
     #[test]
