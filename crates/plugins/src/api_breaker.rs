@@ -121,7 +121,7 @@ impl Plugin for ApiBreaker {
         for (name, value) in &self.headers {
             // There is one type: the last one counts.
             if name.eq_ignore_ascii_case("content-type") {
-                reply.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+                reply.headers.remove(name);
             }
             reply = reply.header(name.clone(), value.render(request));
         }
