@@ -37,12 +37,7 @@ impl Compiler {
         }
     }
 
-    /// An upstream written inside a plugin's configuration (traffic-split).
-    pub fn compile_inline(&mut self, name: &str, value: &Value) -> Result<UpstreamHandle, String> {
-        self.compile_upstream(&(Kind::Upstream, Arc::from(name)), value, 0, None)
-    }
-
-    fn compile_upstream(
+    pub(crate) fn compile_upstream(
         &mut self,
         key: &Key,
         value: &Value,

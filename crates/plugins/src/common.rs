@@ -14,6 +14,11 @@ pub mod http_client;
 pub mod instance_state;
 pub mod json;
 pub mod jws;
+pub mod instance_id;
+pub mod instance_state;
+pub mod json;
+pub mod jws;
+pub mod jws_sign;
 pub mod limit_key;
 pub mod nginx_base64;
 pub mod number;
@@ -23,3 +28,5 @@ pub mod shards;
 pub mod skip;
 #[cfg(test)]
 pub mod test_request;
+pub mod token_cache;
+pub mod uuid;

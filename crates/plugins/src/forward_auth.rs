@@ -48,6 +48,8 @@ struct ForwardAuth {
     max_body_bytes: usize,
     request_headers: Vec<String>,
     extra_headers: Vec<(String, Template)>,
+    /// Some extra header has a variable of the request's body.
+    headers_need_body: bool,
     upstream_headers: Vec<String>,
     client_headers: Vec<String>,
     allow_degradation: bool,
@@ -57,6 +59,10 @@ struct ForwardAuth {
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let conf: Conf = typed(conf)?;
     let extra = conf.extra_headers.unwrap_or_default();
+    let extra: Vec<(String, Template)> = extra
+        .iter()
+        .filter_map(|(name, value)| Some((name.clone(), Template::compile(value.as_str()?))))
+        .collect();
     Ok(Arc::new(ForwardAuth {
         // A bad address refuses requests, not the configuration, as in APISIX.
         endpoint: Endpoint::parse(&conf.uri),
@@ -71,10 +77,8 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
         post: conf.request_method == "POST",
         max_body_bytes: usize::try_from(conf.max_req_body_size).unwrap_or(usize::MAX),
         request_headers: conf.request_headers,
-        extra_headers: extra
-            .iter()
-            .filter_map(|(name, value)| Some((name.clone(), Template::compile(value.as_str()?))))
-            .collect(),
+        headers_need_body: extra.iter().any(|(_, text)| text.variables().any(|name| name.needs_body())),
+        extra_headers: extra,
         upstream_headers: conf.upstream_headers,
         client_headers: conf.client_headers,
         allow_degradation: conf.allow_degradation,
@@ -90,8 +94,9 @@ impl Plugin for ForwardAuth {
 
 impl ForwardAuth {
     async fn ask(&self, request: &mut Request) -> Verdict {
+        let collected = if self.post || self.headers_need_body { self.body(request).await? } else { Bytes::new() };
         let headers = self.headers(request);
-        let body = if self.post { self.body(request).await? } else { Bytes::new() };
+        let body = if self.post { collected } else { Bytes::new() };
         let method = if self.post { Method::POST } else { Method::GET };
         let answer = match &self.endpoint {
             Ok(endpoint) => {

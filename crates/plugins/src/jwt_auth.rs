@@ -1,18 +1,13 @@
 //! Authenticates consumers by a JSON web token in a header, query argument or cookie.
 
-mod cache;
 mod cookie;
 
 use std::{
     rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use cache::Verified;
 use plugin::{
     AuthEntry, BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step, definition::ConsumerKey,
 };
@@ -24,6 +19,7 @@ use crate::common::{
     conf::typed,
     jws::{Algorithm, Token, VerifyingKey},
     nginx_base64,
+    token_cache::{self, Verified},
 };
 
 pub static PLUGIN: PluginDef = PluginDef {
@@ -110,7 +106,6 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 }
 
 fn consumer(conf: &Value) -> Result<ConsumerKey, String> {
-    static SERIALS: AtomicU64 = AtomicU64::new(1);
     #[derive(Deserialize)]
     struct Conf {
         key: String,
@@ -139,7 +134,7 @@ fn consumer(conf: &Value) -> Result<ConsumerKey, String> {
         algorithm,
         verifying,
         lifetime_grace_period: conf.lifetime_grace_period,
-        serial: SERIALS.fetch_add(1, Ordering::Relaxed),
+        serial: token_cache::next_serial(),
     });
     Ok(ConsumerKey { key: conf.key, data: Box::new(data) })
 }
@@ -172,7 +167,7 @@ impl Plugin for JwtAuth {
 
 impl JwtAuth {
     fn find(&self, request: &Request, token: Vec<u8>) -> Result<(Arc<AuthEntry>, Rc<Verified>), String> {
-        let known = cache::get(&token);
+        let known = token_cache::get(&token);
         let fresh = match &known {
             Some(_) => None,
             None => Some(Token::parse(&token).map_err(|reason| {
@@ -210,7 +205,7 @@ impl JwtAuth {
         };
         self.check_claims(&verified.payload, key.lifetime_grace_period).map_err(&fail)?;
         if !key.algorithm.is_hmac() {
-            cache::put(token, &verified);
+            token_cache::put(token, &verified);
         }
         Ok((entry, verified))
     }

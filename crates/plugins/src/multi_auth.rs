@@ -98,11 +98,13 @@ impl MultiAuth {
                     message(&reply)
                 ),
             );
-            let header = reply.headers.into_iter().find(|(name, _)| name == "WWW-Authenticate");
+            let header = reply.headers.known(wire::HeaderId::WwwAuthenticate).map(<[u8]>::to_vec);
             challenge = header.or(challenge);
         }
         let mut reply = Reply::message(401, "Authorization Failed");
-        reply.headers.extend(challenge);
+        if let Some(challenge) = challenge {
+            reply.headers.set("WWW-Authenticate", challenge);
+        }
         Err(Box::new(reply))
     }
 }

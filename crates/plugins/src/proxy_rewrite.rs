@@ -130,16 +130,17 @@ impl Headers {
         for (name, values) in &self.add {
             for value in values {
                 let value = value.render(request, captures);
-                request.head.headers.add(name, value);
+                // As in nginx, an empty field is none.
+                if !value.is_empty() {
+                    request.head.headers.add(name, value);
+                }
             }
         }
         for (name, values) in &self.set {
             let values: Vec<Vec<u8>> = values.iter().map(|value| value.render(request, captures)).collect();
-            for (index, value) in values.iter().enumerate() {
-                match index {
-                    0 => request.head.headers.set(name, value),
-                    _ => request.head.headers.add(name, value),
-                }
+            request.head.headers.remove(name);
+            for value in values.iter().filter(|value| !value.is_empty()) {
+                request.head.headers.add(name, value);
             }
         }
         for name in &self.remove {

@@ -151,7 +151,7 @@ fn https_location(request: &Request, ports: &[u16]) -> Option<(u16, Vec<u8>)> {
     if let Some(port) = port.filter(|port| !matches!(port, 0 | 443)) {
         location.extend_from_slice(format!(":{port}").as_bytes());
     }
-    location.extend_from_slice(request.head.target());
+    location.extend_from_slice(&request.normal_target());
     let status = if matches!(request.head.method, Method::Get | Method::Head) { 301 } else { 308 };
     Some((status, location))
 }

@@ -10,7 +10,10 @@ use plugin::{BuildContext, Phases, Plugin, PluginDef, Request, Step, request::ra
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::common::conf::typed;
+use crate::common::{
+    conf::typed,
+    uuid::{self, random_u128},
+};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "request-id",
@@ -92,10 +95,10 @@ impl Plugin for RequestId {
 impl RequestId {
     fn new_id(&self) -> String {
         match self.algorithm {
-            Algorithm::Uuid => uuid(random_u128(), 4),
+            Algorithm::Uuid => uuid::v4(),
             Algorithm::UuidV7 => {
                 let milliseconds = since_epoch().as_millis() & 0xffff_ffff_ffff;
-                uuid((milliseconds << 80) | (random_u128() >> 48), 7)
+                uuid::text((milliseconds << 80) | (random_u128() >> 48), 7)
             }
             Algorithm::Nanoid => pick(NANOID, 21),
             Algorithm::RangeId => {
@@ -117,19 +120,6 @@ const KSUID_EPOCH_SECONDS: u64 = 1_400_000_000;
 
 fn since_epoch() -> std::time::Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-}
-
-fn random_u128() -> u128 {
-    u128::from(random_u64()) << 64 | u128::from(random_u64())
-}
-
-/// RFC 9562: version and variant bits put over 128 bits.
-fn uuid(bits: u128, version: u128) -> String {
-    let bits = bits & !(0xf << 76) | version << 76;
-    let bits = bits & !(0x3 << 62) | 0x2 << 62;
-    let text = format!("{bits:032x}");
-    let part = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
-    format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
 }
 
 fn pick(set: &[u8], length: usize) -> String {
@@ -164,12 +154,9 @@ mod tests {
 
     #[test]
     fn shapes_of_ids() {
-        assert_eq!(uuid(0, 4), "00000000-0000-4000-8000-000000000000");
-        assert_eq!(uuid(u128::MAX, 7), "ffffffff-ffff-7fff-bfff-ffffffffffff");
         assert_eq!(ksuid(0, 0), "000000000000000000000000000");
         // The largest KSUID, from its specification.
         assert_eq!(ksuid(u32::MAX, u128::MAX), "aWgEPTl1tmebfsQzFP4bxwgy80V");
         assert_eq!(pick(NANOID, 21).len(), 21);
-        assert_ne!(random_u128(), random_u128());
     }
 }

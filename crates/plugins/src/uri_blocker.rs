@@ -1,4 +1,4 @@
-//! Refuses requests whose target (path and query as sent) matches one of some regular expressions.
+//! Refuses requests whose target (normalised path and query) matches one of some regular expressions.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 
 impl Plugin for UriBlocker {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        if self.rules.is_match(request.head.target()) {
+        if self.rules.is_match(&request.normal_target()) {
             Step::reply(self.rejection.clone())
         } else {
             Step::Next

@@ -1,6 +1,6 @@
 //! The answer's head as the client gets it, and the framing of its body.
 
-use plugin::{Request, Source};
+use plugin::Request;
 use wire::{BodyLength, HeaderId, Method, Version, status};
 
 use crate::{client::Client, phases::Chains, upstream_head::write_decimal};
@@ -24,9 +24,10 @@ pub fn header_filter(request: &mut Request, client: &Client, chains: &Chains) {
     for (name, value) in request.early_headers.iter() {
         response.headers.set(name, value);
     }
-    if response.source == Source::Upstream {
+    if let Some(attempt) = request.outcome.attempts.last() {
         let show_always = client.worker.settings.show_upstream_status;
-        if show_always || response.status >= 500 {
+        // 0: no answer at all, which counts as 502.
+        if show_always || matches!(attempt.status, 0 | 500..) {
             let list = request.variable(&plugin::Variable::Named(plugin::variables::Named::UpstreamStatus));
             if let Some(list) = list.map(std::borrow::Cow::into_owned) {
                 request.response.headers.set("X-APISIX-Upstream-Status", list);
@@ -34,6 +35,9 @@ pub fn header_filter(request: &mut Request, client: &Client, chains: &Chains) {
         }
     }
     chains.header_filter(request);
+    if let Some(executed) = chains.executed() {
+        request.response.headers.set("Apisix-Plugins", executed);
+    }
 }
 
 /// Decides the framing once the header filters have run.

@@ -8,6 +8,7 @@ mod admin_tls;
 mod administration;
 mod control;
 mod data_plane;
+mod debug_file;
 mod health;
 mod logs;
 mod metrics;
@@ -23,6 +24,8 @@ use anyhow::Context;
 use config::Settings;
 use plugin::{Catalog, Host};
 use telemetry::error_log;
+
+pub use administration::check_object;
 
 /// What `run` knows beyond the settings.
 #[derive(Default)]
@@ -73,12 +76,13 @@ fn install_host(
     catalog: &Arc<Catalog>,
     metrics: &Arc<metrics::Metrics>,
 ) {
-    let text = metrics.clone();
+    let (text, counts) = (metrics.clone(), metrics.clone());
     Host {
         background: runtime.handle().clone(),
         catalog: catalog.clone(),
         metrics: metrics.registry.clone(),
         metrics_text: Box::new(move || text.render()),
+        connections: Box::new(move || counts.connections()),
         server_token: data_plane::server_token(settings),
         hostname: metrics::hostname(),
         plugin_attributes: settings.plugin_attr.clone(),

@@ -138,7 +138,8 @@ impl RequestHead {
         let Some(line_end) = line_end(buffer, start)? else { return Ok(None) };
         let line = &buffer[start..line_end];
         let (method, target, version) = split_request_line(line, limits)?;
-        let Some(end) = find_head_end(buffer, line_end + 2)? else { return Ok(None) };
+        let mut lines = Lines::new();
+        let Some(end) = find_head_end(buffer, line_end + 2, &mut lines)? else { return Ok(None) };
         if end - start > limits.head_bytes {
             return Err(ParseError::with_status(431, "request head larger than the limit"));
         }
@@ -147,7 +148,7 @@ impl RequestHead {
         // Only the fields are kept; the target lives apart because plugins rewrite it.
         let fields_at = line_end + 2;
         self.headers.load(&buffer[fields_at..end]);
-        parse_fields(&mut self.headers, limits.fields)?;
+        parse_fields(&mut self.headers, &lines, fields_at, limits.fields)?;
         self.connection = ConnectionOptions::of(&self.headers);
         self.take_target(target)?;
         Ok(Some(end))
@@ -261,13 +262,23 @@ fn line_end(buffer: &[u8], from: usize) -> Result<Option<usize>, ParseError> {
     Ok(Some(from + length - 1))
 }
 
-/// The position after the empty line, walking line by line from `from`.
-fn find_head_end(buffer: &[u8], mut from: usize) -> Result<Option<usize>, ParseError> {
+/// Where the field lines of a head start and end in the buffer.
+pub(crate) type Lines = smallvec::SmallVec<[(u32, u32); 32]>;
+
+/// Notes the field lines from `from` on; the position after the empty line, once that is there.
+pub(crate) fn find_head_end(
+    buffer: &[u8],
+    mut from: usize,
+    lines: &mut Lines,
+) -> Result<Option<usize>, ParseError> {
     loop {
         match line_end(buffer, from)? {
             None => return Ok(None),
             Some(end) if end == from => return Ok(Some(end + 2)),
-            Some(end) => from = end + 2,
+            Some(end) => {
+                lines.push((from as u32, end as u32));
+                from = end + 2;
+            }
         }
     }
 }
@@ -310,27 +321,23 @@ fn version_error(text: &[u8]) -> ParseError {
     }
 }
 
-/// Indexes the field lines that `head` was loaded with (they end with the empty line).
-pub(crate) fn parse_fields(head: &mut Head, limit: usize) -> Result<(), ParseError> {
-    let mut at = 0;
-    let mut count = 0;
-    loop {
-        let bytes = head.bytes();
-        // `find_head_end` has seen a CRLF on every line.
-        let length = memchr(b'\n', &bytes[at..]).ok_or(ParseError::bad("unterminated field line"))?;
-        let end = at + length.saturating_sub(1);
-        if end == at {
-            return Ok(());
-        }
-        count += 1;
-        if count > limit {
-            return Err(ParseError::with_status(431, "more header fields than the limit"));
-        }
-        let line = &bytes[at..end];
+/// Indexes the field lines of a head that was loaded from `loaded_at` of the buffer `lines` refers to.
+pub(crate) fn parse_fields(
+    head: &mut Head,
+    lines: &Lines,
+    loaded_at: usize,
+    limit: usize,
+) -> Result<(), ParseError> {
+    if lines.len() > limit {
+        return Err(ParseError::with_status(431, "more header fields than the limit"));
+    }
+    for &(start, end) in lines {
+        let at = start as usize - loaded_at;
+        let line = head.bytes().get(at..end as usize - loaded_at).unwrap_or_default();
         let (name_len, value_at, value_len) = split_field(line)?;
         head.index(at, name_len, at + value_at, value_len);
-        at = end + 2;
     }
+    Ok(())
 }
 
 /// Name length and the value's offset and length within a field line.

@@ -5,6 +5,7 @@ use std::{
     io,
     rc::Rc,
     task::{Context, Poll},
+    time::Instant,
 };
 
 use plugin::{BodyChunk, Request, UpstreamHandle};
@@ -75,11 +76,14 @@ pub async fn deliver(
     in_flight: InFlight,
 ) -> bool {
     let Answer { mut upstream, length, persists, header_seconds, upgraded } = answer;
+    // Header filters may ask how the upstream answered.
+    record(request, &upstream, request.response.status, Some(header_seconds), Some(header_seconds));
     filters::header_filter(request, client, chains);
     if upgraded {
-        record(request, &upstream, request.response.status, Some(header_seconds), Some(header_seconds));
         let timeouts = balancer::timeouts(request, handle);
+        let started = upstream.started;
         tunnel::run(request, client, upstream, timeouts.read_ms).await;
+        complete(request, started);
         return false;
     }
     let framing = filters::framing(request, length);
@@ -90,7 +94,6 @@ pub async fn deliver(
     let mut out = client.worker.buffers.output();
     filters::write_head(request, client, framing, keep, &mut out);
     let head_bytes = out.len() as u64;
-    let status = request.response.status;
     let timeouts = balancer::timeouts(request, handle);
     let filtered = chains.has_body_filter();
     let mut relay = Relay {
@@ -120,8 +123,9 @@ pub async fn deliver(
     request.outcome.body_bytes_sent = body_bytes;
     request.outcome.bytes_sent = body_bytes + head_bytes;
     // A body that came with the head took no time of its own.
-    let response_seconds = (!waited).then_some(header_seconds);
-    record(request, &upstream, status, Some(header_seconds), response_seconds);
+    if waited {
+        complete(request, upstream.started);
+    }
     let whole = end == End::Complete;
     let body_sent = matches!(upstream.body, SendBody::Done);
     let node = request.outcome.balancer_node.as_ref();
@@ -135,6 +139,13 @@ pub async fn deliver(
         client.linger().await;
     }
     whole && keep
+}
+
+/// Writes down when the last byte of the answer had come.
+fn complete(request: &mut Request, started: Instant) {
+    if let Some(attempt) = request.outcome.attempts.last_mut() {
+        attempt.response_seconds = started.elapsed().as_secs_f64();
+    }
 }
 
 impl Relay<'_> {

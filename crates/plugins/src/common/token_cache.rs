@@ -1,7 +1,11 @@
 //! Tokens whose public-key signature has been checked, per worker. Checking costs 20 to 100 microseconds; a client sends
 //! the same token until it expires. Claims are looked at each time; a replaced key makes the entry useless.
 
-use std::{cell::RefCell, rc::Rc};
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use ahash::AHashMap;
 use serde_json::Value;
@@ -10,6 +14,12 @@ pub struct Verified {
     pub payload: Value,
     /// Of the key that checked the signature.
     pub key_serial: u64,
+}
+
+/// Names a key, or a set of keys, within the process; never reused.
+pub fn next_serial() -> u64 {
+    static SERIALS: AtomicU64 = AtomicU64::new(1);
+    SERIALS.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Tokens per generation; there are two.
