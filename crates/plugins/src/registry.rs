@@ -24,7 +24,6 @@ pub static PLUGINS: &[&PluginDef] = &[
     &crate::jwt_auth::PLUGIN,
     &crate::key_auth::PLUGIN,
     &crate::ldap_auth::PLUGIN,
-    &crate::api_breaker::PLUGIN,
     &crate::limit_conn::PLUGIN,
     &crate::limit_count::PLUGIN,
     &crate::limit_req::PLUGIN,

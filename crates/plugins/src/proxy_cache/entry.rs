@@ -57,14 +57,6 @@ impl Stored {
             Stored::Variants(variants) => 128 + variants.signatures.len() * 64 + variants.fields.len() * 32,
         }
     }
-
-    /// When it is of no use any more, in seconds since 1970.
-    pub fn expires(&self) -> f64 {
-        match self {
-            Stored::Answer(answer) => answer.stored + answer.ttl,
-            Stored::Variants(variants) => variants.expires,
-        }
-    }
 }
 
 impl Variants {
