@@ -20,10 +20,12 @@ struct Slot {
     used: AtomicU64,
 }
 
+type Shard = RwLock<FxHashMap<Box<[u8]>, Slot>>;
+
 pub struct Memory {
     capacity: usize,
     hasher: RandomState,
-    shards: Box<[RwLock<FxHashMap<Box<[u8]>, Slot>>]>,
+    shards: Box<[Shard]>,
     bytes: AtomicUsize,
     /// Counts uses, as a clock for what was used when.
     clock: AtomicU64,
@@ -40,7 +42,7 @@ impl Memory {
         }
     }
 
-    fn shard(&self, key: &[u8]) -> &RwLock<FxHashMap<Box<[u8]>, Slot>> {
+    fn shard(&self, key: &[u8]) -> &Shard {
         let mut hasher = self.hasher.build_hasher();
         hasher.write(key);
         &self.shards[hasher.finish() as usize % SHARDS]
