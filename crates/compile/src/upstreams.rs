@@ -95,7 +95,6 @@ impl Compiler {
     }
 
     /// The settings and what tells them apart in pool names.
-    #[allow(clippy::type_complexity)]
     fn tls_client(
         &mut self,
         conf: &resources::Upstream,
@@ -129,8 +128,9 @@ impl Compiler {
         scheme: Scheme,
         tls: Option<&(Arc<rustls::ClientConfig>, String)>,
     ) -> Result<(Node, NodeSpec), String> {
-        let port = node.port.unwrap_or(scheme.default_port());
-        let bare = node.host.trim_start_matches('[').trim_end_matches(']');
+        let (host, written_port) = split_port(&node.host);
+        let port = node.port.or(written_port).unwrap_or(scheme.default_port());
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
         let addresses: Vec<IpAddr> = match bare.parse::<IpAddr>() {
             Ok(address) => vec![address],
             Err(_) => {
@@ -141,7 +141,7 @@ impl Compiler {
         let mark = tls.map_or("", |(_, mark)| mark.as_str());
         let pool = self.pools.number(format!("{}#{bare}#{port}#{mark}", scheme.as_str()));
         let host_header =
-            if port == scheme.default_port() { node.host.clone() } else { format!("{}:{port}", node.host) };
+            if port == scheme.default_port() { host.to_owned() } else { format!("{host}:{port}") };
         let spec = NodeSpec {
             host: bare.into(),
             port,
@@ -162,6 +162,17 @@ impl Compiler {
             pool,
         };
         Ok((node, spec))
+    }
+}
+
+/// `host:port` where the port has no field of its own. The colons of a bare IPv6 address are none of that.
+fn split_port(host: &str) -> (&str, Option<u16>) {
+    match host.rsplit_once(':') {
+        Some((name, port)) if !name.contains(':') || name.ends_with(']') => match port.parse() {
+            Ok(port) => (name, Some(port)),
+            Err(_) => (host, None),
+        },
+        _ => (host, None),
     }
 }
 
@@ -241,4 +252,23 @@ fn checks(conf: &resources::Checks) -> health::Checks {
         target
     });
     checks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split_port;
+
+    #[test]
+    fn hosts_may_carry_their_port() {
+        for (text, expected) in [
+            ("127.0.0.1:1980", ("127.0.0.1", Some(1980))),
+            ("test.com", ("test.com", None)),
+            ("::1", ("::1", None)),
+            ("[::1]:80", ("[::1]", Some(80))),
+            ("[::1]", ("[::1]", None)),
+            ("host:name", ("host:name", None)),
+        ] {
+            assert_eq!(split_port(text), expected, "{text}");
+        }
+    }
 }

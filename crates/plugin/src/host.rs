@@ -11,6 +11,8 @@ pub struct Host {
     pub background: tokio::runtime::Handle,
     pub catalog: Arc<Catalog>,
     pub metrics: Arc<telemetry::metrics::Registry>,
+    /// The thread that writes the log files; whoever moves them tells it to reopen.
+    pub log_writer: telemetry::log_writer::LogWriter,
     /// Renders the metrics page. Takes its time: never on a worker.
     pub metrics_text: Box<dyn Fn() -> Vec<u8> + Send + Sync>,
     /// Sums over all workers, at the moment of the call.

@@ -24,6 +24,7 @@ pub mod request;
 pub mod response;
 pub mod snapshot;
 pub mod step;
+pub mod stop;
 pub mod template;
 pub mod variables;
 

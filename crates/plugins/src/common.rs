@@ -23,6 +23,12 @@ pub mod redis_client;
 pub mod regexes;
 pub mod shards;
 pub mod skip;
+pub mod batch;
+pub mod batch_logger;
+pub mod decompress;
+pub mod log_entry;
+pub mod log_format;
+pub mod socket_sink;
 #[cfg(test)]
 pub mod test_request;
 pub mod token_cache;

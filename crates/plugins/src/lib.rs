@@ -24,6 +24,9 @@ mod gzip;
 mod hmac_auth;
 mod ip_restriction;
 mod jwt_auth;
+mod elasticsearch_logger;
+mod file_logger;
+mod http_logger;
 mod key_auth;
 mod ldap_auth;
 mod limit_conn;
@@ -34,6 +37,8 @@ mod mocking;
 mod multi_auth;
 mod node_status;
 mod opa;
+mod loki_logger;
+mod opentelemetry;
 mod prometheus;
 mod proxy_cache;
 mod proxy_mirror;
@@ -50,6 +55,9 @@ mod traffic_split;
 mod ua_restriction;
 mod uri_blocker;
 mod workflow;
+mod syslog;
+mod tcp_logger;
+mod udp_logger;
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! The answer's head as the client gets it, and the framing of its body.
 
-use plugin::Request;
+use plugin::{Request, Source};
 use wire::{BodyLength, HeaderId, Method, Version, status};
 
 use crate::{client::Client, phases::Chains, upstream_head::write_decimal};
@@ -79,10 +79,8 @@ pub fn write_head(request: &Request, client: &Client, framing: ClientFraming, ke
         | HeaderId::Te => false,
         _ => true,
     });
-    if !server {
-        out.extend_from_slice(&client.worker.server_line);
-    }
-    if !date {
+    // As in APISIX, an upstream that sends no date gets none; the gateway's own answers have theirs.
+    if !date && response.source != Source::Upstream {
         out.extend_from_slice(&client.worker.date_line.borrow());
     }
     match framing {
@@ -98,6 +96,9 @@ pub fn write_head(request: &Request, client: &Client, framing: ClientFraming, ke
         out.extend_from_slice(b"Connection: close\r\n");
     } else if request.head.version == Version::Http10 {
         out.extend_from_slice(b"Connection: keep-alive\r\n");
+    }
+    if !server {
+        out.extend_from_slice(&client.worker.server_line);
     }
     out.extend_from_slice(b"\r\n");
 }

@@ -89,6 +89,11 @@ impl LogWriter {
         let _ = self.queue.try_send(Message::Wake);
     }
 
+    /// Grows with each [`LogWriter::reopen`]: for whoever writes files of its own.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Relaxed)
+    }
+
     /// Waits until everything sent so far is written, but not longer than `patience`: a stalled disk must
     /// not keep the process from stopping. Returns whether it was.
     pub fn drain(&self, patience: Duration) -> bool {

@@ -27,6 +27,9 @@ use telemetry::error_log;
 
 pub use administration::check_object;
 
+/// Batches of log entries have that long to be sent when the process ends.
+const FLUSH_TIME: Duration = Duration::from_secs(2);
+
 /// What `run` knows beyond the settings.
 #[derive(Default)]
 pub struct RunOptions {
@@ -44,7 +47,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
         Catalog::new(plugins::registry::PLUGINS, Some(&settings.plugins)).map_err(anyhow::Error::msg)?,
     );
     let metrics = Arc::new(metrics::Metrics::new(&settings));
-    install_host(&settings, &runtime, &catalog, &metrics);
+    install_host(&settings, &runtime, &catalog, &metrics, &logs);
     start_plugins(&settings, &catalog)?;
 
     let provider = provider::open(&settings, &catalog)?;
@@ -65,6 +68,12 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
         on_ready();
     }
     wait_for_end(&signals, &logs, &workers, &provider);
+    if !plugin::stop::finish(FLUSH_TIME) {
+        error_log::log(
+            error_log::Level::Warn,
+            format_args!("some log entries could not be sent before the end"),
+        );
+    }
     logs.close();
     runtime.shutdown_timeout(Duration::from_millis(500));
     Ok(())
@@ -75,12 +84,14 @@ fn install_host(
     runtime: &tokio::runtime::Runtime,
     catalog: &Arc<Catalog>,
     metrics: &Arc<metrics::Metrics>,
+    logs: &logs::Logs,
 ) {
     let (text, counts) = (metrics.clone(), metrics.clone());
     Host {
         background: runtime.handle().clone(),
         catalog: catalog.clone(),
         metrics: metrics.registry.clone(),
+        log_writer: logs.writer.clone(),
         metrics_text: Box::new(move || text.render()),
         connections: Box::new(move || counts.connections()),
         server_token: data_plane::server_token(settings),

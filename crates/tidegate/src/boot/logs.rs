@@ -10,7 +10,7 @@ use telemetry::{
 };
 
 pub struct Logs {
-    writer: LogWriter,
+    pub writer: LogWriter,
     pub access: Option<LogSink>,
 }
 

@@ -1,0 +1,55 @@
+//! The end of the process: work that should not be lost (log batches) learns of it and is waited for, a while.
+
+use std::{
+    sync::LazyLock,
+    time::{Duration, Instant},
+};
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::watch;
+
+static STOPPING: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::channel(false).0);
+static WORK: Mutex<usize> = Mutex::new(0);
+static WORK_DONE: Condvar = Condvar::new();
+
+/// Work that the end of the process waits for as long as this lives.
+pub struct Guard(());
+
+pub fn guard() -> Guard {
+    *WORK.lock() += 1;
+    Guard(())
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let mut work = WORK.lock();
+        *work -= 1;
+        if *work == 0 {
+            WORK_DONE.notify_all();
+        }
+    }
+}
+
+/// Becomes ready when the process is about to end. To be called by whoever holds a [`Guard`].
+pub async fn requested() {
+    let mut stopping = STOPPING.subscribe();
+    // The sender is static: it is never gone.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+pub fn is_requested() -> bool {
+    *STOPPING.borrow()
+}
+
+/// Tells everybody and waits for the guarded work, at most that long. Returns whether all of it ended.
+pub fn finish(patience: Duration) -> bool {
+    let deadline = Instant::now() + patience;
+    STOPPING.send_replace(true);
+    let mut work = WORK.lock();
+    while *work > 0 {
+        if WORK_DONE.wait_until(&mut work, deadline).timed_out() {
+            return *work == 0;
+        }
+    }
+    true
+}

@@ -1,0 +1,217 @@
+//! Batches of log entries: collected per configuration, sent from the control runtime, sent again when that fails.
+//!
+//! A worker only pushes into a queue. The number of entries that wait is bounded per logger (`max_pending_entries` of
+//! its metadata); past it entries are dropped, counted and told of in the error log once a second.
+
+mod pending;
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use plugin::stop;
+use serde::Deserialize;
+use serde_json::Value;
+use telemetry::error_log::{self, Level};
+use tokio::{
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    task::JoinSet,
+    time::Instant,
+};
+
+pub use pending::{Pending, counts};
+
+/// The fields that all batching loggers share; times in seconds.
+#[derive(Clone, Debug, Deserialize)]
+pub struct BatchConf {
+    pub name: String,
+    pub batch_max_size: usize,
+    pub max_retry_count: u32,
+    pub retry_delay: u64,
+    pub buffer_duration: f64,
+    pub inactive_timeout: f64,
+}
+
+/// Batches of one configuration that are on their way at the same time.
+const MAX_SENDING: usize = 16;
+
+/// Sends one batch; the error says why it could not.
+pub type Sending = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+type Send_<T> = Box<dyn Fn(Arc<Vec<T>>) -> Sending + Send + Sync>;
+
+struct Shared<T> {
+    conf: BatchConf,
+    send: Send_<T>,
+    pending: &'static Pending,
+}
+
+/// The batches of one configuration. Dropped with it; what waits is still sent.
+pub struct Batch<T> {
+    shared: Arc<Shared<T>>,
+    limit: usize,
+    /// Made at the first entry: a route that logs nothing costs nothing.
+    queue: OnceLock<UnboundedSender<T>>,
+}
+
+impl<T: Send + Sync + 'static> Batch<T> {
+    /// `plugin`: whose limit of waiting entries counts. `send` runs on the control runtime.
+    pub fn new(
+        plugin: &'static str,
+        conf: &Value,
+        metadata: Option<&Value>,
+        send: impl Fn(Arc<Vec<T>>) -> Sending + Send + Sync + 'static,
+    ) -> Result<Batch<T>, String> {
+        let conf: BatchConf = super::conf::typed(conf)?;
+        let limit = metadata
+            .and_then(|metadata| metadata.get("max_pending_entries"))
+            .and_then(Value::as_u64)
+            .map_or(DEFAULT_MAX_PENDING, |limit| limit as usize);
+        let shared = Shared { conf, send: Box::new(send), pending: pending::of(plugin) };
+        Ok(Batch { shared: Arc::new(shared), limit, queue: OnceLock::new() })
+    }
+
+    /// Takes an entry, or drops it when too many wait.
+    pub fn push(&self, entry: T) {
+        if !self.shared.pending.add(self.limit) {
+            return;
+        }
+        if let Some(queue) = self.queue()
+            && queue.send(entry).is_ok()
+        {
+            return;
+        }
+        self.shared.pending.done(1);
+    }
+
+    fn queue(&self) -> Option<&UnboundedSender<T>> {
+        if self.queue.get().is_none() {
+            let background = &plugin::host()?.background;
+            self.queue.get_or_init(|| {
+                let (sender, receiver) = unbounded_channel();
+                background.spawn(collect(self.shared.clone(), receiver, stop::guard()));
+                sender
+            });
+        }
+        self.queue.get()
+    }
+}
+
+/// As in APISIX: a backlog of large bodies must not eat the memory.
+const DEFAULT_MAX_PENDING: usize = 8192;
+
+/// A day at most: sums with the clock must not overflow.
+fn seconds(value: f64) -> Duration {
+    Duration::try_from_secs_f64(value.clamp(0.0, 86_400.0)).unwrap_or(Duration::from_secs(1))
+}
+
+/// Fills batches until the configuration is gone or the process ends.
+async fn collect<T: Send + Sync + 'static>(
+    shared: Arc<Shared<T>>,
+    mut queue: UnboundedReceiver<T>,
+    guard: stop::Guard,
+) {
+    let mut sending = JoinSet::new();
+    let mut buffer = Vec::new();
+    let (mut first, mut last) = (Instant::now(), Instant::now());
+    let inactive = seconds(shared.conf.inactive_timeout);
+    let longest = seconds(shared.conf.buffer_duration);
+    let mut stopping = std::pin::pin!(stop::requested());
+    loop {
+        let due = (last + inactive).min(first + longest);
+        tokio::select! {
+            entry = queue.recv() => match entry {
+                Some(entry) => {
+                    last = Instant::now();
+                    if buffer.is_empty() {
+                        first = last;
+                    }
+                    buffer.push(entry);
+                    if buffer.len() >= shared.conf.batch_max_size {
+                        send(&shared, &mut buffer, &mut sending).await;
+                    }
+                }
+                None => break,
+            },
+            () = tokio::time::sleep_until(due), if !buffer.is_empty() => {
+                send(&shared, &mut buffer, &mut sending).await;
+            }
+            () = &mut stopping => {
+                queue.close();
+                while let Some(entry) = queue.recv().await {
+                    buffer.push(entry);
+                    if buffer.len() >= shared.conf.batch_max_size {
+                        send(&shared, &mut buffer, &mut sending).await;
+                    }
+                }
+                break;
+            }
+            Some(_) = sending.join_next(), if !sending.is_empty() => {}
+        }
+    }
+    send(&shared, &mut buffer, &mut sending).await;
+    while sending.join_next().await.is_some() {}
+    drop(guard);
+}
+
+async fn send<T: Send + Sync + 'static>(
+    shared: &Arc<Shared<T>>,
+    buffer: &mut Vec<T>,
+    sending: &mut JoinSet<()>,
+) {
+    if buffer.is_empty() {
+        return;
+    }
+    while sending.len() >= MAX_SENDING {
+        sending.join_next().await;
+    }
+    let entries = Arc::new(std::mem::take(buffer));
+    sending.spawn(deliver(shared.clone(), entries));
+}
+
+/// Sends a batch as often as the configuration allows.
+async fn deliver<T>(shared: Arc<Shared<T>>, entries: Arc<Vec<T>>) {
+    let count = entries.len();
+    let name = &shared.conf.name;
+    let mut failures = 0;
+    while let Err(reason) = (shared.send)(entries.clone()).await {
+        error_log::log(
+            Level::Error,
+            format_args!("Batch Processor[{name}] failed to process entries: {reason}"),
+        );
+        failures += 1;
+        if failures > shared.conf.max_retry_count {
+            error_log::log(
+                Level::Error,
+                format_args!(
+                    "Batch Processor[{name}] exceeded the max_retry_count[{failures}] dropping the entries"
+                ),
+            );
+            shared.pending.lost(count);
+            break;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs(shared.conf.retry_delay)) => {}
+            // The last chance comes at once when the process ends.
+            () = stop::requested() => failures = failures.max(shared.conf.max_retry_count),
+        }
+    }
+    shared.pending.done(count);
+}
+
+/// Entries as one JSON document: the entry itself for batches of one, else a list.
+pub fn json(entries: &[impl serde::Serialize], batch_max_size: usize) -> Vec<u8> {
+    let text = match entries {
+        [only] if batch_max_size == 1 => serde_json::to_vec(only),
+        entries => serde_json::to_vec(entries),
+    };
+    text.unwrap_or_default()
+}
+
+impl<T> Batch<T> {
+    pub fn max_size(&self) -> usize {
+        self.shared.conf.batch_max_size
+    }
+}

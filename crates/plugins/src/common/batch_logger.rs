@@ -1,0 +1,67 @@
+//! The part that all batching loggers have in common: a logger adds what one entry is and how a batch is sent.
+
+use std::sync::Arc;
+
+use plugin::{BodyChunk, BuildContext, Phases, Plugin, Request, Step};
+use serde_json::{Map, Value};
+
+use super::{
+    batch::{Batch, Sending},
+    log_entry::LogEntry,
+};
+
+/// Makes the entry of a request.
+type Make<T> = Box<dyn Fn(&LogEntry, &mut Request) -> T + Send + Sync>;
+
+pub struct BatchLogger<T> {
+    entry: LogEntry,
+    make: Make<T>,
+    batch: Batch<T>,
+}
+
+impl<T: Send + Sync + 'static> BatchLogger<T> {
+    pub fn build(
+        plugin: &'static str,
+        conf: &Value,
+        context: &BuildContext,
+        make: impl Fn(&LogEntry, &mut Request) -> T + Send + Sync + 'static,
+        send: impl Fn(Arc<Vec<T>>) -> Sending + Send + Sync + 'static,
+    ) -> Result<Arc<dyn Plugin>, String> {
+        Ok(Arc::new(BatchLogger {
+            entry: LogEntry::new(conf, context.metadata)?,
+            make: Box::new(make),
+            batch: Batch::new(plugin, conf, context.metadata, send)?,
+        }))
+    }
+}
+
+/// The entry as it stands, for [`BatchLogger::build`].
+pub fn plain(entry: &LogEntry, request: &mut Request) -> Map<String, Value> {
+    entry.entry(request)
+}
+
+/// The entry with `route_id: no-matched` where no route matched.
+pub fn with_route(entry: &LogEntry, request: &mut Request) -> Map<String, Value> {
+    let mut entry = entry.entry(request);
+    entry.entry("route_id").or_insert_with(|| "no-matched".into());
+    entry
+}
+
+impl<T: Send + Sync + 'static> Plugin for BatchLogger<T> {
+    fn phases(&self) -> Phases {
+        self.entry.phases()
+    }
+
+    fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        self.entry.access(request)
+    }
+
+    fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
+        self.entry.body_filter(request, chunk);
+    }
+
+    fn log(&self, request: &mut Request) {
+        let entry = (self.make)(&self.entry, request);
+        self.batch.push(entry);
+    }
+}

@@ -1,0 +1,330 @@
+//! What loggers log: the default entry with everything about a request, or the fields of a `log_format`.
+//!
+//! Bodies are kept only where the configuration asks for them, up to its limits; a compressed response body is shown
+//! decompressed.
+
+use plugin::{BodyChunk, Phases, Request, Step, Variable, host, variables::Named};
+use routing::expr::Expression;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use wire::{Head, HeaderId};
+
+use super::{
+    log_format::{Format, request_body, text},
+    number,
+};
+
+/// Request bodies that are read for the log. Larger ones are refused with 413.
+const MAX_COLLECTED_BYTES: usize = 64 << 20;
+
+const DEFAULT_MAX_BODY_BYTES: usize = 512 << 10;
+
+/// The fields that all loggers share.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Conf {
+    log_format: Option<Value>,
+    log_format_extra: Option<Value>,
+    include_req_body: bool,
+    include_req_body_expr: Option<Value>,
+    include_resp_body: bool,
+    include_resp_body_expr: Option<Value>,
+    max_req_body_bytes: Option<usize>,
+    max_resp_body_bytes: Option<usize>,
+}
+
+pub struct LogEntry {
+    format: Option<Format>,
+    extra: Option<Format>,
+    include_req_body: bool,
+    req_expr: Option<Expression<Variable>>,
+    include_resp_body: bool,
+    resp_expr: Option<Expression<Variable>>,
+    max_req_body_bytes: usize,
+    max_resp_body_bytes: usize,
+    /// Names this configuration's part of the response body among those of other loggers.
+    serial: u64,
+}
+
+/// The response bodies that the loggers of one request keep.
+#[derive(Default)]
+struct KeptBodies(Vec<Kept>);
+
+struct Kept {
+    serial: u64,
+    wanted: bool,
+    data: Vec<u8>,
+}
+
+/// `include_req_body_expr` and its neighbour must be expressions.
+pub fn check(conf: &Value) -> Result<(), String> {
+    for name in ["include_req_body_expr", "include_resp_body_expr"] {
+        if let Some(rule) = conf.get(name) {
+            Expression::compile(rule, &mut |name| Variable::resolve(name))
+                .map_err(|reason| format!("failed to validate the '{name}' expression: {reason}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// The format of the configuration wins over the metadata's, and an empty one of the metadata counts as none.
+fn format(conf: Option<&Value>, metadata: Option<&Value>, name: &str) -> Option<Format> {
+    match conf.filter(|value| !value.is_null()) {
+        Some(conf) => Format::new(conf),
+        None => metadata
+            .and_then(|metadata| metadata.get(name))
+            .and_then(Format::new)
+            .filter(|format| !format.is_empty()),
+    }
+}
+
+impl LogEntry {
+    pub fn new(conf: &Value, metadata: Option<&Value>) -> Result<LogEntry, String> {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static SERIAL: AtomicU64 = AtomicU64::new(1);
+        let conf: Conf = super::conf::typed(conf)?;
+        let expression = |rule: &Option<Value>| {
+            rule.as_ref().and_then(|rule| Expression::compile(rule, &mut |name| Variable::resolve(name)).ok())
+        };
+        Ok(LogEntry {
+            format: format(conf.log_format.as_ref(), metadata, "log_format"),
+            extra: format(conf.log_format_extra.as_ref(), metadata, "log_format_extra")
+                .filter(|extra| !extra.is_empty()),
+            include_req_body: conf.include_req_body,
+            req_expr: expression(&conf.include_req_body_expr),
+            include_resp_body: conf.include_resp_body,
+            resp_expr: expression(&conf.include_resp_body_expr),
+            max_req_body_bytes: conf.max_req_body_bytes.unwrap_or(DEFAULT_MAX_BODY_BYTES),
+            max_resp_body_bytes: conf.max_resp_body_bytes.unwrap_or(DEFAULT_MAX_BODY_BYTES),
+            serial: SERIAL.fetch_add(1, Ordering::Relaxed),
+        })
+    }
+
+    /// What a logger declares as its phases at most.
+    pub const ALL_PHASES: Phases = Phases::ACCESS.and(Phases::BODY_FILTER).and(Phases::LOG);
+
+    /// What this configuration needs of them.
+    pub fn phases(&self) -> Phases {
+        let mut phases = Phases::LOG;
+        if self.include_req_body {
+            phases = phases.and(Phases::ACCESS);
+        }
+        if self.include_resp_body {
+            phases = phases.and(Phases::BODY_FILTER);
+        }
+        phases
+    }
+
+    /// Reads the request's body where it will be logged.
+    pub fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        let unread = matches!(request.body, plugin::RequestBody::Unread { .. });
+        if !self.include_req_body || !unread || !holds(&self.req_expr, request) {
+            return Step::Next;
+        }
+        Step::wait(async move { request.collect_body(MAX_COLLECTED_BYTES).await.map(|_| ()) })
+    }
+
+    /// Keeps a copy of the response body.
+    pub fn body_filter(&self, request: &mut Request, chunk: &BodyChunk) {
+        if !self.include_resp_body {
+            return;
+        }
+        let known = request
+            .extensions
+            .get::<KeptBodies>()
+            .is_some_and(|kept| kept.0.iter().any(|kept| kept.serial == self.serial));
+        if !known {
+            let wanted = holds(&self.resp_expr, request);
+            let kept = Kept { serial: self.serial, wanted, data: Vec::new() };
+            request.extensions.get_or_insert_with(KeptBodies::default).0.push(kept);
+        }
+        let Some(bodies) = request.extensions.get_mut::<KeptBodies>() else { return };
+        let Some(kept) = bodies.0.iter_mut().find(|kept| kept.serial == self.serial && kept.wanted) else {
+            return;
+        };
+        let room = self.max_resp_body_bytes.saturating_sub(kept.data.len());
+        kept.data.extend_from_slice(chunk.data.get(..room).unwrap_or(&chunk.data));
+    }
+
+    fn response_body(&self, request: &Request) -> Option<String> {
+        let bodies = request.extensions.get::<KeptBodies>()?;
+        let kept = bodies.0.iter().find(|kept| kept.serial == self.serial && kept.wanted)?;
+        match request.response.headers.known(HeaderId::ContentEncoding) {
+            None => Some(text(&kept.data)),
+            Some(coding) => super::decompress::decompress(coding, &kept.data, self.max_resp_body_bytes)
+                .map(|data| text(&data)),
+        }
+    }
+
+    /// The entry for the log.
+    pub fn entry(&self, request: &mut Request) -> Map<String, Value> {
+        if self.include_resp_body && !request.variables.iter().any(|(name, _)| &**name == "resp_body") {
+            // Formats may name `$resp_body`.
+            if let Some(body) = self.response_body(request).filter(|_| self.format.is_some()) {
+                request.set_variable("resp_body", body);
+            }
+        }
+        let request = &*request;
+        let Some(format) = &self.format else { return self.full(request) };
+        let mut entry = format.render(request, self.max_req_body_bytes);
+        if let Some(route) = &request.route {
+            match &route.service_id {
+                Some(id) => entry.insert("service_id".to_owned(), (**id).into()),
+                None => entry.remove("service_id"),
+            };
+            entry.insert("route_id".to_owned(), (*route.id).into());
+        }
+        entry
+    }
+
+    fn full(&self, request: &Request) -> Map<String, Value> {
+        let response_body = if self.include_resp_body { self.response_body(request) } else { None };
+        let request_body = (self.include_req_body && holds(&self.req_expr, request))
+            .then(|| request_body(request, self.max_req_body_bytes))
+            .flatten();
+        let mut entry = full(request, request_body, response_body.map(Value::from));
+        if let Some(extra) = &self.extra {
+            for (name, value) in extra.render(request, self.max_req_body_bytes) {
+                entry.entry(name).or_insert(value);
+            }
+        }
+        entry
+    }
+
+    /// The request as it was sent, for `meta_format: origin`.
+    pub fn original(&self, request: &Request) -> String {
+        let line = request.variable(&Variable::Named(Named::RequestLine)).unwrap_or_default();
+        let mut out = line.into_owned();
+        out.extend_from_slice(b"\r\n");
+        for (name, value) in request.head.headers.iter() {
+            out.extend_from_slice(&name.to_ascii_lowercase());
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(value);
+            out.extend_from_slice(b"\r\n");
+        }
+        out.extend_from_slice(b"\r\n");
+        if self.include_req_body
+            && let plugin::RequestBody::Collected(body) = &request.body
+        {
+            out.extend_from_slice(body.get(..self.max_req_body_bytes).unwrap_or(body));
+        }
+        text(&out)
+    }
+}
+
+fn holds(rule: &Option<Expression<Variable>>, request: &Request) -> bool {
+    rule.as_ref().is_none_or(|rule| rule.eval(request))
+}
+
+fn variable(request: &Request, named: Named) -> Option<String> {
+    request.variable(&Variable::Named(named)).map(|value| text(&value))
+}
+
+/// Names in lower case; repeated fields are a list.
+fn headers(head: &Head) -> Map<String, Value> {
+    let mut map = Map::new();
+    for (name, value) in head.iter() {
+        add(&mut map, text(&name.to_ascii_lowercase()), text(value).into());
+    }
+    map
+}
+
+fn add(map: &mut Map<String, Value>, name: String, value: Value) {
+    match map.get_mut(&name) {
+        None => {
+            map.insert(name, value);
+        }
+        Some(Value::Array(list)) => list.push(value),
+        Some(first) => *first = Value::Array(vec![first.take(), value]),
+    }
+}
+
+fn query(request: &Request) -> Map<String, Value> {
+    let mut map = Map::new();
+    for (name, value) in wire::uri::query_pairs(request.head.query().unwrap_or_default()).take(100) {
+        let decode = |bytes| text(&wire::uri::percent_decode(bytes, true));
+        add(&mut map, decode(name), value.map_or(Value::Bool(true), |value| decode(value).into()));
+    }
+    map
+}
+
+/// Milliseconds with three digits, as a whole number where it is one.
+fn milliseconds(seconds: f64) -> Value {
+    let rounded = (seconds * 1e6).round() / 1e3;
+    number::lua(rounded)
+        .parse::<f64>()
+        .map_or(Value::Null, |value| if value.fract() == 0.0 { (value as i64).into() } else { value.into() })
+}
+
+fn response_headers(request: &Request) -> Map<String, Value> {
+    let mut map = headers(&request.response.headers);
+    if let Some(host) = host().filter(|_| !map.contains_key("server")) {
+        map.insert("server".to_owned(), host.server_token.as_str().into());
+    }
+    map
+}
+
+fn object<const N: usize>(members: [(&str, Option<Value>); N]) -> Value {
+    let members = members.into_iter();
+    Value::Object(members.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
+}
+
+/// Every fact about the request, in APISIX's shape.
+fn full(request: &Request, request_body: Option<Value>, response_body: Option<Value>) -> Map<String, Value> {
+    let named = |named| variable(request, named).unwrap_or_default();
+    let uri = named(Named::RequestUri);
+    let (scheme, host_name, port) = (named(Named::Scheme), named(Named::Host), named(Named::ServerPort));
+    let latency = request.elapsed_seconds();
+    let upstream = request.upstream_seconds();
+    let started = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default()
+        .saturating_sub(request.started.elapsed());
+    let mut entry = Map::new();
+    entry.insert(
+        "request".to_owned(),
+        object([
+            ("url", Some(format!("{scheme}://{host_name}:{port}{uri}").into())),
+            ("uri", Some(uri.into())),
+            ("method", Some(named(Named::RequestMethod).into())),
+            ("body", request_body),
+            ("headers", Some(headers(&request.head.headers).into())),
+            ("querystring", Some(query(request).into())),
+            ("size", Some(request.outcome.request_length.into())),
+        ]),
+    );
+    entry.insert(
+        "response".to_owned(),
+        object([
+            ("status", Some(request.response.status.into())),
+            ("body", response_body),
+            ("headers", Some(response_headers(request).into())),
+            ("size", Some(request.outcome.bytes_sent.into())),
+        ]),
+    );
+    let hostname = host().map_or("localhost", |host| &host.hostname);
+    entry.insert("server".to_owned(), json!({ "hostname": hostname, "version": "3.18.0" }));
+    if let Some(address) = variable(request, Named::UpstreamAddr) {
+        entry.insert("upstream".to_owned(), address.into());
+    }
+    match &request.route {
+        Some(route) => {
+            entry.insert("service_id".to_owned(), route.service_id.as_deref().unwrap_or_default().into());
+            entry.insert("route_id".to_owned(), (*route.id).into());
+        }
+        None => {
+            entry.insert("service_id".to_owned(), host_name.into());
+        }
+    }
+    if let Some(consumer) = &request.consumer {
+        entry.insert("consumer".to_owned(), json!({ "username": &*consumer.username }));
+    }
+    entry.insert("client_ip".to_owned(), named(Named::RemoteAddr).into());
+    entry.insert("start_time".to_owned(), (started.as_millis() as u64).into());
+    entry.insert("latency".to_owned(), milliseconds(latency));
+    if let Some(upstream) = upstream {
+        entry.insert("upstream_latency".to_owned(), milliseconds(upstream));
+    }
+    entry.insert("apisix_latency".to_owned(), milliseconds((latency - upstream.unwrap_or(0.0)).max(0.0)));
+    entry
+}

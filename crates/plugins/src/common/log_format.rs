@@ -1,0 +1,131 @@
+//! Formats of log entries that users give: `{"field": "$variable", "other": {"nested": "text"}}`.
+
+use plugin::{Request, RequestBody, Variable};
+use serde_json::{Map, Value};
+
+/// Deeper tables come out empty.
+const MAX_DEPTH: usize = 5;
+
+pub struct Format {
+    fields: Vec<(String, Field)>,
+}
+
+enum Field {
+    Variable(Variable),
+    /// `$request_body`: cut at the configured size.
+    RequestBody,
+    Fixed(Value),
+    Nested {
+        format: Format,
+        list: bool,
+    },
+}
+
+impl Format {
+    /// `None` unless it is an object.
+    pub fn new(value: &Value) -> Option<Format> {
+        value.as_object().map(|fields| Format::at_depth(entries(fields), 1))
+    }
+
+    fn at_depth(entries: Vec<(String, &Value)>, depth: usize) -> Format {
+        Format { fields: entries.into_iter().map(|(name, value)| (name, Field::new(value, depth))).collect() }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Fields whose variable has no value are left out.
+    pub fn render(&self, request: &Request, max_body_bytes: usize) -> Map<String, Value> {
+        let values = self.fields.iter().filter_map(|(name, field)| {
+            field.value(request, max_body_bytes).map(|value| (name.clone(), value))
+        });
+        values.collect()
+    }
+}
+
+fn entries(fields: &Map<String, Value>) -> Vec<(String, &Value)> {
+    fields.iter().map(|(name, value)| (name.clone(), value)).collect()
+}
+
+impl Field {
+    fn new(value: &Value, depth: usize) -> Field {
+        let nested = |entries| match depth >= MAX_DEPTH {
+            true => Format { fields: Vec::new() },
+            false => Format::at_depth(entries, depth + 1),
+        };
+        match value {
+            Value::String(text) => match text.strip_prefix('$') {
+                Some("request_body") => Field::RequestBody,
+                Some(name) => Field::Variable(Variable::resolve(name)),
+                None => Field::Fixed(value.clone()),
+            },
+            Value::Object(fields) => Field::Nested { format: nested(entries(fields)), list: false },
+            Value::Array(items) => {
+                let items = items.iter().enumerate().map(|(at, item)| (at.to_string(), item)).collect();
+                Field::Nested { format: nested(items), list: true }
+            }
+            other => Field::Fixed(other.clone()),
+        }
+    }
+
+    fn value(&self, request: &Request, max_body_bytes: usize) -> Option<Value> {
+        match self {
+            Field::Variable(variable) => {
+                request.variable(variable).map(|value| String::from_utf8_lossy(&value).into_owned().into())
+            }
+            Field::RequestBody => request_body(request, max_body_bytes),
+            Field::Fixed(value) => Some(value.clone()),
+            Field::Nested { format, list: false } => Some(format.render(request, max_body_bytes).into()),
+            Field::Nested { format, list: true } => {
+                Some(format.render(request, max_body_bytes).into_iter().map(|(_, value)| value).collect())
+            }
+        }
+    }
+}
+
+/// The body as far as it was read into memory, cut to `max` bytes.
+pub fn request_body(request: &Request, max: usize) -> Option<Value> {
+    match &request.body {
+        RequestBody::Collected(body) if !body.is_empty() => {
+            Some(text(body.get(..max).unwrap_or(body)).into())
+        }
+        _ => None,
+    }
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::common::test_request::request;
+
+    #[test]
+    fn formats_and_what_they_give() {
+        let cases = [
+            (json!({"a": "$host", "b": "text", "c": 1}), json!({"a": "h", "b": "text", "c": 1})),
+            (json!({"missing": "$http_absent", "x": {"y": "$uri"}}), json!({"x": {"y": "/p"}})),
+            (json!({"list": ["$host", 2]}), json!({"list": ["h", 2]})),
+            (
+                json!({"1": {"2": {"3": {"4": {"5": {"6": "$host"}}}}}}),
+                json!({"1": {"2": {"3": {"4": {"5": {}}}}}}),
+            ),
+            (json!({"body": "$request_body"}), json!({"body": "abc"})),
+        ];
+        let mut request = request("POST /p HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n");
+        request.body = RequestBody::Collected("abcde".into());
+        for (format, expected) in cases {
+            let rendered = Format::new(&format).map(|format| format.render(&request, 3));
+            assert_eq!(rendered.map(Value::from), Some(expected), "{format}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Sending bytes to a TCP (or TLS) or UDP receiver: one connection per batch.
+
+use std::time::Duration;
+
+use tokio::{
+    io::AsyncWriteExt,
+    net::{TcpStream, UdpSocket},
+};
+use tokio_rustls::TlsConnector;
+
+use super::http_client::{TlsWanted, tls_config};
+
+#[derive(Clone, Debug)]
+pub struct SocketSink {
+    pub host: String,
+    pub port: u16,
+    pub timeout: Duration,
+    pub kind: SocketKind,
+}
+
+#[derive(Clone, Debug)]
+pub enum SocketKind {
+    Tcp,
+    /// With the server name to ask for; the certificate is not verified, as in APISIX.
+    Tls {
+        server_name: Option<String>,
+    },
+    Udp,
+}
+
+impl SocketSink {
+    pub async fn send(&self, data: &[u8]) -> Result<(), String> {
+        match &self.kind {
+            SocketKind::Udp => self.send_datagram(data).await,
+            SocketKind::Tcp => {
+                let mut stream = self.connect().await?;
+                self.write(&mut stream, data).await
+            }
+            SocketKind::Tls { server_name } => {
+                let stream = self.connect().await?;
+                let failed = |reason: String| self.failed("perform TLS handshake to TCP server", &reason);
+                let wanted = TlsWanted { verify: false, client: None };
+                let connector = TlsConnector::from(tls_config(&wanted).map_err(failed)?);
+                let name = server_name.as_deref().unwrap_or(&self.host).to_owned();
+                let name = name.try_into().map_err(|_| failed("invalid server name".to_owned()))?;
+                let handshake = self.within(connector.connect(name, stream)).await;
+                let mut stream = handshake.map_err(failed)?;
+                self.write(&mut stream, data).await
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<TcpStream, String> {
+        let connecting = TcpStream::connect((self.host.as_str(), self.port));
+        self.within(connecting).await.map_err(|reason| self.failed("connect to TCP server", &reason))
+    }
+
+    async fn write(&self, stream: &mut (impl AsyncWriteExt + Unpin), data: &[u8]) -> Result<(), String> {
+        let sent = async {
+            stream.write_all(data).await?;
+            stream.shutdown().await
+        };
+        self.within(sent).await.map_err(|reason| self.failed("send data to TCP server", &reason))
+    }
+
+    async fn send_datagram(&self, data: &[u8]) -> Result<(), String> {
+        let failed = |what: &str, reason: String| self.failed(what, &reason);
+        let address = self
+            .within(tokio::net::lookup_host((self.host.as_str(), self.port)))
+            .await
+            .and_then(|mut found| found.next().ok_or_else(|| "no address".to_owned()))
+            .map_err(|reason| failed("connect to UDP server", reason))?;
+        let local = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let sending = async {
+            let socket = UdpSocket::bind(local).await?;
+            socket.send_to(data, address).await
+        };
+        self.within(sending).await.map(|_| ()).map_err(|reason| failed("send data to UDP server", reason))
+    }
+
+    async fn within<T>(&self, future: impl Future<Output = std::io::Result<T>>) -> Result<T, String> {
+        match tokio::time::timeout(self.timeout, future).await {
+            Ok(result) => result.map_err(|error| match error.kind() {
+                std::io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+                _ => error.to_string(),
+            }),
+            Err(_) => Err("timeout".to_owned()),
+        }
+    }
+
+    fn failed(&self, what: &str, reason: &str) -> String {
+        format!("failed to {what}: host[{}] port[{}] err: {reason}", self.host, self.port)
+    }
+}

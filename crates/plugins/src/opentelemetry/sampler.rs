@@ -1,0 +1,122 @@
+//! Which traces are recorded.
+
+use serde::Deserialize;
+
+use super::context::TraceContext;
+
+#[derive(Deserialize)]
+pub struct Conf {
+    name: String,
+    #[serde(default)]
+    options: Options,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Options {
+    fraction: f64,
+    root: Option<Root>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Root {
+    name: String,
+    options: RootOptions,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RootOptions {
+    fraction: f64,
+}
+
+#[derive(Debug, PartialEq)]
+enum Rule {
+    Always,
+    Never,
+    Ratio(f64),
+}
+
+impl Rule {
+    fn new(name: &str, fraction: f64) -> Rule {
+        match name {
+            "always_on" => Rule::Always,
+            "trace_id_ratio" => Rule::Ratio(fraction),
+            _ => Rule::Never,
+        }
+    }
+
+    /// The same answer for a trace wherever it is asked: the id decides, no dice.
+    fn samples(&self, trace_id: &str) -> bool {
+        match self {
+            Rule::Always => true,
+            Rule::Never => false,
+            Rule::Ratio(fraction) if *fraction >= 1.0 => true,
+            Rule::Ratio(fraction) => {
+                let part = trace_id.get(..16).and_then(|digits| u64::from_str_radix(digits, 16).ok());
+                part.is_some_and(|part| ((part >> 1) as f64) < fraction * (1u64 << 63) as f64)
+            }
+        }
+    }
+}
+
+pub struct Sampler {
+    /// The parent's decision counts, the rule only for traces that begin here.
+    by_parent: bool,
+    rule: Rule,
+}
+
+impl Sampler {
+    pub fn new(conf: &Conf) -> Sampler {
+        if conf.name != "parent_base" {
+            return Sampler { by_parent: false, rule: Rule::new(&conf.name, conf.options.fraction) };
+        }
+        let rule = conf
+            .options
+            .root
+            .as_ref()
+            .map_or(Rule::Never, |root| Rule::new(&root.name, root.options.fraction));
+        Sampler { by_parent: true, rule }
+    }
+
+    pub fn samples(&self, trace_id: &str, parent: Option<&TraceContext>) -> bool {
+        match parent {
+            Some(parent) if self.by_parent => parent.sampled,
+            _ => self.rule.samples(trace_id),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decisions() {
+        let parent = |sampled| TraceContext { trace_id: "f".repeat(32), span_id: "1".repeat(16), sampled };
+        let sampler = |conf| Sampler::new(&serde_json::from_value(conf).unwrap());
+        let cases = [
+            (serde_json::json!({"name": "always_on"}), None, true),
+            (serde_json::json!({"name": "always_off"}), Some(parent(true)), false),
+            (serde_json::json!({"name": "trace_id_ratio", "options": {"fraction": 1}}), None, true),
+            (serde_json::json!({"name": "trace_id_ratio", "options": {"fraction": 0.5}}), None, false),
+            (serde_json::json!({"name": "parent_base"}), Some(parent(true)), true),
+            (serde_json::json!({"name": "parent_base"}), None, false),
+            (
+                serde_json::json!({"name": "parent_base", "options": {"root": {"name": "always_on"}}}),
+                None,
+                true,
+            ),
+            (
+                serde_json::json!({"name": "parent_base", "options": {"root": {"name": "always_on"}}}),
+                Some(parent(false)),
+                false,
+            ),
+        ];
+        for (conf, parent, expected) in cases {
+            let text = conf.to_string();
+            assert_eq!(sampler(conf).samples(&"f".repeat(32), parent.as_ref()), expected, "{text}");
+        }
+    }
+}
