@@ -145,7 +145,8 @@ impl PluginCatalog for Catalog {
         };
         if let Some(schema) = schema {
             let compiled = compiled.get_or_init(|| Schema::compile(schema)).as_ref();
-            compiled.map_err(String::clone)?.check(conf)?;
+            let checked = compiled.map_err(String::clone)?.check(conf);
+            checked.map_err(|reason| (entry.def.explain)(conf, reason))?;
         }
         (entry.def.check)(conf, kind)
     }

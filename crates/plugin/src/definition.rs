@@ -107,6 +107,8 @@ pub struct PluginDef {
     pub phases: Phases,
     /// A global rule's instance steps back when the route has the plugin itself (`run_policy = prefer_route`).
     pub prefer_route: bool,
+    /// Another text for a configuration that the schema refuses: gets the configuration and the schema's text.
+    pub explain: fn(&Value, String) -> String,
     /// Rules that a schema cannot say. Runs after the schema, on the configuration with defaults.
     pub check: fn(&Value, SchemaKind) -> Result<(), String>,
     pub build: fn(&Value, &BuildContext) -> Result<Arc<dyn Plugin>, String>,
@@ -117,6 +119,10 @@ pub struct PluginDef {
     pub apis: &'static [Api],
     /// Called once at start with `plugin_attr.NAME`, before anything is built.
     pub start: Option<fn(&Value) -> Result<(), String>>,
+}
+
+fn as_it_is(_: &Value, reason: String) -> String {
+    reason
 }
 
 fn no_check(_: &Value, _: SchemaKind) -> Result<(), String> {
@@ -140,6 +146,7 @@ impl PluginDef {
         encrypt_fields: &[],
         phases: Phases::NONE,
         prefer_route: false,
+        explain: as_it_is,
         check: no_check,
         build: no_build,
         consumer: None,

@@ -74,7 +74,7 @@ impl Template {
         })
     }
 
-    /// Appends the text; returns how many variables had a value.
+    /// Appends the text; returns how many variables had a value or a default.
     pub fn render_into(&self, request: &Request, out: &mut Vec<u8>) -> usize {
         self.render_with(request, out, |value, out| out.extend_from_slice(value))
     }
@@ -95,7 +95,10 @@ impl Template {
                         resolved += 1;
                         write(&value, out);
                     }
-                    None => out.extend_from_slice(default.as_deref().unwrap_or_default()),
+                    None => {
+                        resolved += usize::from(default.is_some());
+                        out.extend_from_slice(default.as_deref().unwrap_or_default());
+                    }
                 },
             }
         }

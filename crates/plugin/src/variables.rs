@@ -182,9 +182,23 @@ impl Request {
             .map(|(_, value)| Cow::Borrowed(value.as_slice()))
     }
 
+    /// To nginx's variables `a_b: 1` is the same field as `a-b: 1`.
+    fn underscored_header<'a>(&'a self, name: &str) -> Text<'a> {
+        if !name.contains('-') {
+            return None;
+        }
+        let same = |field: &[u8]| {
+            field.len() == name.len()
+                && field.iter().zip(name.bytes()).all(|(&found, wanted)| {
+                    found.eq_ignore_ascii_case(&wanted) || (found == b'_' && wanted == b'-')
+                })
+        };
+        self.head.headers.iter().find(|(field, _)| same(field)).map(|(_, value)| Cow::Borrowed(value))
+    }
+
     /// nginx joins repeated fields for these; the first counts elsewhere.
     fn header_variable<'a>(&'a self, name: &str) -> Text<'a> {
-        let first = self.head.headers.get(name)?;
+        let Some(first) = self.head.headers.get(name) else { return self.underscored_header(name) };
         let mut values = self.head.headers.get_all(name).skip(1);
         let Some(second) = values.next() else { return borrowed(first) };
         let separator: &[u8] = if name.eq_ignore_ascii_case("cookie") { b"; " } else { b", " };

@@ -41,6 +41,8 @@ mod opa;
 mod openid_connect;
 mod opentelemetry;
 mod prometheus;
+mod proxy_cache;
+mod proxy_mirror;
 mod proxy_rewrite;
 mod public_api;
 mod real_ip;

@@ -38,6 +38,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     metadata_schema: Some(include_str!("../schemas/limit-count.metadata.json")),
     encrypt_fields: &["redis_password", "sentinel_password"],
     phases: Phases::ACCESS,
+    explain,
     check,
     build,
     ..PluginDef::DEFAULT
@@ -71,13 +72,28 @@ struct Conf {
 /// `sync_interval` that means: at once.
 const NO_DELAY: f64 = -1.0;
 
+const ONE_OF_BOTH: &str = "count/time_window and rules cannot be specified at the same time";
+
+fn has_both(conf: &Value) -> bool {
+    let has = |name: &str| conf.get(name).is_some();
+    has("rules") && (has("count") || has("time_window"))
+}
+
+/// The schema only says that two of its branches match.
+fn explain(conf: &Value, reason: String) -> String {
+    if reason.contains("value should match only one schema") && has_both(conf) {
+        return ONE_OF_BOTH.to_owned();
+    }
+    reason
+}
+
 fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
     if kind == SchemaKind::Metadata {
         return Ok(());
     }
     let has = |name: &str| conf.get(name).is_some();
-    if has("rules") && (has("count") || has("time_window")) {
-        return Err("count/time_window and rules cannot be specified at the same time".to_owned());
+    if has_both(conf) {
+        return Err(ONE_OF_BOTH.to_owned());
     }
     if has("group") && has("rules") {
         return Err("group and rules cannot be specified at the same time".to_owned());

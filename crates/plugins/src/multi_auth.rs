@@ -61,7 +61,7 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
         .into_iter()
         .map(|(def, conf)| {
             let metadata = None;
-            let context = BuildContext { owner: context.owner, metadata, upstreams: context.upstreams };
+            let context = BuildContext { metadata, ..*context };
             let built = (def.build)(&conf, &context).map_err(|reason| format!("{}: {reason}", def.name))?;
             Ok((def.name, built))
         })

@@ -38,6 +38,8 @@ pub static PLUGINS: &[&PluginDef] = &[
     &crate::openid_connect::PLUGIN,
     &crate::opentelemetry::PLUGIN,
     &crate::prometheus::PLUGIN,
+    &crate::proxy_cache::PLUGIN,
+    &crate::proxy_mirror::PLUGIN,
     &crate::proxy_rewrite::PLUGIN,
     &crate::public_api::PLUGIN,
     &crate::real_ip::PLUGIN,

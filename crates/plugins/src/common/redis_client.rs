@@ -155,10 +155,10 @@ impl RedisClient {
             slot.used = Some(asked);
             return Ok(found);
         }
-        if let Some((at, reason)) = &slot.failed {
-            if *at >= asked {
-                return Err(reason.clone());
-            }
+        if let Some((at, reason)) = &slot.failed
+            && *at >= asked
+        {
+            return Err(reason.clone());
         }
         match self.connect().await {
             Ok(connection) => {

@@ -16,9 +16,11 @@ pub trait Forgettable: Default {
     fn is_stale(&self, now: f64) -> bool;
 }
 
+type Shard<V> = Mutex<FxHashMap<Box<[u8]>, V>>;
+
 pub struct Shards<V> {
     hasher: RandomState,
-    shards: Box<[Mutex<FxHashMap<Box<[u8]>, V>>]>,
+    shards: Box<[Shard<V>]>,
 }
 
 impl<V: Forgettable> Default for Shards<V> {
@@ -28,7 +30,7 @@ impl<V: Forgettable> Default for Shards<V> {
 }
 
 impl<V: Forgettable> Shards<V> {
-    fn shard(&self, key: &[u8]) -> &Mutex<FxHashMap<Box<[u8]>, V>> {
+    fn shard(&self, key: &[u8]) -> &Shard<V> {
         let mut hasher = self.hasher.build_hasher();
         hasher.write(key);
         &self.shards[hasher.finish() as usize % SHARDS]

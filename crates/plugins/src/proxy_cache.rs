@@ -1,0 +1,215 @@
+//! Keeps answers of upstreams, in memory or on disk, and gives them to later requests with the same key.
+//!
+//! As in APISIX the two strategies differ. Memory answers in the access phase, so later plugins do not see a hit, and
+//! keeps what the client would have got. Disk stands where nginx has its cache, in front of the upstream: all plugins
+//! see a hit. Disk work runs on the background runtime.
+
+mod conf;
+mod disk;
+mod disk_strategy;
+mod entry;
+mod memory;
+mod memory_strategy;
+mod rules;
+mod zones;
+
+use std::sync::Arc;
+
+use conf::Settings;
+use entry::{Answer, Stored, Variants, base_key, variant_key};
+use plugin::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
+use serde_json::Value;
+use telemetry::error_log;
+use zones::{Store, Zone};
+
+use crate::common::clock::unix_seconds;
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "proxy-cache",
+    version: 0.2,
+    priority: 1085,
+    schema: include_str!("../schemas/proxy-cache.json"),
+    phases: Phases::ACCESS.and(Phases::BEFORE_PROXY).and(Phases::HEADER_FILTER).and(Phases::BODY_FILTER),
+    check,
+    build,
+    ..PluginDef::DEFAULT
+};
+
+const STATUS_HEADER: &str = "Apisix-Cache-Status";
+
+/// What the plugin keeps during one request.
+struct Exchange {
+    key: Vec<u8>,
+    /// `MISS`, `HIT`, …; `None` while nothing has been looked up.
+    status: Option<&'static str>,
+    looked_up: bool,
+    /// The stored answer has no type: none must be made up.
+    typeless: bool,
+    capture: Option<Capture>,
+}
+
+/// An answer on its way into the cache.
+struct Capture {
+    status: u16,
+    headers: Vec<(Vec<u8>, Vec<u8>)>,
+    body: Vec<u8>,
+    ttl: f64,
+    vary: Vec<String>,
+}
+
+impl Exchange {
+    fn new(key: Vec<u8>) -> Exchange {
+        Exchange { key, status: None, looked_up: false, typeless: false, capture: None }
+    }
+}
+
+fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
+    let text = |name: &str| conf.get(name).and_then(Value::as_str).unwrap_or_default();
+    let parts = conf.get("cache_key").and_then(Value::as_array);
+    if parts.into_iter().flatten().any(|part| part.as_str() == Some("$request_method")) {
+        return Err("cache_key variable $request_method unsupported".to_owned());
+    }
+    let Some(zones) = zones::zones() else { return Ok(()) };
+    let (name, strategy) = (text("cache_zone"), text("cache_strategy"));
+    match zones.get(name) {
+        None => Err(format!("cache_zone {name} not found")),
+        Some(zone) if zone.is_memory() != (strategy == "memory") => {
+            Err(format!("invalid or empty cache_zone for cache_strategy: {strategy}"))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    let settings = Settings::new(conf)?;
+    let name = conf.get("cache_zone").and_then(Value::as_str).unwrap_or_default();
+    let zone = zones::zones().and_then(|zones| zones.get(name)).cloned();
+    let zone = zone.ok_or_else(|| format!("cache_zone {name} not found"))?;
+    Ok(Arc::new(ProxyCache { settings, zone }))
+}
+
+struct ProxyCache {
+    settings: Settings,
+    zone: Zone,
+}
+
+impl Plugin for ProxyCache {
+    fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        let key = self.settings.key(request);
+        match &self.zone {
+            Zone::Memory(memory) => self.memory_access(memory, request, key),
+            Zone::Disk(disk) => self.disk_access(disk, request, key),
+        }
+    }
+
+    fn before_proxy<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        match &self.zone {
+            Zone::Memory(_) => Step::Next,
+            Zone::Disk(disk) => self.disk_before_proxy(disk, request),
+        }
+    }
+
+    fn header_filter(&self, request: &mut Request) {
+        let Some(mut exchange) = request.extensions.take::<Exchange>() else { return };
+        let capture = match self.zone {
+            Zone::Memory(_) => self.memory_header_filter(request, &exchange),
+            Zone::Disk(_) => self.disk_header_filter(request, &exchange),
+        };
+        // The answer to HEAD has no body to keep.
+        exchange.capture = capture.filter(|_| request.head.method != wire::Method::Head);
+        if exchange.typeless {
+            request.response.headers.remove("Content-Type");
+        }
+        request.extensions.insert(exchange);
+    }
+
+    fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
+        let Some(exchange) = request.extensions.get_mut::<Exchange>() else { return };
+        let Some(capture) = &mut exchange.capture else { return };
+        if capture.body.len() + chunk.data.len() >= self.settings.max_body_bytes {
+            exchange.capture = None;
+            return;
+        }
+        capture.body.extend_from_slice(&chunk.data);
+        if !chunk.last {
+            return;
+        }
+        let (Some(capture), key) = (exchange.capture.take(), std::mem::take(&mut exchange.key)) else {
+            return;
+        };
+        self.store(request, key, capture);
+    }
+}
+
+impl ProxyCache {
+    fn store(&self, request: &Request, key: Vec<u8>, capture: Capture) {
+        let signature =
+            if capture.vary.is_empty() { String::new() } else { Variants::signature(&capture.vary, request) };
+        let answer = Arc::new(Answer {
+            status: capture.status,
+            headers: capture.headers,
+            body: capture.body.into(),
+            stored: unix_seconds(),
+            ttl: capture.ttl,
+        });
+        let vary = capture.vary;
+        match &self.zone {
+            Zone::Memory(memory) => save(memory.as_ref(), &key, vary, &signature, answer),
+            Zone::Disk(disk) => {
+                let Some(host) = plugin::host() else { return };
+                let disk = disk.clone();
+                if vary.is_empty() {
+                    // Visible at once, whenever the file is there.
+                    disk.announce(&base_key(&key), Stored::Answer(answer.clone()));
+                }
+                host.background.spawn_blocking(move || {
+                    save(disk.as_ref(), &key, vary, &signature, answer);
+                    disk.withdraw(&base_key(&key));
+                });
+            }
+        }
+    }
+}
+
+/// Stores an answer; with `Vary` as one variant of its key.
+fn save(store: &impl Store, key: &[u8], vary: Vec<String>, signature: &str, answer: Arc<Answer>) {
+    let base = base_key(key);
+    let known = match store.load(&base) {
+        Some(Stored::Variants(known)) => Some(known),
+        _ => None,
+    };
+    let ttl = answer.ttl;
+    let saved = if vary.is_empty() {
+        for signature in known.iter().flat_map(|known| &known.signatures) {
+            store.delete(&variant_key(key, signature));
+        }
+        store.save(&base, Stored::Answer(answer))
+    } else {
+        let (variants, gone) = Variants::with(known.as_deref(), vary, signature, ttl);
+        for signature in gone {
+            store.delete(&variant_key(key, &signature));
+        }
+        store
+            .save(&base, Stored::Variants(Arc::new(variants)))
+            .and_then(|()| store.save(&variant_key(key, signature), Stored::Answer(answer)))
+    };
+    if let Err(reason) = saved {
+        error_log::log(error_log::Level::Error, format_args!("failed to set cache, err: {reason}"));
+    }
+}
+
+/// Removes a key with all its variants; whether there was something, fresh or not.
+fn purge(store: &impl Store, key: &[u8]) -> bool {
+    let base = base_key(key);
+    let Some(stored) = store.load(&base) else { return false };
+    if let Stored::Variants(variants) = stored {
+        for signature in &variants.signatures {
+            store.delete(&variant_key(key, signature));
+        }
+    }
+    store.delete(&base)
+}
+
+fn purged<'a>(found: bool) -> Step<'a> {
+    Step::reply(Reply::page(if found { 200 } else { 404 }))
+}

@@ -1,0 +1,129 @@
+//! The configuration, prepared for requests.
+
+use plugin::{Request, Variable, variables::Named};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::rules;
+use crate::common::conf::typed;
+
+#[derive(Deserialize)]
+struct Conf {
+    max_resp_body_size: usize,
+    cache_key: Vec<String>,
+    cache_http_status: Vec<u16>,
+    cache_method: Vec<String>,
+    hide_cache_headers: bool,
+    cache_control: bool,
+    cache_bypass: Option<Vec<String>>,
+    no_cache: Option<Vec<String>>,
+    cache_ttl: f64,
+    consumer_isolation: bool,
+    cache_set_cookie: bool,
+}
+
+enum Part {
+    Text(Vec<u8>),
+    Variable(Variable),
+}
+
+/// Texts and variables, joined.
+pub struct Joined(Vec<Part>);
+
+impl Joined {
+    fn new(parts: &[String]) -> Joined {
+        let part = |part: &String| match part.strip_prefix('$') {
+            Some(name) => Part::Variable(Variable::resolve(name)),
+            None => Part::Text(part.clone().into_bytes()),
+        };
+        Joined(parts.iter().map(part).collect())
+    }
+
+    fn write(&self, request: &Request, out: &mut Vec<u8>) {
+        for part in &self.0 {
+            match part {
+                Part::Text(text) => out.extend_from_slice(text),
+                Part::Variable(variable) => {
+                    out.extend_from_slice(&request.variable(variable).unwrap_or_default());
+                }
+            }
+        }
+    }
+
+    fn says_yes(&self, request: &Request) -> bool {
+        let mut value = Vec::new();
+        self.write(request, &mut value);
+        rules::says_yes(&value)
+    }
+}
+
+pub struct Settings {
+    key: Joined,
+    /// Answers to one consumer are not for others.
+    isolation: bool,
+    methods: Vec<String>,
+    statuses: Vec<u16>,
+    bypass: Option<Joined>,
+    no_cache: Option<Joined>,
+    pub max_body_bytes: usize,
+    pub hide_headers: bool,
+    pub cache_control: bool,
+    pub ttl_seconds: f64,
+    pub keep_set_cookie: bool,
+}
+
+/// Variables that make a key one client's own.
+const IDENTITIES: [&str; 4] = ["$consumer_name", "$consumer_group_id", "$remote_user", "$http_authorization"];
+
+impl Settings {
+    pub fn new(conf: &Value) -> Result<Settings, String> {
+        let conf: Conf = typed(conf)?;
+        let own = conf.cache_key.iter().any(|part| IDENTITIES.contains(&part.as_str()));
+        Ok(Settings {
+            key: Joined::new(&conf.cache_key),
+            isolation: conf.consumer_isolation && !own,
+            methods: conf.cache_method,
+            statuses: conf.cache_http_status,
+            bypass: conf.cache_bypass.as_deref().map(Joined::new),
+            no_cache: conf.no_cache.as_deref().map(Joined::new),
+            max_body_bytes: conf.max_resp_body_size,
+            hide_headers: conf.hide_cache_headers,
+            cache_control: conf.cache_control,
+            ttl_seconds: conf.cache_ttl,
+            keep_set_cookie: conf.cache_set_cookie,
+        })
+    }
+
+    pub fn key(&self, request: &Request) -> Vec<u8> {
+        let mut key = Vec::with_capacity(64);
+        if self.isolation {
+            let name = request.consumer.as_ref().map(|consumer| consumer.username.as_bytes().to_vec());
+            let name = name.filter(|name| !name.is_empty()).or_else(|| {
+                request.variable(&Variable::Named(Named::RemoteUser)).map(|user| user.into_owned())
+            });
+            if let Some(name) = name.filter(|name| !name.is_empty()) {
+                key.extend_from_slice(&name);
+                // No consumer's name has this byte.
+                key.push(1);
+            }
+        }
+        self.key.write(request, &mut key);
+        key
+    }
+
+    pub fn caches_method(&self, request: &Request) -> bool {
+        self.methods.iter().any(|method| method.as_bytes() == request.head.method.as_bytes())
+    }
+
+    pub fn caches_status(&self, status: u16) -> bool {
+        self.statuses.contains(&status)
+    }
+
+    pub fn bypasses(&self, request: &Request) -> bool {
+        self.bypass.as_ref().is_some_and(|bypass| bypass.says_yes(request))
+    }
+
+    pub fn refuses_to_store(&self, request: &Request) -> bool {
+        self.no_cache.as_ref().is_some_and(|no_cache| no_cache.says_yes(request))
+    }
+}

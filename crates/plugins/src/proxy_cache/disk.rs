@@ -1,0 +1,288 @@
+//! Answers on disk. All functions here block: they run on the background runtime's blocking threads, never on a worker.
+//!
+//! One file per key below `disk_path`, in folders by `cache_levels`, named by the key's MD5 as nginx does. A file is
+//! written beside and renamed, so readers see all of it or nothing. Its head repeats the key: a file that is not
+//! what its name says counts as missing.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::SystemTime,
+};
+
+use bytes::Bytes;
+use md5::{Digest, Md5};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use super::entry::{Answer, Stored, Variants};
+use crate::common::hex;
+
+const MAGIC: &[u8] = b"tidegate-cache-1\n";
+
+pub struct Disk {
+    root: PathBuf,
+    levels: Vec<usize>,
+    capacity: u64,
+    /// Of all files; counted on the first write.
+    bytes: AtomicU64,
+    counted: AtomicBool,
+    /// Answers whose files are being written.
+    announced: Mutex<FxHashMap<Box<[u8]>, Stored>>,
+}
+
+/// The head of a file; behind its line the body.
+#[derive(Serialize, Deserialize)]
+struct FileHead {
+    key: Vec<u8>,
+    status: u16,
+    headers: Vec<(Vec<u8>, Vec<u8>)>,
+    stored: f64,
+    ttl: f64,
+    body_bytes: u64,
+    /// Not an answer, but the list of variants.
+    fields: Option<Vec<String>>,
+    signatures: Vec<String>,
+}
+
+impl Disk {
+    /// `levels`: `1:2` for folders of one and then two hexadecimal digits.
+    pub fn new(root: PathBuf, levels: &str, capacity: u64) -> Disk {
+        let levels = levels.split(':').filter_map(|level| level.parse().ok()).collect();
+        Disk {
+            root,
+            levels,
+            capacity,
+            bytes: AtomicU64::new(0),
+            counted: AtomicBool::new(false),
+            announced: Mutex::default(),
+        }
+    }
+
+    pub fn path(&self, key: &[u8]) -> PathBuf {
+        let name = hex::lower(&Md5::digest(key));
+        let mut path = self.root.clone();
+        let mut end = name.len();
+        for level in &self.levels {
+            let start = end.saturating_sub(*level);
+            path.push(name.get(start..end).unwrap_or_default());
+            end = start;
+        }
+        path.push(name);
+        path
+    }
+
+    /// Makes an answer known that is about to be written. Does not block, as the two below.
+    pub fn announce(&self, key: &[u8], stored: Stored) {
+        self.announced.lock().insert(key.into(), stored);
+    }
+
+    pub fn withdraw(&self, key: &[u8]) {
+        self.announced.lock().remove(key);
+    }
+
+    pub fn announced(&self, key: &[u8]) -> Option<Stored> {
+        self.announced.lock().get(key).cloned()
+    }
+
+    pub fn get(&self, key: &[u8]) -> Option<Stored> {
+        decode(&fs::read(self.path(key)).ok()?, key)
+    }
+
+    pub fn put(&self, key: &[u8], stored: &Stored) -> io::Result<()> {
+        let path = self.path(key);
+        let data = encode(key, stored)?;
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let beside = path.with_extension(format!("{:016x}.tmp", plugin::request::random_u64()));
+        let old = fs::metadata(&path).map_or(0, |metadata| metadata.len());
+        if let Err(error) = fs::write(&beside, &data).and_then(|()| fs::rename(&beside, &path)) {
+            let _ = fs::remove_file(&beside);
+            return Err(error);
+        }
+        if !self.counted.swap(true, Ordering::Relaxed) {
+            let found = files(&self.root).iter().map(|(_, _, size)| size).sum();
+            self.bytes.store(found, Ordering::Relaxed);
+        } else {
+            self.bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+            self.subtract(old);
+        }
+        if self.bytes.load(Ordering::Relaxed) > self.capacity {
+            self.make_room();
+        }
+        Ok(())
+    }
+
+    pub fn remove(&self, key: &[u8]) -> bool {
+        self.remove_file(&self.path(key))
+    }
+
+    fn remove_file(&self, path: &Path) -> bool {
+        let size = fs::metadata(path).map_or(0, |metadata| metadata.len());
+        let removed = fs::remove_file(path).is_ok();
+        if removed {
+            self.subtract(size);
+        }
+        removed
+    }
+
+    fn subtract(&self, size: u64) {
+        let less = |bytes: u64| Some(bytes.saturating_sub(size));
+        let _ = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
+    /// The oldest files go until an eighth is free.
+    fn make_room(&self) {
+        let mut found = files(&self.root);
+        found.sort();
+        let total: u64 = found.iter().map(|(_, _, size)| size).sum();
+        self.bytes.store(total, Ordering::Relaxed);
+        let goal = self.capacity / 8 * 7;
+        for (_, path, _) in found {
+            if self.bytes.load(Ordering::Relaxed) <= goal {
+                return;
+            }
+            self.remove_file(&path);
+        }
+    }
+}
+
+/// Moment of writing, path and size of each file below a folder.
+fn files(root: &Path) -> Vec<(SystemTime, PathBuf, u64)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Ok(metadata) = entry.metadata() else { continue };
+            if metadata.is_dir() {
+                folders.push(entry.path());
+            } else {
+                let written = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                found.push((written, entry.path(), metadata.len()));
+            }
+        }
+    }
+    found
+}
+
+fn encode(key: &[u8], stored: &Stored) -> io::Result<Vec<u8>> {
+    let mut head = FileHead {
+        key: key.to_vec(),
+        status: 0,
+        headers: Vec::new(),
+        stored: 0.0,
+        ttl: 0.0,
+        body_bytes: 0,
+        fields: None,
+        signatures: Vec::new(),
+    };
+    let mut body = Bytes::new();
+    match stored {
+        Stored::Answer(answer) => {
+            head.status = answer.status;
+            head.headers.clone_from(&answer.headers);
+            head.stored = answer.stored;
+            head.ttl = answer.ttl;
+            head.body_bytes = answer.body.len() as u64;
+            body = answer.body.clone();
+        }
+        Stored::Variants(variants) => {
+            head.fields = Some(variants.fields.clone());
+            head.signatures.clone_from(&variants.signatures);
+            head.stored = variants.expires;
+        }
+    }
+    let mut data = MAGIC.to_vec();
+    serde_json::to_writer(&mut data, &head)?;
+    data.push(b'\n');
+    data.extend_from_slice(&body);
+    Ok(data)
+}
+
+fn decode(data: &[u8], key: &[u8]) -> Option<Stored> {
+    let rest = data.strip_prefix(MAGIC)?;
+    let end = rest.iter().position(|&byte| byte == b'\n')?;
+    let (head, body) = (rest.get(..end)?, rest.get(end + 1..)?);
+    let head: FileHead = serde_json::from_slice(head).ok()?;
+    if head.key != key || head.body_bytes != body.len() as u64 {
+        return None;
+    }
+    if let Some(fields) = head.fields {
+        let variants = Variants { fields, signatures: head.signatures, expires: head.stored };
+        return Some(Stored::Variants(Arc::new(variants)));
+    }
+    Some(Stored::Answer(Arc::new(Answer {
+        status: head.status,
+        headers: head.headers,
+        body: Bytes::copy_from_slice(body),
+        stored: head.stored,
+        ttl: head.ttl,
+    })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(bytes: usize) -> Stored {
+        Stored::Answer(Arc::new(Answer {
+            status: 200,
+            headers: vec![(b"X-Raw".to_vec(), vec![0xff, b'a'])],
+            body: vec![b'\n'; bytes].into(),
+            stored: 5.5,
+            ttl: 60.0,
+        }))
+    }
+
+    #[test]
+    fn what_is_written_comes_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::new(folder.path().to_owned(), "1:2", 1 << 20);
+        let variants =
+            Variants { fields: vec!["accept".to_owned()], signatures: vec!["a".to_owned()], expires: 9.0 };
+        for stored in [answer(3), answer(0), Stored::Variants(Arc::new(variants))] {
+            disk.put(b"key", &stored).unwrap();
+            assert_eq!(disk.get(b"key"), Some(stored));
+        }
+        assert_eq!(disk.get(b"other"), None);
+        assert!(disk.remove(b"key"));
+        assert!(!disk.remove(b"key"));
+        assert_eq!(disk.get(b"key"), None);
+    }
+
+    #[test]
+    fn damaged_and_foreign_files_are_missing() {
+        let good = encode(b"key", &answer(3)).unwrap();
+        assert!(decode(&good, b"key").is_some());
+        assert_eq!(decode(&good, b"yek"), None);
+        for cut in 0..good.len() {
+            assert_eq!(decode(&good[..cut], b"key"), None, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn folders_as_nginx_nests_them() {
+        // md5("abc") = 900150983cd24fb0d6963f7d28e17f72
+        let disk = Disk::new("/cache".into(), "1:2", 1);
+        let expected = "/cache/2/f7/900150983cd24fb0d6963f7d28e17f72";
+        assert_eq!(disk.path(b"abc"), PathBuf::from(expected));
+    }
+
+    #[test]
+    fn the_oldest_files_give_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::new(folder.path().to_owned(), "1", 10_000);
+        for index in 0..30u8 {
+            disk.put(&[index], &answer(1000)).unwrap();
+        }
+        let total: u64 = files(folder.path()).iter().map(|(_, _, size)| size).sum();
+        assert!(total <= 10_000, "{total}");
+        assert!(disk.get(&[29]).is_some());
+    }
+}

@@ -1,0 +1,153 @@
+//! Strategy `disk`: what nginx's proxy cache does, in front of the upstream.
+
+use std::sync::Arc;
+
+use plugin::{Reply, Request, Source, Step};
+use wire::Method;
+
+use super::{
+    Capture, Exchange, ProxyCache, STATUS_HEADER,
+    disk::Disk,
+    entry::{Answer, Stored, Variants, base_key, variant_key},
+    purge, purged,
+    rules::{self, Directives},
+    zones::{self, Zone},
+};
+
+/// Fields that nginx does not pass on from an upstream, or that belong to one delivery.
+const NOT_KEPT: [&str; 8] = [
+    "connection",
+    "keep-alive",
+    "transfer-encoding",
+    "upgrade",
+    "content-length",
+    "date",
+    "apisix-cache-status",
+    "x-apisix-upstream-status",
+];
+
+impl ProxyCache {
+    pub(super) fn disk_access<'a>(
+        &'a self,
+        disk: &'a Arc<Disk>,
+        request: &'a mut Request,
+        key: Vec<u8>,
+    ) -> Step<'a> {
+        if request.head.method.as_bytes() == b"PURGE" {
+            return Step::wait(async move {
+                let found = Zone::with_disk(disk, move |disk| purge(disk, &key)).await;
+                match purged(found == Some(true)) {
+                    Step::Reply(reply) => Err(reply),
+                    _ => Ok(()),
+                }
+            });
+        }
+        request.extensions.insert(Exchange::new(key));
+        Step::Next
+    }
+
+    pub(super) fn disk_before_proxy<'a>(&'a self, disk: &'a Arc<Disk>, request: &'a mut Request) -> Step<'a> {
+        let bypass = !self.settings.caches_method(request) || self.settings.bypasses(request);
+        let known = matches!(request.head.method, Method::Get | Method::Head | Method::Post);
+        let Some(exchange) = request.extensions.get_mut::<Exchange>() else { return Step::Next };
+        // Once per request, however many nodes are tried.
+        if std::mem::replace(&mut exchange.looked_up, true) || !known {
+            return Step::Next;
+        }
+        if bypass {
+            exchange.status = Some("BYPASS");
+            return Step::Next;
+        }
+        let key = exchange.key.clone();
+        Step::wait(async move {
+            let found = find(disk, request, &key).await;
+            let Some(exchange) = request.extensions.get_mut::<Exchange>() else { return Ok(()) };
+            match found {
+                None => exchange.status = Some("MISS"),
+                Some(answer) if !answer.is_fresh() => exchange.status = Some("EXPIRED"),
+                Some(answer) => {
+                    exchange.status = Some("HIT");
+                    return Err(Box::new(reply(&answer, exchange)));
+                }
+            }
+            Ok(())
+        })
+    }
+
+    pub(super) fn disk_header_filter(&self, request: &mut Request, exchange: &Exchange) -> Option<Capture> {
+        let capture = self.captured(request, exchange);
+        let headers = &mut request.response.headers;
+        if self.settings.hide_headers {
+            headers.remove("Cache-Control");
+            headers.remove("Expires");
+        }
+        match exchange.status {
+            Some(status) => headers.set(STATUS_HEADER, status),
+            None => {
+                headers.remove(STATUS_HEADER);
+            }
+        }
+        capture
+    }
+
+    fn captured(&self, request: &Request, exchange: &Exchange) -> Option<Capture> {
+        let response = &request.response;
+        let storable = exchange.status.is_some_and(|status| status != "HIT")
+            && response.source == Source::Upstream
+            && self.settings.caches_method(request)
+            && self.settings.caches_status(response.status)
+            && !self.settings.refuses_to_store(request)
+            && !response.headers.contains("Set-Cookie");
+        if !storable {
+            return None;
+        }
+        let directives = Directives::of(&response.headers);
+        let ttl = match rules::accel_lifetime(&response.headers) {
+            Some(ttl) => ttl,
+            None if directives.forbids_storing() => return None,
+            None => match rules::lifetime(&response.headers, &directives) {
+                Some(ttl) => ttl,
+                None => zones::zones().map_or(10.0, |zones| zones.default_ttl_seconds),
+            },
+        };
+        let vary = rules::vary(&response.headers).filter(|_| ttl > 0.0)?;
+        let kept = |name: &[u8]| !NOT_KEPT.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
+        let headers = response.headers.iter().filter(|(name, _)| kept(name));
+        Some(Capture {
+            status: response.status,
+            headers: headers.map(|(name, value)| (name.to_vec(), value.to_vec())).collect(),
+            body: Vec::new(),
+            ttl,
+            vary,
+        })
+    }
+}
+
+fn reply(answer: &Answer, exchange: &mut Exchange) -> Reply {
+    let mut reply = Reply::bytes(answer.status, answer.body.clone());
+    exchange.typeless = true;
+    for (name, value) in &answer.headers {
+        exchange.typeless &= !name.eq_ignore_ascii_case(b"content-type");
+        reply = reply.header(name, value);
+    }
+    reply
+}
+
+async fn load(disk: &Arc<Disk>, key: Vec<u8>) -> Option<Stored> {
+    if let Some(stored) = disk.announced(&key) {
+        return Some(stored);
+    }
+    Zone::with_disk(disk, move |disk| disk.get(&key)).await?
+}
+
+async fn find(disk: &Arc<Disk>, request: &Request, key: &[u8]) -> Option<Arc<Answer>> {
+    let variants = match load(disk, base_key(key)).await? {
+        Stored::Answer(answer) => return Some(answer),
+        Stored::Variants(variants) => variants,
+    };
+    let signature = Variants::signature(&variants.fields, request);
+    match load(disk, variant_key(key, &signature)).await? {
+        Stored::Answer(answer) => Some(answer),
+        Stored::Variants(_) => None,
+    }
+}

@@ -1,0 +1,240 @@
+//! Sends a copy of requests to another server and forgets the answer.
+//!
+//! The copy leaves when the request itself goes to the upstream; nobody waits for it. Copies in flight are limited:
+//! past that they are dropped, so a slow mirror costs nothing but its copies.
+
+use std::{
+    cell::Cell,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use plugin::{BuildContext, Phases, Plugin, PluginDef, Request, RequestBody, Step, snapshot::PassHost};
+use serde::Deserialize;
+use serde_json::Value;
+use telemetry::error_log;
+
+use crate::common::{
+    conf::typed,
+    http_client::{self, ClientOptions, Endpoint, Method, Outgoing},
+};
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "proxy-mirror",
+    version: 0.1,
+    priority: 1010,
+    schema: include_str!("../schemas/proxy-mirror.json"),
+    phases: Phases::REWRITE.and(Phases::BEFORE_PROXY),
+    build,
+    start: Some(start),
+    ..PluginDef::DEFAULT
+};
+
+/// Longer bodies are not copied.
+const BODY_BYTES: usize = 64 << 20;
+/// Copies under way per worker.
+const MAX_IN_FLIGHT: usize = 1024;
+
+thread_local! {
+    static IN_FLIGHT: Cell<usize> = const { Cell::new(0) };
+}
+
+#[derive(Deserialize)]
+struct Conf {
+    host: String,
+    path: Option<String>,
+    path_concat_mode: String,
+    sample_ratio: f64,
+}
+
+struct ProxyMirror {
+    /// `None`: a scheme that cannot be mirrored to.
+    endpoint: Option<Endpoint>,
+    path: Option<String>,
+    prefix: bool,
+    sample_ratio: f64,
+}
+
+/// The target of the copy, decided before later plugins rewrite the request.
+struct Copy(String);
+
+static TIMEOUT: OnceLock<Duration> = OnceLock::new();
+
+/// `plugin_attr.proxy-mirror.timeout`: connect, send and read, as nginx writes times.
+fn start(attributes: &Value) -> Result<(), String> {
+    let timeout = attributes.get("timeout");
+    let of = |name: &str| timeout.and_then(|timeout| timeout.get(name)).and_then(duration);
+    let total = ["connect", "send", "read"].iter().filter_map(|name| of(name)).max();
+    let _ = TIMEOUT.set(total.unwrap_or(Duration::from_secs(60)));
+    Ok(())
+}
+
+/// `60s`, `500ms`, `2m`, or seconds.
+fn duration(value: &Value) -> Option<Duration> {
+    if let Some(seconds) = value.as_f64() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let text = value.as_str()?.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(number.parse::<f64>().ok()? * factor).ok()
+}
+
+fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    let conf: Conf = typed(conf)?;
+    let endpoint = if conf.host.starts_with("grpc") {
+        error_log::log(
+            error_log::Level::Warn,
+            format_args!("proxy-mirror: copies to {} are not sent, only http and https are", conf.host),
+        );
+        None
+    } else {
+        Some(Endpoint::parse(&conf.host)?)
+    };
+    Ok(Arc::new(ProxyMirror {
+        endpoint,
+        path: conf.path,
+        prefix: conf.path_concat_mode == "prefix",
+        sample_ratio: conf.sample_ratio,
+    }))
+}
+
+impl ProxyMirror {
+    fn target(&self, request: &Request) -> String {
+        let target = request.edits.target.as_deref().unwrap_or_else(|| request.head.target());
+        let target = String::from_utf8_lossy(target);
+        match &self.path {
+            None => target.into_owned(),
+            Some(path) if self.prefix => format!("{path}{target}"),
+            Some(path) => match target.split_once('?') {
+                Some((_, query)) => format!("{path}?{query}"),
+                None => path.clone(),
+            },
+        }
+    }
+}
+
+impl Plugin for ProxyMirror {
+    fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        let random = (plugin::request::random_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        if self.endpoint.is_some() && (self.sample_ratio >= 1.0 || random < self.sample_ratio) {
+            let target = self.target(request);
+            request.extensions.insert(Copy(target));
+        }
+        Step::Next
+    }
+
+    fn before_proxy<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        // Taken: further attempts of the same request are not copied again.
+        let (Some(Copy(target)), Some(endpoint)) = (request.extensions.take::<Copy>(), &self.endpoint) else {
+            return Step::Next;
+        };
+        if IN_FLIGHT.get() >= MAX_IN_FLIGHT {
+            return Step::Next;
+        }
+        let endpoint = Endpoint { target, ..endpoint.clone() };
+        match &request.body {
+            RequestBody::Empty => send(request, endpoint, bytes::Bytes::new()),
+            RequestBody::Unread { length: Some(length), .. } if *length > BODY_BYTES as u64 => {}
+            _ => {
+                return Step::wait(async move {
+                    let body = request.collect_body(BODY_BYTES).await?;
+                    send(request, endpoint, body);
+                    Ok(())
+                });
+            }
+        }
+        Step::Next
+    }
+}
+
+/// The `Host` that the upstream gets.
+fn host(request: &Request) -> Vec<u8> {
+    if let Some(host) = &request.edits.host {
+        return host.clone();
+    }
+    let own = || request.header("Host").unwrap_or(&request.host).to_vec();
+    let Some(upstream) = request.upstream() else { return own() };
+    match &upstream.pass_host {
+        PassHost::Pass => own(),
+        PassHost::Rewrite(host) => host.as_bytes().to_vec(),
+        PassHost::Node => {
+            let node = request.outcome.balancer_node.as_ref();
+            let node = node.and_then(|(host, port)| {
+                upstream.nodes.iter().find(|node| node.host == *host && node.port == *port)
+            });
+            node.map_or_else(own, |node| node.host_header.as_bytes().to_vec())
+        }
+    }
+}
+
+/// Fields of the client's connection, or that are set anew.
+const LEFT_OUT: [&str; 9] = [
+    "host",
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "content-length",
+];
+
+fn send(request: &Request, endpoint: Endpoint, body: bytes::Bytes) {
+    let Ok(method) = Method::from_bytes(request.head.method.as_bytes()) else { return };
+    let mut headers = vec![("Host".to_owned(), host(request))];
+    for (name, value) in request.head.headers.iter() {
+        let name = String::from_utf8_lossy(name).into_owned();
+        if !LEFT_OUT.iter().any(|left_out| name.eq_ignore_ascii_case(left_out)) {
+            headers.push((name, value.to_vec()));
+        }
+    }
+    let copy = Outgoing { method, endpoint, headers, body };
+    IN_FLIGHT.set(IN_FLIGHT.get() + 1);
+    let flight = Flight;
+    tokio::task::spawn_local(async move {
+        let _flight = flight;
+        let timeout = TIMEOUT.get().copied().unwrap_or(Duration::from_secs(60));
+        let options = ClientOptions { timeout, ..ClientOptions::default() };
+        if let Err(reason) = http_client::send(copy, &options).await {
+            error_log::log(error_log::Level::Warn, format_args!("failed to mirror a request: {reason}"));
+        }
+    });
+}
+
+struct Flight;
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        IN_FLIGHT.set(IN_FLIGHT.get().saturating_sub(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn times_as_nginx_writes_them() {
+        let cases = [
+            (json!("60s"), Some(60_000)),
+            (json!("500ms"), Some(500)),
+            (json!("2m"), Some(120_000)),
+            (json!(3), Some(3000)),
+            (json!("x"), None),
+            (json!("5 years"), None),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(duration(&value).map(|time| time.as_millis()), expected, "{value}");
+        }
+    }
+}
