@@ -202,7 +202,7 @@ mod tests {
         let log = folder.join("access.log");
         let attributes = Attributes { interval: 10, max_kept: 2, max_size: 5, enable_compression: false };
         let mut rotation = Rotation { attributes, logs: vec![log.clone()], due: None };
-        let at = |seconds| UNIX_EPOCH + Duration::from_secs(1_700_000_000 + seconds);
+        let at = |seconds: u64| UNIX_EPOCH + Duration::from_secs(1_700_000_000 + seconds);
         let kept = || std::fs::read_dir(&folder).unwrap().count();
         rotation.tick(at(1));
         std::fs::write(&log, "abc").unwrap();

@@ -175,7 +175,7 @@ fn random_value(schema: &Value, depth: usize) -> Value {
         "boolean" => example
             .filter(|value| value.is_boolean())
             .cloned()
-            .unwrap_or_else(|| (random_u64() % 2 == 0).into()),
+            .unwrap_or_else(|| random_u64().is_multiple_of(2).into()),
         _ => Value::Null,
     }
 }
