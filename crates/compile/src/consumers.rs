@@ -90,7 +90,8 @@ impl Compiler {
         let catalog = self.catalog.clone();
         let runs = |name: &str| catalog.def(name).is_none_or(|def| def.consumer.is_none());
         let owner = Owner { kind: Kind::Consumer, id: username.clone(), version };
-        let mut instances = self.build_instances(key, &owner, &conf.plugins, runs);
+        let previous = self.inline_upstreams.remove(key).unwrap_or_default();
+        let mut instances = self.build_instances(key, &owner, &conf.plugins, &previous, runs);
         if let Some(group) = &conf.group_id {
             for instance in self.instances(Kind::ConsumerGroup, group) {
                 if !conf.plugins.contains_key(instance.def.name) {

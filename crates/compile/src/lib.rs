@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod certificates;
 mod consumers;
 mod plugins;
 mod pools;
@@ -49,6 +50,8 @@ pub struct Options {
     pub workers: usize,
     /// PEM file with certificate authorities for upstreams that are verified; `None`: the system's.
     pub trusted_certificates: Option<String>,
+    /// `TLSv1.2`, `TLSv1.3`: what clients may speak where an `ssl` resource does not say.
+    pub tls_protocols: Vec<String>,
     pub keepalive: plugin::snapshot::KeepalivePool,
     pub timeouts: plugin::snapshot::Timeouts,
 }
@@ -67,6 +70,8 @@ pub struct Compiler {
     instances: FxHashMap<Key, Vec<Arc<Instance>>>,
     /// `upstreams` resources, and inline ones under their owner's key.
     upstreams: FxHashMap<Key, Arc<UpstreamHandle>>,
+    /// Upstreams in the configurations of an object's plugins.
+    inline_upstreams: FxHashMap<Key, Vec<Arc<UpstreamHandle>>>,
     routes: routes::Routes,
     consumers: consumers::Consumers,
     problems: BTreeMap<Key, String>,
@@ -74,6 +79,7 @@ pub struct Compiler {
     names: FxHashMap<Arc<str>, FxHashSet<Key>>,
     pools: pools::PoolNumbers,
     tls: tls::TlsClients,
+    servers: certificates::Servers,
     serial: u64,
 }
 
@@ -96,12 +102,14 @@ impl Compiler {
             references: References::default(),
             instances: FxHashMap::default(),
             upstreams: FxHashMap::default(),
+            inline_upstreams: FxHashMap::default(),
             routes: routes::Routes::default(),
             consumers: consumers::Consumers::default(),
             problems: BTreeMap::new(),
             names: FxHashMap::default(),
             pools: pools::PoolNumbers::default(),
             tls,
+            servers: certificates::Servers::default(),
             serial: 0,
         }
     }
@@ -165,6 +173,7 @@ impl Compiler {
         let owners: Vec<Key> = dirty.iter().cloned().collect();
         for key in &owners {
             self.build_upstream_of(key);
+            self.rebuild_inline_upstreams(key);
         }
         let dirty = self.references.closure(dirty);
         for key in dirty.iter().filter(|key| key.0 == Kind::Route) {
@@ -187,7 +196,7 @@ impl Compiler {
     }
 
     pub fn upstream_handles(&self) -> impl Iterator<Item = &Arc<UpstreamHandle>> {
-        self.upstreams.values()
+        self.upstreams.values().chain(self.inline_upstreams.values().flatten())
     }
 
     /// Kinds in the order of dependency: what is referred to is built before what refers to it.
@@ -197,19 +206,24 @@ impl Compiler {
         for key in &dirty {
             self.problems.remove(key);
             match key.0 {
+                Kind::Ssl => self.build_certificate(key),
                 Kind::Upstream => self.build_upstream_of(key),
                 Kind::Service | Kind::PluginConfig | Kind::ConsumerGroup | Kind::GlobalRule => {
-                    self.build_instances_of(key);
+                    // First, because it forgets the names that the object waits for.
                     self.build_upstream_of(key);
+                    self.build_instances_of(key);
                 }
                 Kind::Route => {
-                    self.build_instances_of(key);
                     self.build_upstream_of(key);
+                    self.build_instances_of(key);
                     self.build_route(key);
                 }
                 Kind::Consumer | Kind::Credential => self.build_consumer(key),
                 _ => {}
             }
+        }
+        if dirty.iter().any(|key| key.0 == Kind::Ssl) {
+            self.servers.reindex();
         }
     }
 
@@ -230,6 +244,7 @@ impl Compiler {
             upstreams: upstreams.map(|((_, id), handle)| (id.clone(), handle.clone())).collect(),
             metadata: Arc::new(metadata.map(|(id, object)| (id.clone(), object.value.clone())).collect()),
             matches_on_body: self.routes.matches_on_body(),
+            certificates: self.servers.index(),
             options: self.options.options,
         })
     }

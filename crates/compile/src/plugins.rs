@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{Kind, PluginCatalog, SchemaKind};
-use plugin::{BuildContext, Instance, Owner, Variable};
+use plugin::{BuildContext, Instance, Owner, PluginDef, UpstreamHandle, Variable};
 use routing::expr::Expression;
 use serde_json::{Map, Value};
 
@@ -14,11 +14,29 @@ impl Compiler {
     /// Rebuilds the plugins of an object, or forgets them when it is gone.
     pub(crate) fn build_instances_of(&mut self, key: &Key) {
         self.instances.remove(key);
+        let previous = self.inline_upstreams.remove(key).unwrap_or_default();
         let Some(object) = self.object(key.0, &key.1).cloned() else { return };
         let Some(plugins) = object.value.get("plugins").and_then(Value::as_object) else { return };
         let owner = Owner { kind: key.0, id: key.1.clone(), version: object.modified };
-        let instances = self.build_instances(key, &owner, plugins, |_| true);
+        let instances = self.build_instances(key, &owner, plugins, &previous, |_| true);
         self.instances.insert(key.clone(), instances);
+    }
+
+    /// Rebuilds only those plugins of an object that hold upstreams: the addresses of their nodes have changed.
+    pub(crate) fn rebuild_inline_upstreams(&mut self, key: &Key) {
+        if key.0 == Kind::Consumer {
+            return self.build_consumer(key);
+        }
+        let Some(previous) = self.inline_upstreams.remove(key) else { return };
+        let Some(object) = self.object(key.0, &key.1).cloned() else { return };
+        let Some(plugins) = object.value.get("plugins").and_then(Value::as_object) else { return };
+        let owner = Owner { kind: key.0, id: key.1.clone(), version: object.modified };
+        let catalog = self.catalog.clone();
+        let holds = |name: &str| catalog.def(name).is_some_and(|def| def.inline_upstreams.is_some());
+        let rebuilt = self.build_instances(key, &owner, plugins, &previous, holds);
+        let instances = self.instances.entry(key.clone()).or_default();
+        instances.retain(|instance| instance.def.inline_upstreams.is_none());
+        instances.extend(rebuilt);
     }
 
     pub(crate) fn build_instances(
@@ -26,6 +44,7 @@ impl Compiler {
         key: &Key,
         owner: &Owner,
         plugins: &Map<String, Value>,
+        previous: &[Arc<UpstreamHandle>],
         wanted: impl Fn(&str) -> bool,
     ) -> Vec<Arc<Instance>> {
         let mut instances = Vec::new();
@@ -33,7 +52,7 @@ impl Compiler {
             if !wanted(name) {
                 continue;
             }
-            match self.build_instance(owner, name, conf) {
+            match self.build_instance(key, owner, name, conf, previous) {
                 Ok(Some(instance)) => instances.push(Arc::new(instance)),
                 Ok(None) => {}
                 Err(reason) => self.problem(key, format!("plugin {name}: {reason}")),
@@ -43,7 +62,14 @@ impl Compiler {
     }
 
     /// `None`: disabled, here or in config.yaml.
-    fn build_instance(&self, owner: &Owner, name: &str, conf: &Value) -> Result<Option<Instance>, String> {
+    fn build_instance(
+        &mut self,
+        key: &Key,
+        owner: &Owner,
+        name: &str,
+        conf: &Value,
+        previous: &[Arc<UpstreamHandle>],
+    ) -> Result<Option<Instance>, String> {
         let Some(def) = self.catalog.def(name) else { return Err("unknown plugin".to_owned()) };
         let meta = conf.get("_meta");
         let field = |name: &str| meta.and_then(|meta| meta.get(name));
@@ -60,7 +86,8 @@ impl Compiler {
                 *metadata = Value::Object(Map::new());
             }
         }
-        let context = BuildContext { owner, metadata: metadata.as_ref() };
+        let upstreams = self.compile_inline(key, owner, def, &conf, previous)?;
+        let context = BuildContext { owner, metadata: metadata.as_ref(), upstreams: &upstreams };
         let plugin = (def.build)(&conf, &context)?;
         let filter = field("filter")
             .map(|rule| Expression::compile(rule, &mut |name| Variable::resolve(name)))
@@ -81,6 +108,28 @@ impl Compiler {
             error_response: field("error_response").map(error_response),
             pre_function,
         }))
+    }
+
+    /// The upstreams written inside a plugin's configuration; `previous`: those of the owner before the change.
+    fn compile_inline(
+        &mut self,
+        key: &Key,
+        owner: &Owner,
+        def: &PluginDef,
+        conf: &Value,
+        previous: &[Arc<UpstreamHandle>],
+    ) -> Result<Vec<Arc<UpstreamHandle>>, String> {
+        let Some(find) = def.inline_upstreams else { return Ok(Vec::new()) };
+        let mut handles = Vec::new();
+        for (index, value) in find(conf).into_iter().enumerate() {
+            let name = format!("{}/{}#plugins.{}.{index}", key.0.directory(), key.1, def.name);
+            let known = previous.iter().find(|handle| *handle.name == *name).map(Arc::as_ref);
+            let mut handle = self.compile_upstream(key, value, owner.version, known)?;
+            handle.name = name.into();
+            handles.push(Arc::new(handle));
+        }
+        self.inline_upstreams.entry(key.clone()).or_default().extend(handles.iter().cloned());
+        Ok(handles)
     }
 
     pub(crate) fn instances(&self, kind: Kind, id: &str) -> &[Arc<Instance>] {

@@ -37,12 +37,7 @@ impl Compiler {
         }
     }
 
-    /// An upstream written inside a plugin's configuration (traffic-split).
-    pub fn compile_inline(&mut self, name: &str, value: &Value) -> Result<UpstreamHandle, String> {
-        self.compile_upstream(&(Kind::Upstream, Arc::from(name)), value, 0, None)
-    }
-
-    fn compile_upstream(
+    pub(crate) fn compile_upstream(
         &mut self,
         key: &Key,
         value: &Value,
@@ -134,8 +129,9 @@ impl Compiler {
         scheme: Scheme,
         tls: Option<&(Arc<rustls::ClientConfig>, String)>,
     ) -> Result<(Node, NodeSpec), String> {
-        let port = node.port.unwrap_or(scheme.default_port());
-        let bare = node.host.trim_start_matches('[').trim_end_matches(']');
+        let (host, written_port) = split_port(&node.host);
+        let port = node.port.or(written_port).unwrap_or(scheme.default_port());
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
         let addresses: Vec<IpAddr> = match bare.parse::<IpAddr>() {
             Ok(address) => vec![address],
             Err(_) => {
@@ -146,7 +142,7 @@ impl Compiler {
         let mark = tls.map_or("", |(_, mark)| mark.as_str());
         let pool = self.pools.number(format!("{}#{bare}#{port}#{mark}", scheme.as_str()));
         let host_header =
-            if port == scheme.default_port() { node.host.clone() } else { format!("{}:{port}", node.host) };
+            if port == scheme.default_port() { host.to_owned() } else { format!("{host}:{port}") };
         let spec = NodeSpec {
             host: bare.into(),
             port,
@@ -167,6 +163,17 @@ impl Compiler {
             pool,
         };
         Ok((node, spec))
+    }
+}
+
+/// `host:port` where the port has no field of its own. The colons of a bare IPv6 address are none of that.
+fn split_port(host: &str) -> (&str, Option<u16>) {
+    match host.rsplit_once(':') {
+        Some((name, port)) if !name.contains(':') || name.ends_with(']') => match port.parse() {
+            Ok(port) => (name, Some(port)),
+            Err(_) => (host, None),
+        },
+        _ => (host, None),
     }
 }
 
@@ -246,4 +253,23 @@ fn checks(conf: &resources::Checks) -> health::Checks {
         target
     });
     checks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split_port;
+
+    #[test]
+    fn hosts_may_carry_their_port() {
+        for (text, expected) in [
+            ("127.0.0.1:1980", ("127.0.0.1", Some(1980))),
+            ("test.com", ("test.com", None)),
+            ("::1", ("::1", None)),
+            ("[::1]:80", ("[::1]", Some(80))),
+            ("[::1]", ("[::1]", None)),
+            ("host:name", ("host:name", None)),
+        ] {
+            assert_eq!(split_port(text), expected, "{text}");
+        }
+    }
 }

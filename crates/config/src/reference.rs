@@ -21,14 +21,27 @@ deployment:
       - name: admin
         key: ''   # replaced by a random key at the first start
         role: admin
+    admin_listen:
+      ip: 127.0.0.1   # 0.0.0.0 by default; who may use it is allow_admin's matter
+      port: 9180
 ";
+
+const ACTIVE: [&str; 7] = [
+    "deployment",
+    "deployment.admin",
+    "deployment.admin.admin_key",
+    "deployment.admin.admin_listen",
+    "deployment.admin.admin_listen.ip",
+    "deployment.admin.admin_listen.port",
+    "deployment.admin.admin_listen.listen",
+];
 
 /// Renders the table of keys.
 pub fn text() -> String {
     let mut text = HEAD.to_owned();
     for key in keys::all() {
-        // The active part has these two; items of lists are described by their list.
-        let active = ["deployment", "deployment.admin", "deployment.admin.admin_key"].contains(&key.path);
+        // The active part has these; items of lists are described by their list.
+        let active = ACTIVE.contains(&key.path);
         if !active && !key.path.contains('[') {
             render(&mut text, key);
         }
@@ -133,6 +146,8 @@ mod tests {
         }
         // Examples that exclude each other or name files.
         let all = all.replace("https_admin: true", "https_admin: false");
+        // The shipped file is stricter than the default here.
+        let all = all.replace("ip: 127.0.0.1   # 0.0.0.0 by", "ip: 0.0.0.0   # by");
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config.yaml");
         fs::write(&path, &all).unwrap();

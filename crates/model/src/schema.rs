@@ -16,6 +16,8 @@ mod pattern;
 
 use serde_json::Value;
 
+pub use self::pattern::adapt_pcre;
+
 use self::pattern::Pattern;
 
 /// How deep values and schemas may nest before a check gives up with a message.

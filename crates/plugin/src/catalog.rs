@@ -76,11 +76,17 @@ impl Catalog {
     /// The handler of a plugin-provided URI, for `public-api`.
     pub fn api(&self, method: &str, uri: &str) -> Option<&'static crate::Api> {
         let enabled = self.enabled.load();
-        enabled
-            .iter()
-            .filter_map(|name| self.def(name))
-            .flat_map(|def| def.apis)
-            .find(|api| api.uri == uri && (api.methods.is_empty() || api.methods.contains(&method)))
+        let answers = |api: &&crate::Api, configured: Option<&str>| {
+            configured.unwrap_or(api.uri) == uri && (api.methods.is_empty() || api.methods.contains(&method))
+        };
+        enabled.iter().filter_map(|name| self.def(name)).find_map(|def| {
+            // `plugin_attr.NAME.uri` moves a plugin's only API.
+            let attribute = crate::host::plugin_attribute(def.name).filter(|_| def.apis.len() == 1);
+            let moved = attribute.and_then(|attribute| {
+                ["uri", "export_uri"].iter().find_map(|name| attribute.get(name)?.as_str())
+            });
+            def.apis.iter().find(|api| answers(api, moved))
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use std::{any::Any, sync::Arc};
 use model::{Kind, SchemaKind};
 use serde_json::Value;
 
-use crate::{BodyChunk, Request, Step};
+use crate::{BodyChunk, Request, Step, UpstreamHandle};
 
 /// The phases a plugin takes part in, as APISIX names them. A bit set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub struct BuildContext<'a> {
     pub owner: &'a Owner,
     /// The plugin's `plugin_metadata`, defaults filled in.
     pub metadata: Option<&'a Value>,
+    /// What [`PluginDef::inline_upstreams`] found, ready for use and in its order.
+    pub upstreams: &'a [Arc<UpstreamHandle>],
 }
 
 /// A built configuration of a plugin. Shared by all workers; state that changes per request belongs into atomics
@@ -110,6 +112,8 @@ pub struct PluginDef {
     pub build: fn(&Value, &BuildContext) -> Result<Arc<dyn Plugin>, String>,
     /// Authentication plugins: how consumers are found.
     pub consumer: Option<fn(&Value) -> Result<ConsumerKey, String>>,
+    /// The upstreams written inside a configuration. They are compiled, resolved and checked like any other.
+    pub inline_upstreams: Option<fn(&Value) -> Vec<&Value>>,
     pub apis: &'static [Api],
     /// Called once at start with `plugin_attr.NAME`, before anything is built.
     pub start: Option<fn(&Value) -> Result<(), String>>,
@@ -139,6 +143,7 @@ impl PluginDef {
         check: no_check,
         build: no_build,
         consumer: None,
+        inline_upstreams: None,
         apis: &[],
         start: None,
     };

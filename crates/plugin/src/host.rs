@@ -15,6 +15,8 @@ pub struct Host {
     pub log_writer: telemetry::log_writer::LogWriter,
     /// Renders the metrics page. Takes its time: never on a worker.
     pub metrics_text: Box<dyn Fn() -> Vec<u8> + Send + Sync>,
+    /// Sums over all workers, at the moment of the call.
+    pub connections: Box<dyn Fn() -> ConnectionCounts + Send + Sync>,
     /// `APISIX/3.18.0`, or `APISIX` with `enable_server_tokens: false`.
     pub server_token: String,
     pub hostname: String,
@@ -26,6 +28,18 @@ pub struct Host {
     /// The installation's directory (`--prefix`): relative paths in configurations start here.
     pub prefix: std::path::PathBuf,
     pub started: std::time::SystemTime,
+}
+
+/// Client connections and requests of the process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConnectionCounts {
+    pub accepted: u64,
+    /// Accepted and not refused for lack of room.
+    pub handled: u64,
+    pub active: u64,
+    /// Active, between two requests.
+    pub idle: u64,
+    pub requests: u64,
 }
 
 static HOST: OnceLock<Host> = OnceLock::new();

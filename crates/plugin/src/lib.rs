@@ -11,6 +11,7 @@
 
 pub mod body;
 pub mod catalog;
+pub mod certificates;
 pub mod chain;
 pub mod consumer;
 pub mod definition;
@@ -33,7 +34,7 @@ pub use chain::{Chain, Instance};
 pub use consumer::{AuthEntry, Consumer, ConsumerIndex};
 pub use definition::{Api, BuildContext, Owner, Phases, Plugin, PluginDef};
 pub use extensions::Extensions;
-pub use host::{Host, host};
+pub use host::{ConnectionCounts, Host, host};
 pub use lua::LuaCompiler;
 pub use model::SchemaKind;
 pub use reply::Reply;

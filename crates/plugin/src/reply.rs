@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use serde_json::{Value, json};
+use wire::Head;
 
 /// The body of a [`Reply`].
 #[derive(Clone, Debug)]
@@ -14,19 +15,19 @@ pub enum ReplyBody {
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub status: u16,
-    pub headers: Vec<(String, Vec<u8>)>,
+    pub headers: Head,
     pub body: ReplyBody,
 }
 
 impl Reply {
     /// A bare status: its HTML page.
     pub fn page(status: u16) -> Reply {
-        Reply { status, headers: Vec::new(), body: ReplyBody::Page }
+        Reply { status, headers: Head::new(), body: ReplyBody::Page }
     }
 
     /// A body without a type of its own is `text/plain; charset=utf-8`, as in APISIX.
     pub fn bytes(status: u16, body: impl Into<Bytes>) -> Reply {
-        Reply { status, headers: Vec::new(), body: ReplyBody::Bytes(body.into()) }
+        Reply { status, headers: Head::new(), body: ReplyBody::Bytes(body.into()) }
     }
 
     /// A JSON document followed by a line break. APISIX sends it as text/plain unless a type is set.
@@ -46,8 +47,8 @@ impl Reply {
         Reply::json(status, &json!({ "error_msg": message }))
     }
 
-    pub fn header(mut self, name: impl Into<String>, value: impl Into<Vec<u8>>) -> Reply {
-        self.headers.push((name.into(), value.into()));
+    pub fn header(mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Reply {
+        self.headers.add(name, value);
         self
     }
 

@@ -8,6 +8,7 @@ use wire::{HeaderId, Method, RequestHead};
 
 use crate::{
     AuthEntry, Consumer, Extensions, Reply, RequestBody, Response, Route, UpstreamHandle, WorkerSnapshot,
+    certificates::{ClientVerdict, TlsServer},
     snapshot::Timeouts,
 };
 
@@ -26,9 +27,12 @@ pub struct TlsFacts {
     pub server_name: Option<String>,
     pub protocol: &'static str,
     pub cipher: String,
-    /// DER of the verified client certificate.
+    /// DER of the client's certificate, verified or not: see `client_verdict`.
     pub client_certificate: Option<Vec<u8>>,
     pub alpn: Option<Vec<u8>>,
+    pub client_verdict: ClientVerdict,
+    /// The `ssl` resource of the handshake.
+    pub server: Option<Arc<TlsServer>>,
 }
 
 /// Which pattern of the route matched, and what its parameters caught.
@@ -196,7 +200,8 @@ impl Request {
 
     /// Reads the body into memory, at most `limit` bytes: 413 past that.
     pub async fn collect_body(&mut self, limit: usize) -> Result<Bytes, Box<Reply>> {
-        Ok(self.body.collect(limit).await?)
+        let allowed = self.body_limit.map_or(limit, |allowed| usize::try_from(allowed).unwrap_or(limit));
+        Ok(self.body.collect(limit.min(allowed)).await?)
     }
 
     pub fn set_variable(&mut self, name: &str, value: impl Into<Vec<u8>>) {

@@ -6,7 +6,7 @@ use routing::router::Router;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 
-use crate::{Chain, Consumer, ConsumerIndex, Request, Template, Variable};
+use crate::{Chain, Consumer, ConsumerIndex, Request, Template, Variable, certificates::Certificates};
 
 /// A route's Lua condition. Called on a worker while matching.
 pub trait FilterFunction: Send + Sync {
@@ -26,6 +26,7 @@ pub struct Snapshot {
     pub metadata: Arc<FxHashMap<Arc<str>, Arc<Value>>>,
     /// Some route's `vars` look into request bodies: they must be read before matching.
     pub matches_on_body: bool,
+    pub certificates: Arc<Certificates>,
     pub options: RouterOptions,
 }
 

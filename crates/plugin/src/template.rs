@@ -1,4 +1,4 @@
-//! Texts with variables: `$name`, `${name}`, `${name ?? default}`, `\$`.
+//! Texts with variables: `$name`, `${name}`, `${name ?? default}`; `\$` is no reference, and stays as it is written.
 
 use crate::{Request, Variable};
 
@@ -16,6 +16,15 @@ pub struct Template {
 
 impl Template {
     pub fn compile(text: &str) -> Template {
+        Template::with(text, reference)
+    }
+
+    /// The form of plugin `redirect`: no defaults, and a dot ends a name, as in `https://$host.example.org`.
+    pub fn compile_simple(text: &str) -> Template {
+        Template::with(text, simple_reference)
+    }
+
+    fn with(text: &str, reference: fn(&str) -> Option<Reference<'_>>) -> Template {
         let mut parts = Vec::new();
         let mut literal = Vec::new();
         let bytes = text.as_bytes();
@@ -23,7 +32,7 @@ impl Template {
         while let Some(&byte) = bytes.get(at) {
             let rest = &text[at..];
             if byte == b'\\' && bytes.get(at + 1) == Some(&b'$') {
-                literal.push(b'$');
+                literal.extend_from_slice(b"\\$");
                 at += 2;
             } else if let Some((variable, default, used)) = (byte == b'$').then(|| reference(rest)).flatten()
             {
@@ -67,6 +76,16 @@ impl Template {
 
     /// Appends the text; returns how many variables had a value.
     pub fn render_into(&self, request: &Request, out: &mut Vec<u8>) -> usize {
+        self.render_with(request, out, |value, out| out.extend_from_slice(value))
+    }
+
+    /// As [`Template::render_into`], each value written by `write`, which may escape it.
+    pub fn render_with(
+        &self,
+        request: &Request,
+        out: &mut Vec<u8>,
+        write: impl Fn(&[u8], &mut Vec<u8>),
+    ) -> usize {
         let mut resolved = 0;
         for part in &self.parts {
             match part {
@@ -74,7 +93,7 @@ impl Template {
                 Part::Variable { variable, default } => match request.variable(variable) {
                     Some(value) => {
                         resolved += 1;
-                        out.extend_from_slice(&value);
+                        write(&value, out);
                     }
                     None => out.extend_from_slice(default.as_deref().unwrap_or_default()),
                 },
@@ -94,9 +113,12 @@ impl Template {
     }
 }
 
-/// Name, default and length of the variable reference that `text` starts with.
-fn reference(text: &str) -> Option<(&str, Option<Box<[u8]>>, usize)> {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+/// Name, default and length of a variable reference.
+type Reference<'a> = (&'a str, Option<Box<[u8]>>, usize);
+
+/// The reference that `text` starts with.
+fn reference(text: &str) -> Option<Reference<'_>> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
     if let Some(inner) = text.strip_prefix("${") {
         let end = inner.find('}')?;
         let body = &inner[..end];
@@ -105,9 +127,22 @@ fn reference(text: &str) -> Option<(&str, Option<Box<[u8]>>, usize)> {
             None => (body.trim(), None),
         };
         let valid =
-            !name.is_empty() && name.chars().all(|c| is_name(c) || matches!(c, '.' | '-' | '[' | ']' | '*'));
+            !name.is_empty() && name.chars().all(|c| is_name(c) || matches!(c, '-' | '[' | ']' | '*'));
         return valid.then_some((name, default, end + 3));
     }
+    plain_reference(text, is_name)
+}
+
+fn simple_reference(text: &str) -> Option<Reference<'_>> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if let Some(inner) = text.strip_prefix("${") {
+        let name = &inner[..inner.find('}')?];
+        return (!name.is_empty() && name.chars().all(is_name)).then_some((name, None, name.len() + 3));
+    }
+    plain_reference(text, is_name)
+}
+
+fn plain_reference(text: &str, is_name: impl Fn(char) -> bool) -> Option<Reference<'_>> {
     let name = &text[1..];
     let length = name.find(|c: char| !is_name(c)).unwrap_or(name.len());
     (length > 0).then(|| (&name[..length], None, length + 1))
@@ -122,7 +157,7 @@ mod tests {
         let cases: &[(&str, usize, Option<&str>)] = &[
             ("plain", 0, Some("plain")),
             ("", 0, Some("")),
-            (r"\$uri", 0, Some("$uri")),
+            (r"\$uri", 0, Some(r"\$uri")),
             ("5$", 0, Some("5$")),
             ("$uri", 1, None),
             ("a${arg_x ?? none}b$host", 2, None),

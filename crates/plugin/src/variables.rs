@@ -3,7 +3,7 @@
 
 mod body;
 mod graphql;
-mod json_path;
+pub mod json_path;
 mod time_text;
 
 use std::borrow::Cow;
@@ -13,6 +13,7 @@ use wire::HeaderId;
 
 use crate::{Request, host};
 
+pub use json_path::{is_valid as is_json_path, select as json_path};
 pub use time_text::{http_date, iso8601, local};
 
 /// A variable; the families carry the rest of the name.
@@ -71,7 +72,7 @@ named! {
     Connection = "connection", ConnectionRequests = "connection_requests", BodyBytesSent = "body_bytes_sent",
     BytesSent = "bytes_sent", Status = "status", Pipe = "pipe", NginxVersion = "nginx_version",
     RequestType = "request_type", SslServerName = "ssl_server_name", SslProtocol = "ssl_protocol",
-    SslCipher = "ssl_cipher", UpstreamAddr = "upstream_addr", UpstreamStatus = "upstream_status",
+    SslCipher = "ssl_cipher", SslClientVerify = "ssl_client_verify", UpstreamAddr = "upstream_addr", UpstreamStatus = "upstream_status",
     UpstreamResponseTime = "upstream_response_time", ApisixUpstreamResponseTime = "apisix_upstream_response_time",
     UpstreamConnectTime = "upstream_connect_time", UpstreamHeaderTime = "upstream_header_time",
     UpstreamScheme = "upstream_scheme", UpstreamHost = "upstream_host", UpstreamUri = "upstream_uri",
@@ -216,7 +217,8 @@ impl Request {
             Named::Hostname => borrowed(host().map_or("localhost", |host| &host.hostname).as_bytes()),
             Named::RequestLine | Named::RequestLineAlias => owned(self.request_line()),
             Named::RequestMethod | Named::Method => borrowed(self.head.method.as_bytes()),
-            Named::RequestUri | Named::RealRequestUri => borrowed(self.head.target()),
+            Named::RequestUri => owned(self.normal_target()),
+            Named::RealRequestUri => borrowed(self.head.target()),
             Named::Uri | Named::DocumentUri => borrowed(&self.path),
             Named::Args | Named::QueryString => self.head.query().map(Cow::Borrowed),
             Named::IsArgs => {
@@ -241,7 +243,9 @@ impl Request {
             Named::GraphqlName => body::graphql_name(self),
             Named::GraphqlOperation => body::graphql_operation(self),
             Named::GraphqlRootFields => body::operand_text(body::graphql_root_fields(self)),
-            Named::SslServerName | Named::SslProtocol | Named::SslCipher => self.tls_variable(named),
+            Named::SslServerName | Named::SslProtocol | Named::SslCipher | Named::SslClientVerify => {
+                self.tls_variable(named)
+            }
             Named::ConsumerName
             | Named::ConsumerGroupId
             | Named::RouteId
@@ -257,6 +261,7 @@ impl Request {
         match named {
             Named::SslServerName => tls.server_name.as_deref().map(|name| Cow::Borrowed(name.as_bytes())),
             Named::SslProtocol => borrowed(tls.protocol.as_bytes()),
+            Named::SslClientVerify => borrowed(tls.client_verdict.as_str().as_bytes()),
             _ => borrowed(tls.cipher.as_bytes()),
         }
     }
@@ -332,6 +337,17 @@ impl Request {
             crate::snapshot::RouteUpstream::Some(upstream) => Some(upstream),
             _ => None,
         }
+    }
+
+    /// What APISIX means by `$request_uri`: the normalised path with the query. The client's own text is
+    /// `$real_request_uri`.
+    pub fn normal_target(&self) -> Vec<u8> {
+        let mut target = self.path.clone();
+        if let Some(query) = self.head.query().filter(|query| !query.is_empty()) {
+            target.push(b'?');
+            target.extend_from_slice(query);
+        }
+        target
     }
 
     fn request_line(&self) -> Vec<u8> {

@@ -1,27 +1,34 @@
 //! Limits the requests of a client, consumer or any other key within a time window.
 //!
-//! Counters live with the configuration that made them: a change of it starts them anew, as in APISIX. Configurations
-//! of one `group` share their counters.
+//! Counters are named by the resource that carries the plugin and by a checksum of the plugin's configuration: they
+//! outlive other changes of the resource. Configurations of one `group` share their counters.
 
-mod counters;
+pub mod amount;
+pub mod counters;
+mod delayed;
+mod groups;
+pub mod headers;
+pub mod remote;
 
-use std::{
-    sync::{Arc, OnceLock},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
-use counters::{Counters, Taken};
-use parking_lot::Mutex;
-use plugin::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, Variable,
-    variables::Named,
-};
-use rustc_hash::FxHashMap;
+use amount::Amount;
+use counters::{Counters, Quota, Taken};
+use delayed::Syncer;
+use headers::HeaderNames;
+use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, step::Verdict};
 use serde::Deserialize;
 use serde_json::Value;
+use smallvec::SmallVec;
 use telemetry::error_log;
 
-use crate::common::{conf::typed, number};
+use crate::common::{
+    clock::monotonic_seconds,
+    conf::typed,
+    limit_key::{Form, LimitKey, Scope},
+    redis_client::RedisClient,
+    skip,
+};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "limit-count",
@@ -35,9 +42,6 @@ pub static PLUGIN: PluginDef = PluginDef {
     build,
     ..PluginDef::DEFAULT
 };
-
-/// The largest whole number a double holds exactly: APISIX refuses more.
-const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
 
 #[derive(Deserialize)]
 struct RuleConf {
@@ -60,8 +64,12 @@ struct Conf {
     allow_degradation: bool,
     show_limit_quota_header: bool,
     window_type: String,
+    sync_interval: Option<f64>,
     rules: Option<Vec<RuleConf>>,
 }
+
+/// `sync_interval` that means: at once.
+const NO_DELAY: f64 = -1.0;
 
 fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
     if kind == SchemaKind::Metadata {
@@ -74,6 +82,13 @@ fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
     if has("group") && has("rules") {
         return Err("group and rules cannot be specified at the same time".to_owned());
     }
+    if let Some(group) = conf.get("group").and_then(Value::as_str) {
+        if has("_vid") {
+            return Err("group is not supported".to_owned());
+        }
+        groups::check(group, conf)?;
+    }
+    check_interval(conf)?;
     let mut keys = Vec::new();
     for rule in conf.get("rules").and_then(Value::as_array).into_iter().flatten() {
         let key = rule.get("key").and_then(Value::as_str).unwrap_or_default();
@@ -82,290 +97,235 @@ fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
         }
         keys.push(key);
     }
-    match conf.get("group").and_then(Value::as_str) {
-        Some(group) => groups::check(group, conf),
-        None => Ok(()),
+    Ok(())
+}
+
+fn check_interval(conf: &Value) -> Result<(), String> {
+    let interval = conf.get("sync_interval").and_then(Value::as_f64).unwrap_or(NO_DELAY);
+    let local = conf.get("policy").and_then(Value::as_str).is_none_or(|policy| policy == "local");
+    if local || interval == NO_DELAY {
+        return Ok(());
     }
+    if interval < 0.1 {
+        return Err("sync_interval should not be smaller than 0.1".to_owned());
+    }
+    if conf.get("time_window").and_then(Value::as_f64).is_some_and(|window| interval >= window) {
+        return Err("sync_interval should be smaller than time_window".to_owned());
+    }
+    Ok(())
 }
 
 fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
-    let typed: Conf = typed(conf)?;
-    if typed.policy != "local" {
-        return Err(format!("policy {} is not available in this build", typed.policy));
-    }
-    let names = HeaderNames::new(context.metadata);
-    let sliding = typed.window_type == "sliding";
-    let rules = match typed.rules {
-        None => vec![Rule {
-            count: Amount::new(typed.count.as_ref())?,
-            time_window: Amount::new(typed.time_window.as_ref())?,
-            key: Key::new(&typed.key, &typed.key_type),
-            headers: names,
-        }],
-        Some(rules) => rules
-            .iter()
-            .enumerate()
-            .map(|(index, rule)| {
-                let prefix = rule.header_prefix.clone().unwrap_or_else(|| (index + 1).to_string());
-                Ok(Rule {
-                    count: Amount::new(Some(&rule.count))?,
-                    time_window: Amount::new(Some(&rule.time_window))?,
-                    key: Key::Rule(Template::compile(&rule.key)),
-                    headers: names.with_prefix(&prefix),
-                })
-            })
-            .collect::<Result<_, String>>()?,
-    };
-    let counters = match &typed.group {
-        Some(group) => groups::counters(group, sliding),
-        None => Arc::new(Counters::new(sliding)),
-    };
-    Ok(Arc::new(LimitCount {
-        rules,
-        counters,
-        rejected_code: typed.rejected_code,
-        rejected_msg: typed.rejected_msg,
-        allow_degradation: typed.allow_degradation,
-        show_headers: typed.show_limit_quota_header,
-    }))
+    Ok(Arc::new(LimitCount::new(conf, context)?))
 }
 
-struct LimitCount {
+/// Where counts are kept.
+enum Store {
+    Memory,
+    Redis(RedisClient),
+    Delayed { syncer: Arc<Syncer>, redis: RedisClient, interval: f64 },
+}
+
+pub struct LimitCount {
     rules: Vec<Rule>,
-    counters: Arc<Counters>,
+    scope: Scope,
+    store: Store,
+    sliding: bool,
     rejected_code: u16,
     rejected_msg: Option<String>,
     allow_degradation: bool,
     show_headers: bool,
+    /// Of plugin `workflow`, which runs it in the chain's place.
+    is_action: bool,
+    _group: Option<groups::Member>,
 }
 
 struct Rule {
     count: Amount,
     time_window: Amount,
-    key: Key,
+    key: LimitKey,
     headers: HeaderNames,
 }
 
-/// A number, or a text with variables that becomes one per request.
-enum Amount {
-    Fixed(f64),
-    Template(Template),
+/// A rule that applies to the request at hand.
+struct Applied<'a> {
+    key: Vec<u8>,
+    quota: Quota,
+    headers: &'a HeaderNames,
 }
 
-impl Amount {
-    fn new(value: Option<&Value>) -> Result<Amount, String> {
-        match value {
-            Some(Value::String(text)) => Ok(Amount::Template(Template::compile(text))),
-            Some(value) => {
-                value.as_f64().map(Amount::Fixed).ok_or_else(|| "count must be a number".to_owned())
-            }
-            None => Err("object matches none of the required".to_owned()),
-        }
-    }
-
-    /// Must be a positive whole number.
-    fn get(&self, request: &Request) -> Result<f64, String> {
-        let template = match self {
-            Amount::Fixed(value) => return Ok(*value),
-            Amount::Template(template) => template,
+impl LimitCount {
+    pub fn new(conf: &Value, context: &BuildContext) -> Result<LimitCount, String> {
+        let fields: Conf = typed(conf)?;
+        let names = HeaderNames::new(context.metadata);
+        let store = match RedisClient::from_conf(&fields.policy, conf)? {
+            None => Store::Memory,
+            Some(redis) => match fields.sync_interval.filter(|interval| *interval != NO_DELAY) {
+                Some(interval) => {
+                    Store::Delayed { syncer: Syncer::new(redis.clone(), interval), redis, interval }
+                }
+                None => Store::Redis(redis),
+            },
         };
-        let text = template.render_string(request);
-        let value: f64 = text.trim().parse().map_err(|_| "resolved value is not a number".to_owned())?;
-        if value <= 0.0 || value.fract() != 0.0 || value > MAX_SAFE_INTEGER {
-            return Err(format!("resolved value must be a positive whole number, got: {text}"));
-        }
-        Ok(value)
-    }
-}
-
-enum Key {
-    /// The usual one, counted by its bytes instead of its text.
-    RemoteAddr,
-    Variable(Variable),
-    Combination(Template),
-    Constant(Box<[u8]>),
-    /// Of a rule: no variable with a value means that the rule does not apply.
-    Rule(Template),
-}
-
-impl Key {
-    fn new(key: &str, key_type: &str) -> Key {
-        match key_type {
-            "constant" => Key::Constant(key.as_bytes().into()),
-            "var_combination" => Key::Combination(Template::compile(key)),
-            _ => match Variable::resolve(key) {
-                Variable::Named(Named::RemoteAddr) => Key::RemoteAddr,
-                variable => Key::Variable(variable),
+        Ok(LimitCount {
+            rules: rules(&fields, &names)?,
+            scope: match &fields.group {
+                Some(group) => Scope::group(group),
+                None => Scope::new(context.owner, conf),
             },
-        }
+            store,
+            sliding: fields.window_type == "sliding",
+            rejected_code: fields.rejected_code,
+            rejected_msg: fields.rejected_msg,
+            allow_degradation: fields.allow_degradation,
+            show_headers: fields.show_limit_quota_header,
+            is_action: conf.get("_vid").is_some(),
+            _group: fields.group.as_deref().map(groups::join),
+        })
     }
 
-    /// Appends the key; `false` when the rule does not apply.
-    fn write(&self, request: &Request, out: &mut Vec<u8>) -> bool {
-        match self {
-            Key::RemoteAddr => write_remote_addr(request, out),
-            Key::Variable(variable) => match request.variable(variable) {
-                Some(value) => out.extend_from_slice(&value),
-                None => write_remote_addr(request, out),
-            },
-            Key::Combination(template) => {
-                if template.render_into(request, out) == 0 {
-                    out.clear();
-                    write_remote_addr(request, out);
+    /// Takes `cost` from the quotas that apply to the request.
+    pub fn limit<'a>(&'a self, request: &'a mut Request, cost: f64) -> Step<'a> {
+        let applied = match self.applied(request) {
+            Ok(applied) if !applied.is_empty() => applied,
+            outcome => {
+                let reason = outcome.err().unwrap_or_else(|| "none applies".to_owned());
+                error_log::log(
+                    error_log::Level::Error,
+                    format_args!("failed to get rate limit rules: {reason}"),
+                );
+                return if self.allow_degradation { Step::Next } else { Step::reply(Reply::page(500)) };
+            }
+        };
+        if matches!(self.store, Store::Memory) {
+            let now = monotonic_seconds(Instant::now());
+            for rule in &applied {
+                let taken = Counters::global().take(&rule.key, rule.quota, cost, now);
+                if let Err(reply) = self.judge(request, rule, Ok(taken)) {
+                    return Step::Reply(reply);
                 }
             }
-            Key::Constant(key) => out.extend_from_slice(key),
-            Key::Rule(template) => return template.render_into(request, out) > 0,
+            return Step::Next;
         }
-        true
+        Step::wait(async move {
+            for rule in &applied {
+                let taken = self.take_remote(rule, cost).await;
+                self.judge(request, rule, taken)?;
+            }
+            Ok(())
+        })
     }
-}
 
-/// Four or sixteen bytes behind a NUL, which no text key starts with.
-fn write_remote_addr(request: &Request, out: &mut Vec<u8>) {
-    out.push(0);
-    match request.remote_addr {
-        std::net::IpAddr::V4(address) => out.extend_from_slice(&address.octets()),
-        std::net::IpAddr::V6(address) => out.extend_from_slice(&address.octets()),
-    }
-}
-
-#[derive(Clone)]
-struct HeaderNames {
-    limit: String,
-    remaining: String,
-    reset: String,
-}
-
-impl HeaderNames {
-    fn new(metadata: Option<&Value>) -> HeaderNames {
-        let name = |key: &str, default: &str| {
-            metadata
-                .and_then(|metadata| metadata.get(key))
-                .and_then(Value::as_str)
-                .unwrap_or(default)
-                .to_owned()
+    /// All rules are resolved before the first one counts.
+    fn applied(&self, request: &Request) -> Result<SmallVec<[Applied<'_>; 1]>, String> {
+        let mut applied = SmallVec::new();
+        let (form, prefix) = match (&self.store, self.sliding) {
+            (Store::Memory, _) => (Form::Compact, ""),
+            (_, true) => (Form::Text, "plugin-limit-count:"),
+            (_, false) => (Form::Text, "plugin-limit-count:v1:"),
         };
-        HeaderNames {
-            limit: name("limit_header", "X-RateLimit-Limit"),
-            remaining: name("remaining_header", "X-RateLimit-Remaining"),
-            reset: name("reset_header", "X-RateLimit-Reset"),
+        for rule in &self.rules {
+            let Some(key) = self.scope.key(&rule.key, request, form, prefix) else { continue };
+            let quota = Quota {
+                limit: rule.count.positive(request)?,
+                window: rule.time_window.positive(request)?,
+                sliding: self.sliding,
+            };
+            applied.push(Applied { key, quota, headers: &rule.headers });
+        }
+        Ok(applied)
+    }
+
+    async fn take_remote(&self, rule: &Applied<'_>, cost: f64) -> Result<Taken, String> {
+        match &self.store {
+            Store::Memory => Err("counts are in memory".to_owned()),
+            Store::Redis(redis) => remote::take(redis, &rule.key, rule.quota, cost).await,
+            // A window from a variable may turn out shorter than the interval.
+            Store::Delayed { redis, interval, .. } if rule.quota.window <= *interval => {
+                remote::take(redis, &rule.key, rule.quota, cost).await
+            }
+            Store::Delayed { syncer, .. } => syncer.take(&rule.key, rule.quota, cost).await,
         }
     }
 
-    fn with_prefix(&self, prefix: &str) -> HeaderNames {
-        let place = |name: &str| name.replacen("RateLimit-", &format!("{prefix}-RateLimit-"), 1);
-        HeaderNames {
-            limit: place(&self.limit),
-            remaining: place(&self.remaining),
-            reset: place(&self.reset),
+    fn judge(&self, request: &mut Request, rule: &Applied<'_>, taken: Result<Taken, String>) -> Verdict {
+        let taken = match taken {
+            Ok(taken) => taken,
+            Err(reason) => {
+                error_log::log(error_log::Level::Error, format_args!("failed to limit count: {reason}"));
+                return match self.allow_degradation {
+                    true => Ok(()),
+                    false => Err(Box::new(Reply::error_msg(500, "failed to limit count"))),
+                };
+            }
+        };
+        if self.show_headers {
+            rule.headers.write(request, rule.quota.limit, &taken);
         }
+        if taken.allowed {
+            return Ok(());
+        }
+        Err(Box::new(Reply::error_msg_or_page(self.rejected_code, self.rejected_msg.as_deref())))
     }
+}
+
+fn rules(conf: &Conf, names: &HeaderNames) -> Result<Vec<Rule>, String> {
+    let Some(rules) = &conf.rules else {
+        return Ok(vec![Rule {
+            count: Amount::new(conf.count.as_ref())?,
+            time_window: Amount::new(conf.time_window.as_ref())?,
+            key: LimitKey::new(&conf.key, &conf.key_type),
+            headers: names.clone(),
+        }]);
+    };
+    let rule = |(index, rule): (usize, &RuleConf)| {
+        let prefix = rule.header_prefix.clone().unwrap_or_else(|| (index + 1).to_string());
+        Ok(Rule {
+            count: Amount::new(Some(&rule.count))?,
+            time_window: Amount::new(Some(&rule.time_window))?,
+            key: LimitKey::rule(&rule.key),
+            headers: names.with_prefix(&prefix),
+        })
+    };
+    rules.iter().enumerate().map(rule).collect()
 }
 
 impl Plugin for LimitCount {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        let mut applied = false;
-        for rule in &self.rules {
-            match self.apply(rule, request) {
-                Ok(None) => {}
-                Ok(Some(true)) => applied = true,
-                Ok(Some(false)) => {
-                    return Step::reply(Reply::error_msg_or_page(
-                        self.rejected_code,
-                        self.rejected_msg.as_deref(),
-                    ));
-                }
-                Err(reason) => {
-                    error_log::log(
-                        error_log::Level::Error,
-                        format_args!("failed to get rate limit rules: {reason}"),
-                    );
-                    return self.degraded();
-                }
-            }
-        }
-        if applied {
+        if !self.is_action && skip::is_skipped(request, PLUGIN.name) {
             return Step::Next;
         }
-        error_log::log(error_log::Level::Error, format_args!("failed to get rate limit rules: none applies"));
-        self.degraded()
+        self.limit(request, 1.0)
     }
 }
 
-impl LimitCount {
-    fn degraded<'a>(&self) -> Step<'a> {
-        if self.allow_degradation { Step::Next } else { Step::reply(Reply::page(500)) }
-    }
-
-    /// `None`: the rule does not apply; else whether the request is within the limit.
-    fn apply(&self, rule: &Rule, request: &mut Request) -> Result<Option<bool>, String> {
-        let mut key = Vec::with_capacity(32);
-        if !rule.key.write(request, &mut key) {
-            return Ok(None);
-        }
-        let count = rule.count.get(request)?;
-        let window = rule.time_window.get(request)?;
-        let taken = self.counters.take(&key, 1.0, count, window, now_seconds(request.started));
-        if self.show_headers {
-            write_headers(request, &rule.headers, count, &taken);
-        }
-        Ok(Some(taken.allowed))
-    }
-}
-
-fn write_headers(request: &mut Request, names: &HeaderNames, count: f64, taken: &Taken) {
-    let headers = &mut request.early_headers;
-    headers.set(&names.limit, number::lua(count));
-    headers.set(&names.remaining, number::lua(if taken.allowed { taken.remaining } else { 0.0 }));
-    headers.set(&names.reset, number::lua((taken.reset_seconds * 100.0).floor() / 100.0));
-}
-
-/// Seconds since the process first asked.
-fn now_seconds(at: Instant) -> f64 {
-    static START: OnceLock<Instant> = OnceLock::new();
-    // An hour of head start: sliding windows look back.
-    at.saturating_duration_since(*START.get_or_init(Instant::now)).as_secs_f64() + 3600.0
-}
-
-/// Counters that several configurations share.
-mod groups {
+#[cfg(test)]
+mod tests {
     use super::*;
+    use serde_json::json;
 
-    struct Group {
-        conf: Value,
-        counters: Arc<Counters>,
-    }
-
-    static GROUPS: Mutex<Option<FxHashMap<String, Group>>> = Mutex::new(None);
-
-    /// All members of a group must be configured alike.
-    pub fn check(group: &str, conf: &Value) -> Result<(), String> {
-        let mut groups = GROUPS.lock();
-        let groups = groups.get_or_insert_default();
-        let mut conf = conf.clone();
-        if let Some(conf) = conf.as_object_mut() {
-            conf.remove("_meta");
+    #[test]
+    fn what_a_schema_cannot_say() {
+        let cases = [
+            (
+                json!({ "count": 1, "rules": [] }),
+                "count/time_window and rules cannot be specified at the same time",
+            ),
+            (json!({ "group": "g", "rules": [] }), "group and rules cannot be specified at the same time"),
+            (json!({ "group": "g", "_vid": 1 }), "group is not supported"),
+            (
+                json!({ "policy": "redis", "sync_interval": 0.05 }),
+                "sync_interval should not be smaller than 0.1",
+            ),
+            (
+                json!({ "policy": "redis", "sync_interval": 2, "time_window": 2 }),
+                "sync_interval should be smaller than time_window",
+            ),
+            (json!({ "rules": [{ "key": "$a" }, { "key": "$a" }] }), "duplicate key '$a' in rules"),
+        ];
+        for (conf, expected) in cases {
+            assert_eq!(check(&conf, SchemaKind::Plugin), Err(expected.to_owned()), "{conf}");
         }
-        match groups.get_mut(group) {
-            // Nobody uses it any more: the new configuration defines it.
-            Some(known) if Arc::strong_count(&known.counters) == 1 => {
-                known.conf = conf;
-                Ok(())
-            }
-            Some(known) if known.conf != conf => Err("group conf mismatched".to_owned()),
-            Some(_) => Ok(()),
-            None => {
-                let sliding = conf.get("window_type").and_then(Value::as_str) == Some("sliding");
-                groups.insert(group.to_owned(), Group { conf, counters: Arc::new(Counters::new(sliding)) });
-                Ok(())
-            }
-        }
-    }
-
-    pub fn counters(group: &str, sliding: bool) -> Arc<Counters> {
-        let mut groups = GROUPS.lock();
-        let known = groups.get_or_insert_default().get(group);
-        known.map_or_else(|| Arc::new(Counters::new(sliding)), |group| group.counters.clone())
+        assert_eq!(check(&json!({ "sync_interval": 0.05 }), SchemaKind::Plugin), Ok(()));
     }
 }

@@ -9,6 +9,7 @@ mod filter;
 mod json;
 mod program;
 mod script;
+mod template;
 mod vm;
 
 #[cfg(test)]
@@ -21,7 +22,9 @@ use model::check::{LuaChunk, LuaFault};
 use plugin::{LuaCompiler, Plugin, snapshot::FilterFunction};
 
 pub use current::with_chunk;
+pub use json::to_lua as json_to_lua;
 pub use program::{Phase, Program};
+pub use template::Template;
 
 /// What `plugins::lua_compiler` gives.
 pub struct Compiler;

@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use plugin::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, request::random_u64,
+    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, reply::ReplyBody,
+    request::random_u64,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -34,10 +35,9 @@ struct Conf {
 
 struct Mocking {
     delay: u64,
-    status: u16,
-    content_type: String,
+    /// Status and the headers that are the same each time.
+    base: Reply,
     body: Body,
-    with_mock_header: bool,
     headers: Vec<(String, Template)>,
 }
 
@@ -87,18 +87,19 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
         Value::String(text) => text.clone(),
         other => other.as_f64().map_or_else(|| other.to_string(), number::lua),
     };
-    let headers = conf.response_headers.unwrap_or_default();
-    Ok(Arc::new(Mocking {
-        delay: conf.delay,
-        status: conf.response_status,
-        content_type: conf.content_type,
-        body,
-        with_mock_header: conf.with_mock_header,
-        headers: headers
-            .iter()
-            .map(|(name, value)| (name.clone(), Template::compile(&text(value))))
-            .collect(),
-    }))
+    let mut base = Reply::bytes(conf.response_status, bytes::Bytes::new()).content_type(&conf.content_type);
+    if conf.with_mock_header {
+        base = base.header("x-mock-by", "APISIX/3.18.0");
+    }
+    let mut headers = Vec::new();
+    for (name, value) in conf.response_headers.unwrap_or_default() {
+        let template = Template::compile(&text(&value));
+        match template.literal() {
+            Some(fixed) if headers.is_empty() => base.headers.add(&name, fixed),
+            _ => headers.push((name, template)),
+        }
+    }
+    Ok(Arc::new(Mocking { delay: conf.delay, base, body, headers }))
 }
 
 impl Plugin for Mocking {
@@ -126,12 +127,10 @@ impl Mocking {
                 Template::compile(&text).render(request).into()
             }
         };
-        let mut reply = Reply::bytes(self.status, body).content_type(&self.content_type);
-        if self.with_mock_header {
-            reply = reply.header("x-mock-by", "APISIX/3.18.0");
-        }
+        let mut reply = self.base.clone();
+        reply.body = ReplyBody::Bytes(body);
         for (name, value) in &self.headers {
-            reply = reply.header(name.clone(), value.render(request));
+            reply.headers.add(name, value.render(request));
         }
         reply
     }

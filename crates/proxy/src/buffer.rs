@@ -90,6 +90,16 @@ impl Buffers {
         }
     }
 
+    /// Gives memory of a burst back, half of it each time.
+    pub fn trim(&self) {
+        let mut inputs = self.inputs.borrow_mut();
+        let kept = (inputs.len() / 2).max(16);
+        inputs.truncate(kept);
+        let mut outputs = self.outputs.borrow_mut();
+        let kept = (outputs.len() / 2).max(16);
+        outputs.truncate(kept);
+    }
+
     pub fn output(&self) -> Vec<u8> {
         self.outputs.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(4096))
     }

@@ -98,6 +98,9 @@ impl Client {
     /// Reads more bytes, at most up to `limit` held; 0 at the end.
     fn poll_fill(&self, context: &mut Context<'_>, limit: usize) -> Poll<io::Result<usize>> {
         let mut input = self.input.borrow_mut();
+        if input.capacity() == 0 {
+            *input = self.worker.buffers.input();
+        }
         let room = input.room(limit);
         if room.is_empty() {
             return Poll::Ready(Err(io::ErrorKind::OutOfMemory.into()));

@@ -5,7 +5,7 @@ mod attempt;
 mod connect;
 mod tls;
 
-use std::{rc::Rc, sync::Arc, time::Instant};
+use std::{rc::Rc, sync::Arc};
 
 use plugin::{Reply, Request, UpstreamHandle, request::Attempt};
 use smallvec::SmallVec;
@@ -24,7 +24,6 @@ pub use attempt::Upstream;
 pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) -> Result<bool, Box<Reply>> {
     let first = balancer::upstream(request)?;
     let hash_key = balancer::hash_key(request, &first);
-    let started = Instant::now();
     let mut tried: SmallVec<[u16; 4]> = SmallVec::new();
     let mut upstream = first;
     loop {
@@ -54,7 +53,7 @@ pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) 
                 report_failure(&upstream, index, &failure);
                 log_failure(request, &upstream, index, &failure);
                 tried.push(index);
-                if !may_retry(request, &upstream, &failure, tried.len(), started) {
+                if !may_retry(request, &upstream, &failure, tried.len()) {
                     return Err(Box::new(Reply::page(failure.status())));
                 }
                 // A plugin in before_proxy may have chosen another upstream for the next try.
@@ -77,18 +76,14 @@ fn no_node(upstream: &UpstreamHandle, after_tries: bool) -> Box<Reply> {
 
 /// APISIX's (nginx's) rule: errors and timeouts of a node, never statuses; a request that may not be repeated is only
 /// tried again when nothing of it has been sent.
-fn may_retry(
-    request: &Request,
-    upstream: &UpstreamHandle,
-    failure: &Failure,
-    tries: usize,
-    started: Instant,
-) -> bool {
+fn may_retry(request: &Request, upstream: &UpstreamHandle, failure: &Failure, tries: usize) -> bool {
     let retries = upstream.retries.map_or(upstream.nodes.len().saturating_sub(1), |retries| retries as usize);
     if tries > retries {
         return false;
     }
-    if upstream.retry_timeout_ms > 0 && started.elapsed().as_millis() as u64 >= upstream.retry_timeout_ms {
+    if upstream.retry_timeout_ms > 0
+        && request.started.elapsed().as_millis() as u64 >= upstream.retry_timeout_ms
+    {
         return false;
     }
     !failure.request_sent || (attempt::is_repeatable(request) && !failure.body_consumed)
@@ -120,12 +115,18 @@ fn log_failure(request: &Request, upstream: &UpstreamHandle, node: u16, failure:
 }
 
 /// Writes down how an attempt went, for variables and metrics.
-fn record(request: &mut Request, upstream: &Upstream, status: u16, header_seconds: Option<f64>) {
+fn record(
+    request: &mut Request,
+    upstream: &Upstream,
+    status: u16,
+    header_seconds: Option<f64>,
+    response_seconds: Option<f64>,
+) {
     request.outcome.attempts.push(Attempt {
         address: upstream.address,
         status,
         connect_seconds: upstream.connect_seconds,
         header_seconds,
-        response_seconds: upstream.started.elapsed().as_secs_f64(),
+        response_seconds: response_seconds.unwrap_or_else(|| upstream.started.elapsed().as_secs_f64()),
     });
 }

@@ -24,9 +24,10 @@ pub fn header_filter(request: &mut Request, client: &Client, chains: &Chains) {
     for (name, value) in request.early_headers.iter() {
         response.headers.set(name, value);
     }
-    if response.source == Source::Upstream {
+    if let Some(attempt) = request.outcome.attempts.last() {
         let show_always = client.worker.settings.show_upstream_status;
-        if show_always || response.status >= 500 {
+        // 0: no answer at all, which counts as 502.
+        if show_always || matches!(attempt.status, 0 | 500..) {
             let list = request.variable(&plugin::Variable::Named(plugin::variables::Named::UpstreamStatus));
             if let Some(list) = list.map(std::borrow::Cow::into_owned) {
                 request.response.headers.set("X-APISIX-Upstream-Status", list);
@@ -34,6 +35,9 @@ pub fn header_filter(request: &mut Request, client: &Client, chains: &Chains) {
         }
     }
     chains.header_filter(request);
+    if let Some(executed) = chains.executed() {
+        request.response.headers.set("Apisix-Plugins", executed);
+    }
 }
 
 /// Decides the framing once the header filters have run.
@@ -75,10 +79,8 @@ pub fn write_head(request: &Request, client: &Client, framing: ClientFraming, ke
         | HeaderId::Te => false,
         _ => true,
     });
-    if !server {
-        out.extend_from_slice(&client.worker.server_line);
-    }
-    if !date {
+    // As in APISIX, an upstream that sends no date gets none; the gateway's own answers have theirs.
+    if !date && response.source != Source::Upstream {
         out.extend_from_slice(&client.worker.date_line.borrow());
     }
     match framing {
@@ -94,6 +96,9 @@ pub fn write_head(request: &Request, client: &Client, framing: ClientFraming, ke
         out.extend_from_slice(b"Connection: close\r\n");
     } else if request.head.version == Version::Http10 {
         out.extend_from_slice(b"Connection: keep-alive\r\n");
+    }
+    if !server {
+        out.extend_from_slice(&client.worker.server_line);
     }
     out.extend_from_slice(b"\r\n");
 }

@@ -9,10 +9,12 @@
 pub mod balancer;
 pub mod buffer;
 pub mod client;
+pub mod client_address;
 pub mod connection;
 pub mod exchange;
 pub mod filters;
 pub mod finish;
+pub mod handshake;
 pub mod internal;
 pub mod matching;
 pub mod phases;

@@ -8,19 +8,16 @@ use routing::{
     router::{MatchInput, Methods},
 };
 use telemetry::error_log;
-use wire::{HeaderId, ParseError, framing::ConnectionOptions};
+use wire::HeaderId;
 
 use crate::{client::Client, phases::Chains};
 
-/// Bodies that routes look into are read up to this size (`apisix.max_post_args_readable_size`).
-const MATCHED_BODY_BYTES: usize = 64 * 1024 * 1024;
-
 /// Fills host and path, and takes away what the client may not say.
 pub fn prepare(request: &mut Request, client: &Client) -> Result<(), Box<Reply>> {
-    let refuse = |error: ParseError| Box::new(Reply::page(error.status));
     let mut host = std::mem::take(&mut request.host);
     host.clear();
-    if let Some(value) = request.head.host().map_err(refuse)? {
+    // Checked when the head came.
+    if let Some(value) = request.head.headers.known(HeaderId::Host) {
         host.extend_from_slice(without_port(value));
         host.make_ascii_lowercase();
         if host.len() > 1 && host.last() == Some(&b'.') {
@@ -50,7 +47,7 @@ pub fn prepare(request: &mut Request, client: &Client) -> Result<(), Box<Reply>>
         }
     }
     headers.remove_known(HeaderId::Forwarded);
-    if ConnectionOptions::of(headers).nominates {
+    if request.head.connection.nominates {
         wire::framing::remove_nominated(headers);
     }
     Ok(())
@@ -75,8 +72,9 @@ fn normalize(request: &Request, path: &mut Vec<u8>) -> Result<(), &'static str> 
     if options.normalize_uri_like_servlet {
         let servlet = like_servlet(raw)?;
         wire::uri::normalize_path(&servlet, path)?;
-    } else if options.match_uri_encoded_slash {
-        // `%2F` stays as it is: hidden from decoding, then put back.
+    } else if options.match_uri_encoded_slash && !has_dot_segment(raw) {
+        // `%2F` stays as it is: hidden from decoding, then put back. Not where dot segments have to be resolved: what
+        // they climb over would depend on how the slash is read.
         let hidden = replace_slash_escapes(raw);
         wire::uri::normalize_path(&hidden, path)?;
     } else {
@@ -103,6 +101,12 @@ fn like_servlet(raw: &[u8]) -> Result<Vec<u8>, &'static str> {
         out.extend_from_slice(name);
     }
     Ok(out)
+}
+
+fn has_dot_segment(raw: &[u8]) -> bool {
+    wire::uri::percent_decode(raw, false)
+        .split(|&byte| byte == b'/')
+        .any(|segment| segment == b"." || segment == b"..")
 }
 
 fn replace_slash_escapes(raw: &[u8]) -> Vec<u8> {
@@ -168,9 +172,8 @@ pub async fn find_route(
     client: &Rc<Client>,
     chains: &mut Chains,
 ) -> Result<(), Box<Reply>> {
-    if request.snapshot.matches_on_body && matches!(request.body, RequestBody::Unread { .. }) {
-        client.timer.set(client.worker.settings.client_body_timeout_ms);
-        request.collect_body(MATCHED_BODY_BYTES).await?;
+    if request.snapshot.matches_on_body {
+        collect_for_matching(request, client).await?;
     }
     let snapshot = request.snapshot.clone();
     let trimmed =
@@ -195,6 +198,27 @@ pub async fn find_route(
     request.matched = matched;
     chains.set_route(&route);
     request.route = Some(route);
+    Ok(())
+}
+
+/// A body that says it is too large stays on the wire: conditions on it do not hold then. One that turns out to be too
+/// large while it comes cannot be put back, and is refused.
+async fn collect_for_matching(request: &mut Request, client: &Client) -> Result<(), Box<Reply>> {
+    let RequestBody::Unread { length, .. } = &request.body else { return Ok(()) };
+    let settings = &client.worker.settings;
+    if let Some(length) = length.filter(|length| *length > settings.matched_body_bytes) {
+        let limit = settings.matched_body_bytes;
+        error_log::log(
+            error_log::Level::Error,
+            format_args!(
+                "request size {length} is greater than the maximum size {limit} that routes look into"
+            ),
+        );
+        return Ok(());
+    }
+    client.timer.set(settings.client_body_timeout_ms);
+    let limit = usize::try_from(settings.matched_body_bytes).unwrap_or(usize::MAX);
+    request.collect_body(limit).await?;
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Running plugins: global rules first, then the route's, by falling priority.
 
-use std::{rc::Rc, sync::Arc};
+use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 use plugin::{
     BodyChunk, Chain, Instance, Phases, Reply, Request, Route, Step, WorkerSnapshot, reply::ReplyBody,
@@ -13,11 +13,38 @@ pub struct Chains {
     route: Option<Arc<Route>>,
     /// The route's chain with the consumer's plugins over it.
     merged: Option<Rc<Chain>>,
+    /// `name#phase` of what ran, while conf/debug.yaml asks for it.
+    trace: Option<RefCell<Vec<String>>>,
 }
 
 impl Chains {
-    pub fn new(request: &Request) -> Chains {
-        Chains { snapshot: request.snapshot.clone(), route: None, merged: None }
+    pub fn new(request: &Request, debug: bool) -> Chains {
+        let trace = debug.then(RefCell::default);
+        Chains { snapshot: request.snapshot.clone(), route: None, merged: None, trace }
+    }
+
+    fn note(&self, instance: &Instance, phase: &str) {
+        if let Some(trace) = &self.trace {
+            let item = format!("{}#{phase}", instance.def.name);
+            let mut trace = trace.borrow_mut();
+            if !trace.contains(&item) {
+                trace.push(item);
+            }
+        }
+    }
+
+    /// For the header `Apisix-Plugins`: what ran so far, and what of the route is expected to run once the head is out.
+    pub fn executed(&self) -> Option<String> {
+        let trace = self.trace.as_ref()?;
+        if let Some(chain) = self.of_route() {
+            for (phase, name) in [(Phases::BODY_FILTER, "body_filter"), (Phases::LOG, "log")] {
+                for instance in chain.of_phase(phase) {
+                    self.note(instance, name);
+                }
+            }
+        }
+        let trace = trace.borrow();
+        Some(if trace.is_empty() { "no plugin".to_owned() } else { trace.join(", ") })
     }
 
     pub fn set_route(&mut self, route: &Arc<Route>) {
@@ -44,7 +71,7 @@ impl Chains {
     pub async fn rewrite(&mut self, request: &mut Request) -> Verdict {
         if self.runs_in(Phases::REWRITE) {
             for instance in self.of_phase(Phases::REWRITE) {
-                run(instance, Phases::REWRITE, request).await?;
+                self.run(instance, Phases::REWRITE, request).await?;
             }
         }
         self.merge_consumer(request).await
@@ -53,7 +80,7 @@ impl Chains {
     pub async fn access(&mut self, request: &mut Request) -> Verdict {
         if self.runs_in(Phases::ACCESS) {
             for instance in self.of_phase(Phases::ACCESS) {
-                run(instance, Phases::ACCESS, request).await?;
+                self.run(instance, Phases::ACCESS, request).await?;
             }
         }
         Ok(())
@@ -62,10 +89,24 @@ impl Chains {
     pub async fn before_proxy(&self, request: &mut Request) -> Verdict {
         if self.runs_in(Phases::BEFORE_PROXY) {
             for instance in self.of_phase(Phases::BEFORE_PROXY) {
-                run(instance, Phases::BEFORE_PROXY, request).await?;
+                self.run(instance, Phases::BEFORE_PROXY, request).await?;
             }
         }
         Ok(())
+    }
+
+    async fn run(&self, instance: &Instance, phase: Phases, request: &mut Request) -> Verdict {
+        if !applies(instance, request) {
+            return Ok(());
+        }
+        self.note(instance, phase_name(phase));
+        if let Some(function) = &instance.pre_function {
+            settle(step(function.as_ref(), phase, request)).await?;
+        }
+        match step(instance.plugin.as_ref(), phase, request) {
+            Step::Next => Ok(()),
+            other => settle(other).await.map_err(|reply| with_error_response(instance, reply)),
+        }
     }
 
     /// Once the client is known, its plugins join: those that the route did not have run their rewrite phase now.
@@ -82,7 +123,7 @@ impl Chains {
         for instance in &consumer.plugins {
             let new = route.chain.find(instance.def.name).is_none();
             if new && instance.def.kind != Some("auth") && instance.def.phases.contains(Phases::REWRITE) {
-                run(instance, Phases::REWRITE, request).await?;
+                self.run(instance, Phases::REWRITE, request).await?;
             }
         }
         Ok(())
@@ -92,6 +133,7 @@ impl Chains {
         if self.runs_in(Phases::HEADER_FILTER) {
             for instance in self.of_phase(Phases::HEADER_FILTER) {
                 if applies(instance, request) {
+                    self.note(instance, "header_filter");
                     if let Some(function) = &instance.pre_function {
                         function.header_filter(request);
                     }
@@ -134,21 +176,16 @@ impl Chains {
     }
 }
 
-fn applies(instance: &Instance, request: &Request) -> bool {
-    instance.filter.as_ref().is_none_or(|filter| filter.eval(request))
+fn phase_name(phase: Phases) -> &'static str {
+    match phase {
+        Phases::REWRITE => "rewrite",
+        Phases::ACCESS => "access",
+        _ => "before_proxy",
+    }
 }
 
-async fn run(instance: &Instance, phase: Phases, request: &mut Request) -> Verdict {
-    if !applies(instance, request) {
-        return Ok(());
-    }
-    if let Some(function) = &instance.pre_function {
-        settle(step(function.as_ref(), phase, request)).await?;
-    }
-    match step(instance.plugin.as_ref(), phase, request) {
-        Step::Next => Ok(()),
-        other => settle(other).await.map_err(|reply| with_error_response(instance, reply)),
-    }
+fn applies(instance: &Instance, request: &Request) -> bool {
+    instance.filter.as_ref().is_none_or(|filter| filter.eval(request))
 }
 
 fn step<'a>(plugin: &'a dyn plugin::Plugin, phase: Phases, request: &'a mut Request) -> Step<'a> {

@@ -3,9 +3,11 @@
 use std::{rc::Rc, sync::atomic::Ordering};
 
 use plugin::{Reply, Request, RequestBody};
-use wire::{BodyLength, Method, ParseError, RequestHead, Version, framing::ConnectionOptions};
+use wire::{BodyLength, Method, ParseError, RequestHead, Version};
 
-use crate::{client::Client, exchange, finish, matching, phases::Chains, respond, stats};
+use crate::{
+    client::Client, client_address, exchange, finish, handshake, matching, phases::Chains, respond, stats,
+};
 
 /// Serves one request whose head has been read. Returns whether the connection may carry another one.
 pub async fn handle(client: &Rc<Client>, head: RequestHead) -> bool {
@@ -22,7 +24,10 @@ pub async fn handle(client: &Rc<Client>, head: RequestHead) -> bool {
         }
     };
     let mut request = Request::new(head, client.facts.clone(), worker.snapshot(), worker.index);
-    let mut chains = Chains::new(&request);
+    if let Some(real_ip) = &worker.settings.real_ip {
+        client_address::set(&mut request, real_ip);
+    }
+    let mut chains = Chains::new(&request, worker.settings.debug.load(Ordering::Relaxed));
     let keep = match way(&mut request, client, &mut chains, length).await {
         Ok(keep) => keep,
         Err(reply) => respond::send(&mut request, client, &chains, *reply).await,
@@ -49,12 +54,16 @@ async fn way(
     length: BodyLength,
 ) -> Result<bool, Box<Reply>> {
     receive_body(request, client, length)?;
+    // Nothing is held for the client while the upstream thinks.
+    client.release_buffer();
     matching::prepare(request, client)?;
+    handshake::check_client(request)?;
     if let Some(internal) = client.worker.settings.internal.as_ref().filter(|api| api.owns(&request.path)) {
         return Err(respond::internal(request, internal.as_ref()).await);
     }
     matching::find_route(request, client, chains).await?;
     chains.rewrite(request).await?;
+    check_body_length(request)?;
     chains.access(request).await?;
     matching::require_route(request)?;
     exchange::proxy(request, client, chains).await
@@ -74,9 +83,6 @@ fn receive_body(request: &mut Request, client: &Rc<Client>, length: BodyLength) 
         BodyLength::Fixed(length) => Some(length),
         _ => None,
     };
-    if limit > 0 && known.is_some_and(|length| length > limit) {
-        return Err(Box::new(Reply::page(413)));
-    }
     if limit > 0 {
         request.body_limit = Some(limit);
     }
@@ -87,10 +93,23 @@ fn receive_body(request: &mut Request, client: &Rc<Client>, length: BodyLength) 
     Ok(())
 }
 
+/// Refuses a body that says it is too long. After the rewrite phase, because plugin `client-control` sets limits there;
+/// a body whose length is not known is counted on its way.
+fn check_body_length(request: &Request) -> Result<(), Box<Reply>> {
+    let length = match &request.body {
+        RequestBody::Empty => 0,
+        RequestBody::Unread { length, .. } => length.unwrap_or(0),
+        RequestBody::Collected(bytes) => bytes.len() as u64,
+    };
+    match request.body_limit {
+        Some(limit) if length > limit => Err(Box::new(Reply::page(413))),
+        _ => Ok(()),
+    }
+}
+
 /// Whether the client's side of the connection may carry another request after this one.
 pub fn client_persists(request: &Request, client: &Client) -> bool {
-    let options = ConnectionOptions::of(&request.head.headers);
-    options.persists(request.head.version) && !client.worker.draining.get()
+    request.head.connection.persists(request.head.version) && !client.worker.draining.get()
 }
 
 /// Requests seen by a worker, for metrics.

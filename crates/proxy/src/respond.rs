@@ -19,13 +19,14 @@ const DRAINED_BODY_BYTES: usize = 64 * 1024;
 
 /// Sends a reply through header and body filters. Returns whether the connection may go on.
 pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply: Reply) -> bool {
-    let body = fill_response(request, reply);
+    let mut body = fill_response(request, reply);
     filters::header_filter(request, client, chains);
-    let mut chunk = BodyChunk { data: body.into(), last: true };
     if chains.has_body_filter() {
+        let mut chunk = BodyChunk { data: body.into(), last: true };
         chains.body_filter(request, &mut chunk);
+        body = chunk.data.into();
     }
-    let length = BodyLength::Fixed(chunk.data.len() as u64);
+    let length = BodyLength::Fixed(body.len() as u64);
     // Whatever the filters did, the body is whole here: its length is known.
     request.response.body_changed = false;
     let framing = filters::framing(request, length);
@@ -35,17 +36,17 @@ pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply
     }
     let mut out = client.worker.buffers.output();
     if request.head.method == wire::Method::Head && !request.response.headers.contains("Content-Length") {
-        request.response.headers.set("Content-Length", chunk.data.len().to_string());
+        request.response.headers.set("Content-Length", body.len().to_string());
     }
     filters::write_head(request, client, framing, keep, &mut out);
     let head_bytes = out.len();
     match framing {
         ClientFraming::Bodiless => {}
         ClientFraming::Chunked => {
-            chunked::write_chunk(&mut out, &chunk.data);
+            chunked::write_chunk(&mut out, &body);
             chunked::write_end(&mut out, &Head::new());
         }
-        _ => out.extend_from_slice(&chunk.data),
+        _ => out.extend_from_slice(&body),
     }
     client.answering.set(true);
     let sent = client.write(&out).await.is_ok();
@@ -65,9 +66,7 @@ fn fill_response(request: &mut Request, reply: Reply) -> Bytes {
     let response = &mut request.response;
     response.clear();
     response.status = reply.status;
-    for (name, value) in &reply.headers {
-        response.headers.add(name, value);
-    }
+    response.headers = reply.headers;
     let has_type = response.headers.known(HeaderId::ContentType).is_some();
     match reply.body {
         ReplyBody::Page if reply.status < 300 => Bytes::new(),
@@ -150,8 +149,9 @@ pub async fn internal(request: &mut Request, api: &dyn Internal) -> Box<Reply> {
     match answer {
         Ok(answer) => {
             let mut reply = Reply::bytes(answer.status, answer.body);
-            reply.headers =
-                answer.headers.into_iter().map(|(name, value)| (name, value.into_bytes())).collect();
+            for (name, value) in &answer.headers {
+                reply.headers.add(name, value);
+            }
             Box::new(reply)
         }
         Err(error) => {

@@ -1,6 +1,9 @@
 //! What the request path needs of config.yaml, in its own units.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use wire::RequestLimits;
 
@@ -12,6 +15,16 @@ pub struct Listen {
     pub address: SocketAddr,
     /// Terminate TLS here.
     pub tls: bool,
+}
+
+/// Where the client's address comes from when a trusted peer connects.
+#[derive(Clone, Debug)]
+pub struct RealIp {
+    /// In lower case. `x-forwarded-for` may hold several addresses.
+    pub header: String,
+    pub trusted: Arc<routing::AddressSet>,
+    /// Skip trusted addresses from the right instead of taking the last one.
+    pub recursive: bool,
 }
 
 #[derive(Clone)]
@@ -36,12 +49,19 @@ pub struct Settings {
     pub server_token: String,
     /// Peers whose `X-Forwarded-*` are believed.
     pub trusted_addresses: Option<Arc<routing::AddressSet>>,
-    /// `real_ip_header` of nginx_config with the peers it is believed from.
+    /// The header that names the client, and the peers it is believed from (`nginx_config.http.real_ip_*`).
+    pub real_ip: Option<RealIp>,
+    /// Bodies that routes look into are read up to this size (`apisix.max_post_args_readable_size`).
+    pub matched_body_bytes: u64,
+    /// `basic.enable` of conf/debug.yaml: answers tell which plugins ran.
+    pub debug: Arc<AtomicBool>,
+    /// `X-APISIX-Upstream-Status` on every answer, not on failures alone.
     pub show_upstream_status: bool,
     /// The Admin and Control API when they share a data port.
     pub internal: Option<Arc<dyn Internal>>,
     pub access_log: Option<Arc<dyn crate::finish::AccessLog>>,
-    pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// The name to find a certificate by for clients that send none.
+    pub fallback_sni: Option<String>,
 }
 
 impl Default for Settings {
@@ -61,10 +81,13 @@ impl Default for Settings {
             max_response_head_bytes: 64 * 1024,
             server_token: "APISIX/3.18.0".to_owned(),
             trusted_addresses: None,
+            real_ip: None,
+            matched_body_bytes: 64 * 1024 * 1024,
+            debug: Arc::default(),
             show_upstream_status: false,
             internal: None,
             access_log: None,
-            tls: None,
+            fallback_sni: None,
         }
     }
 }

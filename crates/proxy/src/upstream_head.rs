@@ -86,11 +86,12 @@ pub fn write(
 }
 
 fn host<'a>(request: &'a Request, upstream: &'a UpstreamHandle, node: &'a Node) -> &'a [u8] {
-    if let Some(host) = &request.edits.host {
-        return host;
-    }
     match &upstream.pass_host {
-        PassHost::Pass => request.head.headers.known(HeaderId::Host).unwrap_or(node.host_header.as_bytes()),
+        // A plugin's choice stands for the client's host; the upstream's own settings go over both.
+        PassHost::Pass => match &request.edits.host {
+            Some(host) => host,
+            None => request.head.headers.known(HeaderId::Host).unwrap_or(node.host_header.as_bytes()),
+        },
         PassHost::Node => node.host_header.as_bytes(),
         PassHost::Rewrite(host) => host.as_bytes(),
     }

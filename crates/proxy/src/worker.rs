@@ -327,6 +327,7 @@ async fn tick(worker: &'static Worker) {
             second = now_ms / 1000;
             worker.renew_date();
             worker.pool.sweep(now_ms);
+            worker.buffers.trim();
             worker.snapshot();
             if let Some(log) = &worker.settings.access_log {
                 log.tick(worker.index);

@@ -14,6 +14,7 @@ mod pattern;
 use std::borrow::Cow;
 
 use comparison::Comparison;
+pub use pattern::Pattern;
 
 /// A compiled rule. An empty rule is always true.
 #[derive(Debug)]

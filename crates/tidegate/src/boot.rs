@@ -8,6 +8,7 @@ mod admin_tls;
 mod administration;
 mod control;
 mod data_plane;
+mod debug_file;
 mod health;
 mod logs;
 mod metrics;
@@ -23,6 +24,8 @@ use anyhow::Context;
 use config::Settings;
 use plugin::{Catalog, Host};
 use telemetry::error_log;
+
+pub use administration::check_object;
 
 /// Batches of log entries have that long to be sent when the process ends.
 const FLUSH_TIME: Duration = Duration::from_secs(2);
@@ -83,13 +86,14 @@ fn install_host(
     metrics: &Arc<metrics::Metrics>,
     logs: &logs::Logs,
 ) {
-    let text = metrics.clone();
+    let (text, counts) = (metrics.clone(), metrics.clone());
     Host {
         background: runtime.handle().clone(),
         catalog: catalog.clone(),
         metrics: metrics.registry.clone(),
         log_writer: logs.writer.clone(),
         metrics_text: Box::new(move || text.render()),
+        connections: Box::new(move || counts.connections()),
         server_token: data_plane::server_token(settings),
         hostname: metrics::hostname(),
         plugin_attributes: settings.plugin_attr.clone(),

@@ -25,7 +25,8 @@ pub(crate) fn update(running: u32, bytes: &[u8]) -> u32 {
         .fold(running, |value, byte| TABLE[((value ^ u32::from(*byte)) & 0xff) as usize] ^ (value >> 8))
 }
 
-pub(crate) fn checksum(bytes: &[u8]) -> u32 {
+/// The checksum of `bytes`.
+pub fn checksum(bytes: &[u8]) -> u32 {
     !update(u32::MAX, bytes)
 }
 

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod balancer;
-mod crc32;
+pub mod crc32;
 pub mod health;
 mod pool;
 pub mod retry;

@@ -70,38 +70,59 @@ known_headers! {
     XApiKey = "X-API-KEY",
 }
 
-/// Candidates by name length, made at compile time, so that a lookup compares one or two names at most.
 const LONGEST: usize = 24;
 const BUCKET: usize = 8;
 
-const fn buckets() -> [[u8; BUCKET]; LONGEST + 1] {
-    let mut table = [[0u8; BUCKET]; LONGEST + 1];
+/// A name in lower case as three words, padded with blanks.
+type Folded = [u64; 3];
+
+/// Candidates by name length, made at compile time, so that a lookup compares a few words.
+static BY_LENGTH: [[(Folded, HeaderId); BUCKET]; LONGEST + 1] = buckets();
+
+const fn buckets() -> [[(Folded, HeaderId); BUCKET]; LONGEST + 1] {
+    let mut table = [[([0u64; 3], HeaderId::Other); BUCKET]; LONGEST + 1];
+    let mut used = [0usize; LONGEST + 1];
     let mut index = 0;
     while index < NAMES.len() {
-        let length = NAMES[index].1.len();
-        let mut slot = 0;
-        while table[length][slot] != 0 {
-            slot += 1;
-        }
-        table[length][slot] = index as u8 + 1;
+        let name = NAMES[index].1.as_bytes();
+        table[name.len()][used[name.len()]] = (fold(name), NAMES[index].0);
+        used[name.len()] += 1;
         index += 1;
     }
     table
 }
 
-static BY_LENGTH: [[u8; BUCKET]; LONGEST + 1] = buckets();
+const fn fold(name: &[u8]) -> Folded {
+    let mut words = [0u64; 3];
+    let mut at = 0;
+    while at < name.len() && at < LONGEST {
+        words[at / 8] |= (name[at] as u64) << (at % 8 * 8);
+        at += 1;
+    }
+    const BLANKS: u64 = 0x2020_2020_2020_2020;
+    [words[0] | BLANKS, words[1] | BLANKS, words[2] | BLANKS]
+}
 
 impl HeaderId {
-    /// Recognises a name, in any case.
+    /// Recognises a name, in any case. `name` must be a token (RFC 9110 section 5.6.2): among token characters, setting
+    /// the case bit maps only the two cases of a letter to the same byte as a letter of a known name.
     pub fn of(name: &[u8]) -> HeaderId {
         let Some(bucket) = BY_LENGTH.get(name.len()) else { return HeaderId::Other };
-        for &entry in bucket {
-            if entry == 0 {
+        let mut padded = [0u8; LONGEST];
+        padded[..name.len()].copy_from_slice(name);
+        const BLANKS: u64 = 0x2020_2020_2020_2020;
+        let word = |at: usize| {
+            let mut bytes = [0u8; 8];
+            bytes.copy_from_slice(&padded[at..at + 8]);
+            u64::from_le_bytes(bytes) | BLANKS
+        };
+        let folded = [word(0), word(8), word(16)];
+        for (candidate, id) in bucket {
+            if *id == HeaderId::Other {
                 break;
             }
-            let (id, known) = NAMES[usize::from(entry) - 1];
-            if known.as_bytes().eq_ignore_ascii_case(name) {
-                return id;
+            if *candidate == folded {
+                return *id;
             }
         }
         HeaderId::Other

@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 
-use crate::{Head, HeaderId, Method, ParseError, Version, head::Field};
+use crate::{Head, HeaderId, Method, ParseError, Version, framing::ConnectionOptions, head::Field};
 
 /// Bounds on what a peer may make us hold before we know what it wants.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +24,8 @@ pub struct RequestHead {
     pub method: Method,
     pub version: Version,
     pub headers: Head,
+    /// What the `Connection` fields say.
+    pub connection: ConnectionOptions,
     /// Origin-form target as received (`/path?query`), or `*` or an authority for CONNECT.
     target: Vec<u8>,
     /// Length of the path part of `target`.
@@ -36,6 +38,7 @@ impl Default for RequestHead {
             method: Method::Get,
             version: Version::Http11,
             headers: Head::new(),
+            connection: ConnectionOptions::default(),
             target: Vec::new(),
             path_len: 0,
         }
@@ -135,7 +138,8 @@ impl RequestHead {
         let Some(line_end) = line_end(buffer, start)? else { return Ok(None) };
         let line = &buffer[start..line_end];
         let (method, target, version) = split_request_line(line, limits)?;
-        let Some(end) = find_head_end(buffer, line_end + 2)? else { return Ok(None) };
+        let mut lines = Lines::new();
+        let Some(end) = find_head_end(buffer, line_end + 2, &mut lines)? else { return Ok(None) };
         if end - start > limits.head_bytes {
             return Err(ParseError::with_status(431, "request head larger than the limit"));
         }
@@ -144,7 +148,8 @@ impl RequestHead {
         // Only the fields are kept; the target lives apart because plugins rewrite it.
         let fields_at = line_end + 2;
         self.headers.load(&buffer[fields_at..end]);
-        parse_fields(&mut self.headers, limits.fields)?;
+        parse_fields(&mut self.headers, &lines, fields_at, limits.fields)?;
+        self.connection = ConnectionOptions::of(&self.headers);
         self.take_target(target)?;
         Ok(Some(end))
     }
@@ -194,7 +199,9 @@ impl RequestHead {
         match first {
             None if self.version == Version::Http11 => Err(ParseError::bad("missing Host field")),
             None => Ok(None),
-            Some(host) if !host.is_empty() && host.iter().all(|&byte| is_host_byte(byte)) => Ok(Some(host)),
+            Some(host) if !host.is_empty() && host.iter().all(|&byte| HOST[usize::from(byte)]) => {
+                Ok(Some(host))
+            }
             Some(_) => Err(ParseError::bad("invalid Host field")),
         }
     }
@@ -209,31 +216,25 @@ fn strip_scheme(target: &[u8]) -> Option<&[u8]> {
     None
 }
 
-fn is_host_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || byte >= 0x80
-        || matches!(
-            byte,
-            b'.' | b'-'
-                | b'_'
-                | b':'
-                | b'['
-                | b']'
-                | b'%'
-                | b'~'
-                | b'!'
-                | b'$'
-                | b'&'
-                | b'\''
-                | b'('
-                | b')'
-                | b'*'
-                | b'+'
-                | b','
-                | b';'
-                | b'='
-        )
-}
+static HOST: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0usize;
+    while byte < 256 {
+        let b = byte as u8;
+        table[byte] = b.is_ascii_alphanumeric() || b >= 0x80 || {
+            let others = b".-_:[]%~!$&'()*+,;=";
+            let mut at = 0;
+            let mut found = false;
+            while at < others.len() {
+                found |= others[at] == b;
+                at += 1;
+            }
+            found
+        };
+        byte += 1;
+    }
+    table
+};
 
 /// Whether an empty line came in after `tried`, or a bare LF that ends the matter.
 fn may_be_complete(buffer: &[u8], tried: usize) -> bool {
@@ -261,13 +262,23 @@ fn line_end(buffer: &[u8], from: usize) -> Result<Option<usize>, ParseError> {
     Ok(Some(from + length - 1))
 }
 
-/// The position after the empty line, walking line by line from `from`.
-fn find_head_end(buffer: &[u8], mut from: usize) -> Result<Option<usize>, ParseError> {
+/// Where the field lines of a head start and end in the buffer.
+pub(crate) type Lines = smallvec::SmallVec<[(u32, u32); 32]>;
+
+/// Notes the field lines from `from` on; the position after the empty line, once that is there.
+pub(crate) fn find_head_end(
+    buffer: &[u8],
+    mut from: usize,
+    lines: &mut Lines,
+) -> Result<Option<usize>, ParseError> {
     loop {
         match line_end(buffer, from)? {
             None => return Ok(None),
             Some(end) if end == from => return Ok(Some(end + 2)),
-            Some(end) => from = end + 2,
+            Some(end) => {
+                lines.push((from as u32, end as u32));
+                from = end + 2;
+            }
         }
     }
 }
@@ -310,35 +321,28 @@ fn version_error(text: &[u8]) -> ParseError {
     }
 }
 
-/// Indexes the field lines that `head` was loaded with (they end with the empty line).
-pub(crate) fn parse_fields(head: &mut Head, limit: usize) -> Result<(), ParseError> {
-    let mut at = 0;
-    let mut count = 0;
-    loop {
-        let bytes = head.bytes();
-        // `find_head_end` has seen a CRLF on every line.
-        let length = memchr(b'\n', &bytes[at..]).ok_or(ParseError::bad("unterminated field line"))?;
-        let end = at + length.saturating_sub(1);
-        if end == at {
-            return Ok(());
-        }
-        count += 1;
-        if count > limit {
-            return Err(ParseError::with_status(431, "more header fields than the limit"));
-        }
-        let line = &bytes[at..end];
+/// Indexes the field lines of a head that was loaded from `loaded_at` of the buffer `lines` refers to.
+pub(crate) fn parse_fields(
+    head: &mut Head,
+    lines: &Lines,
+    loaded_at: usize,
+    limit: usize,
+) -> Result<(), ParseError> {
+    if lines.len() > limit {
+        return Err(ParseError::with_status(431, "more header fields than the limit"));
+    }
+    for &(start, end) in lines {
+        let at = start as usize - loaded_at;
+        let line = head.bytes().get(at..end as usize - loaded_at).unwrap_or_default();
         let (name_len, value_at, value_len) = split_field(line)?;
         head.index(at, name_len, at + value_at, value_len);
-        at = end + 2;
     }
+    Ok(())
 }
 
 /// Name length and the value's offset and length within a field line.
 pub(crate) fn split_field(line: &[u8]) -> Result<(usize, usize, usize), ParseError> {
-    let mut colon = 0;
-    while colon < line.len() && TOKEN[usize::from(line[colon])] {
-        colon += 1;
-    }
+    let colon = line.iter().position(|&byte| !TOKEN[usize::from(byte)]).unwrap_or(line.len());
     if colon == 0 || line.get(colon) != Some(&b':') {
         return Err(match line.first() {
             Some(b' ' | b'\t') => ParseError::bad("folded header line"),
@@ -355,11 +359,28 @@ pub(crate) fn split_field(line: &[u8]) -> Result<(usize, usize, usize), ParseErr
     while end > start && matches!(line[end - 1], b' ' | b'\t') {
         end -= 1;
     }
-    let value = &line[start..end];
-    if value.iter().fold(false, |bad, &byte| bad | (byte < 0x20 && byte != b'\t') | (byte == 0x7f)) {
+    if has_control(&line[start..end]) {
         return Err(ParseError::bad("control character in a header field value"));
     }
     Ok((colon, start, end - start))
+}
+
+/// Whether a value holds a control character other than a tab. Eight bytes at a time: this sees every byte of a head.
+fn has_control(value: &[u8]) -> bool {
+    let slow = |bytes: &[u8]| bytes.iter().any(|&byte| (byte < 0x20 && byte != b'\t') || byte == 0x7f);
+    let (words, rest) = value.as_chunks::<8>();
+    for bytes in words {
+        let word = u64::from_le_bytes(*bytes);
+        const ONES: u64 = 0x0101_0101_0101_0101;
+        const HIGH: u64 = 0x8080_8080_8080_8080;
+        let below_blank = word.wrapping_sub(ONES * 0x20) & !word;
+        let delete = word ^ (ONES * 0x7f);
+        let is_delete = delete.wrapping_sub(ONES) & !delete;
+        if (below_blank | is_delete) & HIGH != 0 && slow(bytes) {
+            return true;
+        }
+    }
+    slow(rest)
 }
 
 /// Whether a field may travel to the next hop (RFC 9110 section 7.6.1). `Connection`-nominated names are the caller's.

@@ -1,8 +1,9 @@
 //! Response heads of upstreams (RFC 9112 section 4).
 
-use memchr::memchr;
-
-use crate::{Head, ParseError, Version, request::parse_fields};
+use crate::{
+    Head, ParseError, Version,
+    request::{Lines, find_head_end, parse_fields},
+};
 
 #[derive(Clone, Debug)]
 pub struct ResponseHead {
@@ -34,33 +35,24 @@ impl ResponseHead {
         max_bytes: usize,
         max_fields: usize,
     ) -> Result<Option<usize>, ParseError> {
-        let mut end = 0;
-        let mut first_line = None;
-        loop {
-            let Some(length) = memchr(b'\n', buffer.get(end..).unwrap_or_default()) else {
-                return if buffer.len() >= max_bytes {
-                    Err(ParseError::with_status(502, "upstream sent a head larger than the limit"))
-                } else {
-                    Ok(None)
-                };
+        let bad_gateway = |error: ParseError| ParseError::with_status(502, error.reason);
+        let mut lines = Lines::new();
+        let Some(end) = find_head_end(buffer, 0, &mut lines).map_err(bad_gateway)? else {
+            return if buffer.len() >= max_bytes {
+                Err(ParseError::with_status(502, "upstream sent a head larger than the limit"))
+            } else {
+                Ok(None)
             };
-            if length == 0 || buffer[end + length - 1] != b'\r' {
-                return Err(ParseError::with_status(502, "upstream sent a line that ends with a bare LF"));
-            }
-            let line_end = end + length - 1;
-            match first_line {
-                None => first_line = Some(line_end),
-                Some(_) if line_end == end => break,
-                Some(_) => {}
-            }
-            end = line_end + 2;
+        };
+        if lines.is_empty() {
+            return Err(ParseError::with_status(502, "upstream sent no status line"));
         }
-        let status_end = first_line.unwrap_or(0);
-        self.parse_status_line(&buffer[..status_end])?;
-        self.headers.load(&buffer[status_end + 2..end + 2]);
-        parse_fields(&mut self.headers, max_fields)
-            .map_err(|error| ParseError::with_status(502, error.reason))?;
-        Ok(Some(end + 2))
+        let (_, status_end) = lines.remove(0);
+        let fields_at = status_end as usize + 2;
+        self.parse_status_line(buffer.get(..status_end as usize).unwrap_or_default())?;
+        self.headers.load(buffer.get(fields_at..end).unwrap_or_default());
+        parse_fields(&mut self.headers, &lines, fields_at, max_fields).map_err(bad_gateway)?;
+        Ok(Some(end))
     }
 
     fn parse_status_line(&mut self, line: &[u8]) -> Result<(), ParseError> {

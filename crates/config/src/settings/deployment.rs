@@ -133,7 +133,7 @@ impl Admin {
             certificate: reader.text(&at("admin_api_mtls.admin_ssl_cert")),
             certificate_key: reader.text(&at("admin_api_mtls.admin_ssl_cert_key")),
             client_ca: reader.text(&at("admin_api_mtls.admin_ssl_ca_cert")),
-            version_2: reader.text(&at("admin_api_version")).as_deref() == Some("v2"),
+            version_2: reader.text(&at("admin_api_version")).is_some_and(|version| version != "v3"),
             cors: reader.bool(&at("enable_admin_cors")),
             ui: reader.bool(&at("enable_admin_ui")),
         }

@@ -17,7 +17,7 @@ enum Program {
 
 impl Pattern {
     pub fn compile(source: &str) -> Result<Pattern, String> {
-        let adapted = adapt(source);
+        let adapted = adapt_pcre(source);
         let bytes = regex::bytes::RegexBuilder::new(&adapted)
             .unicode(false)
             .build()
@@ -48,7 +48,7 @@ impl fmt::Debug for Pattern {
 }
 
 /// Inside a class PCRE takes `[`, `&&`, `~~` and `--` literally, where `regex` sees sets and set operations.
-fn adapt(source: &str) -> String {
+pub fn adapt_pcre(source: &str) -> String {
     let mut out = String::with_capacity(source.len() + 8);
     let mut characters = source.chars().peekable();
     let mut class_position = None;

@@ -103,15 +103,30 @@ fn multipart_value(body: &[u8], content_type: &[u8], name: &str) -> Option<Vec<u
     let mut rest = body;
     while let Some(at) = find(rest, &delimiter) {
         rest = rest.get(at + delimiter.len()..)?;
-        let head_end = find(rest, b"\r\n\r\n")?;
+        let (head_end, blank) = head_end(rest)?;
         let head = String::from_utf8_lossy(rest.get(..head_end)?).into_owned();
-        let content = rest.get(head_end + 4..)?;
+        let content = rest.get(head_end + blank..)?;
         if head.contains(&format!("name=\"{name}\"")) {
             let end = find(content, &delimiter)?;
-            return content.get(..end).map(|value| value.strip_suffix(b"\r\n").unwrap_or(value).to_vec());
+            return content.get(..end).map(|value| without_line_end(value).to_vec());
         }
     }
     None
+}
+
+/// Where a part's head ends and how long the blank line is. Bare line feeds are common in hand-made bodies.
+fn head_end(part: &[u8]) -> Option<(usize, usize)> {
+    let strict = find(part, b"\r\n\r\n").map(|at| (at, 4));
+    let bare = find(part, b"\n\n").map(|at| (at, 2));
+    match (strict, bare) {
+        (Some(strict), Some(bare)) => Some(if strict.0 < bare.0 { strict } else { bare }),
+        (strict, bare) => strict.or(bare),
+    }
+}
+
+fn without_line_end(value: &[u8]) -> &[u8] {
+    let value = value.strip_suffix(b"\n").unwrap_or(value);
+    value.strip_suffix(b"\r").unwrap_or(value)
 }
 
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {

@@ -25,6 +25,28 @@ pub fn select<'a>(document: &'a Value, path: &str) -> Vec<&'a Value> {
     found
 }
 
+/// Whether [`select`] understands the path.
+pub fn is_valid(path: &str) -> bool {
+    check(path).is_ok()
+}
+
+/// Refuses what is no JSONPath at all; the error names where it stops making sense.
+pub fn check(path: &str) -> Result<(), String> {
+    let mut rest = path.strip_prefix('$').unwrap_or(path);
+    while !rest.is_empty() {
+        rest = rest.trim_start_matches('.');
+        // Filters, slices and unions are JSONPath as well, even if they select nothing here.
+        let other = rest
+            .strip_prefix('[')
+            .and_then(|inner| inner.split_once(']'))
+            .filter(|(body, _)| body.contains(['?', ':', ',', '(']))
+            .map(|(_, after)| after);
+        let next = next_selector(rest).map(|(_, after)| after).or(other);
+        rest = next.ok_or_else(|| format!("invalid expression near \"{rest}\""))?;
+    }
+    Ok(())
+}
+
 fn next_selector(text: &str) -> Option<(Selector<'_>, &str)> {
     if let Some(inner) = text.strip_prefix('[') {
         let end = inner.find(']')?;
@@ -89,6 +111,21 @@ mod tests {
                 list.as_array_mut().unwrap().sort_by_key(Value::to_string);
             }
             assert_eq!(texts, expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn broken_paths_are_named() {
+        for (path, valid) in [
+            ("model", true),
+            ("m[*].c[0].t", true),
+            ("m[?(@.t=='a')].c", true),
+            ("m[0:2]", true),
+            ("messages[.content[*].type", false),
+            ("m[x]", false),
+            ("m.", false),
+        ] {
+            assert_eq!(check(path).is_ok(), valid, "{path}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What the authentication plugins share: the anonymous consumer and how a rejection looks.
 
-use plugin::{Reply, Request, Step};
+use plugin::{Reply, Request, Step, Verdict};
 use telemetry::error_log;
 
 /// Set while plugin `multi-auth` tries one plugin after the other: a failure then must say its real reason.
@@ -11,13 +11,15 @@ pub fn under_multi_auth(request: &Request) -> bool {
 }
 
 /// 401 `{"message":...}` with `WWW-Authenticate: SCHEME realm="REALM"`.
-pub fn unauthorized<'a>(scheme: &str, realm: &str, message: &str) -> Step<'a> {
-    Step::reply(
-        Reply::message(401, message).header("WWW-Authenticate", format!("{scheme} realm=\"{realm}\"")),
-    )
+pub fn rejected(scheme: &str, realm: &str, message: &str) -> Verdict {
+    let challenge = format!("{scheme} realm=\"{realm}\"");
+    Err(Box::new(Reply::message(401, message).header("WWW-Authenticate", challenge)))
 }
 
-/// Lets the request through as the anonymous consumer, or rejects it when there is none of that name.
+pub fn unauthorized<'a>(scheme: &str, realm: &str, message: &str) -> Step<'a> {
+    rejected(scheme, realm, message).into()
+}
+
 pub fn as_anonymous<'a>(
     request: &mut Request,
     plugin: &str,
@@ -25,22 +27,27 @@ pub fn as_anonymous<'a>(
     scheme: &str,
     realm: &str,
 ) -> Step<'a> {
+    anonymous(request, plugin, consumer, scheme, realm).into()
+}
+
+/// Lets the request through as the anonymous consumer, or rejects it when there is none of that name.
+pub fn anonymous(request: &mut Request, plugin: &str, consumer: &str, scheme: &str, realm: &str) -> Verdict {
     let snapshot = request.snapshot.clone();
     match snapshot.consumers.by_name(consumer) {
         Some(consumer) => {
             request.attach_consumer(consumer, None);
-            Step::Next
+            Ok(())
         }
         None => {
             let reason = format!("failed to get anonymous consumer {consumer}");
             if under_multi_auth(request) {
-                return unauthorized(scheme, realm, &reason);
+                return rejected(scheme, realm, &reason);
             }
             error_log::log(
                 error_log::Level::Error,
                 format_args!("{plugin} failed to authenticate the request, code: 401. error: {reason}"),
             );
-            unauthorized(scheme, realm, "Invalid user authorization")
+            rejected(scheme, realm, "Invalid user authorization")
         }
     }
 }

@@ -132,8 +132,10 @@ async fn open(endpoint: &Endpoint, options: &ClientOptions) -> Result<Connection
     let transport = within(options, connect(endpoint, &options.tls)).await??;
     macro_rules! handshake {
         ($stream:expr) => {{
-            let (connection, driver) =
-                http1::handshake(TokioIo::new($stream)).await.map_err(|error| describe(&error))?;
+            let handshake = http1::Builder::new()
+                .title_case_headers(true)
+                .handshake(TokioIo::new($stream));
+            let (connection, driver) = handshake.await.map_err(|error| describe(&error))?;
             // Ends by itself when the connection is closed or dropped from the pool.
             tokio::spawn(driver);
             Ok(connection)
@@ -168,6 +170,10 @@ fn build(request: Outgoing) -> Result<hyper::Request<Full<Bytes>>, String> {
     }
     if !has("user-agent") {
         builder = builder.header("User-Agent", concat!("tidegate/", env!("CARGO_PKG_VERSION")));
+    }
+    // An empty body of these must say so; of other methods it need not.
+    if request.body.is_empty() && matches!(request.method, Method::POST | Method::PUT | Method::PATCH) {
+        builder = builder.header("Content-Length", "0");
     }
     for (name, value) in &request.headers {
         builder = builder.header(name, value.as_slice());

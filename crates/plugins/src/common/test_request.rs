@@ -29,6 +29,7 @@ pub fn request(text: &str) -> Request {
         upstreams: Default::default(),
         metadata: Default::default(),
         matches_on_body: false,
+        certificates: Default::default(),
         options: RouterOptions::default(),
     };
     let path = head.raw_path().to_vec();

@@ -3,7 +3,10 @@
 //! Sharded, each shard under a lock held for some ten nanoseconds. Bounded: a shard that grows past its limit first
 //! forgets expired windows, then the ones that end soonest.
 
-use std::hash::{BuildHasher, Hasher};
+use std::{
+    hash::{BuildHasher, Hasher},
+    sync::LazyLock,
+};
 
 use ahash::RandomState;
 use parking_lot::Mutex;
@@ -32,76 +35,99 @@ pub struct Taken {
 
 #[derive(Debug)]
 pub struct Counters {
-    sliding: bool,
     hasher: RandomState,
     shards: Vec<Mutex<FxHashMap<Box<[u8]>, Window>>>,
 }
 
 impl Counters {
-    pub fn new(sliding: bool) -> Counters {
+    pub fn new() -> Counters {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Counters { sliding, hasher: RandomState::new(), shards }
+        Counters { hasher: RandomState::new(), shards }
     }
 
-    /// Takes `cost` from the quota `limit` of `key`'s window of `window` seconds.
-    pub fn take(&self, key: &[u8], cost: f64, limit: f64, window: f64, now: f64) -> Taken {
+    /// Those of the process: configurations come and go, counts stay.
+    pub fn global() -> &'static Counters {
+        static COUNTERS: LazyLock<Counters> = LazyLock::new(Counters::new);
+        &COUNTERS
+    }
+
+    /// Takes from the quota of `key`.
+    pub fn take(&self, key: &[u8], quota: Quota, cost: f64, now: f64) -> Taken {
         let mut hasher = self.hasher.build_hasher();
         hasher.write(key);
         let Some(shard) = self.shards.get(hasher.finish() as usize % SHARDS) else {
-            return Taken { allowed: true, remaining: limit, reset_seconds: window };
+            return Taken { allowed: true, remaining: quota.limit, reset_seconds: quota.window };
         };
         let mut shard = shard.lock();
         if let Some(found) = shard.get_mut(key) {
-            return self.take_from(found, cost, limit, window, now);
+            return quota.take_from(found, cost, now);
         }
         if shard.len() >= SHARD_LIMIT {
             make_room(&mut shard, now);
         }
         let mut fresh = Window::default();
-        let taken = self.take_from(&mut fresh, cost, limit, window, now);
+        let taken = quota.take_from(&mut fresh, cost, now);
         shard.insert(key.into(), fresh);
         taken
     }
+}
 
-    fn take_from(&self, counter: &mut Window, cost: f64, limit: f64, window: f64, now: f64) -> Taken {
-        if self.sliding {
-            sliding(counter, cost, limit, window, now)
-        } else {
-            fixed(counter, cost, limit, window, now)
+/// What may be taken within a window.
+#[derive(Clone, Copy, Debug)]
+pub struct Quota {
+    pub limit: f64,
+    /// Seconds.
+    pub window: f64,
+    pub sliding: bool,
+}
+
+impl Quota {
+    fn take_from(self, counter: &mut Window, cost: f64, now: f64) -> Taken {
+        if self.sliding { self.sliding(counter, cost, now) } else { self.fixed(counter, cost, now) }
+    }
+
+    /// The window starts with the first request of a key.
+    fn fixed(self, counter: &mut Window, cost: f64, now: f64) -> Taken {
+        if counter.ends <= now {
+            *counter = Window { ends: now + self.window, taken: 0.0, previous: 0.0 };
         }
+        counter.taken += cost;
+        let remaining = self.limit - counter.taken;
+        let reset_seconds = if counter.taken == cost { self.window } else { counter.ends - now };
+        Taken { allowed: remaining >= 0.0, remaining, reset_seconds }
     }
-}
 
-/// The window starts with the first request of a key.
-fn fixed(counter: &mut Window, cost: f64, limit: f64, window: f64, now: f64) -> Taken {
-    if counter.ends <= now {
-        *counter = Window { ends: now + window, taken: 0.0, previous: 0.0 };
+    /// Two aligned windows: the one before counts with the share of it that still lies within one window of now.
+    fn sliding(self, counter: &mut Window, cost: f64, now: f64) -> Taken {
+        let ends = (now / self.window).floor() * self.window + self.window;
+        if counter.ends != ends {
+            let adjacent = counter.ends + self.window == ends;
+            *counter = Window { ends, taken: 0.0, previous: if adjacent { counter.taken } else { 0.0 } };
+        }
+        let previous = counter.previous.min(self.limit);
+        let allowed =
+            counter.taken < self.limit && previous / self.window * (ends - now) + counter.taken < self.limit;
+        if allowed {
+            counter.taken += cost;
+        }
+        self.judge_sliding(allowed, counter.taken, previous, ends - now)
     }
-    counter.taken += cost;
-    let reset_seconds = if counter.taken == cost { window } else { counter.ends - now };
-    Taken { allowed: counter.taken <= limit, remaining: limit - counter.taken, reset_seconds }
-}
 
-/// Two aligned windows: the one before counts with the share of it that still lies within one window of now.
-fn sliding(counter: &mut Window, cost: f64, limit: f64, window: f64, now: f64) -> Taken {
-    let ends = (now / window).floor() * window + window;
-    if counter.ends != ends {
-        let adjacent = counter.ends + window == ends;
-        *counter = Window { ends, taken: 0.0, previous: if adjacent { counter.taken } else { 0.0 } };
-    }
-    let left = ends - now;
-    let rate = counter.previous / window;
-    let up = |seconds: f64| (seconds * 100.0).ceil() / 100.0;
-    if counter.taken + rate * left + cost > limit {
-        let reset_seconds = if counter.taken >= limit || rate == 0.0 {
+    /// What headers say about a sliding window, `left` seconds before its end.
+    pub fn judge_sliding(self, allowed: bool, taken: f64, previous: f64, left: f64) -> Taken {
+        let up = |seconds: f64| (seconds * 100.0).ceil() / 100.0;
+        let rate = previous / self.window;
+        if allowed {
+            let remaining = (self.limit - taken - rate * left).floor();
+            return Taken { allowed, remaining, reset_seconds: up(left) };
+        }
+        let wait = if taken >= self.limit || rate == 0.0 {
             left
         } else {
-            (left - (limit - counter.taken) / rate).max(0.0)
+            (left - (self.limit - taken) / rate).max(0.0)
         };
-        return Taken { allowed: false, remaining: 0.0, reset_seconds: up(reset_seconds) };
+        Taken { allowed, remaining: 0.0, reset_seconds: up(wait) }
     }
-    counter.taken += cost;
-    Taken { allowed: true, remaining: (limit - counter.taken - rate * left).floor(), reset_seconds: up(left) }
 }
 
 fn make_room(shard: &mut FxHashMap<Box<[u8]>, Window>, now: f64) {
@@ -127,10 +153,13 @@ fn make_room(shard: &mut FxHashMap<Box<[u8]>, Window>, now: f64) {
 mod tests {
     use super::*;
 
+    const FIXED: Quota = Quota { limit: 2.0, window: 60.0, sliding: false };
+    const SLIDING: Quota = Quota { limit: 4.0, window: 10.0, sliding: true };
+
     #[test]
     fn a_fixed_window_starts_with_its_first_request() {
-        let counters = Counters::new(false);
-        let take = |now| counters.take(b"k", 1.0, 2.0, 60.0, now);
+        let counters = Counters::new();
+        let take = |now| counters.take(b"k", FIXED, 1.0, now);
         assert_eq!(take(100.0), Taken { allowed: true, remaining: 1.0, reset_seconds: 60.0 });
         assert_eq!(take(110.0), Taken { allowed: true, remaining: 0.0, reset_seconds: 50.0 });
         assert_eq!(take(120.0), Taken { allowed: false, remaining: -1.0, reset_seconds: 40.0 });
@@ -139,8 +168,8 @@ mod tests {
 
     #[test]
     fn a_sliding_window_remembers_the_one_before() {
-        let counters = Counters::new(true);
-        let take = |now| counters.take(b"k", 1.0, 4.0, 10.0, now);
+        let counters = Counters::new();
+        let take = |now| counters.take(b"k", SLIDING, 1.0, now);
         for _ in 0..4 {
             assert!(take(109.0).allowed);
         }

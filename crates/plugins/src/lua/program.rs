@@ -242,7 +242,7 @@ fn sleep_time(yielded: MultiValue) -> Duration {
 }
 
 /// The request's `ctx`, made for its first function.
-fn context(vm: &Vm, request: &mut Request) -> mlua::Result<Table> {
+pub(super) fn context(vm: &Vm, request: &mut Request) -> mlua::Result<Table> {
     if let Some(Context(table)) = request.extensions.get::<Context>() {
         return Ok(table.clone());
     }
@@ -252,7 +252,7 @@ fn context(vm: &Vm, request: &mut Request) -> mlua::Result<Table> {
 }
 
 /// Makes the request the running one for the time of a call.
-fn enter<R>(request: &mut Request, phase: Phase, run: impl FnOnce() -> R) -> R {
+pub(super) fn enter<R>(request: &mut Request, phase: Phase, run: impl FnOnce() -> R) -> R {
     current::call(|call| {
         call.phase.set(phase);
         call.exit.set(None);

@@ -5,6 +5,7 @@ use std::{
     io,
     rc::Rc,
     task::{Context, Poll},
+    time::Instant,
 };
 
 use plugin::{BodyChunk, Request, UpstreamHandle};
@@ -61,6 +62,8 @@ struct Relay<'a> {
     sent: usize,
     body_bytes: u64,
     ended: bool,
+    /// More had to be read from the upstream after its head.
+    waited: bool,
 }
 
 /// Sends the answer. Returns whether the client's connection may go on.
@@ -73,11 +76,14 @@ pub async fn deliver(
     in_flight: InFlight,
 ) -> bool {
     let Answer { mut upstream, length, persists, header_seconds, upgraded } = answer;
+    // Header filters may ask how the upstream answered.
+    record(request, &upstream, request.response.status, Some(header_seconds), Some(header_seconds));
     filters::header_filter(request, client, chains);
     if upgraded {
-        record(request, &upstream, request.response.status, Some(header_seconds));
         let timeouts = balancer::timeouts(request, handle);
+        let started = upstream.started;
         tunnel::run(request, client, upstream, timeouts.read_ms).await;
+        complete(request, started);
         return false;
     }
     let framing = filters::framing(request, length);
@@ -88,7 +94,6 @@ pub async fn deliver(
     let mut out = client.worker.buffers.output();
     filters::write_head(request, client, framing, keep, &mut out);
     let head_bytes = out.len() as u64;
-    let status = request.response.status;
     let timeouts = balancer::timeouts(request, handle);
     let filtered = chains.has_body_filter();
     let mut relay = Relay {
@@ -108,15 +113,19 @@ pub async fn deliver(
         sent: 0,
         body_bytes: 0,
         ended: false,
+        waited: false,
     };
     client.answering.set(true);
     let end = relay.run(timeouts.read_ms).await;
-    let Relay { out, body_bytes, .. } = relay;
+    let Relay { out, body_bytes, waited, .. } = relay;
     client.worker.buffers.give_back_output(out);
     drop(in_flight);
     request.outcome.body_bytes_sent = body_bytes;
     request.outcome.bytes_sent = body_bytes + head_bytes;
-    record(request, &upstream, status, Some(header_seconds));
+    // A body that came with the head took no time of its own.
+    if waited {
+        complete(request, upstream.started);
+    }
     let whole = end == End::Complete;
     let body_sent = matches!(upstream.body, SendBody::Done);
     let node = request.outcome.balancer_node.as_ref();
@@ -130,6 +139,13 @@ pub async fn deliver(
         client.linger().await;
     }
     whole && keep
+}
+
+/// Writes down when the last byte of the answer had come.
+fn complete(request: &mut Request, started: Instant) {
+    if let Some(attempt) = request.outcome.attempts.last_mut() {
+        attempt.response_seconds = started.elapsed().as_secs_f64();
+    }
 }
 
 impl Relay<'_> {
@@ -211,6 +227,7 @@ impl Relay<'_> {
 
     /// Reads once from the upstream and moves what came to `out`.
     fn poll_upstream(&mut self, context: &mut Context<'_>) -> Poll<Result<(), End>> {
+        self.waited = true;
         let room = self.upstream.input.room(buffer::LARGE);
         match self.upstream.stream.poll_read(context, room) {
             Poll::Pending => Poll::Pending,

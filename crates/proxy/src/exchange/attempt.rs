@@ -190,7 +190,7 @@ async fn once(
         }
     };
     let connect_seconds = (uses == 0).then(|| started.elapsed().as_secs_f64());
-    let input = client.worker.buffers.input();
+    let input = Buffer::default();
     let response = client.worker.response_head();
     let mut upstream =
         Upstream { stream, input, out, sent: 0, body, uses, address, started, connect_seconds, response };
@@ -203,7 +203,7 @@ async fn once(
                 body_consumed: matches!(upstream.body, SendBody::Streaming { consumed: 1.., .. }),
                 kind,
             };
-            record(request, &upstream, if failure.timed_out() { 504 } else { 502 }, None);
+            record(request, &upstream, if failure.timed_out() { 504 } else { 502 }, None, None);
             let reused = upstream.uses > 0;
             upstream.discard(client);
             Err((failure, reused))
@@ -227,7 +227,7 @@ fn note_failed(request: &mut Request, node: &plugin::snapshot::Node, started: In
 fn wants_upgrade(request: &Request) -> bool {
     let allowed = request.route.as_ref().is_some_and(|route| route.enable_websocket);
     allowed
-        && ConnectionOptions::of(&request.head.headers).upgrade
+        && request.head.connection.upgrade
         && request
             .head
             .headers
@@ -296,6 +296,7 @@ impl Upstream {
                     Poll::Pending => {}
                     Poll::Ready(Ok(())) => {
                         sending = false;
+                        client.worker.buffers.give_back_output(std::mem::take(&mut self.out));
                         client.timer.set(timeouts.read_ms);
                     }
                     Poll::Ready(Err(FailureKind::Send(error))) => {
@@ -307,7 +308,7 @@ impl Upstream {
                     Poll::Ready(Err(other)) => return Poll::Ready(Err(other)),
                 }
             }
-            match self.poll_head(context, max_head) {
+            match self.poll_head(context, max_head, client) {
                 Poll::Ready(Err(kind)) => Poll::Ready(Err(match send_error.take() {
                     Some(error) => FailureKind::Send(error),
                     None => kind,
@@ -379,7 +380,19 @@ impl Upstream {
         }
     }
 
-    fn poll_head(&mut self, context: &mut Context<'_>, max_head: usize) -> Poll<Result<(), FailureKind>> {
+    fn poll_head(
+        &mut self,
+        context: &mut Context<'_>,
+        max_head: usize,
+        client: &Client,
+    ) -> Poll<Result<(), FailureKind>> {
+        if self.input.capacity() == 0 {
+            // A buffer only once there is something to put into it.
+            if self.stream.poll_readable(context).is_pending() {
+                return Poll::Pending;
+            }
+            self.input = client.worker.buffers.input();
+        }
         loop {
             while !self.input.is_empty() {
                 let parsed = self.response.parse(self.input.filled(), max_head, 200);

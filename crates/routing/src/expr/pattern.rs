@@ -4,14 +4,14 @@
 use fancy_regex::BytesMode;
 
 #[derive(Debug)]
-pub(super) enum Pattern {
+pub enum Pattern {
     Linear(regex::bytes::Regex),
     Backtracking(fancy_regex::Regex),
 }
 
 impl Pattern {
     /// `None` when it is no regular expression; the caller treats that as "never matches", as APISIX does.
-    pub(super) fn new(pattern: &str, ignore_case: bool) -> Option<Self> {
+    pub fn new(pattern: &str, ignore_case: bool) -> Option<Self> {
         let linear =
             regex::bytes::RegexBuilder::new(pattern).unicode(false).case_insensitive(ignore_case).build();
         if let Ok(regex) = linear {
@@ -26,7 +26,7 @@ impl Pattern {
         regex.ok().map(Self::Backtracking)
     }
 
-    pub(super) fn is_match(&self, text: &[u8]) -> bool {
+    pub fn is_match(&self, text: &[u8]) -> bool {
         match self {
             Self::Linear(regex) => regex.is_match(text),
             // An error is the backtracking limit: better no match than a stalled worker.

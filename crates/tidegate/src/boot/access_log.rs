@@ -34,7 +34,7 @@ impl FormattedLog {
         sink: LogSink,
         buffer_bytes: usize,
     ) -> anyhow::Result<FormattedLog> {
-        let template = Template::compile(format, |name| Some(Variable::resolve(name)))?;
+        let template = Template::compile(format, |name| Some(variable(name)))?;
         Ok(FormattedLog {
             template,
             escape: Escape::from_name(escape).unwrap_or_default(),
@@ -51,6 +51,11 @@ impl FormattedLog {
             }));
         });
     }
+}
+
+/// `$request_uri` is what the client sent in an access log, as in nginx; plugins see the normalised one.
+fn variable(name: &str) -> Variable {
+    Variable::resolve(if name == "request_uri" { "real_request_uri" } else { name })
 }
 
 impl AccessLog for FormattedLog {

@@ -34,11 +34,22 @@ pub struct Checks;
 
 impl Languages for Checks {
     fn expression(&self, vars: &Value) -> Result<(), String> {
-        Expression::compile(vars, &mut |name| Variable::resolve(name)).map(drop)
+        Expression::compile(vars, &mut |name| Variable::resolve(name))?;
+        check_body_paths(vars)
     }
 
     fn lua(&self, chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
         plugins::check_lua(chunk, source)
+    }
+}
+
+/// Every `["post_arg.PATH", operator, value]` has to name a path that can be followed.
+fn check_body_paths(vars: &Value) -> Result<(), String> {
+    let Value::Array(items) = vars else { return Ok(()) };
+    let path = items.first().and_then(Value::as_str).and_then(|name| name.strip_prefix("post_arg."));
+    match path {
+        Some(path) if items.len() >= 3 => plugin::variables::json_path::check(path),
+        _ => items.iter().try_for_each(check_body_paths),
     }
 }
 

@@ -103,6 +103,7 @@ fn options(settings: &Settings) -> Options {
             HttpRouter::Uri => Mode::Uri,
             HttpRouter::UriWithParameter => Mode::UriWithParameter,
         },
+        tls_protocols: apisix.tls.protocols.clone(),
         options: RouterOptions {
             delete_uri_tail_slash: apisix.delete_uri_tail_slash,
             normalize_uri_like_servlet: apisix.normalize_uri_like_servlet,

@@ -8,9 +8,9 @@ use std::{
 
 use anyhow::Context;
 use config::{Listener, Settings};
-use proxy::settings::Listen;
+use proxy::settings::{Listen, RealIp};
 
-use super::{access_log::FormattedLog, administration::Apis, logs::Logs};
+use super::{access_log::FormattedLog, administration::Apis, debug_file, logs::Logs};
 
 pub fn server_token(settings: &Settings) -> String {
     if settings.apisix.enable_server_tokens { "APISIX/3.18.0".to_owned() } else { "APISIX".to_owned() }
@@ -30,6 +30,13 @@ pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::R
         // The IPv6 twin of a bare port is wanted only where there is IPv6.
         if !listener.implied || ipv6_available() {
             listen.push(Listen { address: address(listener)?, tls: false });
+        }
+    }
+    if settings.apisix.tls.enable {
+        for listener in &settings.apisix.tls.listen {
+            if !listener.implied || ipv6_available() {
+                listen.push(Listen { address: address(listener)?, tls: true });
+            }
         }
     }
     let trusted = settings.apisix.trusted_addresses.as_ref();
@@ -60,11 +67,35 @@ pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::R
         client_max_body_size: nginx.client_max_body_bytes,
         server_token: server_token(settings),
         trusted_addresses,
+        real_ip: real_ip(settings)?,
+        matched_body_bytes: match settings.apisix.max_post_args_readable_bytes {
+            0 => u64::MAX,
+            limit => limit,
+        },
+        debug: debug_file::follow(settings),
         show_upstream_status: settings.apisix.show_upstream_status_in_response_header,
         internal: apis.on_data_plane(settings),
         access_log,
+        fallback_sni: settings.apisix.tls.fallback_sni.as_ref().map(|name| name.to_ascii_lowercase()),
         ..proxy::Settings::default()
     })
+}
+
+/// `unix:` in the list is for sockets, which are no data plane addresses here.
+fn real_ip(settings: &Settings) -> anyhow::Result<Option<RealIp>> {
+    let nginx = &settings.nginx;
+    let peers = nginx.real_ip_from.iter().map(String::as_str).filter(|peer| !peer.starts_with("unix:"));
+    let peers: Vec<&str> = peers.collect();
+    if peers.is_empty() {
+        return Ok(None);
+    }
+    let trusted = routing::AddressSet::parse(peers)
+        .map_err(|reason| anyhow::anyhow!("nginx_config.http.real_ip_from: {reason}"))?;
+    Ok(Some(RealIp {
+        header: nginx.real_ip_header.to_ascii_lowercase(),
+        trusted: Arc::new(trusted),
+        recursive: nginx.real_ip_recursive,
+    }))
 }
 
 fn ipv6_available() -> bool {

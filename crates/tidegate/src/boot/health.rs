@@ -8,6 +8,7 @@ use config::Settings;
 use control::{Monitor, Monitored, ProbeTls};
 use model::Kind;
 use plugin::UpstreamHandle;
+use rustc_hash::FxHashSet;
 use rustls::RootCertStore;
 use rustls_pki_types::{CertificateDer, pem::PemObject};
 use telemetry::error_log;
@@ -67,13 +68,20 @@ impl HealthView for Health {
             return Vec::new();
         };
         let statuses = health.statuses().into_iter();
+        let probed = health.checks.active.port;
+        // Nodes that are probed at one and the same port are one target to APISIX, and here they agree.
+        let mut seen = FxHashSet::default();
         statuses
             .filter_map(|status| {
                 let node = handle.nodes.get(usize::from(status.node))?;
+                let port = probed.unwrap_or(node.port);
+                if !seen.insert((&node.host, port)) {
+                    return None;
+                }
                 let address = node.addresses.first().map(|address| address.ip().to_string());
                 Some(NodeHealth {
                     ip: address.unwrap_or_else(|| node.host.to_string()),
-                    port: node.port,
+                    port,
                     hostname: node.host.to_string(),
                     status: state_name(status.state),
                     successes: u64::from(status.counters.success),

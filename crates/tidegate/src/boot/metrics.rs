@@ -46,6 +46,20 @@ impl Metrics {
         self.registry.render(|writer| self.collect(writer)).0
     }
 
+    pub fn connections(&self) -> plugin::ConnectionCounts {
+        let Some((workers, _)) = self.process.get() else { return plugin::ConnectionCounts::default() };
+        let mut counts = plugin::ConnectionCounts::default();
+        for stats in &workers.stats {
+            let accepted = stats.accepted.load(Relaxed);
+            counts.accepted += accepted;
+            counts.handled += accepted.saturating_sub(stats.refused.load(Relaxed));
+            counts.active += stats.active.load(Relaxed);
+            counts.idle += stats.idle.load(Relaxed);
+            counts.requests += stats.requests.load(Relaxed);
+        }
+        counts
+    }
+
     fn collect(&self, writer: &mut TextWriter) {
         let name = |name: &str| format!("{}{name}", self.prefix);
         let Some((workers, control)) = self.process.get() else { return };

@@ -11,9 +11,11 @@ use std::{
 
 use anyhow::bail;
 use config::{Provider, Settings};
+use plugin::Catalog;
 use store::file::{Format, Options};
 
 use super::Place;
+use crate::boot;
 
 pub fn run(place: &Place) -> anyhow::Result<()> {
     let loaded = place.load()?;
@@ -22,7 +24,7 @@ pub fn run(place: &Place) -> anyhow::Result<()> {
     }
     println!("{} is good", loaded.settings.files.config.display());
     if let Some((path, format)) = resources(&loaded.settings) {
-        check_file(&path, format)?;
+        check_file(&path, format, &loaded.settings.plugins)?;
     }
     println!("configuration test is successful");
     Ok(())
@@ -37,12 +39,13 @@ fn resources(settings: &Settings) -> Option<(PathBuf, Format)> {
     }
 }
 
-fn check_file(path: &std::path::Path, format: Format) -> anyhow::Result<()> {
+fn check_file(path: &std::path::Path, format: Format, plugins: &[String]) -> anyhow::Result<()> {
+    let catalog = Catalog::new(plugins::registry::PLUGINS, Some(plugins)).map_err(anyhow::Error::msg)?;
     let problems = Arc::new(AtomicUsize::new(0));
     let counted = problems.clone();
     let options = Options {
         format,
-        check: Box::new(|_, _, _| Ok(())),
+        check: Box::new(move |kind, id, value| boot::check_object(&catalog, kind, id, value)),
         report: Box::new(move |message| {
             counted.fetch_add(1, Ordering::Relaxed);
             eprintln!("error: {message}");

@@ -1,0 +1,139 @@
+//! What the data plane shows in TLS handshakes: which certificate belongs to which server name.
+//!
+//! One [`TlsServer`] is one `ssl` resource. Names are exact or have a `*` for their first label; a name that two
+//! resources claim belongs to the one with the smaller id.
+
+use std::{fmt, sync::Arc};
+
+use routing::expr::Pattern;
+use rustc_hash::FxHashMap;
+use rustls::{
+    pki_types::{CertificateDer, UnixTime},
+    server::danger::ClientCertVerifier,
+};
+
+/// An `ssl` resource ready for handshakes.
+pub struct TlsServer {
+    pub id: Arc<str>,
+    pub config: Arc<rustls::ServerConfig>,
+    pub client: Option<ClientCheck>,
+}
+
+/// The resource's `client`: certificates that clients have to present.
+pub struct ClientCheck {
+    pub verifier: Arc<dyn ClientCertVerifier>,
+    /// Paths that need no certificate (`skip_mtls_uri_regex`). With any, handshakes let everybody in and requests decide.
+    pub skip: Vec<Pattern>,
+}
+
+/// What became of a client's certificate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientVerdict {
+    #[default]
+    None,
+    Success,
+    Failed,
+}
+
+impl ClientVerdict {
+    /// The words of `$ssl_client_verify`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ClientVerdict::None => "NONE",
+            ClientVerdict::Success => "SUCCESS",
+            ClientVerdict::Failed => "FAILED",
+        }
+    }
+}
+
+impl ClientCheck {
+    /// Judges the chain that a client presented in a handshake that let everybody in.
+    pub fn verdict(&self, chain: Option<&[CertificateDer<'_>]>) -> ClientVerdict {
+        let Some((leaf, rest)) = chain.and_then(<[_]>::split_first) else { return ClientVerdict::None };
+        match self.verifier.verify_client_cert(leaf, rest, UnixTime::now()) {
+            Ok(_) => ClientVerdict::Success,
+            Err(_) => ClientVerdict::Failed,
+        }
+    }
+
+    pub fn skips(&self, path: &[u8]) -> bool {
+        self.skip.iter().any(|pattern| pattern.is_match(path))
+    }
+}
+
+impl fmt::Debug for TlsServer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("TlsServer").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// Server names and their certificates.
+#[derive(Debug, Default)]
+pub struct Certificates {
+    exact: FxHashMap<Box<str>, Arc<TlsServer>>,
+    /// `*.test.com` under `test.com`.
+    wildcards: FxHashMap<Box<str>, Arc<TlsServer>>,
+    any: Option<Arc<TlsServer>>,
+}
+
+impl Certificates {
+    /// The first server that claims a name keeps it.
+    pub fn add(&mut self, name: &str, server: &Arc<TlsServer>) {
+        let name = name.trim_end_matches('.').to_ascii_lowercase();
+        if name == "*" {
+            self.any.get_or_insert_with(|| server.clone());
+        } else if let Some(parent) = name.strip_prefix("*.") {
+            self.wildcards.entry(parent.into()).or_insert_with(|| server.clone());
+        } else {
+            self.exact.entry(name.into()).or_insert_with(|| server.clone());
+        }
+    }
+
+    /// `name` in lower case without a dot at its end.
+    pub fn find(&self, name: &str) -> Option<&Arc<TlsServer>> {
+        let wildcard = || self.wildcards.get(name.split_once('.')?.1);
+        self.exact.get(name).or_else(wildcard).or(self.any.as_ref())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.exact.is_empty() && self.wildcards.is_empty() && self.any.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(id: &str) -> Arc<TlsServer> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("the provider has the versions")
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(rustls::server::ResolvesServerCertUsingSni::new()));
+        Arc::new(TlsServer { id: id.into(), config: Arc::new(config), client: None })
+    }
+
+    #[test]
+    fn names_find_their_certificates() {
+        let mut certificates = Certificates::default();
+        for (name, id) in [
+            ("test.com", "exact"),
+            ("*.test.com", "wildcard"),
+            ("a.test.com", "inner"),
+            ("Upper.org.", "normal"),
+            ("test.com", "late"),
+        ] {
+            certificates.add(name, &server(id));
+        }
+        let check = |name: &str, expected: Option<&str>| {
+            assert_eq!(certificates.find(name).map(|server| &*server.id), expected, "{name}");
+        };
+        check("test.com", Some("exact"));
+        check("b.test.com", Some("wildcard"));
+        check("a.test.com", Some("inner"));
+        check("a.b.test.com", None);
+        check("upper.org", Some("normal"));
+        check("other.org", None);
+    }
+}

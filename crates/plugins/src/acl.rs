@@ -1,0 +1,201 @@
+//! Lets requests through or refuses them by labels of the consumer, or of a user of an identity provider.
+
+use std::sync::Arc;
+
+use plugin::{
+    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step,
+    variables::{is_json_path, json_path},
+};
+use regex::Regex;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use telemetry::error_log;
+
+use crate::common::{auth::ExternalUser, conf::typed};
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "acl",
+    version: 0.1,
+    priority: 2410,
+    schema: include_str!("../schemas/acl.json"),
+    phases: Phases::ACCESS,
+    check,
+    build,
+    ..PluginDef::DEFAULT
+};
+
+type Labels = std::collections::BTreeMap<String, Vec<String>>;
+
+#[derive(Deserialize)]
+struct Conf {
+    external_user_label_field: String,
+    external_user_label_field_key: Option<String>,
+    external_user_label_field_parser: Option<String>,
+    external_user_label_field_separator: Option<String>,
+    allow_labels: Option<Labels>,
+    deny_labels: Option<Labels>,
+    rejected_code: u16,
+    rejected_msg: Option<String>,
+}
+
+struct Acl {
+    field: String,
+    field_key: String,
+    /// Of external users' values; consumers' labels show their form themselves.
+    parser: Parser,
+    allow: Option<Labels>,
+    deny: Option<Labels>,
+    rejected_code: u16,
+    rejected_message: String,
+}
+
+/// How a label's value becomes a list.
+enum Parser {
+    /// By its form: a list, a JSON list, a text with commas, one value.
+    Guess,
+    /// `None`: the separator is not a regular expression, so nothing matches.
+    Segmented(Option<Regex>),
+    Json,
+    Table,
+}
+
+fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
+    let path = conf.get("external_user_label_field").and_then(Value::as_str).unwrap_or_default();
+    if is_json_path(path) {
+        return Ok(());
+    }
+    Err(format!("invalid external_user_label_field: {path} is not a JSONPath"))
+}
+
+fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    let conf: Conf = typed(conf)?;
+    let parser = match conf.external_user_label_field_parser.as_deref() {
+        Some("segmented_text") => {
+            let separator = conf.external_user_label_field_separator.unwrap_or_default();
+            let regex = Regex::new(&format!("\\s*{separator}\\s*"));
+            if let Err(error) = &regex {
+                warn(format_args!("acl: separator is not a regular expression: {error}"));
+            }
+            Parser::Segmented(regex.ok())
+        }
+        Some("json") => Parser::Json,
+        Some("table") => Parser::Table,
+        _ => Parser::Guess,
+    };
+    Ok(Arc::new(Acl {
+        field_key: conf
+            .external_user_label_field_key
+            .unwrap_or_else(|| conf.external_user_label_field.clone()),
+        field: conf.external_user_label_field,
+        parser,
+        allow: conf.allow_labels,
+        deny: conf.deny_labels,
+        rejected_code: conf.rejected_code,
+        rejected_message: conf.rejected_msg.unwrap_or_else(|| "The consumer is forbidden.".to_owned()),
+    }))
+}
+
+fn warn(text: std::fmt::Arguments) {
+    error_log::log(error_log::Level::Warn, text);
+}
+
+impl Plugin for Acl {
+    fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        let permitted = if let Some(consumer) = &request.consumer {
+            self.permits(&consumer.labels, &Parser::Guess)
+        } else if let Some(ExternalUser(user)) = request.extensions.get() {
+            self.permits_external(user)
+        } else {
+            return Step::reply(Reply::message(401, "Missing authentication."));
+        };
+        if permitted {
+            return Step::Next;
+        }
+        Step::reply(Reply::message(self.rejected_code, &self.rejected_message))
+    }
+}
+
+impl Acl {
+    fn permits(&self, labels: &Map<String, Value>, parser: &Parser) -> bool {
+        let denied = self.deny.as_ref().is_some_and(|deny| contains_label(deny, labels, parser));
+        !denied && self.allow.as_ref().is_none_or(|allow| contains_label(allow, labels, parser))
+    }
+
+    fn permits_external(&self, user: &Value) -> bool {
+        let found = json_path(user, &self.field);
+        let mut labels = Map::new();
+        match found[..] {
+            [] => {}
+            [only] => _ = labels.insert(self.field_key.clone(), only.clone()),
+            // Several: each is parsed for itself, then there is nothing left to parse.
+            ref many => {
+                let merged = many.iter().flat_map(|value| match value {
+                    Value::String(_) => values(value, &self.parser),
+                    _ => values(value, &Parser::Guess),
+                });
+                labels.insert(self.field_key.clone(), merged.collect());
+                return self.permits(&labels, &Parser::Guess);
+            }
+        }
+        self.permits(&labels, &self.parser)
+    }
+}
+
+fn contains_label(wanted: &Labels, labels: &Map<String, Value>, parser: &Parser) -> bool {
+    wanted.iter().any(|(label, wanted)| {
+        let Some(value) = labels.get(label).filter(|value| !value.is_null()) else { return false };
+        let has = values(value, parser);
+        has.iter().filter_map(Value::as_str).any(|value| wanted.iter().any(|wanted| wanted == value))
+    })
+}
+
+fn values(value: &Value, parser: &Parser) -> Vec<Value> {
+    match (parser, value) {
+        (Parser::Guess | Parser::Table, Value::Array(values)) => values.clone(),
+        (Parser::Guess | Parser::Table, Value::Object(_)) => Vec::new(),
+        (Parser::Guess, Value::String(text)) if text.starts_with('[') => json_list(text),
+        (Parser::Guess, Value::String(text)) => text.split(',').map(|part| part.trim().into()).collect(),
+        (Parser::Json, Value::String(text)) if text.starts_with('[') => json_list(text),
+        (Parser::Segmented(Some(separator)), Value::String(text)) => {
+            separator.split(text).map(Value::from).collect()
+        }
+        _ => {
+            warn(format_args!("acl: a label's value has not the form that its parser reads"));
+            Vec::new()
+        }
+    }
+}
+
+fn json_list(text: &str) -> Vec<Value> {
+    serde_json::from_str(text).unwrap_or_else(|error| {
+        warn(format_args!("acl: failed to decode labels [{text}] as array, err: {error}"));
+        Vec::new()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn parsers() {
+        let segmented = Parser::Segmented(Regex::new("\\s*\\|\\s*").ok());
+        let cases = [
+            (&Parser::Guess, json!("a"), json!(["a"])),
+            (&Parser::Guess, json!("a, b"), json!(["a", "b"])),
+            (&Parser::Guess, json!("[\"a\",\"b\"]"), json!(["a", "b"])),
+            (&Parser::Guess, json!("[broken"), json!([])),
+            (&Parser::Guess, json!(["a"]), json!(["a"])),
+            (&Parser::Guess, json!(1), json!([])),
+            (&segmented, json!("a | b"), json!(["a", "b"])),
+            (&segmented, json!(["a"]), json!([])),
+            (&Parser::Json, json!("a"), json!([])),
+            (&Parser::Table, json!("a"), json!([])),
+        ];
+        for (parser, value, expected) in cases {
+            assert_eq!(Value::Array(values(&value, parser)), expected, "{value}");
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! A small HTTP/1.1 client over loopback: requests one after the other on one connection, opened anew when the
+//! gateway closes it.
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
+
+use serde_json::{Map, Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+use wire::{
+    BodyLength, Head, Method, ResponseHead, Version,
+    chunked::{ChunkedDecoder, Event},
+    framing::{self, ConnectionOptions},
+};
+
+use crate::common::form;
+
+pub(super) struct Outgoing {
+    pub method: String,
+    pub target: Vec<u8>,
+    pub http10: bool,
+    /// Names in lower case.
+    pub headers: Vec<(String, Vec<u8>)>,
+    pub body: Vec<u8>,
+}
+
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+const MAX_FIELDS: usize = 200;
+/// All bodies of a batch together.
+const MAX_BODIES_BYTES: usize = 64 * 1024 * 1024;
+
+/// The responses as they are shown to the client. `Err`: no connection at all.
+pub(super) async fn run(requests: &[Outgoing], port: u16, timeout_ms: u64) -> Result<Vec<Value>, String> {
+    let limit = Duration::from_millis(timeout_ms);
+    let mut connection = Some(connect(port, limit).await.map_err(|error| error.to_string())?);
+    let mut responses = Vec::with_capacity(requests.len());
+    let mut room = MAX_BODIES_BYTES;
+    for request in requests {
+        let open = match connection.take() {
+            Some(open) => Ok(open),
+            None => connect(port, limit).await,
+        };
+        let exchanged = match open {
+            Ok(mut open) => open.exchange(request, room).await.map(|answer| (open, answer)),
+            Err(error) => Err(error),
+        };
+        match exchanged {
+            Ok((open, answer)) => {
+                room = room.saturating_sub(answer.body.len());
+                responses.push(answer.to_json(&request.method));
+                connection = Some(open).filter(|_| answer.persists);
+            }
+            Err(_) => responses.push(json!({ "status": 504, "reason": "upstream timeout" })),
+        }
+    }
+    Ok(responses)
+}
+
+struct Connection {
+    stream: TcpStream,
+    limit: Duration,
+    received: Vec<u8>,
+}
+
+struct Answer {
+    head: ResponseHead,
+    body: Vec<u8>,
+    persists: bool,
+}
+
+async fn connect(port: u16, limit: Duration) -> io::Result<Connection> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let stream = timeout(limit, TcpStream::connect(address)).await.map_err(|_| io::ErrorKind::TimedOut)??;
+    stream.set_nodelay(true)?;
+    Ok(Connection { stream, limit, received: Vec::new() })
+}
+
+impl Connection {
+    async fn exchange(&mut self, request: &Outgoing, room: usize) -> io::Result<Answer> {
+        let bytes = request.to_bytes();
+        timeout(self.limit, self.stream.write_all(&bytes)).await.map_err(|_| io::ErrorKind::TimedOut)??;
+        let mut head = ResponseHead::default();
+        loop {
+            let parsed = head.parse(&self.received, MAX_HEAD_BYTES, MAX_FIELDS);
+            match parsed.map_err(|error| io::Error::other(error.reason))? {
+                Some(used) => {
+                    self.received.drain(..used);
+                    // An interim answer (100, 103) goes before the real one.
+                    if head.status >= 200 {
+                        break;
+                    }
+                }
+                None => self.read().await?,
+            }
+        }
+        let method = Method::of(request.method.as_bytes());
+        let length =
+            framing::response_body(&head, &method).map_err(|error| io::Error::other(error.reason))?;
+        let body = self.body(length, room).await?;
+        let persists = ConnectionOptions::of(&head.headers).persists(head.version)
+            && !request.http10
+            && head.version == Version::Http11
+            && length != BodyLength::UntilClose;
+        Ok(Answer { head, body, persists })
+    }
+
+    /// Reads once; a closed connection is an error.
+    async fn read(&mut self) -> io::Result<()> {
+        if self.fill().await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(())
+    }
+
+    async fn fill(&mut self) -> io::Result<usize> {
+        self.received.reserve(16 * 1024);
+        timeout(self.limit, self.stream.read_buf(&mut self.received))
+            .await
+            .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+    }
+
+    async fn body(&mut self, length: BodyLength, room: usize) -> io::Result<Vec<u8>> {
+        let too_large = || io::Error::other("responses of the batch are too large");
+        match length {
+            BodyLength::Fixed(length) => {
+                let length = usize::try_from(length).map_err(|_| too_large())?;
+                if length > room {
+                    return Err(too_large());
+                }
+                while self.received.len() < length {
+                    self.read().await?;
+                }
+                let rest = self.received.split_off(length);
+                Ok(std::mem::replace(&mut self.received, rest))
+            }
+            BodyLength::UntilClose => {
+                while self.fill().await? > 0 {
+                    if self.received.len() > room {
+                        return Err(too_large());
+                    }
+                }
+                Ok(std::mem::take(&mut self.received))
+            }
+            BodyLength::Chunked => self.chunked(room).await,
+        }
+    }
+
+    async fn chunked(&mut self, room: usize) -> io::Result<Vec<u8>> {
+        let (mut decoder, mut trailers, mut body) = (ChunkedDecoder::default(), Head::new(), Vec::new());
+        loop {
+            let event = decoder.next(&self.received, &mut trailers);
+            match event.map_err(|error| io::Error::other(error.reason))? {
+                Event::NeedMore { skip } => {
+                    self.received.drain(..skip);
+                    self.read().await?;
+                }
+                Event::Data { skip, length } => {
+                    body.extend_from_slice(self.received.get(skip..skip + length).unwrap_or_default());
+                    self.received.drain(..skip + length);
+                    if body.len() > room {
+                        return Err(io::Error::other("responses of the batch are too large"));
+                    }
+                }
+                Event::End { skip } => {
+                    self.received.drain(..skip);
+                    return Ok(body);
+                }
+            }
+        }
+    }
+}
+
+impl Outgoing {
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut head = Head::new();
+        for (name, value) in &self.headers {
+            let is_own = matches!(
+                name.as_str(),
+                "connection"
+                    | "keep-alive"
+                    | "transfer-encoding"
+                    | "te"
+                    | "upgrade"
+                    | "expect"
+                    | "content-length"
+            );
+            let is_token = !name.is_empty() && name.bytes().all(wire::request::is_token_byte);
+            if !is_own && is_token {
+                head.add(name, value);
+            }
+        }
+        if !head.contains("host") {
+            head.add("host", "127.0.0.1");
+        }
+        if !self.body.is_empty() {
+            head.add("content-length", self.body.len().to_string());
+        }
+        let mut bytes = self.method.as_bytes().to_vec();
+        bytes.push(b' ');
+        bytes.extend_from_slice(&self.target);
+        bytes.extend_from_slice(if self.http10 { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" });
+        head.write_fields(&mut bytes, |_| true);
+        bytes.extend_from_slice(b"\r\n");
+        bytes.extend_from_slice(&self.body);
+        bytes
+    }
+}
+
+impl Answer {
+    fn to_json(&self, method: &str) -> Value {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let mut headers = Map::new();
+        for (name, value) in self.head.headers.iter() {
+            form::insert(&mut headers, text(name), Value::String(text(value)));
+        }
+        let reason = match self.head.reason.as_slice() {
+            b"" => wire::status::reason(self.head.status).to_owned(),
+            reason => text(reason),
+        };
+        let mut answer = json!({ "status": self.head.status, "reason": reason, "headers": headers });
+        let bodiless = method == "HEAD" || matches!(self.head.status, 204 | 304);
+        if let Some(answer) = answer.as_object_mut().filter(|_| !bodiless) {
+            answer.insert("body".to_owned(), Value::String(text(&self.body)));
+        }
+        answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_on_the_wire() {
+        let request = Outgoing {
+            method: "POST".to_owned(),
+            target: b"/a".to_vec(),
+            http10: false,
+            headers: vec![
+                ("host".to_owned(), b"h".to_vec()),
+                ("connection".to_owned(), b"close".to_vec()),
+                ("x-a".to_owned(), b"b\r\nc: d".to_vec()),
+                ("bad name".to_owned(), b"x".to_vec()),
+            ],
+            body: b"hi".to_vec(),
+        };
+        let expected = "POST /a HTTP/1.1\r\nhost: h\r\nx-a: b  c: d\r\ncontent-length: 2\r\n\r\nhi";
+        assert_eq!(String::from_utf8(request.to_bytes()).unwrap(), expected);
+    }
+}

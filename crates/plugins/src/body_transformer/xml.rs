@@ -1,0 +1,263 @@
+//! XML documents as trees of Lua tables, in the shape of the Lua library xml2lua: an element is a table of its children
+//! by name, several of a name are a list, an element with nothing but text is the text. Namespace prefixes are dropped.
+
+use mlua::{Lua, Table, Value};
+
+const MAX_DEPTH: usize = 128;
+
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Element {
+    attributes: Vec<(String, String)>,
+    texts: Vec<String>,
+    children: Vec<(String, Element)>,
+}
+
+/// Reads a document: the root element is the only child of what is returned.
+pub(super) fn parse(text: &str) -> Result<Element, String> {
+    let mut stack: Vec<(String, Element)> = vec![(String::new(), Element::default())];
+    let mut rest = text;
+    while !rest.is_empty() {
+        let Some(at) = rest.find('<') else {
+            add_text(&mut stack, rest);
+            break;
+        };
+        add_text(&mut stack, &rest[..at]);
+        rest = &rest[at..];
+        if let Some(after) = rest.strip_prefix("<!--") {
+            rest = skip_past(after, "-->")?;
+        } else if let Some(after) = rest.strip_prefix("<![CDATA[") {
+            let end = after.find("]]>").ok_or("CDATA section is not closed")?;
+            push_text(&mut stack, after[..end].to_owned());
+            rest = &after[end + 3..];
+        } else if rest.starts_with("<?") || rest.starts_with("<!") {
+            rest = skip_past(rest, ">")?;
+        } else if let Some(after) = rest.strip_prefix("</") {
+            let end = after.find('>').ok_or("closing tag is not complete")?;
+            close(&mut stack, after[..end].trim())?;
+            rest = &after[end + 1..];
+        } else {
+            rest = open(&mut stack, &rest[1..])?;
+        }
+    }
+    match stack.pop() {
+        Some((_, root)) if stack.is_empty() && !root.children.is_empty() => Ok(root),
+        Some((name, _)) if !stack.is_empty() => Err(format!("element {name} is not closed")),
+        _ => Err("there is no element".to_owned()),
+    }
+}
+
+fn skip_past<'a>(text: &'a str, end: &str) -> Result<&'a str, String> {
+    text.find(end).map(|at| &text[at + end.len()..]).ok_or_else(|| format!("{end} is missing"))
+}
+
+fn open<'a>(stack: &mut Vec<(String, Element)>, text: &'a str) -> Result<&'a str, String> {
+    let end = tag_end(text).ok_or("tag is not complete")?;
+    let (tag, rest) = (&text[..end], &text[end + 1..]);
+    let (tag, empty) = match tag.strip_suffix('/') {
+        Some(tag) => (tag, true),
+        None => (tag, false),
+    };
+    let name_end = tag.find(char::is_whitespace).unwrap_or(tag.len());
+    let name = &tag[..name_end];
+    if name.is_empty() {
+        return Err("tag without a name".to_owned());
+    }
+    if stack.len() > MAX_DEPTH {
+        return Err("elements nest too deeply".to_owned());
+    }
+    let element = Element { attributes: attributes(&tag[name_end..])?, ..Element::default() };
+    stack.push((name.to_owned(), element));
+    if empty {
+        close(stack, name)?;
+    }
+    Ok(rest)
+}
+
+/// The `>` that ends a tag: one in quotes does not.
+fn tag_end(text: &str) -> Option<usize> {
+    let mut quote = None;
+    for (at, byte) in text.bytes().enumerate() {
+        match (quote, byte) {
+            (None, b'>') => return Some(at),
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (Some(open), byte) if open == byte => quote = None,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn attributes(mut text: &str) -> Result<Vec<(String, String)>, String> {
+    let mut found = Vec::new();
+    loop {
+        text = text.trim_start();
+        if text.is_empty() {
+            return Ok(found);
+        }
+        let (name, after) = text.split_once('=').ok_or("attribute without a value")?;
+        let after = after.trim_start();
+        let quote = after
+            .chars()
+            .next()
+            .filter(|quote| matches!(quote, '"' | '\''))
+            .ok_or("attribute without quotes")?;
+        let (value, rest) = after[1..].split_once(quote).ok_or("attribute is not closed")?;
+        found.push((local(name.trim()).to_owned(), expand(value)));
+        text = rest;
+    }
+}
+
+fn close(stack: &mut Vec<(String, Element)>, name: &str) -> Result<(), String> {
+    let wrong = || format!("closing tag {name} has no opening tag");
+    if stack.len() < 2 {
+        return Err(wrong());
+    }
+    let (opened, element) = stack.pop().ok_or_else(wrong)?;
+    if opened != name {
+        return Err(format!("element {opened} is closed by {name}"));
+    }
+    if let Some((_, parent)) = stack.last_mut() {
+        parent.children.push((local(&opened).to_owned(), element));
+    }
+    Ok(())
+}
+
+fn add_text(stack: &mut [(String, Element)], text: &str) {
+    let text = text.trim();
+    if !text.is_empty() {
+        push_text(stack, expand(text));
+    }
+}
+
+fn push_text(stack: &mut [(String, Element)], text: String) {
+    // Text outside of the root element means nothing.
+    if let [_, .., (_, element)] = stack {
+        element.texts.push(text);
+    }
+}
+
+/// A name without its namespace prefix.
+fn local(name: &str) -> &str {
+    name.rsplit_once(':').map_or(name, |(_, local)| local)
+}
+
+/// Replaces the five named entities and character references; others stay.
+fn expand(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('&') {
+        out.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        let entity = after.find(';').map(|end| &after[..end]);
+        let character = entity.and_then(|entity| match entity {
+            "lt" => Some('<'),
+            "gt" => Some('>'),
+            "amp" => Some('&'),
+            "quot" => Some('"'),
+            "apos" => Some('\''),
+            number => {
+                let number = number.strip_prefix('#')?;
+                let code = match number.strip_prefix('x') {
+                    Some(digits) => u32::from_str_radix(digits, 16).ok()?,
+                    None => number.parse().ok()?,
+                };
+                char::from_u32(code)
+            }
+        });
+        match (character, entity) {
+            (Some(character), Some(entity)) => {
+                out.push(character);
+                rest = &after[entity.len() + 1..];
+            }
+            _ => {
+                out.push('&');
+                rest = after;
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+impl Element {
+    /// The element as a Lua value: a text, or a table; an empty element is an empty text.
+    pub fn to_lua(&self, lua: &Lua) -> mlua::Result<Value> {
+        if self.children.is_empty() && self.attributes.is_empty() {
+            return match self.texts.as_slice() {
+                [] => Ok(Value::String(lua.create_string("")?)),
+                [text] => Ok(Value::String(lua.create_string(text)?)),
+                texts => Ok(Value::Table(lua.create_sequence_from(texts.iter().map(String::as_str))?)),
+            };
+        }
+        Ok(Value::Table(self.to_table(lua)?))
+    }
+
+    pub fn to_table(&self, lua: &Lua) -> mlua::Result<Table> {
+        let table = lua.create_table()?;
+        for (index, text) in self.texts.iter().enumerate() {
+            table.raw_set(index + 1, text.as_str())?;
+        }
+        if !self.attributes.is_empty() {
+            let attributes = lua.create_table()?;
+            for (name, value) in &self.attributes {
+                attributes.raw_set(name.as_str(), value.as_str())?;
+            }
+            table.raw_set("_attr", attributes)?;
+        }
+        let mut done: Vec<&str> = Vec::new();
+        for (name, child) in &self.children {
+            if done.contains(&name.as_str()) {
+                continue;
+            }
+            let same: Vec<&Element> =
+                self.children.iter().filter(|(other, _)| other == name).map(|(_, element)| element).collect();
+            if let [_] = same.as_slice() {
+                table.raw_set(name.as_str(), child.to_lua(lua)?)?;
+            } else {
+                done.push(name);
+                let list = lua.create_table()?;
+                for element in same {
+                    list.raw_push(element.to_lua(lua)?)?;
+                }
+                table.raw_set(name.as_str(), list)?;
+            }
+        }
+        Ok(table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lua_value(text: &str, expression: &str) -> String {
+        let lua = Lua::new();
+        let table = parse(text).unwrap().to_table(&lua).unwrap();
+        lua.globals().set("t", table).unwrap();
+        lua.load(format!("return tostring({expression})")).eval().unwrap()
+    }
+
+    #[test]
+    fn shapes_of_trees() {
+        let cases = [
+            ("<a>x</a>", "t.a", "x"),
+            ("<?xml version='1.0'?><s:a xmlns:s='u'><s:b> y </s:b></s:a>", "t.a.b", "y"),
+            ("<a><b>1</b><b>2</b></a>", "t.a.b[2]", "2"),
+            ("<a><b/></a>", "t.a.b == ''", "true"),
+            ("<a k=\"v>w\">x</a>", "t.a._attr.k .. t.a[1]", "v>wx"),
+            ("<a><![CDATA[<x>]]></a>", "t.a", "<x>"),
+            ("<a>&lt;&#65;&amp;&bad;</a>", "t.a", "<A&&bad;"),
+            ("<!-- c --><a><!-- d -->z</a>", "t.a", "z"),
+        ];
+        for (text, expression, expected) in cases {
+            assert_eq!(lua_value(text, expression), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_document() {
+        for text in ["", "text", "<a>", "</a>", "<a></b>", "<a", "<a k></a>", "<!-- x", "<>"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+}

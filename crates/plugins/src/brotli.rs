@@ -1,0 +1,91 @@
+//! Compresses responses with Brotli for clients that take it.
+
+use std::{io::Write, sync::Arc};
+
+use ::brotli::{
+    CompressorWriter,
+    enc::{BrotliEncoderParams, backward_references::BrotliEncoderMode},
+};
+use plugin::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::common::{
+    compression::{self, Eligible},
+    conf::typed,
+    instance_state,
+};
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "brotli",
+    version: 0.1,
+    priority: 996,
+    schema: include_str!("../schemas/brotli.json"),
+    phases: Phases::HEADER_FILTER.and(Phases::BODY_FILTER),
+    build,
+    ..PluginDef::DEFAULT
+};
+
+#[derive(Deserialize)]
+struct Conf {
+    mode: u8,
+    comp_level: i32,
+    lgwin: i32,
+    lgblock: i32,
+    #[serde(flatten)]
+    common: compression::Conf,
+}
+
+struct Brotli {
+    parameters: BrotliEncoderParams,
+    eligible: Eligible,
+}
+
+/// `None` once the stream is finished.
+struct Stream(Option<CompressorWriter<Vec<u8>>>);
+
+fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    let conf: Conf = typed(conf)?;
+    let mut parameters = BrotliEncoderParams {
+        mode: match conf.mode {
+            1 => BrotliEncoderMode::BROTLI_MODE_TEXT,
+            2 => BrotliEncoderMode::BROTLI_MODE_FONT,
+            _ => BrotliEncoderMode::BROTLI_MODE_GENERIC,
+        },
+        quality: conf.comp_level,
+        lgblock: conf.lgblock,
+        ..BrotliEncoderParams::default()
+    };
+    // 0 leaves the window to the library.
+    if conf.lgwin > 0 {
+        parameters.lgwin = conf.lgwin;
+    }
+    Ok(Arc::new(Brotli { parameters, eligible: Eligible::new(&conf.common) }))
+}
+
+impl Plugin for Brotli {
+    fn header_filter(&self, request: &mut Request) {
+        if !compression::client_accepts(request, "br", true) || !self.eligible.accepts(request) {
+            return;
+        }
+        self.eligible.announce(request, "br");
+        let writer = CompressorWriter::with_params(Vec::new(), 4096, &self.parameters);
+        instance_state::set(request, self, Stream(Some(writer)));
+    }
+
+    fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
+        let Some(stream) = instance_state::get_mut::<_, Stream>(request, self) else { return };
+        let Some(writer) = &mut stream.0 else { return };
+        let piece = std::mem::take(&mut chunk.data);
+        // Writing to memory cannot fail.
+        let _ = writer.write_all(&piece);
+        if chunk.last {
+            chunk.data = stream.0.take().map(CompressorWriter::into_inner).unwrap_or_default();
+            return;
+        }
+        if !piece.is_empty() {
+            let _ = writer.flush();
+        }
+        chunk.data = std::mem::take(writer.get_mut());
+    }
+}

@@ -1,0 +1,123 @@
+//! What the compressing plugins share: which responses they take, and how the head changes.
+
+use plugin::Request;
+use serde::Deserialize;
+use serde_json::Value;
+use wire::{HeaderId, Version};
+
+/// The fields that `gzip` and `brotli` have in common.
+#[derive(Deserialize)]
+pub struct Conf {
+    types: Value,
+    min_length: u64,
+    http_version: f64,
+    #[serde(default)]
+    vary: bool,
+}
+
+pub struct Eligible {
+    /// `None`: any.
+    types: Option<Vec<String>>,
+    /// Bytes; counts only where the length is known.
+    min_length: u64,
+    min_version: Version,
+    vary: bool,
+}
+
+impl Eligible {
+    pub fn new(conf: &Conf) -> Eligible {
+        let list = |types: &Vec<Value>| types.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        Eligible {
+            types: conf.types.as_array().map(list),
+            min_length: conf.min_length,
+            min_version: if conf.http_version < 1.1 { Version::Http10 } else { Version::Http11 },
+            vary: conf.vary,
+        }
+    }
+
+    pub fn accepts(&self, request: &Request) -> bool {
+        let headers = &request.response.headers;
+        let Some(content_type) = headers.known(HeaderId::ContentType) else { return false };
+        let media_type = content_type.split(|&byte| byte == b';').next().unwrap_or_default();
+        let type_fits = |types: &Vec<String>| types.iter().any(|one| one.as_bytes() == media_type);
+        let length = headers.known(HeaderId::ContentLength);
+        let length = length.and_then(|length| std::str::from_utf8(length).ok()?.parse::<u64>().ok());
+        self.types.as_ref().is_none_or(type_fits)
+            && length.is_none_or(|length| length >= self.min_length)
+            && request.head.version >= self.min_version
+            && headers.known(HeaderId::ContentEncoding).is_none()
+            && request.head.method != wire::Method::Head
+    }
+
+    /// Describes the compressed body in the head.
+    pub fn announce(&self, request: &mut Request, coding: &str) {
+        if self.vary {
+            request.response.headers.add("Vary", "Accept-Encoding");
+        }
+        request.response.length_modified();
+        let headers = &mut request.response.headers;
+        headers.set("Content-Encoding", coding);
+        headers.remove_known(HeaderId::AcceptRanges);
+        weaken_etag(request);
+    }
+}
+
+/// Bytes change, meaning does not: a strong validator becomes a weak one; what is no validator goes.
+fn weaken_etag(request: &mut Request) {
+    let headers = &mut request.response.headers;
+    let Some(etag) = headers.known(HeaderId::Etag) else { return };
+    let quoted = |tag: &[u8]| {
+        tag.len() >= 2
+            && tag.starts_with(b"\"")
+            && tag.iter().rposition(|&byte| byte == b'"') == Some(tag.len() - 1)
+    };
+    if etag.strip_prefix(b"W/").is_some_and(quoted) {
+        return;
+    }
+    if quoted(etag) {
+        let weak = [b"W/", etag].concat();
+        headers.set("ETag", weak);
+    } else {
+        headers.remove_known(HeaderId::Etag);
+    }
+}
+
+/// Whether `Accept-Encoding` lets a coding through: named or by `*`, and not with weight 0.
+pub fn client_accepts(request: &Request, coding: &str, any: bool) -> bool {
+    let list = request.head.headers.all_known(HeaderId::AcceptEncoding);
+    list.flat_map(|line| line.split(|&byte| byte == b',')).any(|item| accepts(item, coding, any))
+}
+
+fn accepts(item: &[u8], coding: &str, any: bool) -> bool {
+    let mut parts = item.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
+    let name = parts.next().unwrap_or_default();
+    if !name.eq_ignore_ascii_case(coding.as_bytes()) && !(any && name == b"*") {
+        return false;
+    }
+    let weight = parts.find_map(|part| part.strip_prefix(b"q=").or_else(|| part.strip_prefix(b"Q=")));
+    let weight = weight.and_then(|weight| std::str::from_utf8(weight).ok()?.trim().parse::<f32>().ok());
+    weight.is_none_or(|weight| weight > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::accepts;
+
+    #[test]
+    fn items_of_accept_encoding() {
+        let cases = [
+            ("gzip", false, true),
+            (" GZIP ", false, true),
+            ("gzip;q=0", false, false),
+            ("gzip; q=0.5", false, true),
+            ("gzip;q=0.000", false, false),
+            ("*", false, false),
+            ("*", true, true),
+            ("*;q=0", true, false),
+            ("gzipped", false, false),
+        ];
+        for (item, any, expected) in cases {
+            assert_eq!(accepts(item.as_bytes(), "gzip", any), expected, "{item}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Forms in URL encoding as JSON values, in the shape of `ngx.decode_args`.
+
+use serde_json::{Map, Value};
+
+/// A name without `=` is `true`; one that comes again makes an array.
+pub fn decode(body: &[u8]) -> Value {
+    let mut fields = Map::new();
+    for (name, value) in wire::uri::query_pairs(body) {
+        let text =
+            |bytes: &[u8]| String::from_utf8_lossy(&wire::uri::percent_decode(bytes, true)).into_owned();
+        let value = value.map_or(Value::Bool(true), |value| Value::String(text(value)));
+        insert(&mut fields, text(name), value);
+    }
+    Value::Object(fields)
+}
+
+/// Adds a value; a second one of the same name makes an array.
+pub fn insert(fields: &mut Map<String, Value>, name: String, value: Value) {
+    match fields.get_mut(&name) {
+        None => {
+            fields.insert(name, value);
+        }
+        Some(Value::Array(values)) => values.push(value),
+        Some(first) => *first = Value::Array(vec![first.take(), value]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn forms() {
+        let cases = [
+            ("a=1&b=x%20y", json!({"a": "1", "b": "x y"})),
+            ("a=1&a=2&a=3", json!({"a": ["1", "2", "3"]})),
+            ("a&b=", json!({"a": true, "b": ""})),
+            ("", json!({})),
+        ];
+        for (body, expected) in cases {
+            assert_eq!(decode(body.as_bytes()), expected, "{body}");
+        }
+    }
+}

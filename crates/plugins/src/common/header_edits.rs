@@ -1,0 +1,34 @@
+//! Values of header fields in configurations: texts with variables, or numbers.
+
+use plugin::Template;
+use serde_json::Value;
+
+use super::number;
+
+/// A string or number as text; other values have none.
+pub fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.as_f64().map_or_else(|| number.to_string(), number::lua)),
+        _ => None,
+    }
+}
+
+/// Name and value template of each entry of an object.
+pub fn templates(headers: Option<&Value>) -> Vec<(String, Template)> {
+    let entries = headers.and_then(Value::as_object).into_iter().flatten();
+    entries.filter_map(|(name, value)| Some((name.clone(), Template::compile(&text(value)?)))).collect()
+}
+
+/// Whether `headers` has the form with `add`, `set` and `remove` instead of a plain object of fields.
+pub fn has_operations(headers: &Value) -> bool {
+    ["add", "set", "remove"]
+        .iter()
+        .any(|name| headers.get(name).is_some_and(|value| value.is_object() || value.is_array()))
+}
+
+/// The names in `headers.remove`.
+pub fn removed(headers: &Value) -> Vec<String> {
+    let names = headers.get("remove").and_then(Value::as_array).into_iter().flatten();
+    names.filter_map(Value::as_str).map(str::to_owned).collect()
+}

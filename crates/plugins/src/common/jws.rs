@@ -1,0 +1,221 @@
+//! Signed JSON web tokens (RFC 7515, 7518, 8037): reading them and checking signatures.
+
+use aws_lc_rs::{
+    hmac,
+    signature::{
+        self, ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ECDSA_P521_SHA512_FIXED, ED25519,
+        ParsedPublicKey, RsaPublicKeyComponents, VerificationAlgorithm,
+    },
+};
+use rustls_pki_types::{SubjectPublicKeyInfoDer, pem::PemObject};
+use serde_json::{Map, Value};
+
+use super::nginx_base64::decode_url;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    Hs256,
+    Hs384,
+    Hs512,
+    Rs256,
+    Rs384,
+    Rs512,
+    Es256,
+    Es384,
+    Es512,
+    Ps256,
+    Ps384,
+    Ps512,
+    EdDsa,
+}
+
+pub const ALGORITHMS: [(&str, Algorithm); 13] = [
+    ("HS256", Algorithm::Hs256),
+    ("HS384", Algorithm::Hs384),
+    ("HS512", Algorithm::Hs512),
+    ("RS256", Algorithm::Rs256),
+    ("RS384", Algorithm::Rs384),
+    ("RS512", Algorithm::Rs512),
+    ("ES256", Algorithm::Es256),
+    ("ES384", Algorithm::Es384),
+    ("ES512", Algorithm::Es512),
+    ("PS256", Algorithm::Ps256),
+    ("PS384", Algorithm::Ps384),
+    ("PS512", Algorithm::Ps512),
+    ("EdDSA", Algorithm::EdDsa),
+];
+
+impl Algorithm {
+    pub fn of(name: &str) -> Option<Algorithm> {
+        ALGORITHMS.iter().find(|(known, _)| *known == name).map(|(_, algorithm)| *algorithm)
+    }
+
+    pub fn name(self) -> &'static str {
+        ALGORITHMS.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
+    }
+
+    pub fn is_hmac(self) -> bool {
+        matches!(self, Algorithm::Hs256 | Algorithm::Hs384 | Algorithm::Hs512)
+    }
+}
+
+/// A token in its compact form, not verified.
+pub struct Token<'a> {
+    pub header: Map<String, Value>,
+    pub payload: Value,
+    /// What is signed: header and payload as sent.
+    signed: &'a [u8],
+    signature: &'a [u8],
+}
+
+impl<'a> Token<'a> {
+    /// Three parts of base64url; header a JSON object, payload JSON or a text.
+    pub fn parse(text: &'a [u8]) -> Result<Token<'a>, String> {
+        let dots: Vec<usize> =
+            text.iter().enumerate().filter(|(_, b)| **b == b'.').map(|(at, _)| at).collect();
+        let [first, second] = dots[..] else { return Err("invalid jwt string".to_owned()) };
+        let (encoded_header, encoded_payload) = (&text[..first], &text[first + 1..second]);
+        let lossy = String::from_utf8_lossy;
+        let header = decode_url(encoded_header)
+            .and_then(|json| serde_json::from_slice(&json).ok())
+            .ok_or_else(|| format!("invalid header: {}", lossy(encoded_header)))?;
+        let payload = decode_url(encoded_payload)
+            .map(|bytes| serde_json::from_slice(&bytes).unwrap_or_else(|_| lossy(&bytes).into_owned().into()))
+            .ok_or_else(|| format!("invalid payload: {}", lossy(encoded_payload)))?;
+        Ok(Token { header, payload, signed: &text[..second], signature: &text[second + 1..] })
+    }
+
+    pub fn algorithm(&self) -> Option<&str> {
+        self.header.get("alg").and_then(Value::as_str)
+    }
+
+    pub fn key_id(&self) -> Option<&str> {
+        self.header.get("kid").and_then(Value::as_str)
+    }
+
+    pub fn signature_text(&self) -> String {
+        String::from_utf8_lossy(self.signature).into_owned()
+    }
+
+    pub fn is_signed_by(&self, key: &VerifyingKey) -> bool {
+        decode_url(self.signature).is_some_and(|signature| key.verifies(self.signed, &signature))
+    }
+}
+
+/// A key that checks signatures of one algorithm.
+pub enum VerifyingKey {
+    Hmac(hmac::Key),
+    Public(ParsedPublicKey),
+    Rsa { parameters: &'static signature::RsaParameters, modulus: Vec<u8>, exponent: Vec<u8> },
+}
+
+impl VerifyingKey {
+    pub fn from_secret(algorithm: Algorithm, secret: &[u8]) -> Result<VerifyingKey, String> {
+        let digest = match algorithm {
+            Algorithm::Hs256 => hmac::HMAC_SHA256,
+            Algorithm::Hs384 => hmac::HMAC_SHA384,
+            Algorithm::Hs512 => hmac::HMAC_SHA512,
+            other => return Err(format!("{} needs a public key", other.name())),
+        };
+        Ok(VerifyingKey::Hmac(hmac::Key::new(digest, secret)))
+    }
+
+    /// PEM of a public key (SPKI or PKCS#1) or of a certificate.
+    pub fn from_pem(algorithm: Algorithm, pem: &str) -> Result<VerifyingKey, String> {
+        let der = public_key_der(pem)?;
+        let parse = |how: &'static dyn VerificationAlgorithm| ParsedPublicKey::new(how, &der).ok();
+        let key = match algorithm {
+            // 1024 bits is what OpenSSL, and so APISIX, still takes.
+            Algorithm::Rs256 => parse(&signature::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY),
+            Algorithm::Rs384 => parse(&signature::RSA_PKCS1_2048_8192_SHA384),
+            Algorithm::Rs512 => parse(&signature::RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY),
+            Algorithm::Ps256 => parse(&signature::RSA_PSS_2048_8192_SHA256),
+            Algorithm::Ps384 => parse(&signature::RSA_PSS_2048_8192_SHA384),
+            Algorithm::Ps512 => parse(&signature::RSA_PSS_2048_8192_SHA512),
+            Algorithm::Es256 => parse(&ECDSA_P256_SHA256_FIXED),
+            Algorithm::Es384 => parse(&ECDSA_P384_SHA384_FIXED),
+            Algorithm::Es512 => parse(&ECDSA_P521_SHA512_FIXED),
+            Algorithm::EdDsa => parse(&ED25519),
+            other => return Err(format!("{} needs a secret, not a public key", other.name())),
+        };
+        key.map(VerifyingKey::Public).ok_or_else(|| format!("public key does not fit {}", algorithm.name()))
+    }
+
+    /// A JSON web key (RFC 7517) of type RSA, EC, OKP or oct.
+    pub fn from_jwk(algorithm: Algorithm, jwk: &Value) -> Result<VerifyingKey, String> {
+        let part = |name: &str| {
+            let text = jwk.get(name).and_then(Value::as_str);
+            text.and_then(|text| decode_url(text.as_bytes()))
+                .ok_or_else(|| format!("JWK member {name} is missing or not base64url"))
+        };
+        let does_not_fit = || format!("JWK does not fit {}", algorithm.name());
+        let parse = |how: &'static dyn VerificationAlgorithm, der: &[u8]| {
+            ParsedPublicKey::new(how, der).ok().map(VerifyingKey::Public).ok_or_else(does_not_fit)
+        };
+        let curve = |how: &'static dyn VerificationAlgorithm, length: usize| {
+            let (x, y) = (part("x")?, part("y")?);
+            if x.len() > length || y.len() > length {
+                return Err(does_not_fit());
+            }
+            let mut point = vec![4u8];
+            point.resize(1 + length - x.len(), 0);
+            point.extend_from_slice(&x);
+            point.resize(1 + 2 * length - y.len(), 0);
+            point.extend_from_slice(&y);
+            parse(how, &point)
+        };
+        let parameters = match (jwk.get("kty").and_then(Value::as_str), algorithm) {
+            (Some("RSA"), Algorithm::Rs256) => &signature::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY,
+            (Some("RSA"), Algorithm::Rs384) => &signature::RSA_PKCS1_2048_8192_SHA384,
+            (Some("RSA"), Algorithm::Rs512) => &signature::RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY,
+            (Some("RSA"), Algorithm::Ps256) => &signature::RSA_PSS_2048_8192_SHA256,
+            (Some("RSA"), Algorithm::Ps384) => &signature::RSA_PSS_2048_8192_SHA384,
+            (Some("RSA"), Algorithm::Ps512) => &signature::RSA_PSS_2048_8192_SHA512,
+            (Some("EC"), Algorithm::Es256) => return curve(&ECDSA_P256_SHA256_FIXED, 32),
+            (Some("EC"), Algorithm::Es384) => return curve(&ECDSA_P384_SHA384_FIXED, 48),
+            (Some("EC"), Algorithm::Es512) => return curve(&ECDSA_P521_SHA512_FIXED, 66),
+            (Some("OKP"), Algorithm::EdDsa) => return parse(&ED25519, &part("x")?),
+            (Some("oct"), _) => return VerifyingKey::from_secret(algorithm, &part("k")?),
+            _ => return Err(does_not_fit()),
+        };
+        let without_zeros = |bytes: Vec<u8>| {
+            let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+            bytes[zeros..].to_vec()
+        };
+        Ok(VerifyingKey::Rsa {
+            parameters,
+            modulus: without_zeros(part("n")?),
+            exponent: without_zeros(part("e")?),
+        })
+    }
+
+    fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
+        match self {
+            VerifyingKey::Hmac(key) => hmac::verify(key, message, signature).is_ok(),
+            VerifyingKey::Public(key) => key.verify_sig(message, signature).is_ok(),
+            VerifyingKey::Rsa { parameters, modulus, exponent } => {
+                let key = RsaPublicKeyComponents { n: modulus, e: exponent };
+                key.verify(parameters, message, signature).is_ok()
+            }
+        }
+    }
+}
+
+fn public_key_der(pem: &str) -> Result<Vec<u8>, String> {
+    use rustls_pki_types::CertificateDer;
+    if let Ok(key) = SubjectPublicKeyInfoDer::from_pem_slice(pem.as_bytes()) {
+        return Ok(key.to_vec());
+    }
+    if let Ok(certificate) = CertificateDer::from_pem_slice(pem.as_bytes()) {
+        let anchor = rustls::server::ParsedCertificate::try_from(&certificate)
+            .map_err(|error| format!("certificate: {error}"))?;
+        return Ok(anchor.subject_public_key_info().to_vec());
+    }
+    // PKCS#1 has a label of its own that the PEM reader does not know.
+    let body = pem
+        .split_once("-----BEGIN RSA PUBLIC KEY-----")
+        .and_then(|(_, rest)| rest.split_once("-----END RSA PUBLIC KEY-----"))
+        .map(|(body, _)| body.split_ascii_whitespace().collect::<String>());
+    body.and_then(|body| super::nginx_base64::decode(body.as_bytes()))
+        .ok_or_else(|| "public key is not PEM".to_owned())
+}

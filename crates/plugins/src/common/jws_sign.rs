@@ -1,0 +1,91 @@
+//! Signing JSON web tokens: the assertions a client shows to an identity provider.
+
+use aws_lc_rs::{
+    hmac,
+    rand::SystemRandom,
+    signature::{
+        ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P521_SHA512_FIXED_SIGNING, EcdsaKeyPair, EcdsaSigningAlgorithm,
+        RSA_PKCS1_SHA256, RSA_PKCS1_SHA512, RsaEncoding, RsaKeyPair,
+    },
+};
+use rustls_pki_types::{PrivateKeyDer, pem::PemObject};
+use serde_json::{Value, json};
+
+use super::{jws::Algorithm, nginx_base64::encode_url};
+
+enum Key {
+    Hmac(hmac::Key),
+    Rsa(Box<RsaKeyPair>, &'static dyn RsaEncoding),
+    Ec(Box<EcdsaKeyPair>),
+}
+
+pub struct SigningKey {
+    algorithm: Algorithm,
+    key: Key,
+    id: Option<String>,
+}
+
+impl SigningKey {
+    pub fn from_secret(algorithm: Algorithm, secret: &str) -> Result<SigningKey, String> {
+        let digest = match algorithm {
+            Algorithm::Hs256 => hmac::HMAC_SHA256,
+            Algorithm::Hs384 => hmac::HMAC_SHA384,
+            Algorithm::Hs512 => hmac::HMAC_SHA512,
+            other => return Err(format!("{} needs a private key", other.name())),
+        };
+        Ok(SigningKey { algorithm, key: Key::Hmac(hmac::Key::new(digest, secret.as_bytes())), id: None })
+    }
+
+    /// PEM of a private key: PKCS#8, PKCS#1 (RSA) or SEC 1 (EC).
+    pub fn from_pem(algorithm: Algorithm, pem: &str, id: Option<String>) -> Result<SigningKey, String> {
+        let der = PrivateKeyDer::from_pem_slice(pem.as_bytes())
+            .map_err(|error| format!("private key: {error}"))?;
+        let key = match algorithm {
+            Algorithm::Rs256 => Key::Rsa(rsa(&der)?, &RSA_PKCS1_SHA256),
+            Algorithm::Rs512 => Key::Rsa(rsa(&der)?, &RSA_PKCS1_SHA512),
+            Algorithm::Es256 => Key::Ec(ec(&ECDSA_P256_SHA256_FIXED_SIGNING, &der)?),
+            Algorithm::Es512 => Key::Ec(ec(&ECDSA_P521_SHA512_FIXED_SIGNING, &der)?),
+            other => return Err(format!("{} is not supported for signing with a private key", other.name())),
+        };
+        Ok(SigningKey { algorithm, key, id })
+    }
+
+    /// The compact form of a token with these claims.
+    pub fn sign(&self, claims: &Value) -> Result<String, String> {
+        let mut header = json!({"typ": "JWT", "alg": self.algorithm.name()});
+        if let Some(id) = &self.id {
+            header["kid"] = id.as_str().into();
+        }
+        let message = format!("{}.{}", encode_url(header.to_string()), encode_url(claims.to_string()));
+        let failed = |_| "signing failed".to_owned();
+        let random = SystemRandom::new();
+        let signature = match &self.key {
+            Key::Hmac(key) => hmac::sign(key, message.as_bytes()).as_ref().to_vec(),
+            Key::Rsa(key, encoding) => {
+                let mut signature = vec![0; key.public_modulus_len()];
+                key.sign(*encoding, &random, message.as_bytes(), &mut signature).map_err(failed)?;
+                signature
+            }
+            Key::Ec(key) => key.sign(&random, message.as_bytes()).map_err(failed)?.as_ref().to_vec(),
+        };
+        Ok(format!("{message}.{}", encode_url(signature)))
+    }
+}
+
+fn rsa(der: &PrivateKeyDer) -> Result<Box<RsaKeyPair>, String> {
+    let pair = match der {
+        PrivateKeyDer::Pkcs1(key) => RsaKeyPair::from_der(key.secret_pkcs1_der()),
+        PrivateKeyDer::Pkcs8(key) => RsaKeyPair::from_pkcs8(key.secret_pkcs8_der()),
+        _ => return Err("private key is not an RSA key".to_owned()),
+    };
+    pair.map(Box::new).map_err(|error| format!("private key is not a usable RSA key: {error}"))
+}
+
+fn ec(algorithm: &'static EcdsaSigningAlgorithm, der: &PrivateKeyDer) -> Result<Box<EcdsaKeyPair>, String> {
+    let pair = match der {
+        PrivateKeyDer::Sec1(key) => EcdsaKeyPair::from_private_key_der(algorithm, key.secret_sec1_der()),
+        PrivateKeyDer::Pkcs8(key) => EcdsaKeyPair::from_pkcs8(algorithm, key.secret_pkcs8_der()),
+        _ => return Err("private key is not an EC key".to_owned()),
+    };
+    pair.map(Box::new).map_err(|error| format!("private key is not a usable EC key of that curve: {error}"))
+}

@@ -1,0 +1,199 @@
+//! What the limiting plugins count by: the key of a request, within the scope of a configuration.
+//!
+//! A scope is the resource that carries the plugin plus a checksum of the plugin's configuration. So counters outlive
+//! changes elsewhere in the resource, start anew when the limit itself changes, and are the same on every gateway
+//! that shares a store.
+
+use plugin::{Owner, Request, Template, Variable, variables::Named};
+use serde_json::{Map, Value};
+
+pub enum LimitKey {
+    /// The usual one; counted by its bytes where the key stays in memory.
+    RemoteAddr,
+    Variable(Variable),
+    Combination(Template),
+    Constant(Box<[u8]>),
+    /// Of a rule: no variable with a value means that the rule does not apply.
+    Rule(Template),
+}
+
+/// How a key is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Short, for maps in memory.
+    Compact,
+    /// As APISIX writes it, for stores that others read.
+    Text,
+}
+
+impl LimitKey {
+    pub fn new(key: &str, key_type: &str) -> LimitKey {
+        match key_type {
+            "constant" => LimitKey::Constant(key.as_bytes().into()),
+            "var_combination" => LimitKey::Combination(Template::compile(key)),
+            _ => match Variable::resolve(key) {
+                Variable::Named(Named::RemoteAddr) => LimitKey::RemoteAddr,
+                variable => LimitKey::Variable(variable),
+            },
+        }
+    }
+
+    pub fn rule(key: &str) -> LimitKey {
+        LimitKey::Rule(Template::compile(key))
+    }
+
+    /// Appends the key; `false` when the rule does not apply. Without a value the client's address counts.
+    pub fn write(&self, request: &Request, form: Form, out: &mut Vec<u8>) -> bool {
+        match self {
+            LimitKey::RemoteAddr => write_remote_addr(request, form, out),
+            LimitKey::Variable(variable) => match request.variable(variable) {
+                Some(value) => out.extend_from_slice(&value),
+                None => write_remote_addr(request, form, out),
+            },
+            LimitKey::Combination(template) => {
+                let start = out.len();
+                if template.render_into(request, out) == 0 {
+                    out.truncate(start);
+                    write_remote_addr(request, form, out);
+                }
+            }
+            LimitKey::Constant(key) => out.extend_from_slice(key),
+            LimitKey::Rule(template) => return template.render_into(request, out) > 0,
+        }
+        true
+    }
+}
+
+fn write_remote_addr(request: &Request, form: Form, out: &mut Vec<u8>) {
+    if form == Form::Text {
+        out.extend_from_slice(request.remote_addr.to_string().as_bytes());
+        return;
+    }
+    // Four or sixteen bytes behind a NUL, which no text key starts with.
+    out.push(0);
+    match request.remote_addr {
+        std::net::IpAddr::V4(address) => out.extend_from_slice(&address.octets()),
+        std::net::IpAddr::V6(address) => out.extend_from_slice(&address.octets()),
+    }
+}
+
+/// The part of a key that names the configuration.
+pub struct Scope {
+    /// `/routes/1:CHECKSUM:`
+    text: Box<[u8]>,
+    /// A hash of the text and of the plugin's name, for maps that plugins share.
+    number: [u8; 8],
+    /// `:N` of an action of plugin `workflow`, behind the key.
+    suffix: Box<[u8]>,
+}
+
+impl Scope {
+    pub fn new(owner: &Owner, conf: &Value) -> Scope {
+        let text = format!("/{}/{}:{}:", owner.kind.directory(), owner.id, conf_version(conf));
+        let suffix = conf.get("_vid").and_then(Value::as_u64).map_or_else(String::new, |id| format!(":{id}"));
+        Scope::named(text, suffix)
+    }
+
+    /// Of a group: whoever names it counts together.
+    pub fn group(group: &str) -> Scope {
+        Scope::named(format!("{group}:"), String::new())
+    }
+
+    fn named(text: String, suffix: String) -> Scope {
+        // Fixed keys: the number must be the same for each instance of the same scope.
+        let hasher = ahash::RandomState::with_seeds(1, 2, 3, 4);
+        let number = hasher.hash_one((&text, &suffix)).to_ne_bytes();
+        Scope { text: text.into_bytes().into(), number, suffix: suffix.into_bytes().into() }
+    }
+
+    /// The whole key. `None` when the rule does not apply.
+    pub fn key(&self, key: &LimitKey, request: &Request, form: Form, prefix: &str) -> Option<Vec<u8>> {
+        let mut out = Vec::with_capacity(64);
+        match form {
+            Form::Compact => out.extend_from_slice(&self.number),
+            Form::Text => {
+                out.extend_from_slice(prefix.as_bytes());
+                out.extend_from_slice(&self.text);
+            }
+        }
+        let applies = key.write(request, form, &mut out);
+        if form == Form::Text {
+            out.extend_from_slice(&self.suffix);
+        }
+        applies.then_some(out)
+    }
+}
+
+/// A number that changes exactly when the configuration does, whatever the order of its fields.
+pub fn conf_version(conf: &Value) -> u32 {
+    let mut text = String::new();
+    let mut conf = conf.clone();
+    if let Some(conf) = conf.as_object_mut() {
+        conf.entry("_meta").or_insert_with(|| Value::Object(Map::new()));
+    }
+    write_sorted(&conf, &mut text);
+    upstream::crc32::checksum(text.as_bytes())
+}
+
+fn write_sorted(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_by_key(|(name, _)| name.as_str());
+            out.push('{');
+            for (index, (name, value)) in fields.into_iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                out.push_str(&Value::String(name.clone()).to_string());
+                out.push(':');
+                write_sorted(value, out);
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                write_sorted(item, out);
+            }
+            out.push(']');
+        }
+        Value::Number(number) => match number.as_f64() {
+            Some(value) => out.push_str(&super::number::lua(value)),
+            None => out.push_str(&number.to_string()),
+        },
+        other => out.push_str(&other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_version_ignores_order_and_sees_changes() {
+        let a = json!({ "count": 2, "key": "remote_addr", "nested": { "x": [1, 2], "a": true } });
+        let b = json!({ "nested": { "a": true, "x": [1, 2] }, "key": "remote_addr", "count": 2.0 });
+        let c = json!({ "count": 3, "key": "remote_addr", "nested": { "x": [1, 2], "a": true } });
+        assert_eq!(conf_version(&a), conf_version(&b));
+        assert_ne!(conf_version(&a), conf_version(&c));
+    }
+
+    #[test]
+    fn scopes_differ_by_owner_configuration_and_action() {
+        let scope = |id: &str, conf: &Value| {
+            Scope::new(&Owner { kind: model::Kind::Route, id: id.into(), version: 1 }, conf)
+        };
+        let plain = json!({ "count": 1 });
+        let first = scope("1", &plain);
+        assert!(first.text.starts_with(b"/routes/1:"));
+        assert_eq!(first.number, scope("1", &plain).number);
+        assert_ne!(first.number, scope("2", &plain).number);
+        assert_ne!(first.number, scope("1", &json!({ "count": 1, "_vid": 1 })).number);
+        assert_eq!(&*scope("1", &json!({ "count": 1, "_vid": 7 })).suffix, b":7");
+    }
+}

@@ -1,0 +1,263 @@
+//! Redis for plugins: single server, cluster or sentinel, by the field names that APISIX's plugins share.
+//!
+//! Each worker keeps one connection per distinct setting and multiplexes its requests over it, so requests that meet
+//! go out in one write. A connection idle for longer than `redis_keepalive_timeout` is opened anew; one that breaks
+//! is replaced, and the command repeated once.
+
+mod sentinel;
+mod settings;
+
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use redis::{
+    ErrorKind, RedisError, ServerErrorKind, ToRedisArgs,
+    aio::{ConnectionLike, MultiplexedConnection},
+    cluster_async::ClusterConnection,
+};
+use rustc_hash::FxHashMap;
+use serde_json::Value;
+use settings::{Settings, Target};
+use tokio::sync::Mutex;
+
+pub use redis::{FromRedisValue, Script};
+
+/// A way to a Redis. Cheap to clone.
+#[derive(Clone)]
+pub struct RedisClient {
+    settings: Arc<Settings>,
+}
+
+/// What a script gets.
+pub enum Argument<'a> {
+    Number(f64),
+    Text(&'a [u8]),
+}
+
+impl ToRedisArgs for Argument<'_> {
+    fn write_redis_args<W: ?Sized + redis::RedisWrite>(&self, out: &mut W) {
+        match self {
+            Argument::Number(value) if value.fract() == 0.0 && value.abs() < 9e15 => {
+                (*value as i64).write_redis_args(out);
+            }
+            Argument::Number(value) => out.write_arg_fmt(value),
+            Argument::Text(text) => out.write_arg(text),
+        }
+    }
+}
+
+#[derive(Clone)]
+enum Connection {
+    One(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+/// One worker's connection for one setting.
+#[derive(Default)]
+struct Slot {
+    connection: Option<(Connection, u64)>,
+    generation: u64,
+    used: Option<Instant>,
+    /// The last failure to connect: those who waited meanwhile share it instead of trying one after the other.
+    failed: Option<(Instant, String)>,
+}
+
+thread_local! {
+    static SLOTS: RefCell<FxHashMap<Arc<str>, Rc<Mutex<Slot>>>> = RefCell::default();
+}
+
+/// Settings that one worker keeps connections for.
+const MAX_SLOTS: usize = 1024;
+
+impl RedisClient {
+    /// `None` when `policy` is not one of Redis.
+    pub fn from_conf(policy: &str, conf: &Value) -> Result<Option<RedisClient>, String> {
+        let settings = match policy {
+            "redis" => Settings::single(conf)?,
+            "redis-cluster" => Settings::cluster(conf)?,
+            "redis-sentinel" => Settings::sentinel(conf)?,
+            _ => return Ok(None),
+        };
+        Ok(Some(RedisClient { settings: Arc::new(settings) }))
+    }
+
+    /// Runs a script on one key, atomically on the server.
+    pub async fn eval<T: FromRedisValue>(
+        &self,
+        script: &Script,
+        key: &[u8],
+        arguments: &[Argument<'_>],
+    ) -> Result<T, String> {
+        let mut invocation = script.prepare_invoke();
+        invocation.key(key);
+        for argument in arguments {
+            invocation.arg(argument);
+        }
+        let (mut connection, generation) = self.connection().await?;
+        let error = match connection.invoke(&invocation).await {
+            Ok(value) => return Ok(value),
+            Err(error) => error,
+        };
+        if !breaks_connection(&error) {
+            return Err(error.to_string());
+        }
+        self.forget(generation).await;
+        if error.is_timeout() {
+            return Err("timeout".to_owned());
+        }
+        let (mut connection, _) = self.connection().await?;
+        connection.invoke(&invocation).await.map_err(|error: RedisError| error.to_string())
+    }
+
+    /// Runs a plain command.
+    pub async fn command<T: FromRedisValue>(&self, command: &redis::Cmd) -> Result<T, String> {
+        let (mut connection, generation) = self.connection().await?;
+        let error = match connection.query(command).await {
+            Ok(value) => return Ok(value),
+            Err(error) => error,
+        };
+        if !breaks_connection(&error) {
+            return Err(error.to_string());
+        }
+        self.forget(generation).await;
+        if error.is_timeout() {
+            return Err("timeout".to_owned());
+        }
+        let (mut connection, _) = self.connection().await?;
+        connection.query(command).await.map_err(|error: RedisError| error.to_string())
+    }
+
+    fn slot(&self) -> Rc<Mutex<Slot>> {
+        SLOTS.with_borrow_mut(|slots| {
+            if let Some(slot) = slots.get(&self.settings.name) {
+                return slot.clone();
+            }
+            if slots.len() >= MAX_SLOTS {
+                slots.clear();
+            }
+            slots.entry(self.settings.name.clone()).or_default().clone()
+        })
+    }
+
+    async fn connection(&self) -> Result<(Connection, u64), String> {
+        let asked = Instant::now();
+        let slot = self.slot();
+        let mut slot = slot.lock().await;
+        if slot.used.is_some_and(|used| used + self.settings.keepalive < asked) {
+            slot.connection = None;
+        }
+        if let Some((connection, generation)) = &slot.connection {
+            let found = (connection.clone(), *generation);
+            slot.used = Some(asked);
+            return Ok(found);
+        }
+        if let Some((at, reason)) = &slot.failed {
+            if *at >= asked {
+                return Err(reason.clone());
+            }
+        }
+        match self.connect().await {
+            Ok(connection) => {
+                slot.generation += 1;
+                let generation = slot.generation;
+                slot.connection = Some((connection.clone(), generation));
+                slot.used = Some(Instant::now());
+                slot.failed = None;
+                Ok((connection, generation))
+            }
+            Err(reason) => {
+                slot.failed = Some((Instant::now(), reason.clone()));
+                Err(reason)
+            }
+        }
+    }
+
+    async fn forget(&self, generation: u64) {
+        let slot = self.slot();
+        let mut slot = slot.lock().await;
+        if slot.connection.as_ref().is_some_and(|(_, found)| *found == generation) {
+            slot.connection = None;
+        }
+    }
+
+    async fn connect(&self) -> Result<Connection, String> {
+        // Name look-up, handshake and AUTH count too.
+        let limit = self.settings.connect_timeout.saturating_add(self.settings.response_timeout);
+        match tokio::time::timeout(limit, self.open()).await {
+            Ok(connection) => connection.map_err(|error| describe(&error)),
+            Err(_) => Err("timeout".to_owned()),
+        }
+    }
+
+    async fn open(&self) -> Result<Connection, RedisError> {
+        let settings = &self.settings;
+        let one = || {
+            redis::AsyncConnectionConfig::new()
+                .set_connection_timeout(Some(settings.connect_timeout))
+                .set_response_timeout(Some(settings.response_timeout))
+        };
+        match &settings.target {
+            Target::Single(info) => {
+                let client = redis::Client::open(info.clone())?;
+                let connection = client.get_multiplexed_async_connection_with_config(&one()).await?;
+                Ok(Connection::One(connection))
+            }
+            Target::Cluster(client) => Ok(Connection::Cluster(client.get_async_connection().await?)),
+            Target::Sentinel(sentinel) => Ok(Connection::One(sentinel.connect(&one()).await?)),
+        }
+    }
+}
+
+impl Connection {
+    async fn invoke<T: FromRedisValue>(
+        &mut self,
+        invocation: &redis::ScriptInvocation<'_>,
+    ) -> Result<T, RedisError> {
+        match self {
+            Connection::One(connection) => invocation.invoke_async(connection).await,
+            Connection::Cluster(connection) => invocation.invoke_async(connection).await,
+        }
+    }
+
+    async fn query<T: FromRedisValue>(&mut self, command: &redis::Cmd) -> Result<T, RedisError> {
+        async fn run<T: FromRedisValue>(
+            command: &redis::Cmd,
+            connection: &mut impl ConnectionLike,
+        ) -> Result<T, RedisError> {
+            command.query_async(connection).await
+        }
+        match self {
+            Connection::One(connection) => run(command, connection).await,
+            Connection::Cluster(connection) => run(command, connection).await,
+        }
+    }
+}
+
+/// After these another connection is worth a try; a replica that was the master says READONLY.
+fn breaks_connection(error: &RedisError) -> bool {
+    error.is_io_error()
+        || error.is_connection_dropped()
+        || error.is_timeout()
+        || matches!(error.kind(), ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown))
+}
+
+/// The words nginx has for the usual failures, which users know from their logs.
+fn describe(error: &RedisError) -> String {
+    if error.is_timeout() {
+        "timeout".to_owned()
+    } else if error.is_connection_refusal() {
+        "connection refused".to_owned()
+    } else {
+        error.to_string()
+    }
+}
+
+/// Whole milliseconds of a field; what the schema lets through and is absurd becomes an hour.
+fn milliseconds(conf: &Value, name: &str, default: u64) -> Duration {
+    let value = conf.get(name).and_then(Value::as_u64).unwrap_or(default);
+    Duration::from_millis(value.clamp(1, 3_600_000))
+}

@@ -1,0 +1,185 @@
+//! Where a Redis is and how to speak to it, from a plugin's configuration.
+
+use std::{hash::Hash, sync::Arc, time::Duration};
+
+use redis::{
+    ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsMode, cluster::ClusterClient,
+};
+use serde_json::Value;
+
+use super::{milliseconds, sentinel::Sentinel};
+
+pub struct Settings {
+    /// Same name, same connection: a digest, for it covers credentials.
+    pub name: Arc<str>,
+    pub target: Target,
+    pub connect_timeout: Duration,
+    pub response_timeout: Duration,
+    pub keepalive: Duration,
+}
+
+pub enum Target {
+    Single(ConnectionInfo),
+    Cluster(Box<ClusterClient>),
+    Sentinel(Sentinel),
+}
+
+fn text(conf: &Value, name: &str) -> Option<String> {
+    conf.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+fn flag(conf: &Value, name: &str) -> bool {
+    conf.get(name).and_then(Value::as_bool).unwrap_or(false)
+}
+
+fn database(conf: &Value) -> i64 {
+    conf.get("redis_database").and_then(Value::as_i64).unwrap_or(0)
+}
+
+fn address(host: &str, port: u16, tls: bool, verify: bool) -> ConnectionAddr {
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    if tls {
+        ConnectionAddr::TcpTls { host, port, insecure: !verify, tls_params: None }
+    } else {
+        ConnectionAddr::Tcp(host, port)
+    }
+}
+
+/// No `CLIENT SETINFO`: old servers refuse it, and proxies in front of some do not know it.
+fn quiet() -> RedisConnectionInfo {
+    RedisConnectionInfo::default().set_skip_set_lib_name()
+}
+
+/// A user without a password says nothing.
+fn login(conf: &Value, user: &str, password: &str) -> RedisConnectionInfo {
+    let Some(password) = text(conf, password) else { return quiet() };
+    let login = quiet().set_password(password);
+    match text(conf, user) {
+        Some(user) => login.set_username(user),
+        None => login,
+    }
+}
+
+impl Settings {
+    fn new(kind: &str, conf: &Value, target: Target, connect: &str, response: &str) -> Settings {
+        let mut fields: Vec<(&String, &Value)> = conf
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(name, _)| name.starts_with("redis_") || name.starts_with("sentinel_"))
+            .collect();
+        fields.sort_by_key(|(name, _)| name.as_str());
+        let digest = |seed: u64| {
+            let hasher = ahash::RandomState::with_seeds(seed, 11, 12, 13);
+            let mut text = String::new();
+            for (name, value) in &fields {
+                text.push_str(name);
+                text.push('=');
+                text.push_str(&value.to_string());
+                text.push('\n');
+            }
+            hash(&hasher, &text)
+        };
+        Settings {
+            name: format!("{kind}#{:016x}{:016x}", digest(1), digest(2)).into(),
+            target,
+            connect_timeout: milliseconds(conf, connect, 1000),
+            response_timeout: milliseconds(conf, response, 1000),
+            keepalive: milliseconds(conf, "redis_keepalive_timeout", 10_000),
+        }
+    }
+
+    pub fn single(conf: &Value) -> Result<Settings, String> {
+        let host = text(conf, "redis_host").ok_or("redis_host is missing")?;
+        let port = conf.get("redis_port").and_then(Value::as_u64).unwrap_or(6379);
+        let port = u16::try_from(port).map_err(|_| format!("redis_port {port} is out of range"))?;
+        let login = login(conf, "redis_username", "redis_password").set_db(database(conf));
+        let address = address(&host, port, flag(conf, "redis_ssl"), flag(conf, "redis_ssl_verify"));
+        let info = address.into_connection_info().map_err(|error| error.to_string())?;
+        let target = Target::Single(info.set_redis_settings(login));
+        Ok(Settings::new("redis", conf, target, "redis_timeout", "redis_timeout"))
+    }
+
+    pub fn cluster(conf: &Value) -> Result<Settings, String> {
+        let tls = flag(conf, "redis_cluster_ssl");
+        let verify = flag(conf, "redis_cluster_ssl_verify");
+        let mut nodes = Vec::new();
+        for node in conf.get("redis_cluster_nodes").and_then(Value::as_array).into_iter().flatten() {
+            let node = node.as_str().unwrap_or_default();
+            let (host, port) = node.rsplit_once(':').unwrap_or((node, "6379"));
+            let port = port.parse().map_err(|_| format!("failed to parse address: {node}"))?;
+            let info = address(host, port, tls, verify).into_connection_info();
+            nodes.push(info.map_err(|error| error.to_string())?.set_redis_settings(quiet()));
+        }
+        let timeout = milliseconds(conf, "redis_timeout", 1000);
+        let mut builder =
+            ClusterClient::builder(nodes).retries(2).connection_timeout(timeout).response_timeout(timeout);
+        if tls {
+            builder = builder.tls(if verify { TlsMode::Secure } else { TlsMode::Insecure });
+        }
+        if let Some(password) = text(conf, "redis_password") {
+            builder = builder.password(password);
+        }
+        let client = builder.build().map_err(|error| format!("failed to new redis cluster: {error}"))?;
+        let target = Target::Cluster(Box::new(client));
+        Ok(Settings::new("redis-cluster", conf, target, "redis_timeout", "redis_timeout"))
+    }
+
+    pub fn sentinel(conf: &Value) -> Result<Settings, String> {
+        let mut addresses = Vec::new();
+        for entry in conf.get("redis_sentinels").and_then(Value::as_array).into_iter().flatten() {
+            let host = text(entry, "host").ok_or("redis_sentinels: host is missing")?;
+            let port = entry.get("port").and_then(Value::as_u64).and_then(|port| u16::try_from(port).ok());
+            addresses.push((host, port.ok_or("redis_sentinels: port is missing")?));
+        }
+        let sentinel = Sentinel {
+            addresses,
+            master_name: text(conf, "redis_master_name").ok_or("redis_master_name is missing")?,
+            replica: conf.get("redis_role").and_then(Value::as_str) == Some("slave"),
+            login: login(conf, "redis_username", "redis_password").set_db(database(conf)),
+            sentinel_login: login(conf, "sentinel_username", "sentinel_password"),
+        };
+        let target = Target::Sentinel(sentinel);
+        Ok(Settings::new("redis-sentinel", conf, target, "redis_connect_timeout", "redis_read_timeout"))
+    }
+}
+
+fn hash(hasher: &ahash::RandomState, value: impl Hash) -> u64 {
+    hasher.hash_one(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn settings_share_connections_only_when_they_agree() {
+        let name = |conf: Value| Settings::single(&conf).map(|settings| settings.name);
+        let base = json!({ "redis_host": "127.0.0.1", "count": 1 });
+        let same = json!({ "redis_host": "127.0.0.1", "count": 2 });
+        let database = json!({ "redis_host": "127.0.0.1", "redis_database": 1 });
+        let password = json!({ "redis_host": "127.0.0.1", "redis_password": "x" });
+        assert_eq!(name(base.clone()), name(same));
+        assert_ne!(name(base.clone()), name(database));
+        assert_ne!(name(base), name(password));
+    }
+
+    #[test]
+    fn what_cannot_be_an_address_is_refused() {
+        let cases = [
+            (Settings::single(&json!({})).err(), "redis_host is missing"),
+            (
+                Settings::single(&json!({ "redis_host": "localhost", "redis_port": 70000 })).err(),
+                "redis_port 70000 is out of range",
+            ),
+            (
+                Settings::cluster(&json!({ "redis_cluster_nodes": ["a:b"] })).err(),
+                "failed to parse address: a:b",
+            ),
+        ];
+        for (error, expected) in cases {
+            assert_eq!(error.as_deref(), Some(expected));
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Regular expressions of plugin configurations: PCRE without UTF mode, on bytes.
+//!
+//! Linear time where the pattern allows it. Look-around and back-references need backtracking, which has a limit: a
+//! search that runs into it counts as no match, as with PCRE's own limit.
+
+use std::ops::Range;
+
+use fancy_regex::BytesMode;
+
+#[derive(Debug)]
+pub struct Regex(Program);
+
+#[derive(Debug)]
+enum Program {
+    Linear(regex::bytes::Regex),
+    Backtracking(Box<fancy_regex::Regex>),
+}
+
+impl Regex {
+    /// The error is worded as APISIX's: `pcre_compile() failed: missing ) in "(a"`.
+    pub fn new(pattern: &str, ignore_case: bool) -> Result<Regex, String> {
+        let adapted = model::schema::adapt_pcre(pattern);
+        let linear =
+            regex::bytes::RegexBuilder::new(&adapted).unicode(false).case_insensitive(ignore_case).build();
+        let refused = match linear {
+            Ok(regex) => return Ok(Regex(Program::Linear(regex))),
+            Err(error) => error,
+        };
+        let backtracking = |mode| {
+            let mut builder = fancy_regex::RegexBuilder::new(&adapted);
+            builder.case_insensitive(ignore_case).bytes_mode(mode).build()
+        };
+        // Bytes where the pattern allows it; a class of letters beyond ASCII needs the other mode.
+        backtracking(BytesMode::Ascii)
+            .or_else(|_| backtracking(BytesMode::UnicodeBytes))
+            .map(|regex| Regex(Program::Backtracking(Box::new(regex))))
+            .map_err(|_| format!("pcre_compile() failed: {} in \"{pattern}\"", reason(&refused.to_string())))
+    }
+
+    /// With the option letters of `ngx.re`: `i`, `m`, `s` and `x` matter, the others only tune PCRE.
+    pub fn with_options(pattern: &str, options: &str) -> Result<Regex, String> {
+        if let Some(unknown) = options.chars().find(|option| !"adDijJmosuUx".contains(*option)) {
+            return Err(format!("unknown flag \"{unknown}\" (flags \"{options}\")"));
+        }
+        let inline: String = options.chars().filter(|option| "imsx".contains(*option)).collect();
+        let anchor = if options.contains('a') { "\\A" } else { "" };
+        match (inline.as_str(), anchor) {
+            ("", "") => Regex::new(pattern, false),
+            ("", _) => Regex::new(&format!("{anchor}(?:{pattern})"), false),
+            (flags, _) => Regex::new(&format!("{anchor}(?{flags}:{pattern})"), false),
+        }
+    }
+
+    pub fn is_match(&self, text: &[u8]) -> bool {
+        match &self.0 {
+            Program::Linear(regex) => regex.is_match(text),
+            Program::Backtracking(regex) => regex.is_match(text).unwrap_or(false),
+        }
+    }
+
+    /// The first match: group 0 is the whole of it.
+    pub fn captures(&self, text: &[u8]) -> Option<Vec<Option<Range<usize>>>> {
+        match &self.0 {
+            Program::Linear(regex) => {
+                let found = regex.captures(text)?;
+                Some(found.iter().map(|group| group.map(|group| group.range())).collect())
+            }
+            Program::Backtracking(regex) => {
+                let found = regex.captures(text).ok().flatten()?;
+                Some((0..found.len()).map(|index| found.get(index).map(|group| group.range())).collect())
+            }
+        }
+    }
+
+    /// Replaces the first match, or all; `None` when nothing matches.
+    pub fn replace(&self, text: &[u8], with: &Replacement, all: bool) -> Option<Vec<u8>> {
+        let mut out = Vec::with_capacity(text.len());
+        let mut at = 0;
+        let mut found = false;
+        while let Some(rest) = text.get(at..) {
+            let Some(groups) = self.captures(rest) else { break };
+            let Some(Some(whole)) = groups.first().cloned() else { break };
+            found = true;
+            out.extend_from_slice(rest.get(..whole.start).unwrap_or_default());
+            with.write(rest, &groups, &mut out);
+            at += whole.end;
+            if whole.is_empty() {
+                // An empty match consumes nothing: pass one byte on, or it matches here for ever.
+                out.extend(text.get(at));
+                at += 1;
+            }
+            if !all {
+                break;
+            }
+        }
+        out.extend_from_slice(text.get(at..).unwrap_or_default());
+        found.then_some(out)
+    }
+}
+
+/// The nearest of PCRE's reasons.
+fn reason(error: &str) -> &'static str {
+    let known = [
+        ("unclosed group", "missing )"),
+        ("unopened group", "unmatched parentheses"),
+        ("unclosed character class", "missing terminating ] for character class"),
+        ("repetition operator missing expression", "nothing to repeat"),
+        ("unclosed counted repetition", "nothing to repeat"),
+        ("incomplete escape sequence", "\\ at end of pattern"),
+        ("invalid character class range", "range out of order in character class"),
+    ];
+    known.iter().find(|(ours, _)| error.contains(ours)).map_or("invalid pattern", |(_, pcre)| pcre)
+}
+
+/// A replacement text with `$1`, `${1}` and `$$`, as `ngx.re.sub` reads it.
+#[derive(Clone, Debug)]
+pub struct Replacement(Vec<Part>);
+
+#[derive(Clone, Debug)]
+enum Part {
+    Literal(Vec<u8>),
+    Group(usize),
+}
+
+impl Replacement {
+    pub fn new(text: &str) -> Replacement {
+        let bytes = text.as_bytes();
+        let mut parts = Vec::new();
+        let mut literal = Vec::new();
+        let mut at = 0;
+        while let Some(&byte) = bytes.get(at) {
+            let rest = bytes.get(at + 1..).unwrap_or_default();
+            let (group, used) = match (byte, rest.first()) {
+                (b'$', Some(b'$')) => {
+                    literal.push(b'$');
+                    at += 2;
+                    continue;
+                }
+                (b'$', Some(b'{')) => {
+                    let digits = count_digits(rest.get(1..).unwrap_or_default());
+                    let closed = digits > 0 && rest.get(1 + digits) == Some(&b'}');
+                    (closed.then(|| number(rest.get(1..1 + digits))).flatten(), digits + 3)
+                }
+                (b'$', Some(_)) => {
+                    let digits = count_digits(rest);
+                    ((digits > 0).then(|| number(rest.get(..digits))).flatten(), digits + 1)
+                }
+                _ => (None, 1),
+            };
+            match group {
+                Some(group) => {
+                    if !literal.is_empty() {
+                        parts.push(Part::Literal(std::mem::take(&mut literal)));
+                    }
+                    parts.push(Part::Group(group));
+                    at += used;
+                }
+                None => {
+                    literal.push(byte);
+                    at += 1;
+                }
+            }
+        }
+        if !literal.is_empty() {
+            parts.push(Part::Literal(literal));
+        }
+        Replacement(parts)
+    }
+
+    fn write(&self, text: &[u8], groups: &[Option<Range<usize>>], out: &mut Vec<u8>) {
+        for part in &self.0 {
+            match part {
+                Part::Literal(literal) => out.extend_from_slice(literal),
+                Part::Group(index) => {
+                    let group = groups.get(*index).cloned().flatten();
+                    out.extend_from_slice(group.and_then(|range| text.get(range)).unwrap_or_default());
+                }
+            }
+        }
+    }
+}
+
+fn count_digits(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+fn number(digits: Option<&[u8]>) -> Option<usize> {
+    std::str::from_utf8(digits?).ok()?.parse().ok()
+}
+
+/// Checks that every text of an array is a regular expression.
+pub fn check_all(patterns: Option<&serde_json::Value>) -> Result<(), String> {
+    for pattern in patterns.and_then(serde_json::Value::as_array).into_iter().flatten() {
+        Regex::new(pattern.as_str().unwrap_or_default(), false)?;
+    }
+    Ok(())
+}
+
+/// One expression that matches where any of the patterns does, which is how APISIX joins them.
+pub fn any_of(patterns: &[String], ignore_case: bool) -> Result<Regex, String> {
+    Regex::new(&patterns.join("|"), ignore_case)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replacements() {
+        let cases: &[(&str, &str, &str, bool, Option<&str>)] = &[
+            ("^/iresty/(.*)", "/$1", "/iresty/a/b", false, Some("/a/b")),
+            ("(a)(b)?", "[${1}$2]", "xab-a", true, Some("x[ab]-[a]")),
+            ("o", "0", "foo", false, Some("f0o")),
+            ("o", "$$", "foo", true, Some("f$$")),
+            ("x", "y", "foo", true, None),
+            ("", "-", "ab", true, Some("-a-b-")),
+            ("(?<=f)o", "$9!", "foo", true, Some("f!o")),
+            ("a", "${1", "a", false, Some("${1")),
+        ];
+        for (pattern, with, text, all, expected) in cases {
+            let regex = Regex::new(pattern, false).unwrap();
+            let out = regex.replace(text.as_bytes(), &Replacement::new(with), *all);
+            assert_eq!(out.as_deref(), expected.map(str::as_bytes), "{pattern} in {text}");
+        }
+    }
+
+    #[test]
+    fn errors_are_worded_as_pcre_does() {
+        let cases = [
+            (".+(", "pcre_compile() failed: missing ) in \".+(\""),
+            ("[a", "pcre_compile() failed: missing terminating ] for character class in \"[a\""),
+        ];
+        for (pattern, expected) in cases {
+            assert_eq!(Regex::new(pattern, false).unwrap_err(), expected);
+        }
+    }
+
+    #[test]
+    fn options_of_ngx_re() {
+        let cases: &[(&str, &str, &str, bool)] =
+            &[("HELLO", "ijo", "hello", true), ("b", "a", "ab", false), ("a.b", "s", "a\nb", true)];
+        for (pattern, options, text, expected) in cases {
+            let regex = Regex::with_options(pattern, options).unwrap();
+            assert_eq!(regex.is_match(text.as_bytes()), *expected, "{pattern} {options}");
+        }
+        assert_eq!(Regex::with_options("a", "h").unwrap_err(), "unknown flag \"h\" (flags \"h\")");
+    }
+
+    #[test]
+    fn bytes_and_cases() {
+        assert!(Regex::new("^a.c$", true).unwrap().is_match(b"A\xffC"));
+        assert!(Regex::new("(?!x)a", false).unwrap().is_match(b"\xffa"));
+        assert!(any_of(&["root.exe".into(), "root.m+".into()], false).unwrap().is_match(b"/root.mm"));
+    }
+}

@@ -1,0 +1,232 @@
+//! Cross-origin resource sharing: answers preflights and adds the headers that browsers ask for.
+
+use std::sync::Arc;
+
+use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
+use serde::Deserialize;
+use serde_json::Value;
+use wire::{HeaderId, Method};
+
+use crate::common::{
+    conf::typed,
+    regexes::{self, Regex},
+};
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "cors",
+    version: 0.1,
+    priority: 4000,
+    schema: include_str!("../schemas/cors.json"),
+    metadata_schema: Some(include_str!("../schemas/cors.metadata.json")),
+    phases: Phases::REWRITE.and(Phases::HEADER_FILTER),
+    check,
+    build,
+    ..PluginDef::DEFAULT
+};
+
+#[derive(Deserialize)]
+struct Conf {
+    allow_origins: String,
+    allow_methods: String,
+    allow_headers: String,
+    expose_headers: Option<String>,
+    max_age: i64,
+    allow_credential: bool,
+    allow_origins_by_regex: Option<Vec<String>>,
+    allow_origins_by_metadata: Option<Vec<String>>,
+    timing_allow_origins: Option<String>,
+    timing_allow_origins_by_regex: Option<Vec<String>>,
+}
+
+struct Cors {
+    origins: Origins,
+    /// `allow_origins` is not `*`: the answer depends on the origin.
+    varies: bool,
+    origins_regex: Option<Regex>,
+    /// Lists of the plugin metadata; `Some` even when they are empty.
+    metadata_origins: Option<Vec<Origins>>,
+    methods: String,
+    /// `None`: whatever the client asks for.
+    allow_headers: Option<String>,
+    expose_headers: Option<String>,
+    max_age: String,
+    allow_credential: bool,
+    timing_origins: Option<Origins>,
+    timing_regex: Option<Regex>,
+}
+
+/// `*`, `**`, one origin, or several between commas.
+enum Origins {
+    Any,
+    /// `**`: any, by name.
+    Echo,
+    One(Vec<u8>),
+    Listed(Vec<Vec<u8>>),
+}
+
+impl Origins {
+    fn new(text: &str) -> Origins {
+        match text {
+            "*" => Origins::Any,
+            "**" => Origins::Echo,
+            _ if text.contains(',') => {
+                Origins::Listed(text.split(',').map(|origin| origin.as_bytes().to_vec()).collect())
+            }
+            _ => Origins::One(text.as_bytes().to_vec()),
+        }
+    }
+
+    /// What the header would say.
+    fn answer<'a>(&'a self, origin: Option<&'a [u8]>) -> Option<&'a [u8]> {
+        match self {
+            Origins::Any => Some(b"*"),
+            Origins::Echo => Some(origin.unwrap_or(b"*")),
+            Origins::One(one) => Some(one),
+            Origins::Listed(list) => origin.filter(|origin| list.iter().any(|listed| listed == origin)),
+        }
+    }
+}
+
+fn matches(origin: Option<&[u8]>, allowed: Option<&[u8]>) -> bool {
+    origin == allowed || allowed == Some(b"*")
+}
+
+fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
+    if kind == SchemaKind::Metadata {
+        return Ok(());
+    }
+    if conf.get("allow_credential") == Some(&Value::Bool(true)) {
+        let fields =
+            ["allow_origins", "allow_methods", "allow_headers", "expose_headers", "timing_allow_origins"];
+        if fields.iter().any(|field| conf.get(field).and_then(Value::as_str) == Some("*")) {
+            return Err("you can not set '*' for other option when 'allow_credential' is true".to_owned());
+        }
+    }
+    regexes::check_all(conf.get("allow_origins_by_regex"))?;
+    regexes::check_all(conf.get("timing_allow_origins_by_regex"))
+}
+
+fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    let conf: Conf = typed(conf)?;
+    let regex = |patterns: Option<Vec<String>>| {
+        patterns.map(|patterns| regexes::any_of(&patterns, false)).transpose()
+    };
+    let known = context.metadata.and_then(|metadata| metadata.get("allow_origins"));
+    let metadata_origins = conf.allow_origins_by_metadata.map(|keys| {
+        let list = |key: &String| known?.get(key)?.as_str().map(Origins::new);
+        keys.iter().filter_map(list).collect()
+    });
+    let methods = match conf.allow_methods.as_str() {
+        "**" => "GET,POST,PUT,DELETE,PATCH,HEAD,OPTIONS,CONNECT,TRACE".to_owned(),
+        _ => conf.allow_methods,
+    };
+    Ok(Arc::new(Cors {
+        varies: conf.allow_origins != "*",
+        origins: Origins::new(&conf.allow_origins),
+        origins_regex: regex(conf.allow_origins_by_regex)?,
+        metadata_origins,
+        methods,
+        allow_headers: Some(conf.allow_headers).filter(|headers| headers != "**"),
+        expose_headers: conf.expose_headers.filter(|headers| !headers.is_empty()),
+        max_age: conf.max_age.to_string(),
+        allow_credential: conf.allow_credential,
+        timing_origins: conf.timing_allow_origins.as_deref().map(Origins::new),
+        timing_regex: regex(conf.timing_allow_origins_by_regex)?,
+    }))
+}
+
+/// The client's `Origin`: later plugins may change the header.
+struct ClientOrigin(Option<Vec<u8>>);
+
+impl Plugin for Cors {
+    fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        let origin = request.head.headers.known(HeaderId::Origin).map(<[u8]>::to_vec);
+        request.extensions.insert(ClientOrigin(origin));
+        if request.head.method == Method::Options { Step::reply(Reply::page(200)) } else { Step::Next }
+    }
+
+    fn header_filter(&self, request: &mut Request) {
+        let origin = request.extensions.take::<ClientOrigin>().and_then(|origin| origin.0);
+        let origin = origin.as_deref();
+        let requested_headers = request.header("Access-Control-Request-Headers").map(<[u8]>::to_vec);
+        let headers = &mut request.response.headers;
+        if self.varies {
+            headers.add("Vary", "Origin");
+        }
+        if let Some(allowed) = self.allowed(origin) {
+            headers.set("Access-Control-Allow-Origin", allowed);
+            headers.set("Access-Control-Allow-Methods", &self.methods);
+            headers.set("Access-Control-Max-Age", &self.max_age);
+            if let Some(exposed) = &self.expose_headers {
+                headers.set("Access-Control-Expose-Headers", exposed);
+            }
+            match self.allow_headers.as_ref().map(String::as_bytes).or(requested_headers.as_deref()) {
+                Some(allowed) => headers.set("Access-Control-Allow-Headers", allowed),
+                None => {
+                    headers.remove("Access-Control-Allow-Headers");
+                }
+            }
+            if self.allow_credential {
+                headers.set("Access-Control-Allow-Credentials", "true");
+            }
+        }
+        if let Some(allowed) = self.timing(origin).filter(|allowed| matches(origin, Some(allowed))) {
+            headers.set("Timing-Allow-Origin", allowed);
+        }
+        // Another instance (of a global rule) may come after this one.
+        request.extensions.insert(ClientOrigin(origin.map(<[u8]>::to_vec)));
+    }
+}
+
+impl Cors {
+    fn allowed<'a>(&'a self, origin: Option<&'a [u8]>) -> Option<&'a [u8]> {
+        let by_metadata = || {
+            let mut lists = self.metadata_origins.iter().flatten();
+            lists.any(|list| matches(origin, list.answer(origin))).then_some(origin).flatten()
+        };
+        let mut allowed = None;
+        let mut ask_own = self.metadata_origins.is_none();
+        if !ask_own {
+            allowed = by_metadata();
+            ask_own = !matches(origin, allowed) && self.varies;
+        }
+        if ask_own {
+            allowed = match &self.origins_regex {
+                None => self.origins.answer(origin),
+                Some(regex) => origin.filter(|origin| regex.is_match(origin)),
+            };
+        }
+        if matches(origin, allowed) { allowed } else { by_metadata() }
+    }
+
+    fn timing<'a>(&'a self, origin: Option<&'a [u8]>) -> Option<&'a [u8]> {
+        match (&self.timing_regex, &self.timing_origins) {
+            (Some(regex), _) => origin.filter(|origin| regex.is_match(origin)),
+            (None, Some(origins)) => origins.answer(origin),
+            (None, None) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_origins() {
+        let cases: &[(&str, Option<&str>, Option<&str>)] = &[
+            ("*", Some("http://a"), Some("*")),
+            ("**", Some("http://a"), Some("http://a")),
+            ("**", None, Some("*")),
+            ("http://a", Some("http://b"), Some("http://a")),
+            ("http://a,http://b", Some("http://b"), Some("http://b")),
+            ("http://a,http://b", Some("http://c"), None),
+            ("http://a,http://b", None, None),
+        ];
+        for (list, origin, expected) in cases {
+            let origins = Origins::new(list);
+            let answer = origins.answer(origin.map(str::as_bytes));
+            assert_eq!(answer, expected.map(str::as_bytes), "{list} {origin:?}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Double-submit cookie against cross-site request forgery: unsafe methods must repeat a signed cookie in a header.
+
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use aws_lc_rs::{constant_time::verify_slices_are_equal, digest};
+use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, request::random_u64};
+use serde::Deserialize;
+use serde_json::Value;
+use telemetry::error_log;
+use time::{OffsetDateTime, macros::format_description};
+use wire::Method;
+
+use crate::common::{conf::typed, nginx_base64, number};
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "csrf",
+    version: 0.1,
+    priority: 2980,
+    schema: include_str!("../schemas/csrf.json"),
+    encrypt_fields: &["key"],
+    phases: Phases::ACCESS.and(Phases::HEADER_FILTER),
+    build,
+    ..PluginDef::DEFAULT
+};
+
+#[derive(Deserialize)]
+struct Csrf {
+    key: String,
+    /// Seconds; 0 and below: tokens do not expire.
+    expires: i64,
+    name: String,
+}
+
+fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    Ok(Arc::new(typed::<Csrf>(conf)?))
+}
+
+impl Plugin for Csrf {
+    fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        if matches!(request.head.method, Method::Get | Method::Head | Method::Options) {
+            return Step::Next;
+        }
+        match self.check(request) {
+            Ok(()) => Step::Next,
+            Err(message) => Step::reply(Reply::error_msg(401, message)),
+        }
+    }
+
+    fn header_filter(&self, request: &mut Request) {
+        let now = now_seconds();
+        let cookie = format!(
+            "{}={};path=/;SameSite=Lax;Expires={}",
+            self.name,
+            self.token(now),
+            cookie_time(now.saturating_add(self.expires))
+        );
+        request.response.headers.add("Set-Cookie", cookie);
+    }
+}
+
+impl Csrf {
+    fn check(&self, request: &Request) -> Result<(), &'static str> {
+        let header = request.header(&self.name).filter(|token| !token.is_empty());
+        let header = header.ok_or("no csrf token in headers")?;
+        let cookie = request.cookie(&self.name).ok_or("no csrf cookie")?;
+        if header != cookie {
+            return Err("csrf token mismatch");
+        }
+        self.check_token(cookie, now_seconds()).map_err(|reason| {
+            error_log::log(error_log::Level::Error, format_args!("csrf: {reason}"));
+            "Failed to verify the csrf token signature"
+        })
+    }
+
+    fn check_token(&self, token: &[u8], now_seconds: i64) -> Result<(), &'static str> {
+        let json = nginx_base64::decode(token).ok_or("csrf token base64 decode error")?;
+        let token: Value = serde_json::from_slice(&json).map_err(|_| "decode token error")?;
+        let random = token.get("random").and_then(lua_text).ok_or("no random in token")?;
+        let expires = token.get("expires").ok_or("no expires in token")?;
+        let made = expires.as_f64().ok_or("no expires in token")?;
+        if self.expires > 0 && now_seconds as f64 - made > self.expires as f64 {
+            return Err("token has expired");
+        }
+        let expected = self.sign(&random, &number::lua(made));
+        let sent = token.get("sign").and_then(Value::as_str).ok_or("Invalid signatures")?;
+        verify_slices_are_equal(sent.as_bytes(), expected.as_bytes()).map_err(|_| "Invalid signatures")
+    }
+
+    /// APISIX's own form, so that tokens stay valid when a gateway is replaced by the other.
+    fn token(&self, now_seconds: i64) -> String {
+        let fraction = (random_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let (random, now) = (number::lua(fraction), number::lua(now_seconds as f64));
+        let sign = self.sign(&random, &now);
+        nginx_base64::encode(format!(r#"{{"random":{random},"expires":{now},"sign":"{sign}"}}"#))
+    }
+
+    fn sign(&self, random: &str, expires: &str) -> String {
+        let text = format!("{{expires:{expires},random:{random},key:{}}}", self.key);
+        let digest = digest::digest(&digest::SHA256, text.as_bytes());
+        digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// A number or text as Lua joins it to a string.
+fn lua_text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => number.as_f64().map(number::lua),
+        _ => None,
+    }
+}
+
+fn now_seconds() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// nginx's form of a cookie's expiry: two digits for years up to 2037.
+fn cookie_time(seconds: i64) -> String {
+    let at = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let short = format_description!(
+        "[weekday repr:short], [day]-[month repr:short]-[year repr:last_two] [hour]:[minute]:[second] GMT"
+    );
+    let long = format_description!(
+        "[weekday repr:short], [day]-[month repr:short]-[year] [hour]:[minute]:[second] GMT"
+    );
+    let text = if at.year() > 2037 { at.format(long) } else { at.format(short) };
+    text.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn csrf(key: &str) -> Csrf {
+        Csrf { key: key.to_owned(), expires: 100, name: "t".to_owned() }
+    }
+
+    #[test]
+    fn tokens() {
+        let token = csrf("k").token(1000);
+        let check = |csrf: &Csrf, token: &str, now| csrf.check_token(token.as_bytes(), now);
+        assert_eq!(check(&csrf("k"), &token, 1100), Ok(()));
+        assert_eq!(check(&csrf("k"), &token, 1101), Err("token has expired"));
+        assert_eq!(check(&Csrf { expires: 0, ..csrf("k") }, &token, 9999), Ok(()));
+        assert_eq!(check(&csrf("other"), &token, 1000), Err("Invalid signatures"));
+        assert_eq!(check(&csrf("k"), "!", 1000), Err("csrf token base64 decode error"));
+        assert_eq!(check(&csrf("k"), "e30=", 1000), Err("no random in token"));
+    }
+
+    #[test]
+    fn a_token_of_apisix_is_valid() {
+        // Made by the published algorithm: sha256("{expires:1000,random:0.5,key:k}").
+        let sign = csrf("k").sign("0.5", "1000");
+        let token = nginx_base64::encode(format!(r#"{{"sign":"{sign}","random":0.5,"expires":1000}}"#));
+        assert_eq!(csrf("k").check_token(token.as_bytes(), 1000), Ok(()));
+    }
+
+    #[test]
+    fn cookie_times() {
+        assert_eq!(cookie_time(0), "Thu, 01-Jan-70 00:00:00 GMT");
+        assert_eq!(cookie_time(4_102_444_800), "Fri, 01-Jan-2100 00:00:00 GMT");
+    }
+}

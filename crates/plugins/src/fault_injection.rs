@@ -1,0 +1,154 @@
+//! Delays requests, or answers them with a status of choice, to see how clients bear it.
+
+use std::{sync::Arc, time::Duration};
+
+use plugin::{
+    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, Variable,
+    request::random_u64,
+};
+use routing::expr::Expression;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::common::{conf::typed, header_edits};
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "fault-injection",
+    version: 0.1,
+    priority: 11000,
+    schema: include_str!("../schemas/fault-injection.json"),
+    phases: Phases::REWRITE,
+    check,
+    build,
+    ..PluginDef::DEFAULT
+};
+
+#[derive(Deserialize)]
+struct Conf {
+    abort: Option<AbortConf>,
+    delay: Option<DelayConf>,
+}
+
+#[derive(Deserialize)]
+struct AbortConf {
+    http_status: u16,
+    body: Option<String>,
+    headers: Option<Value>,
+    percentage: Option<u64>,
+    vars: Option<Vec<Value>>,
+}
+
+#[derive(Deserialize)]
+struct DelayConf {
+    duration: f64,
+    percentage: Option<u64>,
+    vars: Option<Vec<Value>>,
+}
+
+struct FaultInjection {
+    abort: Option<Abort>,
+    delay: Option<(Duration, When)>,
+}
+
+struct Abort {
+    when: When,
+    status: u16,
+    body: Option<Template>,
+    headers: Vec<(String, Template)>,
+}
+
+/// Which requests are hit.
+struct When {
+    percentage: Option<u64>,
+    /// One of them must hold; `None`: no condition.
+    vars: Option<Vec<Expression<Variable>>>,
+}
+
+impl When {
+    fn new(percentage: Option<u64>, vars: Option<Vec<Value>>) -> Result<When, String> {
+        Ok(When { percentage, vars: vars.as_deref().map(expressions).transpose()? })
+    }
+
+    fn holds(&self, request: &Request) -> bool {
+        self.percentage.is_none_or(|percentage| 1 + random_u64() % 100 <= percentage)
+            && self.vars.as_ref().is_none_or(|vars| vars.iter().any(|rule| rule.eval(request)))
+    }
+}
+
+fn expressions(vars: &[Value]) -> Result<Vec<Expression<Variable>>, String> {
+    vars.iter().map(|rule| Expression::compile(rule, &mut |name| Variable::resolve(name))).collect()
+}
+
+fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
+    for part in ["abort", "delay"] {
+        let vars = conf.get(part).and_then(|part| part.get("vars")).and_then(Value::as_array);
+        expressions(vars.map_or(&[], Vec::as_slice))?;
+    }
+    Ok(())
+}
+
+/// Longer delays than this are the same to any client.
+const MAX_DELAY_SECONDS: f64 = 86_400.0;
+
+fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    let conf: Conf = typed(conf)?;
+    let abort = conf.abort.map(|abort| {
+        Ok::<_, String>(Abort {
+            when: When::new(abort.percentage, abort.vars)?,
+            status: abort.http_status,
+            body: abort.body.as_deref().map(Template::compile),
+            headers: header_edits::templates(abort.headers.as_ref()),
+        })
+    });
+    let delay = conf.delay.map(|delay| {
+        let duration = Duration::from_secs_f64(delay.duration.clamp(0.0, MAX_DELAY_SECONDS));
+        Ok::<_, String>((duration, When::new(delay.percentage, delay.vars)?))
+    });
+    Ok(Arc::new(FaultInjection { abort: abort.transpose()?, delay: delay.transpose()? }))
+}
+
+impl Plugin for FaultInjection {
+    fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        let delay = self.delay.as_ref().filter(|(_, when)| when.holds(request));
+        let abort = self.abort.as_ref().filter(|abort| abort.when.holds(request));
+        match (delay, abort) {
+            (None, None) => Step::Next,
+            (None, Some(abort)) => Step::reply(abort.reply(request)),
+            (Some((duration, _)), abort) => Step::wait(async move {
+                tokio::time::sleep(*duration).await;
+                match abort {
+                    Some(abort) => Err(Box::new(abort.reply(request))),
+                    None => Ok(()),
+                }
+            }),
+        }
+    }
+}
+
+impl Abort {
+    fn reply(&self, request: &Request) -> Reply {
+        let mut reply = match &self.body {
+            Some(body) => Reply::bytes(self.status, body.render(request)),
+            None => Reply::page(self.status),
+        };
+        for (name, value) in &self.headers {
+            reply = reply.header(name.clone(), value.render(request));
+        }
+        reply
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn conditions_are_checked() {
+        let good = json!({"abort": {"http_status": 403, "vars": [[["arg_name", "==", "jack"]]]}});
+        assert_eq!(check(&good, SchemaKind::Plugin), Ok(()));
+        let bad = json!({"delay": {"duration": 1, "vars": [[["arg_name", "&=", "jack"]]]}});
+        assert_eq!(check(&bad, SchemaKind::Plugin), Err("invalid operator '&='".to_owned()));
+    }
+}

@@ -1,0 +1,184 @@
+//! Asks an authorisation service about each request, and passes headers of its answer on.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use plugin::{BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Template, Verdict};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use telemetry::error_log;
+
+use crate::common::{
+    conf::typed,
+    http_client::{self, ClientOptions, Endpoint, Incoming, Method, Outgoing, TlsWanted},
+};
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "forward-auth",
+    version: 0.1,
+    priority: 2002,
+    schema: include_str!("../schemas/forward-auth.json"),
+    phases: Phases::ACCESS,
+    build,
+    ..PluginDef::DEFAULT
+};
+
+#[derive(Deserialize)]
+struct Conf {
+    uri: String,
+    allow_degradation: bool,
+    status_on_error: u16,
+    ssl_verify: bool,
+    request_method: String,
+    max_req_body_size: u64,
+    request_headers: Vec<String>,
+    extra_headers: Option<Map<String, Value>>,
+    upstream_headers: Vec<String>,
+    client_headers: Vec<String>,
+    timeout: u64,
+    keepalive: bool,
+    keepalive_timeout: u64,
+    keepalive_pool: usize,
+}
+
+struct ForwardAuth {
+    endpoint: Result<Endpoint, String>,
+    options: ClientOptions,
+    post: bool,
+    max_body_bytes: usize,
+    request_headers: Vec<String>,
+    extra_headers: Vec<(String, Template)>,
+    /// Some extra header has a variable of the request's body.
+    headers_need_body: bool,
+    upstream_headers: Vec<String>,
+    client_headers: Vec<String>,
+    allow_degradation: bool,
+    status_on_error: u16,
+}
+
+fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    let conf: Conf = typed(conf)?;
+    let extra = conf.extra_headers.unwrap_or_default();
+    let extra: Vec<(String, Template)> = extra
+        .iter()
+        .filter_map(|(name, value)| Some((name.clone(), Template::compile(value.as_str()?))))
+        .collect();
+    Ok(Arc::new(ForwardAuth {
+        // A bad address refuses requests, not the configuration, as in APISIX.
+        endpoint: Endpoint::parse(&conf.uri),
+        options: ClientOptions {
+            timeout: Duration::from_millis(conf.timeout),
+            tls: TlsWanted { verify: conf.ssl_verify, client: None },
+            keepalive: conf.keepalive,
+            keepalive_timeout: Duration::from_millis(conf.keepalive_timeout),
+            keepalive_pool: conf.keepalive_pool,
+            ..ClientOptions::default()
+        },
+        post: conf.request_method == "POST",
+        max_body_bytes: usize::try_from(conf.max_req_body_size).unwrap_or(usize::MAX),
+        request_headers: conf.request_headers,
+        headers_need_body: extra.iter().any(|(_, text)| text.variables().any(|name| name.needs_body())),
+        extra_headers: extra,
+        upstream_headers: conf.upstream_headers,
+        client_headers: conf.client_headers,
+        allow_degradation: conf.allow_degradation,
+        status_on_error: conf.status_on_error,
+    }))
+}
+
+impl Plugin for ForwardAuth {
+    fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        Step::wait(self.ask(request))
+    }
+}
+
+impl ForwardAuth {
+    async fn ask(&self, request: &mut Request) -> Verdict {
+        let collected = if self.post || self.headers_need_body { self.body(request).await? } else { Bytes::new() };
+        let headers = self.headers(request);
+        let body = if self.post { collected } else { Bytes::new() };
+        let method = if self.post { Method::POST } else { Method::GET };
+        let answer = match &self.endpoint {
+            Ok(endpoint) => {
+                let outgoing = Outgoing { method, endpoint: endpoint.clone(), headers, body };
+                http_client::send(outgoing, &self.options).await
+            }
+            Err(reason) => Err(reason.clone()),
+        };
+        match answer {
+            Ok(answer) if answer.status >= 300 => Err(Box::new(self.refusal(&answer))),
+            Ok(answer) => {
+                self.pass_on(request, &answer);
+                Ok(())
+            }
+            Err(_) if self.allow_degradation => Ok(()),
+            Err(reason) => {
+                error_log::log(
+                    error_log::Level::Warn,
+                    format_args!("failed to process forward auth, err: {reason}"),
+                );
+                Err(Box::new(Reply::page(self.status_on_error)))
+            }
+        }
+    }
+
+    async fn body(&self, request: &mut Request) -> Result<Bytes, Box<Reply>> {
+        request.body.collect(self.max_body_bytes).await.map_err(|error| {
+            let reason = if error == BodyError::TooLarge { "it is too large" } else { "it is not complete" };
+            error_log::log(error_log::Level::Error, format_args!("failed to read request body: {reason}"));
+            error.into()
+        })
+    }
+
+    fn headers(&self, request: &Request) -> Vec<(String, Vec<u8>)> {
+        let scheme: &[u8] = if request.https { b"https" } else { b"http" };
+        let mut headers = vec![
+            ("X-Forwarded-Proto".to_owned(), scheme.to_vec()),
+            ("X-Forwarded-Method".to_owned(), request.head.method.as_bytes().to_vec()),
+            ("X-Forwarded-Host".to_owned(), request.host.clone()),
+            ("X-Forwarded-Uri".to_owned(), request.head.target().to_vec()),
+            ("X-Forwarded-For".to_owned(), request.remote_addr.to_string().into_bytes()),
+        ];
+        let coding = request.header("Content-Encoding").filter(|_| self.post);
+        headers.extend(coding.map(|coding| ("Content-Encoding".to_owned(), coding.to_vec())));
+        for (name, value) in &self.extra_headers {
+            headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+            headers.push((name.clone(), value.render(request)));
+        }
+        for name in &self.request_headers {
+            // What the gateway says about the request is not the client's to replace. Framing is this connection's own.
+            let taken = headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+            let framing = ["Content-Length", "Transfer-Encoding", "Connection", "Expect"];
+            if taken || framing.iter().any(|other| other.eq_ignore_ascii_case(name)) {
+                continue;
+            }
+            headers.extend(request.header(name).map(|value| (name.clone(), value.to_vec())));
+        }
+        headers
+    }
+
+    /// The service's status and body, with the headers that the client may see.
+    fn refusal(&self, answer: &Incoming) -> Reply {
+        let mut reply = Reply::bytes(answer.status, answer.body.clone());
+        for name in &self.client_headers {
+            let framing = ["Content-Length", "Transfer-Encoding", "Connection"];
+            if framing.iter().any(|other| other.eq_ignore_ascii_case(name)) {
+                continue;
+            }
+            for value in answer.headers.get_all(name) {
+                reply = reply.header(name.clone(), value.as_bytes());
+            }
+        }
+        reply
+    }
+
+    /// Sets the headers that the answer has and removes the client's own of those it has not.
+    fn pass_on(&self, request: &mut Request, answer: &Incoming) {
+        for name in &self.upstream_headers {
+            request.head.headers.remove(name);
+            for value in answer.headers.get_all(name) {
+                request.head.headers.add(name, value.as_bytes());
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Compresses responses with gzip for clients that take it.
+
+use std::{io::Write, sync::Arc};
+
+use flate2::{Compression, write::GzEncoder};
+use plugin::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::common::{
+    compression::{self, Eligible},
+    conf::typed,
+    instance_state,
+};
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "gzip",
+    version: 0.1,
+    priority: 995,
+    schema: include_str!("../schemas/gzip.json"),
+    phases: Phases::HEADER_FILTER.and(Phases::BODY_FILTER),
+    build,
+    ..PluginDef::DEFAULT
+};
+
+#[derive(Deserialize)]
+struct Conf {
+    comp_level: u32,
+    #[serde(flatten)]
+    common: compression::Conf,
+}
+
+struct Gzip {
+    level: u32,
+    eligible: Eligible,
+}
+
+struct Stream {
+    encoder: GzEncoder<Vec<u8>>,
+    /// The length was not known: pieces may be far apart and must not wait for more.
+    flush: bool,
+}
+
+fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    let conf: Conf = typed(conf)?;
+    // `buffers` is nginx's memory layout; nothing here corresponds to it.
+    Ok(Arc::new(Gzip { level: conf.comp_level, eligible: Eligible::new(&conf.common) }))
+}
+
+impl Plugin for Gzip {
+    fn header_filter(&self, request: &mut Request) {
+        // nginx's conditions: a few statuses, and no request that came through another proxy.
+        let takes = matches!(request.response.status, 200 | 403 | 404)
+            && !request.head.headers.contains("Via")
+            && compression::client_accepts(request, "gzip", false)
+            && self.eligible.accepts(request);
+        if !takes {
+            return;
+        }
+        let flush = request.response.headers.known(wire::HeaderId::ContentLength).is_none();
+        self.eligible.announce(request, "gzip");
+        let encoder = GzEncoder::new(Vec::new(), Compression::new(self.level));
+        instance_state::set(request, self, Stream { encoder, flush });
+    }
+
+    fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
+        let Some(stream) = instance_state::get_mut::<_, Stream>(request, self) else { return };
+        let piece = std::mem::take(&mut chunk.data);
+        // Writing to memory cannot fail.
+        let _ = stream.encoder.write_all(&piece);
+        if chunk.last {
+            let _ = stream.encoder.try_finish();
+        } else if stream.flush && !piece.is_empty() {
+            let _ = stream.encoder.flush();
+        }
+        chunk.data = std::mem::take(stream.encoder.get_mut());
+    }
+}

@@ -1,0 +1,149 @@
+//! The places that requests under way hold, given back when the request is over however it ends.
+
+use std::sync::LazyLock;
+
+use plugin::Request;
+use smallvec::SmallVec;
+use telemetry::error_log;
+
+use crate::common::{
+    clock::unix_seconds,
+    redis_client::{Argument, RedisClient, Script},
+    shards::{Forgettable, Shards},
+};
+
+#[derive(Default)]
+struct Count(u64);
+
+impl Forgettable for Count {
+    fn is_stale(&self, _: f64) -> bool {
+        self.0 == 0
+    }
+}
+
+/// The places of this process.
+pub struct Places(Shards<Count>);
+
+impl Places {
+    pub fn global() -> &'static Places {
+        static PLACES: LazyLock<Places> = LazyLock::new(|| Places(Shards::default()));
+        &PLACES
+    }
+
+    /// How many requests are under way with this one, or `None` if that is more than `limit`.
+    pub fn take(&'static self, request: &mut Request, key: &[u8], limit: f64) -> Option<f64> {
+        let count = self.enter(key, limit)?;
+        hold(request, Place::Local { places: self, key: key.into() });
+        Some(count)
+    }
+
+    fn enter(&self, key: &[u8], limit: f64) -> Option<f64> {
+        self.0.edit(key, 0.0, |count| {
+            let with_this = (count.0 + 1) as f64;
+            (with_this <= limit).then(|| {
+                count.0 += 1;
+                with_this
+            })
+        })
+    }
+
+    fn leave(&self, key: &[u8]) {
+        self.0.edit_or_remove(key, |count| {
+            count.0 = count.0.saturating_sub(1);
+            count.0 == 0
+        });
+    }
+}
+
+/// What a request holds.
+#[derive(Default)]
+pub struct Held(SmallVec<[Place; 1]>);
+
+enum Place {
+    Local { places: &'static Places, key: Box<[u8]> },
+    Remote { redis: RedisClient, key: Box<[u8]>, member: Box<str> },
+}
+
+fn hold(request: &mut Request, place: Place) {
+    request.extensions.get_or_insert_with(Held::default).0.push(place);
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        match self {
+            Place::Local { places, key } => places.leave(key),
+            Place::Remote { redis, key, member } => {
+                // Nobody waits for it. Without a runtime the process ends, and the place expires by itself.
+                if tokio::runtime::Handle::try_current().is_err() {
+                    return;
+                }
+                let (redis, key, member) = (redis.clone(), std::mem::take(key), std::mem::take(member));
+                tokio::task::spawn_local(async move {
+                    let mut command = redis::Cmd::new();
+                    command.arg("ZREM").arg(&*key).arg(&*member);
+                    if let Err(reason) = redis.command::<i64>(&command).await {
+                        error_log::log(
+                            error_log::Level::Error,
+                            format_args!("failed to record the connection leaving request: {reason}"),
+                        );
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// A place is a member of a sorted set, scored by when it expires: requests of a gateway that died free theirs then.
+static SCRIPT: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        r"
+local now, ttl = tonumber(ARGV[3]), tonumber(ARGV[2])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, now)
+local count = redis.call('ZCARD', KEYS[1])
+if count >= tonumber(ARGV[1]) then return {0, count} end
+redis.call('ZADD', KEYS[1], now + ttl, ARGV[4])
+redis.call('EXPIRE', KEYS[1], ttl)
+return {1, count + 1}",
+    )
+});
+
+/// As [`Places::take`], in Redis.
+pub async fn take_remote(
+    request: &mut Request,
+    redis: &RedisClient,
+    key: &[u8],
+    limit: f64,
+    ttl_seconds: f64,
+) -> Result<Option<f64>, String> {
+    // Not the request's id: a plugin may let clients choose it, and equal members would share a place.
+    let (high, low) = (plugin::request::random_u64(), plugin::request::random_u64());
+    let member: Box<str> = format!("{high:016x}{low:016x}").into();
+    let arguments = [
+        Argument::Number(limit),
+        Argument::Number(ttl_seconds),
+        Argument::Number(unix_seconds().floor()),
+        Argument::Text(member.as_bytes()),
+    ];
+    let (allowed, count): (i64, f64) = redis.eval(&SCRIPT, key, &arguments).await?;
+    if allowed != 1 {
+        return Ok(None);
+    }
+    hold(request, Place::Remote { redis: redis.clone(), key: key.into(), member });
+    Ok(Some(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_limited_and_come_back() {
+        let places = Places(Shards::default());
+        assert_eq!(places.enter(b"k", 2.0), Some(1.0));
+        assert_eq!(places.enter(b"k", 2.0), Some(2.0));
+        assert_eq!(places.enter(b"k", 2.0), None);
+        places.leave(b"k");
+        assert_eq!(places.enter(b"k", 2.0), Some(2.0));
+        assert_eq!(places.enter(b"other", 2.0), Some(1.0));
+    }
+}

@@ -1,0 +1,46 @@
+//! The headers that tell a client about its quota.
+
+use plugin::Request;
+use serde_json::Value;
+
+use super::counters::Taken;
+use crate::common::number;
+
+#[derive(Clone)]
+pub struct HeaderNames {
+    limit: String,
+    remaining: String,
+    reset: String,
+}
+
+impl HeaderNames {
+    /// From plugin metadata, else the usual ones.
+    pub fn new(metadata: Option<&Value>) -> HeaderNames {
+        let name = |key: &str, default: &str| {
+            let configured = metadata.and_then(|metadata| metadata.get(key)).and_then(Value::as_str);
+            configured.unwrap_or(default).to_owned()
+        };
+        HeaderNames {
+            limit: name("limit_header", "X-RateLimit-Limit"),
+            remaining: name("remaining_header", "X-RateLimit-Remaining"),
+            reset: name("reset_header", "X-RateLimit-Reset"),
+        }
+    }
+
+    /// Those of one of several rules: `X-PREFIX-RateLimit-Limit`.
+    pub fn with_prefix(&self, prefix: &str) -> HeaderNames {
+        let place = |name: &str| name.replacen("RateLimit-", &format!("{prefix}-RateLimit-"), 1);
+        HeaderNames {
+            limit: place(&self.limit),
+            remaining: place(&self.remaining),
+            reset: place(&self.reset),
+        }
+    }
+
+    pub fn write(&self, request: &mut Request, limit: f64, taken: &Taken) {
+        let headers = &mut request.early_headers;
+        headers.set(&self.limit, number::lua(limit));
+        headers.set(&self.remaining, number::lua(if taken.allowed { taken.remaining } else { 0.0 }));
+        headers.set(&self.reset, number::lua((taken.reset_seconds * 100.0).floor() / 100.0));
+    }
+}

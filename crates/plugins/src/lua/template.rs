@@ -1,0 +1,240 @@
+//! Texts with Lua in them, in the language of lua-resty-template: `{{value}}` escaped for HTML, `{*value*}` as it is,
+//! `{% code %}`, `{# comment #}`, `{-raw-}...{-raw-}`. Includes (`{(file)}`, `{[file]}`) are refused: a template reads no
+//! files.
+//!
+//! A template becomes one Lua function. Names in it mean the document's members first, then Lua's.
+
+use std::{
+    fmt::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use mlua::{Function, Lua, LuaString, Table, Value};
+use plugin::Request;
+
+use super::{
+    current::Phase,
+    program::{context, enter},
+    vm::{self, Loaded, Vm},
+};
+
+pub struct Template {
+    /// For the worker's cache of loaded functions.
+    serial: u64,
+    alive: Arc<()>,
+    source: String,
+}
+
+/// Loads a template: `body` is its code. Gives a function of the document and its helpers.
+const FRAME: &str = r#"
+local entities = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["'"] = "&#39;", ["/"] = "&#47;" }
+local function text(value)
+    if value == nil or value == ngx.null then return "" end
+    if type(value) == "function" then return text(value()) end
+    return tostring(value)
+end
+local function escaped(value)
+    if type(value) == "string" then return (value:gsub("[&<>\"'/]", entities)) end
+    return text(value)
+end
+local xml = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ["'"] = "&apos;", ['"'] = "&quot;" }
+local globals = _G
+return function(body, document, helpers)
+    helpers._escape_xml = function(value) return (value:gsub("[&<>'\"]", xml)) end
+    local env = setmetatable({}, { __index = function(_, name)
+        local value = helpers[name]
+        if value == nil then value = document[name] end
+        if value == nil then value = globals[name] end
+        return value
+    end })
+    env.context = document
+    setfenv(body, env)
+    return body(text, escaped)
+end
+"#;
+
+impl Template {
+    /// Reads the template; the error is Lua's or names what is not closed.
+    pub fn new(text: &str) -> Result<Template, String> {
+        static SERIAL: AtomicU64 = AtomicU64::new(1 << 62);
+        let source = to_lua(text)?;
+        let vm = vm::vm()?;
+        Vm::load(&vm.lua, &source, "template")?;
+        Ok(Template { serial: SERIAL.fetch_add(1, Ordering::Relaxed), alive: Arc::new(()), source })
+    }
+
+    /// Renders for a request. `document` makes the table of names; `body` is `_body`.
+    pub fn render(
+        &self,
+        request: &mut Request,
+        phase: Phase,
+        body: Option<&[u8]>,
+        document: impl FnOnce(&Lua) -> mlua::Result<Table>,
+    ) -> Result<Vec<u8>, String> {
+        self.run(request, phase, body, document).map_err(|error| vm::message(&error))
+    }
+
+    fn run(
+        &self,
+        request: &mut Request,
+        phase: Phase,
+        body: Option<&[u8]>,
+        document: impl FnOnce(&Lua) -> mlua::Result<Table>,
+    ) -> mlua::Result<Vec<u8>> {
+        let vm = vm::vm().map_err(mlua::Error::runtime)?;
+        let loaded = vm.loaded(self.serial, &self.alive, |lua| {
+            let body = Vm::load(lua, &self.source, "template").map_err(mlua::Error::runtime)?;
+            let frame = Vm::load(lua, FRAME, "template frame").map_err(mlua::Error::runtime)?;
+            let frame = frame.call::<Function>(())?;
+            Ok(Loaded { functions: vec![frame, body], conf: Value::Nil, table: None })
+        })?;
+        let [frame, function] = loaded.functions.as_slice() else {
+            return Err(mlua::Error::runtime("the template is not loaded"));
+        };
+        let lua = &vm.lua;
+        let helpers = lua.create_table()?;
+        helpers.raw_set("_ctx", context(&vm, request)?)?;
+        helpers.raw_set("_body", body.map(|body| lua.create_string(body)).transpose()?)?;
+        let encode = lua.create_function(|lua, value: Value| {
+            let value = super::json::from_lua(lua, &value, false).map_err(mlua::Error::runtime)?;
+            lua.create_string(value.to_string())
+        })?;
+        helpers.raw_set("_escape_json", encode)?;
+        let document = document(lua)?;
+        for name in ["_ctx", "_body", "_escape_json", "_escape_xml", "_multipart"] {
+            document.raw_remove(name)?;
+        }
+        let text: LuaString = enter(request, phase, || frame.call((function, document, helpers)))?;
+        Ok(text.as_bytes().to_vec())
+    }
+}
+
+/// The Lua code of a template: pieces are put into a table and joined.
+fn to_lua(text: &str) -> Result<String, String> {
+    let mut code = String::from("local text, escaped = ...\nlocal out = {}\n");
+    let mut rest = text;
+    while let Some(at) = rest.find('{') {
+        let (before, tag) = rest.split_at(at);
+        let mut kinds = tag.chars().skip(1);
+        let kind = kinds.next().unwrap_or(' ');
+        let close = match kind {
+            '{' => "}}",
+            '*' => "*}",
+            '%' => "%}",
+            '#' => "#}",
+            '-' => "-}",
+            '(' | '[' => return Err(format!("includes ({{{kind}...) are not supported in templates")),
+            _ => "",
+        };
+        let end = if close.is_empty() { None } else { tag.get(2..).and_then(|inner| inner.find(close)) };
+        let Some(end) = end else {
+            literal(&mut code, before);
+            literal(&mut code, "{");
+            rest = &tag[1..];
+            continue;
+        };
+        if let Some(before) = before.strip_suffix('\\') {
+            // `\{{` is text.
+            literal(&mut code, before);
+            literal(&mut code, &tag[..end + 4]);
+            rest = &tag[end + 4..];
+            continue;
+        }
+        let inner = &tag[2..2 + end];
+        rest = &tag[end + 4..];
+        match kind {
+            '{' | '*' => {
+                literal(&mut code, before);
+                let function = if kind == '{' { "escaped" } else { "text" };
+                let _ = writeln!(code, "out[#out + 1] = {function}({inner})");
+            }
+            '-' => {
+                literal(&mut code, before);
+                let name = inner.trim();
+                if !matches!(name, "raw" | "verbatim") {
+                    return Err(format!("blocks ({{-{name}-}}) are not supported in templates"));
+                }
+                let closing = format!("{{-{inner}-}}");
+                let end = rest.find(&closing).ok_or_else(|| format!("{closing} is not closed"))?;
+                literal(&mut code, &rest[..end]);
+                rest = &rest[end + closing.len()..];
+            }
+            _ => {
+                // A line with nothing but code leaves no trace.
+                let line_start = before.trim_end_matches([' ', '\t']);
+                let alone = line_start.is_empty() || line_start.ends_with('\n');
+                literal(&mut code, if alone { line_start } else { before });
+                rest = rest.strip_prefix('\n').unwrap_or(rest);
+                if kind == '%' {
+                    let _ = writeln!(code, "{}", inner.trim());
+                }
+            }
+        }
+    }
+    literal(&mut code, rest);
+    code.push_str("return table.concat(out)\n");
+    Ok(code)
+}
+
+fn literal(code: &mut String, text: &str) {
+    if text.is_empty() {
+        return;
+    }
+    code.push_str("out[#out + 1] = \"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => {
+                code.push('\\');
+                code.push(character);
+            }
+            '\n' => code.push_str("\\n"),
+            '\r' => code.push_str("\\r"),
+            '\0' => code.push_str("\\000"),
+            other => code.push(other),
+        }
+    }
+    code.push_str("\"\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn render(text: &str) -> String {
+        let lua = &vm::vm().unwrap().lua;
+        let body = Vm::load(lua, &to_lua(text).unwrap(), "template").unwrap();
+        let frame = Vm::load(lua, FRAME, "frame").unwrap().call::<Function>(()).unwrap();
+        let document = lua.create_table().unwrap();
+        document.raw_set("name", "<a/b>").unwrap();
+        document.raw_set("age", "20").unwrap();
+        document.raw_set("list", lua.create_sequence_from(["x", "y"]).unwrap()).unwrap();
+        frame.call((body, document, lua.create_table().unwrap())).unwrap()
+    }
+
+    #[test]
+    fn templates() {
+        let cases = [
+            ("plain { } \"\\ \n", "plain { } \"\\ \n"),
+            ("{{name}}|{*name*}|{{missing}}", "&lt;a&#47;b&gt;|<a/b>|"),
+            ("{{name .. \"!\"}}{{age+10}}", "&lt;a&#47;b&gt;!30"),
+            ("{# no #}{-raw-}{{name}}{-raw-}", "{{name}}"),
+            ("a\n  {% for _, item in ipairs(list) do %}\n{*item*},\n  {% end %}\nb", "a\nx,\ny,\nb"),
+            ("\\{{name}}", "{{name}}"),
+            ("{{open", "{{open"),
+            ("{*string.upper(name)*}", "<A/B>"),
+            ("{*_escape_xml(name)*}", "&lt;a/b&gt;"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(render(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused() {
+        assert!(Template::new("{(file.html)}").is_err());
+        assert!(Template::new("{{ if }}").is_err());
+    }
+}

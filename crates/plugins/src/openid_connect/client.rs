@@ -1,0 +1,136 @@
+//! Requests to the provider that show who the client is: token, introspection, revocation, pushed authorisation.
+
+use serde_json::{Value, json};
+
+use super::provider::{Provider, json as json_answer};
+use crate::common::{
+    http_client::{Endpoint, Incoming, Outgoing},
+    jws::Algorithm,
+    jws_sign::SigningKey,
+    nginx_base64,
+};
+
+pub struct Client {
+    pub id: String,
+    pub secret: Option<String>,
+    /// For `private_key_jwt`.
+    pub private_key: Option<SigningKey>,
+    /// For `client_secret_jwt`.
+    pub secret_key: Option<SigningKey>,
+    pub assertion_lifetime_seconds: i64,
+    pub assertion_audience: Option<String>,
+}
+
+/// Name and value of a form field.
+pub type Field = (&'static str, String);
+
+impl Client {
+    /// Posts a form; the method says how the client authenticates.
+    pub async fn post(
+        &self,
+        provider: &Provider,
+        url: &str,
+        method: &str,
+        mut fields: Vec<Field>,
+        headers: Vec<(String, Vec<u8>)>,
+    ) -> Result<Incoming, String> {
+        let mut authorization = None;
+        let secret = self.secret.as_deref().filter(|secret| !secret.is_empty());
+        match (method, secret, &self.private_key, &self.secret_key) {
+            ("private_key_jwt", _, Some(key), _) | ("client_secret_jwt", _, _, Some(key)) => {
+                fields.push(("client_id", self.id.clone()));
+                let kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+                fields.push(("client_assertion_type", kind.to_owned()));
+                fields.push(("client_assertion", self.assertion(key, url)?));
+            }
+            ("client_secret_post", Some(secret), ..) => {
+                fields.push(("client_id", self.id.clone()));
+                fields.push(("client_secret", secret.to_owned()));
+            }
+            (_, Some(secret), ..) => {
+                let pair = format!("{}:{}", encoded(&self.id), encoded(secret));
+                authorization = Some(format!("Basic {}", nginx_base64::encode(pair)));
+            }
+            // A public client (PKCE) only names itself.
+            (_, None, ..) => fields.push(("client_id", self.id.clone())),
+        }
+        let mut outgoing =
+            Outgoing::post(Endpoint::parse(url)?, "application/x-www-form-urlencoded", form(&fields));
+        outgoing.headers.extend(headers);
+        if let Some(authorization) = authorization {
+            outgoing = outgoing.header("Authorization", authorization);
+        }
+        provider.send(outgoing).await
+    }
+
+    pub async fn post_for_json(
+        &self,
+        provider: &Provider,
+        url: &str,
+        method: &str,
+        fields: Vec<Field>,
+        headers: Vec<(String, Vec<u8>)>,
+    ) -> Result<Value, String> {
+        json_answer(url, &self.post(provider, url, method, fields, headers).await?)
+    }
+
+    /// RFC 7523, section 3.
+    fn assertion(&self, key: &SigningKey, url: &str) -> Result<String, String> {
+        let now = super::now_seconds();
+        key.sign(&json!({
+            "iss": self.id,
+            "sub": self.id,
+            "aud": self.assertion_audience.as_deref().unwrap_or(url),
+            "jti": super::random_token(),
+            "exp": now + self.assertion_lifetime_seconds,
+            "iat": now,
+        }))
+    }
+}
+
+/// The algorithm of assertions: the configured one, else the one every provider knows.
+pub fn assertion_algorithm(configured: Option<&str>, hmac: bool) -> Algorithm {
+    let default = if hmac { Algorithm::Hs256 } else { Algorithm::Rs256 };
+    configured.and_then(Algorithm::of).filter(|algorithm| algorithm.is_hmac() == hmac).unwrap_or(default)
+}
+
+pub fn encoded(text: &str) -> String {
+    let mut out = Vec::new();
+    wire::uri::encode_component(text.as_bytes(), &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn form(fields: &[Field]) -> String {
+    fields.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect::<Vec<_>>().join("&")
+}
+
+/// The URL with arguments added.
+pub fn with_arguments<'a>(url: &str, arguments: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let mut out = url.to_owned();
+    let mut separator = if url.contains('?') { '&' } else { '?' };
+    for (name, value) in arguments {
+        out.push(separator);
+        out.push_str(&encoded(name));
+        out.push('=');
+        out.push_str(&encoded(value));
+        separator = '&';
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_with_arguments() {
+        let cases: [(&str, &[(&str, &str)], &str); 3] = [
+            ("https://a/b", &[], "https://a/b"),
+            ("https://a/b", &[("x", "1 /"), ("y", "2")], "https://a/b?x=1%20%2F&y=2"),
+            ("https://a/b?z=0", &[("x", "1")], "https://a/b?z=0&x=1"),
+        ];
+        for (url, arguments, expected) in cases {
+            assert_eq!(with_arguments(url, arguments.iter().copied()), expected);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What the identity provider publishes: its discovery document and its keys. Shared by all workers.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use serde_json::Value;
+
+use crate::common::{
+    http_client::{self, ClientOptions, Endpoint, Incoming, Outgoing},
+    jws::{Algorithm, VerifyingKey},
+    token_cache,
+};
+
+/// A provider moves its endpoints rarely.
+const DISCOVERY_LIFETIME: Duration = Duration::from_secs(3600);
+/// A token with an unknown key id makes the keys be read again, but not more often than this.
+const KEYS_MIN_AGE: Duration = Duration::from_secs(10);
+/// Documents of so many providers are kept.
+const MAX_DOCUMENTS: usize = 512;
+
+pub struct Provider {
+    pub discovery_url: String,
+    pub options: ClientOptions,
+    pub keys_lifetime: Duration,
+}
+
+/// The provider's keys as of one moment.
+pub struct Keys {
+    keys: Vec<Value>,
+    pub serial: u64,
+    read: Instant,
+}
+
+type Documents<T> = Mutex<Option<FxHashMap<String, (T, Instant)>>>;
+
+static DISCOVERIES: Documents<Arc<Value>> = Mutex::new(None);
+static KEYS: Documents<Arc<Keys>> = Mutex::new(None);
+
+fn recall<T: Clone>(documents: &Documents<T>, url: &str, lifetime: Duration) -> Option<T> {
+    let documents = documents.lock();
+    let (document, since) = documents.as_ref()?.get(url)?;
+    (since.elapsed() < lifetime).then(|| document.clone())
+}
+
+fn remember<T>(documents: &Documents<T>, url: &str, document: T) {
+    let mut documents = documents.lock();
+    let documents = documents.get_or_insert_default();
+    if documents.len() >= MAX_DOCUMENTS && !documents.contains_key(url) {
+        documents.clear();
+    }
+    documents.insert(url.to_owned(), (document, Instant::now()));
+}
+
+impl Provider {
+    pub async fn discovery(&self) -> Result<Arc<Value>, String> {
+        let url = &self.discovery_url;
+        if let Some(document) = recall(&DISCOVERIES, url, DISCOVERY_LIFETIME) {
+            return Ok(document);
+        }
+        let document = Arc::new(self.get_json(url).await?);
+        if document.get("issuer").and_then(Value::as_str).is_none() {
+            return Err(format!("discovery document at {url} has no issuer"));
+        }
+        remember(&DISCOVERIES, url, document.clone());
+        Ok(document)
+    }
+
+    /// An endpoint that the discovery document names.
+    pub async fn endpoint(&self, name: &str) -> Result<String, String> {
+        let document = self.discovery().await?;
+        let url = document.get(name).and_then(Value::as_str);
+        url.map(str::to_owned).ok_or_else(|| format!("discovery document has no {name}"))
+    }
+
+    /// `fresh`: not from memory, unless they were read a moment ago.
+    pub async fn keys(&self, fresh: bool) -> Result<Arc<Keys>, String> {
+        let url = self.endpoint("jwks_uri").await?;
+        if let Some(keys) = recall(&KEYS, &url, self.keys_lifetime)
+            && (!fresh || keys.read.elapsed() < KEYS_MIN_AGE)
+        {
+            return Ok(keys);
+        }
+        let document = self.get_json(&url).await?;
+        let keys = document.get("keys").and_then(Value::as_array);
+        let keys = keys.ok_or_else(|| format!("JWKS at {url} has no keys"))?.clone();
+        let keys = Arc::new(Keys { keys, serial: token_cache::next_serial(), read: Instant::now() });
+        remember(&KEYS, &url, keys.clone());
+        Ok(keys)
+    }
+
+    pub async fn get_json(&self, url: &str) -> Result<Value, String> {
+        let outgoing = Outgoing::get(Endpoint::parse(url)?).header("Accept", "application/json");
+        json(url, &self.send(outgoing).await?)
+    }
+
+    pub async fn send(&self, outgoing: Outgoing) -> Result<Incoming, String> {
+        let host = outgoing.endpoint.host_header();
+        let answer = http_client::send(outgoing, &self.options).await;
+        answer.map_err(|reason| format!("accessing {host} failed: {reason}"))
+    }
+}
+
+/// The JSON object of a successful answer.
+pub fn json(url: &str, answer: &Incoming) -> Result<Value, String> {
+    if !(200..300).contains(&answer.status) {
+        return Err(format!("{url} answered {}", answer.status));
+    }
+    let value: Value =
+        serde_json::from_slice(&answer.body).map_err(|error| format!("{url} answered no JSON: {error}"))?;
+    if value.is_object() { Ok(value) } else { Err(format!("{url} answered no JSON object")) }
+}
+
+impl Keys {
+    /// The keys that may have signed a token: the one of its key id, or all when it names none.
+    pub fn matching(&self, algorithm: Algorithm, key_id: Option<&str>) -> Vec<VerifyingKey> {
+        let usable = |key: &&Value| {
+            let is = |name: &str, wanted: &str| {
+                key.get(name).and_then(Value::as_str).is_none_or(|value| value == wanted)
+            };
+            let id = key.get("kid").and_then(Value::as_str);
+            // A provider's list is public: a symmetric key in it proves nothing.
+            let public = key.get("kty").and_then(Value::as_str) != Some("oct");
+            public
+                && is("use", "sig")
+                && is("alg", algorithm.name())
+                && (key_id.is_none() || id.is_none() || id == key_id)
+        };
+        let keys = self.keys.iter().filter(usable);
+        keys.filter_map(|key| VerifyingKey::from_jwk(algorithm, key).ok()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_chosen_by_id_use_and_type() {
+        let key = |id: &str, purpose: &str, kind: &str| {
+            json!({"kid": id, "use": purpose, "kty": kind, "n": "u1SU1LfVLPHCozMxH2Mo4lgOEePzNm0tRgeLezV6ffAt0gun", "e": "AQAB", "k": "c2VjcmV0"})
+        };
+        let keys = vec![key("a", "sig", "RSA"), key("b", "sig", "RSA"), key("c", "enc", "RSA"), key("d", "sig", "oct")];
+        let keys = Keys { keys, serial: 1, read: Instant::now() };
+        let count = |algorithm, id| keys.matching(algorithm, id).len();
+        assert_eq!(count(Algorithm::Rs256, Some("a")), 1);
+        assert_eq!(count(Algorithm::Rs256, None), 2);
+        assert_eq!(count(Algorithm::Rs256, Some("c")), 0);
+        assert_eq!(count(Algorithm::Hs256, Some("d")), 0);
+    }
+}

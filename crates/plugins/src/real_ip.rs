@@ -1,0 +1,171 @@
+//! Takes the client's address from a header or another variable instead of the connection.
+
+use std::{net::IpAddr, sync::Arc};
+
+use plugin::{BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step, Variable};
+use routing::{AddressSet, address::parse_address};
+use serde::Deserialize;
+use serde_json::Value;
+use telemetry::error_log;
+use wire::HeaderId;
+
+use crate::common::conf::typed;
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "real-ip",
+    version: 0.1,
+    priority: 23000,
+    schema: include_str!("../schemas/real-ip.json"),
+    phases: Phases::REWRITE,
+    check,
+    build,
+    ..PluginDef::DEFAULT
+};
+
+#[derive(Deserialize)]
+struct Conf {
+    source: String,
+    trusted_addresses: Option<Vec<String>>,
+    recursive: bool,
+}
+
+struct RealIp {
+    source: Source,
+    /// Peers that are believed; `None`: all.
+    trusted: Option<AddressSet>,
+    recursive: bool,
+}
+
+enum Source {
+    ForwardedFor,
+    Variable(Variable),
+}
+
+fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
+    let items = conf.get("trusted_addresses").and_then(Value::as_array).into_iter().flatten();
+    for item in items.filter_map(Value::as_str) {
+        AddressSet::parse([item]).map_err(|_| format!("invalid ip address: {item}"))?;
+    }
+    Ok(())
+}
+
+fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    let conf: Conf = typed(conf)?;
+    let trusted = conf.trusted_addresses.map(|list| AddressSet::parse(list.iter().map(String::as_str)));
+    Ok(Arc::new(RealIp {
+        source: match conf.source.as_str() {
+            "http_x_forwarded_for" => Source::ForwardedFor,
+            name => Source::Variable(Variable::resolve(name)),
+        },
+        trusted: trusted.transpose()?,
+        recursive: conf.recursive,
+    }))
+}
+
+impl Plugin for RealIp {
+    fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        if self.trusted.as_ref().is_some_and(|trusted| !trusted.contains(request.remote_addr)) {
+            return Step::Next;
+        }
+        match self.address(request) {
+            Ok((address, port)) => {
+                request.remote_addr = address;
+                // Without a port nginx keeps none: its variable is empty then, here it is 0.
+                request.remote_port = port.unwrap_or(0);
+            }
+            Err(reason) => error_log::log(error_log::Level::Warn, format_args!("{reason}")),
+        }
+        Step::Next
+    }
+}
+
+impl RealIp {
+    fn address(&self, request: &Request) -> Result<(IpAddr, Option<u16>), String> {
+        let text = match &self.source {
+            Source::ForwardedFor => {
+                let last = request.head.headers.all_known(HeaderId::XForwardedFor).last();
+                last.map(|list| self.pick(list).to_vec())
+            }
+            Source::Variable(variable) => request.variable(variable).map(std::borrow::Cow::into_owned),
+        };
+        let text = text.ok_or_else(|| "missing real address".to_owned())?;
+        let bad = || format!("bad address: {}", String::from_utf8_lossy(&text));
+        let (host, port) = split_port(&text);
+        let address = parse_address(host).ok_or_else(bad)?;
+        let port = port.map(|port| {
+            let number = std::str::from_utf8(port).ok().and_then(|port| port.parse::<u16>().ok());
+            number
+                .filter(|&port| port > 0)
+                .ok_or_else(|| format!("bad port: {}", String::from_utf8_lossy(port)))
+        });
+        Ok((address, port.transpose()?))
+    }
+
+    /// The address of `X-Forwarded-For` that counts: the last, or the last that no trusted proxy added.
+    fn pick<'a>(&self, list: &'a [u8]) -> &'a [u8] {
+        let mut items = list.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).rev().peekable();
+        let last = items.peek().copied().unwrap_or_default();
+        match &self.trusted {
+            Some(trusted) if self.recursive => {
+                let mut first = last;
+                for item in items {
+                    first = item;
+                    if !parse_address(item).is_some_and(|address| trusted.contains(address)) {
+                        break;
+                    }
+                }
+                first
+            }
+            _ => last,
+        }
+    }
+}
+
+/// `10.0.0.1:80`, `[::1]:80`, or no port. A bare IPv6 address has none.
+fn split_port(text: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let colons = text.iter().filter(|&&byte| byte == b':').count();
+    if colons > 1 && (text.first() != Some(&b'[') || text.last() == Some(&b']')) {
+        return (text, None);
+    }
+    match text.iter().rposition(|&byte| byte == b':') {
+        Some(at) => (text.get(..at).unwrap_or_default(), text.get(at + 1..)),
+        None => (text, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_with_ports() {
+        let cases: &[(&str, &str, Option<&str>)] = &[
+            ("10.0.0.1", "10.0.0.1", None),
+            ("10.0.0.1:80", "10.0.0.1", Some("80")),
+            ("[::1]:80", "[::1]", Some("80")),
+            ("[::1]", "[::1]", None),
+            ("2001:db8::1", "2001:db8::1", None),
+        ];
+        for (text, host, port) in cases {
+            assert_eq!(split_port(text.as_bytes()), (host.as_bytes(), port.map(str::as_bytes)), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_address_that_counts() {
+        let plugin = |recursive| RealIp {
+            source: Source::ForwardedFor,
+            trusted: Some(AddressSet::parse(["10.0.0.0/8"]).unwrap()),
+            recursive,
+        };
+        let cases = [
+            (false, "1.1.1.1, 10.0.0.2", "10.0.0.2"),
+            (true, "1.1.1.1, 2.2.2.2,10.0.0.2", "2.2.2.2"),
+            (true, "10.0.0.1, 10.0.0.2", "10.0.0.1"),
+            (true, "1.1.1.1", "1.1.1.1"),
+        ];
+        for (recursive, list, expected) in cases {
+            assert_eq!(plugin(recursive).pick(list.as_bytes()), expected.as_bytes(), "{list}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Sends the client to another URI.
+
+use std::sync::Arc;
+
+use plugin::{
+    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, host,
+    host::plugin_attribute, request::random_u64,
+};
+use serde::Deserialize;
+use serde_json::Value;
+use wire::{HeaderId, Method};
+
+use crate::common::{
+    conf::typed,
+    regexes::{Regex, Replacement},
+};
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "redirect",
+    version: 0.1,
+    priority: 900,
+    schema: include_str!("../schemas/redirect.json"),
+    phases: Phases::REWRITE,
+    check,
+    build,
+    ..PluginDef::DEFAULT
+};
+
+#[derive(Deserialize)]
+struct Conf {
+    ret_code: u16,
+    uri: Option<String>,
+    regex_uri: Option<(String, String)>,
+    #[serde(default)]
+    http_to_https: bool,
+    encode_uri: bool,
+    append_query_string: bool,
+}
+
+struct Redirect {
+    status: u16,
+    to: To,
+    encode_uri: bool,
+    append_query_string: bool,
+}
+
+enum To {
+    Uri(Template),
+    Regex(Regex, Replacement),
+    /// The same URI by HTTPS, on one of these ports.
+    Https(Vec<u16>),
+    Nowhere,
+}
+
+fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
+    let texts = conf.get("regex_uri").and_then(Value::as_array);
+    if let Some([Value::String(pattern), Value::String(replacement)]) = texts.map(Vec::as_slice) {
+        if !model::schema::is_secret_reference(pattern) {
+            Regex::new(pattern, false)
+                .map_err(|error| format!("invalid regex_uri ({pattern}, {replacement}), err:{error}"))?;
+        }
+    }
+    let is_on = |name: &str| conf.get(name) == Some(&Value::Bool(true));
+    if is_on("http_to_https") && is_on("append_query_string") {
+        return Err("only one of `http_to_https` and `append_query_string` can be configured.".to_owned());
+    }
+    Ok(())
+}
+
+fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    let conf: Conf = typed(conf)?;
+    let to = match (&conf.uri, &conf.regex_uri) {
+        _ if conf.http_to_https => To::Https(https_ports()),
+        (Some(uri), _) => To::Uri(Template::compile_simple(uri)),
+        (None, Some((pattern, with))) => To::Regex(Regex::new(pattern, false)?, Replacement::new(with)),
+        (None, None) => To::Nowhere,
+    };
+    Ok(Arc::new(Redirect {
+        status: conf.ret_code,
+        to,
+        encode_uri: conf.encode_uri,
+        append_query_string: conf.append_query_string,
+    }))
+}
+
+/// `plugin_attr.redirect.https_port`, else where `apisix.ssl` listens.
+fn https_ports() -> Vec<u16> {
+    let port = |value: &Value| value.as_u64().and_then(|port| u16::try_from(port).ok());
+    if let Some(configured) = plugin_attribute("redirect").and_then(|attribute| attribute.get("https_port")) {
+        return port(configured).into_iter().collect();
+    }
+    let Some(ssl) = host().and_then(|host| host.settings.get("apisix")?.get("ssl")) else {
+        return Vec::new();
+    };
+    if ssl.get("enable") != Some(&Value::Bool(true)) {
+        return Vec::new();
+    }
+    let listen = ssl.get("listen").and_then(Value::as_array).into_iter().flatten();
+    listen.filter_map(|entry| entry.get("port").and_then(port).or_else(|| port(entry))).collect()
+}
+
+impl Plugin for Redirect {
+    fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        let (status, mut location) = match &self.to {
+            To::Uri(template) => (self.status, template.render(request)),
+            To::Regex(regex, with) => match regex.replace(&request.path, with, false) {
+                Some(uri) => (self.status, uri),
+                None => return Step::Next,
+            },
+            To::Https(ports) => match https_location(request, ports) {
+                Some(answer) => answer,
+                None => return Step::Next,
+            },
+            To::Nowhere => return Step::Next,
+        };
+        let query_at = location.iter().position(|&byte| byte == b'?');
+        if self.encode_uri {
+            location = encode_before_query(&location, query_at);
+        }
+        if let Some(query) =
+            request.head.query().filter(|query| self.append_query_string && !query.is_empty())
+        {
+            location.push(if query_at.is_some() { b'&' } else { b'?' });
+            location.extend_from_slice(query);
+        }
+        Step::reply(Reply::page(status).header("Location", location))
+    }
+}
+
+fn encode_before_query(location: &[u8], query_at: Option<usize>) -> Vec<u8> {
+    let (path, query) = location.split_at(query_at.unwrap_or(location.len()));
+    let mut out = Vec::with_capacity(location.len() + 16);
+    wire::uri::encode_path(path, &mut out);
+    out.extend_from_slice(query);
+    out
+}
+
+/// `None` for a request that came by HTTPS, here or at a proxy before.
+fn https_location(request: &Request, ports: &[u16]) -> Option<(u16, Vec<u8>)> {
+    let scheme = match request.head.headers.known(HeaderId::XForwardedProto) {
+        Some(scheme) => scheme,
+        None if request.https => b"https",
+        None => b"http",
+    };
+    if scheme == b"https" {
+        return None;
+    }
+    let mut location = b"https://".to_vec();
+    location.extend_from_slice(&request.host);
+    let port = ports.get((random_u64() % ports.len().max(1) as u64) as usize).copied();
+    if let Some(port) = port.filter(|port| !matches!(port, 0 | 443)) {
+        location.extend_from_slice(format!(":{port}").as_bytes());
+    }
+    location.extend_from_slice(&request.normal_target());
+    let status = if matches!(request.head.method, Method::Get | Method::Head) { 301 } else { 308 };
+    Some((status, location))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_the_path_is_encoded() {
+        let cases = [("/a b", "/a%20b"), ("/a b?c d", "/a%20b?c d"), ("/%41", "/%2541")];
+        for (uri, expected) in cases {
+            let at = uri.find('?');
+            assert_eq!(encode_before_query(uri.as_bytes(), at), expected.as_bytes(), "{uri}");
+        }
+    }
+
+    #[test]
+    fn what_the_schema_cannot_say() {
+        let cases = [
+            (json!({"regex_uri": ["^/a/(.*)", "/$1"]}), None),
+            (json!({"http_to_https": true, "append_query_string": true}), Some("only one of")),
+            (
+                json!({"regex_uri": ["^/a/(", "/$1"]}),
+                Some("invalid regex_uri (^/a/(, /$1), err:pcre_compile()"),
+            ),
+        ];
+        for (conf, expected) in cases {
+            let error = check(&conf, SchemaKind::Plugin).err();
+            assert_eq!(error.is_some(), expected.is_some(), "{conf}");
+            assert!(error.unwrap_or_default().starts_with(expected.unwrap_or_default()), "{conf}");
+        }
+    }
+}

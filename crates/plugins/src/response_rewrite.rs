@@ -1,0 +1,284 @@
+//! Changes status, header fields and body of responses.
+
+use std::sync::Arc;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use plugin::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Template, Variable};
+use routing::expr::Expression;
+use serde::Deserialize;
+use serde_json::Value;
+use telemetry::error_log;
+use wire::HeaderId;
+
+use crate::common::{
+    conf::typed,
+    content_coding, header_edits,
+    held_body::HeldBody,
+    instance_state,
+    regexes::{Regex, Replacement},
+};
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "response-rewrite",
+    version: 0.1,
+    priority: 899,
+    schema: include_str!("../schemas/response-rewrite.json"),
+    phases: Phases::HEADER_FILTER.and(Phases::BODY_FILTER),
+    check,
+    build,
+    ..PluginDef::DEFAULT
+};
+
+#[derive(Deserialize)]
+struct Conf {
+    max_resp_body_size: usize,
+    headers: Option<Value>,
+    body: Option<String>,
+    body_base64: bool,
+    status_code: Option<u16>,
+    vars: Option<Value>,
+    filters: Option<Vec<FilterConf>>,
+}
+
+#[derive(Deserialize)]
+struct FilterConf {
+    regex: String,
+    scope: String,
+    replace: String,
+    options: String,
+}
+
+struct ResponseRewrite {
+    condition: Option<Expression<Variable>>,
+    status: Option<u16>,
+    /// `None`: one entry of `add` cannot be read, so that none of them is applied.
+    headers: Option<Headers>,
+    body: Body,
+    body_limit: usize,
+}
+
+#[derive(Default)]
+struct Headers {
+    add: Vec<(String, Template)>,
+    set: Vec<(String, Template)>,
+    remove: Vec<String>,
+}
+
+enum Body {
+    Keep,
+    Replace(Vec<u8>),
+    Filter(Vec<Filter>),
+}
+
+struct Filter {
+    regex: Regex,
+    replacement: Replacement,
+    all: bool,
+}
+
+/// Set in the header filter when the condition held.
+struct Active {
+    held: HeldBody,
+    coding: Option<Vec<u8>>,
+    replaced: bool,
+}
+
+fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
+    if let Some(headers) = conf.get("headers").filter(|headers| !header_edits::has_operations(headers)) {
+        for (name, value) in headers.as_object().into_iter().flatten() {
+            if !value.is_string() && !value.is_number() {
+                return Err("invalid type as header value".to_owned());
+            }
+            if name.is_empty() {
+                return Err("invalid field length in header".to_owned());
+            }
+        }
+    }
+    let body = conf.get("body").and_then(Value::as_str).unwrap_or_default();
+    if conf.get("body_base64") == Some(&Value::Bool(true))
+        && !model::schema::is_secret_reference(body)
+        && (body.is_empty() || STANDARD.decode(body).is_err())
+    {
+        return Err("invalid base64 content".to_owned());
+    }
+    if let Some(vars) = conf.get("vars") {
+        expression(vars)?;
+    }
+    for filter in conf.get("filters").and_then(Value::as_array).into_iter().flatten() {
+        let text = |name: &str| filter.get(name).and_then(Value::as_str).unwrap_or_default();
+        Regex::with_options(text("regex"), text("options"))
+            .map_err(|error| format!("regex \"{}\" validation failed: {error}", text("regex")))?;
+    }
+    Ok(())
+}
+
+fn expression(vars: &Value) -> Result<Expression<Variable>, String> {
+    Expression::compile(vars, &mut |name| Variable::resolve(name))
+        .map_err(|reason| format!("failed to validate the 'vars' expression: {reason}"))
+}
+
+fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    let conf: Conf = typed(conf)?;
+    let body = match (conf.body, conf.filters) {
+        (_, Some(filters)) => Body::Filter(filters.iter().map(filter).collect::<Result<_, _>>()?),
+        (Some(text), None) if conf.body_base64 => {
+            Body::Replace(STANDARD.decode(text).map_err(|_| "invalid base64 content".to_owned())?)
+        }
+        (Some(text), None) => Body::Replace(text.into_bytes()),
+        (None, None) => Body::Keep,
+    };
+    Ok(Arc::new(ResponseRewrite {
+        condition: conf.vars.as_ref().map(expression).transpose()?,
+        status: conf.status_code,
+        headers: conf.headers.as_ref().map_or_else(|| Some(Headers::default()), Headers::new),
+        body,
+        body_limit: conf.max_resp_body_size,
+    }))
+}
+
+fn filter(conf: &FilterConf) -> Result<Filter, String> {
+    Ok(Filter {
+        regex: Regex::with_options(&conf.regex, &conf.options)?,
+        replacement: Replacement::new(&conf.replace),
+        all: conf.scope == "global",
+    })
+}
+
+impl Headers {
+    fn new(conf: &Value) -> Option<Headers> {
+        if !header_edits::has_operations(conf) {
+            return Some(Headers { set: header_edits::templates(Some(conf)), ..Headers::default() });
+        }
+        let lines = conf.get("add").and_then(Value::as_array).into_iter().flatten();
+        Some(Headers {
+            add: lines.map(|line| added_field(line.as_str()?)).collect::<Option<_>>()?,
+            set: header_edits::templates(conf.get("set")),
+            remove: header_edits::removed(conf),
+        })
+    }
+
+    fn apply(&self, request: &mut Request) {
+        for (name, value) in &self.add {
+            let value = value.render(request);
+            request.response.headers.add(name, value);
+        }
+        for (name, value) in &self.set {
+            let value = value.render(request);
+            request.response.headers.set(name, value);
+        }
+        for name in &self.remove {
+            request.response.headers.remove(name);
+        }
+    }
+}
+
+/// `Name: value`; APISIX takes no value with a colon in it.
+fn added_field(line: &str) -> Option<(String, Template)> {
+    let (name, value) = line.split_once(':')?;
+    let (name, value) = (name.trim_end(), value.trim_start());
+    let valid = !name.is_empty() && !name.contains(char::is_whitespace) && !value.is_empty();
+    (valid && !value.contains(':')).then(|| (name.to_owned(), Template::compile(value)))
+}
+
+impl Plugin for ResponseRewrite {
+    fn header_filter(&self, request: &mut Request) {
+        if !self.condition.as_ref().is_none_or(|condition| condition.eval(request)) {
+            return;
+        }
+        if let Some(status) = self.status {
+            request.response.set_status(status);
+        }
+        if !matches!(self.body, Body::Keep) {
+            let coding = request.response.headers.known(HeaderId::ContentEncoding).map(<[u8]>::to_vec);
+            request.response.body_modified();
+            let held = HeldBody::new(self.body_limit);
+            instance_state::set(request, self, Active { held, coding, replaced: false });
+        }
+        match &self.headers {
+            Some(headers) => headers.apply(request),
+            None => error_log::log(
+                error_log::Level::Error,
+                format_args!("failed to create header operation: bad entry in headers.add"),
+            ),
+        }
+    }
+
+    fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
+        let Some(active) = instance_state::get_mut::<_, Active>(request, self) else { return };
+        match &self.body {
+            Body::Keep => {}
+            Body::Replace(body) => {
+                chunk.data = if active.replaced { Vec::new() } else { body.clone() };
+                active.replaced = true;
+            }
+            Body::Filter(filters) => {
+                let Some(body) = active.held.take(chunk) else { return };
+                chunk.data = filtered(filters, body, active.coding.as_deref(), self.body_limit);
+            }
+        }
+    }
+}
+
+/// The body after all filters; as it was when its content coding cannot be undone.
+fn filtered(filters: &[Filter], body: Vec<u8>, coding: Option<&[u8]>, limit: usize) -> Vec<u8> {
+    let mut body = match coding {
+        None => body,
+        Some(coding) => match content_coding::decode(coding, &body, limit) {
+            Ok(decoded) => decoded,
+            Err(reason) => {
+                error_log::log(
+                    error_log::Level::Error,
+                    format_args!("filters may not work as expected: {reason}"),
+                );
+                return body;
+            }
+        },
+    };
+    for filter in filters {
+        if let Some(replaced) = filter.regex.replace(&body, &filter.replacement, filter.all) {
+            body = replaced;
+        }
+    }
+    body
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn added_fields() {
+        let cases = [
+            ("Set-Cookie: a=b; Max-Age=3", Some("Set-Cookie")),
+            ("X-A :b", Some("X-A")),
+            ("X-A: http://b", None),
+            ("X A: b", None),
+            ("X-A:", None),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(added_field(line).map(|(name, _)| name).as_deref(), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_the_schema_cannot_say() {
+        let cases = [
+            (json!({"headers": {"X": []}}), "invalid type as header value"),
+            (json!({"body": "1", "body_base64": true}), "invalid base64 content"),
+            (json!({"body_base64": true}), "invalid base64 content"),
+            (
+                json!({"filters": [{"regex": "hello", "options": "h"}]}),
+                "regex \"hello\" validation failed: unknown flag \"h\" (flags \"h\")",
+            ),
+            (
+                json!({"vars": [["status", "?", 1]]}),
+                "failed to validate the 'vars' expression: invalid operator '?'",
+            ),
+        ];
+        for (conf, expected) in cases {
+            assert_eq!(check(&conf, SchemaKind::Plugin).unwrap_err(), expected, "{conf}");
+        }
+    }
+}

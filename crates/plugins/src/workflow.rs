@@ -1,0 +1,211 @@
+//! Runs the action of the first rule whose case holds: an answer, or one of the limiting plugins.
+
+use std::sync::{Arc, LazyLock};
+
+use model::schema::Schema;
+use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Variable};
+use routing::expr::Expression;
+use serde_json::Value;
+
+use crate::common::skip;
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "workflow",
+    version: 0.1,
+    priority: 1006,
+    schema: include_str!("../schemas/workflow.json"),
+    phases: Phases::ACCESS.and(Phases::LOG),
+    check,
+    build,
+    ..PluginDef::DEFAULT
+};
+
+/// Bodies that cases look into are read up to this size.
+const CASE_BODY_BYTES: usize = 64 << 20;
+
+/// The plugins that may be actions, with their schemas compiled on first use.
+static ACTIONS: LazyLock<Vec<(&'static PluginDef, Result<Schema, String>)>> = LazyLock::new(|| {
+    [&crate::limit_conn::PLUGIN, &crate::limit_count::PLUGIN]
+        .into_iter()
+        .map(|def| {
+            let schema = serde_json::from_str(def.schema).map_err(|error| error.to_string());
+            (def, schema.and_then(|schema| Schema::compile(&schema)))
+        })
+        .collect()
+});
+
+static RETURN: LazyLock<Result<Schema, String>> = LazyLock::new(|| {
+    Schema::compile(&serde_json::json!({
+        "type": "object",
+        "properties": { "code": { "type": "integer", "minimum": 100, "maximum": 599 } },
+        "required": ["code"]
+    }))
+});
+
+/// The configuration of an action, checked and with defaults.
+struct ActionConf {
+    plugin: Option<&'static PluginDef>,
+    conf: Value,
+}
+
+fn name_of(action: &Value) -> &str {
+    action.get(0).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// `rule`: its number from 1 on, which keeps the counters of equal actions apart.
+fn action(action: &Value, rule: usize) -> Result<ActionConf, String> {
+    let name = name_of(action);
+    let plugin = ACTIONS.iter().find(|(def, _)| def.name == name);
+    let schema = match plugin {
+        Some((_, schema)) => schema,
+        None if name == "return" => &*RETURN,
+        None => return Err(format!("unsupported action: {name}")),
+    };
+    let wrong = |reason: String| format!("failed to validate the '{name}' action: {reason}");
+    let mut conf = action.get(1).cloned().unwrap_or(Value::Null);
+    if let Some(conf) = conf.as_object_mut() {
+        conf.insert("_vid".to_owned(), rule.into());
+    }
+    schema.as_ref().map_err(String::clone)?.check(&mut conf).map_err(wrong)?;
+    if let Some((def, _)) = plugin {
+        (def.check)(&conf, SchemaKind::Plugin).map_err(wrong)?;
+    }
+    Ok(ActionConf { plugin: plugin.map(|(def, _)| *def), conf })
+}
+
+fn rules(conf: &Value) -> impl Iterator<Item = (usize, &Value)> {
+    (1..).zip(conf.get("rules").and_then(Value::as_array).into_iter().flatten())
+}
+
+fn actions(rule: &Value) -> impl Iterator<Item = &Value> {
+    rule.get("actions").and_then(Value::as_array).into_iter().flatten()
+}
+
+fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
+    for (number, rule) in rules(conf) {
+        case(rule)?;
+        for entry in actions(rule) {
+            action(entry, number)?;
+        }
+    }
+    Ok(())
+}
+
+/// The condition of a rule, and whether it looks into the request's body.
+fn case(rule: &Value) -> Result<(Option<Expression<Variable>>, bool), String> {
+    let Some(case) = rule.get("case") else { return Ok((None, false)) };
+    let mut needs_body = false;
+    let expression = Expression::compile(case, &mut |name| {
+        let variable = Variable::resolve(name);
+        needs_body |= variable.needs_body();
+        variable
+    });
+    let expression =
+        expression.map_err(|reason| format!("failed to validate the 'case' expression: {reason}"))?;
+    Ok((Some(expression), needs_body))
+}
+
+fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    let mut built = Vec::new();
+    let mut needs_body = false;
+    for (number, rule) in rules(conf) {
+        let (case, looks_into_body) = case(rule)?;
+        needs_body |= looks_into_body;
+        // Only the first action counts.
+        let Some(first) = actions(rule).next() else { continue };
+        let ActionConf { plugin, conf } = action(first, number)?;
+        let action = match plugin {
+            Some(def) => {
+                // The metadata at hand is workflow's own; actions name their headers as usual.
+                let context = BuildContext { owner: context.owner, metadata: None, upstreams: context.upstreams };
+                Action::Plugin(def.name, (def.build)(&conf, &context)?)
+            }
+            None => {
+                let code = conf.get("code").and_then(Value::as_u64).unwrap_or(403);
+                Action::Return(u16::try_from(code).unwrap_or(403))
+            }
+        };
+        built.push(Rule { case, action });
+    }
+    Ok(Arc::new(Workflow { rules: built, needs_body }))
+}
+
+struct Workflow {
+    rules: Vec<Rule>,
+    needs_body: bool,
+}
+
+struct Rule {
+    case: Option<Expression<Variable>>,
+    action: Action,
+}
+
+enum Action {
+    Return(u16),
+    Plugin(&'static str, Arc<dyn Plugin>),
+}
+
+impl Workflow {
+    fn run<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        let holds = |rule: &&Rule| rule.case.as_ref().is_none_or(|case| case.eval(request));
+        let Some(rule) = self.rules.iter().find(holds) else { return Step::Next };
+        match &rule.action {
+            Action::Return(code) => Step::reply(Reply::error_msg(*code, "rejected by workflow")),
+            Action::Plugin(name, plugin) => {
+                skip::skip(request, name);
+                plugin.access(request)
+            }
+        }
+    }
+}
+
+impl Plugin for Workflow {
+    fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        if !self.needs_body {
+            return self.run(request);
+        }
+        Step::wait(async move {
+            request.collect_body(CASE_BODY_BYTES).await?;
+            match self.run(request) {
+                Step::Next => Ok(()),
+                Step::Reply(reply) => Err(reply),
+                Step::Wait(future) => future.await,
+            }
+        })
+    }
+
+    fn log(&self, request: &mut Request) {
+        for rule in &self.rules {
+            if let Action::Plugin(_, plugin) = &rule.action {
+                plugin.log(request);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn actions_are_checked() {
+        let cases = [
+            (json!([["fake", {}]]), Some("unsupported action: fake")),
+            (
+                json!([["return", {}]]),
+                Some("failed to validate the 'return' action: property \"code\" is required"),
+            ),
+            (json!([["return", { "code": 403 }]]), None),
+            (
+                json!([["limit-count", { "count": 1, "time_window": 60, "group": "g" }]]),
+                Some("failed to validate the 'limit-count' action: group is not supported"),
+            ),
+            (json!([["limit-count", { "count": 1, "time_window": 60 }]]), None),
+        ];
+        for (actions, expected) in cases {
+            let conf = json!({ "rules": [{ "actions": actions }] });
+            assert_eq!(check(&conf, SchemaKind::Plugin).err().as_deref(), expected, "{conf}");
+        }
+    }
+}

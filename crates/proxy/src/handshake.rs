@@ -1,0 +1,136 @@
+//! TLS toward clients: the certificate is chosen by the name in the first message, from the snapshot in force.
+//!
+//! A client without a certificate of ours gets the alert `unrecognized_name`, never a default certificate.
+
+use std::{io, sync::Arc};
+
+use plugin::{
+    Reply, Request,
+    certificates::{ClientVerdict, TlsServer},
+    request::TlsFacts,
+};
+use rustls::server::Acceptor;
+use telemetry::error_log;
+use tokio::{io::AsyncWriteExt, net::TcpStream};
+use tokio_rustls::{LazyConfigAcceptor, server::TlsStream};
+
+use crate::worker::Worker;
+
+/// A fatal alert, `unrecognized_name`, as a record of its own.
+const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
+
+pub async fn accept(worker: &Worker, stream: TcpStream) -> io::Result<(TlsStream<TcpStream>, TlsFacts)> {
+    let mut start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
+    let name = start.client_hello().server_name().map(normal_name);
+    let wanted = name.as_deref().or(worker.settings.fallback_sni.as_deref());
+    let server = wanted.and_then(|name| worker.snapshot().certificates.find(name).cloned());
+    let Some(server) = server else {
+        // The client may be gone already; there is nothing more to tell it.
+        let _ = start.io.write_all(&UNRECOGNIZED_NAME).await;
+        let _ = start.io.shutdown().await;
+        let reason = match wanted {
+            Some(name) => format!("failed to find any SSL certificate by SNI: {name}"),
+            None => {
+                "failed to find SNI: the client sent none and apisix.ssl.fallback_sni is not set".to_owned()
+            }
+        };
+        return Err(io::Error::new(io::ErrorKind::NotFound, reason));
+    };
+    let stream = start.into_stream(server.config.clone()).await?;
+    let facts = facts(stream.get_ref().1, name, server);
+    Ok((stream, facts))
+}
+
+fn normal_name(name: &str) -> String {
+    name.trim_end_matches('.').to_ascii_lowercase()
+}
+
+fn facts(
+    session: &rustls::ServerConnection,
+    server_name: Option<String>,
+    server: Arc<TlsServer>,
+) -> TlsFacts {
+    let chain = session.peer_certificates();
+    TlsFacts {
+        server_name,
+        protocol: match session.protocol_version() {
+            Some(rustls::ProtocolVersion::TLSv1_2) => "TLSv1.2",
+            _ => "TLSv1.3",
+        },
+        cipher: session
+            .negotiated_cipher_suite()
+            .map(|suite| openssl_name(suite.suite()))
+            .unwrap_or_default(),
+        client_certificate: chain.and_then(|chain| chain.first()).map(|cert| cert.to_vec()),
+        alpn: session.alpn_protocol().map(<[u8]>::to_vec),
+        client_verdict: match &server.client {
+            None => ClientVerdict::None,
+            Some(check) if check.skip.is_empty() => ClientVerdict::Success,
+            Some(check) => check.verdict(chain),
+        },
+        server: Some(server),
+    }
+}
+
+/// `ECDHE-RSA-AES128-GCM-SHA256` for `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256`: what access logs are searched for.
+fn openssl_name(suite: rustls::CipherSuite) -> String {
+    let name = suite.as_str().unwrap_or_default();
+    match name.strip_prefix("TLS13_") {
+        Some(rest) => format!("TLS_{rest}"),
+        None => {
+            let short = name.trim_start_matches("TLS_").replace("_WITH_", "_").replace("AES_", "AES");
+            short.replace("POLY1305_SHA256", "POLY1305").replace('_', "-")
+        }
+    }
+}
+
+/// What a handshake could not decide: paths that need no certificate, and a `Host` that is not the name of the
+/// handshake but belongs to a resource which asks for certificates.
+pub fn check_client(request: &Request) -> Result<(), Box<Reply>> {
+    let Some(tls) = &request.connection.tls else { return Ok(()) };
+    let refuse = |reason: &str| {
+        error_log::log(error_log::Level::Error, format_args!("{reason}, client: {}", request.remote_addr));
+        Err(Box::new(Reply::page(400)))
+    };
+    let unverified = match tls.client_verdict {
+        ClientVerdict::Success => None,
+        ClientVerdict::None => Some("client certificate was not present"),
+        ClientVerdict::Failed => Some("client certificate verification is not passed: FAILED"),
+    };
+    let own = tls.server.as_ref().and_then(|server| server.client.as_ref());
+    if let Some(reason) = unverified
+        && own.is_some_and(|check| !check.skip.is_empty() && !check.skips(&request.path))
+    {
+        return refuse(reason);
+    }
+    let Ok(host) = std::str::from_utf8(&request.host) else { return Ok(()) };
+    let Some(other) = request.snapshot.certificates.find(host) else { return Ok(()) };
+    let Some(check) = &other.client else { return Ok(()) };
+    let skipped = own.is_some_and(|own| own.skips(&request.path)) && check.skips(&request.path);
+    if tls.server_name.as_deref() != Some(host) {
+        return refuse("the client certificate was verified for another server name than the host");
+    }
+    match unverified {
+        Some(reason) if !skipped => refuse(reason),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::CipherSuite;
+
+    use super::openssl_name;
+
+    #[test]
+    fn ciphers_are_called_as_openssl_does() {
+        for (suite, name) in [
+            (CipherSuite::TLS13_AES_256_GCM_SHA384, "TLS_AES_256_GCM_SHA384"),
+            (CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, "ECDHE-RSA-AES128-GCM-SHA256"),
+            (CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, "ECDHE-ECDSA-AES256-GCM-SHA384"),
+            (CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, "ECDHE-RSA-CHACHA20-POLY1305"),
+        ] {
+            assert_eq!(openssl_name(suite), name);
+        }
+    }
+}
