@@ -70,7 +70,7 @@ impl When {
     }
 
     fn holds(&self, request: &Request) -> bool {
-        self.percentage.is_none_or(|percentage| 1 + random_u64() % 100 <= percentage)
+        self.percentage.is_none_or(|percentage| random_u64() % 100 < percentage)
             && self.vars.as_ref().is_none_or(|vars| vars.iter().any(|rule| rule.eval(request)))
     }
 }

@@ -32,15 +32,14 @@ mod key_auth;
 mod ldap_auth;
 mod limit_conn;
 mod limit_count;
+mod limit_req;
 mod log_rotate;
 mod loki_logger;
-mod limit_req;
 mod lua;
 mod mocking;
 mod multi_auth;
 mod node_status;
 mod opa;
-mod loki_logger;
 mod opentelemetry;
 mod prometheus;
 mod proxy_rewrite;
@@ -73,4 +72,10 @@ pub fn lua_compiler() -> Option<Arc<dyn LuaCompiler>> {
 /// Checks the Lua in a resource that somebody wants to store.
 pub fn check_lua(chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
     lua::check(chunk, source)
+}
+
+/// Per batching logger: its name, the entries that wait, those dropped because too many waited, and those dropped
+/// because the receiver did not take them.
+pub fn log_entry_counts() -> Vec<(&'static str, usize, u64, u64)> {
+    common::batch::counts()
 }
