@@ -56,4 +56,5 @@ pub static PLUGINS: &[&PluginDef] = &[
     &crate::udp_logger::PLUGIN,
     &crate::uri_blocker::PLUGIN,
     &crate::workflow::PLUGIN,
+    &crate::zipkin::PLUGIN,
 ];
