@@ -125,7 +125,11 @@ impl Metrics {
             writer.sample(&waiting, &[("plugin", plugin)], *count as f64);
         }
         let dropped = format!("{}log_entries_dropped_total", self.prefix);
-        writer.family(&dropped, "Log entries dropped: the backlog was full, or sending failed", Kind::Counter);
+        writer.family(
+            &dropped,
+            "Log entries dropped: the backlog was full, or sending failed",
+            Kind::Counter,
+        );
         for (plugin, _, backlog, failed) in &counts {
             for (reason, count) in [("backlog", backlog), ("failed", failed)] {
                 writer.sample(&dropped, &[("plugin", plugin), ("reason", reason)], *count as f64);
