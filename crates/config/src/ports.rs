@@ -16,7 +16,10 @@ pub fn conflicts(settings: &Settings) -> Vec<(&'static str, String)> {
         if later.listener.implied {
             continue;
         }
-        let earlier = claims.iter().take(place).find(|earlier| overlap(&earlier.listener, &later.listener));
+        let earlier = claims
+            .iter()
+            .take(place)
+            .find(|earlier| overlap(&earlier.listener, &later.listener) && !may_share(earlier, later));
         if let Some(earlier) = earlier {
             let message = format!(
                 "port {} of {} is taken by {}; use another",
@@ -26,6 +29,11 @@ pub fn conflicts(settings: &Settings) -> Vec<(&'static str, String)> {
         }
     }
     messages
+}
+
+/// The Admin API may share the data port: the layout of APISIX 2.x.
+fn may_share(earlier: &Claim, later: &Claim) -> bool {
+    earlier.key == "apisix.node_listen" && later.key == "deployment.admin.admin_listen"
 }
 
 fn claims(settings: &Settings) -> Vec<Claim> {

@@ -27,11 +27,13 @@ mod hmac_auth;
 mod http_logger;
 mod ip_restriction;
 mod jwt_auth;
+mod kafka_logger;
 mod key_auth;
 mod ldap_auth;
 mod limit_conn;
 mod limit_count;
 mod limit_req;
+mod log_rotate;
 mod loki_logger;
 mod lua;
 mod mocking;
@@ -59,6 +61,7 @@ mod ua_restriction;
 mod udp_logger;
 mod uri_blocker;
 mod workflow;
+mod zipkin;
 
 use std::sync::Arc;
 
@@ -73,4 +76,10 @@ pub fn lua_compiler() -> Option<Arc<dyn LuaCompiler>> {
 /// Checks the Lua in a resource that somebody wants to store.
 pub fn check_lua(chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
     lua::check(chunk, source)
+}
+
+/// Per batching logger: its name, the entries that wait, those dropped because too many waited, and those dropped
+/// because the receiver did not take them.
+pub fn log_entry_counts() -> Vec<(&'static str, usize, u64, u64)> {
+    common::batch::counts()
 }

@@ -129,7 +129,8 @@ fn nanoseconds(request: &Request) -> String {
 
 /// `{"streams": [{"stream": labels, "values": [[time, line]]}]}`
 fn streams(lines: &[Line]) -> Value {
-    let mut streams: Vec<(&[(String, String)], Vec<Value>)> = Vec::new();
+    type Labels = [(String, String)];
+    let mut streams: Vec<(&Labels, Vec<Value>)> = Vec::new();
     for line in lines {
         let value = json!([line.time, Value::from(line.entry.clone()).to_string()]);
         match streams.iter_mut().find(|(labels, _)| *labels == line.labels) {

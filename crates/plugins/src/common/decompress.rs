@@ -14,6 +14,9 @@ pub fn decompress(coding: &[u8], data: &[u8], limit: usize) -> Option<Vec<u8>> {
         b"deflate" => {
             let _ = flate2::read::ZlibDecoder::new(data).take(limit as u64).read_to_end(&mut out);
         }
+        b"br" => {
+            let _ = brotli::Decompressor::new(data, 4096).take(limit as u64).read_to_end(&mut out);
+        }
         _ => return None,
     }
     (!out.is_empty() || data.is_empty()).then_some(out)

@@ -1,6 +1,6 @@
 //! Formats of log entries that users give: `{"field": "$variable", "other": {"nested": "text"}}`.
 
-use plugin::{Request, RequestBody, Variable};
+use plugin::{Request, RequestBody, Variable, variables::Named};
 use serde_json::{Map, Value};
 
 /// Deeper tables come out empty.
@@ -76,7 +76,13 @@ impl Field {
     fn value(&self, request: &Request, max_body_bytes: usize) -> Option<Value> {
         match self {
             Field::Variable(variable) => {
-                request.variable(variable).map(|value| String::from_utf8_lossy(&value).into_owned().into())
+                let value = text(&request.variable(variable)?);
+                match variable {
+                    Variable::Named(Named::Status | Named::BytesSent | Named::RequestLength) => {
+                        Some(value.parse::<u64>().map_or_else(|_| value.into(), Value::from))
+                    }
+                    _ => Some(value.into()),
+                }
             }
             Field::RequestBody => request_body(request, max_body_bytes),
             Field::Fixed(value) => Some(value.clone()),

@@ -106,7 +106,7 @@ impl Program {
     /// Runs the functions before a phase of another plugin: they cannot answer, and their failure stops nothing.
     pub fn run_before<'a>(&'a self, request: &'a mut Request, phase: Phase) -> Step<'a> {
         let unread = matches!(request.body, RequestBody::Unread { .. });
-        if !(self.needs_body && unread) && !self.waits {
+        if !(self.waits || self.needs_body && unread) {
             self.run_late(request, phase);
             return Step::Next;
         }
@@ -287,7 +287,7 @@ fn ending(lua: &Lua, result: mlua::Result<MultiValue>, phase: Phase) -> mlua::Re
     if let Some(code) = exit {
         return exited(code, status, output);
     }
-    let code = returned.get(0).filter(|value| !value.is_nil());
+    let code = returned.front().filter(|value| !value.is_nil());
     let body = returned.get(1).filter(|value| !value.is_nil());
     if code.is_none() && body.is_none() {
         // Said something and went on: the answer is made, as nginx has sent it.

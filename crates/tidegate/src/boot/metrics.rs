@@ -110,6 +110,31 @@ impl Metrics {
             let labels = [("name", upstream), ("ip", host), ("port", &port.to_string())];
             writer.sample(&status, &labels, f64::from(u8::from(healthy)));
         });
+        self.collect_log_entries(writer);
+    }
+
+    /// What the batching loggers hold and what they had to drop.
+    fn collect_log_entries(&self, writer: &mut TextWriter) {
+        let counts = plugins::log_entry_counts();
+        if counts.is_empty() {
+            return;
+        }
+        let waiting = format!("{}log_entries_waiting", self.prefix);
+        writer.family(&waiting, "Log entries not sent yet", Kind::Gauge);
+        for (plugin, count, ..) in &counts {
+            writer.sample(&waiting, &[("plugin", plugin)], *count as f64);
+        }
+        let dropped = format!("{}log_entries_dropped_total", self.prefix);
+        writer.family(
+            &dropped,
+            "Log entries dropped: the backlog was full, or sending failed",
+            Kind::Counter,
+        );
+        for (plugin, _, backlog, failed) in &counts {
+            for (reason, count) in [("backlog", backlog), ("failed", failed)] {
+                writer.sample(&dropped, &[("plugin", plugin), ("reason", reason)], *count as f64);
+            }
+        }
     }
 
     /// The page on its own port.

@@ -1,0 +1,195 @@
+//! Sends messages to one topic: finds the leader of a partition, keeps connections, tries again when leaders move.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use plugin::request::random_u64;
+use tokio::{sync::Mutex, time::Instant};
+
+use super::{
+    connection::{Connection, Settings},
+    protocol::{self, METADATA, PRODUCE, Reader},
+};
+
+/// Tries per message before the batch counts as failed.
+const TRIES: usize = 3;
+const PAUSE: Duration = Duration::from_millis(100);
+
+pub struct Producer {
+    settings: Settings,
+    topic: String,
+    key: Option<String>,
+    acks: i16,
+    refresh: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    topic: Option<Topic>,
+    connections: Vec<(i32, Connection)>,
+    /// Messages without a key go around the partitions.
+    next: u32,
+}
+
+struct Topic {
+    /// Number and leader.
+    partitions: Vec<(i32, i32)>,
+    brokers: Vec<(i32, String, u16)>,
+    read_at: Instant,
+}
+
+impl Producer {
+    pub fn new(
+        settings: Settings,
+        topic: String,
+        key: Option<String>,
+        acks: i16,
+        refresh: Duration,
+    ) -> Producer {
+        let state = State { next: random_u64() as u32, ..State::default() };
+        Producer { settings, topic, key, acks, refresh, state: Mutex::new(state) }
+    }
+
+    pub async fn send(&self, message: &[u8]) -> Result<(), String> {
+        let mut state = self.state.lock().await;
+        let mut last = String::new();
+        for attempt in 0..TRIES {
+            if attempt > 0 {
+                tokio::time::sleep(PAUSE).await;
+            }
+            match self.try_send(&mut state, message).await {
+                Ok(()) => return Ok(()),
+                Err(reason) => last = reason,
+            }
+            // Whatever failed, brokers and leaders are looked up anew.
+            state.topic = None;
+            state.connections.clear();
+        }
+        Err(format!("failed to send data to Kafka topic: {last}, brokers: {}", self.broker_names()))
+    }
+
+    fn broker_names(&self) -> String {
+        let brokers = self.settings.brokers.iter();
+        brokers.map(|broker| format!("{}:{}", broker.host, broker.port)).collect::<Vec<_>>().join(", ")
+    }
+
+    async fn try_send(&self, state: &mut State, message: &[u8]) -> Result<(), String> {
+        if state.topic.as_ref().is_none_or(|topic| topic.read_at.elapsed() >= self.refresh) {
+            state.topic = Some(self.read_topic().await?);
+        }
+        let turn = match &self.key {
+            Some(key) => protocol::key_hash(key.as_bytes()),
+            None => {
+                state.next = state.next.wrapping_add(1);
+                state.next
+            }
+        };
+        let topic = state.topic.as_ref().ok_or("no metadata")?;
+        let at = turn as usize % topic.partitions.len().max(1);
+        let &(partition, leader) =
+            topic.partitions.get(at).ok_or("the topic has no partition with a leader")?;
+        let at = match state.connections.iter().position(|(id, _)| *id == leader) {
+            Some(at) => at,
+            None => {
+                let broker = topic.brokers.iter().find(|(id, ..)| *id == leader);
+                let (_, host, port) = broker.ok_or("the leader of the partition is not known")?;
+                state.connections.push((leader, Connection::open(&self.settings, host, *port).await?));
+                state.connections.len() - 1
+            }
+        };
+        let (_, connection) = state.connections.get_mut(at).ok_or("no connection")?;
+        self.produce(connection, partition, message).await
+    }
+
+    async fn produce(
+        &self,
+        connection: &mut Connection,
+        partition: i32,
+        message: &[u8],
+    ) -> Result<(), String> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64;
+        let batch = protocol::record_batch(self.key.as_deref().map(str::as_bytes), message, now);
+        let timeout_ms = self.settings.timeout.as_millis().min(i32::MAX as u128) as i32;
+        let answer = connection
+            .ask(PRODUCE, |request| {
+                // No transaction.
+                request.i16(-1);
+                request.i16(self.acks);
+                request.i32(timeout_ms);
+                request.i32(1);
+                request.string(&self.topic);
+                request.i32(1);
+                request.i32(partition);
+                request.bytes(&batch);
+            })
+            .await?;
+        let codes = Reader(&answer).list(|reader| {
+            reader.string()?;
+            reader.list(|reader| {
+                reader.skip(4)?;
+                let code = reader.i16()?;
+                reader.skip(16)?;
+                Ok(code)
+            })
+        })?;
+        match codes.into_iter().flatten().find(|code| *code != 0) {
+            Some(code) => Err(protocol::error(code)),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks the configured brokers one after the other.
+    async fn read_topic(&self) -> Result<Topic, String> {
+        let mut last = "no broker is configured".to_owned();
+        for broker in &self.settings.brokers {
+            let asked = async {
+                let mut connection = Connection::open(&self.settings, &broker.host, broker.port).await?;
+                let answer = connection
+                    .ask(METADATA, |request| {
+                        request.i32(1);
+                        request.string(&self.topic);
+                    })
+                    .await?;
+                read_metadata(&answer)
+            };
+            match asked.await {
+                Ok(topic) => return Ok(topic),
+                Err(reason) => last = reason,
+            }
+        }
+        Err(last)
+    }
+}
+
+fn read_metadata(answer: &[u8]) -> Result<Topic, String> {
+    let mut reader = Reader(answer);
+    let brokers = reader.list(|reader| {
+        let id = reader.i32()?;
+        let host = reader.string()?.unwrap_or_default();
+        let port = u16::try_from(reader.i32()?).map_err(|_| "port out of range")?;
+        reader.string()?;
+        Ok((id, host, port))
+    })?;
+    reader.skip(4)?;
+    let topics = reader.list(|reader| {
+        let code = reader.i16()?;
+        reader.string()?;
+        reader.skip(1)?;
+        let partitions = reader.list(|reader| {
+            reader.skip(2)?;
+            let (number, leader) = (reader.i32()?, reader.i32()?);
+            for _ in 0..2 {
+                reader.list(|reader| reader.i32())?;
+            }
+            Ok((number, leader))
+        })?;
+        Ok((code, partitions))
+    })?;
+    let (code, mut partitions) = topics.into_iter().next().ok_or("the broker does not know the topic")?;
+    if code != 0 {
+        return Err(protocol::error(code));
+    }
+    partitions.retain(|(_, leader)| *leader >= 0);
+    partitions.sort_unstable();
+    Ok(Topic { partitions, brokers, read_at: Instant::now() })
+}

@@ -1,0 +1,221 @@
+//! The bytes of Kafka's protocol, as far as a producer needs them (https://kafka.apache.org/protocol).
+//!
+//! Versions: Metadata 1, Produce 3 (record batches, the oldest that current brokers take), SaslHandshake 1,
+//! SaslAuthenticate 0: brokers from 0.11 on know them all.
+
+pub const PRODUCE: (i16, i16) = (0, 3);
+pub const METADATA: (i16, i16) = (3, 1);
+pub const SASL_HANDSHAKE: (i16, i16) = (17, 1);
+pub const SASL_AUTHENTICATE: (i16, i16) = (36, 0);
+
+const CLIENT_ID: &str = "tidegate";
+
+/// Builds a request or a part of it; numbers are big-endian.
+#[derive(Default)]
+pub struct Writer(pub Vec<u8>);
+
+impl Writer {
+    /// Length (to be filled in by [`Writer::framed`]), header version 1.
+    pub fn request((key, version): (i16, i16), correlation: i32) -> Writer {
+        let mut writer = Writer(vec![0; 4]);
+        writer.i16(key);
+        writer.i16(version);
+        writer.i32(correlation);
+        writer.string(CLIENT_ID);
+        writer
+    }
+
+    pub fn framed(mut self) -> Vec<u8> {
+        let length = (self.0.len() - 4) as u32;
+        if let Some(place) = self.0.get_mut(..4) {
+            place.copy_from_slice(&length.to_be_bytes());
+        }
+        self.0
+    }
+
+    pub fn i8(&mut self, value: i8) {
+        self.0.extend_from_slice(&value.to_be_bytes());
+    }
+
+    pub fn i16(&mut self, value: i16) {
+        self.0.extend_from_slice(&value.to_be_bytes());
+    }
+
+    pub fn i32(&mut self, value: i32) {
+        self.0.extend_from_slice(&value.to_be_bytes());
+    }
+
+    pub fn i64(&mut self, value: i64) {
+        self.0.extend_from_slice(&value.to_be_bytes());
+    }
+
+    pub fn string(&mut self, value: &str) {
+        self.i16(value.len().min(i16::MAX as usize) as i16);
+        self.0.extend_from_slice(value.as_bytes());
+    }
+
+    pub fn bytes(&mut self, value: &[u8]) {
+        self.i32(value.len() as i32);
+        self.0.extend_from_slice(value);
+    }
+
+    /// Zigzag, as record batches have it.
+    fn varint(&mut self, value: i64) {
+        let mut rest = ((value << 1) ^ (value >> 63)) as u64;
+        while rest >= 0x80 {
+            self.0.push(rest as u8 | 0x80);
+            rest >>= 7;
+        }
+        self.0.push(rest as u8);
+    }
+
+    fn varbytes(&mut self, value: Option<&[u8]>) {
+        match value {
+            None => self.varint(-1),
+            Some(value) => {
+                self.varint(value.len() as i64);
+                self.0.extend_from_slice(value);
+            }
+        }
+    }
+}
+
+/// Reads an answer; every read says when the bytes end too early.
+pub struct Reader<'a>(pub &'a [u8]);
+
+const SHORT: &str = "answer of the broker is too short";
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, length: usize) -> Result<&'a [u8], String> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(SHORT)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
+        self.take(N)?.try_into().map_err(|_| SHORT.to_owned())
+    }
+
+    pub fn skip(&mut self, length: usize) -> Result<(), String> {
+        self.take(length).map(|_| ())
+    }
+
+    pub fn i16(&mut self) -> Result<i16, String> {
+        self.array().map(i16::from_be_bytes)
+    }
+
+    pub fn i32(&mut self) -> Result<i32, String> {
+        self.array().map(i32::from_be_bytes)
+    }
+
+    pub fn string(&mut self) -> Result<Option<String>, String> {
+        let length = self.i16()?;
+        match usize::try_from(length) {
+            Ok(length) => Ok(Some(String::from_utf8_lossy(self.take(length)?).into_owned())),
+            Err(_) => Ok(None),
+        }
+    }
+
+    pub fn bytes(&mut self) -> Result<&'a [u8], String> {
+        let length = self.i32()?;
+        self.take(usize::try_from(length).unwrap_or(0))
+    }
+
+    /// Reads a list; `read` is called for each item.
+    pub fn list<T>(
+        &mut self,
+        mut read: impl FnMut(&mut Reader<'a>) -> Result<T, String>,
+    ) -> Result<Vec<T>, String> {
+        let count = self.i32()?.max(0);
+        (0..count).map(|_| read(self)).collect()
+    }
+}
+
+/// One record in a batch of format 2.
+pub fn record_batch(key: Option<&[u8]>, value: &[u8], timestamp_ms: i64) -> Vec<u8> {
+    let mut record = Writer::default();
+    record.i8(0);
+    record.varint(0);
+    record.varint(0);
+    record.varbytes(key);
+    record.varbytes(Some(value));
+    record.varint(0);
+    // What the checksum covers: from the attributes on.
+    let mut covered = Writer::default();
+    covered.i16(0);
+    covered.i32(0);
+    covered.i64(timestamp_ms);
+    covered.i64(timestamp_ms);
+    covered.i64(-1);
+    covered.i16(-1);
+    covered.i32(-1);
+    covered.i32(1);
+    covered.varint(record.0.len() as i64);
+    covered.0.extend_from_slice(&record.0);
+    let mut batch = Writer::default();
+    batch.i64(0);
+    batch.i32((covered.0.len() + 9) as i32);
+    batch.i32(-1);
+    batch.i8(2);
+    batch.0.extend_from_slice(&crc(&covered.0, CASTAGNOLI).to_be_bytes());
+    batch.0.extend_from_slice(&covered.0);
+    batch.0
+}
+
+const CASTAGNOLI: u32 = 0x82f6_3b78;
+const IEEE: u32 = 0xedb8_8320;
+
+fn crc(data: &[u8], polynomial: u32) -> u32 {
+    let table: [u32; 256] = std::array::from_fn(|at| {
+        (0..8).fold(at as u32, |value, _| if value & 1 == 1 { value >> 1 ^ polynomial } else { value >> 1 })
+    });
+    let step = |sum: u32, byte: &u8| table[usize::from(sum as u8 ^ byte)] ^ sum >> 8;
+    !data.iter().fold(!0, step)
+}
+
+/// By which a key chooses its partition, as lua-resty-kafka does.
+pub fn key_hash(key: &[u8]) -> u32 {
+    crc(key, IEEE)
+}
+
+/// The usual error codes in words.
+pub fn error(code: i16) -> String {
+    let name = match code {
+        1 => "offset out of range",
+        2 => "corrupt message",
+        3 => "unknown topic or partition",
+        5 => "leader not available",
+        6 => "not the leader of the partition",
+        7 => "request timed out",
+        10 => "message too large",
+        17 => "invalid topic",
+        19 => "not enough replicas",
+        29 => "not authorized for the topic",
+        33 => "unsupported SASL mechanism",
+        58 => "SASL authentication failed",
+        _ => return format!("error {code}"),
+    };
+    format!("{name} (error {code})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_and_numbers() {
+        assert_eq!(crc(b"123456789", CASTAGNOLI), 0xe306_9283);
+        assert_eq!(crc(b"123456789", IEEE), 0xcbf4_3926);
+        let mut writer = Writer::default();
+        [0, -1, 1, 150].iter().for_each(|value| writer.varint(*value));
+        assert_eq!(writer.0, [0, 1, 2, 0xac, 0x02]);
+    }
+
+    #[test]
+    fn short_answers_are_errors() {
+        assert!(Reader(&[0]).i32().is_err());
+        assert!(Reader(&[0, 5, b'a']).string().is_err());
+        assert!(Reader(&[0x7f, 0xff, 0xff, 0xff]).list(|reader| reader.i16()).is_err());
+        assert_eq!(Reader(&[0xff, 0xff]).string(), Ok(None));
+    }
+}
