@@ -2,10 +2,13 @@
 
 pub mod auth;
 pub mod basic_credentials;
+pub mod batch;
+pub mod batch_logger;
 pub mod clock;
 pub mod compression;
 pub mod conf;
 pub mod content_coding;
+pub mod decompress;
 pub mod form;
 pub mod header_edits;
 pub mod held_body;
@@ -17,17 +20,14 @@ pub mod json;
 pub mod jws;
 pub mod jws_sign;
 pub mod limit_key;
+pub mod log_entry;
+pub mod log_format;
 pub mod nginx_base64;
 pub mod number;
 pub mod redis_client;
 pub mod regexes;
 pub mod shards;
 pub mod skip;
-pub mod batch;
-pub mod batch_logger;
-pub mod decompress;
-pub mod log_entry;
-pub mod log_format;
 pub mod socket_sink;
 #[cfg(test)]
 pub mod test_request;

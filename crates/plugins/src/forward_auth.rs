@@ -94,7 +94,8 @@ impl Plugin for ForwardAuth {
 
 impl ForwardAuth {
     async fn ask(&self, request: &mut Request) -> Verdict {
-        let collected = if self.post || self.headers_need_body { self.body(request).await? } else { Bytes::new() };
+        let collected =
+            if self.post || self.headers_need_body { self.body(request).await? } else { Bytes::new() };
         let headers = self.headers(request);
         let body = if self.post { collected } else { Bytes::new() };
         let method = if self.post { Method::POST } else { Method::GET };

@@ -117,7 +117,8 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
         let action = match plugin {
             Some(def) => {
                 // The metadata at hand is workflow's own; actions name their headers as usual.
-                let context = BuildContext { owner: context.owner, metadata: None, upstreams: context.upstreams };
+                let context =
+                    BuildContext { owner: context.owner, metadata: None, upstreams: context.upstreams };
                 Action::Plugin(def.name, (def.build)(&conf, &context)?)
             }
             None => {

@@ -74,9 +74,12 @@ pub fn read(document: &Value, check: &Check, report: &Report) -> Objects {
     objects
 }
 
-/// The `plugins` list of a document: names, or `{name, stream}`.
+/// The `plugins` list of a document: names, or `{name, stream}`. A key without a value is an empty list.
 pub fn plugins(document: &Value, report: &Report) -> Option<PluginList> {
-    let items = document.get("plugins")?.as_array()?;
+    let items = match document.get("plugins")? {
+        Value::Null => return Some(PluginList::default()),
+        items => items.as_array()?,
+    };
     let mut list = PluginList::default();
     for item in items {
         let name = item.as_str().or_else(|| item.get("name")?.as_str());
@@ -259,6 +262,7 @@ mod tests {
     fn plugin_lists() {
         let quiet: Report = Box::new(|_| {});
         assert_eq!(plugins(&json!({}), &quiet), None);
+        assert_eq!(plugins(&json!({"plugins": null}), &quiet), Some(PluginList::default()));
         let document =
             json!({"plugins": [{"name": "cors"}, "gzip", {"name": "mqtt-proxy", "stream": true}, 3]});
         let expected = PluginList {

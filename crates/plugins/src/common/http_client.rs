@@ -132,9 +132,7 @@ async fn open(endpoint: &Endpoint, options: &ClientOptions) -> Result<Connection
     let transport = within(options, connect(endpoint, &options.tls)).await??;
     macro_rules! handshake {
         ($stream:expr) => {{
-            let handshake = http1::Builder::new()
-                .title_case_headers(true)
-                .handshake(TokioIo::new($stream));
+            let handshake = http1::Builder::new().title_case_headers(true).handshake(TokioIo::new($stream));
             let (connection, driver) = handshake.await.map_err(|error| describe(&error))?;
             // Ends by itself when the connection is closed or dropped from the pool.
             tokio::spawn(driver);

@@ -4,8 +4,8 @@ use aws_lc_rs::{
     hmac,
     rand::SystemRandom,
     signature::{
-        ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P521_SHA512_FIXED_SIGNING, EcdsaKeyPair, EcdsaSigningAlgorithm,
-        RSA_PKCS1_SHA256, RSA_PKCS1_SHA512, RsaEncoding, RsaKeyPair,
+        ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P521_SHA512_FIXED_SIGNING, EcdsaKeyPair,
+        EcdsaSigningAlgorithm, RSA_PKCS1_SHA256, RSA_PKCS1_SHA512, RsaEncoding, RsaKeyPair,
     },
 };
 use rustls_pki_types::{PrivateKeyDer, pem::PemObject};
@@ -38,8 +38,8 @@ impl SigningKey {
 
     /// PEM of a private key: PKCS#8, PKCS#1 (RSA) or SEC 1 (EC).
     pub fn from_pem(algorithm: Algorithm, pem: &str, id: Option<String>) -> Result<SigningKey, String> {
-        let der = PrivateKeyDer::from_pem_slice(pem.as_bytes())
-            .map_err(|error| format!("private key: {error}"))?;
+        let der =
+            PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|error| format!("private key: {error}"))?;
         let key = match algorithm {
             Algorithm::Rs256 => Key::Rsa(rsa(&der)?, &RSA_PKCS1_SHA256),
             Algorithm::Rs512 => Key::Rsa(rsa(&der)?, &RSA_PKCS1_SHA512),
