@@ -23,7 +23,7 @@ impl Consumers {
 
     fn forget(&mut self, username: &str) {
         for (plugin, key) in self.keys.remove(username).unwrap_or_default() {
-            self.index.index_mut(plugin).remove(&key, username);
+            self.index.entry_of(plugin).remove(&key, username);
         }
         if self.index.by_name.contains_key(username) {
             Arc::make_mut(&mut self.index.by_name).remove(username);
@@ -99,7 +99,7 @@ impl Compiler {
                 }
             }
         }
-        instances.sort_by(|a, b| b.priority.cmp(&a.priority));
+        instances.sort_by_key(|instance| std::cmp::Reverse(instance.priority));
         instances
     }
 
@@ -126,7 +126,7 @@ impl Compiler {
                         data: data.data,
                         value: Arc::new(conf),
                     };
-                    self.consumers.index.index_mut(def.name).insert(&data.key, Arc::new(entry));
+                    self.consumers.index.entry_of(def.name).insert(&data.key, Arc::new(entry));
                     self.consumers
                         .keys
                         .entry(consumer.username.clone())

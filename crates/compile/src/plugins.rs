@@ -80,11 +80,11 @@ impl Compiler {
         secrets::resolve(&mut conf, self.secrets.as_ref())?;
         self.catalog.check(name, SchemaKind::Plugin, &mut conf)?;
         let mut metadata = self.metadata(name).map(|value| (*value).clone());
-        if let Some(metadata) = &mut metadata {
-            if self.catalog.check(name, SchemaKind::Metadata, metadata).is_err() {
-                // As in APISIX: metadata that does not fit is as good as none.
-                *metadata = Value::Object(Map::new());
-            }
+        if let Some(metadata) = &mut metadata
+            && self.catalog.check(name, SchemaKind::Metadata, metadata).is_err()
+        {
+            // As in APISIX: metadata that does not fit is as good as none.
+            *metadata = Value::Object(Map::new());
         }
         let upstreams = self.compile_inline(key, owner, def, &conf, previous)?;
         let context = BuildContext { owner, metadata: metadata.as_ref(), upstreams: &upstreams };

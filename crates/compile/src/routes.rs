@@ -109,7 +109,6 @@ impl Compiler {
         }
     }
 
-    #[allow(clippy::type_complexity)]
     fn compile_route(
         &mut self,
         key: &Key,

@@ -95,7 +95,6 @@ impl Compiler {
     }
 
     /// The settings and what tells them apart in pool names.
-    #[allow(clippy::type_complexity)]
     fn tls_client(
         &mut self,
         conf: &resources::Upstream,

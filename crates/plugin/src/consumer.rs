@@ -102,7 +102,7 @@ impl ConsumerIndex {
         self.by_plugin.iter().find(|(name, _)| *name == plugin).map(|(_, index)| index)
     }
 
-    pub fn index_mut(&mut self, plugin: &'static str) -> &mut AuthIndex {
+    pub fn entry_of(&mut self, plugin: &'static str) -> &mut AuthIndex {
         let at = self.by_plugin.iter().position(|(name, _)| *name == plugin).unwrap_or_else(|| {
             self.by_plugin.push((plugin, AuthIndex::default()));
             self.by_plugin.len() - 1

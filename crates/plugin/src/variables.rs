@@ -145,10 +145,10 @@ impl Request {
     pub fn variable<'a>(&'a self, variable: &Variable) -> Text<'a> {
         match variable {
             Variable::Named(named) => {
-                if !self.variables.is_empty() {
-                    if let Some(value) = self.set_by_plugin(named.name()) {
-                        return Some(value);
-                    }
+                if !self.variables.is_empty()
+                    && let Some(value) = self.set_by_plugin(named.name())
+                {
+                    return Some(value);
                 }
                 self.named(*named)
             }
