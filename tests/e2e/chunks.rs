@@ -39,10 +39,10 @@ fn accepted() {
         Case::pass("trailer", chunked!("5\r\nhello\r\n0\r\nX-Sum: 1\r\n\r\n")).seen(&["hello"]),
         Case::pass(
             "trailers cannot frame",
-            chunked!("5\r\nhello\r\n0\r\nContent-Length: 77\r\nTransfer-Encoding: gzip\r\n\r\n"),
+            chunked!("5\r\nhello\r\n0\r\nContent-Length: 7707707\r\nTransfer-Encoding: gzip\r\n\r\n"),
         )
         .seen(&["hello"])
-        .unseen(&["77", "gzip"]),
+        .unseen(&["7707707", "gzip"]),
         Case::pass(
             "trailers cannot authenticate",
             chunked!("5\r\nhello\r\n0\r\nAuthorization: Basic YQ==\r\nHost: evil\r\n\r\n"),

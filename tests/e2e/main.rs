@@ -15,4 +15,5 @@ mod nginx;
 mod responses;
 mod smuggling;
 mod tidy;
+mod tls;
 mod valid;

@@ -47,21 +47,24 @@ impl LuaCompiler for Compiler {
 
 /// Checks the Lua of a resource that somebody wants to store.
 pub fn check(chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
-    let evaluate = |source: &str| -> Result<Value, LuaFault> {
+    let evaluate = |source: &str, name: &str| -> Result<Value, LuaFault> {
         let vm = vm::vm().map_err(LuaFault::Load)?;
-        let function = vm::Vm::load(&vm.lua, source, source).map_err(LuaFault::Load)?;
+        let function = vm::Vm::load(&vm.lua, source, name).map_err(LuaFault::Load)?;
         vm::limited(|| function.call::<Value>(())).map_err(|error| LuaFault::Load(vm::message(&error)))
     };
     match chunk {
-        LuaChunk::FilterFunction => match evaluate(&format!("return {source}"))? {
+        LuaChunk::FilterFunction => match {
+            let source = format!("return {source}");
+            evaluate(&source, &source)
+        }? {
             Value::Function(_) => Ok(()),
             _ => Err(LuaFault::WrongKind),
         },
-        LuaChunk::Script => match evaluate(source)? {
+        LuaChunk::Script => match evaluate(source, source)? {
             Value::Table(_) => Ok(()),
             _ => Err(LuaFault::WrongKind),
         },
-        LuaChunk::PreFunction => evaluate(source).map(|_| ()),
+        LuaChunk::PreFunction => evaluate(source, "meta pre_function").map(|_| ()),
     }
 }
 

@@ -98,10 +98,13 @@ async fn run(client: Rc<Client>, _guard: Open) {
     })
     .await;
     client.timer.set(worker.settings.client_header_timeout_ms);
+    // What came with the last message of a handshake is decrypted already, and the socket does not show it.
+    let mut waiting = !client.is_tls();
     loop {
-        if !idle(&client).await {
+        if waiting && !idle(&client).await {
             return;
         }
+        waiting = true;
         // The future of a request is big; it exists only while there is one.
         let mut serving: Pin<Box<dyn Future<Output = After>>> = Box::pin(serve(client.clone()));
         let after =

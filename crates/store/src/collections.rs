@@ -74,17 +74,26 @@ pub fn read(document: &Value, check: &Check, report: &Report) -> Objects {
     objects
 }
 
-/// The `plugins` list of a document: names, or `{name, stream}`.
+/// The `plugins` list of a document: names, or `{name, stream}`. A key without a value is an empty list,
+/// a list with a bad item is none.
 pub fn plugins(document: &Value, report: &Report) -> Option<PluginList> {
-    let items = document.get("plugins")?.as_array()?;
+    let items = match document.get("plugins")? {
+        Value::Null => return Some(PluginList::default()),
+        items => items.as_array()?,
+    };
     let mut list = PluginList::default();
     for item in items {
         let name = item.as_str().or_else(|| item.get("name")?.as_str());
-        let stream = item.get("stream").and_then(Value::as_bool).unwrap_or(false);
-        match name {
-            Some(name) if stream => list.stream.push(name.to_owned()),
-            Some(name) => list.http.push(name.to_owned()),
-            None => report(&format!("invalid item of [plugins]: {item}, it should have a name")),
+        let stream = item.get("stream").map_or(Some(false), Value::as_bool);
+        match (name, stream) {
+            (Some(name), Some(true)) => list.stream.push(name.to_owned()),
+            (Some(name), Some(false)) => list.http.push(name.to_owned()),
+            _ => {
+                report(&format!(
+                    "[plugins] is ignored, {item} is no item for it: give a name, and true or false for stream"
+                ));
+                return None;
+            }
         }
     }
     Some(list)
@@ -259,8 +268,9 @@ mod tests {
     fn plugin_lists() {
         let quiet: Report = Box::new(|_| {});
         assert_eq!(plugins(&json!({}), &quiet), None);
-        let document =
-            json!({"plugins": [{"name": "cors"}, "gzip", {"name": "mqtt-proxy", "stream": true}, 3]});
+        assert_eq!(plugins(&json!({"plugins": null}), &quiet), Some(PluginList::default()));
+        assert_eq!(plugins(&json!({"plugins": [{"name": "cors", "stream": "yes"}]}), &quiet), None);
+        let document = json!({"plugins": [{"name": "cors"}, "gzip", {"name": "mqtt-proxy", "stream": true}]});
         let expected = PluginList {
             http: vec!["cors".to_owned(), "gzip".to_owned()],
             stream: vec!["mqtt-proxy".to_owned()],

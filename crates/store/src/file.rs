@@ -21,6 +21,9 @@ use tokio::sync::watch;
 pub use crate::collections::{Check, PluginList, Report};
 use crate::{BoxFuture, Changes, Operation, State, Store, StoreError, Written, collections, live::Live};
 
+/// Takes the `plugins` list of a file; `None`: it has none.
+pub type ChoosePlugins = Box<dyn Fn(Option<&PluginList>) + Send + Sync>;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Must end with a line `#END`, so that a file still being written is not taken for whole.
@@ -31,6 +34,8 @@ pub enum Format {
 pub struct Options {
     pub format: Format,
     pub check: Check,
+    /// Told the file's plugin list before its objects are checked, so that they are checked against it.
+    pub choose_plugins: Option<ChoosePlugins>,
     /// Called with each problem: a bad object, an unreadable file.
     pub report: Report,
     /// How often the file is looked at; zero: only when `look` is called.
@@ -146,8 +151,11 @@ impl Shared {
     }
 
     fn apply(&self, document: &Value, seen: &mut Seen) {
-        let objects = collections::read(document, &self.options.check, &self.options.report);
         let plugins = collections::plugins(document, &self.options.report);
+        if let Some(choose) = &self.options.choose_plugins {
+            choose(plugins.as_ref());
+        }
+        let objects = collections::read(document, &self.options.check, &self.options.report);
         let none = std::collections::HashMap::new();
         let (revision, changes) = self.live.read(|state| {
             let revision = state.revision + 1;

@@ -28,6 +28,7 @@ fn options(format: Format, interval: Duration, messages: &Arc<Mutex<Vec<String>>
             Some(_) => Err(format!("{} {id} is bad", kind.noun())),
             None => Ok(()),
         }),
+        choose_plugins: None,
         report: Box::new(move |message| sink.lock().unwrap().push(message.to_owned())),
         interval,
     }

@@ -141,10 +141,8 @@ fn graphql(request: &Request) -> Option<crate::variables::graphql::Operation> {
             let body = collected(request)?;
             if content_type(request).starts_with(b"application/json") {
                 serde_json::from_slice::<Value>(body).ok()?.get("query")?.as_str()?.as_bytes().to_vec()
-            } else if content_type(request).starts_with(b"application/graphql") {
-                body.to_vec()
             } else {
-                return None;
+                body.to_vec()
             }
         }
     };

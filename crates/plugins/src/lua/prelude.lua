@@ -89,7 +89,15 @@ local function proxy(get, set)
     })
 end
 
-local var = proxy(native.var_get, native.var_set)
+-- The running request's ctx: every call begins with it.
+local running
+-- Variables that functions made known, by name.
+local registered = {}
+local var = proxy(function(name)
+    local value = native.var_get(name)
+    if value == nil and registered[name] and running then value = registered[name](running) end
+    return value
+end, native.var_set)
 local header = proxy(native.resp_get, native.resp_set)
 local null = native.null
 
@@ -329,12 +337,11 @@ end })
 -- ctx: fields of its own, then what the request tells.
 local context_base = { __index = function(_, key)
     if key == "var" then return var end
+    if key == "req_post_args" then return req.get_post_args() end
     return native.context_get(key)
 end }
 local function new_context() return setmetatable({}, context_base) end
 
--- The running request's ctx: every call begins here.
-local running
 local function run(func, first, ctx)
     running = ctx
     return func(first, ctx)
@@ -380,10 +387,15 @@ local function strict(value, err)
     if value == nil and err then error(err, 3) end
     return value
 end
+-- One result when it went well: `ngx.say(cjson.encode(x))` must not say `nil` after it.
+local function encoded(text, err)
+    if text == nil then return nil, err end
+    return text
+end
 local cjson_safe = {
     null = null, array_mt = native.array_mt, empty_array_mt = native.array_mt,
     empty_array = setmetatable({}, native.array_mt),
-    encode = function(value) return native.json_encode(value) end,
+    encode = function(value) return encoded(native.json_encode(value)) end,
     decode = function(text)
         if type(text) ~= "string" then return nil, "bad argument #1 to 'decode' (string expected)" end
         return native.json_decode(text)
@@ -409,7 +421,7 @@ local delayed_mt = { __tostring = function(self)
 end }
 core.json = {
     null = null, array_mt = native.array_mt,
-    encode = function(value, force) return native.json_encode(value, force) end,
+    encode = function(value, force) return encoded(native.json_encode(value, force)) end,
     decode = cjson_safe.decode,
     delay_encode = function(data, force) return setmetatable({ data = data, force = force }, delayed_mt) end,
 }
@@ -620,7 +632,20 @@ core.utils = {
         return sub(uri, 1, at - 1), sub(uri, at)
     end,
 }
-core.ctx = { set_vars_meta = function() end, release_vars = function() end }
+core.ctx = {
+    set_vars_meta = function() end, release_vars = function() end,
+    -- The value goes into the running request, so that templates outside of Lua see it too.
+    register_var = function(name, func)
+        if type(name) ~= "string" or type(func) ~= "function" then
+            error("register_var: a name and a function are needed", 2)
+        end
+        registered[name] = func
+        if running then
+            local value = func(running)
+            if value ~= nil then var[name] = tostring(value) end
+        end
+    end,
+}
 core.lrucache = {
     new = function()
         local cache = {}

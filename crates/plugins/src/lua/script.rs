@@ -1,39 +1,54 @@
 //! A route's `script` (a table with a function per phase) and `_meta.pre_function`.
 
 use plugin::{BodyChunk, Plugin, Request, Step};
+use telemetry::error_log;
 
 use super::{
     current,
     program::{Phase, Program},
 };
 
-pub struct Script(Program);
+/// Without a table of functions there is nothing to run; files may hold such scripts, the Admin API refuses them.
+pub struct Script(Option<Program>);
 
 impl Script {
     pub fn new(source: &str) -> Result<Script, String> {
-        super::check(model::check::LuaChunk::Script, source).map_err(|fault| match fault {
-            model::check::LuaFault::Load(reason) => format!("failed to load 'script' string: {reason}"),
-            model::check::LuaFault::WrongKind => "'script' should be a Lua object".to_owned(),
-        })?;
-        Ok(Script(Program::script(source)))
+        match super::check(model::check::LuaChunk::Script, source) {
+            Ok(()) => Ok(Script(Some(Program::script(source)))),
+            Err(model::check::LuaFault::Load(reason)) => {
+                Err(format!("failed to load 'script' string: {reason}"))
+            }
+            Err(model::check::LuaFault::WrongKind) => {
+                error_log::log(error_log::Level::Error, format_args!("missing loaded script object"));
+                Ok(Script(None))
+            }
+        }
     }
 }
 
 impl Plugin for Script {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        self.0.run(request, Phase::Rewrite)
+        self.0.as_ref().map_or(Step::Next, |program| program.run(request, Phase::Rewrite))
     }
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        self.0.run(request, Phase::Access)
+        self.0.as_ref().map_or(Step::Next, |program| program.run(request, Phase::Access))
     }
     fn header_filter(&self, request: &mut Request) {
-        self.0.run_late(request, Phase::HeaderFilter);
+        self.late(request, Phase::HeaderFilter);
     }
     fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
-        current::with_chunk(chunk, || self.0.run_late(request, Phase::BodyFilter));
+        current::with_chunk(chunk, || self.late(request, Phase::BodyFilter));
     }
     fn log(&self, request: &mut Request) {
-        self.0.run_late(request, Phase::Log);
+        self.late(request, Phase::Log);
+    }
+}
+
+impl Script {
+    fn late(&self, request: &mut Request, phase: Phase) {
+        if let Some(program) = &self.0 {
+            program.run_late(request, phase);
+        }
     }
 }
 

@@ -43,6 +43,22 @@ impl Languages for Checks {
     }
 }
 
+/// As [`Checks`], but a script that is no table does nothing instead of being refused.
+struct FileChecks;
+
+impl Languages for FileChecks {
+    fn expression(&self, vars: &Value) -> Result<(), String> {
+        Checks.expression(vars)
+    }
+
+    fn lua(&self, chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
+        match Checks.lua(chunk, source) {
+            Err(LuaFault::WrongKind) if chunk == LuaChunk::Script => Ok(()),
+            checked => checked,
+        }
+    }
+}
+
 /// Every `["post_arg.PATH", operator, value]` has to name a path that can be followed.
 fn check_body_paths(vars: &Value) -> Result<(), String> {
     let Value::Array(items) = vars else { return Ok(()) };
@@ -58,7 +74,7 @@ pub fn check_object(catalog: &dyn PluginCatalog, kind: Kind, id: &str, value: &V
     let context = CheckContext {
         plugins: catalog,
         stream_plugins: None,
-        languages: &Checks,
+        languages: &FileChecks,
         references: &NoReferences,
         skip_references: true,
         protocols: &[],

@@ -72,6 +72,7 @@ fn open_kind(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Prov
             let options = store::file::Options {
                 format: if yaml { store::file::Format::Yaml } else { store::file::Format::Json },
                 check: check(catalog),
+                choose_plugins: Some(choose_plugins(settings, catalog)),
                 report: report(),
                 interval: Duration::from_secs(1),
             };
@@ -85,6 +86,12 @@ fn open_kind(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Prov
         ),
         config::Provider::Xds => bail!("config_provider xds is not supported; use embedded, yaml or json"),
     }
+}
+
+/// The file's plugin list counts for the objects beside it; without one config.yaml's does.
+fn choose_plugins(settings: &Settings, catalog: &Arc<Catalog>) -> store::file::ChoosePlugins {
+    let (configured, catalog) = (settings.plugins.clone(), catalog.clone());
+    Box::new(move |list| catalog.enable(Some(list.map_or(&configured, |list| &list.http))))
 }
 
 /// What an object of a file must pass to be used.

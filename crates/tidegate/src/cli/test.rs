@@ -46,6 +46,7 @@ fn check_file(path: &std::path::Path, format: Format, plugins: &[String]) -> any
     let options = Options {
         format,
         check: Box::new(move |kind, id, value| boot::check_object(&catalog, kind, id, value)),
+        choose_plugins: None,
         report: Box::new(move |message| {
             counted.fetch_add(1, Ordering::Relaxed);
             eprintln!("error: {message}");
