@@ -39,6 +39,8 @@ impl Compiler {
             None => key.1.clone(),
         };
         self.consumers.forget(&username);
+        let own = (Kind::Consumer, username.clone());
+        self.incomplete.remove(&own);
         let Some(object) = self.object(Kind::Consumer, &username).cloned() else { return };
         let conf = match resources::Consumer::from_value(&object.value) {
             Ok(conf) => conf,
@@ -51,12 +53,16 @@ impl Compiler {
             group_id: group.map(Arc::from),
             custom_id: conf.labels.get("custom_id").and_then(Value::as_str).map(Arc::from),
             labels: conf.labels.clone(),
-            plugins: self.consumer_plugins(key, &conf, &username, object.modified),
+            plugins: self.consumer_plugins(&own, &conf, &username, object.modified),
             group_missing,
             value: object.value.clone(),
             version: object.modified,
             serial: self.next_serial(),
         });
+        // A consumer without its limits would be let through unlimited: nobody is recognised as it.
+        if self.incomplete.contains(&own) {
+            return;
+        }
         self.index_auth(key, &consumer, None, &conf.plugins);
         let prefix = format!("{username}/credentials/");
         let credentials: Vec<(Arc<str>, Arc<Value>)> = self

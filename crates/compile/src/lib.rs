@@ -75,6 +75,8 @@ pub struct Compiler {
     routes: routes::Routes,
     consumers: consumers::Consumers,
     problems: BTreeMap<Key, String>,
+    /// Objects of which a plugin could not be built.
+    incomplete: FxHashSet<Key>,
     /// Names whose addresses some upstream waits for.
     names: FxHashMap<Arc<str>, FxHashSet<Key>>,
     pools: pools::PoolNumbers,
@@ -106,6 +108,7 @@ impl Compiler {
             routes: routes::Routes::default(),
             consumers: consumers::Consumers::default(),
             problems: BTreeMap::new(),
+            incomplete: FxHashSet::default(),
             names: FxHashMap::default(),
             pools: pools::PoolNumbers::default(),
             tls,

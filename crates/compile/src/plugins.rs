@@ -55,7 +55,11 @@ impl Compiler {
             match self.build_instance(key, owner, name, conf, previous) {
                 Ok(Some(instance)) => instances.push(Arc::new(instance)),
                 Ok(None) => {}
-                Err(reason) => self.problem(key, format!("plugin {name}: {reason}")),
+                Err(reason) => {
+                    // Without one of its plugins an object might let through what that plugin would refuse.
+                    self.incomplete.insert(key.clone());
+                    self.problem(key, format!("plugin {name}: {reason}"));
+                }
             }
         }
         instances

@@ -128,6 +128,15 @@ impl Compiler {
         if conf.plugin_config_id.as_deref().is_some_and(|id| self.object(Kind::PluginConfig, id).is_none()) {
             broken = Some(503);
         }
+        if self.incomplete.contains(key) {
+            return Err(self.problems.get(key).cloned().unwrap_or_default());
+        }
+        let lower = [(Kind::Service, &conf.service_id), (Kind::PluginConfig, &conf.plugin_config_id)];
+        for (kind, id) in lower {
+            if id.as_deref().is_some_and(|id| self.incomplete.contains(&(kind, Arc::from(id)))) {
+                broken = Some(503);
+            }
+        }
         let filter = self.filter(conf.filter_func.as_deref())?;
         let chain = self.chain(key, &conf)?;
         let upstream = self.route_upstream(key, &conf, service.as_ref());
