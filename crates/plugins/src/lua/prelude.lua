@@ -10,7 +10,7 @@ local unpack = unpack or table.unpack
 table.unpack = unpack
 
 -- The system is out of reach.
-for _, name in ipairs({ "dofile", "loadfile", "collectgarbage", "newproxy", "module", "gcinfo", "setfenv" }) do
+for _, name in ipairs({ "dofile", "loadfile", "collectgarbage", "newproxy", "module", "gcinfo" }) do
     _G[name] = nil
 end
 string.dump = nil
