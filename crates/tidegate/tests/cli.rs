@@ -47,7 +47,7 @@ fn configurations_are_tested() {
         false,
         &["config.yaml:1:23: apisix.enable_ipv6 should be true or false"],
     );
-    check(FROM_FILE, "routes: [{uri: /a}]\n#END", &["test"], true, &["1 objects"]);
+    check(FROM_FILE, "routes: [{uri: /a, plugins: {}}]\n#END", &["test"], true, &["1 objects"]);
     check(FROM_FILE, "routes: [5]\n#END", &["test"], false, &["[routes/1]"]);
     check(FROM_FILE, "routes: []\n", &["test"], false, &["missing valid end flag"]);
 }
