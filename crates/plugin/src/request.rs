@@ -18,7 +18,8 @@ pub struct Connection {
     pub id: u64,
     pub peer: std::net::SocketAddr,
     pub local: std::net::SocketAddr,
-    pub tls: Option<TlsFacts>,
+    /// Apart, so that plain connections do not carry its size.
+    pub tls: Option<Box<TlsFacts>>,
     pub requests: std::cell::Cell<u64>,
 }
 

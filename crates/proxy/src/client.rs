@@ -28,7 +28,8 @@ enum Framing {
 #[derive(Default)]
 struct BodyState {
     framing: Framing,
-    trailers: Head,
+    /// Made by the first chunked body.
+    trailers: Option<Box<Head>>,
     /// The client waits for `100 Continue` before it sends.
     expects_continue: bool,
     received: u64,
@@ -156,7 +157,7 @@ impl Client {
         };
         body.expects_continue = expects_continue;
         body.received = 0;
-        body.trailers.clear();
+        body.trailers = None;
     }
 
     /// The whole body, if it has already been received with the head.
@@ -180,7 +181,7 @@ impl Client {
     }
 
     pub fn take_trailers(&self) -> Head {
-        std::mem::take(&mut self.body.borrow_mut().trailers)
+        self.body.borrow_mut().trailers.take().map(|trailers| *trailers).unwrap_or_default()
     }
 
     pub fn expects_continue(&self) -> bool {
@@ -211,7 +212,7 @@ impl Client {
                     return Ok(Some(true));
                 }
                 Framing::Chunked(decoder) => {
-                    let event = decoder.next(input.filled(), &mut body.trailers);
+                    let event = decoder.next(input.filled(), body.trailers.get_or_insert_default());
                     match event.map_err(|error| BodyError::Malformed(error.reason))? {
                         Event::NeedMore { skip } => {
                             input.consume(skip);

@@ -60,6 +60,8 @@ pub struct Settings {
     /// The Admin and Control API when they share a data port.
     pub internal: Option<Arc<dyn Internal>>,
     pub access_log: Option<Arc<dyn crate::finish::AccessLog>>,
+    /// Returns unused memory of the calling thread to the system; called when a worker falls idle.
+    pub release_memory: Option<fn()>,
     /// The name to find a certificate by for clients that send none.
     pub fallback_sni: Option<String>,
 }
@@ -87,6 +89,7 @@ impl Default for Settings {
             show_upstream_status: false,
             internal: None,
             access_log: None,
+            release_memory: None,
             fallback_sni: None,
         }
     }

@@ -76,6 +76,7 @@ pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::R
         show_upstream_status: settings.apisix.show_upstream_status_in_response_header,
         internal: apis.on_data_plane(settings),
         access_log,
+        release_memory: Some(release_memory),
         fallback_sni: settings.apisix.tls.fallback_sni.as_ref().map(|name| name.to_ascii_lowercase()),
         ..proxy::Settings::default()
     })
@@ -100,4 +101,9 @@ fn real_ip(settings: &Settings) -> anyhow::Result<Option<RealIp>> {
 
 fn ipv6_available() -> bool {
     std::net::TcpListener::bind((std::net::Ipv6Addr::LOCALHOST, 0)).is_ok()
+}
+
+fn release_memory() {
+    // SAFETY: takes no pointers and may be called at any time by any thread.
+    unsafe { libmimalloc_sys::mi_collect(true) }
 }
