@@ -75,6 +75,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
         );
     }
     logs.close();
+    control.stop();
     runtime.shutdown_timeout(Duration::from_millis(500));
     Ok(())
 }

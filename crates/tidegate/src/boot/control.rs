@@ -1,6 +1,10 @@
 //! The control side: follows the store, compiles, publishes. At lower priority than the workers.
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
 
 use anyhow::Context;
 use compile::{Compiler, Options};
@@ -41,9 +45,20 @@ pub struct Control {
     pub publisher: Arc<Publisher>,
     pub published: watch::Receiver<u64>,
     pub health: Arc<Health>,
+    stop: watch::Sender<bool>,
+    compiler: Mutex<Option<thread::JoinHandle<()>>>,
 }
 
 impl Control {
+    /// Ends the compiler before the runtime it waits on.
+    pub fn stop(&self) {
+        let _ = self.stop.send(true);
+        let compiler = self.compiler.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(compiler) = compiler {
+            let _ = compiler.join();
+        }
+    }
+
     pub fn revision(&self) -> u64 {
         *self.published.borrow()
     }
@@ -81,15 +96,18 @@ pub fn start(
     let publisher = Arc::new(Publisher::new(follower.compiler.snapshot(follower.revision)));
     let (sender, published) = watch::channel(follower.revision);
     follower.share();
-    let control = Arc::new(Control { publisher: publisher.clone(), published, health });
+    let (stop, stopped) = watch::channel(false);
     let handle = runtime.handle().clone();
-    thread::Builder::new()
+    let to_publish = publisher.clone();
+    let compiler = thread::Builder::new()
         .name("compiler".to_owned())
         .spawn(move || {
             lower_priority();
-            handle.block_on(follower.run(&publisher, &sender));
+            handle.block_on(follower.run(&to_publish, &sender, stopped));
         })
         .context("cannot start the compiler thread")?;
+    let control =
+        Arc::new(Control { publisher, published, health, stop, compiler: Mutex::new(Some(compiler)) });
     Ok(control)
 }
 
@@ -134,12 +152,18 @@ struct Follower {
 }
 
 impl Follower {
-    async fn run(mut self, publisher: &Publisher, published: &watch::Sender<u64>) {
+    async fn run(
+        mut self,
+        publisher: &Publisher,
+        published: &watch::Sender<u64>,
+        mut stopped: watch::Receiver<bool>,
+    ) {
         let mut watch = self.store.watch();
         let mut names = self.names.changes();
         let mut second = tokio::time::interval(Duration::from_secs(1));
         loop {
             tokio::select! {
+                _ = stopped.changed() => return,
                 changed = watch.changed() => {
                     if changed.is_err() {
                         return;
