@@ -15,6 +15,8 @@ pub struct Listen {
     pub address: SocketAddr,
     /// Terminate TLS here.
     pub tls: bool,
+    /// Left out, with a line in the log, when another process listens there.
+    pub optional: bool,
 }
 
 /// Where the client's address comes from when a trusted peer connects.

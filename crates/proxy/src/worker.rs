@@ -186,9 +186,15 @@ pub fn start(settings: &Settings, publisher: &Arc<Publisher>) -> io::Result<Work
             listen.address = open(listen.address)?.local_addr()?.as_socket().unwrap_or(listen.address);
         }
     }
-    for listen in &settings.listen {
-        refuse_shared(listen.address)?;
+    let mut wanted = Vec::new();
+    for listen in std::mem::take(&mut settings.listen) {
+        match refuse_shared(listen.address) {
+            Ok(()) => wanted.push(listen),
+            Err(error) if listen.optional => error_log::log(error_log::Level::Error, format_args!("{error}")),
+            Err(error) => return Err(error),
+        }
     }
+    settings.listen = wanted;
     let addresses = settings.listen.iter().map(|listen| listen.address).collect();
     let mut threads = Vec::new();
     let mut all_stats = Vec::new();
@@ -213,14 +219,17 @@ pub fn start(settings: &Settings, publisher: &Arc<Publisher>) -> io::Result<Work
 
 /// SO_REUSEPORT would let a second gateway take half of the connections of a first one unnoticed. A socket without it
 /// cannot be bound while another process listens.
+///
+/// Binding is enough to know; listening would take a client's connection and drop it.
 fn refuse_shared(address: SocketAddr) -> io::Result<()> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
-    let bound = socket.bind(&address.into()).and_then(|()| socket.listen(1));
-    bound.map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))
+    socket
+        .bind(&address.into())
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))
 }
 
 fn open(address: SocketAddr) -> io::Result<Socket> {

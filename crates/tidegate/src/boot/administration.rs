@@ -24,6 +24,9 @@ use super::{control::Control, data_plane, provider::Provider};
 /// How long an answered write may wait to be in force. Past that it is durable, and follows.
 const PUBLISH_PATIENCE: Duration = Duration::from_secs(5);
 
+/// `apisix.control.port`
+const DEFAULT_CONTROL_PORT: u16 = 9090;
+
 pub struct Apis {
     admin: Option<Arc<AdminApi>>,
     control: Arc<ControlApi>,
@@ -191,9 +194,19 @@ impl Apis {
         }
         if let Some(listener) = &settings.apisix.control {
             let address = data_plane::address(listener)?;
-            let socket =
-                bind(address).with_context(|| format!("cannot listen on {address} (apisix.control)"))?;
-            runtime.spawn(admin::listener::serve(socket, self.control.clone()));
+            match bind(address) {
+                Ok(socket) => {
+                    runtime.spawn(admin::listener::serve(socket, self.control.clone()));
+                }
+                // Two gateways on one machine, neither told where: traffic matters more than the second's API.
+                Err(error) if address.port() == DEFAULT_CONTROL_PORT => telemetry::error_log::log(
+                    telemetry::error_log::Level::Error,
+                    format_args!("no Control API: {address} (apisix.control): {error}"),
+                ),
+                Err(error) => {
+                    return Err(error.context(format!("cannot listen on {address} (apisix.control)")));
+                }
+            }
         }
         Ok(())
     }

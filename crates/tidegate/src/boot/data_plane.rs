@@ -12,6 +12,9 @@ use proxy::settings::{Listen, RealIp};
 
 use super::{access_log::FormattedLog, administration::Apis, debug_file, logs::Logs};
 
+/// `apisix.ssl.listen`
+const DEFAULT_TLS_PORT: u16 = 9443;
+
 pub fn server_token(settings: &Settings) -> String {
     if settings.apisix.enable_server_tokens { "APISIX/3.18.0".to_owned() } else { "APISIX".to_owned() }
 }
@@ -29,13 +32,15 @@ pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::R
     for listener in &settings.apisix.node_listen {
         // The IPv6 twin of a bare port is wanted only where there is IPv6.
         if !listener.implied || ipv6_available() {
-            listen.push(Listen { address: address(listener)?, tls: false });
+            listen.push(Listen { address: address(listener)?, tls: false, optional: false });
         }
     }
     if settings.apisix.tls.enable {
         for listener in &settings.apisix.tls.listen {
             if !listener.implied || ipv6_available() {
-                listen.push(Listen { address: address(listener)?, tls: true });
+                // Open by default and often unused: a second gateway on the machine does without.
+                let optional = listener.port == DEFAULT_TLS_PORT;
+                listen.push(Listen { address: address(listener)?, tls: true, optional });
             }
         }
     }

@@ -18,6 +18,9 @@ pub struct Metrics {
     uri: String,
 }
 
+/// `plugin_attr.prometheus.export_addr.port`
+const DEFAULT_PORT: u16 = 9091;
+
 pub fn hostname() -> String {
     let name = rustix::system::uname();
     name.nodename().to_string_lossy().into_owned()
@@ -141,9 +144,22 @@ impl Metrics {
     pub fn listen(self: &Arc<Metrics>, settings: &Settings, runtime: &Runtime) -> anyhow::Result<()> {
         let Some(listener) = settings.metrics_listener() else { return Ok(()) };
         let address = data_plane::address(&listener)?;
-        let listener = std::net::TcpListener::bind(address).with_context(|| {
-            format!("cannot listen on {address} for metrics (plugin_attr.prometheus.export_addr)")
-        })?;
+        let listener = match std::net::TcpListener::bind(address) {
+            Ok(listener) => listener,
+            // Two gateways on one machine, neither told where: traffic matters more than the second's page.
+            Err(error) if address.port() == DEFAULT_PORT => {
+                telemetry::error_log::log(
+                    telemetry::error_log::Level::Error,
+                    format_args!("no metrics page: {address} (plugin_attr.prometheus.export_addr): {error}"),
+                );
+                return Ok(());
+            }
+            Err(error) => {
+                return Err(error).with_context(|| {
+                    format!("cannot listen on {address} for metrics (plugin_attr.prometheus.export_addr)")
+                });
+            }
+        };
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
         runtime.spawn(admin::listener::serve(listener, self.clone()));
