@@ -8,9 +8,12 @@
 #![forbid(unsafe_code)]
 
 pub mod engine;
+pub mod interrupt;
 pub mod outcome;
 pub mod plan;
+pub mod preflight;
 mod problem;
+pub mod report;
 pub mod request;
 pub mod system;
 pub mod target;

@@ -24,6 +24,9 @@ pub struct Outcome {
     pub requests: u64,
     pub bytes_in: u64,
     pub bytes_out: u64,
+    /// Of bodies alone.
+    pub body_bytes: u64,
+    pub server_software: String,
     /// From sending a request to its whole answer.
     pub latency: Latency,
     /// From the moment it was due: what a user would have waited. Runs at a constant rate only.

@@ -15,6 +15,20 @@ use std::{fs, sync::Arc};
 
 use crate::Problem;
 
+/// The table above, for a terminal.
+pub const HELP: &str = "\
+In paths, header values and bodies:
+  {{seq}}          0, 1, 2, ... over the whole run
+  {{seq 1 100}}    1 to 100, and again
+  {{rand 1 100}}   a whole number of that range
+  {{pick a b c}}   one of the words
+  {{hex 16}}       that many random hexadecimal digits
+  {{uuid}}         a random UUID (version 4)
+  {{line FILE}}    the lines of a file in turn, read before the run
+  {{connection}}   number of the connection, from 0
+  {{thread}}       number of the thread, from 0
+";
+
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
 #[derive(Clone, Debug)]

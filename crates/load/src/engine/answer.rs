@@ -53,12 +53,21 @@ impl HeadParser {
     }
 }
 
+impl HeadParser {
+    /// What the server calls itself.
+    pub fn server(&self) -> String {
+        self.head.headers.get_str("server").unwrap_or_default().to_owned()
+    }
+}
+
 /// A whole answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
     /// The server closes the connection after it.
     pub close: bool,
+    /// Bytes of the body, without framing.
+    pub body: u64,
 }
 
 /// How far one connection is in its current answer.
@@ -67,6 +76,7 @@ pub struct AnswerReader {
     state: State,
     status: u16,
     close: bool,
+    body: u64,
 }
 
 #[derive(Debug, Default)]
@@ -107,10 +117,13 @@ impl AnswerReader {
                     if meaning.status < 200 && meaning.status != 101 {
                         continue;
                     }
-                    (self.status, self.close) = (meaning.status, meaning.close);
+                    (self.status, self.close, self.body) = (meaning.status, meaning.close, 0);
                     self.state = match meaning.body {
                         BodyLength::Fixed(0) => return Ok((used, Some(self.finish()))),
-                        BodyLength::Fixed(length) => State::Body(length),
+                        BodyLength::Fixed(length) => {
+                            self.body = length;
+                            State::Body(length)
+                        }
                         BodyLength::Chunked => {
                             parser.trailers.clear();
                             State::Chunked(ChunkedDecoder::default())
@@ -129,10 +142,16 @@ impl AnswerReader {
                 }
                 State::Chunked(decoder) => match decoder.next(rest, &mut parser.trailers)? {
                     Event::NeedMore { skip } => return Ok((used + skip, None)),
-                    Event::Data { skip, length } => used += skip + length,
+                    Event::Data { skip, length } => {
+                        used += skip + length;
+                        self.body += length as u64;
+                    }
                     Event::End { skip } => return Ok((used + skip, Some(self.finish()))),
                 },
-                State::UntilClose => return Ok((input.len(), None)),
+                State::UntilClose => {
+                    self.body += rest.len() as u64;
+                    return Ok((input.len(), None));
+                }
             }
         }
     }
@@ -144,7 +163,7 @@ impl AnswerReader {
 
     fn finish(&mut self) -> Answer {
         self.state = State::Head;
-        Answer { status: self.status, close: self.close }
+        Answer { status: self.status, close: self.close, body: self.body }
     }
 }
 
@@ -179,7 +198,7 @@ mod tests {
             "{fixed}{fixed}HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 404 Not Found\r\nTransfer-Encoding: \
              chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\nHTTP/1.1 204 No Content\r\n\r\nHTTP/1.0 500 x\r\n\r\nuntil close"
         );
-        let answer = |status, close| Answer { status, close };
+        let answer = |status, close, body| Answer { status, close, body };
         let expected = [
             answer(200, false),
             answer(200, false),

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use rustix::event::epoll::EventFlags;
 
 use super::{
-    answer::AnswerReader,
+    answer::{Answer, AnswerReader},
     context::Context,
     failure::{Broken, Failure},
     socket::Socket,
@@ -343,7 +343,7 @@ impl Connection {
                 })?;
             used += taken;
             let Some(answer) = answer else { return Ok(used) };
-            self.complete(sent, now, answer.status, context);
+            self.complete(sent, now, answer, context);
             if answer.close || !context.keep_alive {
                 context.tally.server_closes += u64::from(answer.close);
                 self.close(context);
@@ -353,10 +353,11 @@ impl Connection {
         Ok(used)
     }
 
-    fn complete(&mut self, sent: Sent, now: u64, status: u16, context: &mut Context) {
+    fn complete(&mut self, sent: Sent, now: u64, answer: Answer, context: &mut Context) {
         self.in_flight.pop_front();
         context.outstanding -= 1;
-        context.tally.complete(now, sent.at, sent.due, status);
+        context.tally.complete(now, sent.at, sent.due, answer.status);
+        context.tally.body_bytes += answer.body;
         self.count += 1;
         self.sum_ns += now - sent.at;
     }
@@ -364,7 +365,7 @@ impl Connection {
     /// The peer closed.
     fn ended(&mut self, context: &mut Context) -> Result<(), Broken> {
         if let (Some(answer), Some(sent)) = (self.reader.closed(), self.in_flight.front().copied()) {
-            self.complete(sent, context.clock.now(), answer.status, context);
+            self.complete(sent, context.clock.now(), answer, context);
             context.tally.server_closes += 1;
             self.close(context);
             self.start(context);

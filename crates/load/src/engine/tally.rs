@@ -33,6 +33,8 @@ pub struct Tally {
     pub statuses: Vec<u64>,
     pub bytes_in: u64,
     pub bytes_out: u64,
+    /// Of bodies alone.
+    pub body_bytes: u64,
     pub failures: [u64; Failure::COUNT],
     pub messages: BTreeMap<String, u64>,
     /// Connections that the server ended after an answer.
@@ -60,6 +62,7 @@ impl Tally {
             statuses: vec![0; STATUSES],
             bytes_in: 0,
             bytes_out: 0,
+            body_bytes: 0,
             failures: [0; Failure::COUNT],
             messages: BTreeMap::new(),
             server_closes: 0,

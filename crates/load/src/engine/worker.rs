@@ -38,6 +38,8 @@ pub struct Harvest {
     /// Time that the thread was ready to run and had no CPU.
     pub waited_ns: u64,
     pub end_ns: u64,
+    /// What the server calls itself.
+    pub server: String,
 }
 
 pub struct Worker {
@@ -76,7 +78,8 @@ impl Worker {
         let connections =
             self.connections.iter().map(|connection| (connection.count, mean(connection))).collect();
         self.context.tally.finish(self.context.clock.now());
-        Ok(Harvest { tally: self.context.tally, connections, cpu_ns, waited_ns, end_ns })
+        let server = self.context.parser.server();
+        Ok(Harvest { server, tally: self.context.tally, connections, cpu_ns, waited_ns, end_ns })
     }
 
     fn work(&mut self) -> Result<(), Problem> {

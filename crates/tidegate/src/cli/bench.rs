@@ -1,0 +1,32 @@
+//! `tidegate bench`: measure any HTTP server, and say where its latency comes from.
+
+mod arguments;
+mod files;
+mod progress;
+mod run;
+
+use std::process::ExitCode;
+
+use load::Problem;
+
+pub use arguments::Arguments;
+use arguments::Mode;
+
+/// Some requests failed: the figures are of the others.
+const PARTLY_FAILED: u8 = 3;
+const INTERRUPTED: u8 = 130;
+
+pub fn run(arguments: &Arguments) -> ExitCode {
+    let result = match &arguments.mode {
+        None => run::run(&arguments.load),
+        Some(mode) => dispatch(mode),
+    };
+    result.unwrap_or_else(|problem| {
+        eprintln!("tidegate bench: {problem}");
+        ExitCode::from(problem.exit_code())
+    })
+}
+
+fn dispatch(mode: &Mode) -> Result<ExitCode, Problem> {
+    match *mode {}
+}
