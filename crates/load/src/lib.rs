@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod diagnosis;
 pub mod engine;
 pub mod interrupt;
 pub mod outcome;

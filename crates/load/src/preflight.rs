@@ -58,7 +58,9 @@ fn connect(plan: &Plan) -> Result<TcpStream, Problem> {
         None => Problem::unreachable(format!("{} has no address", plan.origin.host)),
         Some((address, error)) => {
             let remedy = match error.kind() {
-                ErrorKind::ConnectionRefused => "nothing listens there; is the server started, is the port right?",
+                ErrorKind::ConnectionRefused => {
+                    "nothing listens there; is the server started, is the port right?"
+                }
                 ErrorKind::TimedOut => "nothing answers; is a firewall in between, is the address right?",
                 _ => "check address and network",
             };

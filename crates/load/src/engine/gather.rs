@@ -40,7 +40,11 @@ pub fn outcome(plan: &Plan, harvests: Vec<Harvest>, slots: &[SharedSlots]) -> Ou
         bytes_in: sum(|harvest| harvest.tally.bytes_in),
         bytes_out: sum(|harvest| harvest.tally.bytes_out),
         body_bytes: sum(|harvest| harvest.tally.body_bytes),
-        server_software: harvests.iter().map(|harvest| harvest.server.clone()).find(|name| !name.is_empty()).unwrap_or_default(),
+        server_software: harvests
+            .iter()
+            .map(|harvest| harvest.server.clone())
+            .find(|name| !name.is_empty())
+            .unwrap_or_default(),
         latency: merged(|harvest| Some(&harvest.tally.raw)).as_ref().map(Latency::of).unwrap_or_default(),
         corrected: corrected.as_ref().map(Latency::of),
         connect: merged(|harvest| Some(&harvest.tally.connect)).as_ref().map(Latency::of).unwrap_or_default(),

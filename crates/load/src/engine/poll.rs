@@ -1,6 +1,7 @@
 //! Waiting for events. A core that falls asleep between two answers costs more than one that looks again: waking a
 //! virtual CPU takes the *server* an interrupt for each answer. So a busy closed-loop run looks for a moment before it
-//! sleeps, unless that finds nothing, or another task wants this core. The time spent looking is not counted as work.
+//! sleeps. Where that finds nothing, because answers take longer or because the server runs on this very core, it is
+//! tried ever less often. The time spent looking is not counted as work.
 
 use std::os::fd::OwnedFd;
 
@@ -18,13 +19,9 @@ use super::clock::Clock;
 use crate::Problem;
 
 const LOOK_NS: u64 = 30_000;
-/// A look that takes this long was interrupted by another task of this core.
-const SHARED_CORE_NS: u64 = 15_000;
-/// How long the core is left to others then.
-const PAUSE_NS: u64 = 100_000_000;
-/// After this many looks without an event only one in as many waits looks.
+/// After this many fruitless looks only one wait in [`SELDOM`] looks.
 const PATIENCE: u32 = 16;
-
+const SELDOM: u32 = 64;
 /// The token of the timer; no connection has it.
 const TIMER: u64 = u64::MAX;
 
@@ -35,7 +32,6 @@ pub struct Poll {
     timer: Option<OwnedFd>,
     fruitless: u32,
     waits: u32,
-    paused_until: u64,
     /// Time spent looking, in nanoseconds.
     pub looked_ns: u64,
 }
@@ -52,7 +48,7 @@ impl Poll {
             epoll::add(&epoll, &created, epoll::EventData::new_u64(TIMER), events).map_err(failed)?;
             timer = Some(created);
         }
-        Ok(Poll { epoll, timer, fruitless: 0, waits: 0, paused_until: 0, looked_ns: 0 })
+        Ok(Poll { epoll, timer, fruitless: 0, waits: 0, looked_ns: 0 })
     }
 
     pub fn epoll(&self) -> &OwnedFd {
@@ -69,41 +65,33 @@ impl Poll {
     ) -> Result<(), Problem> {
         events.clear();
         let now = clock.now();
-        if may_look && self.looks(now) && self.look(events, clock, now)? {
+        if may_look && self.looks() && self.look(events, clock, now)? {
             return Ok(());
         }
         self.sleep(events, until.saturating_sub(clock.now()))
     }
 
-    fn looks(&mut self, now: u64) -> bool {
+    fn looks(&mut self) -> bool {
         self.waits = self.waits.wrapping_add(1);
-        now >= self.paused_until && (self.fruitless < PATIENCE || self.waits.is_multiple_of(PATIENCE))
+        self.fruitless < PATIENCE || self.waits.is_multiple_of(SELDOM)
     }
 
     /// Whether there were events.
     fn look(&mut self, events: &mut Vec<epoll::Event>, clock: &Clock, begun: u64) -> Result<bool, Problem> {
-        let mut last = begun;
-        let mut first = true;
+        self.sleep(events, 0)?;
+        if !events.is_empty() {
+            // What is there at once says nothing about waiting, and took none.
+            return Ok(true);
+        }
         loop {
             self.sleep(events, 0)?;
-            let now = clock.now();
-            if !events.is_empty() {
-                // What is there at the first look cost no waiting.
-                self.looked_ns += if first { 0 } else { now - begun };
-                self.fruitless = 0;
-                return Ok(true);
+            let took = clock.now() - begun;
+            let found = !events.is_empty();
+            if found || took >= LOOK_NS {
+                self.looked_ns += took;
+                self.fruitless = if found { 0 } else { (self.fruitless + 1).min(PATIENCE) };
+                return Ok(found);
             }
-            if now - begun >= LOOK_NS {
-                self.looked_ns += now - begun;
-                self.fruitless = (self.fruitless + 1).min(PATIENCE);
-                return Ok(false);
-            }
-            std::thread::yield_now();
-            if now - last > SHARED_CORE_NS {
-                self.paused_until = now + PAUSE_NS;
-                return Ok(false);
-            }
-            (last, first) = (now, false);
         }
     }
 

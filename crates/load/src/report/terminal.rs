@@ -104,12 +104,7 @@ fn latencies(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
         )?;
     }
     if let Some(handshake) = &outcome.tls_handshake {
-        writeln!(
-            out,
-            "  with TLS    p50 {}, max {}",
-            time(handshake.at(50.0)),
-            time(handshake.max_us)
-        )?;
+        writeln!(out, "  with TLS    p50 {}, max {}", time(handshake.at(50.0)), time(handshake.max_us))?;
     }
     Ok(())
 }

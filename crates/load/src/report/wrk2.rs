@@ -17,7 +17,8 @@ fn write(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
     wrk::thread_stats(out, outcome, outcome.seen())?;
     spectrum(out, "HdrHistogram - Recorded Latency", outcome.seen())?;
     if outcome.corrected.is_some() {
-        let title = "HdrHistogram - Uncorrected Latency (measured without taking delayed starts into account)";
+        let title =
+            "HdrHistogram - Uncorrected Latency (measured without taking delayed starts into account)";
         spectrum(out, title, &outcome.latency)?;
     }
     wrk::summary(out, outcome)
@@ -34,7 +35,8 @@ fn spectrum(out: &mut String, title: &str, latency: &Latency) -> std::fmt::Resul
     writeln!(out)?;
     for percentile in ladder() {
         let value = latency.at(percentile * 100.0);
-        let below: u64 = latency.steps.iter().filter(|(step, _)| *step <= value).map(|(_, count)| count).sum();
+        let below: u64 =
+            latency.steps.iter().filter(|(step, _)| *step <= value).map(|(_, count)| count).sum();
         writeln!(
             out,
             "{:>12.3} {percentile:>12.6} {below:>12} {:>14.2}",

@@ -7,15 +7,23 @@ use load::report::Style;
 
 /// Measure an HTTP server: throughput, latency, and what causes the tail
 #[derive(Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, arg_required_else_help = true)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    arg_required_else_help = true
+)]
 pub struct Arguments {
     #[command(flatten)]
     pub load: Load,
     #[command(subcommand)]
     pub mode: Option<Mode>,
-    /// Takes the place of the gateway's -c, whose letter means connections here.
-    #[arg(long, hide = true, value_name = "FILE")]
+    // These take the place of the gateway's own flags: -c means connections here, the others mean nothing.
+    #[arg(long, hide = true)]
     config: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    prefix: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    listen: Option<String>,
 }
 
 #[derive(Subcommand)]

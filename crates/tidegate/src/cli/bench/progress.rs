@@ -41,7 +41,8 @@ fn line(running: &Running, total: Option<Duration>, from: usize) -> usize {
         format!(", {:.0} s left", (total.as_secs_f64() - running.elapsed_seconds()).max(0.0))
     });
     let errors = if moment.errors > 0 { format!(", {} errors", moment.errors) } else { String::new() };
-    let _ = write!(stderr(), "\r\x1b[2K{rate:.0} requests/s, p50 {}, p99 {}{errors}{left}", us(50.0), us(99.0));
+    let _ =
+        write!(stderr(), "\r\x1b[2K{rate:.0} requests/s, p50 {}, p99 {}{errors}{left}", us(50.0), us(99.0));
     let _ = stderr().flush();
     until
 }

@@ -34,7 +34,8 @@ pub fn run(arguments: &Load) -> Result<ExitCode, Problem> {
     let total = plan.duration;
     let running = engine::start(plan, stop)?;
     progress::follow(&running, total, arguments.quiet);
-    let outcome = running.finish()?;
+    let mut outcome = running.finish()?;
+    load::diagnosis::diagnose(&mut outcome);
     write(arguments, &outcome)?;
     Ok(exit(&outcome))
 }
@@ -146,7 +147,12 @@ fn requests(arguments: &Load) -> Result<(Origin, Vec<RequestSpec>), Problem> {
         if at == 0 && arguments.urls_from.is_some() && !arguments.urls.is_empty() {
             continue;
         }
-        requests.push(RequestSpec { method: method.clone(), path, headers: headers.clone(), body: body.clone() });
+        requests.push(RequestSpec {
+            method: method.clone(),
+            path,
+            headers: headers.clone(),
+            body: body.clone(),
+        });
     }
     let origin = origin.ok_or_else(|| Problem::usage("give a URL, such as http://127.0.0.1:9080/"))?;
     Ok((origin, requests))
