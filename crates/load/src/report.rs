@@ -1,7 +1,10 @@
 //! What a run looks like on paper: our own form, those of older tools, and files.
 
 mod ab;
+pub mod compare;
+pub mod html;
 mod jitter;
+pub mod markdown;
 mod terminal;
 pub mod units;
 mod wrk;

@@ -48,6 +48,8 @@ pub enum Step {
     /// Answers 200 with the request, as far as it was read, as the body; only the head of that to HEAD.
     Echo,
     Wait(Duration),
+    /// From now on small writes wait for the acknowledgement of earlier ones, as sockets do by default.
+    Nagle,
     /// Reads the body now.
     ReadBody,
     /// Closes in an orderly way (FIN).
@@ -217,6 +219,7 @@ fn perform(step: &Step, reader: &mut Reader<TcpStream>) -> io::Result<bool> {
     match step {
         Step::Send(bytes) => reader.stream.write_all(bytes)?,
         Step::Wait(time) => wait(*time),
+        Step::Nagle => reader.stream.set_nodelay(false)?,
         Step::ReadBody | Step::Echo => {}
         Step::Close => {
             reader.stream.shutdown(Shutdown::Write)?;

@@ -13,6 +13,8 @@ const TIMES_USUAL: f64 = 3.0;
 const ABOVE_US: f64 = 2_000.0;
 /// Spikes closer than this are one.
 const MERGE_MS: f64 = 40.0;
+/// A tooth is at least this share of the tallest.
+const TALL: f64 = 0.4;
 const SHORTEST_PERIOD_MS: f64 = 80.0;
 /// How far an interval may be off, as a share of the period, and in milliseconds.
 const OFF: f64 = 0.1;
@@ -24,6 +26,7 @@ pub fn comb(outcome: &Outcome) -> Option<Finding> {
     let usual = median(&usual);
     let threshold = (TIMES_USUAL * usual).max(usual + ABOVE_US);
     let spikes = spikes(&series.fine_max_us, series.fine_ms as f64, threshold);
+    let spikes = tall(spikes);
     let period = period(&spikes.iter().map(|spike| spike.at_ms).collect::<Vec<f64>>())?;
     let heights: Vec<f64> = spikes.iter().map(|spike| spike.us).collect();
     let evidence = vec![
@@ -67,6 +70,16 @@ fn spikes(steps: &[u32], step_ms: f64, threshold: f64) -> Vec<Spike> {
         }
         end_ms = at_ms;
     }
+    spikes
+}
+
+/// The teeth of a comb are of about one length; what is much shorter is noise of the machine.
+fn tall(mut spikes: Vec<Spike>) -> Vec<Spike> {
+    let mut heights: Vec<f64> = spikes.iter().map(|spike| spike.us).collect();
+    heights.sort_by(|a, b| b.total_cmp(a));
+    heights.truncate(LEAST_SPIKES + 1);
+    let least = TALL * median(&heights);
+    spikes.retain(|spike| spike.us >= least);
     spikes
 }
 

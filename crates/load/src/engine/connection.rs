@@ -88,7 +88,8 @@ impl Connection {
     }
 
     fn open(&mut self, context: &mut Context) {
-        if self.state != State::Closed || context.stopping {
+        let nothing_left = context.left == 0 && self.waiting.is_none();
+        if self.state != State::Closed || context.stopping || nothing_left {
             return;
         }
         self.generation = self.generation.wrapping_add(1);

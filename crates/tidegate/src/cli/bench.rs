@@ -1,6 +1,7 @@
 //! `tidegate bench`: measure any HTTP server, and say where its latency comes from.
 
 mod arguments;
+mod compare;
 mod files;
 mod progress;
 mod run;
@@ -28,5 +29,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn dispatch(mode: &Mode) -> Result<ExitCode, Problem> {
-    match *mode {}
+    match mode {
+        Mode::Compare(arguments) => compare::run(arguments),
+    }
 }

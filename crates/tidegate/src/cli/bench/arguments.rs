@@ -27,7 +27,10 @@ pub struct Arguments {
 }
 
 #[derive(Subcommand)]
-pub enum Mode {}
+pub enum Mode {
+    /// Compare two runs that were written with --json
+    Compare(super::compare::Arguments),
+}
 
 #[derive(Args)]
 pub struct Load {
@@ -91,6 +94,12 @@ pub struct Load {
     /// Write the whole outcome to a file, for `tidegate bench compare`
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write a report in Markdown
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Write a report with charts as one HTML file
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Print what {{...}} can stand for
     #[arg(long)]
     pub help_templates: bool,

@@ -45,6 +45,12 @@ fn write(arguments: &Load, outcome: &Outcome) -> Result<(), Problem> {
     if let Some(path) = &arguments.json {
         files::write(path, &report::json(outcome)?)?;
     }
+    if let Some(path) = &arguments.markdown {
+        files::write(path, &report::markdown::render(outcome))?;
+    }
+    if let Some(path) = &arguments.html {
+        files::write(path, &report::html::render(outcome)?)?;
+    }
     Ok(())
 }
 

@@ -1,0 +1,328 @@
+//! `tidegate bench` as users run it: what it sends, what it counts, what it prints, how it ends.
+
+use std::io::Read;
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use testkit::{Behaviour, PATIENCE, Step, Upstream, free_port, gateway, process::Process, servers};
+
+pub struct Run {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+/// `tidegate bench` with these words.
+pub fn bench(words: &[&str]) -> Run {
+    let output = Command::new(gateway::binary()).arg("bench").args(words).stdin(Stdio::null()).output();
+    let output = output.expect("tidegate bench runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Run { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
+}
+
+/// The outcome of a run as JSON.
+pub fn outcome(words: &[&str]) -> Value {
+    let run = bench(&[words, &["--style", "json"]].concat());
+    serde_json::from_str(&run.out).unwrap_or_else(|error| panic!("{error}: {} {}", run.out, run.err))
+}
+
+pub fn url(upstream: &Upstream, path: &str) -> String {
+    format!("http://{}{path}", upstream.address)
+}
+
+fn number(outcome: &Value, name: &str) -> u64 {
+    outcome[name].as_u64().unwrap_or_else(|| panic!("{name} in {outcome}"))
+}
+
+#[test]
+fn a_count_of_requests_is_sent_exactly() {
+    let upstream = Upstream::start();
+    let found = outcome(&[&url(&upstream, "/bytes/100"), "-n", "501", "-c", "7", "-t", "2"]);
+    assert_eq!(number(&found, "requests"), 501);
+    assert_eq!(number(&found, "body_bytes"), 50_100);
+    assert_eq!(found["statuses"], serde_json::json!([[200, 501]]));
+    assert_eq!(upstream.seen().len(), 501);
+    // One connection more: the look before the run.
+    assert_eq!(upstream.connections(), 8);
+}
+
+#[test]
+fn headers_methods_bodies_and_templates() {
+    let upstream = Upstream::start();
+    let url = url(&upstream, "/echo/{{seq 5 6}}");
+    let words = ["-n", "4", "-c", "1", "-m", "PUT", "-H", "X-Key: k{{seq}}", "--body", "n={{seq}}"];
+    let run = bench(&[&[url.as_str()][..], &words].concat());
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let seen: Vec<String> = upstream.take().iter().map(testkit::Seen::text).collect();
+    assert!(seen[0].starts_with("PUT /echo/5 HTTP/1.1\r\nHost: "), "{}", seen[0]);
+    assert!(seen[3].starts_with("PUT /echo/6 ") && seen[3].contains("\r\nX-Key: k3\r\n"), "{}", seen[3]);
+    assert!(seen[3].ends_with("Content-Length: 3\r\n\r\nn=3"), "{}", seen[3]);
+}
+
+#[test]
+fn lists_of_urls_are_asked_in_turn() {
+    let upstream = Upstream::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("urls");
+    std::fs::write(&file, "# a comment\n/a\nDELETE /b\n\n/c\n").expect("written");
+    let run =
+        bench(&[&url(&upstream, "/"), "--urls-from", &file.display().to_string(), "-n", "4", "-c", "1"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let asked: Vec<String> = upstream
+        .take()
+        .iter()
+        .map(|seen| format!("{} {}", seen.message.method(), seen.message.target()))
+        .collect();
+    assert_eq!(asked, ["GET /a", "DELETE /b", "GET /c", "GET /a"]);
+}
+
+#[test]
+fn all_forms_of_http_1() {
+    let upstream = Upstream::start();
+    let check = |path: &str, words: &[&str], connections: usize| {
+        let before = upstream.connections();
+        let found = outcome(&[&[url(&upstream, path).as_str(), "-n", "40", "-c", "2"], words].concat());
+        assert_eq!(
+            (number(&found, "requests"), &found["failures"]),
+            (40, &serde_json::json!([])),
+            "{words:?}"
+        );
+        assert_eq!(upstream.connections() - before - 1, connections, "{path} {words:?}");
+    };
+    check("/bytes/5", &["--no-keepalive"], 40);
+    check("/bytes/5", &["--http1.0", "--no-keepalive"], 40);
+    check("/bytes/5", &["--pipeline", "5"], 2);
+    check("/chunked-pieces", &[], 2);
+    check("/trailers", &["--pipeline", "3"], 2);
+    check("/hints", &[], 2);
+    check("/bytes/300000", &[], 2);
+    check("/bytes/9", &["-m", "HEAD"], 2);
+    check("/bytes/5", &["-R", "400"], 2);
+    let found = outcome(&[&url(&upstream, "/until-close"), "-n", "40", "-c", "2"]);
+    assert_eq!((number(&found, "requests"), &found["failures"]), (40, &serde_json::json!([])));
+}
+
+#[test]
+fn failures_are_counted_named_and_shown_by_the_exit_code() {
+    let upstream = Upstream::start();
+    for (path, kind) in [
+        ("/close", "closed early"),
+        ("/reset", "closed early"),
+        ("/close-mid-body", "closed early"),
+        ("/bad-status-line", "malformed"),
+        ("/both-lengths", "malformed"),
+    ] {
+        let run = bench(&[&url(&upstream, path), "-n", "10", "-c", "2", "--style", "json"]);
+        let found: Value = serde_json::from_str(&run.out).unwrap_or_else(|error| panic!("{path}: {error}"));
+        assert_eq!(found["failures"], serde_json::json!([[kind, 10]]), "{path}");
+        assert_eq!(run.code, Some(1), "{path}: nothing was measured");
+    }
+    let run = bench(&[&url(&upstream, "/silent"), "-n", "2", "-c", "2", "--timeout", "300ms"]);
+    assert!(run.out.contains("2 x no answer after 300ms"), "{}", run.out);
+    let turn = std::sync::atomic::AtomicUsize::new(0);
+    let partly = Upstream::with(move |request| {
+        let turn = turn.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        if turn % 2 == 1 {
+            return Behaviour { read_body: true, steps: vec![Step::Reset] };
+        }
+        testkit::upstream::behaviour::by_path(request)
+    });
+    let run = bench(&[&url(&partly, "/bytes/1"), "-n", "10", "-c", "1"]);
+    assert_eq!(run.code, Some(3), "{} {}", run.out, run.err);
+    assert!(run.out.contains("failed      5") && run.err.contains("5 requests failed"), "{}", run.out);
+    let run = bench(&[&url(&upstream, "/status/503"), "-n", "10", "-c", "1"]);
+    assert!(run.code == Some(3) && run.out.contains("503: 10"), "{}", run.out);
+    let run = bench(&[&url(&upstream, "/status/503"), "-n", "10", "-c", "1", "--accept-status", "429,503"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+}
+
+#[test]
+fn what_cannot_run_is_refused_with_a_reason() {
+    let closed = format!("http://127.0.0.1:{}/", free_port());
+    let check = |words: &[&str], code: i32, reason: &str| {
+        let run = bench(words);
+        assert_eq!((run.code, run.err.contains(reason)), (Some(code), true), "{words:?}: {}", run.err);
+        assert_eq!(run.out, "", "{words:?}");
+    };
+    check(&[&closed], 1, "connection refused");
+    check(&["http://no-such-host.invalid/"], 1, "cannot find the address");
+    check(&[&closed, "-c", "0"], 2, "at least 1");
+    check(&[&closed, "-c", "1", "-t", "2"], 2, "more threads than connections");
+    check(&[&closed, "-d", "10x"], 2, "a time is a number");
+    check(&[&closed, "-R", "0"], 2, "-R");
+    check(&[&closed, "--pipeline", "2", "--no-keepalive"], 2, "--no-keepalive");
+    check(&[&closed, "-H", "nonsense"], 2, "'Name: value'");
+    check(&["not-a-url"], 2, "http://");
+    check(&["http://h/{{nope}}"], 1, "cannot find the address");
+    check(&[&closed, "http://127.0.0.1:1/"], 2, "one server at a time");
+    check(&[&closed, "--no-such-flag"], 2, "--no-such-flag");
+}
+
+#[test]
+fn certificates_are_checked() {
+    let server = tls_server();
+    let url = format!("https://localhost:{}/", server.address.port());
+    let run = bench(&[&url, "-n", "10", "-c", "2"]);
+    assert_eq!(run.code, Some(1), "{}", run.err);
+    assert!(run.err.contains("TLS with localhost") && run.err.contains("--cacert"), "{}", run.err);
+    let authority = server.folder.path().join("certificate.pem").display().to_string();
+    for trust in [&["--insecure"][..], &["--cacert", &authority]] {
+        let found = outcome(&[&[url.as_str(), "-n", "50", "-c", "2"], trust].concat());
+        assert_eq!(
+            (number(&found, "requests"), &found["failures"]),
+            (50, &serde_json::json!([])),
+            "{trust:?}"
+        );
+        assert_eq!(found["tls_handshake"]["count"], 2);
+    }
+}
+
+struct TlsServer {
+    address: std::net::SocketAddr,
+    folder: tempfile::TempDir,
+    _server: servers::Server,
+}
+
+fn tls_server() -> TlsServer {
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
+    let write = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path.display().to_string()
+    };
+    let certificate = write("certificate.pem", made.cert.pem());
+    let key = write("key.pem", made.signing_key.serialize_pem());
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let server = servers::nginx(&format!(
+        "listen {address} ssl http2; ssl_certificate {certificate}; ssl_certificate_key {key};\n\
+         location / {{ return 200 hello; }}"
+    ));
+    TlsServer { address, folder, _server: server }
+}
+
+#[test]
+fn every_style_has_the_lines_its_readers_look_for() {
+    let upstream = Upstream::start();
+    let url = url(&upstream, "/bytes/10");
+    let check = |words: &[&str], lines: &[&str]| {
+        let run = bench(&[&[url.as_str(), "-c", "1", "-n", "50"], words].concat());
+        for line in lines {
+            assert!(run.out.contains(line), "{words:?}: no {line:?} in\n{}", run.out);
+        }
+    };
+    check(
+        &["--style", "wrk"],
+        &["  1 threads and 1 connections", "    Latency  ", "50 requests in ", "Requests/sec: "],
+    );
+    check(
+        &["--style", "wrk2", "-R", "1000"],
+        &["Detailed Percentile spectrum:", "Uncorrected Latency", "#[Mean    = ", " 99.900%"],
+    );
+    check(
+        &["--style", "ab"],
+        &[
+            "Server Software:        testkit\n",
+            "Document Length:        10 bytes\n",
+            "Complete requests:      50\n",
+            "HTML transferred:       500 bytes\n",
+            "Keep-Alive requests:    50\n",
+            " [#/sec] (mean)\n",
+            " (longest request)\n",
+        ],
+    );
+    check(&[], &["p99.99", "requests    50 "]);
+}
+
+#[test]
+fn the_sequential_test_lists_slow_requests_and_sorts_the_rest() {
+    let turn = std::sync::atomic::AtomicUsize::new(0);
+    let upstream = Upstream::with(move |request| {
+        let mut behaviour = testkit::upstream::behaviour::by_path(request);
+        if turn.fetch_add(1, std::sync::atomic::Ordering::SeqCst) % 100 == 50 {
+            behaviour.steps.insert(0, Step::Wait(Duration::from_millis(120)));
+        }
+        behaviour
+    });
+    let run = bench(&[&url(&upstream, "/bytes/10"), "--style", "jitter", "-n", "300"]);
+    let costs: Vec<u64> = run
+        .out
+        .lines()
+        .filter_map(|line| line.strip_prefix("cost: ")?.strip_suffix("ms")?.parse().ok())
+        .collect();
+    assert_eq!(costs.iter().filter(|&&cost| cost >= 120).count(), 3, "{}", run.out);
+    let buckets = ["0ms", "0~2ms", "2~5ms", "5~10ms", ">10ms"];
+    let stats = run.out.split("Latency stats:\n").nth(1).expect("statistics");
+    let sum: u64 = stats
+        .lines()
+        .zip(buckets)
+        .map(|(line, name)| {
+            let count = line.strip_prefix(&format!("{name}: ")).unwrap_or_else(|| panic!("{line}"));
+            count.parse::<u64>().expect("a number")
+        })
+        .sum();
+    assert_eq!(sum, 300);
+}
+
+#[test]
+fn ctrl_c_prints_the_report() {
+    let upstream = Upstream::start();
+    let mut command = Command::new(gateway::binary());
+    command.args(["bench", &url(&upstream, "/bytes/10"), "-d", "10m", "-c", "1"]);
+    let mut process = Process::start("tidegate bench", &mut command);
+    upstream.wait_for(20);
+    let pressed = Instant::now();
+    process.signal(rustix::process::Signal::INT);
+    let status = process.wait_for_exit();
+    assert_eq!(status.code(), Some(130));
+    assert!(pressed.elapsed() < PATIENCE);
+    process.wait_for_output("p99.9");
+    assert!(process.output().contains("interrupted"), "{}", process.output());
+}
+
+/// Requests that were due while the server paused count with the time they waited: a closed loop hides them.
+#[test]
+fn a_pause_is_in_the_tail_of_an_open_model_run() {
+    let started = std::sync::Mutex::new(None::<Instant>);
+    let pause = move |request: &testkit::Message| {
+        let mut behaviour = testkit::upstream::behaviour::by_path(request);
+        let begun = *started.lock().expect("no panic").get_or_insert_with(Instant::now);
+        // All requests that come in the pause are answered when it is over.
+        let (from, until) = (Duration::from_millis(700), Duration::from_millis(900));
+        let now = begun.elapsed();
+        if now >= from && now < until {
+            behaviour.steps.insert(0, Step::Wait(until - now));
+        }
+        behaviour
+    };
+    let upstream = Upstream::with(pause);
+    let found = outcome(&[&url(&upstream, "/bytes/10"), "-R", "300", "-c", "4", "-t", "1", "-d", "2s"]);
+    let at = |name: &str, percentile: f64| {
+        let all = found[name]["percentiles"].as_array().expect("percentiles").clone();
+        let of = |pair: &&Value| pair[0].as_f64() == Some(percentile);
+        all.iter().find(of).and_then(|pair| pair[1].as_f64()).expect("that percentile") / 1000.0
+    };
+    // 60 of 600 requests were due in the pause; 4 connections were hit by it.
+    assert!(at("corrected", 99.9) > 180.0, "p99.9 {} ms", at("corrected", 99.9));
+    assert!(at("corrected", 95.0) > 70.0, "p95 {} ms", at("corrected", 95.0));
+    assert!(at("latency", 95.0) < at("corrected", 95.0) / 2.0, "raw p95 {} ms", at("latency", 95.0));
+}
+
+#[test]
+fn a_server_that_goes_away_ends_a_run_of_n() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let server = std::thread::spawn(move || {
+        // The look before the run, then one connection; then nobody listens any more.
+        let _first = listener.accept();
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let mut byte = [0];
+        let _ = stream.read(&mut byte);
+    });
+    let run = bench(&[&format!("http://{address}/"), "-n", "5", "-c", "1", "--timeout", "2s"]);
+    server.join().expect("no panic");
+    assert_eq!(run.code, Some(1), "{} {}", run.out, run.err);
+    assert!(run.err.contains("nothing was measured"), "{}", run.err);
+}
