@@ -8,7 +8,9 @@
 #![forbid(unsafe_code)]
 
 pub mod diagnosis;
+pub mod doctor;
 pub mod engine;
+pub mod hold;
 pub mod interrupt;
 pub mod outcome;
 pub mod plan;
@@ -16,6 +18,7 @@ pub mod preflight;
 mod problem;
 pub mod report;
 pub mod request;
+pub mod suite;
 pub mod system;
 pub mod target;
 pub mod template;

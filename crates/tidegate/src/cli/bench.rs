@@ -2,9 +2,11 @@
 
 mod arguments;
 mod compare;
+mod doctor;
 mod files;
 mod progress;
 mod run;
+mod suite;
 
 use std::process::ExitCode;
 
@@ -31,5 +33,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 fn dispatch(mode: &Mode) -> Result<ExitCode, Problem> {
     match mode {
         Mode::Compare(arguments) => compare::run(arguments),
+        Mode::Doctor(arguments) => doctor::run(arguments),
+        Mode::Suite(arguments) => suite::run(arguments),
     }
 }

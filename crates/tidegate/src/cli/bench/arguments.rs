@@ -30,6 +30,10 @@ pub struct Arguments {
 pub enum Mode {
     /// Compare two runs that were written with --json
     Compare(super::compare::Arguments),
+    /// Check machine, gateway configuration and target for what spoils measurements
+    Doctor(super::doctor::Arguments),
+    /// Run scenario files such as perf/suites/*.yaml and print their tables
+    Suite(super::suite::Arguments),
 }
 
 #[derive(Args)]

@@ -74,7 +74,7 @@ fn exit(outcome: &Outcome) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn plan(arguments: &Load) -> Result<Plan, Problem> {
+pub fn plan(arguments: &Load) -> Result<Plan, Problem> {
     let jitter = arguments.style == StyleName::Jitter;
     let (origin, requests) = requests(arguments)?;
     let connections = arguments.connections.unwrap_or(if jitter { 1 } else { DEFAULT_CONNECTIONS });
