@@ -6,6 +6,7 @@ mod connection;
 mod context;
 pub mod failure;
 mod gather;
+mod http2;
 mod pace;
 mod poll;
 pub mod slot;
@@ -58,9 +59,15 @@ pub fn start(plan: Plan, stop: Arc<AtomicBool>) -> Result<Running, Problem> {
     let (mut threads, mut slots) = (Vec::new(), Vec::new());
     for thread in 0..plan.threads {
         let shared = SharedSlots::default();
-        let worker = worker(&plan, thread, clock, Arc::clone(&shared), Arc::clone(&stop))?;
+        let builder = std::thread::Builder::new().name(format!("load-{thread}"));
+        let spawned = if plan.protocol == Protocol::Http2 {
+            let worker = http2::Worker::new(&plan, thread, clock, Arc::clone(&shared), Arc::clone(&stop))?;
+            builder.spawn(move || worker.run())
+        } else {
+            let worker = worker(&plan, thread, clock, Arc::clone(&shared), Arc::clone(&stop))?;
+            builder.spawn(move || worker.run())
+        };
         slots.push(shared);
-        let spawned = std::thread::Builder::new().name(format!("load-{thread}")).spawn(move || worker.run());
         threads.push(spawned.map_err(|error| Problem::failed(format!("cannot start a thread: {error}")))?);
     }
     Ok(Running { plan, threads, slots, stop, clock, before, server })
@@ -128,6 +135,7 @@ fn worker(
 ) -> Result<Worker, Problem> {
     let form = match plan.protocol {
         Protocol::Http1(form) => form,
+        // Not asked for here; see `http2`.
         Protocol::Http2 => Http1 { version_10: false, keep_alive: true },
     };
     let host = plan.origin.host_field();

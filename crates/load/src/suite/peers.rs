@@ -50,7 +50,7 @@ pub fn haproxy(folder: &Path, upstream: SocketAddr, workers: usize) -> Result<St
     let program = find("haproxy").ok_or_else(|| missing("haproxy"))?;
     let address = free_address()?;
     let text = format!(
-        "global\n  maxconn 20000\n  nbthread {workers}\ndefaults\n  mode http\n  option http-keep-alive\n\
+        "global\n  maxconn 8000\n  nbthread {workers}\ndefaults\n  mode http\n  option http-keep-alive\n\
          \x20 http-reuse always\n  timeout connect 5s\n  timeout client 600s\n  timeout server 60s\n\
          frontend front\n  bind {address} backlog 4096\n  option forwardfor\n  default_backend back\n\
          backend back\n  server one {upstream} maxconn 0\n"
@@ -70,7 +70,19 @@ pub fn missing(program: &str) -> Problem {
     Problem::failed(format!("{program} is not installed"))
 }
 
-/// hyperapi from crates.io; see its readme.
-pub fn hyperapi(_folder: &Path, _upstream: SocketAddr) -> Result<Started, Problem> {
-    Err(missing("hyperapi"))
+/// hyperapi from crates.io (`cargo install hyperapi`), with one service and no authentication.
+pub fn hyperapi(folder: &Path, upstream: SocketAddr) -> Result<Started, Problem> {
+    let program = find("hyperapi").ok_or_else(|| missing("hyperapi"))?;
+    let address = free_address()?;
+    let text = format!(
+        "services:\n  - service_id: bench\n    path: /bench\n    protocol: http\n    auth: {{type: None}}\n    timeout: 10\n\
+         \x20   load_balance: random\n    upstreams:\n      - {{id: 1, target: \"http://{upstream}/\", timeout: 10, max_conn: 10000,\n\
+         \x20        version: \"1.0\", weight: 100, error_threshold: 100000, error_reset: 1, retry_delay: 1}}\n\
+         \x20   filters: []\n    sla: []\nclients: []\n"
+    );
+    let file = folder.join("hyperapi.yaml");
+    write(&file, &text)?;
+    let mut command = Command::new(program);
+    command.arg("-c").arg(&file).arg("-L").arg(address.to_string());
+    Started::start("hyperapi", command, address, folder)
 }

@@ -141,7 +141,7 @@ impl<'a> Runner<'a> {
                     return Ok(());
                 }
                 if repetition == 0 && self.suite.warmup_seconds > 0.0 {
-                    measure(target, scenario, self.suite.warmup_seconds, None)?;
+                    send(target, scenario, self.suite.warmup_seconds, None)?;
                 }
                 let gateway = match &target.server {
                     Server::Tidegate { gateway, .. } => Some(gateway),
@@ -224,7 +224,7 @@ fn folder() -> Result<TempDir, Problem> {
     tempfile::tempdir().map_err(|error| Problem::failed(format!("cannot make a temporary folder: {error}")))
 }
 
-fn measure(
+fn send(
     target: &Target,
     scenario: &Scenario,
     seconds: f64,
@@ -253,7 +253,16 @@ fn measure(
         tls: None,
         accepted_statuses: Vec::new(),
     };
-    let outcome = engine::start(plan, Arc::default())?.finish()?;
+    engine::start(plan, Arc::default())?.finish()
+}
+
+fn measure(
+    target: &Target,
+    scenario: &Scenario,
+    seconds: f64,
+    requests: Option<u64>,
+) -> Result<Outcome, Problem> {
+    let outcome = send(target, scenario, seconds, requests)?;
     if outcome.requests == 0 {
         let why = outcome.messages.first().map_or("no answer", |(message, _)| message);
         return Err(Problem::failed(format!(

@@ -71,12 +71,15 @@ pub struct Load {
     /// A new connection for each request
     #[arg(long)]
     pub no_keepalive: bool,
-    /// Requests on the way at once on one connection
+    /// Requests on the way at once on one connection (streams, with --http2)
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub pipeline: usize,
     /// Speak HTTP/1.0
     #[arg(long = "http1.0")]
     pub http1_0: bool,
+    /// Speak HTTP/2: over TLS when the URL is https://, else with prior knowledge
+    #[arg(long, conflicts_with_all = ["http1_0", "no_keepalive"])]
+    pub http2: bool,
     /// A request or connect that takes longer has failed
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub timeout: Time,

@@ -89,8 +89,11 @@ pub fn plan(arguments: &Load) -> Result<Plan, Problem> {
     };
     let form = Http1 { version_10: arguments.http1_0, keep_alive: !arguments.no_keepalive };
     let tls = if origin.tls {
-        let options =
-            TlsOptions { ca_file: arguments.cacert.clone(), insecure: arguments.insecure, http2: false };
+        let options = TlsOptions {
+            ca_file: arguments.cacert.clone(),
+            insecure: arguments.insecure,
+            http2: arguments.http2,
+        };
         Some(tls::config(&options)?)
     } else {
         None
@@ -104,7 +107,7 @@ pub fn plan(arguments: &Load) -> Result<Plan, Problem> {
         duration,
         count,
         rate: arguments.rate,
-        protocol: Protocol::Http1(form),
+        protocol: if arguments.http2 { Protocol::Http2 } else { Protocol::Http1(form) },
         pipeline: arguments.pipeline,
         timeout: arguments.timeout.0,
         tls,
