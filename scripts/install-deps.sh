@@ -10,6 +10,7 @@ required=(
     python3           # perf/ harness, standard library only
     util-linux        # taskset pins processes while measuring
     nginx             # a real upstream in tests, the peer in perf/
+    haproxy           # a peer in `tidegate bench suite`
     redis-server      # limit plugins with policy redis
     etcd-server       # configuration from etcd
     wrk               # load

@@ -326,3 +326,93 @@ fn a_server_that_goes_away_ends_a_run_of_n() {
     assert_eq!(run.code, Some(1), "{} {}", run.out, run.err);
     assert!(run.err.contains("nothing was measured"), "{}", run.err);
 }
+
+/// nginx ends a connection of HTTP/2 after a thousand requests, in an orderly way: none is lost.
+#[test]
+fn http_2_in_the_clear_and_over_tls() {
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let _server = servers::nginx(&format!("listen {address} http2; location / {{ return 200 hello; }}"));
+    let url = format!("http://{address}/{{{{seq}}}}");
+    let found = outcome(&[&url, "--http2", "-n", "2500", "-c", "2", "-t", "1", "--pipeline", "8"]);
+    assert_eq!((number(&found, "requests"), &found["failures"]), (2500, &serde_json::json!([])));
+    assert_eq!(number(&found, "body_bytes"), 12_500);
+    let found = outcome(&[&url, "--http2", "-R", "200", "-d", "1s", "-c", "2", "-t", "1"]);
+    assert!((150..=201).contains(&number(&found, "requests")), "{}", found["requests"]);
+    let server = tls_server();
+    let url = format!("https://localhost:{}/", server.address.port());
+    let found = outcome(&[&url, "--http2", "--insecure", "-n", "50", "-c", "2"]);
+    assert_eq!((&found["protocol"], number(&found, "requests")), (&Value::from("HTTP/2"), 50));
+    let upstream = Upstream::start();
+    let refused = bench(&[&self::url(&upstream, "/"), "--http2", "-n", "5", "-c", "1"]);
+    assert_eq!(refused.code, Some(1), "{}", refused.err);
+}
+
+#[test]
+fn reports_are_written_and_runs_compared() {
+    let upstream = Upstream::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (quick, slow) = (url(&upstream, "/bytes/1"), url(&upstream, "/delay/5"));
+    let (first, html, markdown) = (file("first.json"), file("r.html"), file("r.md"));
+    let words = ["-d", "1500ms", "-c", "2", "--json", &first, "--html", &html, "--markdown", &markdown];
+    assert_eq!(bench(&[&[quick.as_str()][..], &words].concat()).code, Some(0));
+    let second = file("second.json");
+    assert_eq!(bench(&[&slow, "-d", "1500ms", "-c", "2", "--json", &second]).code, Some(0));
+    let page = std::fs::read_to_string(&html).expect("the page");
+    for part in ["<title>tidegate bench</title>", "uPlot", "const data = {", "id=\"spectrum\"", &quick] {
+        assert!(page.contains(part), "no {part} in the page");
+    }
+    // Nothing is fetched from anywhere, and no place is left unfilled.
+    assert!(!page.contains("src=\"http") && !page.contains("@DATA@") && !page.contains("@SUMMARY@"));
+    assert!(std::fs::read_to_string(&markdown).expect("markdown").contains("| 99.9 |"));
+    let same = bench(&["compare", &first, &first]).out;
+    assert_eq!(same.matches("no difference").count(), 5, "{same}");
+    let other = bench(&["compare", &first, &second]).out;
+    assert!(other.contains("worse") && !other.contains("better"), "{other}");
+    let wrong = bench(&["compare", &first, &html]);
+    assert!(wrong.code == Some(2) && wrong.err.contains("not an outcome"), "{}", wrong.err);
+}
+
+#[test]
+fn doctor_checks_the_machine_the_configuration_and_the_target() {
+    let nginx = servers::nginx("location / { return 200 hello; }");
+    let url = format!("http://{}/", nginx.address);
+    let config = testkit::gateway::workspace_root().join("conf/config.yaml").display().to_string();
+    let run = bench(&["doctor", &url, "--upstream", &url, "-c", &config]);
+    assert!(matches!(run.code, Some(0 | 3)), "{}", run.err);
+    for name in ["open files", "conntrack", "local ports", "CPU steal", "access log", "gateway", "upstream"] {
+        assert!(run.out.contains(&format!(" {name} ")), "no {name} in\n{}", run.out);
+    }
+    // Whatever is bad has a remedy below it.
+    let lines: Vec<&str> = run.out.lines().collect();
+    for pair in lines.windows(2).filter(|pair| pair[0].starts_with("BAD")) {
+        assert!(pair[1].contains("-> "), "{pair:?}");
+    }
+    let held = bench(&["doctor", &url, "--connections", "200"]);
+    assert_eq!(held.code, Some(0), "{} {}", held.out, held.err);
+    assert!(held.out.contains("held 200 of 200") && held.out.contains(" per connection"), "{}", held.out);
+}
+
+#[test]
+fn a_suite_starts_its_servers_and_prints_its_table() {
+    let upstream = Upstream::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("suite.yaml");
+    let text = "name: small\nabout: A test.\nseconds: 0.4\nwarmup_seconds: 0.1\nrepetitions: 2\nscenarios:\n\
+        - {name: keyed, rate: 200, connections: 4, targets: [direct, tidegate, nginx, haproxy, nonesuch],\n\
+        \x20  path: '/route/{{seq 0 1}}', headers: {apikey: 'key-{{seq 0 1}}'},\n\
+        \x20  gateway: {routes: 2, consumers: 2, plugins: {key-auth: {}}},\n\
+        \x20  background: {scrapes_per_second: 5, changes_per_second: 5}}\n";
+    std::fs::write(&file, text).expect("written");
+    let other = format!("other=http://{}/", upstream.address);
+    let run = bench(&["suite", &file.display().to_string(), "--target", &other]);
+    assert_eq!(run.code, Some(0), "{} {}", run.out, run.err);
+    for target in ["direct", "tidegate", "nginx", "haproxy", "other"] {
+        let row = run.out.lines().find(|line| line.starts_with(&format!("| keyed | {target} | ")));
+        let row = row.unwrap_or_else(|| panic!("no {target} in\n{}", run.out));
+        assert!(row.ends_with(" 0 |") && !row.contains("left out"), "{row}");
+    }
+    assert!(run.out.contains("| keyed | nonesuch | left out: unknown target"), "{}", run.out);
+    let wrong = bench(&["suite", "/no/such/suite.yaml"]);
+    assert!(wrong.code == Some(2) && wrong.err.contains("/no/such/suite.yaml"), "{}", wrong.err);
+}

@@ -24,6 +24,19 @@ fn findings(upstream: &Upstream, words: &[&str]) -> Vec<String> {
     named(&outcome(&[&[url(upstream, "/{{connection}}").as_str(), "-t", "1"], words].concat()))
 }
 
+/// Asserts what a run finds. A busy machine can blur a shape, so there are three tries to see it.
+fn check(wanted: &str, run: impl Fn() -> Vec<String>) {
+    let mut tries = Vec::new();
+    for _ in 0..3 {
+        let found = run();
+        if found == [wanted] {
+            return;
+        }
+        tries.push(found);
+    }
+    panic!("wanted {wanted}, found {tries:?}");
+}
+
 fn named(outcome: &serde_json::Value) -> Vec<String> {
     let all = outcome["findings"].as_array().expect("findings");
     all.iter().map(|finding| finding["name"].as_str().expect("a name").to_owned()).collect()
@@ -48,7 +61,7 @@ fn nagle_with_delayed_acknowledgement() {
             Step::Send(b"ok".to_vec()),
         ],
     });
-    assert_eq!(findings(&upstream, &["-c", "4", "-n", "200"]), ["delayed-ack"]);
+    check("delayed-ack", || findings(&upstream, &["-c", "4", "-n", "200"]));
 }
 
 #[test]
@@ -58,7 +71,7 @@ fn retransmission_timeouts() {
         let lost = turn.fetch_add(1, SeqCst) % 50 == 49;
         ok_after(Duration::from_millis(if lost { 204 } else { 0 }))
     });
-    assert_eq!(findings(&upstream, &["-c", "4", "-n", "600"]), ["retransmission-timeout"]);
+    check("retransmission-timeout", || findings(&upstream, &["-c", "4", "-n", "600"]));
 }
 
 /// Nobody accepts at first, so the queue is full and the SYNs that come then are dropped.
@@ -107,15 +120,15 @@ fn spikes_with_a_period() {
         let phase = Duration::from_millis(begun.elapsed().as_millis() as u64 % 400);
         ok_after(Duration::from_millis(60).saturating_sub(phase))
     });
-    let found = outcome(&[&url(&upstream, "/"), "-t", "1", "-R", "300", "-c", "8", "-d", "3s"]);
-    assert_eq!(named(&found), ["comb"], "{}", found["series"]["fine_max_us"]);
-    let title = found["findings"][0]["title"].as_str().expect("a title");
-    let period: f64 = title
-        .split("period of ")
-        .nth(1)
-        .and_then(|rest| rest.split("ms").next()?.parse().ok())
-        .unwrap_or_else(|| panic!("{title}"));
-    assert!((380.0..420.0).contains(&period), "{title}");
+    check("comb of 400 ms", || {
+        let found = outcome(&[&url(&upstream, "/"), "-t", "1", "-R", "300", "-c", "8", "-d", "3s"]);
+        let title = found["findings"][0]["title"].as_str().unwrap_or_default();
+        let period = title.split("period of ").nth(1).and_then(|rest| rest.split("ms").next()?.parse().ok());
+        match period {
+            Some(380.0..420.0) if named(&found) == ["comb"] => vec!["comb of 400 ms".into()],
+            _ => named(&found),
+        }
+    });
 }
 
 #[test]
@@ -125,7 +138,7 @@ fn workers_with_unequal_loads() {
         let odd = request.target().ends_with(['1', '3', '5', '7', '9']);
         ok_after(Duration::from_millis(if odd { 20 } else { 5 }))
     });
-    assert_eq!(findings(&upstream, &["-c", "8", "-d", "1500ms"]), ["uneven-connections"]);
+    check("uneven-connections", || findings(&upstream, &["-c", "8", "-d", "1500ms"]));
 }
 
 #[test]
@@ -138,13 +151,13 @@ fn more_than_the_server_can_do() {
         drop(held);
         ok_after(Duration::ZERO)
     });
-    assert_eq!(findings(&upstream, &["-R", "600", "-c", "16", "-d", "2s"]), ["saturation"]);
+    check("saturation", || findings(&upstream, &["-R", "600", "-c", "16", "-d", "2s"]));
 }
 
 #[test]
 fn a_server_that_waits_for_another() {
     let upstream = Upstream::with(|_| ok_after(Duration::from_millis(80)));
-    assert_eq!(findings(&upstream, &["-c", "8", "-d", "1500ms"]), ["upstream-bound"]);
+    check("upstream-bound", || findings(&upstream, &["-c", "8", "-d", "1500ms"]));
 }
 
 #[test]
@@ -156,9 +169,11 @@ fn keep_alive_off() {
 
 #[test]
 fn a_client_that_is_the_limit() {
-    // 400 KB of random digits for each request: making them takes longer than reading them.
+    // 200 KB of random digits for each request: making them takes longer than reading them.
     let upstream = Upstream::with(|_| ok_after(Duration::ZERO));
-    let body = "{{hex 4096}}".repeat(100);
-    let found = outcome(&[&url(&upstream, "/"), "-c", "4", "-t", "1", "-d", "1s", "--body", &body]);
-    assert!(named(&found).contains(&"client-bound".to_owned()), "{:?} {}", named(&found), found["client"]);
+    let body = "{{hex 4096}}".repeat(50);
+    check("client-bound", || {
+        let all = named(&outcome(&[&url(&upstream, "/"), "-c", "4", "-t", "1", "-d", "1s", "--body", &body]));
+        all.into_iter().filter(|name| name == "client-bound").collect()
+    });
 }

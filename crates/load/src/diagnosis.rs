@@ -11,8 +11,7 @@ use crate::{Outcome, outcome::Finding};
 type Rule = fn(&Outcome) -> Option<Finding>;
 
 /// In the order in which they are told.
-const RULES: [Rule; 8] = [
-    limits::client_bound,
+const RULES: [Rule; 7] = [
     connections::keep_alive_off,
     connections::slow_connects,
     plateau::delayed_ack,
@@ -25,12 +24,12 @@ const RULES: [Rule; 8] = [
 /// Fewer requests than this show no shape.
 const LEAST_REQUESTS: u64 = 20;
 
-/// Fills `outcome.findings`.
+/// Fills `outcome.findings`. A client that is too slow is told whatever came out; the rest needs a shape.
 pub fn diagnose(outcome: &mut Outcome) {
-    if outcome.requests + outcome.failed() < LEAST_REQUESTS {
-        return;
+    let mut findings: Vec<Finding> = limits::client_bound(outcome).into_iter().collect();
+    if outcome.requests + outcome.failed() >= LEAST_REQUESTS {
+        findings.extend(RULES.iter().filter_map(|rule| rule(outcome)));
     }
-    let mut findings: Vec<Finding> = RULES.iter().filter_map(|rule| rule(outcome)).collect();
     // Waiting for something behind it is what is left when nothing else explains the time.
     if findings.is_empty() {
         findings.extend(limits::upstream_bound(outcome));

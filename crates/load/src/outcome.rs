@@ -46,7 +46,7 @@ pub struct Outcome {
     pub unsent: u64,
     pub interrupted: bool,
     pub series: Series,
-    /// (answers, mean latency in microseconds) of each connection.
+    /// (answers, usual latency in microseconds, which is the geometric mean) of each connection.
     pub per_connection: Vec<(u64, f64)>,
     pub client: Client,
     /// The process behind the port, when it is on this machine.

@@ -192,7 +192,7 @@ fn write_hex(out: &mut Vec<u8>, digits: usize, random: &mut Random) {
     let mut bits = 0;
     for at in 0..digits {
         if at % 16 == 0 {
-            bits = random.next();
+            bits = random.number();
         }
         out.push(b"0123456789abcdef"[(bits & 15) as usize]);
         bits >>= 4;
@@ -208,7 +208,7 @@ fn write_uuid(out: &mut Vec<u8>, random: &mut Random) {
         write_hex(out, digits, random);
         match (at, out.get_mut(start)) {
             (2, Some(version)) => *version = b'4',
-            (3, Some(variant)) => *variant = b"89ab"[(random.next() & 3) as usize],
+            (3, Some(variant)) => *variant = b"89ab"[(random.number() & 3) as usize],
             _ => {}
         }
     }
@@ -223,7 +223,7 @@ impl Random {
         Random(seed)
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -232,7 +232,7 @@ impl Random {
     }
 
     pub fn below(&mut self, limit: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
+        ((u128::from(self.number()) * u128::from(limit)) >> 64) as u64
     }
 }
 

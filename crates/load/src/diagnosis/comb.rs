@@ -99,7 +99,7 @@ fn period(at_ms: &[f64]) -> Option<f64> {
     let single: Vec<f64> = intervals.iter().copied().filter(|&interval| near(interval, 1.0)).collect();
     let fitting =
         intervals.iter().filter(|&&interval| (1..=3).any(|times| near(interval, f64::from(times)))).count();
-    let enough = single.len() * 10 >= intervals.len() * 7 && fitting * 10 >= intervals.len() * 9;
+    let enough = single.len() * 10 >= intervals.len() * 7 && fitting * 10 >= intervals.len() * 8;
     enough.then(|| single.iter().sum::<f64>() / single.len() as f64)
 }
 

@@ -99,9 +99,9 @@ pub fn uneven(outcome: &Outcome) -> Option<Finding> {
         return None;
     }
     let evidence = vec![
-        format!("{} connections take {} on average", fast.len(), time(fast_mean)),
+        format!("{} connections usually take {}", fast.len(), time(fast_mean)),
         format!(
-            "{} connections take {} on average, {:.1} times as long",
+            "{} connections usually take {}, {:.1} times as long",
             slow.len(),
             time(slow_mean),
             slow_mean / fast_mean

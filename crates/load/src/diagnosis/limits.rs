@@ -72,7 +72,10 @@ pub fn upstream_bound(outcome: &Outcome) -> Option<Finding> {
     let cores = server.cpu_seconds / outcome.seconds.max(1e-9);
     let p50 = outcome.latency.at(50.0);
     let works_us = outcome.server_cpu_us()?;
-    let idle = cores < 0.4 && outcome.client.busiest_thread < 0.6 && outcome.client.waiting_share < 0.1;
+    let idle = outcome.requests >= 20
+        && cores < 0.4
+        && outcome.client.busiest_thread < 0.6
+        && outcome.client.waiting_share < 0.1;
     if outcome.seconds < 0.2 || !idle || p50 < 3_000.0 || p50 < 15.0 * works_us {
         return None;
     }

@@ -200,11 +200,11 @@ mod tests {
         );
         let answer = |status, close, body| Answer { status, close, body };
         let expected = [
-            answer(200, false),
-            answer(200, false),
-            answer(404, false),
-            answer(204, false),
-            answer(500, true),
+            answer(200, false, 5),
+            answer(200, false, 5),
+            answer(404, false, 3),
+            answer(204, false, 0),
+            answer(500, true, 11),
         ];
         for step in 1..=text.len() {
             assert_eq!(read(&text, step, false).as_deref(), Ok(&expected[..]), "step {step}");

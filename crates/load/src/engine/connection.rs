@@ -11,6 +11,7 @@ use super::{
     answer::{Answer, AnswerReader},
     context::Context,
     failure::{Broken, Failure},
+    slot::Usual,
     socket::Socket,
 };
 
@@ -35,9 +36,7 @@ pub struct Connection {
     in_flight: VecDeque<Sent>,
     /// When the request was due that waits for this connection to open.
     waiting: Option<u64>,
-    /// Answers, and the sum of their latencies.
-    pub count: u64,
-    pub sum_ns: u64,
+    pub usual: Usual,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,8 +68,7 @@ impl Connection {
             out: Vec::new(),
             in_flight: VecDeque::with_capacity(depth),
             waiting: None,
-            count: 0,
-            sum_ns: 0,
+            usual: Usual::default(),
         }
     }
 
@@ -197,11 +195,9 @@ impl Connection {
                     self.send(count, now, now, context);
                 }
             }
-            State::Closed if !context.keep_alive && self.waiting.is_none() => {
-                if context.issue(1) == 1 {
-                    self.waiting = Some(now);
-                    self.open(context);
-                }
+            State::Closed if !context.keep_alive && self.waiting.is_none() && context.issue(1) == 1 => {
+                self.waiting = Some(now);
+                self.open(context);
             }
             _ => {}
         }
@@ -359,8 +355,7 @@ impl Connection {
         context.outstanding -= 1;
         context.tally.complete(now, sent.at, sent.due, answer.status);
         context.tally.body_bytes += answer.body;
-        self.count += 1;
-        self.sum_ns += now - sent.at;
+        self.usual.add(now - sent.at);
     }
 
     /// The peer closed.

@@ -67,7 +67,7 @@ pub fn outcome(plan: &Plan, harvests: Vec<Harvest>, slots: &[SharedSlots]) -> Ou
         per_connection: harvests
             .iter()
             .flat_map(|harvest| &harvest.connections)
-            .map(|&(count, mean)| (count, mean as f64 / 1000.0))
+            .map(|&(count, usual)| (count, usual as f64 / 1000.0))
             .collect(),
         client: client(&harvests),
         server: None,

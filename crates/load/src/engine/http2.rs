@@ -7,6 +7,7 @@ mod request;
 use std::{
     cell::RefCell,
     net::SocketAddr,
+    ops::ControlFlow,
     rc::Rc,
     sync::{
         Arc,
@@ -32,6 +33,7 @@ use super::{
     failure::{Broken, Failure, plain},
     pace::Pace,
     share,
+    slot::Usual,
     tally::{SharedSlots, Tally},
     worker::{Harvest, nanos, thread_cpu_ns},
 };
@@ -70,8 +72,7 @@ struct Shared {
     source: Source,
     /// (sent, due) of the stream in each place.
     in_flight: Vec<Option<(u64, u64)>>,
-    /// (answers, sum of latencies) of each connection.
-    connections: Vec<(u64, u64)>,
+    connections: Vec<Usual>,
     server: String,
     server_name: Option<ServerName<'static>>,
 }
@@ -149,7 +150,7 @@ impl Worker {
                 random: Random::new(0x7469_6465 + self.thread as u64),
             },
             in_flight: vec![None; connections * plan.pipeline],
-            connections: vec![(0, 0); connections],
+            connections: vec![Usual::default(); connections],
             server: String::new(),
             server_name: self.server_name,
             plan: self.plan,
@@ -180,6 +181,47 @@ impl Shared {
         Some((head, body, due.unwrap_or(0)))
     }
 
+    fn not_connected(&mut self, broken: &Broken) {
+        self.tally.fail(broken.failure, &broken.message);
+        if self.left != u64::MAX {
+            // A run of -n requests against a server that went away must end.
+            self.left = self.left.saturating_sub(1);
+        }
+    }
+
+    /// Counts what became of a request; breaks when its connection is of no more use.
+    fn finish(
+        &mut self,
+        result: Result<u16, Lost>,
+        connection: usize,
+        sent: u64,
+        due: u64,
+    ) -> ControlFlow<()> {
+        match result {
+            Ok(status) => {
+                let now = self.clock.now();
+                self.tally.complete(now, sent, due, status);
+                if let Some(usual) = self.connections.get_mut(connection) {
+                    usual.add(now - sent);
+                }
+                ControlFlow::Continue(())
+            }
+            Err(Lost::Unanswered) => {
+                self.left = self.left.saturating_add(1);
+                self.tally.server_closes += 1;
+                ControlFlow::Break(())
+            }
+            Err(Lost::Failed(broken)) => {
+                self.tally.fail(broken.failure, &broken.message);
+                if broken.failure == Failure::Closed {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            }
+        }
+    }
+
     fn harvest(mut self, end_ns: u64, cpu_ns: u64, waited_ns: u64) -> Harvest {
         for (sent, due) in self.in_flight.into_iter().flatten() {
             self.tally.unfinished(end_ns, sent, due);
@@ -192,8 +234,8 @@ impl Shared {
             }
         }
         self.tally.finish(end_ns);
-        let mean = |(count, sum): (u64, u64)| (count, sum.checked_div(count).unwrap_or(0));
-        let connections = self.connections.into_iter().map(mean).collect();
+        let usual = |usual: &Usual| (usual.count, usual.latency_ns());
+        let connections = self.connections.iter().map(usual).collect();
         Harvest { tally: self.tally, connections, cpu_ns, waited_ns, end_ns, server: self.server }
     }
 }
@@ -224,12 +266,7 @@ async fn connection(index: usize, depth: usize, common: Common) {
                 }
             }
             Err(broken) => {
-                let mut shared = common.borrow_mut();
-                shared.tally.fail(broken.failure, &broken.message);
-                if shared.left != u64::MAX {
-                    shared.left = shared.left.saturating_sub(1);
-                }
-                drop(shared);
+                common.borrow_mut().not_connected(&broken);
                 sleep(wait).await;
                 wait = (wait * 2).min(LAST_RETRY);
             }
@@ -254,27 +291,15 @@ async fn stream(connection: usize, place: usize, sender: SendRequest<Bytes>, com
         set(&common, place, Some((sent, due)));
         let result = match timeout(limit, exchange(sender.clone(), head, body, &common)).await {
             Ok(result) => result,
-            Err(_) => Err(Broken::new(Failure::Timeout, format!("no answer after {limit:?}"))),
+            Err(_) => {
+                let late = Broken::new(Failure::Timeout, format!("no answer after {limit:?}"));
+                Err(Lost::Failed(late))
+            }
         };
         set(&common, place, None);
-        let mut shared = common.borrow_mut();
-        match result {
-            Ok(status) => {
-                let now = clock.now();
-                shared.tally.complete(now, sent, due, status);
-                if let Some((count, sum)) = shared.connections.get_mut(connection) {
-                    *count += 1;
-                    *sum += now - sent;
-                }
-            }
-            Err(broken) => {
-                shared.tally.fail(broken.failure, &broken.message);
-                if broken.failure == Failure::Closed {
-                    return;
-                }
-            }
+        if common.borrow_mut().finish(result, connection, sent, due).is_break() {
+            return;
         }
-        drop(shared);
         sender = match sender.ready().await {
             Ok(sender) => sender,
             Err(_) => return,
@@ -302,16 +327,26 @@ async fn wait_until(due: u64, clock: &Clock) {
     }
 }
 
+/// Why a request has no answer.
+enum Lost {
+    /// The server ends the connection in an orderly way (GOAWAY) and did not look at the request: it is sent again.
+    Unanswered,
+    Failed(Broken),
+}
+
 /// Sends a request and reads its whole answer.
 async fn exchange(
     sender: SendRequest<Bytes>,
     head: http::Request<()>,
     body: Bytes,
     common: &Common,
-) -> Result<u16, Broken> {
+) -> Result<u16, Lost> {
     let broken = |error: h2::Error| {
+        if error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR) {
+            return Lost::Unanswered;
+        }
         let failure = if error.is_reset() { Failure::Malformed } else { Failure::Closed };
-        Broken::new(failure, format!("http/2: {error}"))
+        Lost::Failed(Broken::new(failure, format!("http/2: {error}")))
     };
     let mut sender = sender.ready().await.map_err(broken)?;
     let length = body.len() as u64;

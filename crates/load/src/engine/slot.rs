@@ -71,6 +71,27 @@ impl Slot {
     }
 }
 
+/// The geometric mean of the latencies of one connection: a few slow answers hardly move it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usual {
+    pub count: u64,
+    steps: u64,
+}
+
+impl Usual {
+    pub fn add(&mut self, latency_ns: u64) {
+        self.count += 1;
+        self.steps += bucket_of(latency_ns) as u64;
+    }
+
+    pub fn latency_ns(&self) -> u64 {
+        let step = self.steps as f64 / self.count.max(1) as f64;
+        let (below, above) = (bucket_floor(step as usize) as f64, bucket_floor(step as usize + 1) as f64);
+        // The middle of a step stands for what is in it.
+        (below + (above - below) * (step.fract() + 0.5)) as u64
+    }
+}
+
 /// The upper middle of the step in which the wanted request lies.
 pub fn percentile_of(counts: impl Iterator<Item = (usize, u64)>, total: u64, percent: f64) -> u64 {
     let wanted = ((percent / 100.0 * total as f64).ceil() as u64).max(1);
@@ -84,7 +105,8 @@ pub fn percentile_of(counts: impl Iterator<Item = (usize, u64)>, total: u64, per
     0
 }
 
-fn bucket_of(latency_ns: u64) -> usize {
+/// The step of a latency: a logarithm, sixteen to the doubling.
+pub fn bucket_of(latency_ns: u64) -> usize {
     let bit = 63 - latency_ns.max(1).leading_zeros();
     if bit < LOWEST_BIT {
         return 0;
@@ -114,6 +136,16 @@ mod tests {
             assert!(bucket_floor(bucket) <= latency, "{latency}");
             assert!(bucket == BUCKETS - 1 || bucket_floor(bucket + 1) > latency, "{latency}");
         }
+    }
+
+    #[test]
+    fn the_usual_latency_is_not_moved_by_a_few_slow_answers() {
+        let mut usual = Usual::default();
+        (0..100).for_each(|_| usual.add(200_000));
+        let before = usual.latency_ns() as f64;
+        assert!((before / 200_000.0 - 1.0).abs() < 0.07, "{before}");
+        (0..3).for_each(|_| usual.add(204_000_000));
+        assert!(usual.latency_ns() as f64 / before < 1.3, "{}", usual.latency_ns());
     }
 
     #[test]

@@ -31,7 +31,7 @@ const REOPEN_POLL_NS: u64 = 5_000_000;
 #[derive(Debug)]
 pub struct Harvest {
     pub tally: Tally,
-    /// (answers, mean latency in nanoseconds) of each connection.
+    /// (answers, usual latency in nanoseconds) of each connection.
     pub connections: Vec<(u64, u64)>,
     /// CPU time of the thread during the run.
     pub cpu_ns: u64,
@@ -74,9 +74,8 @@ impl Worker {
         let cpu_ns = (thread_cpu_ns() - cpu_before).saturating_sub(self.context.poll.looked_ns);
         let waited_ns = crate::system::thread_wait_ns().saturating_sub(waited_before);
         self.wind_up()?;
-        let mean = |connection: &Connection| connection.sum_ns.checked_div(connection.count).unwrap_or(0);
-        let connections =
-            self.connections.iter().map(|connection| (connection.count, mean(connection))).collect();
+        let usual = |connection: &Connection| (connection.usual.count, connection.usual.latency_ns());
+        let connections = self.connections.iter().map(usual).collect();
         self.context.tally.finish(self.context.clock.now());
         let server = self.context.parser.server();
         Ok(Harvest { server, tally: self.context.tally, connections, cpu_ns, waited_ns, end_ns })

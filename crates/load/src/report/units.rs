@@ -15,7 +15,7 @@ pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
@@ -52,7 +52,7 @@ pub fn median(values: &[f64]) -> f64 {
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
     match (sorted.get(middle), middle.checked_sub(1).and_then(|below| sorted.get(below))) {
-        (Some(&high), Some(&low)) if sorted.len() % 2 == 0 => (low + high) / 2.0,
+        (Some(&high), Some(&low)) if sorted.len().is_multiple_of(2) => (low + high) / 2.0,
         (Some(&high), _) => high,
         (None, _) => 0.0,
     }
