@@ -1,6 +1,9 @@
 //! `tidegate bench compare A B`: is the second run different from the first?
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::Args;
 use load::{Outcome, Problem, report::compare};
@@ -21,7 +24,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Problem> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(path: &PathBuf) -> Result<Outcome, Problem> {
+fn read(path: &Path) -> Result<Outcome, Problem> {
     let text = files::read(path)?;
     serde_json::from_str(&text).map_err(|error| {
         Problem::usage(format!("{}: not an outcome of `tidegate bench --json`: {error}", path.display()))

@@ -1,6 +1,10 @@
 //! `tidegate bench suite FILE...`: scenario matrices, several targets, medians.
 
-use std::{path::PathBuf, process::ExitCode, sync::atomic::Ordering::Relaxed};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::atomic::Ordering::Relaxed,
+};
 
 use clap::Args;
 use load::{
@@ -66,7 +70,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Problem> {
     Ok(if failed > 0 { ExitCode::from(PARTLY_FAILED) } else { ExitCode::SUCCESS })
 }
 
-fn read(file: &PathBuf, arguments: &Arguments) -> Result<Suite, Problem> {
+fn read(file: &Path, arguments: &Arguments) -> Result<Suite, Problem> {
     let name = file.display().to_string();
     let mut suite = Suite::parse(&files::read(file)?, &name)?;
     if arguments.quick {
