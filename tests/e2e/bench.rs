@@ -416,3 +416,35 @@ fn a_suite_starts_its_servers_and_prints_its_table() {
     let wrong = bench(&["suite", "/no/such/suite.yaml"]);
     assert!(wrong.code == Some(2) && wrong.err.contains("/no/such/suite.yaml"), "{}", wrong.err);
 }
+
+/// perf is optional: where it is missing or not permitted, that is said, after the report.
+#[test]
+fn flame_graphs_of_a_process_under_load() {
+    let nginx = servers::nginx("location / { return 200 hello; }");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("flame.svg").display().to_string();
+    let url = format!("http://{}/", nginx.address);
+    let own = std::process::id().to_string();
+    // This test waits for the run, so the process that is sampled is the one that has threads at work: itself.
+    let busy = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let working = busy.clone();
+    let worker = std::thread::spawn(move || {
+        let mut sum = 0u64;
+        while working.load(std::sync::atomic::Ordering::Relaxed) {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+        }
+    });
+    let run = bench(&[&url, "-d", "1s", "-c", "2", "--flamegraph", &own, "--flamegraph-file", &file]);
+    busy.store(false, std::sync::atomic::Ordering::Relaxed);
+    worker.join().expect("no panic");
+    if run.code == Some(0) {
+        let svg = std::fs::read_to_string(&file).expect("the graph");
+        assert!(svg.starts_with("<svg ") && svg.contains(" samples"), "{svg}");
+    } else {
+        let said = run.err.contains("linux-perf") || run.err.contains("perf_event_paranoid");
+        assert!(said, "{} {}", run.out, run.err);
+        assert!(!servers::installed("perf") || run.out.contains("p99.9"), "{}", run.err);
+    }
+    let wrong = bench(&[&url, "-n", "1", "--flamegraph", "4194999"]);
+    assert!(wrong.code == Some(2) && wrong.err.contains("no such process"), "{}", wrong.err);
+}

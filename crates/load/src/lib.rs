@@ -10,6 +10,7 @@
 pub mod diagnosis;
 pub mod doctor;
 pub mod engine;
+pub mod flame;
 pub mod hold;
 pub mod interrupt;
 pub mod outcome;

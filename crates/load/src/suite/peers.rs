@@ -2,8 +2,8 @@
 
 use std::{fs, net::SocketAddr, path::Path, process::Command};
 
-use super::process::{Started, find, free_address};
-use crate::Problem;
+use super::process::{Started, free_address};
+use crate::{Problem, system::find_program};
 
 /// nginx with one page, as its manual advises for throughput.
 pub fn upstream(folder: &Path, page_bytes: usize, workers: usize) -> Result<Started, Problem> {
@@ -30,7 +30,7 @@ pub fn nginx_gateway(folder: &Path, upstream: SocketAddr, workers: usize) -> Res
 }
 
 fn nginx(folder: &Path, address: SocketAddr, server: &str, workers: usize) -> Result<Started, Problem> {
-    let program = find("nginx").ok_or_else(|| missing("nginx"))?;
+    let program = find_program("nginx").ok_or_else(|| missing("nginx"))?;
     let place = folder.display();
     let text = format!(
         "daemon off; worker_processes {workers}; worker_rlimit_nofile 65536; pid {place}/nginx.pid;\n\
@@ -47,7 +47,7 @@ fn nginx(folder: &Path, address: SocketAddr, server: &str, workers: usize) -> Re
 }
 
 pub fn haproxy(folder: &Path, upstream: SocketAddr, workers: usize) -> Result<Started, Problem> {
-    let program = find("haproxy").ok_or_else(|| missing("haproxy"))?;
+    let program = find_program("haproxy").ok_or_else(|| missing("haproxy"))?;
     let address = free_address()?;
     let text = format!(
         "global\n  maxconn 8000\n  nbthread {workers}\ndefaults\n  mode http\n  option http-keep-alive\n\
@@ -72,7 +72,7 @@ pub fn missing(program: &str) -> Problem {
 
 /// hyperapi from crates.io (`cargo install hyperapi`), with one service and no authentication.
 pub fn hyperapi(folder: &Path, upstream: SocketAddr) -> Result<Started, Problem> {
-    let program = find("hyperapi").ok_or_else(|| missing("hyperapi"))?;
+    let program = find_program("hyperapi").ok_or_else(|| missing("hyperapi"))?;
     let address = free_address()?;
     let text = format!(
         "services:\n  - service_id: bench\n    path: /bench\n    protocol: http\n    auth: {{type: None}}\n    timeout: 10\n\

@@ -78,18 +78,6 @@ pub fn free_address() -> Result<SocketAddr, Problem> {
     found.map_err(|error| Problem::failed(format!("no free port: {error}")))
 }
 
-/// The program's path. Debian keeps servers in sbin, which users' PATH often lacks.
-pub fn find(program: &str) -> Option<std::path::PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let more = ["/usr/sbin", "/usr/local/sbin"].map(std::path::PathBuf::from);
-    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo/bin"));
-    std::env::split_paths(&path)
-        .chain(more)
-        .chain(home)
-        .map(|folder| folder.join(program))
-        .find(|file| file.is_file())
-}
-
 /// Where things run on a machine with several cores: the measured gateway on the first, all others on the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {

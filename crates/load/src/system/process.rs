@@ -4,6 +4,7 @@ use std::{
     collections::HashSet,
     fs,
     net::{IpAddr, SocketAddr},
+    path::{Path, PathBuf},
 };
 
 /// The processes that hold a listening socket.
@@ -56,6 +57,18 @@ pub fn find_listener(address: SocketAddr) -> Option<Listener> {
 /// Whether the address is one of this machine's, as far as can be told without asking the network.
 pub fn is_local(address: IpAddr) -> bool {
     address.is_loopback() || std::net::UdpSocket::bind((address, 0)).is_ok()
+}
+
+/// The program's path. Debian keeps servers in sbin, which users' PATH often lacks.
+pub fn find_program(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let more = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
+    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo/bin"));
+    std::env::split_paths(&path)
+        .chain(more)
+        .chain(home)
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
 }
 
 fn listening_inodes(address: SocketAddr) -> HashSet<String> {

@@ -107,6 +107,12 @@ pub struct Load {
     /// Write a report with charts as one HTML file
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Sample this process with Linux perf during the run and draw a flame graph
+    #[arg(long, value_name = "PID")]
+    pub flamegraph: Option<u32>,
+    /// Where the flame graph goes
+    #[arg(long, value_name = "FILE", default_value = "flamegraph.svg")]
+    pub flamegraph_file: PathBuf,
     /// Print what {{...}} can stand for
     #[arg(long)]
     pub help_templates: bool,

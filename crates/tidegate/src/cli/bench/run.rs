@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use load::{
-    Outcome, Plan, Problem, Protocol, engine, interrupt, preflight,
+    Outcome, Plan, Problem, Protocol, engine, flame, interrupt, preflight,
     report::{self, Style},
     request::{Http1, RequestSpec},
     system,
@@ -32,11 +32,16 @@ pub fn run(arguments: &Load) -> Result<ExitCode, Problem> {
     preflight::check(&plan)?;
     let stop = interrupt::flag()?;
     let total = plan.duration;
+    let recording = arguments.flamegraph.map(flame::Recording::start).transpose()?;
     let running = engine::start(plan, stop)?;
     progress::follow(&running, total, arguments.quiet);
     let mut outcome = running.finish()?;
     load::diagnosis::diagnose(&mut outcome);
     write(arguments, &outcome)?;
+    // After the report: a process that may not be sampled does not cost the figures.
+    if let Some(recording) = recording {
+        files::write(&arguments.flamegraph_file, &recording.finish()?)?;
+    }
     Ok(exit(&outcome))
 }
 
