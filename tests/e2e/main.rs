@@ -12,6 +12,7 @@ mod fuzz_replay;
 mod limits;
 mod malformed;
 mod nginx;
+mod quota;
 mod responses;
 mod smuggling;
 mod tidy;
