@@ -102,11 +102,13 @@ def measure(server, port, known, folder, rounds, seconds, say):
     """Each plugin's rounds stand between two of the plain route, for the machine's speed drifts."""
     scripts = {}
     for number, (_, credential, _) in enumerate(SCENARIOS.values()):
-        field = known[credential][0] if credential else "X-Nothing: here"
+        field = known[credential][0] if credential else "Accept: text/html"
         scripts[number] = os.path.join(folder, f"p{number}.lua")
         name, _, value = field.partition(": ")
+        agent = load.BROWSER_HEADERS["User-Agent"]
         with open(scripts[number], "w") as file:
-            file.write(f"wrk.headers[{json.dumps(name)}] = {json.dumps(value)}\n" + load.plain_script())
+            file.write(f"wrk.headers[{json.dumps(name)}] = {json.dumps(value)}\n"
+                       f"wrk.headers[\"User-Agent\"] = {json.dumps(agent)}\n" + load.plain_script())
     measured = {name: {"own": [], "plain": []} for name in SCENARIOS}
     throughput.once(server, port, "/plain", scripts[0], 1)
     for turn in range(rounds):
