@@ -16,10 +16,10 @@ import sys
 import tempfile
 import time
 
-from harness import churn, figures, footprint, nginx, plugins, processes, throughput, tidegate
+from harness import churn, figures, footprint, nginx, plugins, processes, scrape, throughput, tidegate
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-OTHERS = ("plugins", "memory", "start", "churn")
+OTHERS = ("plugins", "memory", "start", "churn", "scrape")
 KEYS = [f"key-{number:03d}-0123456789abcdef" for number in range(100)]
 
 
@@ -75,6 +75,8 @@ def measure(folder, wanted, rounds, seconds, binary, quick, results):
             results["plugins"] = plugins.run(binary, folder, upstream_port, rounds, seconds, say)
         if "start" in wanted:
             results["start"] = footprint.run_start(binary, folder, upstream_port, rounds, 1000, say)
+        if "scrape" in wanted and binary:
+            results["scrape"] = scrape.run(binary, folder, upstream_port, 5000 if quick else 25_000, say)
         if "churn" in wanted:
             results["churn"] = churn.run(binary, folder, upstream_port, 2000 if quick else 10_000, say)
     finally:
@@ -113,6 +115,9 @@ def show(results, target):
     if "plugins" in results:
         headings = ["plugin", "figure", "plain", "with it", "us", "over", "rounds", "target", ""]
         print("\n" + figures.table(headings, plugins.rows(results["plugins"])))
+    if "scrape" in results:
+        headings = [f"{results['scrape']['series']:,} series, us", "p50", "p99", "p99.9", "max", ">5 ms", ">10 ms"]
+        print("\n" + figures.table(headings, scrape.rows(results["scrape"])))
     if "churn" in results:
         headings = ["latency, us", "p50", "p99", "p99.9", "max", ">5 ms", ">10 ms"]
         print("\n" + figures.table(headings, churn.rows(results["churn"])))
