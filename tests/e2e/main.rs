@@ -5,6 +5,7 @@
 //! sources instead of running anything.
 
 mod case;
+mod certs;
 mod chunks;
 mod connections;
 mod first_run;
@@ -13,7 +14,10 @@ mod limits;
 mod malformed;
 mod nginx;
 mod responses;
+mod secure;
 mod smuggling;
 mod tidy;
 mod tls;
+mod tls_server;
+mod tls_upstream;
 mod valid;
