@@ -8,8 +8,8 @@ use std::{
 };
 
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, HandshakeKind, RootCertStore, SignatureScheme,
-    StreamOwned, SupportedProtocolVersion,
+    ClientConfig, ClientConnection, DigitallySignedStruct, HandshakeKind, SignatureScheme, StreamOwned,
+    SupportedProtocolVersion,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs},
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
@@ -90,7 +90,8 @@ impl Secure {
             let so_far = String::from_utf8_lossy(&answer);
             let Some((head, body)) = so_far.split_once("\r\n\r\n") else { continue };
             let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
-            if length.and_then(|length| length.parse().ok()).is_none_or(|length: usize| body.len() >= length) {
+            if length.and_then(|length| length.parse().ok()).is_none_or(|length: usize| body.len() >= length)
+            {
                 return Ok(so_far.into_owned());
             }
         }
@@ -113,15 +114,6 @@ impl Secure {
 
 fn text(error: impl fmt::Display) -> String {
     error.to_string()
-}
-
-/// Whom a verifying client trusts: this authority alone.
-pub fn trusting(authority: &str) -> Arc<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).expect("a certificate")).expect("a root");
-    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions().expect("versions");
-    Arc::new(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
 #[derive(Debug)]

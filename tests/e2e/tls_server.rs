@@ -34,7 +34,8 @@ fn ssl(id: &str, name: &str, pair: &Pair, more: &str) -> String {
 fn the_certificate_suits_the_client() {
     let (rsa, ecdsa, other) = (self_signed_rsa("a.test"), self_signed("a.test"), self_signed("b.test"));
     let second = format!(", certs: [{}], keys: [{}]", quoted(&ecdsa.cert), quoted(&ecdsa.key));
-    let ssls = ssl("a", "a.test", &rsa, &second) + &ssl("b", "*.b.test", &other, ", ssl_protocols: [TLSv1.2]");
+    let ssls =
+        ssl("a", "a.test", &rsa, &second) + &ssl("b", "*.b.test", &other, ", ssl_protocols: [TLSv1.2]");
     let (_gateway, address) = gateway(&ssls, ", fallback_sni: a.test", 1);
 
     let connect = |name: &str, offer: Offer| Secure::connect(address, name, &offer.config(None));
@@ -54,7 +55,9 @@ fn the_certificate_suits_the_client() {
     assert!(connect("x.b.test", Offer { versions: &TLS13, ..Offer::default() }).is_err());
     assert!(connect("a.test", Offer { versions: &TLS13, ..Offer::default() }).is_ok());
     // Without a name: fallback_sni.
-    assert!(connect("a.test", Offer { send_name: false, ..Offer::default() }).expect("connects").shows(&ecdsa));
+    assert!(
+        connect("a.test", Offer { send_name: false, ..Offer::default() }).expect("connects").shows(&ecdsa)
+    );
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use std::fs;
 
+use testkit::free_port;
 use testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
 use testkit::servers::{self, Server};
-use testkit::free_port;
 
 use crate::certs::{Authority, Pair, quoted};
 
@@ -88,7 +88,8 @@ fn upstreams_are_verified_when_asked_to() {
 fn connections_belong_to_their_certificate_and_name() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let authority = Authority::new();
-    let nginx = upstream(&authority.issue("backend.test"), &authority, folder.path(), "keepalive_requests 2;");
+    let nginx =
+        upstream(&authority.issue("backend.test"), &authority, folder.path(), "keepalive_requests 2;");
     let mut gateway = Gateway::start(EMBEDDED, None);
     gateway.process.wait_for_port(gateway.admin);
     let put = |path: &str, body: &str| {
@@ -142,6 +143,11 @@ fn connections_belong_to_their_certificate_and_name() {
 
     // A certificate that changes is shown at once, and a server's resource is none for clients.
     let replaced = authority.issue("replaced");
-    put("ssls/stored", &client.replace(&quoted(&stored.cert), &quoted(&replaced.cert)).replace(&quoted(&stored.key), &quoted(&replaced.key)));
+    put(
+        "ssls/stored",
+        &client
+            .replace(&quoted(&stored.cert), &quoted(&replaced.cert))
+            .replace(&quoted(&stored.key), &quoted(&replaced.key)),
+    );
     assert_eq!(field(&get("a.test", "/stored"), "client"), "CN=replaced");
 }

@@ -26,8 +26,12 @@ pub fn check(client: &resources::SslClient, provider: &Arc<CryptoProvider>) -> R
     let usual = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
         .build()
         .map_err(|error| format!("client.ca: {error}"))?;
-    let verifier =
-        Bounded { usual, roots, provider: provider.clone(), depth: client.depth.try_into().unwrap_or(usize::MAX) };
+    let verifier = Bounded {
+        usual,
+        roots,
+        provider: provider.clone(),
+        depth: client.depth.try_into().unwrap_or(usize::MAX),
+    };
     let skip = client.skip_mtls_uri_regex.iter();
     let skip = skip
         .map(|pattern| {

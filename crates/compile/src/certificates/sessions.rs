@@ -85,11 +85,8 @@ mod tests {
                 .with_no_client_auth()
                 .with_cert_resolver(Arc::new(rustls::server::ResolvesServerCertUsingSni::new()))
         };
-        let client = |ca: &str| resources::SslClient {
-            ca: ca.to_owned(),
-            depth: 1,
-            skip_mtls_uri_regex: Vec::new(),
-        };
+        let client =
+            |ca: &str| resources::SslClient { ca: ca.to_owned(), depth: 1, skip_mtls_uri_regex: Vec::new() };
         let mut sessions = Sessions::new(true);
         let mut made = |ca: Option<&str>| {
             let mut config = config();

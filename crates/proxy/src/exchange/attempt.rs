@@ -236,10 +236,14 @@ fn note_failed(request: &mut Request, node: &plugin::snapshot::Node, started: In
     }
 }
 
-/// A protocol change is passed on only where the route allows it, and never HTTP/2's (request smuggling).
+/// A protocol change is passed on only where the route allows it, and never HTTP/2's (request smuggling). Not with a
+/// body either: where it ends and the tunnel begins would be for both sides to guess.
 fn wants_upgrade(request: &Request) -> bool {
     let allowed = request.route.as_ref().is_some_and(|route| route.enable_websocket);
     allowed
+        && request.head.method == Method::Get
+        && request.head.version == wire::Version::Http11
+        && matches!(request.body, RequestBody::Empty)
         && request.head.connection.upgrade
         && request
             .head

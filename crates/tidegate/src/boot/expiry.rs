@@ -81,9 +81,14 @@ mod tests {
 
     #[test]
     fn steps_are_taken_once() {
-        for (left, expected) in
-            [(31 * DAY, None), (30 * DAY, Some(30)), (8 * DAY, Some(30)), (DAY + 1, Some(7)), (5, Some(1)), (-1, Some(0))]
-        {
+        for (left, expected) in [
+            (31 * DAY, None),
+            (30 * DAY, Some(30)),
+            (8 * DAY, Some(30)),
+            (DAY + 1, Some(7)),
+            (5, Some(1)),
+            (-1, Some(0)),
+        ] {
             assert_eq!(step(left), expected, "{left}");
         }
         let expiry = Expiry { id: "1".into(), name: "a.test".into(), pair: 0, expires: now() + 3 * DAY };

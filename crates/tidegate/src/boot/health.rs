@@ -23,9 +23,12 @@ impl Health {
         } else {
             let tls = match &settings.apisix.tls.trusted_certificate {
                 None => ProbeTls::with_public_roots(),
-                Some(files) => plugin::tls::trusted_roots(files, &settings.files.prefix).and_then(ProbeTls::new),
+                Some(files) => {
+                    plugin::tls::trusted_roots(files, &settings.files.prefix).and_then(ProbeTls::new)
+                }
             };
-            let tls = tls.map_err(|reason| anyhow::anyhow!("apisix.ssl.ssl_trusted_certificate: {reason}"))?;
+            let tls =
+                tls.map_err(|reason| anyhow::anyhow!("apisix.ssl.ssl_trusted_certificate: {reason}"))?;
             Some(Monitor::spawn(runtime, tls, Arc::new(log_transition)))
         };
         Ok(Health { handles: Mutex::default(), monitor })

@@ -124,7 +124,11 @@ impl Metrics {
             return;
         }
         let name = format!("{}ssl_certificate_expiry_timestamp_seconds", self.prefix);
-        writer.family(&name, "When a certificate of an ssl resource ends, in seconds since 1970", Kind::Gauge);
+        writer.family(
+            &name,
+            "When a certificate of an ssl resource ends, in seconds since 1970",
+            Kind::Gauge,
+        );
         for expiry in expiries {
             let pair = expiry.pair.to_string();
             let labels = [("ssl", &*expiry.id), ("sni", &*expiry.name), ("pair", &pair)];
