@@ -23,3 +23,4 @@ mod tls;
 mod tls_server;
 mod tls_upstream;
 mod valid;
+mod websocket;

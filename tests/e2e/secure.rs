@@ -97,6 +97,41 @@ impl Secure {
         }
     }
 
+    pub fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.stream.write_all(bytes).map_err(text)?;
+        self.stream.flush().map_err(text)
+    }
+
+    /// Reads to the end of this text.
+    pub fn until(&mut self, end: &[u8]) -> Result<Vec<u8>, String> {
+        let mut read = Vec::new();
+        while !read.ends_with(end) {
+            let mut byte = [0];
+            self.stream.read_exact(&mut byte).map_err(text)?;
+            read.extend(byte);
+        }
+        Ok(read)
+    }
+
+    /// Sends bytes and reads as many, never more than a little ahead of what came back.
+    pub fn echo(&mut self, bytes: &[u8]) -> Result<Vec<u8>, String> {
+        const AHEAD: usize = 64 * 1024;
+        let mut back = vec![0; bytes.len()];
+        let (mut sent, mut received) = (0, 0);
+        while received < back.len() {
+            let next = bytes.len().min(received + AHEAD);
+            if sent < next {
+                self.send(&bytes[sent..next])?;
+                sent = next;
+            }
+            match self.stream.read(&mut back[received..]).map_err(text)? {
+                0 => return Err(format!("closed after {received} bytes")),
+                count => received += count,
+            }
+        }
+        Ok(back)
+    }
+
     pub fn resumed(&self) -> bool {
         self.stream.conn.handshake_kind() == Some(HandshakeKind::Resumed)
     }
