@@ -14,6 +14,7 @@ mod health;
 mod logs;
 mod metrics;
 mod names;
+mod ocsp;
 mod provider;
 mod signals;
 mod status;
@@ -59,6 +60,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     let workers = Arc::new(workers);
     metrics.set_workers(&workers, &control);
     expiry::watch(&runtime, &control);
+    ocsp::watch(&runtime, &control);
     {
         let _entered = runtime.enter();
         apis.listen(&settings, &runtime)?;
