@@ -13,7 +13,7 @@ use plugin::{
 use serde_json::Value;
 use upstream::{Algorithm, HashOn, NodeSpec, Upstream, UpstreamSpec, health};
 
-use crate::{Compiler, Key, routes::timeouts, tls::Wanted};
+use crate::{Compiler, Key, routes::timeouts, secrets, tls::Wanted};
 
 impl Compiler {
     /// Rebuilds the upstream that an object is or holds; forgets it when there is none.
@@ -116,6 +116,10 @@ impl Compiler {
                 (None, Some(cert), Some(key)) => Some((cert.clone(), key.clone())),
                 _ => None,
             };
+            if let Some((cert, key)) = &mut wanted.client {
+                *cert = secrets::resolve_text(cert, "client_cert", self.secrets.as_ref())?;
+                *key = secrets::resolve_text(key, "client_key", self.secrets.as_ref())?;
+            }
             mark = format!("{}#{}", tls.verify, wanted.client.as_ref().map_or("", |(cert, _)| cert));
         }
         Ok(Some((self.tls.get(wanted)?, mark)))

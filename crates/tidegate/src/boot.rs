@@ -14,6 +14,7 @@ mod logs;
 mod metrics;
 mod names;
 mod provider;
+mod secrets;
 mod signals;
 mod status;
 mod welcome;
