@@ -13,6 +13,7 @@ mod limits;
 mod malformed;
 mod nginx;
 mod responses;
+mod secrets;
 mod smuggling;
 mod tidy;
 mod tls;

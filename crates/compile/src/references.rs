@@ -78,7 +78,9 @@ pub fn of(object: &Object) -> Vec<Key> {
     {
         targets.push((Kind::PluginMetadata, Arc::from(plugin.as_str())));
     }
-    targets.extend(secret_references(value).into_iter().filter_map(manager).map(|id| (Kind::Secret, Arc::from(id))));
+    targets.extend(
+        secret_references(value).into_iter().filter_map(manager).map(|id| (Kind::Secret, Arc::from(id))),
+    );
     targets
 }
 

@@ -46,8 +46,9 @@ pub fn resolve_lenient(
         Err(reason) => {
             let reason = failed(text, field, &reason);
             let path = field.join(".");
-            let inside =
-                |secret: &&str| path.strip_prefix(*secret).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+            let inside = |secret: &&str| {
+                path.strip_prefix(*secret).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            };
             if secret_fields.iter().any(inside) {
                 return Err(reason);
             }

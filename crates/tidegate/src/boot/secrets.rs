@@ -177,7 +177,9 @@ impl Secrets {
             Ok((id, manager, path)) => {
                 let conf = self.lock().managers.get(id).cloned();
                 match conf {
-                    None => Err(Failure::Missing(format!("no secret conf, secret_uri: $secret://{reference}"))),
+                    None => {
+                        Err(Failure::Missing(format!("no secret conf, secret_uri: $secret://{reference}")))
+                    }
                     Some(conf) => {
                         let mut conf = (*conf).clone();
                         compile::resolve_environment(&mut conf);
@@ -205,7 +207,10 @@ impl Secrets {
             let kept = matches!(failure, Failure::Unavailable(_)) && entry.value.is_ok();
             let note = if kept { ", its last value stays in use" } else { "" };
             let reason = failure.reason();
-            error_log::log(Level::Error, format_args!("failed to fetch $secret://{reference}: {reason}{note}"));
+            error_log::log(
+                Level::Error,
+                format_args!("failed to fetch $secret://{reference}: {reason}{note}"),
+            );
         }
         let value = match answer {
             Ok(value) => Ok(Arc::from(value)),

@@ -79,8 +79,7 @@ async fn account(conf: &Value) -> Result<Account, String> {
 
 async fn secret(account: &Account, name: &str, verify: bool) -> Result<String, Failure> {
     let entries = account.entries_uri.as_deref().unwrap_or(ENTRIES_URI);
-    let url =
-        format!("{entries}/projects/{}/secrets/{name}/versions/latest:access", account.project_id);
+    let url = format!("{entries}/projects/{}/secrets/{name}/versions/latest:access", account.project_id);
     let endpoint = Endpoint::parse(&url).map_err(unavailable)?;
     let (cache_key, token) = token(account, verify).await.map_err(unavailable)?;
     let request = Outgoing::get(endpoint)
@@ -130,7 +129,8 @@ async fn token(account: &Account, verify: bool) -> Result<(String, Token), Strin
 
 async fn ask_token(account: &Account, uri: &str, verify: bool) -> Result<Token, String> {
     let assertion = assertion(account, uri)?;
-    let body = format!("grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion={assertion}");
+    let body =
+        format!("grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion={assertion}");
     let request = Outgoing::post(Endpoint::parse(uri)?, "application/x-www-form-urlencoded", body);
     let asked = Instant::now();
     let answer = send(request, &options(verify)).await?;
@@ -148,9 +148,7 @@ fn assertion(account: &Account, uri: &str) -> Result<String, String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let scope = match &account.scope {
         Some(Value::String(scope)) => scope.clone(),
-        Some(Value::Array(scopes)) => {
-            scopes.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
-        }
+        Some(Value::Array(scopes)) => scopes.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
         _ => SCOPE.to_owned(),
     };
     let claims = json!({

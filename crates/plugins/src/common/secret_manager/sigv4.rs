@@ -52,9 +52,8 @@ impl Signer<'_> {
         let to_sign = format!("AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{}", sha256(request.as_bytes()));
         let signature = hex::lower(&hmac(&self.key(date), to_sign.as_bytes()));
         let id = self.credentials.access_key_id;
-        let authorization = format!(
-            "AWS4-HMAC-SHA256 Credential={id}/{scope}, SignedHeaders={names}, Signature={signature}"
-        );
+        let authorization =
+            format!("AWS4-HMAC-SHA256 Credential={id}/{scope}, SignedHeaders={names}, Signature={signature}");
         all.push(("Authorization".to_owned(), authorization));
         all
     }
