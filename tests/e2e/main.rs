@@ -12,6 +12,7 @@ mod fuzz_replay;
 mod limits;
 mod malformed;
 mod nginx;
+mod prometheus;
 mod responses;
 mod secrets;
 mod smuggling;

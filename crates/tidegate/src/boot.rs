@@ -57,7 +57,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     let proxy_settings = data_plane::settings(&settings, &logs, &apis)?;
     let workers = proxy::start(&proxy_settings, &control.publisher).context("cannot open the data plane")?;
     let workers = Arc::new(workers);
-    metrics.set_workers(&workers, &control);
+    metrics.set_process(&workers, &control, provider.store());
     {
         let _entered = runtime.enter();
         apis.listen(&settings, &runtime)?;

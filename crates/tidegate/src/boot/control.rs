@@ -64,10 +64,6 @@ impl Control {
             let _ = compiler.join();
         }
     }
-
-    pub fn revision(&self) -> u64 {
-        *self.published.borrow()
-    }
 }
 
 /// Compiles the first snapshot, then keeps following on a thread of its own.
