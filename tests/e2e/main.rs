@@ -6,6 +6,7 @@
 
 mod case;
 mod chunks;
+mod compression;
 mod connections;
 mod first_run;
 mod fuzz_replay;

@@ -60,7 +60,6 @@ impl Compiler {
                 .ok_or_else(|| format!("type {}: pickers written in Lua are not supported", conf.balancer))?,
             hash_on: HashOn::from_name(&conf.hash_on).unwrap_or_default(),
             key: conf.key.as_deref().map(Box::from),
-            retries: conf.retries,
             checks: conf.checks.as_ref().map(checks),
             ..UpstreamSpec::default()
         };
