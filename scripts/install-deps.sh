@@ -9,6 +9,7 @@ required=(
     curl              # black-box tests speak to the gateway as users do
     python3           # perf/ harness, standard library only
     util-linux        # taskset pins processes while measuring
+    openssl           # examples of the documentation sign with it
     brotli            # tests decode what the plugin compressed
     nginx             # a real upstream in tests, the peer in perf/
     redis-server      # limit plugins with policy redis

@@ -13,6 +13,7 @@ mod fuzz_replay;
 mod limits;
 mod malformed;
 mod nginx;
+mod pages;
 mod prometheus;
 mod responses;
 mod secrets;

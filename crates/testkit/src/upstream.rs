@@ -122,12 +122,17 @@ impl Upstream {
 
     /// A service: answers each whole request with the status and body that a function says.
     pub fn service(answer: impl Fn(&Message) -> (u16, String) + Send + Sync + 'static) -> Self {
-        let answer = Answer(Arc::new(move |request: &Message| {
+        let answer = Self::answer(move |request| {
             let (status, body) = answer(request);
             let length = body.len();
             format!("HTTP/1.1 {status} Status\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
-        }));
-        Self::with(move |_| Behaviour { read_body: true, steps: vec![Step::Answer(answer.clone())] })
+        });
+        Self::with(move |_| Behaviour { read_body: true, steps: vec![answer.clone()] })
+    }
+
+    /// The step that sends what a function makes of the whole request.
+    pub fn answer(make: impl Fn(&Message) -> Vec<u8> + Send + Sync + 'static) -> Step {
+        Step::Answer(Answer(Arc::new(make)))
     }
 
     /// Everything received since the start or the last [`Upstream::take`].

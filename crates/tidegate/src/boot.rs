@@ -53,6 +53,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
 
     let provider = provider::open(&settings, &catalog)?;
     let control = control::start(&settings, &runtime, &catalog, &provider)?;
+    let _compiler = StopCompiler(control.clone());
     let apis = administration::Apis::new(&settings, &catalog, &provider, &control);
     let proxy_settings = data_plane::settings(&settings, &logs, &apis)?;
     let workers = proxy::start(&proxy_settings, &control.publisher).context("cannot open the data plane")?;
@@ -79,6 +80,15 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     control.stop();
     runtime.shutdown_timeout(Duration::from_millis(500));
     Ok(())
+}
+
+/// A start that fails ends the compiler, too, before the runtime that it waits on.
+struct StopCompiler(Arc<control::Control>);
+
+impl Drop for StopCompiler {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 fn install_host(
