@@ -64,7 +64,7 @@ mod uri_blocker;
 mod workflow;
 mod zipkin;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use model::check::{LuaChunk, LuaFault};
 use plugin::LuaCompiler;
@@ -83,4 +83,14 @@ pub fn check_lua(chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
 /// because the receiver did not take them.
 pub fn log_entry_counts() -> Vec<(&'static str, usize, u64, u64)> {
     common::batch::counts()
+}
+
+/// Name of a batching logger, route id and server address to the entries that wait.
+pub fn batch_entries() -> BTreeMap<(String, String, String), usize> {
+    common::batch::entries()
+}
+
+/// Memory that all workers share: name, capacity and free bytes.
+pub fn shared_memory() -> Vec<(String, usize, usize)> {
+    proxy_cache::memory_zones()
 }
