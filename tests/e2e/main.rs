@@ -14,6 +14,7 @@ mod fuzz_replay;
 mod limits;
 mod malformed;
 mod nginx;
+mod quota;
 mod ocsp;
 mod proxy_protocol;
 mod readings;
