@@ -48,7 +48,7 @@ fn a_head_has_one_time_limit_however_it_drips() {
         let mut client = gateway.client();
         client.send(start.as_bytes()).expect("sends");
         let (time, _) = drip(&mut client, b"a");
-        assert!(time < Duration::from_secs(3), "{start:?} held its connection for {time:?}");
+        assert!(time < Duration::from_secs(8), "{start:?} held its connection for {time:?}");
     }
     assert!(upstream.seen().is_empty());
 }
@@ -61,7 +61,7 @@ fn bodies_have_a_least_rate_when_asked_for() {
     let mut client = gateway.client();
     client.send(post.as_bytes()).expect("sends");
     let (time, _) = drip(&mut client, b"a");
-    assert!(time < Duration::from_secs(3), "held for {time:?}");
+    assert!(time < Duration::from_secs(8), "held for {time:?}");
     // A pause that is made up for is none.
     let mut client = gateway.client();
     client.send(post.as_bytes()).expect("sends");
