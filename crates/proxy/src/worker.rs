@@ -48,7 +48,6 @@ pub struct Worker {
     request_heads: RefCell<Vec<RequestHead>>,
     response_heads: RefCell<Vec<ResponseHead>>,
     next_connection: Cell<u64>,
-    pub tls_connector: RefCell<()>,
 }
 
 impl Worker {
@@ -74,7 +73,6 @@ impl Worker {
             request_heads: RefCell::default(),
             response_heads: RefCell::default(),
             next_connection: Cell::new(1),
-            tls_connector: RefCell::new(()),
         }
     }
 
