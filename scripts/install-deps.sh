@@ -11,9 +11,12 @@ required=(
     util-linux        # taskset pins processes while measuring
     openssl           # examples of the documentation sign with it
     brotli            # tests decode what the plugin compressed
+    haproxy           # a balancer in tests, and a peer to compare what is forwarded
     nginx             # a real upstream in tests, the peer in perf/
     redis-server      # limit plugins with policy redis
     etcd-server       # configuration from etcd
+    openssl           # TLS seen by another implementation
+    slowhttptest      # slow clients in perf/
     wrk               # load
     apache2-utils     # ab: load without keep-alive
     nghttp2-client    # h2load: HTTP/2 load

@@ -5,19 +5,30 @@
 //! sources instead of running anything.
 
 mod case;
+mod certs;
 mod chunks;
 mod compression;
 mod connections;
+mod differential;
 mod first_run;
 mod fuzz_replay;
 mod limits;
 mod malformed;
 mod nginx;
+mod ocsp;
 mod pages;
 mod prometheus;
+mod proxy_protocol;
+mod quota;
+mod readings;
 mod responses;
 mod secrets;
+mod secure;
+mod slow_clients;
 mod smuggling;
 mod tidy;
 mod tls;
+mod tls_server;
+mod tls_upstream;
 mod valid;
+mod websocket;

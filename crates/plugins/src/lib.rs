@@ -39,6 +39,7 @@ mod lua;
 mod mocking;
 mod multi_auth;
 mod node_status;
+mod ocsp_stapling;
 mod opa;
 mod openid_connect;
 mod opentelemetry;

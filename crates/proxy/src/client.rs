@@ -14,7 +14,7 @@ use wire::{
     chunked::{ChunkedDecoder, Event},
 };
 
-use crate::{buffer::Buffer, stream::Stream, timers::Timer, worker::Worker};
+use crate::{buffer::Buffer, pace::Pace, stream::Stream, timers::Timer, worker::Worker};
 
 #[derive(Default)]
 enum Framing {
@@ -33,6 +33,7 @@ struct BodyState {
     /// The client waits for `100 Continue` before it sends.
     expects_continue: bool,
     received: u64,
+    pace: Pace,
 }
 
 pub struct Client {
@@ -44,6 +45,7 @@ pub struct Client {
     stream: RefCell<Stream>,
     input: RefCell<Buffer>,
     body: RefCell<BodyState>,
+    taking: Pace,
 }
 
 /// Why there is no request head.
@@ -63,12 +65,18 @@ impl Client {
             stream: RefCell::new(stream),
             input: RefCell::default(),
             body: RefCell::default(),
+            taking: Pace::default(),
         }
     }
 
     /// Waits for bytes without holding a buffer; `false`: nothing more will come.
     pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<bool> {
         self.stream.borrow().poll_readable(context).map(|result| result.is_ok())
+    }
+
+    /// Whether bytes were received that the socket does not show any more: TLS decrypts more than was asked for.
+    pub fn holds_received(&self) -> bool {
+        self.stream.borrow_mut().holds_received()
     }
 
     pub fn is_tls(&self) -> bool {
@@ -114,6 +122,7 @@ impl Client {
     pub async fn read_head(&self, head: &mut RequestHead) -> Result<(), HeadError> {
         let limits = &self.worker.settings.limits;
         let mut tried = 0;
+        let mut begun = false;
         loop {
             {
                 let mut input = self.input.borrow_mut();
@@ -124,7 +133,8 @@ impl Client {
                         input.consume(used);
                         return Ok(());
                     }
-                    if tried == 0 || input.len() == tried {
+                    // Once: a client that sends a byte now and then has no more time than others.
+                    if !std::mem::replace(&mut begun, true) {
                         self.timer.set(self.worker.settings.client_header_timeout_ms);
                     }
                 }
@@ -158,6 +168,8 @@ impl Client {
         body.expects_continue = expects_continue;
         body.received = 0;
         body.trailers = None;
+        body.pace.reset();
+        self.taking.reset();
     }
 
     /// The whole body, if it has already been received with the head.
@@ -256,7 +268,7 @@ impl Client {
         while sent < data.len() {
             let written = poll_fn(|context| {
                 let rest = data.get(sent..).unwrap_or_default();
-                match self.stream.borrow_mut().poll_write(context, rest) {
+                match self.poll_send(context, rest) {
                     Poll::Pending if self.timer.expired() => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
                     other => other,
                 }
@@ -270,9 +282,35 @@ impl Client {
             }
         }
         if self.is_tls() {
-            poll_fn(|context| self.stream.borrow_mut().poll_flush(context)).await.map_err(|_| ())?;
+            // Records that TLS holds back cannot be counted. But for the time limit, only a socket that took something
+            // wakes us.
+            poll_fn(|context| match self.stream.borrow_mut().poll_flush(context) {
+                Poll::Pending if self.timer.expired() => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+                Poll::Pending => {
+                    self.timer.set(self.worker.settings.send_timeout_ms);
+                    Poll::Pending
+                }
+                other => other,
+            })
+            .await
+            .map_err(|_| ())?;
         }
         Ok(())
+    }
+
+    /// Writes a part of an answer; a client that takes it too slowly is an error.
+    pub fn poll_send(&self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        let now_ms = self.worker.deadlines.now_ms();
+        match self.poll_write(context, data) {
+            Poll::Pending => {
+                self.taking.waits(now_ms);
+                Poll::Pending
+            }
+            Poll::Ready(Ok(count)) if !self.taking.moves(count, now_ms, self.worker.settings.answer_rate) => {
+                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+            }
+            other => other,
+        }
     }
 
     pub fn poll_write(&self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
@@ -306,8 +344,15 @@ impl Client {
         }
         let mut dropped = 0;
         let mut scratch = Vec::new();
-        self.timer.set(self.worker.settings.client_body_timeout_ms.min(5_000));
+        let now_ms = || self.worker.deadlines.now_ms();
+        let allowed_ms = self.worker.settings.client_body_timeout_ms.min(5_000);
+        let until_ms = now_ms().saturating_add(allowed_ms);
         loop {
+            // Together, not for each piece: the answer waits for this.
+            if now_ms() > until_ms {
+                return false;
+            }
+            self.timer.set(until_ms.saturating_sub(now_ms()));
             scratch.clear();
             match poll_fn(|context| self.poll_data(context, &mut scratch)).await {
                 Ok(false) => return true,
@@ -353,9 +398,19 @@ impl BodyReader for Client {
             ready!(self.poll_continue(context))?;
             match self.poll_fill(context, crate::buffer::SIZE) {
                 Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(Err(BodyError::Closed)),
-                Poll::Ready(Ok(_)) => self.timer.set(self.worker.settings.client_body_timeout_ms),
+                Poll::Ready(Ok(count)) => {
+                    let settings = &self.worker.settings;
+                    let now_ms = self.worker.deadlines.now_ms();
+                    if !self.body.borrow().pace.moves(count, now_ms, settings.body_rate) {
+                        return Poll::Ready(Err(BodyError::Timeout));
+                    }
+                    self.timer.set(settings.client_body_timeout_ms);
+                }
                 Poll::Pending if self.timer.expired() => return Poll::Ready(Err(BodyError::Timeout)),
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    self.body.borrow().pace.waits(self.worker.deadlines.now_ms());
+                    return Poll::Pending;
+                }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! A connection's bytes, plain or under TLS.
 
 use std::{
-    io,
+    io::{self, BufRead},
     pin::Pin,
     task::{Context, Poll, ready},
 };
@@ -10,10 +10,11 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
 };
+use tokio_rustls::TlsStream;
 
 pub enum Stream {
     Plain(TcpStream),
-    Tls(Box<tokio_rustls::TlsStream<TcpStream>>),
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Stream {
@@ -56,6 +57,19 @@ impl Stream {
             Stream::Plain(stream) => stream.poll_read_ready(context),
             Stream::Tls(stream) => stream.get_ref().0.poll_read_ready(context),
         }
+    }
+
+    /// Whether decrypted bytes wait to be read.
+    pub fn holds_received(&mut self) -> bool {
+        let held = match self {
+            Stream::Plain(_) => return false,
+            Stream::Tls(stream) => match stream.as_mut() {
+                TlsStream::Client(stream) => stream.get_mut().1.reader().fill_buf().map(drop),
+                TlsStream::Server(stream) => stream.get_mut().1.reader().fill_buf().map(drop),
+            },
+        };
+        // The end of the stream, orderly or not, is there to be read too.
+        !matches!(held, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
     pub fn is_tls(&self) -> bool {

@@ -9,10 +9,12 @@ mod administration;
 mod control;
 mod data_plane;
 mod debug_file;
+mod expiry;
 mod health;
 mod logs;
 mod metrics;
 mod names;
+mod ocsp;
 mod provider;
 mod secrets;
 mod signals;
@@ -59,6 +61,8 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     let workers = proxy::start(&proxy_settings, &control.publisher).context("cannot open the data plane")?;
     let workers = Arc::new(workers);
     metrics.set_process(&workers, &control, provider.store());
+    expiry::watch(&runtime, &control);
+    ocsp::watch(&runtime, &control);
     {
         let _entered = runtime.enter();
         apis.listen(&settings, &runtime)?;

@@ -145,7 +145,8 @@ pub fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
         return Err("property \"client_secret\" is required".to_owned());
     }
     if let Some(schema) = conf.get("claim_schema").filter(|schema| schema.is_object()) {
-        Schema::compile(schema).map_err(|reason| format!("check claim_schema failed: {reason}"))?;
+        Schema::compile(schema)
+            .map_err(|reason| format!("check claim_schema failed: not a schema: {reason}"))?;
     }
     if let Some((name, owner)) = RESERVED.iter().find(|(name, _)| conf.get(name).is_some()) {
         return Err(format!("property \"{name}\" is not allowed, use \"{owner}\" instead"));

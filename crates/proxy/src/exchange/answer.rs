@@ -77,6 +77,16 @@ struct Relay<'a> {
     resting: bool,
     /// More had to be read from the upstream after its head.
     waited: bool,
+    waits: Waits,
+}
+
+/// Whose time runs: one limit at a time, that of whoever is waited for.
+#[derive(Default)]
+struct Waits {
+    for_client: bool,
+    /// Since the limit was set last.
+    client_took: bool,
+    upstream_sent: bool,
 }
 
 /// Sends the answer. Returns whether the client's connection may go on.
@@ -130,6 +140,7 @@ pub async fn deliver(
         rest_ends: false,
         resting: false,
         waited: false,
+        waits: Waits::default(),
     };
     client.answering.set(true);
     let end = relay.run(timeouts.read_ms).await;
@@ -177,19 +188,18 @@ impl Relay<'_> {
             self.client.worker.buffers.give_back(held);
         }
         self.client.timer.set(read_ms);
-        let send_ms = self.client.worker.settings.send_timeout_ms;
         loop {
-            if let Turn::Ended(end) = self.turn(read_ms, send_ms).await {
+            if let Turn::Ended(end) = self.turn(read_ms).await {
                 return end;
             }
             // Other requests, and what has arrived for them, come before the next piece.
             tokio::task::yield_now().await;
-            self.client.timer.set(read_ms);
+            self.waits.upstream_sent = true;
         }
     }
 
     /// Moves the body until it ends, or until the body filters need a rest.
-    async fn turn(&mut self, read_ms: u64, send_ms: u64) -> Turn {
+    async fn turn(&mut self, read_ms: u64) -> Turn {
         poll_fn(|context| {
             let mut sending = true;
             loop {
@@ -201,11 +211,20 @@ impl Relay<'_> {
                     return Poll::Ready(Turn::Ended(End::Client));
                 }
                 if self.ended && written.is_ready() {
-                    return self.client.poll_flush(context).map(|_| Turn::Ended(End::Complete));
+                    match self.client.poll_flush(context) {
+                        Poll::Ready(Ok(())) => return Poll::Ready(Turn::Ended(End::Complete)),
+                        Poll::Ready(Err(_)) => return Poll::Ready(Turn::Ended(End::Client)),
+                        Poll::Pending => {
+                            // Records that TLS holds back cannot be counted. But for the time limit, only a socket
+                            // that took something wakes us.
+                            self.waits.client_took = !self.client.timer.expired();
+                            return self.wait(read_ms, true);
+                        }
+                    }
                 }
                 let pending = self.out.len() - self.sent;
                 if self.ended || pending > HIGH_WATER {
-                    return self.wait(send_ms, true);
+                    return self.wait(read_ms, true);
                 }
                 if std::mem::take(&mut self.resting) {
                     return match self.take_buffered() {
@@ -215,21 +234,25 @@ impl Relay<'_> {
                     };
                 }
                 match self.poll_upstream(context) {
-                    Poll::Ready(Ok(())) => self.client.timer.set(read_ms),
+                    Poll::Ready(Ok(())) => self.waits.upstream_sent = true,
                     Poll::Ready(Err(end)) => return Poll::Ready(Turn::Ended(end)),
-                    Poll::Pending => return self.wait(send_ms, pending > 0),
+                    Poll::Pending => return self.wait(read_ms, pending > 0),
                 }
             }
         })
         .await
     }
 
-    fn wait(&self, send_ms: u64, for_client: bool) -> Poll<Turn> {
-        if self.client.timer.expired() {
+    fn wait(&mut self, read_ms: u64, for_client: bool) -> Poll<Turn> {
+        let waits = &mut self.waits;
+        let moved = if for_client { waits.client_took } else { waits.upstream_sent };
+        if moved || waits.for_client != for_client {
+            *waits = Waits { for_client, ..Waits::default() };
+            let send_ms = self.client.worker.settings.send_timeout_ms;
+            self.client.timer.set(if for_client { send_ms } else { read_ms });
+        } else if self.client.timer.expired() {
             return Poll::Ready(Turn::Ended(if for_client { End::Client } else { End::Upstream }));
         }
-        // Until the next byte the limit of whoever is waited for counts; it was set when something last moved.
-        let _ = send_ms;
         Poll::Pending
     }
 
@@ -248,10 +271,13 @@ impl Relay<'_> {
 
     fn poll_out(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(rest) = self.out.get(self.sent..).filter(|rest| !rest.is_empty()) {
-            match self.client.poll_write(context, rest) {
+            match self.client.poll_send(context, rest) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(count)) => self.sent += count,
+                Poll::Ready(Ok(count)) => {
+                    self.sent += count;
+                    self.waits.client_took = true;
+                }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
             }
         }

@@ -98,6 +98,7 @@ impl Metrics {
             writer.sample(&status, &labels, f64::from(u8::from(healthy)));
         });
         self.collect_shared_memory(writer);
+        self.collect_certificates(writer, &process.control);
         self.collect_log_entries(writer);
     }
 
@@ -182,6 +183,25 @@ impl Metrics {
         writer.family(&free, "The free space of memory that all workers share", Kind::Gauge);
         for (zone, _, bytes) in &zones {
             writer.sample(&free, &[("name", zone)], *bytes as f64);
+        }
+    }
+
+    fn collect_certificates(&self, writer: &mut TextWriter, control: &Control) {
+        let snapshot = control.publisher.current();
+        let expiries = &snapshot.certificates.expiries;
+        if expiries.is_empty() {
+            return;
+        }
+        let name = self.name("ssl_certificate_expiry_timestamp_seconds");
+        writer.family(
+            &name,
+            "When a certificate of an ssl resource ends, in seconds since 1970",
+            Kind::Gauge,
+        );
+        for expiry in expiries {
+            let pair = expiry.pair.to_string();
+            let labels = [("ssl", &*expiry.id), ("sni", &*expiry.name), ("pair", &pair)];
+            writer.sample(&name, &labels, expiry.expires as f64);
         }
     }
 
