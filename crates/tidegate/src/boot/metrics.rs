@@ -99,6 +99,7 @@ impl Metrics {
         });
         self.collect_certificates(writer, &process.control);
         self.collect_shared_memory(writer);
+        self.collect_certificates(writer, &process.control);
         self.collect_log_entries(writer);
     }
 
