@@ -83,10 +83,17 @@ impl Compiler {
             Some(check) if check.skip.is_empty() => builder.with_client_cert_verifier(check.verifier.clone()),
             Some(check) => builder.with_client_cert_verifier(Arc::new(Lenient(check.verifier.clone()))),
         };
-        let config = builder.with_cert_resolver(Arc::new(Keys(keys)));
+        let mut config = builder.with_cert_resolver(Arc::new(Keys(keys)));
+        config.alpn_protocols = alpn(self.options.http2);
         let server = TlsServer { id: key.1.clone(), config: Arc::new(config), client };
         Ok(Some((conf.sni.into_iter().chain(conf.snis).collect(), Arc::new(server))))
     }
+}
+
+/// What a client may choose from, best first.
+fn alpn(http2: bool) -> Vec<Vec<u8>> {
+    let offered: &[&str] = if http2 { &["h2", "http/1.1", "http/1.0"] } else { &["http/1.1", "http/1.0"] };
+    offered.iter().map(|name| name.as_bytes().to_vec()).collect()
 }
 
 fn versions(names: &[String]) -> Result<Vec<&'static SupportedProtocolVersion>, String> {

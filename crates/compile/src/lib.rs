@@ -52,6 +52,8 @@ pub struct Options {
     pub trusted_certificates: Option<String>,
     /// `TLSv1.2`, `TLSv1.3`: what clients may speak where an `ssl` resource does not say.
     pub tls_protocols: Vec<String>,
+    /// Whether handshakes offer HTTP/2.
+    pub http2: bool,
     pub keepalive: plugin::snapshot::KeepalivePool,
     pub timeouts: plugin::snapshot::Timeouts,
 }

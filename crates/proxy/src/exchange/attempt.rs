@@ -256,6 +256,11 @@ fn finish_head(
         upstream.discard(client);
         return Err(FailureKind::Malformed("upstream switched protocols without being asked"));
     }
+    if upgrade && !upgraded && head.status < 300 && request.head.version == wire::Version::Http2 {
+        // To HTTP/2 a 2xx would say that the tunnel stands.
+        upstream.discard(client);
+        return Err(FailureKind::Malformed("upstream did not switch protocols"));
+    }
     let length = match wire::framing::response_body(head, method) {
         Ok(length) => length,
         Err(error) => {
@@ -307,6 +312,9 @@ impl Upstream {
                     }
                     Poll::Ready(Err(other)) => return Poll::Ready(Err(other)),
                 }
+            }
+            if client.poll_gone(context).is_ready() {
+                return Poll::Ready(Err(FailureKind::Client(BodyError::Closed)));
             }
             match self.poll_head(context, max_head, client) {
                 Poll::Ready(Err(kind)) => Poll::Ready(Err(match send_error.take() {

@@ -122,6 +122,7 @@ fn options(settings: &Settings) -> Options {
             HttpRouter::UriWithParameter => Mode::UriWithParameter,
         },
         tls_protocols: apisix.tls.protocols.clone(),
+        http2: apisix.enable_http2,
         options: RouterOptions {
             delete_uri_tail_slash: apisix.delete_uri_tail_slash,
             normalize_uri_like_servlet: apisix.normalize_uri_like_servlet,
