@@ -114,7 +114,8 @@ pub async fn after_panic(client: &Client) {
         return;
     }
     if client.is_http2() {
-        return http2::reply::refuse(client, ParseError::with_status(500, "panic")).await;
+        // Boxed: the future of this function is part of every connection's task.
+        return Box::pin(http2::reply::refuse(client, ParseError::with_status(500, "panic"))).await;
     }
     let mut out = Vec::new();
     plain_page(client, 500, &mut out);
