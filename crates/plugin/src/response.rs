@@ -20,6 +20,8 @@ pub struct Response {
     pub reason: Vec<u8>,
     pub headers: Head,
     pub source: Source,
+    /// Fields that follow the body of a gRPC upstream; there once the last piece is.
+    pub trailers: Head,
     /// The body passes body filters; set by whoever wants pieces although it declared no body filter.
     pub body_changed: bool,
 }
@@ -30,6 +32,7 @@ impl Response {
         self.reason.clear();
         self.headers.clear();
         self.source = Source::Gateway;
+        self.trailers.clear();
         self.body_changed = false;
     }
 

@@ -7,6 +7,7 @@
 pub mod frames;
 pub mod head;
 pub mod io;
+pub mod pool;
 pub mod reply;
 pub mod stream;
 

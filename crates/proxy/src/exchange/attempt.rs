@@ -44,8 +44,6 @@ pub enum FailureKind {
     /// Closed without an answer.
     Closed,
     Malformed(&'static str),
-    /// The upstream scheme needs a protocol that this gateway does not speak to upstreams.
-    Unsupported(&'static str),
     Client(BodyError),
 }
 
@@ -79,7 +77,6 @@ impl Failure {
                 "upstream prematurely closed connection while reading response header".to_owned()
             }
             FailureKind::Malformed(reason) => (*reason).to_owned(),
-            FailureKind::Unsupported(what) => format!("upstream scheme {what} is not supported yet"),
             FailureKind::Client(_) => "client failed to send its body".to_owned(),
         }
     }
@@ -161,9 +158,6 @@ async fn once(
 ) -> Result<Answer, (Failure, bool)> {
     let fail = |kind| (Failure { kind, request_sent: false, body_consumed: false }, false);
     let Some(node) = handle.nodes.get(usize::from(index)) else { return Err(fail(FailureKind::Unresolved)) };
-    if matches!(handle.scheme, plugin::snapshot::Scheme::Grpc | plugin::snapshot::Scheme::Grpcs) {
-        return Err(fail(FailureKind::Unsupported(handle.scheme.as_str())));
-    }
     let timeouts = balancer::timeouts(request, handle);
     let started = Instant::now();
     let upgrade = wants_upgrade(request);
@@ -211,7 +205,7 @@ async fn once(
     }
 }
 
-fn note_failed(request: &mut Request, node: &plugin::snapshot::Node, started: Instant) {
+pub fn note_failed(request: &mut Request, node: &plugin::snapshot::Node, started: Instant) {
     if let Some(&address) = node.addresses.first() {
         request.outcome.attempts.push(plugin::request::Attempt {
             address,
@@ -236,7 +230,7 @@ fn wants_upgrade(request: &Request) -> bool {
 }
 
 /// The Host that was written into the head.
-fn sent_host(out: &[u8]) -> &[u8] {
+pub fn sent_host(out: &[u8]) -> &[u8] {
     let mut lines = out.split(|&byte| byte == b'\n');
     let line = lines.nth(1).unwrap_or_default();
     line.strip_prefix(b"Host: ").unwrap_or_default().trim_ascii()
