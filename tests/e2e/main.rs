@@ -9,6 +9,7 @@ mod chunks;
 mod connections;
 mod first_run;
 mod fuzz_replay;
+mod http2_floods;
 mod limits;
 mod malformed;
 mod nginx;
