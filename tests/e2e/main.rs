@@ -5,16 +5,25 @@
 //! sources instead of running anything.
 
 mod case;
+mod certs;
 mod chunks;
 mod connections;
+mod differential;
 mod first_run;
 mod fuzz_replay;
 mod http2_floods;
 mod limits;
 mod malformed;
 mod nginx;
+mod proxy_protocol;
+mod readings;
 mod responses;
+mod secure;
+mod slow_clients;
 mod smuggling;
 mod tidy;
 mod tls;
+mod tls_server;
+mod tls_upstream;
 mod valid;
+mod websocket;

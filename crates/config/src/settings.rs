@@ -15,7 +15,8 @@ use serde_json::Value;
 
 pub use self::{
     apisix::{
-        Apisix, CacheZone, DataEncryption, HttpRouter, ProxyProtocol, SecretCache, StreamListener, Tls,
+        Apisix, CacheZone, ClientLimits, DataEncryption, HttpRouter, ProxyProtocol, SecretCache,
+        StreamListener, Tls,
     },
     deployment::{Admin, AdminKey, AdminRole, Etcd, EtcdTls, Provider, Role},
     nginx::{AccessLog, Level, Nginx, Timeouts, UpstreamKeepalive},

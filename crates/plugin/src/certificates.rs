@@ -74,6 +74,21 @@ pub struct Certificates {
     /// `*.test.com` under `test.com`.
     wildcards: FxHashMap<Box<str>, Arc<TlsServer>>,
     any: Option<Arc<TlsServer>>,
+    /// Of all `ssl` resources, those for clients of upstreams included.
+    pub expiries: Vec<Expiry>,
+}
+
+/// Until when a certificate is valid.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Expiry {
+    /// The `ssl` resource.
+    pub id: Arc<str>,
+    /// Its first server name; empty for one that has none.
+    pub name: Arc<str>,
+    /// 0 for `cert`, 1 and on for `certs`.
+    pub pair: usize,
+    /// Seconds since 1970.
+    pub expires: i64,
 }
 
 impl Certificates {

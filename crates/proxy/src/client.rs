@@ -17,6 +17,7 @@ use wire::{
 use crate::{
     buffer::Buffer,
     http2::{self, stream::Http2Stream},
+    pace::Pace,
     stream::Stream,
     timers::Timer,
     worker::Worker,
@@ -41,6 +42,7 @@ struct BodyState {
     /// The client waits for `100 Continue` before it sends.
     expects_continue: bool,
     received: u64,
+    pace: Pace,
 }
 
 pub struct Client {
@@ -52,6 +54,7 @@ pub struct Client {
     stream: RefCell<Stream>,
     input: RefCell<Buffer>,
     body: RefCell<BodyState>,
+    taking: Pace,
 }
 
 /// Why there is no request head.
@@ -82,12 +85,18 @@ impl Client {
             stream: RefCell::new(stream),
             input: RefCell::default(),
             body: RefCell::default(),
+            taking: Pace::default(),
         }
     }
 
     /// Waits for bytes without holding a buffer; `false`: nothing more will come.
     pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<bool> {
         self.stream.borrow().poll_readable(context).map(|result| result.is_ok())
+    }
+
+    /// Whether bytes were received that the socket does not show any more: TLS decrypts more than was asked for.
+    pub fn holds_received(&self) -> bool {
+        self.stream.borrow_mut().holds_received()
     }
 
     pub fn is_tls(&self) -> bool {
@@ -164,6 +173,7 @@ impl Client {
     pub async fn read_head(&self, head: &mut RequestHead) -> Result<(), HeadError> {
         let limits = &self.worker.settings.limits;
         let mut tried = 0;
+        let mut begun = false;
         loop {
             {
                 let mut input = self.input.borrow_mut();
@@ -173,7 +183,8 @@ impl Client {
                         input.consume(used);
                         return Ok(());
                     }
-                    if tried == 0 || input.len() == tried {
+                    // Once: a client that sends a byte now and then has no more time than others.
+                    if !std::mem::replace(&mut begun, true) {
                         self.timer.set(self.worker.settings.client_header_timeout_ms);
                     }
                 }
@@ -219,6 +230,8 @@ impl Client {
         body.expects_continue = expects_continue;
         body.received = 0;
         body.trailers = None;
+        body.pace.reset();
+        self.taking.reset();
     }
 
     /// The whole body, if it has already been received with the head.
@@ -328,7 +341,7 @@ impl Client {
         while sent < data.len() {
             let written = poll_fn(|context| {
                 let rest = data.get(sent..).unwrap_or_default();
-                match self.stream.borrow_mut().poll_write(context, rest) {
+                match self.poll_send(context, rest, false) {
                     Poll::Pending if self.timer.expired() => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
                     other => other,
                 }
@@ -342,22 +355,43 @@ impl Client {
             }
         }
         if self.is_tls() {
-            poll_fn(|context| self.stream.borrow_mut().poll_flush(context)).await.map_err(|_| ())?;
+            // Records that TLS holds back cannot be counted. But for the time limit, only a socket that took something
+            // wakes us.
+            poll_fn(|context| match self.stream.borrow_mut().poll_flush(context) {
+                Poll::Pending if self.timer.expired() => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+                Poll::Pending => {
+                    self.timer.set(self.worker.settings.send_timeout_ms);
+                    Poll::Pending
+                }
+                other => other,
+            })
+            .await
+            .map_err(|_| ())?;
         }
         Ok(())
+    }
+
+    /// Writes a part of an answer; a client that takes it too slowly is an error. With `last`, what ends the data ends
+    /// the answer, where the protocol frames it.
+    pub fn poll_send(&self, context: &mut Context<'_>, data: &[u8], last: bool) -> Poll<io::Result<usize>> {
+        let now_ms = self.worker.deadlines.now_ms();
+        match self.poll_write_body(context, data, last) {
+            Poll::Pending => {
+                self.taking.waits(now_ms);
+                Poll::Pending
+            }
+            Poll::Ready(Ok(count)) if !self.taking.moves(count, now_ms, self.worker.settings.answer_rate) => {
+                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+            }
+            other => other,
+        }
     }
 
     pub fn poll_write(&self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         self.stream.borrow_mut().poll_write(context, data)
     }
 
-    /// Bytes of an answer's body; with `last`, what ends the data ends the answer where the protocol frames it.
-    pub fn poll_write_body(
-        &self,
-        context: &mut Context<'_>,
-        data: &[u8],
-        last: bool,
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write_body(&self, context: &mut Context<'_>, data: &[u8], last: bool) -> Poll<io::Result<usize>> {
         match &mut *self.stream.borrow_mut() {
             Stream::Http2(stream) => stream.poll_write(context, data, last),
             other => other.poll_write(context, data),
@@ -391,8 +425,15 @@ impl Client {
         }
         let mut dropped = 0;
         let mut scratch = Vec::new();
-        self.timer.set(self.worker.settings.client_body_timeout_ms.min(5_000));
+        let now_ms = || self.worker.deadlines.now_ms();
+        let allowed_ms = self.worker.settings.client_body_timeout_ms.min(5_000);
+        let until_ms = now_ms().saturating_add(allowed_ms);
         loop {
+            // Together, not for each piece: the answer waits for this.
+            if now_ms() > until_ms {
+                return false;
+            }
+            self.timer.set(until_ms.saturating_sub(now_ms()));
             scratch.clear();
             match poll_fn(|context| self.poll_data(context, &mut scratch)).await {
                 Ok(false) => return true,
@@ -435,14 +476,22 @@ impl Client {
         let mut stream = self.stream.borrow_mut();
         let Stream::Http2(stream) = &mut *stream else { return Poll::Ready(Ok(false)) };
         let before = out.len();
-        let read = match stream.poll_data(context, out) {
-            Poll::Pending if self.timer.expired() => Poll::Ready(Err(BodyError::Timeout)),
-            other => other,
-        };
-        let more = ready!(read)?;
-        self.timer.set(self.worker.settings.client_body_timeout_ms);
+        let (settings, now_ms) = (&self.worker.settings, self.worker.deadlines.now_ms());
         let mut body = self.body.borrow_mut();
-        body.received += (out.len() - before) as u64;
+        let more = match stream.poll_data(context, out) {
+            Poll::Pending if self.timer.expired() => return Poll::Ready(Err(BodyError::Timeout)),
+            Poll::Pending => {
+                body.pace.waits(now_ms);
+                return Poll::Pending;
+            }
+            Poll::Ready(more) => more?,
+        };
+        let count = out.len() - before;
+        if !body.pace.moves(count, now_ms, settings.body_rate) {
+            return Poll::Ready(Err(BodyError::Timeout));
+        }
+        self.timer.set(settings.client_body_timeout_ms);
+        body.received += count as u64;
         if more {
             return Poll::Ready(Ok(true));
         }
@@ -466,9 +515,19 @@ impl BodyReader for Client {
             }
             match self.poll_fill(context, crate::buffer::SIZE) {
                 Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(Err(BodyError::Closed)),
-                Poll::Ready(Ok(_)) => self.timer.set(self.worker.settings.client_body_timeout_ms),
+                Poll::Ready(Ok(count)) => {
+                    let settings = &self.worker.settings;
+                    let now_ms = self.worker.deadlines.now_ms();
+                    if !self.body.borrow().pace.moves(count, now_ms, settings.body_rate) {
+                        return Poll::Ready(Err(BodyError::Timeout));
+                    }
+                    self.timer.set(settings.client_body_timeout_ms);
+                }
                 Poll::Pending if self.timer.expired() => return Poll::Ready(Err(BodyError::Timeout)),
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    self.body.borrow().pace.waits(self.worker.deadlines.now_ms());
+                    return Poll::Pending;
+                }
             }
         }
     }

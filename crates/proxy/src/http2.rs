@@ -131,11 +131,7 @@ impl Life {
             match self.connection.poll_accept(context) {
                 Poll::Ready(Some(Ok((request, respond)))) => self.start(request, respond),
                 Poll::Ready(Some(Err(error))) => {
-                    let peer = self.shared.facts.peer.ip();
-                    error_log::log(
-                        error_log::Level::Info,
-                        format_args!("HTTP/2 connection ended: {error}, client: {peer}"),
-                    );
+                    self.log_end(&error);
                     // h2 has gathered a GOAWAY that says why; the client may be gone already.
                     let _ = self.wire.borrow_mut().poll_send(context);
                     return Poll::Ready(());
@@ -160,6 +156,17 @@ impl Life {
             return self.time_is_up(context);
         }
         Poll::Pending
+    }
+
+    fn log_end(&self, error: &h2::Error) {
+        let peer = self.shared.facts.peer.ip();
+        // What h2 counts itself: streams reset before they were looked at, streams in error, small DATA frames.
+        let flood = error.is_library() && error.reason() == Some(Reason::ENHANCE_YOUR_CALM);
+        let (level, what) = match flood {
+            true => (error_log::Level::Warn, "flood"),
+            false => (error_log::Level::Info, "connection ended"),
+        };
+        error_log::log(level, format_args!("HTTP/2 {what}: {error}, client: {peer}"));
     }
 
     /// Whether there is something new to say.

@@ -7,7 +7,7 @@ use std::{
 
 use wire::RequestLimits;
 
-use crate::Internal;
+use crate::{Internal, admission::Admission, pace::LeastRate};
 
 /// One address of the data plane.
 #[derive(Clone, Debug)]
@@ -15,6 +15,8 @@ pub struct Listen {
     pub address: SocketAddr,
     /// Terminate TLS here.
     pub tls: bool,
+    /// Connections begin with a PROXY protocol header.
+    pub proxy_protocol: bool,
     /// Left out, with a line in the log, when another process listens there.
     pub optional: bool,
 }
@@ -22,7 +24,7 @@ pub struct Listen {
 /// Where the client's address comes from when a trusted peer connects.
 #[derive(Clone, Debug)]
 pub struct RealIp {
-    /// In lower case. `x-forwarded-for` may hold several addresses.
+    /// In lower case. `x-forwarded-for` may hold several addresses; `proxy_protocol` is no header.
     pub header: String,
     pub trusted: Arc<routing::AddressSet>,
     /// Skip trusted addresses from the right instead of taking the last one.
@@ -62,6 +64,11 @@ pub struct Settings {
     pub cpu_affinity: bool,
     /// Connections per worker; above that new ones are closed at once.
     pub worker_connections: usize,
+    /// Limits over all workers; `None` without any.
+    pub admission: Option<Arc<Admission>>,
+    /// How fast clients have to send bodies and to take answers.
+    pub body_rate: LeastRate,
+    pub answer_rate: LeastRate,
     pub keepalive_timeout_ms: u64,
     pub client_header_timeout_ms: u64,
     pub client_body_timeout_ms: u64,
@@ -102,6 +109,9 @@ impl Default for Settings {
             workers: 1,
             cpu_affinity: false,
             worker_connections: 10_620,
+            admission: None,
+            body_rate: LeastRate::default(),
+            answer_rate: LeastRate::default(),
             keepalive_timeout_ms: 60_000,
             client_header_timeout_ms: 60_000,
             client_body_timeout_ms: 60_000,

@@ -1,7 +1,7 @@
 //! A connection's bytes, plain or under TLS, or those of one stream of an HTTP/2 connection.
 
 use std::{
-    io,
+    io::{self, BufRead},
     pin::Pin,
     task::{Context, Poll, ready},
 };
@@ -10,12 +10,13 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
 };
+use tokio_rustls::TlsStream;
 
 use crate::http2::stream::Http2Stream;
 
 pub enum Stream {
     Plain(TcpStream),
-    Tls(Box<tokio_rustls::TlsStream<TcpStream>>),
+    Tls(Box<TlsStream<TcpStream>>),
     /// Bytes of DATA frames. Heads and trailers have ways of their own.
     Http2(Box<Http2Stream>),
 }
@@ -72,6 +73,19 @@ impl Stream {
 
     pub fn is_http2(&self) -> bool {
         matches!(self, Stream::Http2(_))
+    }
+
+    /// Whether decrypted bytes wait to be read.
+    pub fn holds_received(&mut self) -> bool {
+        let held = match self {
+            Stream::Plain(_) | Stream::Http2(_) => return false,
+            Stream::Tls(stream) => match stream.as_mut() {
+                TlsStream::Client(stream) => stream.get_mut().1.reader().fill_buf().map(drop),
+                TlsStream::Server(stream) => stream.get_mut().1.reader().fill_buf().map(drop),
+            },
+        };
+        // The end of the stream, orderly or not, is there to be read too.
+        !matches!(held, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
     pub fn is_tls(&self) -> bool {

@@ -9,6 +9,7 @@ mod administration;
 mod control;
 mod data_plane;
 mod debug_file;
+mod expiry;
 mod health;
 mod logs;
 mod metrics;
@@ -57,6 +58,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     let workers = proxy::start(&proxy_settings, &control.publisher).context("cannot open the data plane")?;
     let workers = Arc::new(workers);
     metrics.set_workers(&workers, &control);
+    expiry::watch(&runtime, &control);
     {
         let _entered = runtime.enter();
         apis.listen(&settings, &runtime)?;

@@ -65,6 +65,16 @@ struct Relay<'a> {
     ended: bool,
     /// More had to be read from the upstream after its head.
     waited: bool,
+    waits: Waits,
+}
+
+/// Whose time runs: one limit at a time, that of whoever is waited for.
+#[derive(Default)]
+struct Waits {
+    for_client: bool,
+    /// Since the limit was set last.
+    client_took: bool,
+    upstream_sent: bool,
 }
 
 /// Sends the answer. Returns whether the client's connection may go on.
@@ -125,6 +135,7 @@ pub async fn deliver(
         body_bytes: 0,
         ended: false,
         waited: false,
+        waits: Waits::default(),
     };
     client.answering.set(true);
     let end = relay.run(timeouts.read_ms).await;
@@ -174,7 +185,6 @@ impl Relay<'_> {
             self.client.worker.buffers.give_back(held);
         }
         self.client.timer.set(read_ms);
-        let send_ms = self.client.worker.settings.send_timeout_ms;
         poll_fn(|context| {
             let mut sending = true;
             loop {
@@ -186,39 +196,51 @@ impl Relay<'_> {
                     return Poll::Ready(End::Client);
                 }
                 if self.ended && written.is_ready() {
-                    return self.poll_end(context);
+                    match self.poll_end(context) {
+                        Poll::Ready(Ok(())) => return Poll::Ready(End::Complete),
+                        Poll::Ready(Err(_)) => return Poll::Ready(End::Client),
+                        Poll::Pending => {
+                            // Records that TLS holds back cannot be counted. But for the time limit, only a socket
+                            // that took something wakes us.
+                            self.waits.client_took = !self.client.timer.expired();
+                            return self.wait(read_ms, true);
+                        }
+                    }
                 }
                 if self.client.poll_gone(context).is_ready() {
                     return Poll::Ready(End::Client);
                 }
                 let pending = self.out.len() - self.sent;
                 if self.ended || pending > HIGH_WATER {
-                    return self.wait(send_ms, true);
+                    return self.wait(read_ms, true);
                 }
                 match self.poll_upstream(context) {
-                    Poll::Ready(Ok(())) => self.client.timer.set(read_ms),
+                    Poll::Ready(Ok(())) => self.waits.upstream_sent = true,
                     Poll::Ready(Err(end)) => return Poll::Ready(end),
-                    Poll::Pending => return self.wait(send_ms, pending > 0),
+                    Poll::Pending => return self.wait(read_ms, pending > 0),
                 }
             }
         })
         .await
     }
 
-    fn poll_end(&self, context: &mut Context<'_>) -> Poll<End> {
+    fn poll_end(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.client.is_http2() {
-            let ended = http2::reply::end(self.client, &self.trailers);
-            return Poll::Ready(ended.map_or(End::Client, |()| End::Complete));
+            return Poll::Ready(http2::reply::end(self.client, &self.trailers));
         }
-        self.client.poll_flush(context).map(|_| End::Complete)
+        self.client.poll_flush(context)
     }
 
-    fn wait(&self, send_ms: u64, for_client: bool) -> Poll<End> {
-        if self.client.timer.expired() {
+    fn wait(&mut self, read_ms: u64, for_client: bool) -> Poll<End> {
+        let waits = &mut self.waits;
+        let moved = if for_client { waits.client_took } else { waits.upstream_sent };
+        if moved || waits.for_client != for_client {
+            *waits = Waits { for_client, ..Waits::default() };
+            let send_ms = self.client.worker.settings.send_timeout_ms;
+            self.client.timer.set(if for_client { send_ms } else { read_ms });
+        } else if self.client.timer.expired() {
             return Poll::Ready(if for_client { End::Client } else { End::Upstream });
         }
-        // Until the next byte the limit of whoever is waited for counts; it was set when something last moved.
-        let _ = send_ms;
         Poll::Pending
     }
 
@@ -237,10 +259,14 @@ impl Relay<'_> {
 
     fn poll_out(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(rest) = self.out.get(self.sent..).filter(|rest| !rest.is_empty()) {
-            match self.client.poll_write_body(context, rest, self.ended && self.trailers.is_empty()) {
+            let last = self.ended && self.trailers.is_empty();
+            match self.client.poll_send(context, rest, last) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(count)) => self.sent += count,
+                Poll::Ready(Ok(count)) => {
+                    self.sent += count;
+                    self.waits.client_took = true;
+                }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
             }
         }

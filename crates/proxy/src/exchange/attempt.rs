@@ -104,6 +104,8 @@ pub struct Upstream {
     pub sent: usize,
     pub body: SendBody,
     pub uses: u32,
+    /// The name of the TLS handshake; empty without TLS.
+    pub server_name: Box<[u8]>,
     pub address: SocketAddr,
     pub started: Instant,
     pub connect_seconds: Option<f64>,
@@ -163,7 +165,7 @@ async fn once(
     let upgrade = wants_upgrade(request);
     let mut out = client.worker.buffers.output();
     let plan = upstream_head::write(request, handle, node, upgrade, &mut out);
-    let sni = if handle.tls.is_some() { sent_host(&out).to_vec() } else { Vec::new() };
+    let sni: Box<[u8]> = if handle.tls.is_some() { sent_host(&out).into() } else { Box::default() };
     let Connected { stream, uses, address } =
         match connect::connect(client, handle, node, timeouts, &sni, fresh).await {
             Ok(connected) => connected,
@@ -186,8 +188,19 @@ async fn once(
     let connect_seconds = (uses == 0).then(|| started.elapsed().as_secs_f64());
     let input = Buffer::default();
     let response = client.worker.response_head();
-    let mut upstream =
-        Upstream { stream, input, out, sent: 0, body, uses, address, started, connect_seconds, response };
+    let mut upstream = Upstream {
+        stream,
+        input,
+        out,
+        sent: 0,
+        body,
+        uses,
+        server_name: sni,
+        address,
+        started,
+        connect_seconds,
+        response,
+    };
     match upstream.exchange_heads(request, client, timeouts).await {
         Ok(()) => finish_head(request, client, upstream, upgrade)
             .map_err(|kind| (Failure { kind, request_sent: true, body_consumed: true }, false)),
@@ -217,10 +230,14 @@ pub fn note_failed(request: &mut Request, node: &plugin::snapshot::Node, started
     }
 }
 
-/// A protocol change is passed on only where the route allows it, and never HTTP/2's (request smuggling).
+/// A protocol change is passed on only where the route allows it, and never HTTP/2's (request smuggling). Not with a
+/// body either: where it ends and the tunnel begins would be for both sides to guess.
 fn wants_upgrade(request: &Request) -> bool {
     let allowed = request.route.as_ref().is_some_and(|route| route.enable_websocket);
     allowed
+        && request.head.method == Method::Get
+        && request.head.version == wire::Version::Http11
+        && matches!(request.body, RequestBody::Empty)
         && request.head.connection.upgrade
         && request
             .head
@@ -433,7 +450,7 @@ impl Upstream {
         let pool = handle.keepalive;
         if uses < pool.requests && self.input.is_empty() && pool.idle_timeout_ms > 0 {
             let expires = worker.deadlines.now_ms() + pool.idle_timeout_ms;
-            worker.pool.put(node.pool, self.stream, uses, expires, pool.size);
+            worker.pool.put((node.pool, self.server_name), (self.stream, uses), expires, pool.size);
         }
         worker.buffers.give_back(self.input);
         worker.buffers.give_back_output(self.out);

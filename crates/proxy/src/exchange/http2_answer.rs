@@ -53,6 +53,16 @@ struct Relay<'a> {
     held: usize,
     body_bytes: u64,
     ended: bool,
+    waits: Waits,
+}
+
+/// Whose time runs: one limit at a time, that of whoever is waited for.
+#[derive(Default)]
+struct Waits {
+    for_client: bool,
+    /// Since the limit was set last.
+    client_took: bool,
+    upstream_sent: bool,
 }
 
 /// Sends the answer. Returns whether the client's connection may go on.
@@ -99,6 +109,7 @@ pub async fn deliver(
         held: 0,
         body_bytes: 0,
         ended: false,
+        waits: Waits::default(),
     };
     let end = relay.run(timeouts.read_ms).await;
     let Relay { out, body_bytes, .. } = relay;
@@ -145,28 +156,38 @@ impl Relay<'_> {
                 if written.is_ready() {
                     self.give_room();
                     if self.ended {
-                        return self.poll_end(context);
+                        match self.poll_end(context) {
+                            Poll::Ready(Ok(())) => return Poll::Ready(End::Complete),
+                            Poll::Ready(Err(_)) => return Poll::Ready(End::Client),
+                            Poll::Pending => return self.wait(read_ms, true),
+                        }
                     }
                 }
                 let pending = self.out.len() - self.sent;
                 if self.ended || pending > HIGH_WATER {
-                    return self.wait(true);
+                    return self.wait(read_ms, true);
                 }
                 match self.poll_upstream(context) {
-                    Poll::Ready(Ok(())) => self.client.timer.set(read_ms),
+                    Poll::Ready(Ok(())) => self.waits.upstream_sent = true,
                     Poll::Ready(Err(end)) => return Poll::Ready(end),
-                    Poll::Pending => return self.wait(pending > 0),
+                    Poll::Pending => return self.wait(read_ms, pending > 0),
                 }
             }
         })
         .await
     }
 
-    fn wait(&self, for_client: bool) -> Poll<End> {
-        match self.client.timer.expired() {
-            true => Poll::Ready(if for_client { End::Client } else { End::Upstream }),
-            false => Poll::Pending,
+    fn wait(&mut self, read_ms: u64, for_client: bool) -> Poll<End> {
+        let waits = &mut self.waits;
+        let moved = if for_client { waits.client_took } else { waits.upstream_sent };
+        if moved || waits.for_client != for_client {
+            *waits = Waits { for_client, ..Waits::default() };
+            let send_ms = self.client.worker.settings.send_timeout_ms;
+            self.client.timer.set(if for_client { send_ms } else { read_ms });
+        } else if self.client.timer.expired() {
+            return Poll::Ready(if for_client { End::Client } else { End::Upstream });
         }
+        Poll::Pending
     }
 
     /// The upstream may send as much again as the client has taken.
@@ -248,9 +269,12 @@ impl Relay<'_> {
     fn poll_out(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(rest) = self.out.get(self.sent..).filter(|rest| !rest.is_empty()) {
             let last = self.ended && self.trailers.is_empty();
-            match ready!(self.client.poll_write_body(context, rest, last)) {
+            match ready!(self.client.poll_send(context, rest, last)) {
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Ok(count) => self.sent += count,
+                Ok(count) => {
+                    self.sent += count;
+                    self.waits.client_took = true;
+                }
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
@@ -259,11 +283,10 @@ impl Relay<'_> {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_end(&self, context: &mut Context<'_>) -> Poll<End> {
+    fn poll_end(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.client.is_http2() {
-            let ended = http2::reply::end(self.client, &self.trailers);
-            return Poll::Ready(ended.map_or(End::Client, |()| End::Complete));
+            return Poll::Ready(http2::reply::end(self.client, &self.trailers));
         }
-        self.client.poll_flush(context).map(|_| End::Complete)
+        self.client.poll_flush(context)
     }
 }

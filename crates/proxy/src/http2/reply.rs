@@ -59,7 +59,7 @@ async fn write(client: &Client, body: &[u8]) -> io::Result<()> {
     let mut sent = 0;
     poll_fn(|context| {
         while let Some(rest) = body.get(sent..).filter(|rest| !rest.is_empty()) {
-            match client.poll_write_body(context, rest, true) {
+            match client.poll_send(context, rest, true) {
                 Poll::Pending if client.timer.expired() => {
                     return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
                 }

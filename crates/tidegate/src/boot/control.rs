@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Context;
-use compile::{Compiler, Options};
+use compile::{Compiler, Options, UpstreamTrust};
 use config::{Settings, settings::HttpRouter};
 use plugin::{
     Catalog,
@@ -114,7 +114,6 @@ pub fn start(
 fn options(settings: &Settings) -> Options {
     let nginx = &settings.nginx;
     let apisix = &settings.apisix;
-    let trusted = apisix.tls.trusted_certificate.as_ref();
     Options {
         router: match apisix.router {
             HttpRouter::HostUri => Mode::HostUri,
@@ -123,13 +122,18 @@ fn options(settings: &Settings) -> Options {
         },
         tls_protocols: apisix.tls.protocols.clone(),
         http2: apisix.enable_http2,
+        session_tickets: apisix.tls.session_tickets,
         options: RouterOptions {
             delete_uri_tail_slash: apisix.delete_uri_tail_slash,
             normalize_uri_like_servlet: apisix.normalize_uri_like_servlet,
             match_uri_encoded_slash: apisix.match_uri_encoded_slash,
         },
         workers: nginx.workers,
-        trusted_certificates: trusted.map(|path| settings.below_prefix(path).to_string_lossy().into_owned()),
+        upstream_trust: UpstreamTrust {
+            setting: apisix.tls.trusted_certificate.clone().unwrap_or_else(|| "system".to_owned()),
+            prefix: settings.files.prefix.clone(),
+            send_server_name: nginx.proxy_ssl_server_name,
+        },
         keepalive: KeepalivePool {
             size: nginx.upstream.connections,
             idle_timeout_ms: nginx.upstream.timeout.as_millis() as u64,

@@ -113,7 +113,27 @@ impl Metrics {
             let labels = [("name", upstream), ("ip", host), ("port", &port.to_string())];
             writer.sample(&status, &labels, f64::from(u8::from(healthy)));
         });
+        self.collect_certificates(writer, control);
         self.collect_log_entries(writer);
+    }
+
+    fn collect_certificates(&self, writer: &mut TextWriter, control: &Control) {
+        let snapshot = control.publisher.current();
+        let expiries = &snapshot.certificates.expiries;
+        if expiries.is_empty() {
+            return;
+        }
+        let name = format!("{}ssl_certificate_expiry_timestamp_seconds", self.prefix);
+        writer.family(
+            &name,
+            "When a certificate of an ssl resource ends, in seconds since 1970",
+            Kind::Gauge,
+        );
+        for expiry in expiries {
+            let pair = expiry.pair.to_string();
+            let labels = [("ssl", &*expiry.id), ("sni", &*expiry.name), ("pair", &pair)];
+            writer.sample(&name, &labels, expiry.expires as f64);
+        }
     }
 
     /// What the batching loggers hold and what they had to drop.

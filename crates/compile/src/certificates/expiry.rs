@@ -1,0 +1,19 @@
+//! Until when certificates are valid.
+
+use std::sync::Arc;
+
+use plugin::certificates::Expiry;
+use rustls::sign::CertifiedKey;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+/// The end of each pair's first certificate. One that cannot be read has none: the library may still serve it.
+pub fn of(id: &Arc<str>, name: &str, keys: &[Arc<CertifiedKey>]) -> Vec<Expiry> {
+    let ends = keys.iter().enumerate().filter_map(|(pair, key)| Some((pair, end(key.cert.first()?)?)));
+    let expiry = |(pair, expires)| Expiry { id: id.clone(), name: name.into(), pair, expires };
+    ends.map(expiry).collect()
+}
+
+fn end(certificate: &[u8]) -> Option<i64> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    Some(certificate.validity().not_after.timestamp())
+}
