@@ -16,10 +16,10 @@ import sys
 import tempfile
 import time
 
-from harness import churn, figures, footprint, nginx, processes, slow, throughput, tidegate, tls
+from harness import churn, figures, footprint, http2, nginx, processes, slow, throughput, tidegate, tls
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-OTHERS = ("handshake", "slow", "memory", "start", "churn")
+OTHERS = ("handshake", "http2", "slow", "memory", "start", "churn")
 KEYS = [f"key-{number:03d}-0123456789abcdef" for number in range(100)]
 
 
@@ -69,6 +69,8 @@ def measure(folder, wanted, rounds, seconds, binary, quick, results):
                 results[name] = throughput.run(name, servers, scripts, rounds, seconds, say)
         if "handshake" in wanted:
             results["handshake"] = tls.run_handshakes(servers, rounds, seconds, say)
+        if "http2" in wanted:
+            results["http2"] = http2.run(servers, rounds, seconds, say)
         if "slow" in wanted:
             results["slow"] = slow.run(*servers["gateway"], scripts["plain"], 2 * seconds, say)
         if "memory" in wanted:
@@ -109,6 +111,8 @@ def show(results, target):
             rows += throughput.rows(name, results[name])
     if "handshake" in results:
         rows += tls.rows(results["handshake"])
+    if "http2" in results:
+        rows += http2.rows(results["http2"])
     if "slow" in results:
         rows += slow.rows(results["slow"])
     if "memory" in results:

@@ -236,7 +236,7 @@ fn wants_upgrade(request: &Request) -> bool {
     let allowed = request.route.as_ref().is_some_and(|route| route.enable_websocket);
     allowed
         && request.head.method == Method::Get
-        && request.head.version == wire::Version::Http11
+        && request.head.version >= wire::Version::Http11
         && matches!(request.body, RequestBody::Empty)
         && request.head.connection.upgrade
         && request
