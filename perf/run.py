@@ -16,10 +16,11 @@ import sys
 import tempfile
 import time
 
-from harness import churn, figures, footprint, http2, nginx, processes, slow, throughput, tidegate, tls
+from harness import (
+    churn, figures, footprint, http2, nginx, plugins, processes, scrape, slow, throughput, tidegate, tls)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-OTHERS = ("handshake", "http2", "slow", "memory", "start", "churn")
+OTHERS = ("plugins", "handshake", "http2", "slow", "memory", "start", "scrape", "churn")
 KEYS = [f"key-{number:03d}-0123456789abcdef" for number in range(100)]
 
 
@@ -77,8 +78,12 @@ def measure(folder, wanted, rounds, seconds, binary, quick, results):
             results["memory"] = footprint.run_idle(servers, 2000 if quick else 10_000, say)
         for server in running[1:]:
             server.stop()
+        if "plugins" in wanted and binary:
+            results["plugins"] = plugins.run(binary, folder, upstream_port, rounds, seconds, say)
         if "start" in wanted:
             results["start"] = footprint.run_start(binary, folder, upstream_port, rounds, 1000, say)
+        if "scrape" in wanted and binary:
+            results["scrape"] = scrape.run(binary, folder, upstream_port, 5000 if quick else 25_000, say)
         if "churn" in wanted:
             results["churn"] = churn.run(binary, folder, upstream_port, 2000 if quick else 10_000, say)
     finally:
@@ -121,6 +126,12 @@ def show(results, target):
         rows += footprint.start_rows(results["start"])
     if rows:
         print("\n" + figures.table(["scenario", "figure", "nginx", target, "ratio", "+-", "target", ""], rows))
+    if "plugins" in results:
+        headings = ["plugin", "figure", "plain", "with it", "us", "over", "rounds", "target", ""]
+        print("\n" + figures.table(headings, plugins.rows(results["plugins"])))
+    if "scrape" in results:
+        headings = [f"{results['scrape']['series']:,} series, us", "p50", "p99", "p99.9", "max", ">5 ms", ">10 ms"]
+        print("\n" + figures.table(headings, scrape.rows(results["scrape"])))
     if "churn" in results:
         headings = ["latency, us", "p50", "p99", "p99.9", "max", ">5 ms", ">10 ms"]
         print("\n" + figures.table(headings, churn.rows(results["churn"])))

@@ -13,6 +13,7 @@ pub struct Pair {
 /// Signs certificates.
 pub struct Authority {
     pub cert: String,
+    pub key: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
@@ -21,7 +22,7 @@ impl Authority {
         let params = authority_params("root");
         let key = KeyPair::generate().expect("a key");
         let cert = params.self_signed(&key).expect("an authority").pem();
-        Authority { cert, issuer: Issuer::new(params, key) }
+        Authority { cert, key: key.serialize_pem(), issuer: Issuer::new(params, key) }
     }
 
     /// An authority below this one.
@@ -29,7 +30,7 @@ impl Authority {
         let params = authority_params("intermediate");
         let key = KeyPair::generate().expect("a key");
         let cert = params.signed_by(&key, &self.issuer).expect("an authority").pem();
-        Authority { cert, issuer: Issuer::new(params, key) }
+        Authority { cert, key: key.serialize_pem(), issuer: Issuer::new(params, key) }
     }
 
     pub fn issue(&self, name: &str) -> Pair {

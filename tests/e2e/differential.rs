@@ -71,8 +71,7 @@ impl Recorder {
 fn answer(recorded: Recorded) {
     let Ok(mut output) = recorded.stream.try_clone() else { return };
     let mut reader = Reader::new(recorded);
-    loop {
-        let Ok(mut message) = reader.head() else { break };
+    while let Ok(mut message) = reader.head() {
         if reader.body(&mut message, BodyEnd::None).is_err() {
             break;
         }

@@ -102,7 +102,7 @@ fn conversations() -> Vec<(String, Vec<u8>)> {
     add("a continuation of nothing", &[end(b"nothing"), frame(FIN | TEXT, b"next")]);
     add("a message within a message", &[begin(b"one"), frame(FIN | TEXT, b"two"), end(b"three")]);
     for (name, text) in [
-        ("valid UTF-8", &"κόσμε \u{10ffff}".as_bytes()[..]),
+        ("valid UTF-8", "κόσμε \u{10ffff}".as_bytes()),
         ("a surrogate", b"\xed\xa0\x80"),
         ("an overlong slash", b"\xc0\xaf"),
         ("half a character", b"\xce"),

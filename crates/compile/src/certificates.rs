@@ -7,7 +7,7 @@ mod sessions;
 use std::{collections::BTreeMap, sync::Arc};
 
 use model::{Kind, resources};
-use plugin::certificates::{Certificates, Expiry, TlsServer};
+use plugin::certificates::{Certificates, Expiry, Pair, Stapling, TlsServer};
 use rustls::{
     ServerConfig, SignatureAlgorithm, SupportedProtocolVersion,
     crypto::CryptoProvider,
@@ -54,6 +54,7 @@ impl Servers {
                 }
             }
             index.expiries.extend_from_slice(&made.expiries);
+            index.stapled.extend(made.server.iter().filter(|server| server.stapling.is_some()).cloned());
         }
         self.index = Arc::new(index);
     }
@@ -97,9 +98,10 @@ impl Compiler {
         &mut self,
         key: &Key,
         conf: &resources::Ssl,
-        keys: Vec<Arc<CertifiedKey>>,
+        keys: Vec<CertifiedKey>,
         provider: Arc<CryptoProvider>,
     ) -> Result<TlsServer, String> {
+        let pairs: Vec<Arc<Pair>> = keys.into_iter().map(|key| Arc::new(Pair::new(key))).collect();
         let wanted =
             if conf.ssl_protocols.is_empty() { &self.options.tls_protocols } else { &conf.ssl_protocols };
         let builder = ServerConfig::builder_with_provider(provider.clone())
@@ -111,10 +113,15 @@ impl Compiler {
             Some(check) if check.skip.is_empty() => builder.with_client_cert_verifier(check.verifier.clone()),
             Some(check) => builder.with_client_cert_verifier(Arc::new(Lenient(check.verifier.clone()))),
         };
-        let mut config = builder.with_cert_resolver(Arc::new(Keys::new(keys)));
+        let mut config = builder.with_cert_resolver(Arc::new(Keys::new(pairs.clone())));
         config.alpn_protocols = alpn(self.options.http2);
         self.servers.sessions.attach(&mut config, conf.client.as_ref())?;
-        Ok(TlsServer { id: key.1.clone(), config: Arc::new(config), client })
+        let stapling = conf.ocsp_stapling.as_ref().filter(|stapling| stapling.enabled);
+        let stapling = stapling.map(|stapling| Stapling {
+            skip_verify: stapling.skip_verify,
+            cache_seconds: stapling.cache_ttl,
+        });
+        Ok(TlsServer { id: key.1.clone(), config: Arc::new(config), client, pairs, stapling })
     }
 }
 
@@ -139,30 +146,31 @@ fn versions(names: &[String]) -> Result<Vec<&'static SupportedProtocolVersion>, 
 }
 
 /// The pair has been checked when it was written; a certificate older than X.509 v3 serves as well.
-fn certified_key(provider: &CryptoProvider, cert: &str, key: &str) -> Result<Arc<CertifiedKey>, String> {
+fn certified_key(provider: &CryptoProvider, cert: &str, key: &str) -> Result<CertifiedKey, String> {
     let chain = CertificateDer::pem_slice_iter(cert.as_bytes())
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| format!("failed to parse cert: {error}"))?;
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
         .map_err(|error| format!("failed to parse key: {error}"))?;
     let key = provider.key_provider.load_private_key(key).map_err(|error| format!("key: {error}"))?;
-    Ok(Arc::new(CertifiedKey::new(chain, key)))
+    Ok(CertifiedKey::new(chain, key))
 }
 
 /// A resource's pairs: the first that the client can use. Those with the cheaper signature come first.
 #[derive(Debug)]
-struct Keys(Vec<Arc<CertifiedKey>>);
+struct Keys(Vec<Arc<Pair>>);
 
 impl Keys {
-    fn new(mut keys: Vec<Arc<CertifiedKey>>) -> Keys {
-        keys.sort_by_key(|pair| pair.key.algorithm() == SignatureAlgorithm::RSA);
-        Keys(keys)
+    fn new(mut pairs: Vec<Arc<Pair>>) -> Keys {
+        pairs.sort_by_key(|pair| pair.key().key.algorithm() == SignatureAlgorithm::RSA);
+        Keys(pairs)
     }
 }
 
 impl ResolvesServerCert for Keys {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let usable = |key: &&Arc<CertifiedKey>| key.key.choose_scheme(hello.signature_schemes()).is_some();
-        self.0.iter().find(usable).or(self.0.first()).cloned()
+        let mut keys = self.0.iter().map(|pair| pair.key());
+        let usable = |key: &Arc<CertifiedKey>| key.key.choose_scheme(hello.signature_schemes()).is_some();
+        keys.find(usable).or_else(|| self.0.first().map(|pair| pair.key()))
     }
 }

@@ -14,6 +14,7 @@ impl Compiler {
     /// Rebuilds the plugins of an object, or forgets them when it is gone.
     pub(crate) fn build_instances_of(&mut self, key: &Key) {
         self.instances.remove(key);
+        self.incomplete.remove(key);
         let previous = self.inline_upstreams.remove(key).unwrap_or_default();
         let Some(object) = self.object(key.0, &key.1).cloned() else { return };
         let Some(plugins) = object.value.get("plugins").and_then(Value::as_object) else { return };
@@ -81,7 +82,7 @@ impl Compiler {
             return Ok(None);
         }
         let mut conf = conf.clone();
-        secrets::resolve(&mut conf, self.secrets.as_ref())?;
+        secrets::resolve_lenient(&mut conf, self.secrets.as_ref(), def.encrypt_fields)?;
         self.catalog.check(name, SchemaKind::Plugin, &mut conf)?;
         let mut metadata = self.metadata(name).map(|value| (*value).clone());
         if let Some(metadata) = &mut metadata

@@ -6,7 +6,7 @@ use model::{Kind, Object};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 
-use crate::Key;
+use crate::{Key, secrets::secret_references};
 
 #[derive(Default)]
 pub struct References {
@@ -81,21 +81,23 @@ pub fn of(object: &Object) -> Vec<Key> {
         targets.push((Kind::PluginMetadata, Arc::from(plugin.as_str())));
         targets.extend(id(conf.get("proto_id")).map(|id| (Kind::Proto, Arc::from(id))));
     }
-    let text = value.to_string();
-    if text.contains("$secret://") {
-        targets.extend(secret_ids(&text).into_iter().map(|id| (Kind::Secret, Arc::from(id))));
-    }
+    targets.extend(
+        secret_references(value).into_iter().filter_map(manager).map(|id| (Kind::Secret, Arc::from(id))),
+    );
     targets
 }
 
-/// `vault/1` of every `$secret://vault/1/path/key`.
-fn secret_ids(text: &str) -> Vec<String> {
-    let mut ids = Vec::new();
-    for rest in text.split("$secret://").skip(1) {
-        let mut parts = rest.split(['/', '"']);
-        if let (Some(manager), Some(id)) = (parts.next(), parts.next()) {
-            ids.push(format!("{manager}/{id}"));
-        }
+/// `vault/1` of `vault/1/path/key`.
+fn manager(reference: &str) -> Option<&str> {
+    let (manager, rest) = reference.split_once('/')?;
+    let (id, _) = rest.split_once('/')?;
+    reference.get(..manager.len() + 1 + id.len())
+}
+
+impl References {
+    /// The objects that have one of these secrets in them.
+    pub fn users_of_secret<'a>(&'a self, reference: &str) -> impl Iterator<Item = &'a Key> {
+        let manager = manager(reference).map(|id| (Kind::Secret, Arc::from(id)));
+        manager.and_then(|key| self.sources.get(&key)).into_iter().flatten()
     }
-    ids
 }

@@ -1,5 +1,7 @@
 //! The response as plugins see it.
 
+use std::num::NonZeroUsize;
+
 use wire::{Head, HeaderId};
 
 /// Who made a response.
@@ -24,6 +26,8 @@ pub struct Response {
     pub trailers: Head,
     /// The body passes body filters; set by whoever wants pieces although it declared no body filter.
     pub body_changed: bool,
+    /// The most bytes the body filters take at once; `None`: any number.
+    body_step: Option<NonZeroUsize>,
 }
 
 impl Response {
@@ -34,6 +38,17 @@ impl Response {
         self.source = Source::Gateway;
         self.trailers.clear();
         self.body_changed = false;
+        self.body_step = None;
+    }
+
+    /// A body filter that works hard on each byte gets pieces of this size at most. Other requests come in between.
+    pub fn limit_body_step(&mut self, bytes: usize) {
+        let step = bytes.clamp(1, self.body_step());
+        self.body_step = NonZeroUsize::new(step);
+    }
+
+    pub fn body_step(&self) -> usize {
+        self.body_step.map_or(usize::MAX, NonZeroUsize::get)
     }
 
     /// The body will not be what the headers describe: drops the fields that would lie.

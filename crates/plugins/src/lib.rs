@@ -41,6 +41,7 @@ mod lua;
 mod mocking;
 mod multi_auth;
 mod node_status;
+mod ocsp_stapling;
 mod opa;
 mod openid_connect;
 mod opentelemetry;
@@ -65,7 +66,7 @@ mod uri_blocker;
 mod workflow;
 mod zipkin;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use model::check::{LuaChunk, LuaFault};
 use plugin::LuaCompiler;
@@ -89,4 +90,14 @@ pub fn check_proto(content: &str) -> Result<(), String> {
 /// because the receiver did not take them.
 pub fn log_entry_counts() -> Vec<(&'static str, usize, u64, u64)> {
     common::batch::counts()
+}
+
+/// Name of a batching logger, route id and server address to the entries that wait.
+pub fn batch_entries() -> BTreeMap<(String, String, String), usize> {
+    common::batch::entries()
+}
+
+/// Memory that all workers share: name, capacity and free bytes.
+pub fn shared_memory() -> Vec<(String, usize, usize)> {
+    proxy_cache::memory_zones()
 }

@@ -38,6 +38,7 @@ pub static PLUGINS: &[&PluginDef] = &[
     &crate::mocking::PLUGIN,
     &crate::multi_auth::PLUGIN,
     &crate::node_status::PLUGIN,
+    &crate::ocsp_stapling::PLUGIN,
     &crate::opa::PLUGIN,
     &crate::openid_connect::PLUGIN,
     &crate::opentelemetry::PLUGIN,

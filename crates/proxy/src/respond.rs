@@ -18,14 +18,19 @@ use crate::{
 /// Bodies up to this size are read and dropped to keep the connection.
 const DRAINED_BODY_BYTES: usize = 64 * 1024;
 
+/// nginx's status for "close without an answer", which plugins can be told to reject with.
+const NO_ANSWER: u16 = 444;
+
 /// Sends a reply through header and body filters. Returns whether the connection may go on.
 pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply: Reply) -> bool {
+    if reply.status == NO_ANSWER && matches!(reply.body, ReplyBody::Page) {
+        fill_response(request, reply);
+        return false;
+    }
     let mut body = fill_response(request, reply);
     filters::header_filter(request, client, chains);
     if chains.has_body_filter() {
-        let mut chunk = BodyChunk { data: body.into(), last: true };
-        chains.body_filter(request, &mut chunk);
-        body = chunk.data.into();
+        body = filter_body(request, chains, body).await;
     }
     let length = BodyLength::Fixed(body.len() as u64);
     // Whatever the filters did, the body is whole here: its length is known.
@@ -64,6 +69,27 @@ pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply
         client.linger().await;
     }
     sent && keep
+}
+
+/// The body through the body filters; in steps if they want that, and others get their turn in between.
+async fn filter_body(request: &mut Request, chains: &Chains, body: Bytes) -> Bytes {
+    let step = request.response.body_step();
+    if body.len() <= step {
+        let mut chunk = BodyChunk { data: body.into(), last: true };
+        chains.body_filter(request, &mut chunk);
+        return chunk.data.into();
+    }
+    let mut filtered = Vec::new();
+    let mut rest = body.chunks(step).peekable();
+    while let Some(piece) = rest.next() {
+        let mut chunk = BodyChunk { data: piece.to_vec(), last: rest.peek().is_none() };
+        chains.body_filter(request, &mut chunk);
+        filtered.extend_from_slice(&chunk.data);
+        if !chunk.last {
+            tokio::task::yield_now().await;
+        }
+    }
+    filtered.into()
 }
 
 /// Puts status and headers into `request.response`; returns the body.

@@ -30,6 +30,8 @@ pub struct RequestHead {
     target: Vec<u8>,
     /// Length of the path part of `target`.
     path_len: usize,
+    /// Bytes of the head as it was received; 0 when it was not received as HTTP/1.
+    received_len: usize,
 }
 
 impl Default for RequestHead {
@@ -41,6 +43,7 @@ impl Default for RequestHead {
             connection: ConnectionOptions::default(),
             target: Vec::new(),
             path_len: 0,
+            received_len: 0,
         }
     }
 }
@@ -104,6 +107,11 @@ impl RequestHead {
         self.headers.clear();
         self.target.clear();
         self.path_len = 0;
+        self.received_len = 0;
+    }
+
+    pub fn received_len(&self) -> usize {
+        self.received_len
     }
 
     /// Parses one head from the start of `buffer`.
@@ -151,6 +159,7 @@ impl RequestHead {
         parse_fields(&mut self.headers, &lines, fields_at, limits.fields)?;
         self.connection = ConnectionOptions::of(&self.headers);
         self.take_target(target)?;
+        self.received_len = end - start;
         Ok(Some(end))
     }
 

@@ -10,6 +10,7 @@ use std::{
 };
 
 use plugin::{BodyError, Request, RequestBody, Source, UpstreamHandle};
+use upstream::retry;
 use wire::{BodyLength, HeaderId, Method, chunked, framing::ConnectionOptions};
 
 use super::{
@@ -91,11 +92,6 @@ impl Failure {
     }
 }
 
-/// RFC 9110 section 9.2.2, with nginx's list: POST, LOCK and PATCH are not sent twice.
-pub fn is_repeatable(request: &Request) -> bool {
-    !matches!(request.head.method, Method::Post | Method::Lock | Method::Patch)
-}
-
 /// A connection in use.
 pub struct Upstream {
     pub stream: Stream,
@@ -143,7 +139,11 @@ pub async fn attempt(
     let first = once(request, client, handle, node, false).await;
     match first {
         // Idle connections may be closed under our hands; that is not the node's failure.
-        Err((failure, true)) if failure.was_stale() && is_repeatable(request) && !failure.body_consumed => {
+        Err((failure, true))
+            if failure.was_stale()
+                && retry::is_repeatable(request.head.method.as_bytes())
+                && !failure.body_consumed =>
+        {
             once(request, client, handle, node, true).await.map_err(|(failure, _)| failure)
         }
         other => other.map_err(|(failure, _)| failure),

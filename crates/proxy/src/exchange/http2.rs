@@ -20,10 +20,11 @@ use plugin::{
     request::Attempt,
     snapshot::{Node, Timeouts},
 };
+use upstream::retry;
 use wire::BodyLength;
 
 use super::{
-    attempt::{Failure, FailureKind, is_repeatable, note_failed, sent_host},
+    attempt::{Failure, FailureKind, note_failed, sent_host},
     connect,
 };
 use crate::{
@@ -79,7 +80,8 @@ pub async fn attempt(
     let first = once(request, client, handle, index, false).await;
     match first {
         Err((failure, true))
-            if !failure.request_sent || (is_repeatable(request) && !failure.body_consumed) =>
+            if !failure.request_sent
+                || (retry::is_repeatable(request.head.method.as_bytes()) && !failure.body_consumed) =>
         {
             once(request, client, handle, index, true).await.map_err(|(failure, _)| failure)
         }

@@ -9,6 +9,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
+use bytes::{Buf, Bytes};
 use h2::RecvStream;
 use plugin::{BodyChunk, Request, UpstreamHandle};
 use telemetry::error_log;
@@ -37,6 +38,13 @@ enum End {
     Client,
 }
 
+/// What a turn of the relay came to.
+enum Turn {
+    Ended(End),
+    /// Body filters had enough for now although there is more.
+    Rest,
+}
+
 struct Relay<'a> {
     request: &'a mut Request,
     client: &'a Client,
@@ -49,6 +57,9 @@ struct Relay<'a> {
     /// For the client, `sent` of it already gone.
     out: Vec<u8>,
     sent: usize,
+    /// Received, and not yet seen by the body filters.
+    rest: Bytes,
+    resting: bool,
     /// Bytes of the upstream's window that are still taken.
     held: usize,
     body_bytes: u64,
@@ -106,6 +117,8 @@ pub async fn deliver(
         trailers: Head::new(),
         out,
         sent: 0,
+        rest: Bytes::new(),
+        resting: false,
         held: 0,
         body_bytes: 0,
         ended: false,
@@ -138,12 +151,26 @@ fn known(length: BodyLength, bare: bool) -> BodyLength {
 impl Relay<'_> {
     async fn run(&mut self, read_ms: u64) -> End {
         self.client.timer.set(read_ms);
+        loop {
+            if let Turn::Ended(end) = self.turn(read_ms).await {
+                return end;
+            }
+            // Other requests, and what has arrived for them, come before the next piece.
+            tokio::task::yield_now().await;
+            self.client.timer.set(read_ms);
+        }
+    }
+
+    /// Moves the body until it ends, or until the body filters need a rest.
+    async fn turn(&mut self, read_ms: u64) -> Turn {
         let mut sending = true;
         poll_fn(|context| {
             loop {
                 if sending {
                     match self.stream.poll_send(context, self.request, self.client) {
-                        Poll::Ready(Err(FailureKind::Client(_))) => return Poll::Ready(End::Client),
+                        Poll::Ready(Err(FailureKind::Client(_))) => {
+                            return Poll::Ready(Turn::Ended(End::Client));
+                        }
                         // The upstream may answer without having read all.
                         Poll::Ready(_) => sending = false,
                         Poll::Pending => {}
@@ -151,14 +178,14 @@ impl Relay<'_> {
                 }
                 let written = self.poll_out(context);
                 if matches!(written, Poll::Ready(Err(_))) || self.client.poll_gone(context).is_ready() {
-                    return Poll::Ready(End::Client);
+                    return Poll::Ready(Turn::Ended(End::Client));
                 }
                 if written.is_ready() {
                     self.give_room();
                     if self.ended {
                         match self.poll_end(context) {
-                            Poll::Ready(Ok(())) => return Poll::Ready(End::Complete),
-                            Poll::Ready(Err(_)) => return Poll::Ready(End::Client),
+                            Poll::Ready(Ok(())) => return Poll::Ready(Turn::Ended(End::Complete)),
+                            Poll::Ready(Err(_)) => return Poll::Ready(Turn::Ended(End::Client)),
                             Poll::Pending => return self.wait(read_ms, true),
                         }
                     }
@@ -167,9 +194,12 @@ impl Relay<'_> {
                 if self.ended || pending > HIGH_WATER {
                     return self.wait(read_ms, true);
                 }
+                if std::mem::take(&mut self.resting) {
+                    return Poll::Ready(Turn::Rest);
+                }
                 match self.poll_upstream(context) {
                     Poll::Ready(Ok(())) => self.waits.upstream_sent = true,
-                    Poll::Ready(Err(end)) => return Poll::Ready(end),
+                    Poll::Ready(Err(end)) => return Poll::Ready(Turn::Ended(end)),
                     Poll::Pending => return self.wait(read_ms, pending > 0),
                 }
             }
@@ -177,7 +207,7 @@ impl Relay<'_> {
         .await
     }
 
-    fn wait(&mut self, read_ms: u64, for_client: bool) -> Poll<End> {
+    fn wait(&mut self, read_ms: u64, for_client: bool) -> Poll<Turn> {
         let waits = &mut self.waits;
         let moved = if for_client { waits.client_took } else { waits.upstream_sent };
         if moved || waits.for_client != for_client {
@@ -185,7 +215,7 @@ impl Relay<'_> {
             let send_ms = self.client.worker.settings.send_timeout_ms;
             self.client.timer.set(if for_client { send_ms } else { read_ms });
         } else if self.client.timer.expired() {
-            return Poll::Ready(if for_client { End::Client } else { End::Upstream });
+            return Poll::Ready(Turn::Ended(if for_client { End::Client } else { End::Upstream }));
         }
         Poll::Pending
     }
@@ -201,6 +231,10 @@ impl Relay<'_> {
 
     /// Takes one piece from the upstream.
     fn poll_upstream(&mut self, context: &mut Context<'_>) -> Poll<Result<(), End>> {
+        if !self.rest.is_empty() {
+            self.step();
+            return Poll::Ready(Ok(()));
+        }
         let data = match ready!(self.receive.poll_data(context)) {
             Some(Ok(data)) => data,
             Some(Err(error)) => return Poll::Ready(Err(self.broken(&error))),
@@ -217,9 +251,20 @@ impl Relay<'_> {
             }
         };
         self.held += data.len();
-        let last = self.receive.is_end_stream();
-        self.pass_on(&data, last);
+        self.rest = data;
+        self.step();
         Poll::Ready(Ok(()))
+    }
+
+    /// Passes on as much as the body filters take in one step.
+    fn step(&mut self) {
+        let step = if self.filtered { self.request.response.body_step() } else { usize::MAX };
+        let length = self.rest.len().min(step);
+        let piece = self.rest.slice(..length);
+        self.rest.advance(length);
+        let last = self.rest.is_empty() && self.receive.is_end_stream();
+        self.pass_on(&piece, last);
+        self.resting = length == step && !last;
     }
 
     fn broken(&self, error: &h2::Error) -> End {
