@@ -236,3 +236,37 @@ fn grpc_transcode() {
     let failed = client.get("h", "/fail?name=x").expect("answers");
     assert_eq!((failed.status(), failed.header("grpc-message")), (400, Some("as asked")), "{failed:?}");
 }
+
+#[test]
+fn a_real_server_with_and_without_tls() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let params = rcgen::CertificateParams::new(vec!["node.test".to_owned()]).expect("a name");
+    let cert = params.self_signed(&key).expect("a certificate");
+    let (cert_file, key_file) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    std::fs::write(&cert_file, cert.pem()).expect("cert.pem");
+    std::fs::write(&key_file, key.serialize_pem()).expect("key.pem");
+    let (plain, secure) = (testkit::free_port(), testkit::free_port());
+    let nginx = testkit::servers::nginx(&format!(
+        "listen 127.0.0.1:{plain} http2; listen 127.0.0.1:{secure} ssl http2; ssl_certificate {}; \
+         ssl_certificate_key {}; location / {{ return 200 \"$server_protocol $https $http_te\"; }}",
+        cert_file.display(),
+        key_file.display()
+    ));
+    let node = |scheme: &str, port: u16| {
+        format!("upstream: {{scheme: {scheme}, type: roundrobin, nodes: {{\"127.0.0.1:{port}\": 1}}}}")
+    };
+    let routes = format!(
+        "routes:\n- {{id: 1, uri: /plain, {}}}\n- {{id: 2, uri: /secure, {}}}\n",
+        node("grpc", plain),
+        node("grpcs", secure)
+    );
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&routes));
+    for round in 0..3 {
+        for (path, expected) in [("/plain", "HTTP/2.0  trailers"), ("/secure", "HTTP/2.0 on trailers")] {
+            let answer = gateway.client().get("node.test", path).expect("answers");
+            assert_eq!((answer.status(), answer.body_text().as_str()), (200, expected), "{path} {round}");
+        }
+    }
+    drop(nginx);
+}

@@ -75,7 +75,8 @@ pub async fn serve(worker: &'static Worker, stream: Stream, early: Buffer, facts
     })
     .await;
     let Some(connection) = shaken else { return };
-    let mut life = Life { shared, connection, wire, timer, stage: Stage::Open, waiting: Waiting::Nothing };
+    let mut life =
+        Life { shared, connection, wire, timer, stage: Stage::Open, waiting: Waiting::Nothing, idle: None };
     life.set_timer();
     poll_fn(|context| life.poll(context)).await;
 }
@@ -122,6 +123,23 @@ struct Life {
     timer: Timer,
     stage: Stage,
     waiting: Waiting,
+    idle: Option<Idle>,
+}
+
+/// Counts a connection without requests.
+struct Idle(&'static Worker);
+
+impl Idle {
+    fn new(worker: &'static Worker) -> Idle {
+        stats::add(&worker.stats.idle, 1);
+        Idle(worker)
+    }
+}
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        stats::sub(&self.0.stats.idle, 1);
+    }
 }
 
 impl Life {
@@ -205,6 +223,7 @@ impl Life {
             return;
         }
         self.waiting = waiting;
+        self.idle = (waiting == Waiting::NextRequest).then(|| Idle::new(self.shared.worker));
         match waiting {
             Waiting::Nothing => self.timer.clear(),
             Waiting::NextRequest => self.timer.set(settings.keepalive_timeout_ms),
