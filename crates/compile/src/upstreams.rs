@@ -87,7 +87,7 @@ impl Compiler {
                 requests: u32::try_from(pool.requests).unwrap_or(u32::MAX),
             }),
             hash_key,
-            tls: tls.map(|(_, config)| TlsClient { config }),
+            tls: tls.map(|(_, config)| TlsClient { config: speaking(scheme, config) }),
             value: Arc::new(value.clone()),
             version,
         })
@@ -172,6 +172,16 @@ impl Compiler {
         };
         Ok((node, spec))
     }
+}
+
+/// gRPC asks for HTTP/2 in the handshake.
+fn speaking(scheme: Scheme, config: Arc<rustls::ClientConfig>) -> Arc<rustls::ClientConfig> {
+    if !scheme.is_grpc() {
+        return config;
+    }
+    let mut config = (*config).clone();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Arc::new(config)
 }
 
 /// `host:port` where the port has no field of its own. The colons of a bare IPv6 address are none of that.
