@@ -64,7 +64,7 @@ def gateway(folder, name, port, upstream_port, keys, secure=None):
                       "ssl_session_cache shared:SSL:20m; ssl_session_tickets off;")
     http = f"""
     map_hash_bucket_size 128; map $http_apikey $consumer {{ default ''; {consumers} }}
-    upstream backend {{ server 127.0.0.1:{upstream_port}; keepalive 128; keepalive_requests 1000000000; }}
+    upstream backend {{ server 127.0.0.1:{upstream_port}; keepalive 1000; keepalive_requests 1000000000; }}
     server {{ listen 127.0.0.1:{port} reuseport backlog=4096; {listen_tls} default_type text/plain;
       proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $http_host;
       proxy_set_header X-Real-IP $remote_addr; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;

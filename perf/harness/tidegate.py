@@ -21,7 +21,7 @@ nginx_config:
   http:
     enable_access_log: false
     keepalive_timeout: 600s
-    upstream: {{keepalive: 128, keepalive_requests: 1000000000, keepalive_timeout: 600s}}
+    upstream: {{keepalive: 1000, keepalive_requests: 1000000000, keepalive_timeout: 600s}}
 plugin_attr:
   prometheus: {{refresh_interval: 1, export_addr: {{ip: 127.0.0.1, port: {metrics}}}}}
 deployment:
