@@ -26,7 +26,7 @@ use routing::{Router, router::Mode};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 
-pub use secrets::SecretSource;
+pub use secrets::{SecretSource, resolve_environment, secret_references};
 pub use tls::UpstreamTrust;
 
 /// Addresses of names, as far as they are known.
@@ -53,6 +53,8 @@ pub struct Options {
     pub upstream_trust: UpstreamTrust,
     /// `TLSv1.2`, `TLSv1.3`: what clients may speak where an `ssl` resource does not say.
     pub tls_protocols: Vec<String>,
+    /// Whether handshakes offer HTTP/2.
+    pub http2: bool,
     /// `apisix.ssl.ssl_session_tickets`
     pub session_tickets: bool,
     pub keepalive: plugin::snapshot::KeepalivePool,
@@ -186,6 +188,20 @@ impl Compiler {
         for key in dirty.iter().filter(|key| key.0 == Kind::Route) {
             self.build_route(key);
         }
+    }
+
+    /// Rebuilds what has one of these secrets (`vault/1/path/key`) in it.
+    pub fn secrets_changed(&mut self, references: &[Arc<str>]) {
+        let mut dirty = FxHashSet::default();
+        for reference in references {
+            let uses = |key: &&Key| {
+                self.object(key.0, &key.1)
+                    .is_some_and(|object| secret_references(&object.value).contains(&&**reference))
+            };
+            dirty.extend(self.references.users_of_secret(reference).filter(uses).cloned());
+        }
+        let dirty = self.references.closure(dirty);
+        self.rebuild(dirty);
     }
 
     /// Names that upstreams use.

@@ -13,7 +13,7 @@ use plugin::{
 use serde_json::Value;
 use upstream::{Algorithm, HashOn, NodeSpec, Upstream, UpstreamSpec, health};
 
-use crate::{Compiler, Key, routes::timeouts, tls::Wanted};
+use crate::{Compiler, Key, routes::timeouts, secrets, tls::Wanted};
 
 impl Compiler {
     /// Rebuilds the upstream that an object is or holds; forgets it when there is none.
@@ -60,7 +60,6 @@ impl Compiler {
                 .ok_or_else(|| format!("type {}: pickers written in Lua are not supported", conf.balancer))?,
             hash_on: HashOn::from_name(&conf.hash_on).unwrap_or_default(),
             key: conf.key.as_deref().map(Box::from),
-            retries: conf.retries,
             checks: conf.checks.as_ref().map(checks),
             ..UpstreamSpec::default()
         };
@@ -88,7 +87,7 @@ impl Compiler {
                 requests: u32::try_from(pool.requests).unwrap_or(u32::MAX),
             }),
             hash_key,
-            tls: tls.map(|(_, config)| TlsClient { config }),
+            tls: tls.map(|(_, config)| TlsClient { config: speaking(scheme, config) }),
             value: Arc::new(value.clone()),
             version,
         })
@@ -109,7 +108,9 @@ impl Compiler {
             wanted.client = match (&tls.client_cert_id, &tls.client_cert, &tls.client_key) {
                 (Some(id), _, _) => Some(self.client_pair(id)?),
                 (None, Some(cert), Some(key)) => {
-                    Some((self.revealed("tls.client_cert", cert)?, self.revealed("tls.client_key", key)?))
+                    let secrets = self.secrets.as_ref();
+                    let cert = secrets::resolve_text(cert, "client_cert", secrets)?;
+                    Some((cert, secrets::resolve_text(key, "client_key", secrets)?))
                 }
                 _ => None,
             };
@@ -121,20 +122,12 @@ impl Compiler {
     fn client_pair(&self, id: &str) -> Result<(String, String), String> {
         let object = self.object(Kind::Ssl, id).ok_or_else(|| format!("ssl {id} does not exist"))?;
         let mut value = (*object.value).clone();
-        crate::secrets::resolve(&mut value, self.secrets.as_ref())?;
+        secrets::resolve(&mut value, self.secrets.as_ref())?;
         let ssl = resources::Ssl::from_value(&value)?;
         if ssl.kind != "client" {
             return Err(format!("ssl {id} is for servers: client_cert_id needs one with type client"));
         }
         Ok((ssl.cert, ssl.key))
-    }
-
-    /// A text that may be a reference to a secret.
-    fn revealed(&self, field: &str, text: &str) -> Result<String, String> {
-        let mut value = Value::from(text);
-        crate::secrets::resolve(&mut value, self.secrets.as_ref())
-            .map_err(|reason| format!("{field}: {reason}"))?;
-        Ok(value.as_str().unwrap_or_default().to_owned())
     }
 
     fn node(
@@ -179,6 +172,16 @@ impl Compiler {
         };
         Ok((node, spec))
     }
+}
+
+/// gRPC asks for HTTP/2 in the handshake.
+fn speaking(scheme: Scheme, config: Arc<rustls::ClientConfig>) -> Arc<rustls::ClientConfig> {
+    if !scheme.is_grpc() {
+        return config;
+    }
+    let mut config = (*config).clone();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Arc::new(config)
 }
 
 /// `host:port` where the port has no field of its own. The colons of a bare IPv6 address are none of that.

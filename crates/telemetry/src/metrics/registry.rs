@@ -114,6 +114,14 @@ impl Registry {
         let name = format!("{}metric_series_overflow_total", self.prefix);
         text.family(&name, "Updates that found their label set over the series limit", Kind::Counter);
         text.line_integer(&name, "", "", overflowed);
+        // The name that APISIX's dashboards watch for metrics that could not be kept.
+        let name = format!("{}nginx_metric_errors_total", self.prefix);
+        text.family(
+            &name,
+            "Number of metric updates that were not counted under their labels",
+            Kind::Counter,
+        );
+        text.line_integer(&name, "", "", overflowed);
         collect(&mut text);
         (text.out, stats)
     }
