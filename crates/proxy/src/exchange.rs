@@ -86,6 +86,7 @@ pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) 
     }
 }
 
+#[expect(clippy::large_enum_variant, reason = "the common variant stays on the stack, without an allocation")]
 enum Answer {
     Http1(attempt::Answer),
     Http2(Box<http2::Answer>),
