@@ -16,10 +16,11 @@ import sys
 import tempfile
 import time
 
-from harness import churn, figures, footprint, nginx, plugins, processes, scrape, slow, throughput, tidegate, tls
+from harness import (
+    churn, figures, footprint, http2, nginx, plugins, processes, scrape, slow, throughput, tidegate, tls)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-OTHERS = ("plugins", "handshake", "slow", "memory", "start", "scrape", "churn")
+OTHERS = ("plugins", "handshake", "http2", "slow", "memory", "start", "scrape", "churn")
 KEYS = [f"key-{number:03d}-0123456789abcdef" for number in range(100)]
 
 
@@ -69,6 +70,8 @@ def measure(folder, wanted, rounds, seconds, binary, quick, results):
                 results[name] = throughput.run(name, servers, scripts, rounds, seconds, say)
         if "handshake" in wanted:
             results["handshake"] = tls.run_handshakes(servers, rounds, seconds, say)
+        if "http2" in wanted:
+            results["http2"] = http2.run(servers, rounds, seconds, say)
         if "slow" in wanted:
             results["slow"] = slow.run(*servers["gateway"], scripts["plain"], 2 * seconds, say)
         if "memory" in wanted:
@@ -113,6 +116,8 @@ def show(results, target):
             rows += throughput.rows(name, results[name])
     if "handshake" in results:
         rows += tls.rows(results["handshake"])
+    if "http2" in results:
+        rows += http2.rows(results["http2"])
     if "slow" in results:
         rows += slow.rows(results["slow"])
     if "memory" in results:

@@ -9,9 +9,9 @@ required=(
     curl              # black-box tests speak to the gateway as users do
     python3           # perf/ harness, standard library only
     util-linux        # taskset pins processes while measuring
+    haproxy           # a balancer in tests, and a peer to compare what is forwarded
     openssl           # examples of the documentation sign with it
     brotli            # tests decode what the plugin compressed
-    haproxy           # a balancer in tests, and a peer to compare what is forwarded
     nginx             # a real upstream in tests, the peer in perf/
     redis-server      # limit plugins with policy redis
     etcd-server       # configuration from etcd

@@ -59,7 +59,7 @@ def gateway(folder, name, port, upstream_port, keys, secure=None):
     listen_tls = ""
     if secure:
         # What APISIX writes into its nginx.conf.
-        listen_tls = (f"listen 127.0.0.1:{secure[0]} ssl reuseport backlog=4096; ssl_certificate {secure[1]}; "
+        listen_tls = (f"listen 127.0.0.1:{secure[0]} ssl http2 reuseport backlog=4096; ssl_certificate {secure[1]}; "
                       f"ssl_certificate_key {secure[2]}; ssl_protocols TLSv1.2 TLSv1.3; "
                       "ssl_session_cache shared:SSL:20m; ssl_session_tickets off;")
     http = f"""

@@ -13,6 +13,8 @@ use testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway, workspace_root};
 use testkit::upstream::{Behaviour, Step};
 use testkit::{Message, Upstream};
 
+use crate::grpc_peer::Server;
+
 /// Header fields of answers that differ from run to run, or say nothing about the plugin.
 const UNTOLD: [&str; 7] =
     ["date", "server", "connection", "content-type", "content-length", "transfer-encoding", "keep-alive"];
@@ -33,7 +35,8 @@ fn examples_do_what_the_pages_show() {
     let gateway = Gateway::start(&config, None);
     // Its port opens after the proxy's; this waits for it.
     gateway.admin("GET", "/apisix/admin/routes", "");
-    let shell = Shell { gateway: &gateway, upstream: &upstream, other: &other };
+    let grpc = Server::start();
+    let shell = Shell { gateway: &gateway, upstream: &upstream, other: &other, grpc: &grpc };
     let mut wrong = Vec::new();
     for page in &pages {
         if let Err(reason) = run_page(page, &shell) {
@@ -160,6 +163,7 @@ struct Shell<'a> {
     gateway: &'a Gateway,
     upstream: &'a Upstream,
     other: &'a Upstream,
+    grpc: &'a Server,
 }
 
 impl Shell<'_> {
@@ -171,6 +175,7 @@ impl Shell<'_> {
             (":9091", self.gateway.metrics.port()),
             (":1980", self.upstream.address.port()),
             (":1981", self.other.address.port()),
+            (":50051", self.grpc.address.port()),
         ];
         let with_ports = |text: String, (known, port): &(&str, u16)| text.replace(known, &format!(":{port}"));
         let output = Command::new("timeout")

@@ -114,6 +114,7 @@ impl Compiler {
             Some(check) => builder.with_client_cert_verifier(Arc::new(Lenient(check.verifier.clone()))),
         };
         let mut config = builder.with_cert_resolver(Arc::new(Keys::new(pairs.clone())));
+        config.alpn_protocols = alpn(self.options.http2);
         self.servers.sessions.attach(&mut config, conf.client.as_ref())?;
         let stapling = conf.ocsp_stapling.as_ref().filter(|stapling| stapling.enabled);
         let stapling = stapling.map(|stapling| Stapling {
@@ -122,6 +123,12 @@ impl Compiler {
         });
         Ok(TlsServer { id: key.1.clone(), config: Arc::new(config), client, pairs, stapling })
     }
+}
+
+/// What a client may choose from, best first.
+fn alpn(http2: bool) -> Vec<Vec<u8>> {
+    let offered: &[&str] = if http2 { &["h2", "http/1.1", "http/1.0"] } else { &["http/1.1", "http/1.0"] };
+    offered.iter().map(|name| name.as_bytes().to_vec()).collect()
 }
 
 fn versions(names: &[String]) -> Result<Vec<&'static SupportedProtocolVersion>, String> {

@@ -53,6 +53,8 @@ pub struct Options {
     pub upstream_trust: UpstreamTrust,
     /// `TLSv1.2`, `TLSv1.3`: what clients may speak where an `ssl` resource does not say.
     pub tls_protocols: Vec<String>,
+    /// Whether handshakes offer HTTP/2.
+    pub http2: bool,
     /// `apisix.ssl.ssl_session_tickets`
     pub session_tickets: bool,
     pub keepalive: plugin::snapshot::KeepalivePool,

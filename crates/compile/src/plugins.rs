@@ -8,7 +8,7 @@ use plugin::{BuildContext, Instance, Owner, PluginDef, UpstreamHandle, Variable,
 use routing::expr::Expression;
 use serde_json::{Map, Value};
 
-use crate::{Compiler, Key, secrets};
+use crate::{Compiler, Key, references, secrets};
 
 impl Compiler {
     /// Rebuilds the plugins of an object, or forgets them when it is gone.
@@ -92,7 +92,9 @@ impl Compiler {
             *metadata = Value::Object(Map::new());
         }
         let upstreams = self.compile_inline(key, owner, def, &conf, previous)?;
-        let context = BuildContext { owner, metadata: metadata.as_ref(), upstreams: &upstreams };
+        let proto = references::id(conf.get("proto_id")).and_then(|id| self.object(Kind::Proto, &id));
+        let proto = proto.and_then(|proto| proto.value.get("content")).and_then(Value::as_str);
+        let context = BuildContext { owner, metadata: metadata.as_ref(), upstreams: &upstreams, proto };
         let plugin = (def.build)(&conf, &context)?;
         let filter = field("filter")
             .map(|rule| Expression::compile(rule, &mut |name| Variable::resolve(name)))

@@ -49,16 +49,20 @@ impl References {
     }
 }
 
+/// Ids may be numbers.
+pub fn id(value: Option<&Value>) -> Option<String> {
+    match value? {
+        Value::String(id) => Some(id.clone()),
+        Value::Number(id) => Some(id.to_string()),
+        _ => None,
+    }
+}
+
 /// What an object names: by reference fields, and the metadata of the plugins it uses.
 pub fn of(object: &Object) -> Vec<Key> {
     let mut targets = Vec::new();
     let mut named = |kind: Kind, value: Option<&Value>| {
-        let id = match value {
-            Some(Value::String(id)) => id.clone(),
-            Some(Value::Number(id)) => id.to_string(),
-            _ => return,
-        };
-        targets.push((kind, Arc::from(id)));
+        targets.extend(id(value).map(|id| (kind, Arc::from(id))));
     };
     let value = &object.value;
     named(Kind::Service, value.get("service_id"));
@@ -73,10 +77,9 @@ pub fn of(object: &Object) -> Vec<Key> {
     {
         targets.push((Kind::Consumer, Arc::from(consumer)));
     }
-    for plugin in
-        value.get("plugins").and_then(Value::as_object).into_iter().flat_map(|plugins| plugins.keys())
-    {
+    for (plugin, conf) in value.get("plugins").and_then(Value::as_object).into_iter().flatten() {
         targets.push((Kind::PluginMetadata, Arc::from(plugin.as_str())));
+        targets.extend(id(conf.get("proto_id")).map(|id| (Kind::Proto, Arc::from(id))));
     }
     targets.extend(
         secret_references(value).into_iter().filter_map(manager).map(|id| (Kind::Secret, Arc::from(id))),

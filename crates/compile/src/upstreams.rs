@@ -87,7 +87,7 @@ impl Compiler {
                 requests: u32::try_from(pool.requests).unwrap_or(u32::MAX),
             }),
             hash_key,
-            tls: tls.map(|(_, config)| TlsClient { config }),
+            tls: tls.map(|(_, config)| TlsClient { config: speaking(scheme, config) }),
             value: Arc::new(value.clone()),
             version,
         })
@@ -108,7 +108,9 @@ impl Compiler {
             wanted.client = match (&tls.client_cert_id, &tls.client_cert, &tls.client_key) {
                 (Some(id), _, _) => Some(self.client_pair(id)?),
                 (None, Some(cert), Some(key)) => {
-                    Some((self.revealed("tls.client_cert", cert)?, self.revealed("tls.client_key", key)?))
+                    let secrets = self.secrets.as_ref();
+                    let cert = secrets::resolve_text(cert, "client_cert", secrets)?;
+                    Some((cert, secrets::resolve_text(key, "client_key", secrets)?))
                 }
                 _ => None,
             };
@@ -126,11 +128,6 @@ impl Compiler {
             return Err(format!("ssl {id} is for servers: client_cert_id needs one with type client"));
         }
         Ok((ssl.cert, ssl.key))
-    }
-
-    /// A text that may be a reference to a secret.
-    fn revealed(&self, field: &str, text: &str) -> Result<String, String> {
-        secrets::resolve_text(text, field, self.secrets.as_ref())
     }
 
     fn node(
@@ -175,6 +172,16 @@ impl Compiler {
         };
         Ok((node, spec))
     }
+}
+
+/// gRPC asks for HTTP/2 in the handshake.
+fn speaking(scheme: Scheme, config: Arc<rustls::ClientConfig>) -> Arc<rustls::ClientConfig> {
+    if !scheme.is_grpc() {
+        return config;
+    }
+    let mut config = (*config).clone();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Arc::new(config)
 }
 
 /// `host:port` where the port has no field of its own. The colons of a bare IPv6 address are none of that.

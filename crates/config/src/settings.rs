@@ -5,6 +5,7 @@
 
 mod apisix;
 mod deployment;
+mod http2;
 mod nginx;
 mod reader;
 

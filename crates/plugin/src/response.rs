@@ -22,6 +22,8 @@ pub struct Response {
     pub reason: Vec<u8>,
     pub headers: Head,
     pub source: Source,
+    /// Fields that follow the body of a gRPC upstream; there once the last piece is.
+    pub trailers: Head,
     /// The body passes body filters; set by whoever wants pieces although it declared no body filter.
     pub body_changed: bool,
     /// The most bytes the body filters take at once; `None`: any number.
@@ -34,6 +36,7 @@ impl Response {
         self.reason.clear();
         self.headers.clear();
         self.source = Source::Gateway;
+        self.trailers.clear();
         self.body_changed = false;
         self.body_step = None;
     }

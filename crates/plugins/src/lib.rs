@@ -22,6 +22,8 @@ mod example_plugin;
 mod fault_injection;
 mod file_logger;
 mod forward_auth;
+mod grpc_transcode;
+mod grpc_web;
 mod gzip;
 mod hmac_auth;
 mod http_logger;
@@ -77,6 +79,11 @@ pub fn lua_compiler() -> Option<Arc<dyn LuaCompiler>> {
 /// Checks the Lua in a resource that somebody wants to store.
 pub fn check_lua(chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
     lua::check(chunk, source)
+}
+
+/// Checks the text of a `protos` resource.
+pub fn check_proto(content: &str) -> Result<(), String> {
+    grpc_transcode::check_proto(content)
 }
 
 /// Per batching logger: its name, the entries that wait, those dropped because too many waited, and those dropped

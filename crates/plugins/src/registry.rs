@@ -20,6 +20,8 @@ pub static PLUGINS: &[&PluginDef] = &[
     &crate::fault_injection::PLUGIN,
     &crate::file_logger::PLUGIN,
     &crate::forward_auth::PLUGIN,
+    &crate::grpc_transcode::PLUGIN,
+    &crate::grpc_web::PLUGIN,
     &crate::gzip::PLUGIN,
     &crate::hmac_auth::PLUGIN,
     &crate::http_logger::PLUGIN,

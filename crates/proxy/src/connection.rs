@@ -16,8 +16,9 @@ use tokio::net::TcpStream;
 
 use crate::{
     admission::Admitted,
+    buffer::Buffer,
     client::{Client, HeadError},
-    handshake, proxy_protocol, request, respond,
+    handshake, http2, proxy_protocol, request, respond,
     settings::Listen,
     stats,
     stream::Stream,
@@ -29,6 +30,8 @@ enum After {
     /// Nothing received yet of a next one.
     Idle,
     Close,
+    /// The client speaks HTTP/2.
+    Http2,
 }
 
 pub fn spawn(worker: &'static Worker, stream: TcpStream, peer: SocketAddr, listen: &Listen) {
@@ -145,7 +148,15 @@ async fn accept_tls(worker: &'static Worker, stream: TcpStream, ends: Ends, guar
     match accepted {
         Ok((stream, tls)) => {
             let facts = ends.facts(worker, Some(tls));
-            let client = Rc::new(Client::new(worker, Stream::Tls(Box::new(stream.into())), facts));
+            let http2 = facts.tls.as_ref().is_some_and(|tls| tls.alpn.as_deref() == Some(b"h2"));
+            let stream = Stream::Tls(Box::new(stream.into()));
+            if http2 {
+                // Its future is big, and that of a connection that speaks HTTP/1 should not be.
+                Box::pin(http2::serve(worker, stream, Buffer::default(), Rc::new(facts))).await;
+                drop(guard);
+                return;
+            }
+            let client = Rc::new(Client::new(worker, stream, facts));
             run(client, guard).await;
         }
         Err(error) => {
@@ -183,6 +194,10 @@ async fn run(client: Rc<Client>, _guard: Open) {
         match after {
             Some(After::Idle) => client.timer.set(worker.settings.keepalive_timeout_ms),
             Some(After::Close) => return,
+            Some(After::Http2) => {
+                drop(serving);
+                return speak_http2(client).await;
+            }
             None => {
                 drop(serving);
                 stats::add(&worker.stats.panics, 1);
@@ -195,6 +210,18 @@ async fn run(client: Rc<Client>, _guard: Open) {
             }
         }
     }
+}
+
+/// Boxed, so that idle connections do not carry the size of what few of them become.
+fn speak_http2(client: Rc<Client>) -> Pin<Box<dyn Future<Output = ()>>> {
+    Box::pin(async move {
+        let worker = client.worker;
+        // Nobody else holds it between two requests.
+        if let Ok(client) = Rc::try_unwrap(client) {
+            let (stream, early, facts) = client.into_stream();
+            http2::serve(worker, stream, early, facts).await;
+        }
+    })
 }
 
 /// Waits for the first byte of a request; `false`: close.
@@ -223,6 +250,10 @@ async fn serve(client: Rc<Client>) -> After {
                 worker.recycle_request_head(head);
                 client.release_buffer();
                 return After::Close;
+            }
+            Err(HeadError::Http2) => {
+                worker.recycle_request_head(head);
+                return After::Http2;
             }
             Err(HeadError::Refused(error)) => {
                 respond::refuse(&client, error).await;

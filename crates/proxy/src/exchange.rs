@@ -3,6 +3,8 @@
 mod answer;
 mod attempt;
 mod connect;
+mod http2;
+mod http2_answer;
 mod tls;
 
 use std::{rc::Rc, sync::Arc, time::Instant};
@@ -40,14 +42,23 @@ pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) 
         request.outcome.balancer_node = Some((node.host.clone(), node.port));
         chains.before_proxy(request).await?;
         let in_flight = InFlight::new(&upstream, index, client.worker);
-        match attempt::attempt(request, client, &upstream, index).await {
+        match one_attempt(request, client, &upstream, index).await {
             Ok(answer) => {
-                in_flight.answered(answer.header_seconds * 1000.0);
+                in_flight.answered(answer.header_seconds() * 1000.0);
                 if upstream.balancer.has_passive_checks() {
                     let outcome = upstream::Outcome::Status(request.response.status);
                     upstream.balancer.report(index, upstream::Source::Passive, outcome);
                 }
-                return Ok(answer::deliver(request, client, chains, &upstream, answer, in_flight).await);
+                return Ok(match answer {
+                    Answer::Http1(answer) => {
+                        answer::deliver(request, client, chains, &upstream, answer, in_flight).await
+                    }
+                    Answer::Http2(answer) => {
+                        let way =
+                            http2_answer::deliver(request, client, chains, &upstream, *answer, in_flight);
+                        Box::pin(way).await
+                    }
+                });
             }
             Err(failure) => {
                 drop(in_flight);
@@ -71,6 +82,36 @@ pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) 
                     tried.clear();
                 }
             }
+        }
+    }
+}
+
+enum Answer {
+    Http1(attempt::Answer),
+    Http2(Box<http2::Answer>),
+}
+
+impl Answer {
+    fn header_seconds(&self) -> f64 {
+        match self {
+            Answer::Http1(answer) => answer.header_seconds,
+            Answer::Http2(answer) => answer.header_seconds,
+        }
+    }
+}
+
+/// By the scheme's protocol. HTTP/2's futures are boxed: those of HTTP/1 requests do not carry their size.
+async fn one_attempt(
+    request: &mut Request,
+    client: &Rc<Client>,
+    upstream: &UpstreamHandle,
+    node: u16,
+) -> Result<Answer, Failure> {
+    match upstream.scheme.is_grpc() {
+        false => attempt::attempt(request, client, upstream, node).await.map(Answer::Http1),
+        true => {
+            let answer = Box::pin(http2::attempt(request, client, upstream, node)).await?;
+            Ok(Answer::Http2(Box::new(answer)))
         }
     }
 }

@@ -16,6 +16,7 @@ pub mod exchange;
 pub mod filters;
 pub mod finish;
 pub mod handshake;
+pub mod http2;
 pub mod internal;
 pub mod matching;
 pub mod pace;

@@ -9,6 +9,7 @@ use crate::{
     Internal, InternalRequest,
     client::Client,
     filters::{self, ClientFraming},
+    http2,
     phases::Chains,
     request::client_persists,
     upstream_head::write_decimal,
@@ -35,6 +36,10 @@ pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply
     // Whatever the filters did, the body is whole here: its length is known.
     request.response.body_changed = false;
     let framing = filters::framing(request, length);
+    if client.is_http2() {
+        http2::reply::send(request, client, framing, &body).await;
+        return true;
+    }
     let mut keep = client_persists(request, client) && (client.body_ended() || !client.expects_continue());
     if keep && !client.body_ended() {
         keep = client.drain_body(DRAINED_BODY_BYTES).await;
@@ -118,6 +123,9 @@ pub async fn refuse(client: &Client, error: ParseError) {
         error_log::Level::Info,
         format_args!("client sent an invalid request: {}, client: {}", error.reason, client.facts.peer.ip()),
     );
+    if client.is_http2() {
+        return http2::reply::refuse(client, error).await;
+    }
     let mut out = client.worker.buffers.output();
     plain_page(client, error.status, &mut out);
     if client.write(&out).await.is_ok() {
@@ -130,6 +138,10 @@ pub async fn refuse(client: &Client, error: ParseError) {
 pub async fn after_panic(client: &Client) {
     if client.answering.get() {
         return;
+    }
+    if client.is_http2() {
+        // Boxed: the future of this function is part of every connection's task.
+        return Box::pin(http2::reply::refuse(client, ParseError::with_status(500, "panic"))).await;
     }
     let mut out = Vec::new();
     plain_page(client, 500, &mut out);

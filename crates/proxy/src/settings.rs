@@ -31,6 +31,31 @@ pub struct RealIp {
     pub recursive: bool,
 }
 
+/// What a client of HTTP/2 may do (`apisix.http2`).
+#[derive(Clone, Debug)]
+pub struct Http2 {
+    pub max_concurrent_streams: u32,
+    /// Bytes of a request body that may be under way, per stream and together.
+    pub stream_window_bytes: u32,
+    pub connection_window_bytes: u32,
+    /// Streams that a client may cancel within ten seconds, and streams in error that it may cause at once.
+    pub max_resets: u32,
+    /// PING, SETTINGS and PRIORITY frames within ten seconds.
+    pub max_control_frames: u32,
+}
+
+impl Default for Http2 {
+    fn default() -> Http2 {
+        Http2 {
+            max_concurrent_streams: 128,
+            stream_window_bytes: 256 * 1024,
+            connection_window_bytes: 1024 * 1024,
+            max_resets: 200,
+            max_control_frames: 1000,
+        }
+    }
+}
+
 #[derive(Clone)]
 pub struct Settings {
     pub listen: Vec<Listen>,
@@ -73,6 +98,8 @@ pub struct Settings {
     pub release_memory: Option<fn()>,
     /// The name to find a certificate by for clients that send none.
     pub fallback_sni: Option<String>,
+    /// `None`: HTTP/1 only (`apisix.enable_http2: false`).
+    pub http2: Option<Http2>,
 }
 
 impl Default for Settings {
@@ -103,6 +130,7 @@ impl Default for Settings {
             access_log: None,
             release_memory: None,
             fallback_sni: None,
+            http2: Some(Http2::default()),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use plugin::Request;
 use wire::{HeaderId, status};
 
-use crate::{client::Client, exchange::Upstream};
+use crate::{client::Client, exchange::Upstream, http2};
 
 /// One direction: what was read and not yet written.
 #[derive(Default)]
@@ -37,9 +37,14 @@ impl Pipe {
 /// Sends the 101 head and relays until both directions have ended or nothing moved for `idle_ms`.
 pub async fn run(request: &mut Request, client: &Client, mut upstream: Upstream, idle_ms: u64) {
     let mut out = Vec::with_capacity(512);
-    write_head(request, client, &mut out);
     client.answering.set(true);
-    if client.write(&out).await.is_err() {
+    let started = if client.is_http2() {
+        http2::reply::start_tunnel(request, client)
+    } else {
+        write_head(request, client, &mut out);
+        client.write(&out).await.map_err(|()| io::ErrorKind::BrokenPipe.into())
+    };
+    if started.is_err() {
         upstream.discard(client);
         return;
     }

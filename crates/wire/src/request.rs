@@ -206,7 +206,7 @@ impl RequestHead {
             return Err(ParseError::bad("several Host fields"));
         }
         match first {
-            None if self.version == Version::Http11 => Err(ParseError::bad("missing Host field")),
+            None if self.version >= Version::Http11 => Err(ParseError::bad("missing Host field")),
             None => Ok(None),
             Some(host) if !host.is_empty() && host.iter().all(|&byte| HOST[usize::from(byte)]) => {
                 Ok(Some(host))
@@ -375,7 +375,7 @@ pub(crate) fn split_field(line: &[u8]) -> Result<(usize, usize, usize), ParseErr
 }
 
 /// Whether a value holds a control character other than a tab. Eight bytes at a time: this sees every byte of a head.
-fn has_control(value: &[u8]) -> bool {
+pub(crate) fn has_control(value: &[u8]) -> bool {
     let slow = |bytes: &[u8]| bytes.iter().any(|&byte| (byte < 0x20 && byte != b'\t') || byte == 0x7f);
     let (words, rest) = value.as_chunks::<8>();
     for bytes in words {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Listener, Reader};
+use super::{Listener, Reader, http2::Http2};
 
 #[derive(Clone, Debug)]
 pub struct Apisix {
@@ -23,6 +23,7 @@ pub struct Apisix {
     pub enable_reuseport: bool,
     pub enable_ipv6: bool,
     pub enable_http2: bool,
+    pub http2: Http2,
     pub enable_server_tokens: bool,
     pub show_upstream_status_in_response_header: bool,
     pub delete_uri_tail_slash: bool,
@@ -153,6 +154,7 @@ impl Apisix {
             enable_reuseport: on("enable_reuseport"),
             enable_ipv6: on("enable_ipv6"),
             enable_http2: on("enable_http2"),
+            http2: Http2::read(reader),
             enable_server_tokens: on("enable_server_tokens"),
             show_upstream_status_in_response_header: on("show_upstream_status_in_response_header"),
             delete_uri_tail_slash: on("delete_uri_tail_slash"),

@@ -24,6 +24,7 @@ use crate::{
     buffer,
     client::Client,
     filters::{self, ClientFraming},
+    http2,
     phases::Chains,
     request::client_persists,
     tunnel,
@@ -115,8 +116,18 @@ pub async fn deliver(
         && framing != ClientFraming::Close
         && matches!(upstream.body, SendBody::Done);
     let mut out = client.worker.buffers.output();
-    filters::write_head(request, client, framing, keep, &mut out);
-    let head_bytes = out.len() as u64;
+    let head_bytes = match client.is_http2() {
+        true => {
+            let last = matches!(framing, ClientFraming::Bodiless | ClientFraming::Length(0));
+            // A client that is gone shows when its body is sent.
+            let _ = http2::reply::send_head(request, client, framing, last);
+            http2::reply::head_bytes(request)
+        }
+        false => {
+            filters::write_head(request, client, framing, keep, &mut out);
+            out.len() as u64
+        }
+    };
     let timeouts = balancer::timeouts(request, handle);
     let filtered = chains.has_body_filter();
     let mut relay = Relay {
@@ -179,7 +190,9 @@ impl Relay<'_> {
     async fn run(&mut self, read_ms: u64) -> End {
         if let Err(end) = self.take_buffered() {
             // What was good goes out; the missing rest tells the client that the answer is cut.
-            let _ = self.client.write(&self.out).await;
+            if !self.client.is_http2() {
+                let _ = self.client.write(&self.out).await;
+            }
             return end;
         }
         if self.large_body() {
@@ -211,7 +224,7 @@ impl Relay<'_> {
                     return Poll::Ready(Turn::Ended(End::Client));
                 }
                 if self.ended && written.is_ready() {
-                    match self.client.poll_flush(context) {
+                    match self.poll_end(context) {
                         Poll::Ready(Ok(())) => return Poll::Ready(Turn::Ended(End::Complete)),
                         Poll::Ready(Err(_)) => return Poll::Ready(Turn::Ended(End::Client)),
                         Poll::Pending => {
@@ -221,6 +234,9 @@ impl Relay<'_> {
                             return self.wait(read_ms, true);
                         }
                     }
+                }
+                if self.client.poll_gone(context).is_ready() {
+                    return Poll::Ready(Turn::Ended(End::Client));
                 }
                 let pending = self.out.len() - self.sent;
                 if self.ended || pending > HIGH_WATER {
@@ -241,6 +257,13 @@ impl Relay<'_> {
             }
         })
         .await
+    }
+
+    fn poll_end(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.client.is_http2() {
+            return Poll::Ready(http2::reply::end(self.client, &self.trailers));
+        }
+        self.client.poll_flush(context)
     }
 
     fn wait(&mut self, read_ms: u64, for_client: bool) -> Poll<Turn> {
@@ -271,7 +294,8 @@ impl Relay<'_> {
 
     fn poll_out(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(rest) = self.out.get(self.sent..).filter(|rest| !rest.is_empty()) {
-            match self.client.poll_send(context, rest) {
+            let last = self.ended && self.trailers.is_empty();
+            match self.client.poll_send(context, rest, last) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Poll::Ready(Ok(count)) => {
@@ -398,7 +422,9 @@ impl Relay<'_> {
         let data = filtered.unwrap_or_else(|| self.upstream.input.filled().get(..length).unwrap_or_default());
         match self.framing {
             ClientFraming::Bodiless => return,
-            ClientFraming::Length(_) | ClientFraming::Close => self.out.extend_from_slice(data),
+            ClientFraming::Length(_) | ClientFraming::Close | ClientFraming::Frames => {
+                self.out.extend_from_slice(data)
+            }
             ClientFraming::Chunked => {
                 chunked::write_chunk(&mut self.out, data);
                 if last {

@@ -45,8 +45,6 @@ pub enum FailureKind {
     /// Closed without an answer.
     Closed,
     Malformed(&'static str),
-    /// The upstream scheme needs a protocol that this gateway does not speak to upstreams.
-    Unsupported(&'static str),
     Client(BodyError),
 }
 
@@ -80,7 +78,6 @@ impl Failure {
                 "upstream prematurely closed connection while reading response header".to_owned()
             }
             FailureKind::Malformed(reason) => (*reason).to_owned(),
-            FailureKind::Unsupported(what) => format!("upstream scheme {what} is not supported yet"),
             FailureKind::Client(_) => "client failed to send its body".to_owned(),
         }
     }
@@ -163,9 +160,6 @@ async fn once(
 ) -> Result<Answer, (Failure, bool)> {
     let fail = |kind| (Failure { kind, request_sent: false, body_consumed: false }, false);
     let Some(node) = handle.nodes.get(usize::from(index)) else { return Err(fail(FailureKind::Unresolved)) };
-    if matches!(handle.scheme, plugin::snapshot::Scheme::Grpc | plugin::snapshot::Scheme::Grpcs) {
-        return Err(fail(FailureKind::Unsupported(handle.scheme.as_str())));
-    }
     let timeouts = balancer::timeouts(request, handle);
     let started = Instant::now();
     let upgrade = wants_upgrade(request);
@@ -224,7 +218,7 @@ async fn once(
     }
 }
 
-fn note_failed(request: &mut Request, node: &plugin::snapshot::Node, started: Instant) {
+pub fn note_failed(request: &mut Request, node: &plugin::snapshot::Node, started: Instant) {
     if let Some(&address) = node.addresses.first() {
         request.outcome.attempts.push(plugin::request::Attempt {
             address,
@@ -242,7 +236,7 @@ fn wants_upgrade(request: &Request) -> bool {
     let allowed = request.route.as_ref().is_some_and(|route| route.enable_websocket);
     allowed
         && request.head.method == Method::Get
-        && request.head.version == wire::Version::Http11
+        && request.head.version >= wire::Version::Http11
         && matches!(request.body, RequestBody::Empty)
         && request.head.connection.upgrade
         && request
@@ -253,7 +247,7 @@ fn wants_upgrade(request: &Request) -> bool {
 }
 
 /// The Host that was written into the head.
-fn sent_host(out: &[u8]) -> &[u8] {
+pub fn sent_host(out: &[u8]) -> &[u8] {
     let mut lines = out.split(|&byte| byte == b'\n');
     let line = lines.nth(1).unwrap_or_default();
     line.strip_prefix(b"Host: ").unwrap_or_default().trim_ascii()
@@ -272,6 +266,11 @@ fn finish_head(
     if upgraded && !upgrade {
         upstream.discard(client);
         return Err(FailureKind::Malformed("upstream switched protocols without being asked"));
+    }
+    if upgrade && !upgraded && head.status < 300 && request.head.version == wire::Version::Http2 {
+        // To HTTP/2 a 2xx would say that the tunnel stands.
+        upstream.discard(client);
+        return Err(FailureKind::Malformed("upstream did not switch protocols"));
     }
     let length = match wire::framing::response_body(head, method) {
         Ok(length) => length,
@@ -324,6 +323,9 @@ impl Upstream {
                     }
                     Poll::Ready(Err(other)) => return Poll::Ready(Err(other)),
                 }
+            }
+            if client.poll_gone(context).is_ready() {
+                return Poll::Ready(Err(FailureKind::Client(BodyError::Closed)));
             }
             match self.poll_head(context, max_head, client) {
                 Poll::Ready(Err(kind)) => Poll::Ready(Err(match send_error.take() {

@@ -127,6 +127,7 @@ fn options(settings: &Settings) -> Options {
             HttpRouter::UriWithParameter => Mode::UriWithParameter,
         },
         tls_protocols: apisix.tls.protocols.clone(),
+        http2: apisix.enable_http2,
         session_tickets: apisix.tls.session_tickets,
         options: RouterOptions {
             delete_uri_tail_slash: apisix.delete_uri_tail_slash,

@@ -11,7 +11,7 @@ use config::{Listener, Settings};
 use proxy::{
     admission::Admission,
     pace::LeastRate,
-    settings::{Listen, RealIp},
+    settings::{Http2, Listen, RealIp},
 };
 
 use super::{access_log::FormattedLog, administration::Apis, debug_file, logs::Logs};
@@ -101,10 +101,22 @@ pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::R
         show_upstream_status: settings.apisix.show_upstream_status_in_response_header,
         internal: apis.on_data_plane(settings),
         access_log,
+        http2: settings.apisix.enable_http2.then(|| http2(settings)),
         release_memory: Some(release_memory),
         fallback_sni: settings.apisix.tls.fallback_sni.as_ref().map(|name| name.to_ascii_lowercase()),
         ..proxy::Settings::default()
     })
+}
+
+fn http2(settings: &Settings) -> Http2 {
+    let limits = settings.apisix.http2;
+    Http2 {
+        max_concurrent_streams: limits.max_concurrent_streams,
+        stream_window_bytes: limits.stream_window_bytes,
+        connection_window_bytes: limits.connection_window_bytes,
+        max_resets: limits.max_resets,
+        max_control_frames: limits.max_control_frames,
+    }
 }
 
 /// The ports behind balancers that speak the PROXY protocol.

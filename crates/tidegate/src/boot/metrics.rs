@@ -100,6 +100,7 @@ impl Metrics {
             let labels = [("name", upstream), ("ip", host), ("port", &port.to_string())];
             writer.sample(&status, &labels, f64::from(u8::from(healthy)));
         });
+        self.collect_certificates(writer, &process.control);
         self.collect_shared_memory(writer);
         self.collect_certificates(writer, &process.control);
         self.collect_log_entries(writer);
