@@ -41,6 +41,11 @@ def disturb(admin_port, metrics_port, upstream_port, until):
 
 def scrape(port):
     start = time.monotonic()
+    page(port)
+    return time.monotonic() - start
+
+
+def page(port):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     connection.request("GET", "/apisix/prometheus/metrics")
     answer = connection.getresponse()
@@ -48,7 +53,7 @@ def scrape(port):
     connection.close()
     if answer.status != 200 or b"apisix_http_status" not in text:
         raise SystemExit(f"metrics answered {answer.status}, {len(text)} bytes, without apisix_http_status")
-    return time.monotonic() - start
+    return text
 
 
 def run(binary, folder, upstream_port, requests, say):

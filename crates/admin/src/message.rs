@@ -81,9 +81,9 @@ impl Response {
             _ => "500 Internal Server Error",
         };
         let page = format!(
-            "<html>\r\n<head><title>{reason}</title></head>\r\n<body>\r\n<center><h1>{reason}</h1></center>\r\n\
-             <hr><center>openresty</center>\r\n\
-             <p><em>Powered by <a href=\"https://apisix.apache.org/\">APISIX</a>.</em></p></body>\r\n</html>\r\n"
+            "<!doctype html>\n<html lang=\"en\">\n<head><title>{reason}</title></head>\n\
+             <body><h1>{reason}</h1><p>Tidegate, in the place of \
+             <a href=\"https://apisix.apache.org/\">Apache APISIX</a></p></body>\n</html>\n"
         );
         Response::text(status, &page).with_header("Content-Type", "text/html; charset=utf-8")
     }

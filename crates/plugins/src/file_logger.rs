@@ -1,7 +1,7 @@
 //! Appends a line of JSON per request to a file.
 //!
-//! Files stay open, shared by all configurations that name the same path, and are opened anew after SIGUSR1. A line is
-//! one `write`, so lines of several workers do not mix.
+//! Files stay open, shared by all configurations that name the same path, and are opened anew after SIGUSR1. The log
+//! writer's thread opens and writes them, whole lines at a time, so lines of several workers do not mix.
 
 mod files;
 
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use plugin::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step, Variable};
 use routing::expr::Expression;
 use serde_json::Value;
+use telemetry::log_writer::LineSink;
 
 use crate::common::log_entry::LogEntry;
 
@@ -42,7 +43,7 @@ struct FileLogger {
     entry: LogEntry,
     /// One of these must hold; none given: everything is logged.
     matches: Option<Vec<Expression<Variable>>>,
-    file: Arc<files::LogFile>,
+    file: Arc<LineSink>,
 }
 
 fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
@@ -59,7 +60,7 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
     Ok(Arc::new(FileLogger {
         entry: LogEntry::new(conf, context.metadata)?,
         matches,
-        file: files::open(path),
+        file: files::open(path)?,
     }))
 }
 
@@ -82,6 +83,6 @@ impl Plugin for FileLogger {
         }
         let mut line = serde_json::to_vec(&self.entry.entry(request)).unwrap_or_default();
         line.push(b'\n');
-        self.file.append(&line);
+        files::append(&self.file, &line);
     }
 }

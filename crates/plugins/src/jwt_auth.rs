@@ -194,8 +194,12 @@ impl JwtAuth {
         };
         let key = entry.data::<Option<Key>>().and_then(Option::as_ref);
         let key = key.ok_or_else(|| fail("Consumer Public Key is Invalid".to_owned()))?;
+        let mut checked_before = false;
         let verified = match (known, fresh) {
-            (Some(known), _) if known.key_serial == key.serial => known,
+            (Some(known), _) if known.key_serial == key.serial => {
+                checked_before = true;
+                known
+            }
             (Some(_), _) => {
                 let again = Token::parse(&token).map_err(&fail)?;
                 Rc::new(verify(again, key).map_err(&fail)?)
@@ -204,7 +208,7 @@ impl JwtAuth {
             (None, None) => return Err(fail("no token".to_owned())),
         };
         self.check_claims(&verified.payload, key.lifetime_grace_period).map_err(&fail)?;
-        if !key.algorithm.is_hmac() {
+        if !checked_before {
             token_cache::put(token, &verified);
         }
         Ok((entry, verified))

@@ -42,11 +42,11 @@ pub fn prepare(request: &mut Request, client: &Client) -> Result<(), Box<Reply>>
         headers.remove_known(HeaderId::XForwardedProto);
         headers.remove_known(HeaderId::XForwardedHost);
         headers.remove_known(HeaderId::XForwardedPort);
+        headers.remove_known(HeaderId::Forwarded);
         if trusted == Some(false) {
             headers.remove_known(HeaderId::XForwardedFor);
         }
     }
-    headers.remove_known(HeaderId::Forwarded);
     if request.head.connection.nominates {
         wire::framing::remove_nominated(headers);
     }

@@ -3,6 +3,8 @@
 //! Callers hand it whole buffers through a bounded channel and never wait: when the disk stalls and the
 //! channel fills, buffers are dropped and their lines counted. The thread ends when the last handle is gone.
 
+mod lines;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -11,6 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::Duration;
+
+pub use lines::LineSink;
 
 /// Buffers waiting for the disk before new ones are dropped; at 16 KiB each this bounds memory at 16 MiB.
 const QUEUE_BUFFERS: usize = 1024;
@@ -47,6 +51,8 @@ enum Message {
         bytes: Vec<u8>,
         lines: u64,
     },
+    /// Lines wait in this file's own buffer.
+    Lines(Arc<lines::Waiting>),
     Wake,
     /// Answered when everything sent before it is written.
     Drain(SyncSender<()>),
@@ -82,16 +88,16 @@ impl LogWriter {
         Ok(LogSink { queue: self.queue.clone(), file })
     }
 
+    /// A file that takes single lines and is opened, by the thread, at the first of them. Touches no disk.
+    pub fn lines(&self, path: &Path) -> LineSink {
+        LineSink::new(self.queue.clone(), path)
+    }
+
     /// Opens all files anew, by name, before the next write: what log rotation asks for with SIGUSR1.
     pub fn reopen(&self) {
         self.generation.fetch_add(1, Relaxed);
         // A full queue is fine: then a write is coming anyway.
         let _ = self.queue.try_send(Message::Wake);
-    }
-
-    /// Grows with each [`LogWriter::reopen`]: for whoever writes files of its own.
-    pub fn generation(&self) -> u64 {
-        self.generation.load(Relaxed)
     }
 
     /// Waits until everything sent so far is written, but not longer than `patience`: a stalled disk must
@@ -146,12 +152,14 @@ struct OpenFile {
 
 fn write_logs(incoming: &Receiver<Message>, generation: &AtomicU64) {
     let mut files: Vec<OpenFile> = Vec::new();
+    let mut line_files = lines::OpenFiles::default();
     let mut opened = generation.load(Relaxed);
     while let Ok(message) = incoming.recv() {
         let wanted = generation.load(Relaxed);
         if wanted != opened {
             opened = wanted;
             reopen_all(&mut files);
+            line_files.reopen();
         }
         match message {
             Message::Open(log, file) => {
@@ -167,6 +175,7 @@ fn write_logs(incoming: &Receiver<Message>, generation: &AtomicU64) {
                     file.failed.fetch_add(lines, Relaxed);
                 }
             }
+            Message::Lines(waiting) => line_files.write(&waiting),
             Message::Wake => {}
             Message::Drain(done) => {
                 let _ = done.try_send(());

@@ -8,6 +8,7 @@
 
 pub mod client;
 pub mod gateway;
+pub mod http2;
 pub mod message;
 pub mod process;
 pub mod servers;
@@ -15,6 +16,7 @@ pub mod upstream;
 
 pub use client::Client;
 pub use gateway::Gateway;
+pub use http2::Http2Client;
 pub use message::{Message, ReadError};
 pub use upstream::{Behaviour, Seen, Step, Upstream};
 

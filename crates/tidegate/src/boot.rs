@@ -9,11 +9,14 @@ mod administration;
 mod control;
 mod data_plane;
 mod debug_file;
+mod expiry;
 mod health;
 mod logs;
 mod metrics;
 mod names;
+mod ocsp;
 mod provider;
+mod secrets;
 mod signals;
 mod status;
 mod welcome;
@@ -52,11 +55,14 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
 
     let provider = provider::open(&settings, &catalog)?;
     let control = control::start(&settings, &runtime, &catalog, &provider)?;
+    let _compiler = StopCompiler(control.clone());
     let apis = administration::Apis::new(&settings, &catalog, &provider, &control);
     let proxy_settings = data_plane::settings(&settings, &logs, &apis)?;
     let workers = proxy::start(&proxy_settings, &control.publisher).context("cannot open the data plane")?;
     let workers = Arc::new(workers);
-    metrics.set_workers(&workers, &control);
+    metrics.set_process(&workers, &control, provider.store());
+    expiry::watch(&runtime, &control);
+    ocsp::watch(&runtime, &control);
     {
         let _entered = runtime.enter();
         apis.listen(&settings, &runtime)?;
@@ -78,6 +84,15 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     control.stop();
     runtime.shutdown_timeout(Duration::from_millis(500));
     Ok(())
+}
+
+/// A start that fails ends the compiler, too, before the runtime that it waits on.
+struct StopCompiler(Arc<control::Control>);
+
+impl Drop for StopCompiler {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 fn install_host(

@@ -471,11 +471,25 @@ impl OpenidConnect {
             let value = std::str::from_utf8(request.head.headers.known(id)?).ok()?;
             value.split(',').next().map(str::trim).filter(|value| !value.is_empty())
         };
-        let scheme = first(HeaderId::XForwardedProto).unwrap_or(if request.https { "https" } else { "http" });
-        let host = first(HeaderId::XForwardedHost).or_else(|| first(HeaderId::Host));
+        let forwarded = request.header("Forwarded").and_then(|value| std::str::from_utf8(value).ok());
+        let forwarded = |name| forwarded.and_then(|value| forwarded_parameter(value, name));
+        let own_scheme = if request.https { "https" } else { "http" };
+        let scheme = forwarded("proto").or_else(|| first(HeaderId::XForwardedProto)).unwrap_or(own_scheme);
+        let host =
+            forwarded("host").or_else(|| first(HeaderId::XForwardedHost)).or_else(|| first(HeaderId::Host));
         let host = host.map_or_else(|| String::from_utf8_lossy(&request.host).into_owned(), str::to_owned);
         format!("{scheme}://{host}{path}")
     }
+}
+
+/// A parameter of the first element of `Forwarded` (RFC 7239, section 4).
+fn forwarded_parameter<'a>(value: &'a str, name: &str) -> Option<&'a str> {
+    let first = value.split(',').next()?;
+    let (_, found) = first
+        .split(';')
+        .filter_map(|pair| pair.split_once('='))
+        .find(|(key, _)| key.trim().eq_ignore_ascii_case(name))?;
+    Some(found.trim().trim_matches('"')).filter(|found| !found.is_empty())
 }
 
 fn path_of(target: &str) -> &str {

@@ -26,7 +26,7 @@ fn install_variables(lua: &Lua, native: &Table) -> mlua::Result<()> {
         lua.create_function(|lua, name: Value| {
             let Value::String(name) = name else { return Ok(Value::Nil) };
             let name = name.to_string_lossy();
-            match current::read(|request| request.variable_by_name(&name))? {
+            match current::read(|request| variable(request, &name))? {
                 Some(value) => lua.create_string(value).map(Value::String),
                 None => Ok(Value::Nil),
             }
@@ -40,6 +40,14 @@ fn install_variables(lua: &Lua, native: &Table) -> mlua::Result<()> {
             current::edit(|request| set_variable(request, &name, value))
         })?,
     )
+}
+
+/// `uri` is the path as rewritten so far; elsewhere, as in `vars` of a route, it stays the client's.
+fn variable(request: &Request, name: &str) -> Option<Vec<u8>> {
+    match (name, &request.edits.target) {
+        ("uri", Some(target)) => target.split(|&byte| byte == b'?').next().map(<[u8]>::to_vec),
+        _ => request.variable_by_name(name),
+    }
 }
 
 /// Some of nginx's variables steer the proxy; the others are only remembered.
