@@ -13,6 +13,7 @@ required=(
     openssl           # examples of the documentation sign with it
     brotli            # tests decode what the plugin compressed
     nginx             # a real upstream in tests, the peer in perf/
+    haproxy           # a peer in `tidegate bench suite`
     redis-server      # limit plugins with policy redis
     etcd-server       # configuration from etcd
     openssl           # TLS seen by another implementation

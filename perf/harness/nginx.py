@@ -45,6 +45,8 @@ def upstream(folder, port):
     headers = "".join(f"add_header {name} '{escape(value)}';" for name, value in RESPONSE_HEADERS.items())
     http = f"""server {{ listen 127.0.0.1:{port} reuseport; default_type text/plain;
     location / {{ return 200 "{BODY}"; }}
+    # Wants the whole body before it answers.
+    location /upload {{ proxy_pass http://127.0.0.1:{port}/; }}
     location /browser {{ {headers} return 200 "{BODY}"; }} }}"""
     return command(folder, "upstream", http)
 

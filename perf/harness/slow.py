@@ -22,7 +22,7 @@ def run(server, port, script, seconds, say):
         quiet = load.wrk(port, "/", script, seconds)
         slow = subprocess.Popen(
             ["taskset", "-c", str(processes.load_core()), "slowhttptest", "-c", str(CONNECTIONS), "-r", "1000",
-             "-l", str(seconds + 15), "-p", "5", "-v", "1", "-u", f"http://127.0.0.1:{port}/", *arguments],
+             "-l", str(seconds + 15), "-p", "5", "-v", "1", "-u", f"http://127.0.0.1:{port}/upload", *arguments],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )
         try:

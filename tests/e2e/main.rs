@@ -4,6 +4,8 @@
 //! [`case::check`]; what needs a conversation is in [`connections`] and [`responses`]. [`tidy`] reads the
 //! sources instead of running anything.
 
+mod bench;
+mod bench_diagnosis;
 mod case;
 mod certs;
 mod chunks;

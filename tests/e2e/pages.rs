@@ -143,15 +143,20 @@ fn matches(pattern: &str, line: &str) -> bool {
     let mut parts = pattern.split("...");
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = line.strip_prefix(first) else { return false };
-    let mut open = false;
-    for part in parts {
-        open = part.is_empty();
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
         match rest.find(part) {
             Some(at) => rest = &rest[at + part.len()..],
             None => return false,
         }
     }
-    open || rest.is_empty()
+    true
 }
 
 struct Shell<'a> {
@@ -222,6 +227,8 @@ fn lines_match_with_gaps() {
         ("a...", "a", true),
         ("...c", "abc", true),
         ("a...c", "ab", false),
+        ("a...c", "acbc", true),
+        ("a...b...", "acb", true),
     ] {
         assert_eq!(matches(pattern, line), expected, "{pattern} {line}");
     }

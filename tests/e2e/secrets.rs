@@ -159,6 +159,12 @@ fn references_that_lead_nowhere() {
     assert!(log.contains(&format!("failed to resolve secret reference: {nowhere}, field: body")), "{log}");
     // Unlike APISIX: a key that stands in the configuration would protect nothing.
     assert_eq!(get(&gateway, "/secret", "").status(), 404);
+    // What comes later is found soon, without a change of the configuration.
+    secrets.set("/v1/kv/apisix/jack", 200, json!({"data": {"key": "late"}}));
+    secrets.set("/v1/kv/apisix/no", 200, json!({"data": {"thing": "secret"}}));
+    until_status(&gateway, "/keyed", "late", 200);
+    until_status(&gateway, "/secret", "", 200);
+    assert_eq!(get(&gateway, "/text", "").body_text(), "secret");
 }
 
 #[test]

@@ -51,7 +51,7 @@ impl fmt::Debug for Pair {
 }
 
 /// How OCSP responses are treated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stapling {
     /// Whatever the authority answers is passed on.
     pub skip_verify: bool,

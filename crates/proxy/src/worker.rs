@@ -50,7 +50,6 @@ pub struct Worker {
     request_heads: RefCell<Vec<RequestHead>>,
     response_heads: RefCell<Vec<ResponseHead>>,
     next_connection: Cell<u64>,
-    pub tls_connector: RefCell<()>,
 }
 
 impl Worker {
@@ -77,7 +76,6 @@ impl Worker {
             request_heads: RefCell::default(),
             response_heads: RefCell::default(),
             next_connection: Cell::new(1),
-            tls_connector: RefCell::new(()),
         }
     }
 

@@ -50,6 +50,8 @@ pub enum Step {
     /// Sends what a function makes of the request, as far as it was read.
     Answer(Answer),
     Wait(Duration),
+    /// From now on small writes wait for the acknowledgement of earlier ones, as sockets do by default.
+    Nagle,
     /// Reads the body now.
     ReadBody,
     /// Closes in an orderly way (FIN).
@@ -245,6 +247,7 @@ fn perform(step: &Step, reader: &mut Reader<TcpStream>) -> io::Result<bool> {
     match step {
         Step::Send(bytes) => reader.stream.write_all(bytes)?,
         Step::Wait(time) => wait(*time),
+        Step::Nagle => reader.stream.set_nodelay(false)?,
         Step::ReadBody | Step::Echo | Step::Answer(_) => {}
         Step::Close => {
             reader.stream.shutdown(Shutdown::Write)?;

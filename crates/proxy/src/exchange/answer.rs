@@ -207,7 +207,7 @@ impl Relay<'_> {
             }
             // Other requests, and what has arrived for them, come before the next piece.
             tokio::task::yield_now().await;
-            self.client.timer.set(read_ms);
+            self.waits.upstream_sent = true;
         }
     }
 

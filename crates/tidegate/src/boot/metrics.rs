@@ -1,6 +1,9 @@
 //! The metrics page: per-worker shards summed up, and what only the process knows. Rendered on the control runtime.
 
-use std::sync::{Arc, OnceLock, atomic::Ordering::Relaxed};
+use std::{
+    sync::{Arc, OnceLock, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 use admin::{AdminRequest, AdminResponse};
 use anyhow::Context;
@@ -99,6 +102,7 @@ impl Metrics {
         });
         self.collect_certificates(writer, &process.control);
         self.collect_shared_memory(writer);
+        self.collect_certificates(writer, &process.control);
         self.collect_log_entries(writer);
     }
 
@@ -238,8 +242,25 @@ impl Metrics {
         }
     }
 
+    /// Series expire also while nobody looks at the page.
+    fn watch_expiry(&self, runtime: &Runtime) {
+        let Some(expiry) = self.registry.shortest_expiry() else { return };
+        let registry = self.registry.clone();
+        let interval = (expiry / 4).clamp(Duration::from_millis(250), Duration::from_secs(60));
+        runtime.spawn(async move {
+            let mut ticks = tokio::time::interval(interval);
+            loop {
+                ticks.tick().await;
+                let registry = registry.clone();
+                // Many series take some milliseconds.
+                let _ = tokio::task::spawn_blocking(move || registry.look()).await;
+            }
+        });
+    }
+
     /// The page on its own port.
     pub fn listen(self: &Arc<Metrics>, settings: &Settings, runtime: &Runtime) -> anyhow::Result<()> {
+        self.watch_expiry(runtime);
         let Some(listener) = settings.metrics_listener() else { return Ok(()) };
         let address = data_plane::address(&listener)?;
         let listener = match std::net::TcpListener::bind(address) {

@@ -13,7 +13,7 @@ use plugins::common::http_client::{self, ClientOptions, Endpoint, Outgoing};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustls_pki_types::CertificateDer;
 use telemetry::error_log::{self, Level};
-use tokio::runtime::Runtime;
+use tokio::{runtime::Runtime, task::JoinSet};
 
 use super::control::Control;
 
@@ -21,22 +21,27 @@ use super::control::Control;
 const AGAIN: Duration = Duration::from_secs(60);
 const TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_ANSWER: usize = 64 * 1024;
+/// Questions under way: a silent authority does not hold up the others.
+const AT_ONCE: usize = 8;
 /// A response that says when it ends is renewed that long before.
 const AHEAD: Duration = Duration::from_secs(300);
 
-/// What is known of one certificate, by its DER.
+/// What is known of one certificate.
+#[derive(Clone)]
 struct Known {
     /// Of the last good answer.
     response: Option<Vec<u8>>,
     /// Since 1970; then the response is no longer shown.
     until: Option<Duration>,
     ask_at: Instant,
-    stapling: Stapling,
 }
+
+/// A certificate, and how its answers are treated.
+type Key = (CertificateDer<'static>, Stapling);
 
 #[derive(Default)]
 struct Stapler {
-    known: FxHashMap<CertificateDer<'static>, Known>,
+    known: FxHashMap<Key, Known>,
     /// Certificates without an issuer beside them, which were reported.
     alone: FxHashSet<CertificateDer<'static>>,
 }
@@ -71,45 +76,89 @@ fn now() -> Duration {
     Duration::from_secs(u64::try_from(super::expiry::now()).unwrap_or(0))
 }
 
+/// A certificate to ask about.
+struct Due {
+    key: Key,
+    issuer: CertificateDer<'static>,
+    previous: Option<Known>,
+}
+
 impl Stapler {
     /// Staples what is known, asks what is due; returns how long there is nothing to do.
     async fn round(&mut self, pairs: &[(Arc<Pair>, Stapling)]) -> Duration {
-        let mut in_use = FxHashSet::default();
-        let mut next = Duration::from_secs(3600);
+        self.staple(pairs);
+        let mut running = JoinSet::new();
+        for due in self.due(pairs) {
+            if running.len() >= AT_ONCE {
+                self.learn(running.join_next().await);
+            }
+            running.spawn(ask(due));
+        }
+        while let Some(answer) = running.join_next().await {
+            self.learn(Some(answer));
+        }
+        self.staple(pairs);
+        let in_use: FxHashSet<Key> = pairs
+            .iter()
+            .filter_map(|(pair, stapling)| Some((pair.key().cert.first()?.clone(), *stapling)))
+            .collect();
+        self.known.retain(|key, _| in_use.contains(key));
+        let next =
+            self.known.values().map(|known| known.ask_at.saturating_duration_since(Instant::now())).min();
+        next.unwrap_or(Duration::from_secs(3600)).max(Duration::from_secs(1))
+    }
+
+    fn due(&mut self, pairs: &[(Arc<Pair>, Stapling)]) -> Vec<Due> {
+        let mut due: Vec<Due> = Vec::new();
         for (pair, stapling) in pairs {
-            let key = pair.key();
-            let [certificate, issuer, ..] = key.cert.as_slice() else {
-                let alone = key.cert.first().cloned().unwrap_or_else(|| Vec::new().into());
+            let shown = pair.key();
+            let [certificate, issuer, ..] = shown.cert.as_slice() else {
+                let alone = shown.cert.first().cloned().unwrap_or_else(|| Vec::new().into());
                 if self.alone.insert(alone) {
                     failed("cert has to be followed by the certificate of its issuer");
                 }
                 continue;
             };
-            in_use.insert(certificate.clone());
-            let known = self.known.get(certificate);
-            let due = known.is_none_or(|known| known.ask_at <= Instant::now() || known.stapling != *stapling);
-            if due {
-                let previous = self.known.remove(certificate).filter(|known| known.stapling == *stapling);
-                let known = ask(Subject { certificate, issuer }, *stapling, previous).await;
-                self.known.insert(certificate.clone(), known);
-            }
-            if let Some(known) = self.known.get(certificate) {
-                let ended = known.until.is_some_and(|until| until < now());
-                let response = known.response.clone().filter(|_| !ended);
-                if key.ocsp != response {
-                    pair.staple(response);
-                }
-                next = next.min(known.ask_at.saturating_duration_since(Instant::now()));
+            let key = (certificate.clone(), *stapling);
+            let fresh = self.known.get(&key).is_some_and(|known| known.ask_at > Instant::now());
+            if !fresh && !due.iter().any(|other| other.key == key) {
+                let previous = self.known.get(&key).cloned();
+                due.push(Due { key, issuer: issuer.clone(), previous });
             }
         }
-        self.known.retain(|certificate, _| in_use.contains(certificate));
-        next.max(Duration::from_secs(1))
+        due
+    }
+
+    fn learn(&mut self, answer: Option<Result<(Key, Known), tokio::task::JoinError>>) {
+        if let Some(Ok((key, known))) = answer {
+            self.known.insert(key, known);
+        }
+    }
+
+    /// Gives handshakes what is known and in date.
+    fn staple(&self, pairs: &[(Arc<Pair>, Stapling)]) {
+        for (pair, stapling) in pairs {
+            let key = pair.key();
+            let certificate = key.cert.first().cloned();
+            let known = certificate.and_then(|certificate| self.known.get(&(certificate, *stapling)));
+            let usable = known.filter(|known| known.until.is_none_or(|until| until >= now()));
+            let response = usable.and_then(|known| known.response.clone());
+            if key.ocsp != response {
+                pair.staple(response);
+            }
+        }
     }
 }
 
-async fn ask(subject: Subject<'_>, stapling: Stapling, previous: Option<Known>) -> Known {
+async fn ask(due: Due) -> (Key, Known) {
+    let subject = Subject { certificate: &due.key.0, issuer: &due.issuer };
+    let known = answer(subject, due.key.1, due.previous).await;
+    (due.key, known)
+}
+
+async fn answer(subject: Subject<'_>, stapling: Stapling, previous: Option<Known>) -> Known {
     let (response, until) = previous.map_or((None, None), |known| (known.response, known.until));
-    let kept = Known { response, until, ask_at: Instant::now() + AGAIN, stapling };
+    let kept = Known { response, until, ask_at: Instant::now() + AGAIN };
     let answer = match fetch(subject).await {
         Ok(answer) => answer,
         Err(reason) => {
@@ -125,7 +174,6 @@ async fn ask(subject: Subject<'_>, stapling: Stapling, previous: Option<Known>) 
                 response: Some(answer),
                 until: judgement.until.filter(|_| !stapling.skip_verify),
                 ask_at: Instant::now() + left.map_or(ttl, |left| left.min(ttl)),
-                stapling,
             }
         }
         Err(reason) => {

@@ -1,7 +1,7 @@
 //! Values of `$secret://` references: fetched ahead of the compiler, kept fresh, never waited for by a request.
 //!
-//! Every reference in a configuration has an entry. A value is asked for again after `apisix.lru.secret.ttl`, a
-//! failure after `neg_ttl`. While a manager does not answer the last value stays in use; a value that the manager
+//! Every reference in a configuration has an entry. A value is asked for again after `apisix.lru.secret.ttl`; a failure
+//! after a second, then each time after twice as long, up to `neg_ttl`. While a manager does not answer the last value stays in use; a value that the manager
 //! says is gone is gone. A value that differs from before makes the compiler build its users again.
 
 use std::{
@@ -56,6 +56,8 @@ struct Entry {
     value: Result<Arc<str>, String>,
     due: Instant,
     fetching: bool,
+    /// In a row.
+    failures: u32,
     /// The first answer, or the first from a changed manager, is still to come and worth waiting for.
     awaited: bool,
     /// Raised with the manager's resource: an answer to an older question does not count.
@@ -201,8 +203,9 @@ impl Secrets {
             return self.wake.notify_one();
         }
         entry.awaited = false;
-        let ttl = if answer.is_ok() { self.ttl } else { self.negative_ttl };
-        entry.due = Instant::now() + ttl;
+        entry.failures = if answer.is_ok() { 0 } else { entry.failures + 1 };
+        let wait = if answer.is_ok() { self.ttl } else { self.patience_after(entry.failures) };
+        entry.due = Instant::now() + wait;
         if let Err(failure) = &answer {
             let kept = matches!(failure, Failure::Unavailable(_)) && entry.value.is_ok();
             let note = if kept { ", its last value stays in use" } else { "" };
@@ -227,6 +230,12 @@ impl Secrets {
         self.answered.notify_waiters();
     }
 
+    /// A manager that starts a little later than the gateway should not cost a minute.
+    fn patience_after(&self, failures: u32) -> Duration {
+        let doubled = 1_u64.checked_shl(failures.saturating_sub(1)).unwrap_or(u64::MAX);
+        Duration::from_secs(doubled).min(self.negative_ttl)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -245,6 +254,7 @@ impl State {
         for (reference, entry) in &mut self.entries {
             if parts(reference).is_ok_and(|(manager, ..)| manager == &**id) {
                 entry.generation += 1;
+                entry.failures = 0;
                 entry.due = now;
                 entry.awaited = true;
             }
@@ -260,6 +270,7 @@ impl State {
                 value: Err("not fetched yet".to_owned()),
                 due: Instant::now(),
                 fetching: false,
+                failures: 0,
                 awaited: true,
                 generation: 0,
             });
