@@ -272,12 +272,13 @@ fn websocket_through_a_stream() {
 }
 
 #[test]
-fn a_stop_says_goodbye() {
+fn quitting_says_goodbye() {
     let mut fixture = fixture("");
     let mut client = Http2Client::connect(fixture.gateway.http, &[]).expect("connects");
     client.get(1, "/bytes/3").expect("sends");
     client.wait_for(HEADERS).expect("answers");
     let reading = std::thread::spawn(move || client.wait_for(GOAWAY).map(|frame| frame.code()));
-    assert!(fixture.gateway.process.stop().success());
+    fixture.gateway.process.signal(rustix::process::Signal::QUIT);
     assert_eq!(reading.join().expect("reads").expect("a goodbye"), Some(0));
+    assert!(fixture.gateway.process.wait_for_exit().success());
 }
