@@ -11,7 +11,10 @@ required=(
     util-linux        # taskset pins processes while measuring
     nginx             # a real upstream in tests, the peer in perf/
     redis-server      # limit plugins with policy redis
+    protobuf-compiler # etcd's interface is generated from its definition
+    libprotobuf-dev   # definitions that it includes
     etcd-server       # configuration from etcd
+    etcd-client       # etcdctl: tests write and compact as operators do
     wrk               # load
     apache2-utils     # ab: load without keep-alive
     nghttp2-client    # h2load: HTTP/2 load

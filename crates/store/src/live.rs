@@ -59,6 +59,24 @@ impl Live {
         self.bell.send_replace(revision);
     }
 
+    /// As [`Live::publish`], where revisions begin anew: everybody takes the whole state next.
+    pub fn restart(&self, revision: u64, changes: Vec<(u64, Change)>) {
+        {
+            let mut inner = self.inner.write();
+            for (_, change) in changes {
+                match &change.object {
+                    Some(object) => inner.state.put(object.clone()),
+                    None => inner.state.remove(change.kind, &change.id),
+                };
+            }
+            inner.log.clear();
+            // Above the new revision: a reader may stand at the same number of the old count.
+            inner.complete_above = revision + 1;
+            inner.state.revision = revision;
+        }
+        self.bell.send_replace(revision);
+    }
+
     pub fn changes_since(&self, revision: u64) -> Changes {
         let inner = self.inner.read();
         if revision < inner.complete_above || revision > inner.state.revision {
