@@ -9,6 +9,7 @@ mod administration;
 mod control;
 mod data_plane;
 mod debug_file;
+mod etcd;
 mod health;
 mod logs;
 mod metrics;
@@ -50,7 +51,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     install_host(&settings, &runtime, &catalog, &metrics, &logs);
     start_plugins(&settings, &catalog)?;
 
-    let provider = provider::open(&settings, &catalog)?;
+    let provider = provider::open(&settings, &catalog, &runtime)?;
     let control = control::start(&settings, &runtime, &catalog, &provider)?;
     let apis = administration::Apis::new(&settings, &catalog, &provider, &control);
     let proxy_settings = data_plane::settings(&settings, &logs, &apis)?;
@@ -74,8 +75,9 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
             format_args!("some log entries could not be sent before the end"),
         );
     }
-    logs.close();
     control.stop();
+    provider.close();
+    logs.close();
     runtime.shutdown_timeout(Duration::from_millis(500));
     Ok(())
 }
