@@ -8,6 +8,7 @@ required=(
     ca-certificates   # cargo downloads over TLS
     curl              # black-box tests speak to the gateway as users do
     python3           # perf/ harness, standard library only
+    openssl           # keys and certificates in tests
     util-linux        # taskset pins processes while measuring
     nginx             # a real upstream in tests, the peer in perf/
     redis-server      # limit plugins with policy redis

@@ -7,6 +7,7 @@
 mod case;
 mod chunks;
 mod connections;
+mod etcd;
 mod first_run;
 mod fuzz_replay;
 mod limits;

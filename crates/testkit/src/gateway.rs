@@ -99,6 +99,11 @@ impl Gateway {
         self.process.wait_for_port(self.http);
     }
 
+    /// As [`Gateway::restart`], for starts that must fail: does not wait.
+    pub fn start_again(&self) -> Process {
+        Process::start("tidegate", &mut run_command(self.prefix.path()))
+    }
+
     pub fn prefix(&self) -> &Path {
         self.prefix.path()
     }

@@ -7,15 +7,19 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod etcd;
 pub mod gateway;
 pub mod message;
 pub mod process;
+pub mod relay;
 pub mod servers;
 pub mod upstream;
 
 pub use client::Client;
+pub use etcd::Etcd;
 pub use gateway::Gateway;
 pub use message::{Message, ReadError};
+pub use relay::Relay;
 pub use upstream::{Behaviour, Seen, Step, Upstream};
 
 use std::time::Duration;
