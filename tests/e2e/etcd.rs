@@ -41,13 +41,21 @@ fn status(gateway: &Gateway, path: &str) -> u16 {
 
 /// A route that answers by itself.
 fn mock(uri: &str, status: u16) -> String {
-    format!(r#"{{"uri":"{uri}","plugins":{{"mocking":{{"response_status":{status},"response_example":"x"}}}}}}"#)
+    format!(
+        r#"{{"uri":"{uri}","plugins":{{"mocking":{{"response_status":{status},"response_example":"x"}}}}}}"#
+    )
 }
 
-/// One metric of the gateway's page, without labels.
+/// One sample of the gateway's metrics page, by its name and labels.
 fn metric(gateway: &Gateway, name: &str) -> String {
     let mut client = testkit::Client::connect(gateway.metrics).expect("the metrics port accepts connections");
     let page = client.get("h", "/apisix/prometheus/metrics").expect("a page").body_text();
     let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no {name} in:\n{page}")).to_owned()
+}
+
+/// Waits until a start ends for this reason.
+fn check_refused(mut gateway: Gateway, reason: &str) {
+    gateway.process.wait_for_output(reason);
+    assert!(!gateway.process.wait_for_exit().success(), "{}", gateway.process.output());
 }

@@ -24,7 +24,8 @@ const MOVED: &[(&str, &str)] = &[
 ];
 
 /// Keys that every config.yaml of 2.x has one of, and none of 3.x.
-const MARKS: &[&str] = &["apisix.admin_key", "apisix.allow_admin", "apisix.config_center", "apisix.port_admin", "etcd"];
+const MARKS: &[&str] =
+    &["apisix.admin_key", "apisix.allow_admin", "apisix.config_center", "apisix.port_admin", "etcd"];
 
 /// Defaults that 3.0 changed: key, value then, what it means.
 const OLD_DEFAULTS: &[(&str, &str, &str)] = &[
@@ -70,9 +71,12 @@ fn fill_old_defaults(root: &mut Node, (line, column): (usize, usize), notes: &mu
     if off || listens.is_some() {
         return;
     }
-    let port = root.get("apisix").and_then(|apisix| apisix.get("node_listen")).and_then(first_port).unwrap_or(9080);
+    let port =
+        root.get("apisix").and_then(|apisix| apisix.get("node_listen")).and_then(first_port).unwrap_or(9080);
     if insert(root, "deployment.admin.admin_listen.port", scalar(Value::from(port), port.to_string())) {
-        note(format!("this is a configuration of APISIX 2.x without port_admin: the Admin API shares port {port} with the traffic"));
+        note(format!(
+            "this is a configuration of APISIX 2.x without port_admin: the Admin API shares port {port} with the traffic"
+        ));
     }
 }
 
@@ -201,7 +205,8 @@ mod tests {
         assert_eq!(value["deployment"]["admin"]["admin_listen"]["port"], 9080);
         assert_eq!(value["apisix"]["router"]["http"], "radixtree_uri");
         assert_eq!(value["deployment"]["admin"]["admin_api_version"], "v2");
-        let value = filled("apisix: {config_center: etcd, router: {http: radixtree_host_uri}, enable_admin: false}");
+        let value =
+            filled("apisix: {config_center: etcd, router: {http: radixtree_host_uri}, enable_admin: false}");
         assert_eq!(value["apisix"]["router"]["http"], "radixtree_host_uri");
         assert_eq!(value["deployment"]["admin"].get("admin_listen"), None);
         let value = filled("apisix: {port_admin: 9180}");

@@ -35,8 +35,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::{runtime::Handle, sync::watch, task};
 
-pub use self::tls::TlsOptions;
 use self::connection::Member;
+pub use self::tls::TlsOptions;
 use crate::{
     BoxFuture, Changes, Operation, State, Store, StoreError, Written,
     collections::{Check, PluginList},
@@ -89,6 +89,8 @@ struct Shared {
     plugins: Mutex<Option<PluginList>>,
     /// The newest revision of the whole cluster that was heard of.
     cluster_revision: AtomicU64,
+    /// The term of the member that was last watched.
+    term: AtomicU64,
     /// Wakes the thread that writes snapshots.
     changed: Mutex<Option<mpsc::Sender<()>>>,
 }
@@ -98,7 +100,7 @@ struct Shared {
 struct Followed {
     /// The cluster that the state is from; 0: none yet.
     cluster: u64,
-    /// Whether everything was read from etcd since the start.
+    /// Whether everything was read from etcd, so that a watch can go on from there.
     loaded: bool,
     /// Rounds over all members that failed, in a row.
     rounds: u64,
@@ -132,6 +134,7 @@ impl Etcd {
             followed: watch::Sender::new(Followed { cluster, ..Followed::default() }),
             plugins: Mutex::new(plugins),
             cluster_revision: AtomicU64::new(0),
+            term: AtomicU64::new(0),
             changed: Mutex::new(Some(sender)),
         });
         let follower = runtime.spawn(follow::run(shared.clone(), tls));
@@ -231,7 +234,9 @@ impl Store for Etcd {
         let written = self.runtime.spawn(async move { write::write(&shared, operations).await });
         Box::pin(async move {
             written.await.unwrap_or_else(|_| {
-                Err(StoreError::Unavailable("the gateway is stopping; nothing was answered by etcd".to_owned()))
+                Err(StoreError::Unavailable(
+                    "the gateway is stopping; nothing was answered by etcd".to_owned(),
+                ))
             })
         })
     }

@@ -17,8 +17,7 @@ fn three_gateways_agree() {
         let path = format!("/round{round}");
         let writer = &gateways[round % 3];
         let start = Instant::now();
-        let (code, answer) =
-            writer.admin("PUT", &format!("/apisix/admin/routes/{round}"), &mock(&path, 202));
+        let (code, answer) = writer.admin("PUT", &format!("/apisix/admin/routes/{round}"), &mock(&path, 202));
         assert_eq!(code, 201, "{answer}");
         assert_eq!(status(writer, &path), 202, "the writer sees its own write");
         for other in &gateways {

@@ -2,7 +2,7 @@
 
 use testkit::{Etcd, Gateway, servers};
 
-use super::{config, mock, status, wait};
+use super::{config, metric, mock, status, wait};
 
 /// What APISIX stores for the password "bar" with the keyring of these tests.
 const SEALED_BAR: &str = "77+NmbYqNfN+oLm0aX5akg==";
@@ -12,7 +12,8 @@ fn what_apisix_wrote_is_served() {
     let etcd = Etcd::start();
     let upstream = servers::nginx("location / { return 200 $http_x_consumer_username; }");
     // As `apisix init_etcd` leaves its directories.
-    for directory in ["routes", "upstreams", "consumers", "services", "plugin_metadata", "plugins", "secrets"] {
+    for directory in ["routes", "upstreams", "consumers", "services", "plugin_metadata", "plugins", "secrets"]
+    {
         etcd.put(&format!("/apisix/{directory}/"), "init_dir");
     }
     let times = r#""create_time":1700000000,"update_time":1700000000"#;
@@ -42,13 +43,23 @@ fn what_apisix_wrote_is_served() {
     assert_eq!(code, 200);
     assert!(body.contains(r#""password":"bar""#), "{body}");
     let (_, list) = gateway.admin("GET", "/apisix/admin/routes", "");
-    assert!(list.contains(r#""total":1"#) && list.contains(r#""key":"/apisix/routes/00000000000000000017""#), "{list}");
+    assert!(
+        list.contains(r#""total":1"#) && list.contains(r#""key":"/apisix/routes/00000000000000000017""#),
+        "{list}"
+    );
 
     // What APISIX does from now on is seen at once: a new route, a change, a deletion.
     etcd.put("/apisix/routes/2", &mock("/late", 202));
     wait("the new route is served", || status(&gateway, "/late") == 202);
     etcd.put("/apisix/routes/2", &mock("/late", 203));
     wait("the change is served", || status(&gateway, "/late") == 203);
+    let index = |key: &str| {
+        let value = metric(&gateway, &format!("apisix_etcd_modify_indexes{{key=\"{key}\"}}"));
+        value.parse::<u64>().expect("a number")
+    };
+    assert!(index("routes") > index("consumers") && index("consumers") > 0);
+    assert_eq!(index("routes"), index("max_modify_index"));
+    assert_eq!(index("prev_index"), index("x_etcd_index"));
     etcd.control(&["del", "/apisix/routes/2"]);
     wait("the route is gone", || status(&gateway, "/late") == 404);
 }
@@ -114,5 +125,9 @@ fn the_list_of_plugins_in_etcd_is_followed() {
     etcd.put("/apisix/plugins", "no list");
     etcd.put("/apisix/plugins", r#"[{"name":"mocking"}]"#);
     wait("mocking is on", || status(&gateway, "/mock") == 202);
-    assert!(gateway.error_log().contains("[/apisix/plugins] err:it should be JSON"), "{}", gateway.error_log());
+    assert!(
+        gateway.error_log().contains("[/apisix/plugins] err:it should be JSON"),
+        "{}",
+        gateway.error_log()
+    );
 }

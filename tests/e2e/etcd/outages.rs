@@ -71,7 +71,7 @@ fn a_long_partition_is_noticed_and_survived() {
     let relay = Relay::to(etcd.address);
     etcd.put("/apisix/routes/before", &mock("/before", 201));
     let gateway = Gateway::start(&config(&format!("http://{}", relay.address)), None);
-    assert_eq!(metric(&gateway, "apisix_etcd_reachable"), "1");
+    wait("the gateway says that etcd is there", || metric(&gateway, "apisix_etcd_reachable") == "1");
     relay.partition();
     // Nobody closed anything: only silence tells.
     wait("the gateway says that etcd is away", || metric(&gateway, "apisix_etcd_reachable") == "0");
@@ -98,7 +98,7 @@ fn a_cluster_that_lost_its_data_takes_nothing_away() {
     etcd.kill();
     etcd.lose_data();
     etcd.restart();
-    wait("the loss is logged", || gateway.error_log().contains("the cluster is a new one"));
+    wait("the loss is logged", || gateway.error_log().contains("the cluster begins anew"));
     assert_eq!(status(&gateway, "/one"), 201);
     let (code, answer) = gateway.admin("PUT", "/apisix/admin/routes/2", &mock("/two", 201));
     assert!(code == 503 && answer.contains("restore its data"), "{code} {answer}");
@@ -129,7 +129,9 @@ impl Traffic {
                 if count.fetch_add(1, SeqCst) % 500 == 499 {
                     client = Client::connect(address).expect("connects");
                 }
-                let answer = client.get("h", "/traffic").unwrap_or_else(|error| panic!("{error} after {:?}", start.elapsed()));
+                let answer = client
+                    .get("h", "/traffic")
+                    .unwrap_or_else(|error| panic!("{error} after {:?}", start.elapsed()));
                 assert_eq!(answer.status(), 200, "after {:?}", start.elapsed());
             }
         });

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use testkit::{Etcd, Gateway};
 
-use super::{config, mock, status, wait};
+use super::{check_refused, config, mock, status, wait};
 
 #[test]
 fn the_last_good_configuration_serves_until_etcd_is_back() {
@@ -15,7 +15,11 @@ fn the_last_good_configuration_serves_until_etcd_is_back() {
         gateway.admin("PUT", &format!("/apisix/admin/routes/{id}"), &mock(&format!("/{id}"), status)).0
     };
     assert_eq!(put(&gateway, "one", 201), 201);
-    let (code, answer) = gateway.admin("PUT", "/apisix/admin/consumers", r#"{"username":"jack","plugins":{"key-auth":{"key":"very-secret"}}}"#);
+    let (code, answer) = gateway.admin(
+        "PUT",
+        "/apisix/admin/consumers",
+        r#"{"username":"jack","plugins":{"key-auth":{"key":"very-secret"}}}"#,
+    );
     assert_eq!(code, 201, "{answer}");
     let file = gateway.prefix().join("data/etcd.snapshot");
     // Not asked to stop: what is on disk then is what was written after changes settled.
@@ -57,8 +61,12 @@ fn a_damaged_snapshot_is_named_and_not_used() {
     gateway.process.stop();
     let file = gateway.prefix().join("data/etcd.snapshot");
     let text = fs::read_to_string(&file).expect("a snapshot");
-    let damages =
-        [text.replace("/one", "/two"), text[..text.len() / 2].to_owned(), String::new(), text.replace("configuration 1", "configuration 9")];
+    let damages = [
+        text.replace("/one", "/two"),
+        text[..text.len() / 2].to_owned(),
+        String::new(),
+        text.replace("configuration 1", "configuration 9"),
+    ];
     for damaged in &damages {
         fs::write(&file, damaged).expect("written");
         gateway.restart();
@@ -71,7 +79,6 @@ fn a_damaged_snapshot_is_named_and_not_used() {
     // Without etcd and without a good file there is nothing to serve: better not to listen than to answer 404.
     etcd.kill();
     fs::write(&file, &damages[0]).expect("written");
-    let mut failing = gateway.start_again();
-    assert!(!failing.wait_for_exit().success());
-    assert!(failing.output().contains("etcd cannot be used"), "{}", failing.output());
+    gateway.restart_unready();
+    check_refused(gateway, "etcd cannot be used");
 }

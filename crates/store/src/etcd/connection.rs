@@ -16,7 +16,7 @@ use tonic::transport::Endpoint;
 use super::Options;
 
 /// Connecting, the handshake and the login together. Short, because another member may be well.
-const CONNECT_TIME: Duration = Duration::from_secs(3);
+const CONNECT_TIME: Duration = Duration::from_secs(2);
 /// What may be under way in answers: a full read is large, and the standard 64 KiB make it slow.
 const STREAM_WINDOW: u32 = 2 << 20;
 const CONNECTION_WINDOW: u32 = 8 << 20;
@@ -72,11 +72,7 @@ pub async fn connect(
     }
 }
 
-async fn login(
-    member: &Member,
-    options: &Options,
-    tls: Option<Arc<ClientConfig>>,
-) -> Result<Client, String> {
+async fn login(member: &Member, options: &Options, tls: Option<Arc<ClientConfig>>) -> Result<Client, String> {
     let bracketed =
         if member.host.contains(':') { format!("[{}]", member.host) } else { member.host.clone() };
     // TLS is the connector's business; to the library every member is plain.
@@ -149,7 +145,8 @@ mod tests {
         check("http://etcd", "etcd", 2379, false);
         check("http://[::1]:2400", "::1", 2400, false);
         check("http://[::1]", "::1", 2379, false);
-        for wrong in ["127.0.0.1:2379", "ftp://a:1", "http://", "http://a:b", "http://a:70000", "http://u@a"] {
+        for wrong in ["127.0.0.1:2379", "ftp://a:1", "http://", "http://a:b", "http://a:70000", "http://u@a"]
+        {
             assert!(Member::parse(wrong).is_err(), "{wrong}");
         }
     }

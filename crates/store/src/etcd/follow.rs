@@ -8,7 +8,7 @@
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -24,9 +24,9 @@ use super::{
 use crate::Change;
 
 /// How often a quiet watch is asked for a sign of life. etcd's own come every ten minutes.
-const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 /// A watch without any sign for that long is dead, whatever TCP thinks of it.
-const SILENCE_LIMIT: Duration = Duration::from_secs(3);
+const SILENCE_LIMIT: Duration = Duration::from_secs(2);
 /// The first pause after a round over all members; doubled up to `resync_delay`, at most a second.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -84,67 +84,91 @@ fn pause(rounds: u64, longest: Duration) -> Duration {
 }
 
 /// Works with one connection until it ends. Returns whether it ever was in step, and why it ended.
-async fn serve(shared: &Shared, client: Client) -> (bool, String) {
-    let mut in_step = false;
-    let mut must_load = !shared.followed.borrow().loaded;
+async fn serve(shared: &Arc<Shared>, client: Client) -> (bool, String) {
+    let mut session = Session { shared, client, in_step: false, missing: Vec::new() };
     loop {
-        if must_load && let Err(problem) = load::load(shared, &client).await {
-            return (in_step, problem);
+        if !shared.followed.borrow().loaded {
+            match load::load(shared, &session.client).await {
+                Ok(missing) => session.missing = missing,
+                Err(problem) => return (session.in_step, problem),
+            }
         }
-        match watch(shared, &client, &mut in_step).await {
-            Ended::Lost(problem) => return (in_step, problem),
+        match session.watch().await {
+            Ended::Lost(problem) => return (session.in_step, problem),
             Ended::Forgotten(why) => {
                 log(Level::Warn, format_args!("{why}; reading the whole configuration again"));
-                must_load = true;
+                // Stays so until it was read, with whichever member.
+                shared.followed.send_modify(|followed| followed.loaded = false);
             }
         }
     }
 }
 
-async fn watch(shared: &Shared, client: &Client, in_step: &mut bool) -> Ended {
-    let next = shared.live.read(|state| state.revision) + 1;
-    let (first, end) = keys::range(&shared.options.prefix);
-    let options = WatchOptions::new()
-        .with_range(end)
-        .with_start_revision(i64::try_from(next).unwrap_or(i64::MAX))
-        .with_progress_notify();
-    let mut watcher = client.watch_client().max_decoding_message_size(load::MAX_ANSWER_BYTES);
-    let opened = tokio::time::timeout(SILENCE_LIMIT, watcher.watch(first, Some(options))).await;
-    let mut stream = match opened {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return Ended::Lost(connection::reason(&error)),
-        Err(_) => return Ended::Lost("no answer to a watch".to_owned()),
-    };
-    let mut probe = tokio::time::interval(PROBE_INTERVAL);
-    let mut heard = Instant::now();
-    loop {
-        let message = tokio::select! {
-            message = stream.message() => message,
-            _ = probe.tick() => {
-                if let Err(problem) = ask_for_sign(&mut stream, heard).await {
-                    return Ended::Lost(problem);
+/// One connection at work.
+struct Session<'a> {
+    shared: &'a Arc<Shared>,
+    client: Client,
+    /// Whether it ever was in step with etcd.
+    in_step: bool,
+    /// Directories that lack APISIX's placeholder.
+    missing: Vec<&'static str>,
+}
+
+impl Session<'_> {
+    async fn watch(&mut self) -> Ended {
+        let shared = self.shared;
+        let next = shared.live.read(|state| state.revision) + 1;
+        let (first, end) = keys::range(&shared.options.prefix);
+        let options = WatchOptions::new()
+            .with_range(end)
+            .with_start_revision(i64::try_from(next).unwrap_or(i64::MAX))
+            .with_progress_notify();
+        let mut watcher = self.client.watch_client().max_decoding_message_size(load::MAX_ANSWER_BYTES);
+        let opened = tokio::time::timeout(SILENCE_LIMIT, watcher.watch(first, Some(options))).await;
+        let mut stream = match opened {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return Ended::Lost(connection::reason(&error)),
+            Err(_) => return Ended::Lost("no answer to a watch".to_owned()),
+        };
+        let mut probe = tokio::time::interval(PROBE_INTERVAL);
+        let mut heard = Instant::now();
+        loop {
+            let message = tokio::select! {
+                message = stream.message() => message,
+                _ = probe.tick() => {
+                    if let Err(problem) = ask_for_sign(&mut stream, heard).await {
+                        return Ended::Lost(problem);
+                    }
+                    continue;
                 }
-                continue;
+            };
+            let answer = match message {
+                Ok(Some(answer)) => answer,
+                Ok(None) => return Ended::Lost("the watch was closed".to_owned()),
+                Err(error) => return Ended::Lost(connection::reason(&error)),
+            };
+            heard = Instant::now();
+            if let Err(ended) = take(shared, &answer, next) {
+                return ended;
             }
-        };
-        let answer = match message {
-            Ok(Some(answer)) => answer,
-            Ok(None) => return Ended::Lost("the watch was closed".to_owned()),
-            Err(error) => return Ended::Lost(connection::reason(&error)),
-        };
-        heard = Instant::now();
-        if let Err(ended) = take(shared, &answer, next) {
-            return ended;
+            if answer.created() {
+                self.enter_step();
+            }
         }
-        if answer.created() {
-            *in_step = true;
-            shared.client.send_replace(Some(client.clone()));
-            shared.followed.send_modify(|followed| {
-                followed.rounds = 0;
-                if followed.problem.take().is_some() {
-                    log(Level::Warn, format_args!("reconnected to etcd"));
-                }
-            });
+    }
+
+    fn enter_step(&mut self) {
+        self.in_step = true;
+        self.shared.client.send_replace(Some(self.client.clone()));
+        self.shared.followed.send_modify(|followed| {
+            followed.rounds = 0;
+            if followed.problem.take().is_some() {
+                log(Level::Warn, format_args!("reconnected to etcd"));
+            }
+        });
+        let missing = std::mem::take(&mut self.missing);
+        if !missing.is_empty() {
+            tokio::spawn(load::write_placeholders(self.shared.clone(), self.client.clone(), missing));
         }
     }
 }
@@ -152,7 +176,7 @@ async fn watch(shared: &Shared, client: &Client, in_step: &mut bool) -> Ended {
 async fn ask_for_sign(stream: &mut WatchStream, heard: Instant) -> Result<(), String> {
     let silence = heard.elapsed();
     if silence > SILENCE_LIMIT {
-        return Err(format!("silent for {} s", silence.as_secs()));
+        return Err(format!("silent for {:.1} s", silence.as_secs_f64()));
     }
     if silence >= PROBE_INTERVAL / 2 {
         stream.request_progress().await.map_err(|error| connection::reason(&error))?;
@@ -172,6 +196,13 @@ fn take(shared: &Shared, answer: &WatchResponse, next: u64) -> Result<(), Ended>
         return Err(Ended::Lost(format!("etcd cancelled the watch: {}", answer.cancel_reason())));
     }
     if answer.created() {
+        // Terms only grow; a smaller one is a cluster that was set up anew in the same place.
+        let term = header.raft_term();
+        let known = shared.term.fetch_max(term, Relaxed);
+        if term < known {
+            shared.term.store(term, Relaxed);
+            return Err(Ended::Forgotten(format!("etcd is in term {term}, before {known}")));
+        }
         if header.cluster_id() != shared.followed.borrow().cluster {
             return Err(Ended::Forgotten("this is another etcd cluster than before".to_owned()));
         }

@@ -33,8 +33,9 @@ struct Found {
     placeholders: BTreeSet<&'static str>,
 }
 
-/// Brings the state in step with a full read. The error says why there was none; the state is as before then.
-pub async fn load(shared: &Shared, client: &Client) -> Result<u64, String> {
+/// Brings the state in step with a full read, and returns the directories that lack a placeholder. The error says why
+/// there was none; the state is as before then.
+pub async fn load(shared: &Shared, client: &Client) -> Result<Vec<&'static str>, String> {
     let mut found = Found::default();
     let (mut from, end) = keys::range(&shared.options.prefix);
     let mut kv = client.kv_client().max_decoding_message_size(MAX_ANSWER_BYTES);
@@ -59,18 +60,17 @@ pub async fn load(shared: &Shared, client: &Client) -> Result<u64, String> {
             _ => break,
         }
     }
-    let (revision, missing) = (found.revision, found.missing_placeholders());
+    let missing = found.missing_placeholders();
     found.apply(shared)?;
-    if shared.options.placeholders {
-        write_placeholders(shared, client, &missing).await;
-    }
-    Ok(revision)
+    Ok(if shared.options.placeholders { missing } else { Vec::new() })
 }
 
 impl Found {
     fn take(&mut self, shared: &Shared, entries: &[KeyValue]) {
         let options = &shared.options;
-        let same_cluster = shared.followed.borrow().cluster == self.cluster;
+        // Revisions say what is the same only as long as they are counted on.
+        let same_cluster = shared.followed.borrow().cluster == self.cluster
+            && self.revision >= shared.live.read(|state| state.revision);
         for entry in entries {
             let (kind, id) = match keys::place(&options.prefix, entry.key()) {
                 Place::Object(kind, id) => (kind, id),
@@ -87,10 +87,10 @@ impl Found {
                     continue;
                 }
             };
-            let revisions = (values::revision(entry.create_revision()), values::revision(entry.mod_revision()));
-            let current = shared
-                .live
-                .read(|state| state.get(kind, id).map(|object| (object.created, object.modified)));
+            let revisions =
+                (values::revision(entry.create_revision()), values::revision(entry.mod_revision()));
+            let current =
+                shared.live.read(|state| state.get(kind, id).map(|object| (object.created, object.modified)));
             self.present.insert((kind, id.into()));
             if same_cluster && current == Some(revisions) {
                 continue;
@@ -118,10 +118,11 @@ impl Found {
             let gone = gone.map(|object| Change { kind: object.kind, id: object.id.clone(), object: None });
             (state.revision, gone.collect::<Vec<_>>())
         });
-        if other_cluster && self.present.is_empty() && !gone.is_empty() {
-            // Deleting everything by hand keeps the cluster; a new one without anything is a loss of data.
+        let restarted = other_cluster || self.revision < before;
+        if restarted && self.present.is_empty() && !gone.is_empty() {
+            // Who deletes everything makes a new revision; a count that begins anew is a loss of data.
             return Err(format!(
-                "the cluster is a new one and has nothing below {}; restore its data, or remove {} and restart to begin anew",
+                "the cluster begins anew and has nothing below {}; restore its data, or remove {} and restart to begin anew, too",
                 shared.options.prefix,
                 shared.options.snapshot.display()
             ));
@@ -135,7 +136,7 @@ impl Found {
             other
         };
         let changes: Vec<_> = self.changes.into_iter().map(|change| (revision, change)).collect();
-        if changed && (other_cluster || revision <= before) {
+        if changed && (restarted || revision == before) {
             shared.live.restart(revision, changes);
         } else {
             shared.live.publish(revision, changes);
@@ -153,7 +154,7 @@ impl Found {
 }
 
 /// Never over something that is there. Not being allowed to is no problem: who shares with APISIX has them.
-async fn write_placeholders(shared: &Shared, client: &Client, missing: &[&str]) {
+pub async fn write_placeholders(shared: Arc<Shared>, client: Client, missing: Vec<&'static str>) {
     for directory in missing {
         let key = format!("{}/{directory}/", shared.options.prefix);
         let transaction = Txn::new()

@@ -54,7 +54,9 @@ pub fn start(shared: Arc<Shared>, changed: mpsc::Receiver<()>) -> Result<JoinHan
                     let file = shared.options.snapshot.display();
                     log(
                         Level::Error,
-                        format_args!("cannot write {file}: {error}; a start without etcd will lack the newest changes"),
+                        format_args!(
+                            "cannot write {file}: {error}; a start without etcd will lack the newest changes"
+                        ),
                     );
                 }
             }
@@ -78,7 +80,9 @@ fn write(shared: &Shared) -> io::Result<()> {
     let head = json!({"prefix": options.prefix, "cluster": cluster, "revision": revision});
     lines.add(&format!("{FORMAT} {head}"))?;
     if let Some(list) = plugins {
-        lines.add(&json!({"key": format!("{}/plugins", options.prefix), "value": plugin_value(&list)}).to_string())?;
+        lines.add(
+            &json!({"key": format!("{}/plugins", options.prefix), "value": plugin_value(&list)}).to_string(),
+        )?;
     }
     for object in &objects {
         let mut value = object.value.as_ref().clone();
@@ -156,7 +160,8 @@ fn parse(options: &Options, text: &str) -> Result<Kept, String> {
     let body_end = text.trim_end().rfind('\n').ok_or_else(half)? + 1;
     let (body, last) = text.split_at_checked(body_end).ok_or_else(half)?;
     let sum = hexadecimal(digest::digest(&digest::SHA256, body.as_bytes()).as_ref());
-    let (count, told) = last.trim_end().strip_prefix("end ").and_then(|end| end.split_once(' ')).ok_or_else(half)?;
+    let (count, told) =
+        last.trim_end().strip_prefix("end ").and_then(|end| end.split_once(' ')).ok_or_else(half)?;
     if told != sum {
         return Err(half());
     }
@@ -168,8 +173,11 @@ fn parse(options: &Options, text: &str) -> Result<Kept, String> {
     if head.get("prefix").and_then(Value::as_str) != Some(options.prefix.as_str()) {
         return Err(format!("it is of another prefix than {}", options.prefix));
     }
-    let mut kept =
-        Kept { cluster: number(&head, "cluster")?, state: State::at(number(&head, "revision")?), plugins: None };
+    let mut kept = Kept {
+        cluster: number(&head, "cluster")?,
+        state: State::at(number(&head, "revision")?),
+        plugins: None,
+    };
     let mut objects = 0;
     for line in lines {
         let line: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;

@@ -45,6 +45,7 @@ pub struct Control {
     pub publisher: Arc<Publisher>,
     pub published: watch::Receiver<u64>,
     pub health: Arc<Health>,
+    pub provider: Arc<Provider>,
     stop: watch::Sender<bool>,
     compiler: Mutex<Option<thread::JoinHandle<()>>>,
 }
@@ -106,9 +107,9 @@ pub fn start(
             handle.block_on(follower.run(&to_publish, &sender, stopped));
         })
         .context("cannot start the compiler thread")?;
-    let control =
-        Arc::new(Control { publisher, published, health, stop, compiler: Mutex::new(Some(compiler)) });
-    Ok(control)
+    let provider = provider.clone();
+    let compiler = Mutex::new(Some(compiler));
+    Ok(Arc::new(Control { publisher, published, health, provider, stop, compiler }))
 }
 
 fn options(settings: &Settings) -> Options {

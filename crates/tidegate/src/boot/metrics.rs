@@ -101,12 +101,7 @@ impl Metrics {
         let info = name("node_info");
         writer.family(&info, "Info of the gateway node", Kind::Gauge);
         writer.sample(&info, &[("hostname", &hostname()), ("version", "3.18.0")], 1.0);
-        let reachable = name("etcd_reachable");
-        writer.family(&reachable, "Config server etcd reachable from APISIX, 0 is unreachable", Kind::Gauge);
-        writer.sample(&reachable, &[], 1.0);
-        let indexes = name("etcd_modify_indexes");
-        writer.family(&indexes, "Modify index of the configuration in force", Kind::Gauge);
-        writer.sample(&indexes, &[("key", "max_modify_index")], control.revision() as f64);
+        super::etcd::collect(writer, &self.prefix, control);
         let status = name("upstream_status");
         writer.family(&status, "Upstream status from health checks, 1 is healthy", Kind::Gauge);
         control.health.each(|upstream, host, port, healthy| {

@@ -110,7 +110,9 @@ fn open_kind(
             let options = super::etcd::options(settings, catalog);
             Ok(Provider::Etcd(Arc::new(Etcd::open(options, runtime.handle())?)))
         }
-        config::Provider::Xds => bail!("config_provider xds is not supported; use embedded, etcd, yaml or json"),
+        config::Provider::Xds => {
+            bail!("config_provider xds is not supported; use embedded, etcd, yaml or json")
+        }
     }
 }
 
