@@ -4,6 +4,7 @@ mod agreement;
 mod bad_values;
 mod layout;
 mod outages;
+mod roles;
 mod second_version;
 mod secured;
 mod without;

@@ -141,6 +141,22 @@ mod tests {
     }
 
     #[test]
+    fn a_count_that_begins_anew() {
+        let live = Live::new(State::at(5));
+        live.publish(6, vec![change(6, "a")]);
+        live.restart(3, vec![change(3, "b")]);
+        // Whoever stands at any number of the old count takes the whole state, the same number included.
+        for since in [2, 3, 5, 6] {
+            check(&live, since, None);
+        }
+        live.publish(4, vec![change(4, "c")]);
+        check(&live, 3, None);
+        live.publish(5, vec![change(5, "d")]);
+        check(&live, 4, Some(&["d"]));
+        assert_eq!(live.read(|state| state.list(Kind::Route).count()), 4);
+    }
+
+    #[test]
     fn the_log_is_bounded() {
         let live = Live::new(State::default());
         for revision in 1..=(MAX_LOGGED_CHANGES as u64 + 2) {

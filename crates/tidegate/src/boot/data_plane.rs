@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Context;
-use config::{Listener, Settings};
+use config::{Listener, Role, Settings};
 use proxy::settings::{Listen, RealIp};
 
 use super::{access_log::FormattedLog, administration::Apis, debug_file, logs::Logs};
@@ -29,13 +29,15 @@ pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::R
     let nginx = &settings.nginx;
     let ms = |duration: Duration| duration.as_millis() as u64;
     let mut listen = Vec::new();
-    for listener in &settings.apisix.node_listen {
+    // Role control_plane has the Admin API only.
+    let serves_traffic = settings.role != Role::ControlPlane;
+    for listener in settings.apisix.node_listen.iter().filter(|_| serves_traffic) {
         // The IPv6 twin of a bare port is wanted only where there is IPv6.
         if !listener.implied || ipv6_available() {
             listen.push(Listen { address: address(listener)?, tls: false, optional: false });
         }
     }
-    if settings.apisix.tls.enable {
+    if settings.apisix.tls.enable && serves_traffic {
         for listener in &settings.apisix.tls.listen {
             if !listener.implied || ipv6_available() {
                 // Open by default and often unused: a second gateway on the machine does without.

@@ -16,7 +16,7 @@ pub fn options(settings: &Settings, catalog: &Arc<Catalog>) -> Options {
     let (encrypt, decrypt) = seals(settings, catalog).unzip();
     Options {
         hosts: etcd.hosts.clone(),
-        prefix: etcd.prefix.trim_end_matches('/').to_owned(),
+        prefix: etcd.prefix.clone(),
         timeout: etcd.timeout,
         resync_delay: etcd.resync_delay,
         startup_retry: etcd.startup_retry,
