@@ -102,6 +102,8 @@ struct Followed {
     cluster: u64,
     /// Whether everything was read from etcd, so that a watch can go on from there.
     loaded: bool,
+    /// Whether the state is from etcd, not from the snapshot.
+    from_etcd: bool,
     /// Rounds over all members that failed, in a row.
     rounds: u64,
     /// Why there is no connection.

@@ -82,3 +82,28 @@ fn a_damaged_snapshot_is_named_and_not_used() {
     gateway.restart_unready();
     check_refused(gateway, "etcd cannot be used");
 }
+
+#[test]
+fn other_keys_read_etcd_and_not_the_snapshot() {
+    let etcd = Etcd::start();
+    let with_keys = |keys: &str| config(&etcd.url()).replace("edd1c9f0985e76a2", keys);
+    let mut gateway = Gateway::start(&with_keys("edd1c9f0985e76a2"), None);
+    let body = r#"{"username":"jack","plugins":{"key-auth":{"key":"jacks"}}}"#;
+    assert_eq!(gateway.admin("PUT", "/apisix/admin/consumers", body).0, 201);
+    let restart = |gateway: &mut Gateway, from: &str, to: &str| {
+        gateway.process.stop();
+        let file = gateway.prefix().join("conf/config.yaml");
+        let text = fs::read_to_string(&file).expect("config.yaml");
+        fs::write(&file, text.replace(from, to)).expect("config.yaml");
+        gateway.restart();
+        gateway.admin("GET", "/apisix/admin/consumers/jack", "").1
+    };
+    // The snapshot of this run is encrypted with the new key, etcd's value still with the old one.
+    let shown = restart(&mut gateway, "[edd1c9f0985e76a2]", "[qeddd145sfvddff3, edd1c9f0985e76a2]");
+    assert!(shown.contains(r#""key":"jacks""#), "{shown}");
+    let touched = gateway.prefix().join("data/etcd.snapshot");
+    assert_eq!(gateway.admin("PUT", "/apisix/admin/routes/1", &mock("/one", 201)).0, 201);
+    wait("the snapshot is new", || fs::read_to_string(&touched).is_ok_and(|text| text.contains("routes/1")));
+    let shown = restart(&mut gateway, "[qeddd145sfvddff3, edd1c9f0985e76a2]", "[edd1c9f0985e76a2]");
+    assert!(shown.contains(r#""key":"jacks""#), "{shown}");
+}

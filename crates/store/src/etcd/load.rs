@@ -68,9 +68,7 @@ pub async fn load(shared: &Shared, client: &Client) -> Result<Vec<&'static str>,
 impl Found {
     fn take(&mut self, shared: &Shared, entries: &[KeyValue]) {
         let options = &shared.options;
-        // Revisions say what is the same only as long as they are counted on.
-        let same_cluster = shared.followed.borrow().cluster == self.cluster
-            && self.revision >= shared.live.read(|state| state.revision);
+        let trusted = self.trusts_revisions(shared);
         for entry in entries {
             let (kind, id) = match keys::place(&options.prefix, entry.key()) {
                 Place::Object(kind, id) => (kind, id),
@@ -89,16 +87,27 @@ impl Found {
             };
             let revisions =
                 (values::revision(entry.create_revision()), values::revision(entry.mod_revision()));
-            let current =
-                shared.live.read(|state| state.get(kind, id).map(|object| (object.created, object.modified)));
+            let current = shared.live.read(|state| state.get(kind, id).cloned());
             self.present.insert((kind, id.into()));
-            if same_cluster && current == Some(revisions) {
+            let known = current.as_ref().map(|object| (object.created, object.modified));
+            if trusted && known == Some(revisions) {
                 continue;
             }
-            if let Some(object) = values::object(options, kind, id, entry, current.is_some()) {
+            let read = values::object(options, kind, id, entry, current.is_some());
+            if let Some(object) = read.filter(|object| current.as_ref() != Some(object)) {
                 self.changes.push(Change { kind, id: object.id.clone(), object: Some(object) });
             }
         }
+    }
+
+    /// Whether an object with the same revisions is the same. Not after a start from the snapshot: what it is in
+    /// memory depends on the keys and plugins of the process that read it.
+    fn trusts_revisions(&self, shared: &Shared) -> bool {
+        let (cluster, from_etcd) = {
+            let followed = shared.followed.borrow();
+            (followed.cluster, followed.from_etcd)
+        };
+        from_etcd && cluster == self.cluster && self.revision >= shared.live.read(|state| state.revision)
     }
 
     fn note_placeholder(&mut self, prefix: &str, key: &[u8]) {
@@ -145,6 +154,7 @@ impl Found {
         shared.followed.send_modify(|followed| {
             followed.cluster = self.cluster;
             followed.loaded = true;
+            followed.from_etcd = true;
         });
         if changed || other_plugins || other_cluster || known == 0 {
             shared.mark_changed();
