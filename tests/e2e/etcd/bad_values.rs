@@ -18,6 +18,15 @@ fn bad_values_are_named_and_change_nothing() {
     logged("[/apisix/routes/broken] err:it should be JSON");
     logged("[/apisix/rotes/1] err:unknown kind of resource");
 
+    // A plugin that only APISIX has may be what protects the route: kept for APISIX, not served here.
+    etcd.put(
+        "/apisix/routes/foreign",
+        r#"{"uri":"/foreign","plugins":{"mocking":{"response_example":"x"},"only-there":{}}}"#,
+    );
+    wait("it is listed", || gateway.admin("GET", "/apisix/admin/routes/foreign", "").0 == 200);
+    logged("only-there");
+    assert_eq!(status(&gateway, "/foreign"), 404);
+
     // Good ones become bad: not JSON, no object, against the schema.
     for (value, reason) in [
         ("{half a val", "it should be JSON"),
