@@ -41,7 +41,8 @@ enum Ended {
 pub async fn run(shared: Arc<Shared>, tls: Option<Arc<ClientConfig>>) {
     let mut attempts: u64 = 0;
     let mut place = 0;
-    let mut told = String::new();
+    // What was logged of each member since the last good connection: an outage is told once, not each second.
+    let mut told = vec![String::new(); shared.members.len()];
     loop {
         let Some(member) = shared.members.get(place) else { return };
         let problem = match connection::connect(member, &shared.options, tls.clone()).await {
@@ -50,14 +51,14 @@ pub async fn run(shared: Arc<Shared>, tls: Option<Arc<ClientConfig>>) {
                 shared.client.send_replace(None);
                 if in_step {
                     attempts = 0;
-                    told.clear();
+                    told.fill(String::new());
                 }
                 problem
             }
             Err(problem) => problem,
         };
         let problem = format!("{}: {problem}", member.address);
-        if problem != told {
+        if let Some(told) = told.get_mut(place).filter(|told| **told != problem) {
             log(Level::Error, format_args!("failed to fetch data from etcd: {problem}"));
             told.clone_from(&problem);
         }

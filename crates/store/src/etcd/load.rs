@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeSet, HashSet},
     sync::Arc,
+    time::Duration,
 };
 
 use etcd_client::{Client, Compare, CompareOp, GetOptions, KeyValue, Txn, TxnOp};
@@ -18,6 +19,8 @@ use crate::{Change, collections::PluginList};
 
 /// Keys of one answer. etcd refuses values above 1.5 MiB by default; usual ones have some hundred bytes.
 const PAGE_KEYS: i64 = 500;
+/// A page takes milliseconds. What takes that long comes sooner over a new connection.
+const PAGE_TIME: Duration = Duration::from_secs(10);
 /// Most that one answer may hold.
 pub const MAX_ANSWER_BYTES: usize = 1 << 30;
 
@@ -45,9 +48,10 @@ pub async fn load(shared: &Shared, client: &Client) -> Result<Vec<&'static str>,
             // All pages show one moment.
             options = options.with_revision(i64::try_from(found.revision).unwrap_or(0));
         }
-        let answer = tokio::time::timeout(shared.options.timeout, kv.get(from, Some(options)))
+        let patience = shared.options.timeout.min(PAGE_TIME);
+        let answer = tokio::time::timeout(patience, kv.get(from, Some(options)))
             .await
-            .map_err(|_| format!("no answer to a read within {} s", shared.options.timeout.as_secs()))?
+            .map_err(|_| format!("no answer to a read within {} s", patience.as_secs()))?
             .map_err(|error| connection::reason(&error))?;
         let header = answer.header().ok_or("an answer without header")?;
         if found.revision == 0 {

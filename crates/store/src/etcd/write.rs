@@ -134,13 +134,21 @@ async fn answered<T>(
     shared: &Shared,
     call: impl Future<Output = Result<T, etcd_client::Error>>,
 ) -> Result<T, StoreError> {
-    let seconds = shared.options.timeout.as_secs();
-    match tokio::time::timeout(shared.options.timeout, call).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => Err(StoreError::Unavailable(connection::reason(&error))),
-        Err(_) => Err(StoreError::Unavailable(format!(
-            "etcd did not answer within {seconds} s; read the object again to see whether it was stored"
-        ))),
+    let mut in_use = shared.client.subscribe();
+    let unanswered = |why: String| {
+        let message = format!("{why}; read the object again to see whether it was stored");
+        Err(StoreError::Unavailable(message))
+    };
+    tokio::select! {
+        // An answer that is there counts, whatever happened to the connection since.
+        biased;
+        answer = call => answer.map_err(|error| StoreError::Unavailable(connection::reason(&error))),
+        _ = in_use.wait_for(Option::is_none) => {
+            unanswered("the connection to etcd was lost before it answered".to_owned())
+        }
+        () = tokio::time::sleep(shared.options.timeout) => {
+            unanswered(format!("etcd did not answer within {} s", shared.options.timeout.as_secs()))
+        }
     }
 }
 
