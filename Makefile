@@ -4,7 +4,7 @@ CARGO ?= cargo
 SHELL_SCRIPTS = .ci/run scripts/install-deps.sh
 FUZZ_SECONDS ?= 60
 
-.PHONY: help build run test lint perf fuzz deps
+.PHONY: help build run test lint perf suites fuzz deps
 
 help:
 	@echo 'make deps    install the Debian packages that tests and perf need'
@@ -13,6 +13,7 @@ help:
 	@echo 'make test    run all tests, black-box tests included'
 	@echo 'make lint    formatting, clippy, shellcheck, python syntax'
 	@echo 'make perf    measure against nginx; PERF_ARGS="--quick --only plain" narrows it'
+	@echo 'make suites  run perf/suites with short measurements; SUITE_ARGS replaces --quick'
 	@echo 'make fuzz    fuzz each target for FUZZ_SECONDS (60)'
 
 deps:
@@ -44,6 +45,9 @@ lint:
 
 perf: build
 	python3 perf/run.py $(PERF_ARGS)
+
+suites: build
+	$(or $(CARGO_TARGET_DIR),target)/release/tidegate bench suite perf/suites/*.yaml $(or $(SUITE_ARGS),--quick)
 
 # Needs a nightly toolchain and `cargo install cargo-fuzz`. What it finds goes to fuzz/corpus, which the tests replay.
 fuzz:

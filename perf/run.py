@@ -16,10 +16,11 @@ import sys
 import tempfile
 import time
 
-from harness import churn, figures, footprint, nginx, plugins, processes, scrape, throughput, tidegate
+from harness import (
+    churn, figures, footprint, http2, nginx, plugins, processes, scrape, slow, throughput, tidegate, tls)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-OTHERS = ("plugins", "memory", "start", "churn", "scrape")
+OTHERS = ("plugins", "handshake", "http2", "slow", "memory", "start", "scrape", "churn")
 KEYS = [f"key-{number:03d}-0123456789abcdef" for number in range(100)]
 
 
@@ -67,6 +68,12 @@ def measure(folder, wanted, rounds, seconds, binary, quick, results):
         for name in wanted:
             if name in throughput.SCENARIOS:
                 results[name] = throughput.run(name, servers, scripts, rounds, seconds, say)
+        if "handshake" in wanted:
+            results["handshake"] = tls.run_handshakes(servers, rounds, seconds, say)
+        if "http2" in wanted:
+            results["http2"] = http2.run(servers, rounds, seconds, say)
+        if "slow" in wanted:
+            results["slow"] = slow.run(*servers["gateway"], scripts["plain"], 2 * seconds, say)
         if "memory" in wanted:
             results["memory"] = footprint.run_idle(servers, 2000 if quick else 10_000, say)
         for server in running[1:]:
@@ -85,18 +92,19 @@ def measure(folder, wanted, rounds, seconds, binary, quick, results):
 
 
 def start_gateways(folder, upstream_port, binary, running):
-    servers = {}
+    servers, pair = {}, tls.certificate(folder)
     for who in ("nginx", "gateway"):
         prefix = os.path.join(folder, who)
         os.makedirs(prefix)
-        ports = {name: processes.free_port() for name in ("http", "control", "metrics")}
+        ports = {name: processes.free_port() for name in ("http", "tls", "control", "metrics")}
         if who == "nginx" or binary is None:
-            command = nginx.gateway(prefix, who, ports["http"], upstream_port, KEYS)
+            command = nginx.gateway(prefix, who, ports["http"], upstream_port, KEYS, (ports["tls"], *pair))
         else:
-            command = tidegate.command(binary, prefix, ports, tidegate.resources(upstream_port, KEYS))
+            command = tidegate.command(binary, prefix, ports, tidegate.resources(upstream_port, KEYS, pair))
         server = processes.Server(who, command, processes.GATEWAY_CORE, prefix)
         running.append(server)
         server.wait_for_port(ports["http"])
+        server.tls_port = ports["tls"]
         servers[who] = (server, ports["http"])
     return servers
 
@@ -106,6 +114,12 @@ def show(results, target):
     for name in throughput.SCENARIOS:
         if name in results:
             rows += throughput.rows(name, results[name])
+    if "handshake" in results:
+        rows += tls.rows(results["handshake"])
+    if "http2" in results:
+        rows += http2.rows(results["http2"])
+    if "slow" in results:
+        rows += slow.rows(results["slow"])
     if "memory" in results:
         rows += footprint.idle_rows(results["memory"])
     if "start" in results:

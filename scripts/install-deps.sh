@@ -8,14 +8,19 @@ required=(
     ca-certificates   # cargo downloads over TLS
     curl              # black-box tests speak to the gateway as users do
     python3           # perf/ harness, standard library only
-    openssl           # keys and certificates in tests
     util-linux        # taskset pins processes while measuring
+    haproxy           # a balancer in tests, and a peer to compare what is forwarded
+    openssl           # examples of the documentation sign with it
+    brotli            # tests decode what the plugin compressed
     nginx             # a real upstream in tests, the peer in perf/
+    haproxy           # a peer in `tidegate bench suite`
     redis-server      # limit plugins with policy redis
     protobuf-compiler # etcd's interface is generated from its definition
     libprotobuf-dev   # definitions that it includes
     etcd-server       # configuration from etcd
     etcd-client       # etcdctl: tests write and compact as operators do
+    openssl           # TLS seen by another implementation
+    slowhttptest      # slow clients in perf/
     wrk               # load
     apache2-utils     # ab: load without keep-alive
     nghttp2-client    # h2load: HTTP/2 load

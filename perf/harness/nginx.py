@@ -45,21 +45,29 @@ def upstream(folder, port):
     headers = "".join(f"add_header {name} '{escape(value)}';" for name, value in RESPONSE_HEADERS.items())
     http = f"""server {{ listen 127.0.0.1:{port} reuseport; default_type text/plain;
     location / {{ return 200 "{BODY}"; }}
+    # Wants the whole body before it answers.
+    location /upload {{ proxy_pass http://127.0.0.1:{port}/; }}
     location /browser {{ {headers} return 200 "{BODY}"; }} }}"""
     return command(folder, "upstream", http)
 
 
-def gateway(folder, name, port, upstream_port, keys):
+def gateway(folder, name, port, upstream_port, keys, secure=None):
     """A gateway that does what each scenario asks of it, as far as nginx can: key check by map, no counting."""
     consumers = "".join(f"{key} consumer_{number};" for number, key in enumerate(keys))
     locations = "".join(
         f"location = /k/{number} {{ if ($consumer = '') {{ return 401; }} proxy_pass http://backend; }}"
         for number in range(len(keys))
     )
+    listen_tls = ""
+    if secure:
+        # What APISIX writes into its nginx.conf.
+        listen_tls = (f"listen 127.0.0.1:{secure[0]} ssl http2 reuseport backlog=4096; ssl_certificate {secure[1]}; "
+                      f"ssl_certificate_key {secure[2]}; ssl_protocols TLSv1.2 TLSv1.3; "
+                      "ssl_session_cache shared:SSL:20m; ssl_session_tickets off;")
     http = f"""
     map_hash_bucket_size 128; map $http_apikey $consumer {{ default ''; {consumers} }}
-    upstream backend {{ server 127.0.0.1:{upstream_port}; keepalive 128; keepalive_requests 1000000000; }}
-    server {{ listen 127.0.0.1:{port} reuseport backlog=4096; default_type text/plain;
+    upstream backend {{ server 127.0.0.1:{upstream_port}; keepalive 1000; keepalive_requests 1000000000; }}
+    server {{ listen 127.0.0.1:{port} reuseport backlog=4096; {listen_tls} default_type text/plain;
       proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $http_host;
       proxy_set_header X-Real-IP $remote_addr; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
       proxy_set_header X-Forwarded-Proto $scheme; proxy_set_header X-Forwarded-Host $host;

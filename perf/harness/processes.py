@@ -41,6 +41,7 @@ class Server:
     def __init__(self, name, command, core, folder, env=None):
         self.name = name
         self.log = os.path.join(folder, name + ".out")
+        self.tls_port = None
         self.spawned = time.perf_counter()
         with open(self.log, "wb") as log:
             self.child = subprocess.Popen(

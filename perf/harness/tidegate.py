@@ -4,14 +4,14 @@ import http.client
 import json
 import os
 
-from . import nginx
+from . import nginx, tls
 
 ADMIN_KEY = "perf-admin-key"
 LIMIT = {"count": 1_000_000_000, "time_window": 60, "key": "remote_addr", "policy": "local"}
 
 _CONFIG = """apisix:
   node_listen: [{{ip: 127.0.0.1, port: {port}}}]
-  ssl: {{enable: false}}
+  ssl: {ssl}
   enable_admin: {admin}
   control: {{ip: 127.0.0.1, port: {control}}}
 nginx_config:
@@ -21,7 +21,7 @@ nginx_config:
   http:
     enable_access_log: false
     keepalive_timeout: 600s
-    upstream: {{keepalive: 128, keepalive_requests: 1000000000, keepalive_timeout: 600s}}
+    upstream: {{keepalive: 1000, keepalive_requests: 1000000000, keepalive_timeout: 600s}}
 plugin_attr:
   prometheus: {{refresh_interval: 1, export_addr: {{ip: 127.0.0.1, port: {metrics}}}}}
 deployment:
@@ -52,6 +52,8 @@ def command(binary, folder, ports, resources=None):
         os.makedirs(os.path.join(folder, name), exist_ok=True)
     text = _CONFIG.format(
         port=ports["http"],
+        ssl=f"{{fallback_sni: {tls.NAME}, listen: [{{ip: 127.0.0.1, port: {ports['tls']}}}]}}" if "tls" in ports
+        else "{enable: false}",
         control=ports["control"],
         metrics=ports["metrics"],
         admin="true" if resources is None else "false",
@@ -70,7 +72,7 @@ def command(binary, folder, ports, resources=None):
     return [binary, "run", "--prefix", folder, "-c", os.path.join(conf, "config.yaml")]
 
 
-def resources(upstream_port, keys):
+def resources(upstream_port, keys, pair):
     """Routes and consumers of all wrk scenarios."""
     upstream = node(upstream_port)
     routes = [
@@ -84,7 +86,9 @@ def resources(upstream_port, keys):
                        "plugins": {"key-auth": {}, "limit-count": LIMIT}})
     consumers = [{"username": f"consumer_{number}", "plugins": {"key-auth": {"key": key}}}
                  for number, key in enumerate(keys)]
-    return {"routes": routes, "consumers": consumers}
+    cert, key = pair
+    ssls = [{"id": "tls", "sni": tls.NAME, "cert": tls.read(cert), "key": tls.read(key)}]
+    return {"routes": routes, "consumers": consumers, "ssls": ssls}
 
 
 def many_routes(upstream_port, count):

@@ -51,6 +51,14 @@ impl Case {
         Case { statuses: &[400], after: After::Closed, forwarded: 0, ..case }
     }
 
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.send
+    }
+
     pub fn statuses(self, statuses: &'static [u16]) -> Self {
         Case { statuses, ..self }
     }

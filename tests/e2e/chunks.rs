@@ -13,7 +13,11 @@ macro_rules! chunked {
 
 #[test]
 fn accepted() {
-    check(&[
+    check(&accepted_cases());
+}
+
+pub fn accepted_cases() -> Vec<Case> {
+    vec![
         Case::pass("one chunk", chunked!("5\r\nhello\r\n0\r\n\r\n")).seen(&["\r\n\r\nhello"]),
         Case::pass("two chunks", chunked!("3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n")).seen(&["\r\n\r\nhello"]),
         Case::pass("empty body", chunked!("0\r\n\r\n")),
@@ -48,12 +52,16 @@ fn accepted() {
             chunked!("5\r\nhello\r\n0\r\nAuthorization: Basic YQ==\r\nHost: evil\r\n\r\n"),
         )
         .unseen(&["YQ==", "evil"]),
-    ]);
+    ]
 }
 
 #[test]
 fn refused_sizes() {
-    check(&[
+    check(&refused_sizes_cases());
+}
+
+pub fn refused_sizes_cases() -> Vec<Case> {
+    vec![
         Case::refuse("no digit", chunked!("g\r\nhello\r\n0\r\n\r\n")),
         Case::refuse("empty size", chunked!("\r\nhello\r\n0\r\n\r\n")),
         Case::refuse("minus", chunked!("-5\r\nhello\r\n0\r\n\r\n")),
@@ -72,12 +80,16 @@ fn refused_sizes() {
             .sending([chunked!("").as_bytes(), "1".repeat(5000).as_bytes()].concat()),
         Case::refuse("endless extension", "")
             .sending([chunked!("5;").as_bytes(), "x".repeat(20_000).as_bytes()].concat()),
-    ]);
+    ]
 }
 
 #[test]
 fn refused_line_ends() {
-    check(&[
+    check(&refused_line_ends_cases());
+}
+
+pub fn refused_line_ends_cases() -> Vec<Case> {
+    vec![
         Case::refuse("bare LF after a size", chunked!("5\nhello\r\n0\r\n\r\n")),
         Case::refuse("bare CR after a size", chunked!("5\rhello\r\n0\r\n\r\n")),
         Case::refuse("CR CR LF after a size", chunked!("5\r\r\nhello\r\n0\r\n\r\n")),
@@ -99,5 +111,5 @@ fn refused_line_ends() {
             "request instead of the last line end",
             chunked!("0\r\nGET /stolen HTTP/1.1\r\nHost: h\r\n\r\n"),
         ),
-    ]);
+    ]
 }

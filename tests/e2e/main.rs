@@ -4,18 +4,38 @@
 //! [`case::check`]; what needs a conversation is in [`connections`] and [`responses`]. [`tidy`] reads the
 //! sources instead of running anything.
 
+mod bench;
+mod bench_diagnosis;
 mod case;
+mod certs;
 mod chunks;
+mod compression;
 mod connections;
+mod differential;
 mod etcd;
 mod first_run;
 mod fuzz_replay;
+mod grpc;
+mod grpc_peer;
+mod http2;
+mod http2_floods;
 mod limits;
 mod malformed;
 mod nginx;
+mod ocsp;
+mod pages;
+mod prometheus;
+mod proxy_protocol;
 mod quota;
+mod readings;
 mod responses;
+mod secrets;
+mod secure;
+mod slow_clients;
 mod smuggling;
 mod tidy;
 mod tls;
+mod tls_server;
+mod tls_upstream;
 mod valid;
+mod websocket;

@@ -4,7 +4,11 @@ use crate::case::{Case, check};
 
 #[test]
 fn request_lines() {
-    check(&[
+    check(&request_lines_cases());
+}
+
+pub fn request_lines_cases() -> Vec<Case> {
+    vec![
         Case::refuse("only a method", "GET\r\n\r\n"),
         Case::refuse("HTTP/0.9", "GET /\r\n\r\n"),
         Case::refuse("no target", "GET HTTP/1.1\r\nHost: h\r\n\r\n"),
@@ -40,12 +44,16 @@ fn request_lines() {
             .may_close(),
         Case::refuse("TRACE", "TRACE / HTTP/1.1\r\nHost: h\r\n\r\n").statuses(&[405]).may_close(),
         Case::refuse("a TLS hello", "\x16\x03\x01\x02\0\x01\0\x01\r\n\r\n"),
-    ]);
+    ]
 }
 
 #[test]
 fn line_ends() {
-    check(&[
+    check(&line_ends_cases());
+}
+
+pub fn line_ends_cases() -> Vec<Case> {
+    vec![
         Case::refuse("bare LF after the request line", "GET / HTTP/1.1\nHost: h\r\n\r\n"),
         Case::refuse("bare LF after a field", "GET / HTTP/1.1\r\nHost: h\n\r\n"),
         Case::refuse("bare LF everywhere", "GET / HTTP/1.1\nHost: h\n\n"),
@@ -58,12 +66,16 @@ fn line_ends() {
             "GET / HTTP/1.1\r\nHost: h\r\nX-A: a\rContent-Length: 5\r\n\r\n",
         ),
         Case::refuse("CR CR LF", "GET / HTTP/1.1\r\nHost: h\r\r\n\r\n"),
-    ]);
+    ]
 }
 
 #[test]
 fn fields() {
-    check(&[
+    check(&fields_cases());
+}
+
+pub fn fields_cases() -> Vec<Case> {
+    vec![
         Case::refuse("space before the colon", "GET / HTTP/1.1\r\nHost: h\r\nX-A : b\r\n\r\n"),
         Case::refuse("tab before the colon", "GET / HTTP/1.1\r\nHost: h\r\nX-A\t: b\r\n\r\n"),
         Case::refuse("folded with a space", "GET / HTTP/1.1\r\nHost: h\r\nX-A: b\r\n c\r\n\r\n"),
@@ -82,12 +94,16 @@ fn fields() {
         Case::refuse("vertical tab in a value", "GET / HTTP/1.1\r\nHost: h\r\nX-A: a\x0bb\r\n\r\n"),
         Case::refuse("escape in a value", "GET / HTTP/1.1\r\nHost: h\r\nX-A: \x1b[31m\r\n\r\n"),
         Case::refuse("DEL in a value", "GET / HTTP/1.1\r\nHost: h\r\nX-A: a\x7f\r\n\r\n"),
-    ]);
+    ]
 }
 
 #[test]
 fn hosts() {
-    check(&[
+    check(&hosts_cases());
+}
+
+pub fn hosts_cases() -> Vec<Case> {
+    vec![
         Case::refuse("none in 1.1", "GET / HTTP/1.1\r\n\r\n"),
         Case::refuse("two that differ", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"),
         Case::refuse("two that agree", "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n"),
@@ -100,5 +116,5 @@ fn hosts() {
         Case::refuse("question mark", "GET / HTTP/1.1\r\nHost: a?b\r\n\r\n"),
         Case::refuse("hash", "GET / HTTP/1.1\r\nHost: a#b\r\n\r\n"),
         Case::refuse("backslash", "GET / HTTP/1.1\r\nHost: a\\b\r\n\r\n"),
-    ]);
+    ]
 }

@@ -1,5 +1,6 @@
 //! What upstreams answer, well and badly, and what clients get.
 
+use testkit::gateway::{Gateway, YAML_PROVIDER};
 use testkit::upstream::{Behaviour, Step};
 use testkit::{Client, Message, ReadError, Upstream};
 
@@ -218,4 +219,14 @@ fn no_listener_is_502_and_no_route_is_404() {
         (missing.status(), missing.body_text().as_str()),
         (404, "{\"error_msg\":\"404 Route Not Found\"}\n")
     );
+}
+
+/// nginx's status for closing without an answer, as plugins may be told to reject with.
+#[test]
+fn status_444_closes_without_an_answer() {
+    let routes = "routes:\n- {id: 1, uri: /gone, plugins: {fault-injection: {abort: {http_status: 444}}}}\n";
+    let gateway = Gateway::start(YAML_PROVIDER, Some(routes));
+    let mut client = gateway.client();
+    client.send(b"GET /gone HTTP/1.1\r\nHost: h\r\n\r\n").expect("sent");
+    assert_eq!(client.to_close().expect("an orderly end"), b"");
 }

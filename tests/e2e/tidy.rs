@@ -15,7 +15,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("testkit", &[]),
     ("routing", &["model"]),
     ("upstream", &["model"]),
-    ("control", &["model", "upstream", "telemetry"]),
+    ("control", &["model", "upstream", "plugin", "telemetry"]),
     ("plugin", &["wire", "model", "routing", "upstream", "telemetry"]),
     ("plugins", &["plugin", "wire", "model", "routing", "upstream", "telemetry"]),
     ("compile", &["model", "plugin", "routing", "upstream", "telemetry"]),

@@ -26,7 +26,8 @@ use routing::{Router, router::Mode};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 
-pub use secrets::SecretSource;
+pub use secrets::{SecretSource, resolve_environment, secret_references};
+pub use tls::UpstreamTrust;
 
 /// Addresses of names, as far as they are known.
 pub trait Addresses: Send + Sync {
@@ -48,10 +49,14 @@ pub struct Options {
     pub router: Mode,
     pub options: RouterOptions,
     pub workers: usize,
-    /// PEM file with certificate authorities for upstreams that are verified; `None`: the system's.
-    pub trusted_certificates: Option<String>,
+    /// The authorities of upstreams that are verified.
+    pub upstream_trust: UpstreamTrust,
     /// `TLSv1.2`, `TLSv1.3`: what clients may speak where an `ssl` resource does not say.
     pub tls_protocols: Vec<String>,
+    /// Whether handshakes offer HTTP/2.
+    pub http2: bool,
+    /// `apisix.ssl.ssl_session_tickets`
+    pub session_tickets: bool,
     pub keepalive: plugin::snapshot::KeepalivePool,
     pub timeouts: plugin::snapshot::Timeouts,
 }
@@ -93,7 +98,8 @@ impl Compiler {
         secrets: Arc<dyn SecretSource>,
         lua: Option<Arc<dyn LuaCompiler>>,
     ) -> Compiler {
-        let tls = tls::TlsClients::new(options.trusted_certificates.clone());
+        let tls = tls::TlsClients::new(options.upstream_trust.clone());
+        let servers = certificates::Servers::new(options.session_tickets);
         Compiler {
             options,
             catalog,
@@ -112,7 +118,7 @@ impl Compiler {
             names: FxHashMap::default(),
             pools: pools::PoolNumbers::default(),
             tls,
-            servers: certificates::Servers::default(),
+            servers,
             serial: 0,
         }
     }
@@ -182,6 +188,20 @@ impl Compiler {
         for key in dirty.iter().filter(|key| key.0 == Kind::Route) {
             self.build_route(key);
         }
+    }
+
+    /// Rebuilds what has one of these secrets (`vault/1/path/key`) in it.
+    pub fn secrets_changed(&mut self, references: &[Arc<str>]) {
+        let mut dirty = FxHashSet::default();
+        for reference in references {
+            let uses = |key: &&Key| {
+                self.object(key.0, &key.1)
+                    .is_some_and(|object| secret_references(&object.value).contains(&&**reference))
+            };
+            dirty.extend(self.references.users_of_secret(reference).filter(uses).cloned());
+        }
+        let dirty = self.references.closure(dirty);
+        self.rebuild(dirty);
     }
 
     /// Names that upstreams use.

@@ -8,12 +8,13 @@ use plugin::{BuildContext, Instance, Owner, PluginDef, UpstreamHandle, Variable,
 use routing::expr::Expression;
 use serde_json::{Map, Value};
 
-use crate::{Compiler, Key, secrets};
+use crate::{Compiler, Key, references, secrets};
 
 impl Compiler {
     /// Rebuilds the plugins of an object, or forgets them when it is gone.
     pub(crate) fn build_instances_of(&mut self, key: &Key) {
         self.instances.remove(key);
+        self.incomplete.remove(key);
         let previous = self.inline_upstreams.remove(key).unwrap_or_default();
         let Some(object) = self.object(key.0, &key.1).cloned() else { return };
         let Some(plugins) = object.value.get("plugins").and_then(Value::as_object) else { return };
@@ -81,7 +82,7 @@ impl Compiler {
             return Ok(None);
         }
         let mut conf = conf.clone();
-        secrets::resolve(&mut conf, self.secrets.as_ref())?;
+        secrets::resolve_lenient(&mut conf, self.secrets.as_ref(), def.encrypt_fields)?;
         self.catalog.check(name, SchemaKind::Plugin, &mut conf)?;
         let mut metadata = self.metadata(name).map(|value| (*value).clone());
         if let Some(metadata) = &mut metadata
@@ -91,7 +92,9 @@ impl Compiler {
             *metadata = Value::Object(Map::new());
         }
         let upstreams = self.compile_inline(key, owner, def, &conf, previous)?;
-        let context = BuildContext { owner, metadata: metadata.as_ref(), upstreams: &upstreams };
+        let proto = references::id(conf.get("proto_id")).and_then(|id| self.object(Kind::Proto, &id));
+        let proto = proto.and_then(|proto| proto.value.get("content")).and_then(Value::as_str);
+        let context = BuildContext { owner, metadata: metadata.as_ref(), upstreams: &upstreams, proto };
         let plugin = (def.build)(&conf, &context)?;
         let filter = field("filter")
             .map(|rule| Expression::compile(rule, &mut |name| Variable::resolve(name)))

@@ -6,7 +6,7 @@ use model::{Kind, Object};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 
-use crate::Key;
+use crate::{Key, secrets::secret_references};
 
 #[derive(Default)]
 pub struct References {
@@ -49,16 +49,20 @@ impl References {
     }
 }
 
+/// Ids may be numbers.
+pub fn id(value: Option<&Value>) -> Option<String> {
+    match value? {
+        Value::String(id) => Some(id.clone()),
+        Value::Number(id) => Some(id.to_string()),
+        _ => None,
+    }
+}
+
 /// What an object names: by reference fields, and the metadata of the plugins it uses.
 pub fn of(object: &Object) -> Vec<Key> {
     let mut targets = Vec::new();
     let mut named = |kind: Kind, value: Option<&Value>| {
-        let id = match value {
-            Some(Value::String(id)) => id.clone(),
-            Some(Value::Number(id)) => id.to_string(),
-            _ => return,
-        };
-        targets.push((kind, Arc::from(id)));
+        targets.extend(id(value).map(|id| (kind, Arc::from(id))));
     };
     let value = &object.value;
     named(Kind::Service, value.get("service_id"));
@@ -73,26 +77,27 @@ pub fn of(object: &Object) -> Vec<Key> {
     {
         targets.push((Kind::Consumer, Arc::from(consumer)));
     }
-    for plugin in
-        value.get("plugins").and_then(Value::as_object).into_iter().flat_map(|plugins| plugins.keys())
-    {
+    for (plugin, conf) in value.get("plugins").and_then(Value::as_object).into_iter().flatten() {
         targets.push((Kind::PluginMetadata, Arc::from(plugin.as_str())));
+        targets.extend(id(conf.get("proto_id")).map(|id| (Kind::Proto, Arc::from(id))));
     }
-    let text = value.to_string();
-    if text.contains("$secret://") {
-        targets.extend(secret_ids(&text).into_iter().map(|id| (Kind::Secret, Arc::from(id))));
-    }
+    targets.extend(
+        secret_references(value).into_iter().filter_map(manager).map(|id| (Kind::Secret, Arc::from(id))),
+    );
     targets
 }
 
-/// `vault/1` of every `$secret://vault/1/path/key`.
-fn secret_ids(text: &str) -> Vec<String> {
-    let mut ids = Vec::new();
-    for rest in text.split("$secret://").skip(1) {
-        let mut parts = rest.split(['/', '"']);
-        if let (Some(manager), Some(id)) = (parts.next(), parts.next()) {
-            ids.push(format!("{manager}/{id}"));
-        }
+/// `vault/1` of `vault/1/path/key`.
+fn manager(reference: &str) -> Option<&str> {
+    let (manager, rest) = reference.split_once('/')?;
+    let (id, _) = rest.split_once('/')?;
+    reference.get(..manager.len() + 1 + id.len())
+}
+
+impl References {
+    /// The objects that have one of these secrets in them.
+    pub fn users_of_secret<'a>(&'a self, reference: &str) -> impl Iterator<Item = &'a Key> {
+        let manager = manager(reference).map(|id| (Kind::Secret, Arc::from(id)));
+        manager.and_then(|key| self.sources.get(&key)).into_iter().flatten()
     }
-    ids
 }

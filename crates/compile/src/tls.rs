@@ -1,14 +1,10 @@
-//! TLS settings toward upstreams, made once per combination.
+//! TLS settings toward upstreams, made once per combination: a configuration holds the sessions that can be resumed.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
+use plugin::tls::{Trust, client_config, trusted_roots};
 use rustc_hash::FxHashMap;
-use rustls::{
-    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::CryptoProvider,
-};
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject};
+use rustls::{ClientConfig, client::Resumption};
 
 /// What distinguishes two settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -18,110 +14,49 @@ pub struct Wanted {
     pub client: Option<(String, String)>,
 }
 
-pub struct TlsClients {
-    trusted: Option<String>,
-    made: FxHashMap<Wanted, Arc<ClientConfig>>,
+/// What config.yaml says for all upstreams: whom to trust, and what to say.
+#[derive(Clone, Debug, Default)]
+pub struct UpstreamTrust {
+    /// `apisix.ssl.ssl_trusted_certificate`
+    pub setting: String,
+    /// What its files are relative to.
+    pub prefix: PathBuf,
+    /// `nginx_config.http.proxy_ssl_server_name`: tell the upstream which name is meant.
+    pub send_server_name: bool,
 }
 
-const SYSTEM_CERTIFICATES: [&str; 3] =
-    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
+pub struct TlsClients {
+    trusted: UpstreamTrust,
+    /// With a number for each, which tells them apart in the names of keep-alive pools.
+    made: FxHashMap<Wanted, (u64, Arc<ClientConfig>)>,
+    next: u64,
+}
+
+/// Upstream names whose sessions are kept, per setting.
+const SESSIONS: usize = 1024;
 
 impl TlsClients {
-    pub fn new(trusted: Option<String>) -> TlsClients {
-        TlsClients { trusted, made: FxHashMap::default() }
+    pub fn new(trusted: UpstreamTrust) -> TlsClients {
+        TlsClients { trusted, made: FxHashMap::default(), next: 0 }
     }
 
-    pub fn get(&mut self, wanted: Wanted) -> Result<Arc<ClientConfig>, String> {
+    pub fn get(&mut self, wanted: Wanted) -> Result<(u64, Arc<ClientConfig>), String> {
         if let Some(made) = self.made.get(&wanted) {
             return Ok(made.clone());
         }
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?;
-        let builder = if wanted.verify {
-            builder.with_root_certificates(self.roots()?)
-        } else {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+        let trust = match wanted.verify {
+            true => Trust::Roots(trusted_roots(&self.trusted.setting, &self.trusted.prefix)?),
+            false => Trust::Anybody,
         };
-        let config = match &wanted.client {
-            None => builder.with_no_client_auth(),
-            Some((chain, key)) => {
-                let chain = CertificateDer::pem_slice_iter(chain.as_bytes())
-                    .collect::<Result<Vec<_>, _>>()
-                    .map_err(|error| format!("client_cert: {error}"))?;
-                let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
-                    .map_err(|error| format!("client_key: {error}"))?;
-                builder.with_client_auth_cert(chain, key).map_err(|error| format!("client_cert: {error}"))?
-            }
-        };
-        let config = Arc::new(config);
-        self.made.insert(wanted, config.clone());
-        Ok(config)
-    }
-
-    fn roots(&self) -> Result<RootCertStore, String> {
-        let system = || {
-            SYSTEM_CERTIFICATES
-                .iter()
-                .find(|path| std::path::Path::new(path).exists())
-                .map(|p| (*p).to_owned())
-        };
-        let path = self.trusted.clone().filter(|path| path != "system").or_else(system);
-        let path = path.ok_or("no certificate authorities found: set apisix.ssl.ssl_trusted_certificate")?;
-        let pem = std::fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
-        let mut roots = RootCertStore::empty();
-        // A bundle may hold certificates that are too old for the library; the others serve.
-        roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));
-        if roots.is_empty() { Err(format!("{path}: no certificate in it")) } else { Ok(roots) }
-    }
-}
-
-/// `tls.verify: false`, APISIX's default: encrypts, trusts anybody.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(
-            message,
-            certificate,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(
-            message,
-            certificate,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        let client = wanted.client.as_ref().map(|(chain, key)| (chain.as_str(), key.as_str()));
+        let mut config = client_config(trust, client)?;
+        config.enable_sni = self.trusted.send_server_name;
+        config.resumption = Resumption::in_memory_sessions(SESSIONS);
+        // Settings that no upstream has any more, such as a client certificate that was replaced.
+        self.made.retain(|_, (_, config)| Arc::strong_count(config) > 1);
+        let made = (self.next, Arc::new(config));
+        self.next += 1;
+        self.made.insert(wanted, made.clone());
+        Ok(made)
     }
 }

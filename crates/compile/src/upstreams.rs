@@ -13,7 +13,7 @@ use plugin::{
 use serde_json::Value;
 use upstream::{Algorithm, HashOn, NodeSpec, Upstream, UpstreamSpec, health};
 
-use crate::{Compiler, Key, routes::timeouts, tls::Wanted};
+use crate::{Compiler, Key, routes::timeouts, secrets, tls::Wanted};
 
 impl Compiler {
     /// Rebuilds the upstream that an object is or holds; forgets it when there is none.
@@ -50,7 +50,7 @@ impl Compiler {
         let mut nodes = Vec::new();
         let mut specs = Vec::new();
         for node in conf.nodes.iter().flatten() {
-            let (node, spec) = self.node(key, node, scheme, tls.as_ref())?;
+            let (node, spec) = self.node(key, node, scheme, tls.as_ref().map(|(number, _)| *number))?;
             nodes.push(node);
             specs.push(spec);
         }
@@ -60,7 +60,6 @@ impl Compiler {
                 .ok_or_else(|| format!("type {}: pickers written in Lua are not supported", conf.balancer))?,
             hash_on: HashOn::from_name(&conf.hash_on).unwrap_or_default(),
             key: conf.key.as_deref().map(Box::from),
-            retries: conf.retries,
             checks: conf.checks.as_ref().map(checks),
             ..UpstreamSpec::default()
         };
@@ -88,37 +87,47 @@ impl Compiler {
                 requests: u32::try_from(pool.requests).unwrap_or(u32::MAX),
             }),
             hash_key,
-            tls: tls.map(|(config, _)| TlsClient { config }),
+            tls: tls.map(|(_, config)| TlsClient { config: speaking(scheme, config) }),
             value: Arc::new(value.clone()),
             version,
         })
     }
 
-    /// The settings and what tells them apart in pool names.
+    /// The settings, and the number that tells them apart in pool names.
     fn tls_client(
         &mut self,
         conf: &resources::Upstream,
         scheme: Scheme,
-    ) -> Result<Option<(Arc<rustls::ClientConfig>, String)>, String> {
+    ) -> Result<Option<(u64, Arc<rustls::ClientConfig>)>, String> {
         if !scheme.is_tls() {
             return Ok(None);
         }
         let mut wanted = Wanted::default();
-        let mut mark = String::new();
         if let Some(tls) = &conf.tls {
             wanted.verify = tls.verify;
             wanted.client = match (&tls.client_cert_id, &tls.client_cert, &tls.client_key) {
-                (Some(id), _, _) => {
-                    let ssl = self.object(Kind::Ssl, id).ok_or_else(|| format!("ssl {id} does not exist"))?;
-                    let ssl = resources::Ssl::from_value(&ssl.value)?;
-                    Some((ssl.cert, ssl.key))
+                (Some(id), _, _) => Some(self.client_pair(id)?),
+                (None, Some(cert), Some(key)) => {
+                    let secrets = self.secrets.as_ref();
+                    let cert = secrets::resolve_text(cert, "client_cert", secrets)?;
+                    Some((cert, secrets::resolve_text(key, "client_key", secrets)?))
                 }
-                (None, Some(cert), Some(key)) => Some((cert.clone(), key.clone())),
                 _ => None,
             };
-            mark = format!("{}#{}", tls.verify, wanted.client.as_ref().map_or("", |(cert, _)| cert));
         }
-        Ok(Some((self.tls.get(wanted)?, mark)))
+        self.tls.get(wanted).map(Some)
+    }
+
+    /// Certificate and key of the `ssl` resource that `client_cert_id` names.
+    fn client_pair(&self, id: &str) -> Result<(String, String), String> {
+        let object = self.object(Kind::Ssl, id).ok_or_else(|| format!("ssl {id} does not exist"))?;
+        let mut value = (*object.value).clone();
+        secrets::resolve(&mut value, self.secrets.as_ref())?;
+        let ssl = resources::Ssl::from_value(&value)?;
+        if ssl.kind != "client" {
+            return Err(format!("ssl {id} is for servers: client_cert_id needs one with type client"));
+        }
+        Ok((ssl.cert, ssl.key))
     }
 
     fn node(
@@ -126,7 +135,7 @@ impl Compiler {
         key: &Key,
         node: &resources::Node,
         scheme: Scheme,
-        tls: Option<&(Arc<rustls::ClientConfig>, String)>,
+        tls: Option<u64>,
     ) -> Result<(Node, NodeSpec), String> {
         let (host, written_port) = split_port(&node.host);
         let port = node.port.or(written_port).unwrap_or(scheme.default_port());
@@ -138,7 +147,7 @@ impl Compiler {
                 self.addresses.of(bare).unwrap_or_default()
             }
         };
-        let mark = tls.map_or("", |(_, mark)| mark.as_str());
+        let mark = tls.map_or_else(String::new, |number| number.to_string());
         let pool = self.pools.number(format!("{}#{bare}#{port}#{mark}", scheme.as_str()));
         let host_header =
             if port == scheme.default_port() { host.to_owned() } else { format!("{host}:{port}") };
@@ -163,6 +172,16 @@ impl Compiler {
         };
         Ok((node, spec))
     }
+}
+
+/// gRPC asks for HTTP/2 in the handshake.
+fn speaking(scheme: Scheme, config: Arc<rustls::ClientConfig>) -> Arc<rustls::ClientConfig> {
+    if !scheme.is_grpc() {
+        return config;
+    }
+    let mut config = (*config).clone();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Arc::new(config)
 }
 
 /// `host:port` where the port has no field of its own. The colons of a bare IPv6 address are none of that.

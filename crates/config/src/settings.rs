@@ -5,6 +5,7 @@
 
 mod apisix;
 mod deployment;
+mod http2;
 mod nginx;
 mod reader;
 
@@ -14,7 +15,8 @@ use serde_json::Value;
 
 pub use self::{
     apisix::{
-        Apisix, CacheZone, DataEncryption, HttpRouter, ProxyProtocol, SecretCache, StreamListener, Tls,
+        Apisix, CacheZone, ClientLimits, DataEncryption, HttpRouter, ProxyProtocol, SecretCache,
+        StreamListener, Tls,
     },
     deployment::{Admin, AdminKey, AdminRole, Etcd, EtcdTls, Provider, Role},
     nginx::{AccessLog, Level, Nginx, Timeouts, UpstreamKeepalive},

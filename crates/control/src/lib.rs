@@ -1,4 +1,4 @@
-//! Background I/O that serves upstreams: health probes and name resolution.
+//! Background work that serves upstreams and certificates: health probes, name resolution, revocation (OCSP).
 //!
 //! It runs on the control runtime, never on a worker. Requests only read what it leaves behind: the health of an
 //! [`upstream::Upstream`] and the addresses of its nodes.
@@ -7,6 +7,7 @@
 
 pub mod dns;
 pub mod health;
+pub mod ocsp;
 
 pub use dns::{Answer, Domains, Lookup, SystemLookup, SystemLookupOptions};
 pub use health::{Monitor, Monitored, OnTransition, ProbeTls, probe};

@@ -106,7 +106,7 @@ pub fn check_resource(
             plugins::check_field(context, conf, SchemaKind::Plugin)?;
             relations::check_global_rule(context, id, conf)
         }
-        Kind::Ssl => certificate::check_ssl(conf),
+        Kind::Ssl => certificate::check_ssl(context, conf),
         Kind::Proto => {
             check_schema(kind, conf)?;
             let content = conf.get("content").and_then(Value::as_str).unwrap_or_default();

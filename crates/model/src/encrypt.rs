@@ -70,6 +70,11 @@ impl Keyring {
         }
     }
 
+    /// Private keys only, for showing an object whose other fields may be seen.
+    pub fn encrypt_private_keys(&self, kind: Kind, value: &mut Value) {
+        each_private_key(kind, value, &|text| Some(self.encrypt(text)));
+    }
+
     /// Private keys only, as somebody may send back what an answer contained.
     pub fn decrypt_private_keys(&self, kind: Kind, value: &mut Value) {
         each_private_key(kind, value, &|text| self.decrypt(text));

@@ -193,8 +193,21 @@ pub struct Ssl {
     pub client: Option<SslClient>,
     #[serde(default, deserialize_with = "read::list")]
     pub ssl_protocols: Vec<String>,
+    pub ocsp_stapling: Option<OcspStapling>,
     #[serde(default, deserialize_with = "read::table")]
     pub labels: Map<String, Value>,
+}
+
+/// The field that plugin `ocsp-stapling` adds.
+#[derive(Clone, Debug, Deserialize)]
+pub struct OcspStapling {
+    #[serde(default)]
+    pub enabled: bool,
+    #[serde(default)]
+    pub skip_verify: bool,
+    /// Seconds.
+    #[serde(default = "read::hour")]
+    pub cache_ttl: u64,
 }
 
 /// What a client has to present.

@@ -5,11 +5,13 @@
 
 use std::{fmt, sync::Arc};
 
+use arc_swap::ArcSwap;
 use routing::expr::Pattern;
 use rustc_hash::FxHashMap;
 use rustls::{
     pki_types::{CertificateDer, UnixTime},
     server::danger::ClientCertVerifier,
+    sign::CertifiedKey,
 };
 
 /// An `ssl` resource ready for handshakes.
@@ -17,6 +19,43 @@ pub struct TlsServer {
     pub id: Arc<str>,
     pub config: Arc<rustls::ServerConfig>,
     pub client: Option<ClientCheck>,
+    pub pairs: Vec<Arc<Pair>>,
+    /// `ocsp_stapling`, when it is on.
+    pub stapling: Option<Stapling>,
+}
+
+/// A certificate chain with its key. The proof that it is not revoked comes and goes while it is in use.
+pub struct Pair(ArcSwap<CertifiedKey>);
+
+impl Pair {
+    pub fn new(key: CertifiedKey) -> Pair {
+        Pair(ArcSwap::from_pointee(key))
+    }
+
+    pub fn key(&self) -> Arc<CertifiedKey> {
+        self.0.load_full()
+    }
+
+    /// From now on handshakes carry this OCSP response to clients who ask for it, or none.
+    pub fn staple(&self, response: Option<Vec<u8>>) {
+        let mut key = (*self.key()).clone();
+        key.ocsp = response;
+        self.0.store(Arc::new(key));
+    }
+}
+
+impl fmt::Debug for Pair {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Pair").finish_non_exhaustive()
+    }
+}
+
+/// How OCSP responses are treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stapling {
+    /// Whatever the authority answers is passed on.
+    pub skip_verify: bool,
+    pub cache_seconds: u64,
 }
 
 /// The resource's `client`: certificates that clients have to present.
@@ -74,6 +113,23 @@ pub struct Certificates {
     /// `*.test.com` under `test.com`.
     wildcards: FxHashMap<Box<str>, Arc<TlsServer>>,
     any: Option<Arc<TlsServer>>,
+    /// Of all `ssl` resources, those for clients of upstreams included.
+    pub expiries: Vec<Expiry>,
+    /// Servers whose certificates want OCSP responses.
+    pub stapled: Vec<Arc<TlsServer>>,
+}
+
+/// Until when a certificate is valid.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Expiry {
+    /// The `ssl` resource.
+    pub id: Arc<str>,
+    /// Its first server name; empty for one that has none.
+    pub name: Arc<str>,
+    /// 0 for `cert`, 1 and on for `certs`.
+    pub pair: usize,
+    /// Seconds since 1970.
+    pub expires: i64,
 }
 
 impl Certificates {
@@ -111,7 +167,13 @@ mod tests {
             .expect("the provider has the versions")
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(rustls::server::ResolvesServerCertUsingSni::new()));
-        Arc::new(TlsServer { id: id.into(), config: Arc::new(config), client: None })
+        Arc::new(TlsServer {
+            id: id.into(),
+            config: Arc::new(config),
+            client: None,
+            pairs: Vec::new(),
+            stapling: None,
+        })
     }
 
     #[test]

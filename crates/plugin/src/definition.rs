@@ -46,6 +46,8 @@ pub struct BuildContext<'a> {
     pub metadata: Option<&'a Value>,
     /// What [`PluginDef::inline_upstreams`] found, ready for use and in its order.
     pub upstreams: &'a [Arc<UpstreamHandle>],
+    /// The text of the `protos` resource that `proto_id` names.
+    pub proto: Option<&'a str>,
 }
 
 /// A built configuration of a plugin. Shared by all workers; state that changes per request belongs into atomics

@@ -20,7 +20,16 @@ pub struct Connection {
     pub local: std::net::SocketAddr,
     /// Apart, so that plain connections do not carry its size.
     pub tls: Option<Box<TlsFacts>>,
+    /// What a balancer said in front (PROXY protocol).
+    pub announced: Option<Box<Announced>>,
     pub requests: std::cell::Cell<u64>,
+}
+
+/// Both ends of the connection that a balancer got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announced {
+    pub client: std::net::SocketAddr,
+    pub server: std::net::SocketAddr,
 }
 
 #[derive(Debug, Default)]

@@ -1,5 +1,7 @@
 //! The response as plugins see it.
 
+use std::num::NonZeroUsize;
+
 use wire::{Head, HeaderId};
 
 /// Who made a response.
@@ -20,8 +22,12 @@ pub struct Response {
     pub reason: Vec<u8>,
     pub headers: Head,
     pub source: Source,
+    /// Fields that follow the body of a gRPC upstream; there once the last piece is.
+    pub trailers: Head,
     /// The body passes body filters; set by whoever wants pieces although it declared no body filter.
     pub body_changed: bool,
+    /// The most bytes the body filters take at once; `None`: any number.
+    body_step: Option<NonZeroUsize>,
 }
 
 impl Response {
@@ -30,7 +36,19 @@ impl Response {
         self.reason.clear();
         self.headers.clear();
         self.source = Source::Gateway;
+        self.trailers.clear();
         self.body_changed = false;
+        self.body_step = None;
+    }
+
+    /// A body filter that works hard on each byte gets pieces of this size at most. Other requests come in between.
+    pub fn limit_body_step(&mut self, bytes: usize) {
+        let step = bytes.clamp(1, self.body_step());
+        self.body_step = NonZeroUsize::new(step);
+    }
+
+    pub fn body_step(&self) -> usize {
+        self.body_step.map_or(usize::MAX, NonZeroUsize::get)
     }
 
     /// The body will not be what the headers describe: drops the fields that would lie.

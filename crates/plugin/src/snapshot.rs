@@ -95,6 +95,10 @@ impl Scheme {
         matches!(self, Scheme::Https | Scheme::Grpcs)
     }
 
+    pub fn is_grpc(self) -> bool {
+        matches!(self, Scheme::Grpc | Scheme::Grpcs)
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Scheme::Http => "http",

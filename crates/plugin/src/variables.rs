@@ -79,6 +79,8 @@ named! {
     UpstreamUnresolvedHost = "upstream_unresolved_host", BalancerIp = "balancer_ip", BalancerPort = "balancer_port",
     ConsumerName = "consumer_name", ConsumerGroupId = "consumer_group_id", RouteId = "route_id",
     RouteName = "route_name", ServiceId = "service_id", ServiceName = "service_name",
+    ProxyProtocolAddr = "proxy_protocol_addr", ProxyProtocolPort = "proxy_protocol_port",
+    ProxyProtocolServerAddr = "proxy_protocol_server_addr", ProxyProtocolServerPort = "proxy_protocol_server_port",
     MatchedUri = "matched_uri", MatchedHost = "matched_host",
     GraphqlName = "graphql_name", GraphqlOperation = "graphql_operation", GraphqlRootFields = "graphql_root_fields",
 }
@@ -260,6 +262,10 @@ impl Request {
             Named::SslServerName | Named::SslProtocol | Named::SslCipher | Named::SslClientVerify => {
                 self.tls_variable(named)
             }
+            Named::ProxyProtocolAddr
+            | Named::ProxyProtocolPort
+            | Named::ProxyProtocolServerAddr
+            | Named::ProxyProtocolServerPort => self.announced_variable(named),
             Named::ConsumerName
             | Named::ConsumerGroupId
             | Named::RouteId
@@ -278,6 +284,16 @@ impl Request {
             Named::SslClientVerify => borrowed(tls.client_verdict.as_str().as_bytes()),
             _ => borrowed(tls.cipher.as_bytes()),
         }
+    }
+
+    fn announced_variable(&self, named: Named) -> Text<'_> {
+        let announced = self.connection.announced.as_ref()?;
+        owned(match named {
+            Named::ProxyProtocolAddr => announced.client.ip().to_canonical().to_string(),
+            Named::ProxyProtocolPort => announced.client.port().to_string(),
+            Named::ProxyProtocolServerAddr => announced.server.ip().to_canonical().to_string(),
+            _ => announced.server.port().to_string(),
+        })
     }
 
     fn context_variable(&self, named: Named) -> Text<'_> {

@@ -41,6 +41,17 @@ struct Brotli {
     eligible: Eligible,
 }
 
+/// Bytes compressed at once, so that others wait about a millisecond at most: 1.5 at level 11. Each piece is flushed,
+/// which costs text 1 % of its size at 16 KiB, 5 % at 4 KiB, 15 % at 1 KiB.
+fn step(level: i32) -> usize {
+    match level {
+        ..=8 => 16 << 10,
+        9 => 4 << 10,
+        10 => 2 << 10,
+        _ => 1 << 10,
+    }
+}
+
 /// `None` once the stream is finished.
 struct Stream(Option<CompressorWriter<Vec<u8>>>);
 
@@ -69,6 +80,7 @@ impl Plugin for Brotli {
             return;
         }
         self.eligible.announce(request, "br");
+        request.response.limit_body_step(step(self.parameters.quality));
         let writer = CompressorWriter::with_params(Vec::new(), 4096, &self.parameters);
         instance_state::set(request, self, Stream(Some(writer)));
     }

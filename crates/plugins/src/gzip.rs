@@ -23,6 +23,9 @@ pub static PLUGIN: PluginDef = PluginDef {
     ..PluginDef::DEFAULT
 };
 
+/// Bytes compressed at once. At level 9, some 25 MB/s of text, that is two thirds of a millisecond.
+const STEP: usize = 16 << 10;
+
 #[derive(Deserialize)]
 struct Conf {
     comp_level: u32,
@@ -59,6 +62,7 @@ impl Plugin for Gzip {
         }
         let flush = request.response.headers.known(wire::HeaderId::ContentLength).is_none();
         self.eligible.announce(request, "gzip");
+        request.response.limit_body_step(STEP);
         let encoder = GzEncoder::new(Vec::new(), Compression::new(self.level));
         instance_state::set(request, self, Stream { encoder, flush });
     }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use plugin::{BuildContext, Plugin, PluginDef, SchemaKind};
+use plugin::{BuildContext, Plugin, PluginDef};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -22,7 +22,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     metadata_schema: Some(include_str!("../schemas/http-logger.metadata.json")),
     encrypt_fields: &["auth_header"],
     phases: LogEntry::ALL_PHASES,
-    check,
+    check: log_entry::check,
     build,
     ..PluginDef::DEFAULT
 };
@@ -36,10 +36,6 @@ struct Conf {
     concat_method: String,
     ssl_verify: bool,
     batch_max_size: usize,
-}
-
-fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
-    if kind == SchemaKind::Plugin { log_entry::check(conf) } else { Ok(()) }
 }
 
 struct Receiver {

@@ -10,7 +10,7 @@ mod sasl;
 
 use std::{sync::Arc, time::Duration};
 
-use plugin::{BuildContext, Plugin, PluginDef, Request, SchemaKind};
+use plugin::{BuildContext, Plugin, PluginDef, Request};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -35,7 +35,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     metadata_schema: Some(include_str!("../schemas/kafka-logger.metadata.json")),
     encrypt_fields: &["brokers.sasl_config.password"],
     phases: LogEntry::ALL_PHASES,
-    check,
+    check: log_entry::check,
     build,
     ..PluginDef::DEFAULT
 };
@@ -66,10 +66,6 @@ struct BrokerConf {
 struct TlsConf {
     #[serde(default)]
     verify: bool,
-}
-
-fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
-    if kind == SchemaKind::Plugin { log_entry::check(conf) } else { Ok(()) }
 }
 
 fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {

@@ -22,6 +22,8 @@ mod example_plugin;
 mod fault_injection;
 mod file_logger;
 mod forward_auth;
+mod grpc_transcode;
+mod grpc_web;
 mod gzip;
 mod hmac_auth;
 mod http_logger;
@@ -39,6 +41,7 @@ mod lua;
 mod mocking;
 mod multi_auth;
 mod node_status;
+mod ocsp_stapling;
 mod opa;
 mod openid_connect;
 mod opentelemetry;
@@ -63,7 +66,7 @@ mod uri_blocker;
 mod workflow;
 mod zipkin;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use model::check::{LuaChunk, LuaFault};
 use plugin::LuaCompiler;
@@ -78,8 +81,23 @@ pub fn check_lua(chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
     lua::check(chunk, source)
 }
 
+/// Checks the text of a `protos` resource.
+pub fn check_proto(content: &str) -> Result<(), String> {
+    grpc_transcode::check_proto(content)
+}
+
 /// Per batching logger: its name, the entries that wait, those dropped because too many waited, and those dropped
 /// because the receiver did not take them.
 pub fn log_entry_counts() -> Vec<(&'static str, usize, u64, u64)> {
     common::batch::counts()
+}
+
+/// Name of a batching logger, route id and server address to the entries that wait.
+pub fn batch_entries() -> BTreeMap<(String, String, String), usize> {
+    common::batch::entries()
+}
+
+/// Memory that all workers share: name, capacity and free bytes.
+pub fn shared_memory() -> Vec<(String, usize, usize)> {
+    proxy_cache::memory_zones()
 }

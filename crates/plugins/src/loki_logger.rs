@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use plugin::{BuildContext, Plugin, PluginDef, Request, SchemaKind, Template, request::random_u64};
+use plugin::{BuildContext, Plugin, PluginDef, Request, Template, request::random_u64};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -21,7 +21,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     metadata_schema: Some(include_str!("../schemas/loki-logger.metadata.json")),
     encrypt_fields: &["headers"],
     phases: LogEntry::ALL_PHASES,
-    check,
+    check: log_entry::check,
     build,
     ..PluginDef::DEFAULT
 };
@@ -39,10 +39,6 @@ struct Conf {
     keepalive: bool,
     keepalive_timeout: u64,
     keepalive_pool: usize,
-}
-
-fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
-    if kind == SchemaKind::Plugin { log_entry::check(conf) } else { Ok(()) }
 }
 
 /// One line for Loki.

@@ -72,12 +72,6 @@ struct PendingCookies(Vec<String>);
 
 fn build(value: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let conf: Conf = typed(value)?;
-    if conf.dpop.as_ref().is_some_and(|dpop| dpop.enabled) {
-        return Err("dpop is not supported".to_owned());
-    }
-    if conf.proxy_opts.is_some() {
-        return Err("proxy_opts is not supported".to_owned());
-    }
     // Some configurations hold milliseconds already.
     let milliseconds = conf.timeout >= 1000 && conf.timeout.is_multiple_of(1000);
     let timeout =

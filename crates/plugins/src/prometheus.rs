@@ -12,7 +12,10 @@ use ahash::RandomState;
 use plugin::{Api, BuildContext, Phases, Plugin, PluginDef, Reply, Request, Source, Step, Variable, host};
 use serde::Deserialize;
 use serde_json::Value;
-use telemetry::metrics::{ExtraLabels, HTTP_LATENCY_BUCKETS_MS, HttpMetrics, HttpSample, Shard};
+use telemetry::metrics::{
+    ExtraLabels, HTTP_FAMILIES, HTTP_LATENCY_BUCKETS_MS, HttpMetrics, HttpSample, Labels, Shard,
+    label_position,
+};
 
 use crate::common::conf::typed;
 
@@ -71,10 +74,12 @@ fn start(attributes: &Value) -> Result<(), String> {
         latency: labels("http_latency"),
         bandwidth: labels("bandwidth"),
     };
-    let expire = families
-        .and_then(|families| families.get("http_status"))
-        .and_then(|family| family.get("expire"))
-        .and_then(Value::as_u64)
+    // The three families share their blocks, and with them one time: the shortest that is set.
+    let expire = HTTP_FAMILIES
+        .iter()
+        .filter_map(|(family, _)| families?.get(family)?.get("expire")?.as_u64())
+        .filter(|seconds| *seconds > 0)
+        .min()
         .unwrap_or(0);
     let buckets: Vec<u64> = attributes
         .get("default_buckets")
@@ -96,22 +101,28 @@ struct Conf {
 #[derive(Default)]
 struct Prometheus {
     prefer_name: bool,
-    /// Labels that stay empty, by family (`disabled_labels` of the metadata). A label disabled for one family is
-    /// disabled for the three that share a block.
-    disabled: Vec<String>,
+    /// `disabled_labels` of the metadata: per family of [`HTTP_FAMILIES`] a bit for each label that stays empty.
+    hidden: [u64; 3],
+    /// Labels that no family shows: they tell no series apart.
+    unseen: u64,
 }
 
 fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let conf: Conf = typed(conf)?;
     let disabled = context.metadata.and_then(|metadata| metadata.get("disabled_labels"));
-    let mut names = Vec::new();
-    for family in ["http_status", "http_latency", "bandwidth"] {
+    let mut hidden = [0; 3];
+    let mut seen = 0;
+    for (hidden, (family, shown)) in hidden.iter_mut().zip(HTTP_FAMILIES) {
         let list = disabled.and_then(|disabled| disabled.get(family)).and_then(Value::as_array);
-        names.extend(list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned));
+        let names = list.into_iter().flatten().filter_map(Value::as_str);
+        *hidden = bits(names);
+        seen |= bits(shown.iter().copied()) & !*hidden;
     }
-    names.sort();
-    names.dedup();
-    Ok(Arc::new(Prometheus { prefer_name: conf.prefer_name, disabled: names }))
+    Ok(Arc::new(Prometheus { prefer_name: conf.prefer_name, hidden, unseen: !seen }))
+}
+
+fn bits<'a>(names: impl Iterator<Item = &'a str>) -> u64 {
+    names.filter_map(label_position).fold(0, |bits, position| bits | 1 << position)
 }
 
 impl Plugin for Prometheus {
@@ -147,22 +158,32 @@ impl HostShard for Option<Shard> {
 
 impl Prometheus {
     fn record(&self, exporter: &Exporter, request: &Request, shard: &mut Shard, sample: &HttpSample) {
-        let route = request.route.as_deref();
-        let (route_label, service_label) = match route {
-            None => ("", ""),
-            Some(route) if self.prefer_name => (
-                route.name.as_deref().unwrap_or(&route.id),
-                route.service_name.as_deref().or(route.service_id.as_deref()).unwrap_or(""),
-            ),
-            Some(route) => (&*route.id, route.service_id.as_deref().unwrap_or("")),
-        };
-        let consumer = request.consumer.as_deref().map_or("", |consumer| &consumer.username);
-        let node = request.outcome.balancer_node.as_ref().map_or("", |(host, _)| host);
+        let (route, service) = self.owners(request);
         let source = match request.response.source {
             Source::Gateway => "apisix",
             Source::ErrorPage => "nginx",
             Source::Upstream => "upstream",
         };
+        let mut digits = itoa::Buffer::new();
+        // In the order of the block's labels.
+        let mut values = [
+            digits.format(request.response.status),
+            route,
+            &request.matched.uri,
+            &request.matched.host,
+            service,
+            request.consumer.as_deref().map_or("", |consumer| &consumer.username),
+            request.outcome.balancer_node.as_ref().map_or("", |(host, _)| host),
+            "traditional_http",
+            "",
+            "",
+            source,
+        ];
+        for (position, value) in values.iter_mut().enumerate() {
+            if self.unseen >> position & 1 == 1 {
+                *value = "";
+            }
+        }
         let extra: Vec<String> = exporter
             .extra
             .iter()
@@ -170,31 +191,28 @@ impl Prometheus {
                 request.variable(variable).map_or_else(String::new, |v| String::from_utf8_lossy(&v).into())
             })
             .collect();
-        let key = exporter.hasher.hash_one((
-            (request.response.status, route.map(|route| route.serial), self.prefer_name, source),
-            (&request.matched.uri, &request.matched.host, consumer, node, &extra),
-        ));
-        let status = request.response.status;
-        let keep = |name: &str, value: &'_ str| {
-            if self.disabled.iter().any(|d| d == name) { String::new() } else { value.to_owned() }
-        };
-        let describe = |labels: &mut telemetry::metrics::Labels| {
-            labels.push(&keep("code", &status.to_string()));
-            labels.push(&keep("route", route_label));
-            labels.push(&keep("matched_uri", &request.matched.uri));
-            labels.push(&keep("matched_host", &request.matched.host));
-            labels.push(&keep("service", service_label));
-            labels.push(&keep("consumer", consumer));
-            labels.push(&keep("node", node));
-            labels.push(&keep("request_type", "traditional_http"));
-            labels.push("");
-            labels.push("");
-            labels.push(&keep("response_source", source));
-            for value in &extra {
-                labels.push(value);
+        let key = exporter.hasher.hash_one((&values, &extra, &self.hidden));
+        let describe = |labels: &mut Labels| {
+            values
+                .iter()
+                .copied()
+                .chain(extra.iter().map(String::as_str))
+                .for_each(|value| labels.push(value));
+            for (family, positions) in self.hidden.iter().enumerate() {
+                labels.hide(family, *positions);
             }
         };
         exporter.metrics.record(shard, key, describe, *sample);
+    }
+
+    /// Route and service as the labels name them.
+    fn owners<'a>(&self, request: &'a Request) -> (&'a str, &'a str) {
+        let Some(route) = request.route.as_deref() else { return ("", "") };
+        let service = route.service_id.as_deref().unwrap_or("");
+        if !self.prefer_name {
+            return (&route.id, service);
+        }
+        (route.name.as_deref().unwrap_or(&route.id), route.service_name.as_deref().unwrap_or(service))
     }
 }
 

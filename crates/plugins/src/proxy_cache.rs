@@ -35,6 +35,11 @@ pub static PLUGIN: PluginDef = PluginDef {
     ..PluginDef::DEFAULT
 };
 
+/// See [`zones::Zones::memory`].
+pub fn memory_zones() -> Vec<(String, usize, usize)> {
+    zones::zones().map(zones::Zones::memory).unwrap_or_default()
+}
+
 const STATUS_HEADER: &str = "Apisix-Cache-Status";
 
 /// What the plugin keeps during one request.

@@ -14,7 +14,14 @@ use wire::{
     chunked::{ChunkedDecoder, Event},
 };
 
-use crate::{buffer::Buffer, stream::Stream, timers::Timer, worker::Worker};
+use crate::{
+    buffer::Buffer,
+    http2::{self, stream::Http2Stream},
+    pace::Pace,
+    stream::Stream,
+    timers::Timer,
+    worker::Worker,
+};
 
 #[derive(Default)]
 enum Framing {
@@ -22,6 +29,8 @@ enum Framing {
     Ended,
     Fixed(u64),
     Chunked(Box<ChunkedDecoder>),
+    /// Frames tell the end.
+    Http2,
 }
 
 /// How far the current request's body has been read.
@@ -33,6 +42,7 @@ struct BodyState {
     /// The client waits for `100 Continue` before it sends.
     expects_continue: bool,
     received: u64,
+    pace: Pace,
 }
 
 pub struct Client {
@@ -44,6 +54,7 @@ pub struct Client {
     stream: RefCell<Stream>,
     input: RefCell<Buffer>,
     body: RefCell<BodyState>,
+    taking: Pace,
 }
 
 /// Why there is no request head.
@@ -51,18 +62,30 @@ pub enum HeadError {
     /// The client closed, or was idle for too long: nothing to say.
     Gone,
     Refused(ParseError),
+    /// The first bytes are those of HTTP/2.
+    Http2,
 }
 
 impl Client {
     pub fn new(worker: &'static Worker, stream: Stream, facts: Connection) -> Client {
+        Client::on(worker, stream, Rc::new(facts))
+    }
+
+    /// One stream of an HTTP/2 connection is a client of its own.
+    pub fn for_stream(worker: &'static Worker, stream: Stream, facts: Rc<Connection>) -> Client {
+        Client::on(worker, stream, facts)
+    }
+
+    fn on(worker: &'static Worker, stream: Stream, facts: Rc<Connection>) -> Client {
         Client {
             worker,
-            facts: Rc::new(facts),
+            facts,
             timer: Timer::new(&worker.deadlines),
             answering: Cell::new(false),
             stream: RefCell::new(stream),
             input: RefCell::default(),
             body: RefCell::default(),
+            taking: Pace::default(),
         }
     }
 
@@ -71,8 +94,44 @@ impl Client {
         self.stream.borrow().poll_readable(context).map(|result| result.is_ok())
     }
 
+    /// Whether bytes were received that the socket does not show any more: TLS decrypts more than was asked for.
+    pub fn holds_received(&self) -> bool {
+        self.stream.borrow_mut().holds_received()
+    }
+
     pub fn is_tls(&self) -> bool {
         self.stream.borrow().is_tls()
+    }
+
+    pub fn is_http2(&self) -> bool {
+        self.stream.borrow().is_http2()
+    }
+
+    /// What the connection goes on with in another protocol.
+    pub fn into_stream(self) -> (Stream, Buffer, Rc<Connection>) {
+        (self.stream.into_inner(), self.input.into_inner(), self.facts)
+    }
+
+    pub fn with_http2<R>(&self, act: impl FnOnce(&mut Http2Stream) -> io::Result<R>) -> io::Result<R> {
+        match &mut *self.stream.borrow_mut() {
+            Stream::Http2(stream) => act(stream),
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Ready once nobody waits for the answer any more. HTTP/1 clients are asked when something is sent to them.
+    pub fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
+        match &mut *self.stream.borrow_mut() {
+            Stream::Http2(stream) => stream.poll_gone(context),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// An answer that is not whole ends with an error instead of looking whole.
+    pub fn give_up(&self) {
+        if let Stream::Http2(stream) = &mut *self.stream.borrow_mut() {
+            stream.reset(h2::Reason::INTERNAL_ERROR);
+        }
     }
 
     pub fn take_buffer(&self) {
@@ -114,17 +173,18 @@ impl Client {
     pub async fn read_head(&self, head: &mut RequestHead) -> Result<(), HeadError> {
         let limits = &self.worker.settings.limits;
         let mut tried = 0;
+        let mut begun = false;
         loop {
             {
                 let mut input = self.input.borrow_mut();
                 if !input.is_empty() {
-                    if let Some(used) =
-                        head.parse(input.filled(), &mut tried, limits).map_err(HeadError::Refused)?
-                    {
+                    let parsed = head.parse(input.filled(), &mut tried, limits);
+                    if let Some(used) = parsed.map_err(|error| self.refused(error, input.filled()))? {
                         input.consume(used);
                         return Ok(());
                     }
-                    if tried == 0 || input.len() == tried {
+                    // Once: a client that sends a byte now and then has no more time than others.
+                    if !std::mem::replace(&mut begun, true) {
                         self.timer.set(self.worker.settings.client_header_timeout_ms);
                     }
                 }
@@ -147,17 +207,31 @@ impl Client {
         }
     }
 
+    /// What HTTP/1 cannot read may be HTTP/2, at the start of a connection without TLS. (With TLS, ALPN decides.)
+    fn refused(&self, error: ParseError, received: &[u8]) -> HeadError {
+        let line = http2::PREFACE.get(..16).unwrap_or_default();
+        let first = self.facts.requests.get() == 0 && received.starts_with(line);
+        if first && self.worker.settings.http2.is_some() && !self.is_tls() {
+            HeadError::Http2
+        } else {
+            HeadError::Refused(error)
+        }
+    }
+
     /// Prepares for the body of the request whose head was just read.
     pub fn begin_body(&self, length: BodyLength, expects_continue: bool) {
         let mut body = self.body.borrow_mut();
         body.framing = match length {
             BodyLength::Fixed(0) | BodyLength::UntilClose => Framing::Ended,
+            _ if self.is_http2() => Framing::Http2,
             BodyLength::Fixed(length) => Framing::Fixed(length),
             BodyLength::Chunked => Framing::Chunked(Box::default()),
         };
         body.expects_continue = expects_continue;
         body.received = 0;
         body.trailers = None;
+        body.pace.reset();
+        self.taking.reset();
     }
 
     /// The whole body, if it has already been received with the head.
@@ -174,6 +248,11 @@ impl Client {
 
     pub fn body_ended(&self) -> bool {
         matches!(self.body.borrow().framing, Framing::Ended)
+    }
+
+    /// A request's head that ended its stream has no body, whatever else it says.
+    pub fn head_ends_stream(&self) -> bool {
+        matches!(&*self.stream.borrow(), Stream::Http2(stream) if stream.has_no_body())
     }
 
     pub fn body_received(&self) -> u64 {
@@ -197,6 +276,7 @@ impl Client {
         loop {
             match &mut body.framing {
                 Framing::Ended => return Ok(Some(out.len() > before)),
+                Framing::Http2 => return Ok(None),
                 Framing::Fixed(left) => {
                     let count = input.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
                     if count == 0 {
@@ -237,6 +317,11 @@ impl Client {
     /// Sends `100 Continue` once somebody wants the body.
     fn poll_continue(&self, context: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         let mut body = self.body.borrow_mut();
+        if body.expects_continue && self.is_http2() {
+            body.expects_continue = false;
+            // A client that is gone shows when its body is read.
+            let _ = self.with_http2(|stream| Ok(stream.send_continue()));
+        }
         if body.expects_continue {
             // 25 bytes into an empty send buffer: it takes them whole or the connection is gone.
             let line = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -256,7 +341,7 @@ impl Client {
         while sent < data.len() {
             let written = poll_fn(|context| {
                 let rest = data.get(sent..).unwrap_or_default();
-                match self.stream.borrow_mut().poll_write(context, rest) {
+                match self.poll_send(context, rest, false) {
                     Poll::Pending if self.timer.expired() => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
                     other => other,
                 }
@@ -270,13 +355,47 @@ impl Client {
             }
         }
         if self.is_tls() {
-            poll_fn(|context| self.stream.borrow_mut().poll_flush(context)).await.map_err(|_| ())?;
+            // Records that TLS holds back cannot be counted. But for the time limit, only a socket that took something
+            // wakes us.
+            poll_fn(|context| match self.stream.borrow_mut().poll_flush(context) {
+                Poll::Pending if self.timer.expired() => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+                Poll::Pending => {
+                    self.timer.set(self.worker.settings.send_timeout_ms);
+                    Poll::Pending
+                }
+                other => other,
+            })
+            .await
+            .map_err(|_| ())?;
         }
         Ok(())
     }
 
+    /// Writes a part of an answer; a client that takes it too slowly is an error. With `last`, what ends the data ends
+    /// the answer, where the protocol frames it.
+    pub fn poll_send(&self, context: &mut Context<'_>, data: &[u8], last: bool) -> Poll<io::Result<usize>> {
+        let now_ms = self.worker.deadlines.now_ms();
+        match self.poll_write_body(context, data, last) {
+            Poll::Pending => {
+                self.taking.waits(now_ms);
+                Poll::Pending
+            }
+            Poll::Ready(Ok(count)) if !self.taking.moves(count, now_ms, self.worker.settings.answer_rate) => {
+                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+            }
+            other => other,
+        }
+    }
+
     pub fn poll_write(&self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         self.stream.borrow_mut().poll_write(context, data)
+    }
+
+    fn poll_write_body(&self, context: &mut Context<'_>, data: &[u8], last: bool) -> Poll<io::Result<usize>> {
+        match &mut *self.stream.borrow_mut() {
+            Stream::Http2(stream) => stream.poll_write(context, data, last),
+            other => other.poll_write(context, data),
+        }
     }
 
     pub fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -306,8 +425,15 @@ impl Client {
         }
         let mut dropped = 0;
         let mut scratch = Vec::new();
-        self.timer.set(self.worker.settings.client_body_timeout_ms.min(5_000));
+        let now_ms = || self.worker.deadlines.now_ms();
+        let allowed_ms = self.worker.settings.client_body_timeout_ms.min(5_000);
+        let until_ms = now_ms().saturating_add(allowed_ms);
         loop {
+            // Together, not for each piece: the answer waits for this.
+            if now_ms() > until_ms {
+                return false;
+            }
+            self.timer.set(until_ms.saturating_sub(now_ms()));
             scratch.clear();
             match poll_fn(|context| self.poll_data(context, &mut scratch)).await {
                 Ok(false) => return true,
@@ -344,6 +470,39 @@ impl Client {
     }
 }
 
+impl Client {
+    /// The body of a stream, and its trailers after it.
+    fn poll_http2_data(&self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, BodyError>> {
+        let mut stream = self.stream.borrow_mut();
+        let Stream::Http2(stream) = &mut *stream else { return Poll::Ready(Ok(false)) };
+        let before = out.len();
+        let (settings, now_ms) = (&self.worker.settings, self.worker.deadlines.now_ms());
+        let mut body = self.body.borrow_mut();
+        let more = match stream.poll_data(context, out) {
+            Poll::Pending if self.timer.expired() => return Poll::Ready(Err(BodyError::Timeout)),
+            Poll::Pending => {
+                body.pace.waits(now_ms);
+                return Poll::Pending;
+            }
+            Poll::Ready(more) => more?,
+        };
+        let count = out.len() - before;
+        if !body.pace.moves(count, now_ms, settings.body_rate) {
+            return Poll::Ready(Err(BodyError::Timeout));
+        }
+        self.timer.set(settings.client_body_timeout_ms);
+        body.received += count as u64;
+        if more {
+            return Poll::Ready(Ok(true));
+        }
+        if let Some(trailers) = ready!(stream.poll_trailers(context))? {
+            http2::head::add_fields(body.trailers.get_or_insert_default(), &trailers);
+        }
+        body.framing = Framing::Ended;
+        Poll::Ready(Ok(false))
+    }
+}
+
 impl BodyReader for Client {
     fn poll_data(&self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, BodyError>> {
         loop {
@@ -351,11 +510,24 @@ impl BodyReader for Client {
                 return Poll::Ready(Ok(more));
             }
             ready!(self.poll_continue(context))?;
+            if self.is_http2() {
+                return self.poll_http2_data(context, out);
+            }
             match self.poll_fill(context, crate::buffer::SIZE) {
                 Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(Err(BodyError::Closed)),
-                Poll::Ready(Ok(_)) => self.timer.set(self.worker.settings.client_body_timeout_ms),
+                Poll::Ready(Ok(count)) => {
+                    let settings = &self.worker.settings;
+                    let now_ms = self.worker.deadlines.now_ms();
+                    if !self.body.borrow().pace.moves(count, now_ms, settings.body_rate) {
+                        return Poll::Ready(Err(BodyError::Timeout));
+                    }
+                    self.timer.set(settings.client_body_timeout_ms);
+                }
                 Poll::Pending if self.timer.expired() => return Poll::Ready(Err(BodyError::Timeout)),
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    self.body.borrow().pace.waits(self.worker.deadlines.now_ms());
+                    return Poll::Pending;
+                }
             }
         }
     }

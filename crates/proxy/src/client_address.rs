@@ -7,12 +7,18 @@ use wire::HeaderId;
 
 use crate::settings::RealIp;
 
+/// In place of a header's name, as in nginx: what the balancer said in front of the connection.
+const PROXY_PROTOCOL: &str = "proxy_protocol";
+
 /// Replaces the request's address by what a trusted peer says it is. What is no address changes nothing.
 pub fn set(request: &mut Request, settings: &RealIp) {
     if !settings.trusted.contains(request.remote_addr) {
         return;
     }
-    let (address, port) = if settings.header == "x-forwarded-for" {
+    let (address, port) = if settings.header == PROXY_PROTOCOL {
+        let Some(announced) = &request.connection.announced else { return };
+        (announced.client.ip().to_canonical(), Some(announced.client.port()))
+    } else if settings.header == "x-forwarded-for" {
         let mut lines: Vec<&[u8]> = request.head.headers.all_known(HeaderId::XForwardedFor).collect();
         lines.reverse();
         let items = lines.into_iter().flat_map(|line| line.rsplit(|&byte| byte == b','));

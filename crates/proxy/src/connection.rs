@@ -10,13 +10,15 @@ use std::{
     time::Duration,
 };
 
-use plugin::request::{Connection, TlsFacts};
+use plugin::request::{Announced, Connection, TlsFacts};
 use telemetry::error_log;
 use tokio::net::TcpStream;
 
 use crate::{
+    admission::Admitted,
+    buffer::Buffer,
     client::{Client, HeadError},
-    handshake, request, respond,
+    handshake, http2, proxy_protocol, request, respond,
     settings::Listen,
     stats,
     stream::Stream,
@@ -28,70 +30,140 @@ enum After {
     /// Nothing received yet of a next one.
     Idle,
     Close,
+    /// The client speaks HTTP/2.
+    Http2,
 }
 
 pub fn spawn(worker: &'static Worker, stream: TcpStream, peer: SocketAddr, listen: &Listen) {
     let local = stream.local_addr().unwrap_or(listen.address);
-    let guard = Open::new(worker);
-    if listen.tls {
-        tokio::task::spawn_local(accept_tls(worker, stream, peer, local, guard));
+    let ends = Ends { peer, local, announced: None };
+    if listen.proxy_protocol {
+        tokio::task::spawn_local(accept_announced(worker, stream, ends, listen.tls, Open::new(worker)));
         return;
     }
-    let facts = connection_facts(worker, peer, local, None);
-    let client = Rc::new(Client::new(worker, Stream::Plain(stream), facts));
+    let Some(admitted) = admit(worker, peer) else { return };
+    let guard = Open { admitted, ..Open::new(worker) };
+    if listen.tls {
+        tokio::task::spawn_local(accept_tls(worker, stream, ends, guard));
+        return;
+    }
+    let client = Rc::new(Client::new(worker, Stream::Plain(stream), ends.facts(worker, None)));
     tokio::task::spawn_local(run(client, guard));
 }
 
-fn connection_facts(
-    worker: &Worker,
+/// The outer `None`: too many connections are open. The inner one: nobody counts.
+fn admit(worker: &Worker, address: SocketAddr) -> Option<Option<Box<Admitted>>> {
+    let Some(admission) = &worker.settings.admission else { return Some(None) };
+    let admitted = admission.admit(address.ip());
+    if admitted.is_none() {
+        stats::add(&worker.stats.refused, 1);
+        error_log::log(
+            error_log::Level::Info,
+            format_args!("connection of {address} refused: apisix.client_limits"),
+        );
+    }
+    admitted.map(|admitted| Some(Box::new(admitted)))
+}
+
+/// Who is at which end.
+struct Ends {
     peer: SocketAddr,
     local: SocketAddr,
-    tls: Option<TlsFacts>,
-) -> Connection {
-    Connection {
-        id: worker.connection_id(),
-        peer,
-        local,
-        tls: tls.map(Box::new),
-        requests: Default::default(),
+    announced: Option<Announced>,
+}
+
+impl Ends {
+    fn facts(self, worker: &Worker, tls: Option<TlsFacts>) -> Connection {
+        Connection {
+            id: worker.connection_id(),
+            peer: self.peer,
+            local: self.local,
+            tls: tls.map(Box::new),
+            announced: self.announced.map(Box::new),
+            requests: Default::default(),
+        }
     }
 }
 
 /// Counts an open connection for as long as it lives.
-struct Open(&'static Worker);
+struct Open {
+    _counted: Counted,
+    /// Apart, since most have none.
+    admitted: Option<Box<Admitted>>,
+}
+
+struct Counted(&'static Worker);
 
 impl Open {
     fn new(worker: &'static Worker) -> Open {
         worker.connections.set(worker.connections.get() + 1);
         stats::add(&worker.stats.active, 1);
-        Open(worker)
+        Open { _counted: Counted(worker), admitted: None }
     }
 }
 
-impl Drop for Open {
+impl Drop for Counted {
     fn drop(&mut self) {
         self.0.connections.set(self.0.connections.get() - 1);
         stats::sub(&self.0.stats.active, 1);
     }
 }
 
-async fn accept_tls(
+/// A connection whose first bytes are a balancer's.
+async fn accept_announced(
     worker: &'static Worker,
-    stream: TcpStream,
-    peer: SocketAddr,
-    local: SocketAddr,
-    guard: Open,
+    mut stream: TcpStream,
+    mut ends: Ends,
+    tls: bool,
+    mut guard: Open,
 ) {
+    let limit = Duration::from_millis(worker.settings.client_header_timeout_ms);
+    match tokio::time::timeout(limit, proxy_protocol::read(&mut stream)).await {
+        Ok(Ok(announced)) => ends.announced = announced,
+        Ok(Err(error)) => {
+            error_log::log(error_log::Level::Error, format_args!("{error}, client: {}", ends.peer));
+            return;
+        }
+        Err(_) => return,
+    }
+    // Connections count for the client only where the peer is believed: else anybody could be everybody.
+    let believed = worker
+        .settings
+        .real_ip
+        .as_ref()
+        .is_some_and(|real_ip| real_ip.trusted.contains(ends.peer.ip().to_canonical()));
+    let client = ends.announced.filter(|_| believed).map_or(ends.peer, |announced| announced.client);
+    let Some(admitted) = admit(worker, client) else { return };
+    guard.admitted = admitted;
+    if tls {
+        return accept_tls(worker, stream, ends, guard).await;
+    }
+    let client = Rc::new(Client::new(worker, Stream::Plain(stream), ends.facts(worker, None)));
+    run(client, guard).await;
+}
+
+async fn accept_tls(worker: &'static Worker, stream: TcpStream, ends: Ends, guard: Open) {
     let limit = Duration::from_millis(worker.settings.client_header_timeout_ms);
     let Ok(accepted) = tokio::time::timeout(limit, handshake::accept(worker, stream)).await else { return };
     match accepted {
         Ok((stream, tls)) => {
-            let facts = connection_facts(worker, peer, local, Some(tls));
-            let client = Rc::new(Client::new(worker, Stream::Tls(Box::new(stream.into())), facts));
+            let facts = ends.facts(worker, Some(tls));
+            let http2 = facts.tls.as_ref().is_some_and(|tls| tls.alpn.as_deref() == Some(b"h2"));
+            let stream = Stream::Tls(Box::new(stream.into()));
+            if http2 {
+                // Its future is big, and that of a connection that speaks HTTP/1 should not be.
+                Box::pin(http2::serve(worker, stream, Buffer::default(), Rc::new(facts))).await;
+                drop(guard);
+                return;
+            }
+            let client = Rc::new(Client::new(worker, stream, facts));
             run(client, guard).await;
         }
         Err(error) => {
-            error_log::log(error_log::Level::Info, format_args!("TLS handshake with {peer} failed: {error}"));
+            error_log::log(
+                error_log::Level::Info,
+                format_args!("TLS handshake with {} failed: {error}", ends.peer),
+            );
         }
     }
 }
@@ -105,7 +177,7 @@ async fn run(client: Rc<Client>, _guard: Open) {
     .await;
     client.timer.set(worker.settings.client_header_timeout_ms);
     // What came with the last message of a handshake is decrypted already, and the socket does not show it.
-    let mut waiting = !client.is_tls();
+    let mut waiting = !client.holds_received();
     loop {
         if waiting && !idle(&client).await {
             return;
@@ -122,6 +194,10 @@ async fn run(client: Rc<Client>, _guard: Open) {
         match after {
             Some(After::Idle) => client.timer.set(worker.settings.keepalive_timeout_ms),
             Some(After::Close) => return,
+            Some(After::Http2) => {
+                drop(serving);
+                return speak_http2(client).await;
+            }
             None => {
                 drop(serving);
                 stats::add(&worker.stats.panics, 1);
@@ -134,6 +210,18 @@ async fn run(client: Rc<Client>, _guard: Open) {
             }
         }
     }
+}
+
+/// Boxed, so that idle connections do not carry the size of what few of them become.
+fn speak_http2(client: Rc<Client>) -> Pin<Box<dyn Future<Output = ()>>> {
+    Box::pin(async move {
+        let worker = client.worker;
+        // Nobody else holds it between two requests.
+        if let Ok(client) = Rc::try_unwrap(client) {
+            let (stream, early, facts) = client.into_stream();
+            http2::serve(worker, stream, early, facts).await;
+        }
+    })
 }
 
 /// Waits for the first byte of a request; `false`: close.
@@ -163,6 +251,10 @@ async fn serve(client: Rc<Client>) -> After {
                 client.release_buffer();
                 return After::Close;
             }
+            Err(HeadError::Http2) => {
+                worker.recycle_request_head(head);
+                return After::Http2;
+            }
             Err(HeadError::Refused(error)) => {
                 respond::refuse(&client, error).await;
                 return After::Close;
@@ -175,8 +267,7 @@ async fn serve(client: Rc<Client>) -> After {
         if worker.draining.get() && !client.has_input() {
             return After::Close;
         }
-        // TLS may hold decrypted bytes that the socket does not show.
-        if !client.is_tls() && client.release_buffer() {
+        if !client.holds_received() && client.release_buffer() {
             return After::Idle;
         }
         client.timer.set(worker.settings.keepalive_timeout_ms);

@@ -3,13 +3,19 @@
 mod answer;
 mod attempt;
 mod connect;
+mod http2;
+mod http2_answer;
 mod tls;
 
-use std::{rc::Rc, sync::Arc};
+use std::{rc::Rc, sync::Arc, time::Instant};
 
 use plugin::{Reply, Request, UpstreamHandle, request::Attempt};
 use smallvec::SmallVec;
 use telemetry::error_log;
+use upstream::{
+    RetryPolicy,
+    retry::{Progress, Verdict},
+};
 
 use crate::{
     balancer::{self, InFlight},
@@ -26,6 +32,7 @@ pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) 
     let hash_key = balancer::hash_key(request, &first);
     let mut tried: SmallVec<[u16; 4]> = SmallVec::new();
     let mut upstream = first;
+    let started = (upstream.retry_timeout_ms > 0).then(Instant::now);
     loop {
         let now_ms = client.worker.deadlines.now_ms();
         let Some((index, node)) = balancer::pick(request, &upstream, hash_key.as_deref(), &tried, now_ms)
@@ -35,14 +42,23 @@ pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) 
         request.outcome.balancer_node = Some((node.host.clone(), node.port));
         chains.before_proxy(request).await?;
         let in_flight = InFlight::new(&upstream, index, client.worker);
-        match attempt::attempt(request, client, &upstream, index).await {
+        match one_attempt(request, client, &upstream, index).await {
             Ok(answer) => {
-                in_flight.answered(answer.header_seconds * 1000.0);
+                in_flight.answered(answer.header_seconds() * 1000.0);
                 if upstream.balancer.has_passive_checks() {
                     let outcome = upstream::Outcome::Status(request.response.status);
                     upstream.balancer.report(index, upstream::Source::Passive, outcome);
                 }
-                return Ok(answer::deliver(request, client, chains, &upstream, answer, in_flight).await);
+                return Ok(match answer {
+                    Answer::Http1(answer) => {
+                        answer::deliver(request, client, chains, &upstream, answer, in_flight).await
+                    }
+                    Answer::Http2(answer) => {
+                        let way =
+                            http2_answer::deliver(request, client, chains, &upstream, *answer, in_flight);
+                        Box::pin(way).await
+                    }
+                });
             }
             Err(failure) => {
                 drop(in_flight);
@@ -53,8 +69,10 @@ pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) 
                 report_failure(&upstream, index, &failure);
                 log_failure(request, &upstream, index, &failure);
                 tried.push(index);
-                if !may_retry(request, &upstream, &failure, tried.len()) {
-                    return Err(Box::new(Reply::page(failure.status())));
+                match verdict(request, &upstream, &failure, tried.len(), started) {
+                    Verdict::Retry => {}
+                    Verdict::GiveUp => return Err(Box::new(Reply::page(failure.status()))),
+                    Verdict::TimedOut => return Err(Box::new(Reply::page(502))),
                 }
                 // A plugin in before_proxy may have chosen another upstream for the next try.
                 if let Some(other) =
@@ -68,25 +86,65 @@ pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) 
     }
 }
 
+/// The usual one is not boxed: an allocation per request would be dearer than a move.
+#[allow(clippy::large_enum_variant)]
+enum Answer {
+    Http1(attempt::Answer),
+    Http2(Box<http2::Answer>),
+}
+
+impl Answer {
+    fn header_seconds(&self) -> f64 {
+        match self {
+            Answer::Http1(answer) => answer.header_seconds,
+            Answer::Http2(answer) => answer.header_seconds,
+        }
+    }
+}
+
+/// By the scheme's protocol. HTTP/2's futures are boxed: those of HTTP/1 requests do not carry their size.
+async fn one_attempt(
+    request: &mut Request,
+    client: &Rc<Client>,
+    upstream: &UpstreamHandle,
+    node: u16,
+) -> Result<Answer, Failure> {
+    match upstream.scheme.is_grpc() {
+        false => attempt::attempt(request, client, upstream, node).await.map(Answer::Http1),
+        true => {
+            let answer = Box::pin(http2::attempt(request, client, upstream, node)).await?;
+            Ok(Answer::Http2(Box::new(answer)))
+        }
+    }
+}
+
 fn no_node(upstream: &UpstreamHandle, after_tries: bool) -> Box<Reply> {
     let reason = if after_tries { "every node was tried" } else { "no valid upstream node" };
     error_log::log(error_log::Level::Error, format_args!("{reason}, upstream: {}", upstream.name));
     Box::new(Reply::page(if after_tries { 502 } else { 503 }))
 }
 
-/// APISIX's (nginx's) rule: errors and timeouts of a node, never statuses; a request that may not be repeated is only
-/// tried again when nothing of it has been sent.
-fn may_retry(request: &Request, upstream: &UpstreamHandle, failure: &Failure, tries: usize) -> bool {
-    let retries = upstream.retries.map_or(upstream.nodes.len().saturating_sub(1), |retries| retries as usize);
-    if tries > retries {
-        return false;
-    }
-    if upstream.retry_timeout_ms > 0
-        && request.started.elapsed().as_millis() as u64 >= upstream.retry_timeout_ms
-    {
-        return false;
-    }
-    !failure.request_sent || (attempt::is_repeatable(request) && !failure.body_consumed)
+/// Whether another node is asked after this failure.
+fn verdict(
+    request: &Request,
+    upstream: &UpstreamHandle,
+    failure: &Failure,
+    tries: usize,
+    started: Option<Instant>,
+) -> Verdict {
+    let progress = match failure {
+        // What was taken off the client's connection cannot be sent again.
+        Failure { body_consumed: true, .. } => Progress::Committed,
+        Failure { request_sent: true, .. } => Progress::RequestSent,
+        _ => Progress::NothingSent,
+    };
+    let elapsed_ms = started.map_or(0, |started| started.elapsed().as_millis() as u64);
+    RetryPolicy::new(upstream.nodes.len(), upstream.retries, upstream.retry_timeout_ms).after_failure(
+        tries,
+        request.head.method.as_bytes(),
+        progress,
+        elapsed_ms,
+    )
 }
 
 fn report_failure(handle: &UpstreamHandle, node: u16, failure: &Failure) {

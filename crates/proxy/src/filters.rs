@@ -12,6 +12,8 @@ pub enum ClientFraming {
     Bodiless,
     Length(u64),
     Chunked,
+    /// HTTP/2, and a length nobody knows yet: its frames tell the end.
+    Frames,
     /// An HTTP/1.0 client and a length nobody knows.
     Close,
 }
@@ -49,6 +51,7 @@ pub fn framing(request: &Request, body: BodyLength) -> ClientFraming {
     match body {
         BodyLength::Fixed(length) if !request.response.body_changed => ClientFraming::Length(length),
         _ if request.head.version == Version::Http11 => ClientFraming::Chunked,
+        _ if request.head.version == Version::Http2 => ClientFraming::Frames,
         _ => ClientFraming::Close,
     }
 }
@@ -84,7 +87,7 @@ pub fn write_head(request: &Request, client: &Client, framing: ClientFraming, ke
         out.extend_from_slice(&client.worker.date_line.borrow());
     }
     match framing {
-        ClientFraming::Bodiless | ClientFraming::Close => {}
+        ClientFraming::Bodiless | ClientFraming::Close | ClientFraming::Frames => {}
         ClientFraming::Length(length) => {
             out.extend_from_slice(b"Content-Length: ");
             write_decimal(length, out);

@@ -25,9 +25,14 @@ pub fn finish(request: &mut Request, client: &Client, chains: &Chains) {
     }
 }
 
-/// Request line, fields and body as they were received, near enough: blanks around values are not counted.
+/// Request line, fields and body as they were received; a head that did not come as HTTP/1 counts as if it had.
 fn request_length(request: &Request, client: &Client) -> u64 {
-    let line = request.head.method.as_bytes().len() + request.head.target().len() + "  HTTP/1.1\r\n".len();
-    let fields: usize = request.head.headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
-    (line + fields + 2) as u64 + client.body_received()
+    let mut head = request.head.received_len();
+    if head == 0 {
+        let line =
+            request.head.method.as_bytes().len() + request.head.target().len() + "  HTTP/1.1\r\n".len();
+        let fields = request.head.headers.iter().map(|(name, value)| name.len() + value.len() + 4);
+        head = line + fields.sum::<usize>() + 2;
+    }
+    head as u64 + client.body_received()
 }

@@ -6,6 +6,7 @@
 //!
 //! Deliberately absent: anything that reads a file, a store or JSON.
 
+pub mod admission;
 pub mod balancer;
 pub mod buffer;
 pub mod client;
@@ -15,10 +16,13 @@ pub mod exchange;
 pub mod filters;
 pub mod finish;
 pub mod handshake;
+pub mod http2;
 pub mod internal;
 pub mod matching;
+pub mod pace;
 pub mod phases;
 pub mod pool;
+pub mod proxy_protocol;
 pub mod publish;
 pub mod request;
 pub mod respond;

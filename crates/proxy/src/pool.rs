@@ -1,4 +1,7 @@
 //! Idle upstream connections of one worker, by the pool number of a [`plugin::snapshot::Node`].
+//!
+//! The number stands for scheme, address and TLS setting. Under TLS the server name counts too: the certificate was
+//! judged for that name, and the server may serve by it.
 
 use std::{
     cell::RefCell,
@@ -7,10 +10,12 @@ use std::{
 
 use crate::stream::Stream;
 
-pub struct Idle {
-    pub stream: Stream,
+struct Idle {
+    stream: Stream,
+    /// The name of the TLS handshake; empty without TLS.
+    server_name: Box<[u8]>,
     /// Requests it has served.
-    pub uses: u32,
+    uses: u32,
     expires_ms: u64,
 }
 
@@ -23,11 +28,12 @@ pub struct Pool {
 impl Pool {
     /// The most recently used connection that is still good. One that became readable while idle was closed (or spoke
     /// out of turn): it is dropped.
-    pub fn take(&self, pool: u32) -> Option<(Stream, u32)> {
+    pub fn take(&self, pool: u32, server_name: &[u8]) -> Option<(Stream, u32)> {
         let mut idle = self.idle.borrow_mut();
         let list = idle.get_mut(pool as usize)?;
         let mut context = Context::from_waker(Waker::noop());
-        while let Some(candidate) = list.pop() {
+        while let Some(at) = list.iter().rposition(|idle| *idle.server_name == *server_name) {
+            let candidate = list.remove(at);
             if candidate.stream.poll_readable(&mut context).is_pending() {
                 return Some((candidate.stream, candidate.uses));
             }
@@ -35,7 +41,13 @@ impl Pool {
         None
     }
 
-    pub fn put(&self, pool: u32, stream: Stream, uses: u32, expires_ms: u64, size: usize) {
+    pub fn put(
+        &self,
+        (pool, server_name): (u32, Box<[u8]>),
+        (stream, uses): (Stream, u32),
+        expires_ms: u64,
+        size: usize,
+    ) {
         let mut idle = self.idle.borrow_mut();
         let index = pool as usize;
         if index >= idle.len() {
@@ -45,7 +57,7 @@ impl Pool {
         if list.len() >= size.max(1) {
             list.remove(0);
         }
-        list.push(Idle { stream, uses, expires_ms });
+        list.push(Idle { stream, server_name, uses, expires_ms });
     }
 
     /// Closes what is too old or was closed by the other side. Returns how many are left.

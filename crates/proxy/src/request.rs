@@ -17,6 +17,10 @@ pub async fn handle(client: &Rc<Client>, head: RequestHead) -> bool {
     client.answering.set(false);
 
     let length = match acceptable(&head) {
+        // A tunnel's bytes are no body.
+        Ok(_) if client.head_ends_stream() || (client.is_http2() && head.connection.upgrade) => {
+            BodyLength::EMPTY
+        }
         Ok(length) => length,
         Err(error) => {
             respond::refuse(client, error).await;
@@ -66,6 +70,7 @@ async fn way(
     check_body_length(request)?;
     chains.access(request).await?;
     matching::require_route(request)?;
+    refuse_tunnel(request)?;
     exchange::proxy(request, client, chains).await
 }
 
@@ -75,7 +80,7 @@ fn receive_body(request: &mut Request, client: &Rc<Client>, length: BodyLength) 
         client.begin_body(length, false);
         return Ok(());
     }
-    let expects_continue = request.head.version == Version::Http11
+    let expects_continue = request.head.version >= Version::Http11
         && request.header("Expect").is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"));
     client.begin_body(length, expects_continue);
     let limit = client.worker.settings.client_max_body_size;
@@ -105,6 +110,13 @@ fn check_body_length(request: &Request) -> Result<(), Box<Reply>> {
         Some(limit) if length > limit => Err(Box::new(Reply::page(413))),
         _ => Ok(()),
     }
+}
+
+/// An extended CONNECT asks for a WebSocket and nothing else: a route without them has no other answer to it.
+fn refuse_tunnel(request: &Request) -> Result<(), Box<Reply>> {
+    let asked = request.head.version == Version::Http2 && request.head.connection.upgrade;
+    let allowed = || request.route.as_ref().is_some_and(|route| route.enable_websocket);
+    if asked && !allowed() { Err(Box::new(Reply::page(501))) } else { Ok(()) }
 }
 
 /// Whether the client's side of the connection may carry another request after this one.

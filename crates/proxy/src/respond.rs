@@ -9,6 +9,7 @@ use crate::{
     Internal, InternalRequest,
     client::Client,
     filters::{self, ClientFraming},
+    http2,
     phases::Chains,
     request::client_persists,
     upstream_head::write_decimal,
@@ -17,19 +18,28 @@ use crate::{
 /// Bodies up to this size are read and dropped to keep the connection.
 const DRAINED_BODY_BYTES: usize = 64 * 1024;
 
+/// nginx's status for "close without an answer", which plugins can be told to reject with.
+const NO_ANSWER: u16 = 444;
+
 /// Sends a reply through header and body filters. Returns whether the connection may go on.
 pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply: Reply) -> bool {
+    if reply.status == NO_ANSWER && matches!(reply.body, ReplyBody::Page) {
+        fill_response(request, reply);
+        return false;
+    }
     let mut body = fill_response(request, reply);
     filters::header_filter(request, client, chains);
     if chains.has_body_filter() {
-        let mut chunk = BodyChunk { data: body.into(), last: true };
-        chains.body_filter(request, &mut chunk);
-        body = chunk.data.into();
+        body = filter_body(request, chains, body).await;
     }
     let length = BodyLength::Fixed(body.len() as u64);
     // Whatever the filters did, the body is whole here: its length is known.
     request.response.body_changed = false;
     let framing = filters::framing(request, length);
+    if client.is_http2() {
+        http2::reply::send(request, client, framing, &body).await;
+        return true;
+    }
     let mut keep = client_persists(request, client) && (client.body_ended() || !client.expects_continue());
     if keep && !client.body_ended() {
         keep = client.drain_body(DRAINED_BODY_BYTES).await;
@@ -59,6 +69,27 @@ pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply
         client.linger().await;
     }
     sent && keep
+}
+
+/// The body through the body filters; in steps if they want that, and others get their turn in between.
+async fn filter_body(request: &mut Request, chains: &Chains, body: Bytes) -> Bytes {
+    let step = request.response.body_step();
+    if body.len() <= step {
+        let mut chunk = BodyChunk { data: body.into(), last: true };
+        chains.body_filter(request, &mut chunk);
+        return chunk.data.into();
+    }
+    let mut filtered = Vec::new();
+    let mut rest = body.chunks(step).peekable();
+    while let Some(piece) = rest.next() {
+        let mut chunk = BodyChunk { data: piece.to_vec(), last: rest.peek().is_none() };
+        chains.body_filter(request, &mut chunk);
+        filtered.extend_from_slice(&chunk.data);
+        if !chunk.last {
+            tokio::task::yield_now().await;
+        }
+    }
+    filtered.into()
 }
 
 /// Puts status and headers into `request.response`; returns the body.
@@ -92,6 +123,9 @@ pub async fn refuse(client: &Client, error: ParseError) {
         error_log::Level::Info,
         format_args!("client sent an invalid request: {}, client: {}", error.reason, client.facts.peer.ip()),
     );
+    if client.is_http2() {
+        return http2::reply::refuse(client, error).await;
+    }
     let mut out = client.worker.buffers.output();
     plain_page(client, error.status, &mut out);
     if client.write(&out).await.is_ok() {
@@ -104,6 +138,10 @@ pub async fn refuse(client: &Client, error: ParseError) {
 pub async fn after_panic(client: &Client) {
     if client.answering.get() {
         return;
+    }
+    if client.is_http2() {
+        // Boxed: the future of this function is part of every connection's task.
+        return Box::pin(http2::reply::refuse(client, ParseError::with_status(500, "panic"))).await;
     }
     let mut out = Vec::new();
     plain_page(client, 500, &mut out);

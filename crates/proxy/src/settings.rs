@@ -7,7 +7,7 @@ use std::{
 
 use wire::RequestLimits;
 
-use crate::Internal;
+use crate::{Internal, admission::Admission, pace::LeastRate};
 
 /// One address of the data plane.
 #[derive(Clone, Debug)]
@@ -15,6 +15,8 @@ pub struct Listen {
     pub address: SocketAddr,
     /// Terminate TLS here.
     pub tls: bool,
+    /// Connections begin with a PROXY protocol header.
+    pub proxy_protocol: bool,
     /// Left out, with a line in the log, when another process listens there.
     pub optional: bool,
 }
@@ -22,11 +24,36 @@ pub struct Listen {
 /// Where the client's address comes from when a trusted peer connects.
 #[derive(Clone, Debug)]
 pub struct RealIp {
-    /// In lower case. `x-forwarded-for` may hold several addresses.
+    /// In lower case. `x-forwarded-for` may hold several addresses; `proxy_protocol` is no header.
     pub header: String,
     pub trusted: Arc<routing::AddressSet>,
     /// Skip trusted addresses from the right instead of taking the last one.
     pub recursive: bool,
+}
+
+/// What a client of HTTP/2 may do (`apisix.http2`).
+#[derive(Clone, Debug)]
+pub struct Http2 {
+    pub max_concurrent_streams: u32,
+    /// Bytes of a request body that may be under way, per stream and together.
+    pub stream_window_bytes: u32,
+    pub connection_window_bytes: u32,
+    /// Streams that a client may cancel within ten seconds, and streams in error that it may cause at once.
+    pub max_resets: u32,
+    /// PING, SETTINGS and PRIORITY frames within ten seconds.
+    pub max_control_frames: u32,
+}
+
+impl Default for Http2 {
+    fn default() -> Http2 {
+        Http2 {
+            max_concurrent_streams: 128,
+            stream_window_bytes: 256 * 1024,
+            connection_window_bytes: 1024 * 1024,
+            max_resets: 200,
+            max_control_frames: 1000,
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -37,6 +64,11 @@ pub struct Settings {
     pub cpu_affinity: bool,
     /// Connections per worker; above that new ones are closed at once.
     pub worker_connections: usize,
+    /// Limits over all workers; `None` without any.
+    pub admission: Option<Arc<Admission>>,
+    /// How fast clients have to send bodies and to take answers.
+    pub body_rate: LeastRate,
+    pub answer_rate: LeastRate,
     pub keepalive_timeout_ms: u64,
     pub client_header_timeout_ms: u64,
     pub client_body_timeout_ms: u64,
@@ -66,6 +98,8 @@ pub struct Settings {
     pub release_memory: Option<fn()>,
     /// The name to find a certificate by for clients that send none.
     pub fallback_sni: Option<String>,
+    /// `None`: HTTP/1 only (`apisix.enable_http2: false`).
+    pub http2: Option<Http2>,
 }
 
 impl Default for Settings {
@@ -75,6 +109,9 @@ impl Default for Settings {
             workers: 1,
             cpu_affinity: false,
             worker_connections: 10_620,
+            admission: None,
+            body_rate: LeastRate::default(),
+            answer_rate: LeastRate::default(),
             keepalive_timeout_ms: 60_000,
             client_header_timeout_ms: 60_000,
             client_body_timeout_ms: 60_000,
@@ -93,6 +130,7 @@ impl Default for Settings {
             access_log: None,
             release_memory: None,
             fallback_sni: None,
+            http2: Some(Http2::default()),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use plugin::Request;
 use wire::{HeaderId, status};
 
-use crate::{client::Client, exchange::Upstream};
+use crate::{client::Client, exchange::Upstream, http2};
 
 /// One direction: what was read and not yet written.
 #[derive(Default)]
@@ -26,22 +26,31 @@ struct Pipe {
 
 const PIPE_BYTES: usize = 16 * 1024;
 
+impl Pipe {
+    fn holding(early: &[u8]) -> Pipe {
+        let mut data = early.to_vec();
+        data.resize(early.len().max(PIPE_BYTES), 0);
+        Pipe { data, end: early.len(), ..Pipe::default() }
+    }
+}
+
 /// Sends the 101 head and relays until both directions have ended or nothing moved for `idle_ms`.
 pub async fn run(request: &mut Request, client: &Client, mut upstream: Upstream, idle_ms: u64) {
     let mut out = Vec::with_capacity(512);
-    write_head(request, client, &mut out);
     client.answering.set(true);
-    if client.write(&out).await.is_err() {
+    let started = if client.is_http2() {
+        http2::reply::start_tunnel(request, client)
+    } else {
+        write_head(request, client, &mut out);
+        client.write(&out).await.map_err(|()| io::ErrorKind::BrokenPipe.into())
+    };
+    if started.is_err() {
         upstream.discard(client);
         return;
     }
-    let mut up = Pipe { data: vec![0; PIPE_BYTES], ..Pipe::default() };
-    let mut down = Pipe { data: vec![0; PIPE_BYTES], ..Pipe::default() };
+    let mut up = Pipe::holding(&[]);
     // Frames that came with the upstream's head.
-    let early = upstream.input.filled();
-    let count = early.len().min(PIPE_BYTES);
-    down.data[..count].copy_from_slice(&early[..count]);
-    down.end = count;
+    let mut down = Pipe::holding(upstream.input.filled());
     client.timer.set(idle_ms);
     poll_fn(|context| {
         let before = up.moved + down.moved;
@@ -68,6 +77,11 @@ pub async fn run(request: &mut Request, client: &Client, mut upstream: Upstream,
         };
         if up.moved + down.moved != before {
             client.timer.set(idle_ms);
+        }
+        // TLS may hold back records that a socket did not take; they must not wait for the next ones.
+        let flushed = [upstream.stream.poll_flush(context), client.poll_flush(context)];
+        if flushed.iter().any(|flushed| matches!(flushed, Poll::Ready(Err(_)))) {
+            return Poll::Ready(());
         }
         match (first, second) {
             (Poll::Ready(Err(_)), _) | (_, Poll::Ready(Err(_))) => Poll::Ready(()),

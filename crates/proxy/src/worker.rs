@@ -23,6 +23,7 @@ use crate::{
     Publisher, Settings,
     buffer::Buffers,
     connection,
+    http2::pool::Http2Pool,
     pool::Pool,
     settings::Listen,
     stats::{self, WorkerStats},
@@ -36,6 +37,7 @@ pub struct Worker {
     pub deadlines: Deadlines,
     pub buffers: Buffers,
     pub pool: Pool,
+    pub http2_pool: Http2Pool,
     pub stats: Arc<WorkerStats>,
     pub draining: Cell<bool>,
     pub connections: Cell<usize>,
@@ -48,7 +50,6 @@ pub struct Worker {
     request_heads: RefCell<Vec<RequestHead>>,
     response_heads: RefCell<Vec<ResponseHead>>,
     next_connection: Cell<u64>,
-    pub tls_connector: RefCell<()>,
 }
 
 impl Worker {
@@ -63,6 +64,7 @@ impl Worker {
             deadlines: Deadlines::default(),
             buffers: Buffers::default(),
             pool: Pool::default(),
+            http2_pool: Http2Pool::default(),
             stats,
             draining: Cell::new(false),
             connections: Cell::new(0),
@@ -74,7 +76,6 @@ impl Worker {
             request_heads: RefCell::default(),
             response_heads: RefCell::default(),
             next_connection: Cell::new(1),
-            tls_connector: RefCell::new(()),
         }
     }
 
@@ -353,6 +354,7 @@ async fn tick(worker: &'static Worker) {
             second = now_ms / 1000;
             worker.renew_date();
             worker.pool.sweep(now_ms);
+            worker.http2_pool.sweep(now_ms);
             worker.buffers.trim();
             // What a burst left behind goes back to the system once there is time for it.
             let requests = worker.stats.requests.load(Ordering::Relaxed);

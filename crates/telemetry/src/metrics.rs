@@ -22,7 +22,9 @@ mod text;
 
 pub use block::{Block, Labels};
 pub use group::{CounterCell, DEFAULT_SERIES_LIMIT, GaugeCell, Group, GroupBuilder, HistogramCell};
-pub use http::{ExtraLabels, HTTP_LATENCY_BUCKETS_MS, HttpMetrics, HttpSample};
+pub use http::{
+    ExtraLabels, HTTP_FAMILIES, HTTP_LATENCY_BUCKETS_MS, HttpMetrics, HttpSample, label_position,
+};
 pub use registry::{Registry, RenderStats};
 pub use shard::Shard;
 pub use text::{Kind, TextWriter};

@@ -24,6 +24,18 @@ impl Client {
                 Err(_) => std::thread::yield_now(),
             }
         };
+        Self::over(stream)
+    }
+
+    /// Connects from an address of this machine: any of 127.0.0.0/8 will do.
+    pub fn connect_from(from: SocketAddr, to: SocketAddr) -> io::Result<Self> {
+        let socket = socket2::Socket::new(socket2::Domain::for_address(from), socket2::Type::STREAM, None)?;
+        socket.bind(&from.into())?;
+        socket.connect_timeout(&to.into(), PATIENCE)?;
+        Self::over(socket.into())
+    }
+
+    fn over(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;

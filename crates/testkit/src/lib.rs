@@ -9,6 +9,7 @@
 pub mod client;
 pub mod etcd;
 pub mod gateway;
+pub mod http2;
 pub mod message;
 pub mod process;
 pub mod relay;
@@ -18,6 +19,7 @@ pub mod upstream;
 pub use client::Client;
 pub use etcd::Etcd;
 pub use gateway::Gateway;
+pub use http2::Http2Client;
 pub use message::{Message, ReadError};
 pub use relay::Relay;
 pub use upstream::{Behaviour, Seen, Step, Upstream};

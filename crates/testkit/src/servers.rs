@@ -43,6 +43,16 @@ pub fn nginx(server_text: &str) -> Server {
     start("nginx", command, folder, address)
 }
 
+/// haproxy with this configuration, in which `@ADDRESS@` becomes where it listens.
+pub fn haproxy(config: &str) -> Server {
+    let (folder, address) = place();
+    let file = folder.path().join("haproxy.cfg");
+    fs::write(&file, config.replace("@ADDRESS@", &address.to_string())).expect("haproxy.cfg");
+    let mut command = Command::new(find("haproxy"));
+    command.arg("-db").arg("-f").arg(file);
+    start("haproxy", command, folder, address)
+}
+
 /// redis-server without persistence; `extra` are further command line words, such as `--requirepass`.
 pub fn redis(extra: &[&str]) -> Server {
     let (folder, address) = place();

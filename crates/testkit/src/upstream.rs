@@ -47,7 +47,11 @@ pub enum Step {
     Send(Vec<u8>),
     /// Answers 200 with the request, as far as it was read, as the body; only the head of that to HEAD.
     Echo,
+    /// Sends what a function makes of the request, as far as it was read.
+    Answer(Answer),
     Wait(Duration),
+    /// From now on small writes wait for the acknowledgement of earlier ones, as sockets do by default.
+    Nagle,
     /// Reads the body now.
     ReadBody,
     /// Closes in an orderly way (FIN).
@@ -58,6 +62,16 @@ pub enum Step {
     Silence,
     /// Sends back whatever comes, until the peer closes.
     EchoTunnel,
+}
+
+/// See [`Step::Answer`].
+#[derive(Clone)]
+pub struct Answer(Arc<dyn Fn(&Message) -> Vec<u8> + Send + Sync>);
+
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Answer")
+    }
 }
 
 type Choose = dyn Fn(&Message) -> Behaviour + Send + Sync;
@@ -106,6 +120,21 @@ impl Upstream {
         let accepting = Arc::clone(&shared);
         std::thread::spawn(move || accept(&listener, &accepting, &choose));
         Upstream { address, shared }
+    }
+
+    /// A service: answers each whole request with the status and body that a function says.
+    pub fn service(answer: impl Fn(&Message) -> (u16, String) + Send + Sync + 'static) -> Self {
+        let answer = Self::answer(move |request| {
+            let (status, body) = answer(request);
+            let length = body.len();
+            format!("HTTP/1.1 {status} Status\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
+        });
+        Self::with(move |_| Behaviour { read_body: true, steps: vec![answer.clone()] })
+    }
+
+    /// The step that sends what a function makes of the whole request.
+    pub fn answer(make: impl Fn(&Message) -> Vec<u8> + Send + Sync + 'static) -> Step {
+        Step::Answer(Answer(Arc::new(make)))
     }
 
     /// Everything received since the start or the last [`Upstream::take`].
@@ -197,6 +226,7 @@ fn serve(
                     reader.body(&mut message, BodyEnd::None).map_err(failed)?;
                     update(shared, at, &message);
                 }
+                Step::Answer(answer) => reader.stream.write_all(&(answer.0)(&message))?,
                 Step::Echo => reader.stream.write_all(&behaviour::echo(&message))?,
                 other => {
                     if !perform(other, reader)? {
@@ -217,7 +247,8 @@ fn perform(step: &Step, reader: &mut Reader<TcpStream>) -> io::Result<bool> {
     match step {
         Step::Send(bytes) => reader.stream.write_all(bytes)?,
         Step::Wait(time) => wait(*time),
-        Step::ReadBody | Step::Echo => {}
+        Step::Nagle => reader.stream.set_nodelay(false)?,
+        Step::ReadBody | Step::Echo | Step::Answer(_) => {}
         Step::Close => {
             reader.stream.shutdown(Shutdown::Write)?;
             // Draining lets the peer read the answer: closing with unread input would send RST.

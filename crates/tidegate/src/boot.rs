@@ -10,11 +10,14 @@ mod control;
 mod data_plane;
 mod debug_file;
 mod etcd;
+mod expiry;
 mod health;
 mod logs;
 mod metrics;
 mod names;
+mod ocsp;
 mod provider;
+mod secrets;
 mod signals;
 mod status;
 mod welcome;
@@ -53,11 +56,14 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
 
     let provider = provider::open(&settings, &catalog, &runtime)?;
     let control = control::start(&settings, &runtime, &catalog, &provider)?;
+    let _compiler = StopCompiler(control.clone());
     let apis = administration::Apis::new(&settings, &catalog, &provider, &control);
     let proxy_settings = data_plane::settings(&settings, &logs, &apis)?;
     let workers = proxy::start(&proxy_settings, &control.publisher).context("cannot open the data plane")?;
     let workers = Arc::new(workers);
-    metrics.set_workers(&workers, &control);
+    metrics.set_process(&workers, &control, &provider);
+    expiry::watch(&runtime, &control);
+    ocsp::watch(&runtime, &control);
     {
         let _entered = runtime.enter();
         apis.listen(&settings, &runtime)?;
@@ -80,6 +86,15 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     logs.close();
     runtime.shutdown_timeout(Duration::from_millis(500));
     Ok(())
+}
+
+/// A start that fails ends the compiler, too, before the runtime that it waits on.
+struct StopCompiler(Arc<control::Control>);
+
+impl Drop for StopCompiler {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 fn install_host(

@@ -1,5 +1,6 @@
 //! The command line: `tidegate VERB`.
 
+mod bench;
 mod completions;
 mod daemon;
 mod quit;
@@ -45,6 +46,8 @@ enum Verb {
     Version,
     /// Print the routes of the running gateway
     Routes,
+    /// Measure an HTTP server: throughput, latency, and what causes the tail
+    Bench(Box<bench::Arguments>),
     /// Print a completion script for a shell
     Completions(completions::Arguments),
 }
@@ -88,6 +91,7 @@ pub fn main() -> ExitCode {
         Verb::Test => test::run(&place),
         Verb::Version => version::run(),
         Verb::Routes => routes::run(&place),
+        Verb::Bench(arguments) => return bench::run(&arguments),
         Verb::Completions(arguments) => completions::run(&arguments),
     };
     match result {

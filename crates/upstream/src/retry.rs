@@ -1,8 +1,6 @@
 //! When a failed attempt may be repeated on another node: nginx's `proxy_next_upstream error timeout` with
 //! APISIX's defaults. The status of a response never causes a retry.
 
-use crate::spec::UpstreamSpec;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Attempts after the first.
@@ -32,55 +30,57 @@ pub enum Verdict {
 }
 
 impl RetryPolicy {
-    pub fn new(spec: &UpstreamSpec) -> Self {
-        let nodes = u32::try_from(spec.nodes.len()).unwrap_or(u32::MAX);
-        Self { retries: spec.retries.unwrap_or(nodes.saturating_sub(1)), timeout_ms: spec.retry_timeout_ms }
+    /// Without a number of `retries` every other node is tried.
+    pub fn new(nodes: usize, retries: Option<u32>, timeout_ms: u64) -> Self {
+        let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
+        Self { retries: retries.unwrap_or(nodes.saturating_sub(1)), timeout_ms }
     }
 
-    /// `attempts` counts those made so far, the failed one included; `started_ms` is when the first began.
+    /// `attempts` counts those made so far, the failed one included; `elapsed_ms` is the time since the first began.
     pub fn after_failure(
         &self,
-        attempts: u32,
+        attempts: usize,
         method: &[u8],
         progress: Progress,
-        started_ms: u64,
-        now_ms: u64,
+        elapsed_ms: u64,
     ) -> Verdict {
         let repeatable = match progress {
             Progress::NothingSent => true,
-            Progress::RequestSent => !matches!(method, b"POST" | b"LOCK" | b"PATCH"),
+            Progress::RequestSent => is_repeatable(method),
             Progress::Committed => false,
         };
-        if attempts > self.retries || !repeatable {
+        if attempts > self.retries as usize || !repeatable {
             return Verdict::GiveUp;
         }
-        if self.timeout_ms > 0 && now_ms.saturating_sub(started_ms) > self.timeout_ms {
+        if self.timeout_ms > 0 && elapsed_ms > self.timeout_ms {
             return Verdict::TimedOut;
         }
         Verdict::Retry
     }
 }
 
+/// RFC 9110 section 9.2.2, with nginx's list: POST, LOCK and PATCH are not sent twice.
+pub fn is_repeatable(method: &[u8]) -> bool {
+    !matches!(method, b"POST" | b"LOCK" | b"PATCH")
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Progress::*, Verdict::*, *};
-    use crate::spec::NodeSpec;
 
     #[test]
     fn defaults_to_every_other_node() {
-        let nodes = |count: usize| vec![NodeSpec::default(); count];
         for (count, retries, expected) in
             [(0, None, 0), (1, None, 0), (3, None, 2), (3, Some(0), 0), (1, Some(4), 4)]
         {
-            let spec = UpstreamSpec { nodes: nodes(count), retries, ..UpstreamSpec::default() };
-            assert_eq!(RetryPolicy::new(&spec).retries, expected);
+            assert_eq!(RetryPolicy::new(count, retries, 0).retries, expected);
         }
     }
 
     #[test]
     fn verdicts() {
         let policy = RetryPolicy { retries: 2, timeout_ms: 100 };
-        for (attempts, method, progress, now_ms, expected) in [
+        for (attempts, method, progress, elapsed_ms, expected) in [
             (1, "GET", NothingSent, 0, Retry),
             (2, "GET", RequestSent, 100, Retry),
             (3, "GET", NothingSent, 0, GiveUp),
@@ -92,8 +92,8 @@ mod tests {
             (1, "GET", Committed, 0, GiveUp),
             (1, "GET", RequestSent, 101, TimedOut),
         ] {
-            let verdict = policy.after_failure(attempts, method.as_bytes(), progress, 0, now_ms);
-            assert_eq!(verdict, expected, "{attempts} {method} {progress:?} {now_ms}");
+            let verdict = policy.after_failure(attempts, method.as_bytes(), progress, elapsed_ms);
+            assert_eq!(verdict, expected, "{attempts} {method} {progress:?} {elapsed_ms}");
         }
     }
 }

@@ -11,10 +11,6 @@ pub struct UpstreamSpec {
     pub hash_on: HashOn,
     /// What `hash_on` looks up: a variable, a header, a cookie or a text with variables.
     pub key: Option<Box<str>>,
-    /// `None`: one less than there are nodes.
-    pub retries: Option<u32>,
-    /// 0: no limit.
-    pub retry_timeout_ms: u64,
     /// `None`: the gateway's defaults.
     pub timeouts: Option<Timeouts>,
     pub keepalive: Option<Keepalive>,

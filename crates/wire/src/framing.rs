@@ -53,6 +53,8 @@ fn transfer_encoding(headers: &Head) -> Result<Option<bool>, ParseError> {
 pub fn request_body(head: &RequestHead) -> Result<BodyLength, ParseError> {
     let length = content_length(&head.headers)?;
     match transfer_encoding(&head.headers)? {
+        // Frames tell where an HTTP/2 body ends: without a length it is one of unknown length, as a chunked one is.
+        None if head.version == Version::Http2 => Ok(length.map_or(BodyLength::Chunked, BodyLength::Fixed)),
         None => Ok(BodyLength::Fixed(length.unwrap_or(0))),
         Some(_) if length.is_some() => Err(ParseError::bad("both Content-Length and Transfer-Encoding")),
         Some(_) if head.version == Version::Http10 => {
@@ -110,7 +112,7 @@ impl ConnectionOptions {
     }
 
     pub fn persists(self, version: Version) -> bool {
-        !self.close && (version == Version::Http11 || self.keep_alive)
+        !self.close && (version >= Version::Http11 || self.keep_alive)
     }
 }
 

@@ -4,13 +4,15 @@
 //! `Content-Length` and `Transfer-Encoding`, bare LF, folded lines, a space before the colon, NUL, several `Host`
 //! fields, sloppy chunk sizes) is refused instead of interpreted: request smuggling needs a disagreement.
 //!
-//! Deliberately absent: HTTP/2 (crate `h2` converts to the same [`Head`]), content codings, cookies.
+//! Deliberately absent: HTTP/2 frames. Fields that crate `h2` decoded become the same heads in [`http2`].
+//! Absent too: content codings, cookies.
 
 #![forbid(unsafe_code)]
 
 pub mod chunked;
 pub mod framing;
 pub mod head;
+pub mod http2;
 pub mod known;
 pub mod method;
 pub mod request;
@@ -25,11 +27,12 @@ pub use method::Method;
 pub use request::{RequestHead, RequestLimits};
 pub use response::ResponseHead;
 
-/// HTTP/1's two versions.
+/// What a request came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
     Http10,
     Http11,
+    Http2,
 }
 
 impl Version {
@@ -37,6 +40,7 @@ impl Version {
         match self {
             Version::Http10 => "HTTP/1.0",
             Version::Http11 => "HTTP/1.1",
+            Version::Http2 => "HTTP/2.0",
         }
     }
 }

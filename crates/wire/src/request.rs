@@ -30,6 +30,8 @@ pub struct RequestHead {
     target: Vec<u8>,
     /// Length of the path part of `target`.
     path_len: usize,
+    /// Bytes of the head as it was received; 0 when it was not received as HTTP/1.
+    received_len: usize,
 }
 
 impl Default for RequestHead {
@@ -41,6 +43,7 @@ impl Default for RequestHead {
             connection: ConnectionOptions::default(),
             target: Vec::new(),
             path_len: 0,
+            received_len: 0,
         }
     }
 }
@@ -104,6 +107,11 @@ impl RequestHead {
         self.headers.clear();
         self.target.clear();
         self.path_len = 0;
+        self.received_len = 0;
+    }
+
+    pub fn received_len(&self) -> usize {
+        self.received_len
     }
 
     /// Parses one head from the start of `buffer`.
@@ -151,6 +159,7 @@ impl RequestHead {
         parse_fields(&mut self.headers, &lines, fields_at, limits.fields)?;
         self.connection = ConnectionOptions::of(&self.headers);
         self.take_target(target)?;
+        self.received_len = end - start;
         Ok(Some(end))
     }
 
@@ -197,7 +206,7 @@ impl RequestHead {
             return Err(ParseError::bad("several Host fields"));
         }
         match first {
-            None if self.version == Version::Http11 => Err(ParseError::bad("missing Host field")),
+            None if self.version >= Version::Http11 => Err(ParseError::bad("missing Host field")),
             None => Ok(None),
             Some(host) if !host.is_empty() && host.iter().all(|&byte| HOST[usize::from(byte)]) => {
                 Ok(Some(host))
@@ -366,7 +375,7 @@ pub(crate) fn split_field(line: &[u8]) -> Result<(usize, usize, usize), ParseErr
 }
 
 /// Whether a value holds a control character other than a tab. Eight bytes at a time: this sees every byte of a head.
-fn has_control(value: &[u8]) -> bool {
+pub(crate) fn has_control(value: &[u8]) -> bool {
     let slow = |bytes: &[u8]| bytes.iter().any(|&byte| (byte < 0x20 && byte != b'\t') || byte == 0x7f);
     let (words, rest) = value.as_chunks::<8>();
     for bytes in words {

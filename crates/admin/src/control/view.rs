@@ -28,6 +28,12 @@ pub(super) fn object(parts: &ControlParts, object: &Object) -> Value {
 /// The value with the defaults of its schema and of its plugins.
 pub(super) fn filled(parts: &ControlParts, object: &Object) -> Value {
     let mut value = object.value.as_ref().clone();
+    for tls in ["/tls", "/upstream/tls"] {
+        // Nobody has to prove who they are here.
+        if let Some(Value::Object(tls)) = value.pointer_mut(tls) {
+            tls.remove("client_key");
+        }
+    }
     // Checked when it was stored; what fails now is shown as far as it got.
     let _ = schemas::of_kind(object.kind).map(|schema| schema.check(&mut value));
     for (name, conf) in value.get_mut("plugins").and_then(Value::as_object_mut).into_iter().flatten() {

@@ -36,7 +36,7 @@ pub(super) fn one(settings: &AdminSettings, object: &Object) -> Value {
     match settings.version {
         ApiVersion::V3 => entry(settings, object),
         ApiVersion::V2 => {
-            let node = json!({"key": object_key(settings, object), "value": shown(object)});
+            let node = json!({"key": object_key(settings, object), "value": shown(settings, object)});
             json!({"action": "get", "node": node})
         }
     }
@@ -58,19 +58,26 @@ pub(super) fn deleted(settings: &AdminSettings, key: &str) -> Value {
 pub(super) fn entry(settings: &AdminSettings, object: &Object) -> Value {
     json!({
         "key": object_key(settings, object),
-        "value": shown(object),
+        "value": shown(settings, object),
         "createdIndex": object.created,
         "modifiedIndex": object.modified,
     })
 }
 
-/// The value without private keys.
-fn shown(object: &Object) -> Value {
+/// The value without private keys. Those of an `ssl` resource are left out; those for upstreams are as at rest, so
+/// that a value which is read, changed and written back keeps its key.
+fn shown(settings: &AdminSettings, object: &Object) -> Value {
     match (object.kind, object.value.as_ref()) {
         (Kind::Ssl, Value::Object(fields)) => {
             let public = fields.iter().filter(|(name, _)| !matches!(name.as_str(), "key" | "keys"));
             Value::Object(public.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>())
         }
-        (_, value) => value.clone(),
+        (kind, value) => {
+            let mut value = value.clone();
+            if let Some(keyring) = &settings.keyring {
+                keyring.encrypt_private_keys(kind, &mut value);
+            }
+            value
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Listener, Reader};
+use super::{Listener, Reader, http2::Http2};
 
 #[derive(Clone, Debug)]
 pub struct Apisix {
@@ -23,6 +23,7 @@ pub struct Apisix {
     pub enable_reuseport: bool,
     pub enable_ipv6: bool,
     pub enable_http2: bool,
+    pub http2: Http2,
     pub enable_server_tokens: bool,
     pub show_upstream_status_in_response_header: bool,
     pub delete_uri_tail_slash: bool,
@@ -47,6 +48,18 @@ pub struct Apisix {
     pub data_encryption: DataEncryption,
     pub secret_cache: SecretCache,
     pub tracing: bool,
+    pub client_limits: ClientLimits,
+}
+
+/// 0 is no limit in each field.
+#[derive(Clone, Debug, Default)]
+pub struct ClientLimits {
+    pub connections: usize,
+    pub connections_per_address: u32,
+    /// Bytes a second.
+    pub min_body_rate: u64,
+    pub min_answer_rate: u64,
+    pub rate_window: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,6 +154,7 @@ impl Apisix {
             enable_reuseport: on("enable_reuseport"),
             enable_ipv6: on("enable_ipv6"),
             enable_http2: on("enable_http2"),
+            http2: Http2::read(reader),
             enable_server_tokens: on("enable_server_tokens"),
             show_upstream_status_in_response_header: on("show_upstream_status_in_response_header"),
             delete_uri_tail_slash: on("delete_uri_tail_slash"),
@@ -173,6 +187,7 @@ impl Apisix {
             },
             secret_cache: SecretCache::read(reader),
             tracing: on("tracing"),
+            client_limits: ClientLimits::read(reader),
         }
     }
 }
@@ -197,6 +212,21 @@ impl Tls {
             ciphers: words("apisix.ssl.ssl_ciphers", &[':', ' ', ',']),
             session_tickets: reader.bool("apisix.ssl.ssl_session_tickets"),
             fallback_sni: reader.text("apisix.ssl.fallback_sni"),
+        }
+    }
+}
+
+impl ClientLimits {
+    fn read(reader: &Reader) -> Self {
+        let key = |name: &str| format!("apisix.client_limits.{name}");
+        let count = |name: &str| reader.unsigned(&key(name)).unwrap_or(0);
+        let rate = |name: &str| reader.size(&key(name)).unwrap_or(0);
+        Self {
+            connections: count("connections").try_into().unwrap_or(usize::MAX),
+            connections_per_address: count("connections_per_address").try_into().unwrap_or(u32::MAX),
+            min_body_rate: rate("min_body_rate"),
+            min_answer_rate: rate("min_answer_rate"),
+            rate_window: reader.duration(&key("rate_window")).unwrap_or(Duration::from_secs(10)),
         }
     }
 }

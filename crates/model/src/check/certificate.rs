@@ -5,13 +5,19 @@
 use rustls_pki_types::pem::{PemObject, SectionKind};
 use serde_json::Value;
 
-use super::check_schema;
+use super::{Context, check_schema};
 use crate::{Kind, schema::is_secret_reference};
 
 const BAD_CERTIFICATE: &str = "failed to parse cert: PEM_read_bio_X509_AUX() failed";
 const BAD_KEY: &str = "failed to parse key: PEM_read_bio_PrivateKey() failed";
 
-pub(super) fn check_ssl(conf: &mut Value) -> Result<(), String> {
+/// The plugin that allows the field of the same name.
+const STAPLING: &str = "ocsp-stapling";
+
+pub(super) fn check_ssl(context: &Context<'_>, conf: &mut Value) -> Result<(), String> {
+    if conf.get("ocsp_stapling").is_some() && !context.plugins.is_enabled(STAPLING) {
+        return Err("invalid configuration: additional properties forbidden, found ocsp_stapling".into());
+    }
     check_schema(Kind::Ssl, conf)?;
     let text = |name: &str| conf.get(name).and_then(Value::as_str).unwrap_or_default();
     check_stored_pair(text("cert"), text("key"))?;

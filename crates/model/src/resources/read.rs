@@ -55,6 +55,10 @@ pub(super) fn enabled() -> u8 {
     1
 }
 
+pub(super) fn hour() -> u64 {
+    3600
+}
+
 pub(super) fn one() -> u32 {
     1
 }

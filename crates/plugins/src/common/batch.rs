@@ -3,6 +3,7 @@
 //! A worker only pushes into a queue. The number of entries that wait is bounded per logger (`max_pending_entries` of
 //! its metadata); past it entries are dropped, counted and told of in the error log once a second.
 
+mod gauge;
 mod pending;
 
 use std::{
@@ -12,7 +13,8 @@ use std::{
     time::Duration,
 };
 
-use plugin::stop;
+use gauge::Gauge;
+use plugin::{Request, stop};
 use serde::Deserialize;
 use serde_json::Value;
 use telemetry::error_log::{self, Level};
@@ -22,6 +24,7 @@ use tokio::{
     time::Instant,
 };
 
+pub use gauge::entries;
 pub use pending::{Pending, counts};
 
 /// The fields that all batching loggers share; times in seconds.
@@ -46,6 +49,14 @@ struct Shared<T> {
     conf: BatchConf,
     send: Send_<T>,
     pending: &'static Pending,
+    gauge: Arc<Gauge>,
+}
+
+impl<T> Shared<T> {
+    fn done(&self, count: usize) {
+        self.pending.done(count);
+        self.gauge.done(count);
+    }
 }
 
 /// The batches of one configuration. Dropped with it; what waits is still sent.
@@ -69,21 +80,28 @@ impl<T: Send + Sync + 'static> Batch<T> {
             .and_then(|metadata| metadata.get("max_pending_entries"))
             .and_then(Value::as_u64)
             .map_or(DEFAULT_MAX_PENDING, |limit| limit as usize);
-        let shared = Shared { conf, send: Box::new(send), pending: pending::of(plugin) };
+        let gauge = Gauge::new(&conf.name);
+        let shared = Shared { conf, send: Box::new(send), pending: pending::of(plugin), gauge };
         Ok(Batch { shared: Arc::new(shared), limit, queue: OnceLock::new() })
     }
 
     /// Takes an entry, or drops it when too many wait.
     pub fn push(&self, entry: T) {
+        self.push_for(None, entry);
+    }
+
+    /// As [`Batch::push`] for a logger, whose waiting entries are shown with the request's route.
+    pub fn push_for(&self, request: Option<&Request>, entry: T) {
         if !self.shared.pending.add(self.limit) {
             return;
         }
+        self.shared.gauge.add(request);
         if let Some(queue) = self.queue()
             && queue.send(entry).is_ok()
         {
             return;
         }
-        self.shared.pending.done(1);
+        self.shared.done(1);
     }
 
     fn queue(&self) -> Option<&UnboundedSender<T>> {
@@ -198,7 +216,7 @@ async fn deliver<T>(shared: Arc<Shared<T>>, entries: Arc<Vec<T>>) {
             () = stop::requested() => failures = failures.max(shared.conf.max_retry_count),
         }
     }
-    shared.pending.done(count);
+    shared.done(count);
 }
 
 /// Entries as one JSON document: the entry itself for batches of one, else a list.

@@ -62,6 +62,6 @@ impl<T: Send + Sync + 'static> Plugin for BatchLogger<T> {
 
     fn log(&self, request: &mut Request) {
         let entry = (self.make)(&self.entry, request);
-        self.batch.push(entry);
+        self.batch.push_for(Some(request), entry);
     }
 }

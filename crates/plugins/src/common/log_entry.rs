@@ -3,7 +3,7 @@
 //! Bodies are kept only where the configuration asks for them, up to its limits; a compressed response body is shown
 //! decompressed.
 
-use plugin::{BodyChunk, Phases, Request, Step, Variable, host, variables::Named};
+use plugin::{BodyChunk, Phases, Request, SchemaKind, Step, Variable, host, variables::Named};
 use routing::expr::Expression;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -56,8 +56,11 @@ struct Kept {
     data: Vec<u8>,
 }
 
-/// `include_req_body_expr` and its neighbour must be expressions.
-pub fn check(conf: &Value) -> Result<(), String> {
+/// The `check` of a logger: `include_req_body_expr` and its neighbour must be expressions.
+pub fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
+    if kind != SchemaKind::Plugin {
+        return Ok(());
+    }
     for name in ["include_req_body_expr", "include_resp_body_expr"] {
         if let Some(rule) = conf.get(name) {
             Expression::compile(rule, &mut |name| Variable::resolve(name))

@@ -18,6 +18,7 @@ pub fn request(text: &str) -> Request {
         peer: std::net::SocketAddr::from(([127, 0, 0, 1], 40_000)),
         local: address,
         tls: None,
+        announced: None,
         requests: std::cell::Cell::new(1),
     };
     let snapshot = Snapshot {

@@ -31,14 +31,12 @@ pub struct Conf {
     pub token_signing_alg_values_expected: Option<String>,
     pub use_pkce: bool,
     pub par: Option<Par>,
-    pub dpop: Option<Dpop>,
     pub set_access_token_header: bool,
     pub access_token_in_authorization_header: bool,
     pub set_id_token_header: bool,
     pub set_raw_id_token_header: bool,
     pub set_userinfo_header: bool,
     pub set_refresh_token_header: bool,
-    pub proxy_opts: Option<Map<String, Value>>,
     #[serde(default)]
     pub authorization_params: Map<String, Value>,
     pub client_rsa_private_key: Option<String>,
@@ -118,11 +116,6 @@ pub struct Par {
     pub endpoint_auth_method: Option<String>,
 }
 
-#[derive(Deserialize)]
-pub struct Dpop {
-    pub enabled: bool,
-}
-
 /// Names of the library behind APISIX, and what a configuration must use instead of them.
 const RESERVED: [(&str, &str); 7] = [
     ("use_par", "par.enabled"),
@@ -159,7 +152,23 @@ pub fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
         return Err(format!("property \"{name}\" is not allowed, use \"{owner}\" instead"));
     }
     check_assertion(conf)?;
-    check_par(conf)
+    check_par(conf)?;
+    check_supported(conf)
+}
+
+/// Better refused when it is written than left out silently: both are about who may use a token, and from where.
+fn check_supported(conf: &Value) -> Result<(), String> {
+    if conf.pointer("/dpop/enabled") == Some(&Value::Bool(true)) {
+        return Err(
+            "property \"dpop.enabled\" is not supported: access tokens cannot be bound to a key".to_owned()
+        );
+    }
+    if conf.get("proxy_opts").is_some() {
+        return Err(
+            "property \"proxy_opts\" is not supported: the provider must be reachable directly".to_owned()
+        );
+    }
+    Ok(())
 }
 
 /// The settings that name a way of authentication and are really used.
@@ -265,6 +274,15 @@ mod tests {
             (json!({"bearer_only": true}), Some("property \"client_secret\" is required")),
             (json!({"bearer_only": true, "use_jwks": true}), None),
             (json!({"session": {}, "use_pkce": true}), None),
+            (
+                json!({"session": {}, "use_pkce": true, "dpop": {"enabled": true}}),
+                Some("property \"dpop.enabled\" is not supported: access tokens cannot be bound to a key"),
+            ),
+            (json!({"session": {}, "use_pkce": true, "dpop": {"enabled": false}}), None),
+            (
+                json!({"session": {}, "use_pkce": true, "proxy_opts": {}}),
+                Some("property \"proxy_opts\" is not supported: the provider must be reachable directly"),
+            ),
             (
                 json!({"session": {}, "client_secret": "s", "use_par": true}),
                 Some("property \"use_par\" is not allowed, use \"par.enabled\" instead"),

@@ -42,6 +42,14 @@ impl Memory {
         }
     }
 
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    pub fn free(&self) -> usize {
+        self.capacity.saturating_sub(self.bytes.load(Ordering::Relaxed))
+    }
+
     fn shard(&self, key: &[u8]) -> &Shard {
         let mut hasher = self.hasher.build_hasher();
         hasher.write(key);

@@ -58,6 +58,17 @@ impl Zones {
         Zones { zones, default_ttl_seconds: ttl }
     }
 
+    /// Name, capacity and free bytes of the zones in memory.
+    pub fn memory(&self) -> Vec<(String, usize, usize)> {
+        let memory = |(name, zone): (&String, &Zone)| match zone {
+            Zone::Memory(memory) => Some((name.clone(), memory.capacity(), memory.free())),
+            Zone::Disk(_) => None,
+        };
+        let mut zones: Vec<_> = self.zones.iter().filter_map(memory).collect();
+        zones.sort();
+        zones
+    }
+
     pub fn get(&self, name: &str) -> Option<&Zone> {
         self.zones.get(name)
     }

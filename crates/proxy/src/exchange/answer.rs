@@ -24,6 +24,7 @@ use crate::{
     buffer,
     client::Client,
     filters::{self, ClientFraming},
+    http2,
     phases::Chains,
     request::client_persists,
     tunnel,
@@ -48,6 +49,13 @@ enum End {
     Client,
 }
 
+/// Why moving the body stopped.
+enum Turn {
+    Ended(End),
+    /// Body filters have used their time; there is more.
+    Rest,
+}
+
 struct Relay<'a> {
     request: &'a mut Request,
     client: &'a Client,
@@ -62,8 +70,24 @@ struct Relay<'a> {
     sent: usize,
     body_bytes: u64,
     ended: bool,
+    /// Decoded bytes at the start of the upstream's buffer that the body filters have not seen, and whether the body
+    /// ends with them.
+    rest: usize,
+    rest_ends: bool,
+    /// Body filters had enough for one turn although there is more.
+    resting: bool,
     /// More had to be read from the upstream after its head.
     waited: bool,
+    waits: Waits,
+}
+
+/// Whose time runs: one limit at a time, that of whoever is waited for.
+#[derive(Default)]
+struct Waits {
+    for_client: bool,
+    /// Since the limit was set last.
+    client_took: bool,
+    upstream_sent: bool,
 }
 
 /// Sends the answer. Returns whether the client's connection may go on.
@@ -92,8 +116,18 @@ pub async fn deliver(
         && framing != ClientFraming::Close
         && matches!(upstream.body, SendBody::Done);
     let mut out = client.worker.buffers.output();
-    filters::write_head(request, client, framing, keep, &mut out);
-    let head_bytes = out.len() as u64;
+    let head_bytes = match client.is_http2() {
+        true => {
+            let last = matches!(framing, ClientFraming::Bodiless | ClientFraming::Length(0));
+            // A client that is gone shows when its body is sent.
+            let _ = http2::reply::send_head(request, client, framing, last);
+            http2::reply::head_bytes(request)
+        }
+        false => {
+            filters::write_head(request, client, framing, keep, &mut out);
+            out.len() as u64
+        }
+    };
     let timeouts = balancer::timeouts(request, handle);
     let filtered = chains.has_body_filter();
     let mut relay = Relay {
@@ -113,7 +147,11 @@ pub async fn deliver(
         sent: 0,
         body_bytes: 0,
         ended: false,
+        rest: 0,
+        rest_ends: false,
+        resting: false,
         waited: false,
+        waits: Waits::default(),
     };
     client.answering.set(true);
     let end = relay.run(timeouts.read_ms).await;
@@ -152,7 +190,9 @@ impl Relay<'_> {
     async fn run(&mut self, read_ms: u64) -> End {
         if let Err(end) = self.take_buffered() {
             // What was good goes out; the missing rest tells the client that the answer is cut.
-            let _ = self.client.write(&self.out).await;
+            if !self.client.is_http2() {
+                let _ = self.client.write(&self.out).await;
+            }
             return end;
         }
         if self.large_body() {
@@ -161,7 +201,18 @@ impl Relay<'_> {
             self.client.worker.buffers.give_back(held);
         }
         self.client.timer.set(read_ms);
-        let send_ms = self.client.worker.settings.send_timeout_ms;
+        loop {
+            if let Turn::Ended(end) = self.turn(read_ms).await {
+                return end;
+            }
+            // Other requests, and what has arrived for them, come before the next piece.
+            tokio::task::yield_now().await;
+            self.waits.upstream_sent = true;
+        }
+    }
+
+    /// Moves the body until it ends, or until the body filters need a rest.
+    async fn turn(&mut self, read_ms: u64) -> Turn {
         poll_fn(|context| {
             let mut sending = true;
             loop {
@@ -170,31 +221,61 @@ impl Relay<'_> {
                 }
                 let written = self.poll_out(context);
                 if let Poll::Ready(Err(_)) = written {
-                    return Poll::Ready(End::Client);
+                    return Poll::Ready(Turn::Ended(End::Client));
                 }
                 if self.ended && written.is_ready() {
-                    return self.client.poll_flush(context).map(|_| End::Complete);
+                    match self.poll_end(context) {
+                        Poll::Ready(Ok(())) => return Poll::Ready(Turn::Ended(End::Complete)),
+                        Poll::Ready(Err(_)) => return Poll::Ready(Turn::Ended(End::Client)),
+                        Poll::Pending => {
+                            // Records that TLS holds back cannot be counted. But for the time limit, only a socket
+                            // that took something wakes us.
+                            self.waits.client_took = !self.client.timer.expired();
+                            return self.wait(read_ms, true);
+                        }
+                    }
+                }
+                if self.client.poll_gone(context).is_ready() {
+                    return Poll::Ready(Turn::Ended(End::Client));
                 }
                 let pending = self.out.len() - self.sent;
                 if self.ended || pending > HIGH_WATER {
-                    return self.wait(send_ms, true);
+                    return self.wait(read_ms, true);
+                }
+                if std::mem::take(&mut self.resting) {
+                    return match self.take_buffered() {
+                        Err(end) => Poll::Ready(Turn::Ended(end)),
+                        Ok(()) if self.resting => Poll::Ready(Turn::Rest),
+                        Ok(()) => continue,
+                    };
                 }
                 match self.poll_upstream(context) {
-                    Poll::Ready(Ok(())) => self.client.timer.set(read_ms),
-                    Poll::Ready(Err(end)) => return Poll::Ready(end),
-                    Poll::Pending => return self.wait(send_ms, pending > 0),
+                    Poll::Ready(Ok(())) => self.waits.upstream_sent = true,
+                    Poll::Ready(Err(end)) => return Poll::Ready(Turn::Ended(end)),
+                    Poll::Pending => return self.wait(read_ms, pending > 0),
                 }
             }
         })
         .await
     }
 
-    fn wait(&self, send_ms: u64, for_client: bool) -> Poll<End> {
-        if self.client.timer.expired() {
-            return Poll::Ready(if for_client { End::Client } else { End::Upstream });
+    fn poll_end(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.client.is_http2() {
+            return Poll::Ready(http2::reply::end(self.client, &self.trailers));
         }
-        // Until the next byte the limit of whoever is waited for counts; it was set when something last moved.
-        let _ = send_ms;
+        self.client.poll_flush(context)
+    }
+
+    fn wait(&mut self, read_ms: u64, for_client: bool) -> Poll<Turn> {
+        let waits = &mut self.waits;
+        let moved = if for_client { waits.client_took } else { waits.upstream_sent };
+        if moved || waits.for_client != for_client {
+            *waits = Waits { for_client, ..Waits::default() };
+            let send_ms = self.client.worker.settings.send_timeout_ms;
+            self.client.timer.set(if for_client { send_ms } else { read_ms });
+        } else if self.client.timer.expired() {
+            return Poll::Ready(Turn::Ended(if for_client { End::Client } else { End::Upstream }));
+        }
         Poll::Pending
     }
 
@@ -213,10 +294,14 @@ impl Relay<'_> {
 
     fn poll_out(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(rest) = self.out.get(self.sent..).filter(|rest| !rest.is_empty()) {
-            match self.client.poll_write(context, rest) {
+            let last = self.ended && self.trailers.is_empty();
+            match self.client.poll_send(context, rest, last) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(count)) => self.sent += count,
+                Poll::Ready(Ok(count)) => {
+                    self.sent += count;
+                    self.waits.client_took = true;
+                }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
             }
         }
@@ -262,31 +347,16 @@ impl Relay<'_> {
         );
     }
 
-    /// Decodes what has been received.
+    /// Decodes what has been received and passes it on, as much as the body filters take in one step.
     fn take_buffered(&mut self) -> Result<(), End> {
         loop {
-            let input = self.upstream.input.filled();
-            let (skip, length, ends) = match &mut self.decoder {
-                Decoder::Fixed(left) => {
-                    let count = input.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
-                    *left -= count as u64;
-                    (0, count, *left == 0)
-                }
-                Decoder::UntilClose => (0, input.len(), false),
-                Decoder::Chunked(decoder) => match decoder.next(input, &mut self.trailers) {
-                    Ok(Event::NeedMore { skip }) => {
-                        self.upstream.input.consume(skip);
-                        return Ok(());
-                    }
-                    Ok(Event::Data { skip, length }) => (skip, length, false),
-                    Ok(Event::End { skip }) => (skip, 0, true),
-                    Err(error) => {
-                        self.broken(error.reason);
-                        return Err(End::Upstream);
-                    }
-                },
-            };
-            self.upstream.input.consume(skip);
+            if self.rest == 0 && !self.decode()? {
+                return Ok(());
+            }
+            let step = if self.filtered { self.request.response.body_step() } else { usize::MAX };
+            let length = self.rest.min(step);
+            self.rest -= length;
+            let ends = self.rest_ends && self.rest == 0;
             self.pass_on(length, ends);
             self.upstream.input.consume(length);
             if ends {
@@ -296,7 +366,39 @@ impl Relay<'_> {
             if length == 0 || self.upstream.input.is_empty() {
                 return Ok(());
             }
+            if length == step {
+                self.resting = true;
+                return Ok(());
+            }
         }
+    }
+
+    /// Finds the next bytes of the body, or its end; `false`: more has to be received.
+    fn decode(&mut self) -> Result<bool, End> {
+        let input = self.upstream.input.filled();
+        let (skip, length, ends) = match &mut self.decoder {
+            Decoder::Fixed(left) => {
+                let count = input.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                *left -= count as u64;
+                (0, count, *left == 0)
+            }
+            Decoder::UntilClose => (0, input.len(), false),
+            Decoder::Chunked(decoder) => match decoder.next(input, &mut self.trailers) {
+                Ok(Event::NeedMore { skip }) => {
+                    self.upstream.input.consume(skip);
+                    return Ok(false);
+                }
+                Ok(Event::Data { skip, length }) => (skip, length, false),
+                Ok(Event::End { skip }) => (skip, 0, true),
+                Err(error) => {
+                    self.broken(error.reason);
+                    return Err(End::Upstream);
+                }
+            },
+        };
+        self.upstream.input.consume(skip);
+        (self.rest, self.rest_ends) = (length, ends);
+        Ok(true)
     }
 
     fn finish_body(&mut self) {
@@ -320,7 +422,9 @@ impl Relay<'_> {
         let data = filtered.unwrap_or_else(|| self.upstream.input.filled().get(..length).unwrap_or_default());
         match self.framing {
             ClientFraming::Bodiless => return,
-            ClientFraming::Length(_) | ClientFraming::Close => self.out.extend_from_slice(data),
+            ClientFraming::Length(_) | ClientFraming::Close | ClientFraming::Frames => {
+                self.out.extend_from_slice(data)
+            }
             ClientFraming::Chunked => {
                 chunked::write_chunk(&mut self.out, data);
                 if last {

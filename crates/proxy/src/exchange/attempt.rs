@@ -10,6 +10,7 @@ use std::{
 };
 
 use plugin::{BodyError, Request, RequestBody, Source, UpstreamHandle};
+use upstream::retry;
 use wire::{BodyLength, HeaderId, Method, chunked, framing::ConnectionOptions};
 
 use super::{
@@ -44,8 +45,6 @@ pub enum FailureKind {
     /// Closed without an answer.
     Closed,
     Malformed(&'static str),
-    /// The upstream scheme needs a protocol that this gateway does not speak to upstreams.
-    Unsupported(&'static str),
     Client(BodyError),
 }
 
@@ -79,7 +78,6 @@ impl Failure {
                 "upstream prematurely closed connection while reading response header".to_owned()
             }
             FailureKind::Malformed(reason) => (*reason).to_owned(),
-            FailureKind::Unsupported(what) => format!("upstream scheme {what} is not supported yet"),
             FailureKind::Client(_) => "client failed to send its body".to_owned(),
         }
     }
@@ -94,11 +92,6 @@ impl Failure {
     }
 }
 
-/// RFC 9110 section 9.2.2, with nginx's list: POST, LOCK and PATCH are not sent twice.
-pub fn is_repeatable(request: &Request) -> bool {
-    !matches!(request.head.method, Method::Post | Method::Lock | Method::Patch)
-}
-
 /// A connection in use.
 pub struct Upstream {
     pub stream: Stream,
@@ -107,6 +100,8 @@ pub struct Upstream {
     pub sent: usize,
     pub body: SendBody,
     pub uses: u32,
+    /// The name of the TLS handshake; empty without TLS.
+    pub server_name: Box<[u8]>,
     pub address: SocketAddr,
     pub started: Instant,
     pub connect_seconds: Option<f64>,
@@ -144,7 +139,11 @@ pub async fn attempt(
     let first = once(request, client, handle, node, false).await;
     match first {
         // Idle connections may be closed under our hands; that is not the node's failure.
-        Err((failure, true)) if failure.was_stale() && is_repeatable(request) && !failure.body_consumed => {
+        Err((failure, true))
+            if failure.was_stale()
+                && retry::is_repeatable(request.head.method.as_bytes())
+                && !failure.body_consumed =>
+        {
             once(request, client, handle, node, true).await.map_err(|(failure, _)| failure)
         }
         other => other.map_err(|(failure, _)| failure),
@@ -161,15 +160,12 @@ async fn once(
 ) -> Result<Answer, (Failure, bool)> {
     let fail = |kind| (Failure { kind, request_sent: false, body_consumed: false }, false);
     let Some(node) = handle.nodes.get(usize::from(index)) else { return Err(fail(FailureKind::Unresolved)) };
-    if matches!(handle.scheme, plugin::snapshot::Scheme::Grpc | plugin::snapshot::Scheme::Grpcs) {
-        return Err(fail(FailureKind::Unsupported(handle.scheme.as_str())));
-    }
     let timeouts = balancer::timeouts(request, handle);
     let started = Instant::now();
     let upgrade = wants_upgrade(request);
     let mut out = client.worker.buffers.output();
     let plan = upstream_head::write(request, handle, node, upgrade, &mut out);
-    let sni = if handle.tls.is_some() { sent_host(&out).to_vec() } else { Vec::new() };
+    let sni: Box<[u8]> = if handle.tls.is_some() { sent_host(&out).into() } else { Box::default() };
     let Connected { stream, uses, address } =
         match connect::connect(client, handle, node, timeouts, &sni, fresh).await {
             Ok(connected) => connected,
@@ -192,8 +188,19 @@ async fn once(
     let connect_seconds = (uses == 0).then(|| started.elapsed().as_secs_f64());
     let input = Buffer::default();
     let response = client.worker.response_head();
-    let mut upstream =
-        Upstream { stream, input, out, sent: 0, body, uses, address, started, connect_seconds, response };
+    let mut upstream = Upstream {
+        stream,
+        input,
+        out,
+        sent: 0,
+        body,
+        uses,
+        server_name: sni,
+        address,
+        started,
+        connect_seconds,
+        response,
+    };
     match upstream.exchange_heads(request, client, timeouts).await {
         Ok(()) => finish_head(request, client, upstream, upgrade)
             .map_err(|kind| (Failure { kind, request_sent: true, body_consumed: true }, false)),
@@ -211,7 +218,7 @@ async fn once(
     }
 }
 
-fn note_failed(request: &mut Request, node: &plugin::snapshot::Node, started: Instant) {
+pub fn note_failed(request: &mut Request, node: &plugin::snapshot::Node, started: Instant) {
     if let Some(&address) = node.addresses.first() {
         request.outcome.attempts.push(plugin::request::Attempt {
             address,
@@ -223,10 +230,14 @@ fn note_failed(request: &mut Request, node: &plugin::snapshot::Node, started: In
     }
 }
 
-/// A protocol change is passed on only where the route allows it, and never HTTP/2's (request smuggling).
+/// A protocol change is passed on only where the route allows it, and never HTTP/2's (request smuggling). Not with a
+/// body either: where it ends and the tunnel begins would be for both sides to guess.
 fn wants_upgrade(request: &Request) -> bool {
     let allowed = request.route.as_ref().is_some_and(|route| route.enable_websocket);
     allowed
+        && request.head.method == Method::Get
+        && request.head.version >= wire::Version::Http11
+        && matches!(request.body, RequestBody::Empty)
         && request.head.connection.upgrade
         && request
             .head
@@ -236,7 +247,7 @@ fn wants_upgrade(request: &Request) -> bool {
 }
 
 /// The Host that was written into the head.
-fn sent_host(out: &[u8]) -> &[u8] {
+pub fn sent_host(out: &[u8]) -> &[u8] {
     let mut lines = out.split(|&byte| byte == b'\n');
     let line = lines.nth(1).unwrap_or_default();
     line.strip_prefix(b"Host: ").unwrap_or_default().trim_ascii()
@@ -255,6 +266,11 @@ fn finish_head(
     if upgraded && !upgrade {
         upstream.discard(client);
         return Err(FailureKind::Malformed("upstream switched protocols without being asked"));
+    }
+    if upgrade && !upgraded && head.status < 300 && request.head.version == wire::Version::Http2 {
+        // To HTTP/2 a 2xx would say that the tunnel stands.
+        upstream.discard(client);
+        return Err(FailureKind::Malformed("upstream did not switch protocols"));
     }
     let length = match wire::framing::response_body(head, method) {
         Ok(length) => length,
@@ -307,6 +323,9 @@ impl Upstream {
                     }
                     Poll::Ready(Err(other)) => return Poll::Ready(Err(other)),
                 }
+            }
+            if client.poll_gone(context).is_ready() {
+                return Poll::Ready(Err(FailureKind::Client(BodyError::Closed)));
             }
             match self.poll_head(context, max_head, client) {
                 Poll::Ready(Err(kind)) => Poll::Ready(Err(match send_error.take() {
@@ -431,7 +450,7 @@ impl Upstream {
         let pool = handle.keepalive;
         if uses < pool.requests && self.input.is_empty() && pool.idle_timeout_ms > 0 {
             let expires = worker.deadlines.now_ms() + pool.idle_timeout_ms;
-            worker.pool.put(node.pool, self.stream, uses, expires, pool.size);
+            worker.pool.put((node.pool, self.server_name), (self.stream, uses), expires, pool.size);
         }
         worker.buffers.give_back(self.input);
         worker.buffers.give_back_output(self.out);

@@ -27,7 +27,7 @@ pub async fn connect(
     fresh: bool,
 ) -> Result<Connected, FailureKind> {
     let address = *pick_address(node, client).ok_or(FailureKind::Unresolved)?;
-    if !fresh && let Some((stream, uses)) = client.worker.pool.take(node.pool) {
+    if !fresh && let Some((stream, uses)) = client.worker.pool.take(node.pool, sni) {
         return Ok(Connected { stream, uses, address });
     }
     client.timer.set(timeouts.connect_ms);

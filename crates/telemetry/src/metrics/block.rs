@@ -74,6 +74,8 @@ impl Block {
 pub struct Labels {
     text: String,
     ends: Vec<u32>,
+    /// Per family of the group, a bit for each position that it shows as empty.
+    hidden: Vec<u64>,
 }
 
 impl Labels {
@@ -86,6 +88,22 @@ impl Labels {
         }
         self.text.push_str(value.get(..end).unwrap_or_default());
         self.ends.push(u32::try_from(self.text.len()).unwrap_or(u32::MAX));
+    }
+
+    /// A family of the group, by its number in order of declaration, shows the labels of these bits as empty.
+    pub fn hide(&mut self, family: usize, positions: u64) {
+        if positions != 0 {
+            if self.hidden.len() <= family {
+                self.hidden.resize(family + 1, 0);
+            }
+            self.hidden[family] |= positions;
+        }
+    }
+
+    /// What a family shows at a position.
+    pub(super) fn shown(&self, family: usize, position: usize) -> &str {
+        let hidden = self.hidden.get(family).is_some_and(|hidden| hidden >> position.min(63) & 1 == 1);
+        if hidden { "" } else { self.get(position) }
     }
 
     /// The value at a position; empty when it was never pushed.

@@ -43,6 +43,8 @@ pub(super) struct GroupSpec {
 #[derive(Debug)]
 pub(super) struct Member {
     pub family: FamilySpec,
+    /// The family's number in the group.
+    pub number: usize,
     /// Label pairs that are the same for every block, such as `type="request"`.
     pub fixed: Vec<(String, String)>,
     /// Which of the group's labels this series shows, by position.
@@ -146,8 +148,13 @@ impl GroupBuilder {
         let first_cell = self.spec.cells;
         self.spec.cells += family.cells();
         let position = |name: &String| self.spec.label_names.iter().position(|known| known == name);
+        let members = &self.spec.members;
+        let known = members.iter().find(|member| member.family.name == family.name);
+        let next = members.iter().map(|member| member.number + 1).max().unwrap_or(0);
+        let number = known.map_or(next, |member| member.number);
         self.spec.members.push(Member {
             family,
+            number,
             fixed: fixed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
             shown: shown.iter().filter_map(position).collect(),
             first_cell,

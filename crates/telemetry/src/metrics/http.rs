@@ -29,6 +29,15 @@ const STATUS_LABELS: [&str; 11] = [
 const COMMON_LABELS: [&str; 7] =
     ["route", "service", "consumer", "node", "request_type", "request_llm_model", "llm_model"];
 
+/// The families in the order of their numbers for [`Labels::hide`], and the labels each shows.
+pub const HTTP_FAMILIES: [(&str, &[&str]); 3] =
+    [("http_status", &STATUS_LABELS), ("http_latency", &COMMON_LABELS), ("bandwidth", &COMMON_LABELS)];
+
+/// The position of a built-in label in a request's block.
+pub fn label_position(name: &str) -> Option<usize> {
+    STATUS_LABELS.iter().position(|known| *known == name)
+}
+
 /// Handles to the per-request metrics.
 #[derive(Clone, Debug)]
 pub struct HttpMetrics {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::block::Block;
 use super::group::{Group, GroupBuilder};
@@ -34,6 +34,8 @@ struct Control {
     family_by_name: HashMap<String, usize>,
     groups: usize,
     blocks: Vec<Tracked>,
+    /// The shortest of the groups that expire at all.
+    shortest_expiry: Option<Duration>,
     shards: Vec<Arc<Signals>>,
     created: Sender<NewBlock>,
     arriving: Receiver<NewBlock>,
@@ -59,6 +61,7 @@ impl Registry {
             family_by_name: HashMap::new(),
             groups: 0,
             blocks: Vec::new(),
+            shortest_expiry: None,
             shards: Vec::new(),
             created,
             arriving,
@@ -71,6 +74,8 @@ impl Registry {
         let mut control = self.lock();
         let group = builder.finish(control.groups);
         control.groups += 1;
+        let expiry = Some(group.0.expire).filter(|expiry| !expiry.is_zero());
+        control.shortest_expiry = control.shortest_expiry.into_iter().chain(expiry).min();
         for member in &group.0.members {
             if !control.family_by_name.contains_key(&member.family.name) {
                 let index = control.families.len();
@@ -89,6 +94,24 @@ impl Registry {
         Shard::new(control.created.clone(), signals)
     }
 
+    /// After what time the first series expire; `None`: none do.
+    pub fn shortest_expiry(&self) -> Option<Duration> {
+        self.lock().shortest_expiry
+    }
+
+    /// Looks which series nobody touched, as a rendering does. To be called a few times within
+    /// [`Registry::shortest_expiry`]: renderings alone may be too far apart to tell.
+    pub fn look(&self) {
+        self.look_at(Instant::now());
+    }
+
+    /// As [`Registry::look`], with the time that decides what expired.
+    pub fn look_at(&self, now: Instant) {
+        let mut control = self.lock();
+        control.accept(now);
+        control.expire(now);
+    }
+
     /// All metrics as text. `collect` adds families that are computed now (connections, upstream health).
     pub fn render(&self, collect: impl FnOnce(&mut TextWriter)) -> (Vec<u8>, RenderStats) {
         self.render_at(Instant::now(), collect)
@@ -96,9 +119,8 @@ impl Registry {
 
     /// As [`Registry::render`], with the time that decides what expired.
     pub fn render_at(&self, now: Instant, collect: impl FnOnce(&mut TextWriter)) -> (Vec<u8>, RenderStats) {
+        self.look_at(now);
         let mut control = self.lock();
-        control.accept(now);
-        control.expire(now);
         control.sum();
         let overflowed = control.shards.iter().map(|shard| shard.overflowed.load(Relaxed)).sum();
         let stats = RenderStats {
@@ -113,6 +135,14 @@ impl Registry {
         drop(control);
         let name = format!("{}metric_series_overflow_total", self.prefix);
         text.family(&name, "Updates that found their label set over the series limit", Kind::Counter);
+        text.line_integer(&name, "", "", overflowed);
+        // The name that APISIX's dashboards watch for metrics that could not be kept.
+        let name = format!("{}nginx_metric_errors_total", self.prefix);
+        text.family(
+            &name,
+            "Number of metric updates that were not counted under their labels",
+            Kind::Counter,
+        );
         text.line_integer(&name, "", "", overflowed);
         collect(&mut text);
         (text.out, stats)

@@ -35,10 +35,9 @@ impl Family {
 
     /// Finds or makes the series a block's member feeds; returns its slot.
     pub fn attach(&mut self, member: &Member, label_names: &[String], labels: &Labels) -> usize {
-        let shown = member
-            .shown
-            .iter()
-            .filter_map(|position| Some((label_names.get(*position)?.as_str(), labels.get(*position))));
+        let shown = member.shown.iter().filter_map(|position| {
+            Some((label_names.get(*position)?.as_str(), labels.shown(member.number, *position)))
+        });
         let fixed = member.fixed.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let pairs: Vec<(&str, &str)> = fixed.chain(shown).collect();
         let text = label_text(&pairs);

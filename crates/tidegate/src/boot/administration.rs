@@ -44,6 +44,10 @@ impl Languages for Checks {
     fn lua(&self, chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
         plugins::check_lua(chunk, source)
     }
+
+    fn proto(&self, content: &str) -> Result<(), String> {
+        plugins::check_proto(content)
+    }
 }
 
 /// As [`Checks`], but a script that is no table does nothing instead of being refused.
@@ -59,6 +63,10 @@ impl Languages for FileChecks {
             Err(LuaFault::WrongKind) if chunk == LuaChunk::Script => Ok(()),
             checked => checked,
         }
+    }
+
+    fn proto(&self, content: &str) -> Result<(), String> {
+        Checks.proto(content)
     }
 }
 

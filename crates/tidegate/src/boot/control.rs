@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Context;
-use compile::{Compiler, Options};
+use compile::{Compiler, Options, UpstreamTrust};
 use config::{Settings, settings::HttpRouter};
 use plugin::{
     Catalog,
@@ -18,10 +18,16 @@ use routing::router::Mode;
 use store::{Changes, Store};
 use tokio::{runtime::Runtime, sync::watch};
 
-use super::{health::Health, names::Names, provider::Provider};
+use super::{health::Health, names::Names, provider::Provider, secrets::Secrets};
 
 /// How long a change may wait for the addresses of names that are new.
 const NAME_PATIENCE: Duration = Duration::from_millis(500);
+
+/// How long a change may wait for secrets that are new.
+const SECRET_PATIENCE: Duration = Duration::from_millis(500);
+
+/// The same for the first snapshot: better to start late than without keys and passwords.
+const FIRST_SECRET_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The runtime of everything that is not a request.
 pub fn runtime() -> anyhow::Result<Runtime> {
@@ -45,7 +51,6 @@ pub struct Control {
     pub publisher: Arc<Publisher>,
     pub published: watch::Receiver<u64>,
     pub health: Arc<Health>,
-    pub provider: Arc<Provider>,
     stop: watch::Sender<bool>,
     compiler: Mutex<Option<thread::JoinHandle<()>>>,
 }
@@ -59,10 +64,6 @@ impl Control {
             let _ = compiler.join();
         }
     }
-
-    pub fn revision(&self) -> u64 {
-        *self.published.borrow()
-    }
 }
 
 /// Compiles the first snapshot, then keeps following on a thread of its own.
@@ -73,11 +74,12 @@ pub fn start(
     provider: &Arc<Provider>,
 ) -> anyhow::Result<Arc<Control>> {
     let names = Names::start(settings, runtime);
+    let secrets = Secrets::start(settings, runtime.handle());
     let compiler = Compiler::new(
         options(settings),
         catalog.clone(),
         names.clone(),
-        Arc::new(super::provider::Secrets),
+        secrets.clone(),
         plugins::lua_compiler(),
     );
     let health = Arc::new(Health::new(runtime.handle(), settings)?);
@@ -89,11 +91,14 @@ pub fn start(
         configured_plugins: settings.plugins.clone(),
         active_plugins: None,
         names,
+        secrets,
         revision: 0,
         health: health.clone(),
     };
-    follower.follow(true);
-    runtime.block_on(follower.resolve_names());
+    runtime.block_on(async {
+        follower.follow(true).await;
+        follower.resolve_names().await;
+    });
     let publisher = Arc::new(Publisher::new(follower.compiler.snapshot(follower.revision)));
     let (sender, published) = watch::channel(follower.revision);
     follower.share();
@@ -107,15 +112,13 @@ pub fn start(
             handle.block_on(follower.run(&to_publish, &sender, stopped));
         })
         .context("cannot start the compiler thread")?;
-    let provider = provider.clone();
     let compiler = Mutex::new(Some(compiler));
-    Ok(Arc::new(Control { publisher, published, health, provider, stop, compiler }))
+    Ok(Arc::new(Control { publisher, published, health, stop, compiler }))
 }
 
 fn options(settings: &Settings) -> Options {
     let nginx = &settings.nginx;
     let apisix = &settings.apisix;
-    let trusted = apisix.tls.trusted_certificate.as_ref();
     Options {
         router: match apisix.router {
             HttpRouter::HostUri => Mode::HostUri,
@@ -123,13 +126,19 @@ fn options(settings: &Settings) -> Options {
             HttpRouter::UriWithParameter => Mode::UriWithParameter,
         },
         tls_protocols: apisix.tls.protocols.clone(),
+        http2: apisix.enable_http2,
+        session_tickets: apisix.tls.session_tickets,
         options: RouterOptions {
             delete_uri_tail_slash: apisix.delete_uri_tail_slash,
             normalize_uri_like_servlet: apisix.normalize_uri_like_servlet,
             match_uri_encoded_slash: apisix.match_uri_encoded_slash,
         },
         workers: nginx.workers,
-        trusted_certificates: trusted.map(|path| settings.below_prefix(path).to_string_lossy().into_owned()),
+        upstream_trust: UpstreamTrust {
+            setting: apisix.tls.trusted_certificate.clone().unwrap_or_else(|| "system".to_owned()),
+            prefix: settings.files.prefix.clone(),
+            send_server_name: nginx.proxy_ssl_server_name,
+        },
         keepalive: KeepalivePool {
             size: nginx.upstream.connections,
             idle_timeout_ms: nginx.upstream.timeout.as_millis() as u64,
@@ -148,6 +157,7 @@ struct Follower {
     /// The plugin list of apisix.yaml that is in force.
     active_plugins: Option<Vec<String>>,
     names: Arc<Names>,
+    secrets: Arc<Secrets>,
     revision: u64,
     health: Arc<Health>,
 }
@@ -161,6 +171,7 @@ impl Follower {
     ) {
         let mut watch = self.store.watch();
         let mut names = self.names.changes();
+        let mut secrets = self.secrets.changes();
         let mut second = tokio::time::interval(Duration::from_secs(1));
         loop {
             tokio::select! {
@@ -170,7 +181,7 @@ impl Follower {
                         return;
                     }
                     watch.borrow_and_update();
-                    self.follow(false);
+                    self.follow(false).await;
                     self.resolve_names().await;
                 }
                 changed = names.changed() => {
@@ -179,6 +190,18 @@ impl Follower {
                     }
                     names.borrow_and_update();
                     self.take_addresses();
+                }
+                changed = secrets.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    secrets.borrow_and_update();
+                    let changed = self.secrets.take_changed();
+                    if changed.is_empty() {
+                        continue;
+                    }
+                    self.compiler.secrets_changed(&changed);
+                    self.resolve_names().await;
                 }
                 _ = second.tick() => {
                     publisher.collect();
@@ -192,7 +215,7 @@ impl Follower {
     }
 
     /// Takes over what the store changed since the last time.
-    fn follow(&mut self, first: bool) {
+    async fn follow(&mut self, first: bool) {
         let plugins = self.provider.plugins();
         let list_changed = plugins != self.active_plugins;
         if list_changed {
@@ -202,6 +225,10 @@ impl Follower {
         let changes = if first { Changes::Reset } else { self.store.changes_since(self.revision) };
         match changes {
             Changes::Delta { revision, changes } if !list_changed => {
+                for change in &changes {
+                    self.secrets.note(&(change.kind, change.id.clone()), change.object.as_ref());
+                }
+                self.secrets.settle(SECRET_PATIENCE).await;
                 self.compiler
                     .apply(changes.into_iter().map(|change| ((change.kind, change.id), change.object)));
                 self.revision = revision;
@@ -212,6 +239,12 @@ impl Follower {
                     self.revision = state.revision;
                     objects = state.all().cloned().collect();
                 });
+                self.secrets.reset(objects.iter());
+                self.secrets.settle(if first { FIRST_SECRET_PATIENCE } else { SECRET_PATIENCE }).await;
+                if first {
+                    // Everything is about to be built with what is known now.
+                    self.secrets.take_changed();
+                }
                 if list_changed {
                     self.compiler.forget_plugins();
                 }

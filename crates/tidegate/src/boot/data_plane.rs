@@ -1,14 +1,18 @@
 //! config.yaml's words for the request path.
 
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
     time::Duration,
 };
 
 use anyhow::Context;
 use config::{Listener, Role, Settings};
-use proxy::settings::{Listen, RealIp};
+use proxy::{
+    admission::Admission,
+    pace::LeastRate,
+    settings::{Http2, Listen, RealIp},
+};
 
 use super::{access_log::FormattedLog, administration::Apis, debug_file, logs::Logs};
 
@@ -28,24 +32,6 @@ pub fn address(listener: &Listener) -> anyhow::Result<SocketAddr> {
 pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::Result<proxy::Settings> {
     let nginx = &settings.nginx;
     let ms = |duration: Duration| duration.as_millis() as u64;
-    let mut listen = Vec::new();
-    // Role control_plane has the Admin API only.
-    let serves_traffic = settings.role != Role::ControlPlane;
-    for listener in settings.apisix.node_listen.iter().filter(|_| serves_traffic) {
-        // The IPv6 twin of a bare port is wanted only where there is IPv6.
-        if !listener.implied || ipv6_available() {
-            listen.push(Listen { address: address(listener)?, tls: false, optional: false });
-        }
-    }
-    if settings.apisix.tls.enable && serves_traffic {
-        for listener in &settings.apisix.tls.listen {
-            if !listener.implied || ipv6_available() {
-                // Open by default and often unused: a second gateway on the machine does without.
-                let optional = listener.port == DEFAULT_TLS_PORT;
-                listen.push(Listen { address: address(listener)?, tls: true, optional });
-            }
-        }
-    }
     let trusted = settings.apisix.trusted_addresses.as_ref();
     let trusted_addresses = trusted
         .map(|list| routing::AddressSet::parse(list.iter().map(String::as_str)))
@@ -61,11 +47,16 @@ pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::R
             Some(Arc::new(formatted) as Arc<dyn proxy::finish::AccessLog>)
         }
     };
+    let limits = &settings.apisix.client_limits;
+    let rate = |bytes_per_second| LeastRate { bytes_per_second, window_ms: ms(limits.rate_window) };
     Ok(proxy::Settings {
-        listen,
+        listen: listeners(settings)?,
         workers: nginx.workers,
         cpu_affinity: nginx.enable_cpu_affinity,
         worker_connections: nginx.worker_connections,
+        admission: Admission::new(limits.connections, limits.connections_per_address),
+        body_rate: rate(limits.min_body_rate),
+        answer_rate: rate(limits.min_answer_rate),
         keepalive_timeout_ms: ms(nginx.timeouts.keepalive),
         client_header_timeout_ms: ms(nginx.timeouts.client_header),
         client_body_timeout_ms: ms(nginx.timeouts.client_body),
@@ -83,10 +74,75 @@ pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::R
         show_upstream_status: settings.apisix.show_upstream_status_in_response_header,
         internal: apis.on_data_plane(settings),
         access_log,
+        http2: settings.apisix.enable_http2.then(|| http2(settings)),
         release_memory: Some(release_memory),
         fallback_sni: settings.apisix.tls.fallback_sni.as_ref().map(|name| name.to_ascii_lowercase()),
         ..proxy::Settings::default()
     })
+}
+
+fn http2(settings: &Settings) -> Http2 {
+    let limits = settings.apisix.http2;
+    Http2 {
+        max_concurrent_streams: limits.max_concurrent_streams,
+        stream_window_bytes: limits.stream_window_bytes,
+        connection_window_bytes: limits.connection_window_bytes,
+        max_resets: limits.max_resets,
+        max_control_frames: limits.max_control_frames,
+    }
+}
+
+/// The ports for traffic; role control_plane has none.
+fn listeners(settings: &Settings) -> anyhow::Result<Vec<Listen>> {
+    let mut listen = Vec::new();
+    if settings.role == Role::ControlPlane {
+        return Ok(listen);
+    }
+    for listener in &settings.apisix.node_listen {
+        // The IPv6 twin of a bare port is wanted only where there is IPv6.
+        if !listener.implied || ipv6_available() {
+            listen.push(Listen {
+                address: address(listener)?,
+                tls: false,
+                proxy_protocol: false,
+                optional: false,
+            });
+        }
+    }
+    if settings.apisix.tls.enable {
+        for listener in &settings.apisix.tls.listen {
+            if !listener.implied || ipv6_available() {
+                // Open by default and often unused: a second gateway on the machine does without.
+                let optional = listener.port == DEFAULT_TLS_PORT;
+                listen.push(Listen {
+                    address: address(listener)?,
+                    tls: true,
+                    proxy_protocol: false,
+                    optional,
+                });
+            }
+        }
+    }
+    listen.extend(announced(settings)?);
+    Ok(listen)
+}
+
+/// The ports behind balancers that speak the PROXY protocol.
+fn announced(settings: &Settings) -> anyhow::Result<Vec<Listen>> {
+    let ports = &settings.apisix.proxy_protocol;
+    let https = ports.https_port.filter(|_| settings.apisix.tls.enable);
+    let mut listen = Vec::new();
+    for (port, tls) in [(ports.http_port, false), (https, true)] {
+        let Some(port) = port else { continue };
+        let everywhere: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+        for ip in everywhere {
+            if ip.is_ipv4() || (settings.apisix.enable_ipv6 && ipv6_available()) {
+                let address = SocketAddr::new(ip, port);
+                listen.push(Listen { address, tls, proxy_protocol: true, optional: false });
+            }
+        }
+    }
+    Ok(listen)
 }
 
 /// `unix:` in the list is for sockets, which are no data plane addresses here.

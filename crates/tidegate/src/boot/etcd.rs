@@ -1,4 +1,4 @@
-//! `deployment.etcd` in the store's words, and what the metrics page says about etcd.
+//! `deployment.etcd` in the store's words.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -7,9 +7,6 @@ use model::{Kind, PluginCatalog, SchemaKind, catalog::PluginFacts, encrypt::Keyr
 use plugin::Catalog;
 use serde_json::Value;
 use store::etcd::{Options, Seal, TlsOptions};
-use telemetry::metrics::{Kind as MetricKind, TextWriter};
-
-use super::control::Control;
 
 pub fn options(settings: &Settings, catalog: &Arc<Catalog>) -> Options {
     let etcd = &settings.etcd;
@@ -92,41 +89,4 @@ fn seals(settings: &Settings, catalog: &Arc<Catalog>) -> Option<(Seal, Seal)> {
         other.decrypt_resource(kind, id, value, catalogs.1.as_ref());
     });
     Some((encrypt, decrypt))
-}
-
-/// Directories with an index of their own on the metrics page, as in APISIX; nested objects count for theirs.
-const INDEXED: [&str; 8] =
-    ["consumers", "global_rules", "protos", "routes", "services", "ssls", "stream_routes", "upstreams"];
-
-/// `etcd_reachable` and `etcd_modify_indexes`. Without etcd there is nothing that could be out of reach.
-pub fn collect(writer: &mut TextWriter, prefix: &str, control: &Control) {
-    let etcd = control.provider.etcd();
-    let reachable = format!("{prefix}etcd_reachable");
-    let about = "Config server etcd reachable from APISIX, 0 is unreachable";
-    writer.family(&reachable, about, MetricKind::Gauge);
-    writer.sample(&reachable, &[], f64::from(u8::from(etcd.is_none_or(|etcd| etcd.is_reachable()))));
-
-    let indexes = format!("{prefix}etcd_modify_indexes");
-    writer.family(&indexes, "Modify index of the configuration in force", MetricKind::Gauge);
-    let Some(etcd) = etcd else {
-        writer.sample(&indexes, &[("key", "max_modify_index")], control.revision() as f64);
-        return;
-    };
-    let mut newest = [0; INDEXED.len()];
-    let mut revision = 0;
-    control.provider.store().read(&mut |state| {
-        revision = state.revision;
-        for object in state.all() {
-            let place = INDEXED.iter().position(|name| *name == object.kind.directory());
-            if let Some(index) = place.and_then(|place| newest.get_mut(place)) {
-                *index = object.modified.max(*index);
-            }
-        }
-    });
-    let most = newest.iter().copied().max().unwrap_or(0);
-    let all =
-        [("max_modify_index", most), ("prev_index", revision), ("x_etcd_index", etcd.cluster_revision())];
-    for (key, index) in INDEXED.into_iter().zip(newest).chain(all) {
-        writer.sample(&indexes, &[("key", key)], index as f64);
-    }
 }

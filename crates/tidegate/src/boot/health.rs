@@ -3,14 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use admin::{HealthView, NodeHealth};
-use anyhow::Context;
 use config::Settings;
 use control::{Monitor, Monitored, ProbeTls};
 use model::Kind;
 use plugin::UpstreamHandle;
 use rustc_hash::FxHashSet;
-use rustls::RootCertStore;
-use rustls_pki_types::{CertificateDer, pem::PemObject};
 use telemetry::error_log;
 use upstream::health::{State, Transition};
 
@@ -25,9 +22,13 @@ impl Health {
             None
         } else {
             let tls = match &settings.apisix.tls.trusted_certificate {
-                None => ProbeTls::with_public_roots()?,
-                Some(path) => ProbeTls::new(roots(&settings.below_prefix(path))?)?,
+                None => ProbeTls::with_public_roots(),
+                Some(files) => {
+                    plugin::tls::trusted_roots(files, &settings.files.prefix).and_then(ProbeTls::new)
+                }
             };
+            let tls =
+                tls.map_err(|reason| anyhow::anyhow!("apisix.ssl.ssl_trusted_certificate: {reason}"))?;
             Some(Monitor::spawn(runtime, tls, Arc::new(log_transition)))
         };
         Ok(Health { handles: Mutex::default(), monitor })
@@ -107,13 +108,6 @@ fn log_transition(monitored: &Monitored, node: u16, transition: Transition) {
             state_name(transition.to),
         ),
     );
-}
-
-fn roots(path: &std::path::Path) -> anyhow::Result<RootCertStore> {
-    let pem = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));
-    Ok(roots)
 }
 
 fn state_name(state: State) -> &'static str {

@@ -1,22 +1,45 @@
 //! The metrics page: per-worker shards summed up, and what only the process knows. Rendered on the control runtime.
 
-use std::sync::{Arc, OnceLock, atomic::Ordering::Relaxed};
+use std::{
+    sync::{Arc, OnceLock, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 use admin::{AdminRequest, AdminResponse};
 use anyhow::Context;
 use config::Settings;
+use model::Kind as ObjectKind;
 use proxy::Workers;
 use telemetry::metrics::{Kind, Registry, TextWriter};
 use tokio::{net::TcpListener, runtime::Runtime};
 
-use super::{control::Control, data_plane};
+use super::{control::Control, data_plane, provider::Provider};
 
 pub struct Metrics {
     pub registry: Arc<Registry>,
     prefix: String,
-    process: OnceLock<(Arc<Workers>, Arc<Control>)>,
+    process: OnceLock<Process>,
     uri: String,
 }
+
+/// What there is once the process serves.
+struct Process {
+    workers: Arc<Workers>,
+    control: Arc<Control>,
+    provider: Arc<Provider>,
+}
+
+/// The label values of `etcd_modify_indexes`.
+const INDEXED: [(&str, ObjectKind); 8] = [
+    ("consumers", ObjectKind::Consumer),
+    ("global_rules", ObjectKind::GlobalRule),
+    ("protos", ObjectKind::Proto),
+    ("routes", ObjectKind::Route),
+    ("services", ObjectKind::Service),
+    ("ssls", ObjectKind::Ssl),
+    ("stream_routes", ObjectKind::StreamRoute),
+    ("upstreams", ObjectKind::Upstream),
+];
 
 /// `plugin_attr.prometheus.export_addr.port`
 const DEFAULT_PORT: u16 = 9091;
@@ -41,8 +64,9 @@ impl Metrics {
         }
     }
 
-    pub fn set_workers(&self, workers: &Arc<Workers>, control: &Arc<Control>) {
-        let _ = self.process.set((workers.clone(), control.clone()));
+    pub fn set_process(&self, workers: &Arc<Workers>, control: &Arc<Control>, provider: &Arc<Provider>) {
+        let (workers, control, provider) = (workers.clone(), control.clone(), provider.clone());
+        let _ = self.process.set(Process { workers, control, provider });
     }
 
     pub fn render(&self) -> Vec<u8> {
@@ -50,7 +74,9 @@ impl Metrics {
     }
 
     pub fn connections(&self) -> plugin::ConnectionCounts {
-        let Some((workers, _)) = self.process.get() else { return plugin::ConnectionCounts::default() };
+        let Some(Process { workers, .. }) = self.process.get() else {
+            return plugin::ConnectionCounts::default();
+        };
         let mut counts = plugin::ConnectionCounts::default();
         for stats in &workers.stats {
             let accepted = stats.accepted.load(Relaxed);
@@ -64,13 +90,32 @@ impl Metrics {
     }
 
     fn collect(&self, writer: &mut TextWriter) {
-        let name = |name: &str| format!("{}{name}", self.prefix);
-        let Some((workers, control)) = self.process.get() else { return };
+        let Some(process) = self.process.get() else { return };
+        self.collect_workers(writer, &process.workers);
+        self.collect_node(writer, process);
+        self.collect_revisions(writer, process);
+        let status = self.name("upstream_status");
+        writer.family(&status, "Upstream status from health checks, 1 is healthy", Kind::Gauge);
+        process.control.health.each(|upstream, host, port, healthy| {
+            let labels = [("name", upstream), ("ip", host), ("port", &port.to_string())];
+            writer.sample(&status, &labels, f64::from(u8::from(healthy)));
+        });
+        self.collect_certificates(writer, &process.control);
+        self.collect_shared_memory(writer);
+        self.collect_certificates(writer, &process.control);
+        self.collect_log_entries(writer);
+    }
+
+    fn name(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    fn collect_workers(&self, writer: &mut TextWriter, workers: &Workers) {
         let sum = |read: fn(&proxy::stats::WorkerStats) -> &std::sync::atomic::AtomicU64| {
             workers.stats.iter().map(|stats| read(stats).load(Relaxed)).sum::<u64>() as f64
         };
         let (accepted, active, idle) = (sum(|s| &s.accepted), sum(|s| &s.active), sum(|s| &s.idle));
-        let connections = name("nginx_http_current_connections");
+        let connections = self.name("nginx_http_current_connections");
         writer.family(&connections, "Number of HTTP connections", Kind::Gauge);
         let states = [
             ("accepted", accepted),
@@ -83,46 +128,109 @@ impl Metrics {
         for (state, value) in states {
             writer.sample(&connections, &[("state", state)], value);
         }
-        let requests = name("http_requests_total");
-        writer.family(
-            &requests,
-            "The total number of client requests since the gateway started",
-            Kind::Gauge,
-        );
+        let requests = self.name("http_requests_total");
+        let help = "The total number of client requests since the gateway started";
+        writer.family(&requests, help, Kind::Gauge);
         writer.sample(&requests, &[], sum(|s| &s.requests));
-        let panics = name("worker_panics_total");
+        let panics = self.name("worker_panics_total");
         writer.family(&panics, "Requests that ended in a panic", Kind::Counter);
         writer.sample(&panics, &[], sum(|s| &s.panics));
-        let stall = name("worker_stall_microseconds");
+        let stall = self.name("worker_stall_microseconds");
         writer.family(&stall, "The longest a worker's loop was late since the last scrape", Kind::Gauge);
         for (index, stats) in workers.stats.iter().enumerate() {
             writer.sample(&stall, &[("worker", &index.to_string())], stats.stall_us.swap(0, Relaxed) as f64);
         }
-        let info = name("node_info");
+    }
+
+    fn collect_node(&self, writer: &mut TextWriter, process: &Process) {
+        let info = self.name("node_info");
         writer.family(&info, "Info of the gateway node", Kind::Gauge);
         writer.sample(&info, &[("hostname", &hostname()), ("version", "3.18.0")], 1.0);
-        super::etcd::collect(writer, &self.prefix, control);
-        let status = name("upstream_status");
-        writer.family(&status, "Upstream status from health checks, 1 is healthy", Kind::Gauge);
-        control.health.each(|upstream, host, port, healthy| {
-            let labels = [("name", upstream), ("ip", host), ("port", &port.to_string())];
-            writer.sample(&status, &labels, f64::from(u8::from(healthy)));
+        let reachable = self.name("etcd_reachable");
+        // Other stores are part of the process, or a file: what was read from them is there.
+        let is_reachable = process.provider.etcd().is_none_or(|etcd| etcd.is_reachable());
+        writer.family(&reachable, "Whether the store of the configuration is reachable", Kind::Gauge);
+        writer.sample(&reachable, &[], f64::from(u8::from(is_reachable)));
+    }
+
+    /// The newest revision of each kind of object in the store, and of all.
+    fn collect_revisions(&self, writer: &mut TextWriter, process: &Process) {
+        let mut newest = [0; INDEXED.len()];
+        let mut revision = 0;
+        process.provider.store().read(&mut |state| {
+            revision = state.revision;
+            for (newest, (_, kind)) in newest.iter_mut().zip(INDEXED) {
+                *newest = state.list(kind).map(|object| object.modified).max().unwrap_or(0);
+            }
         });
-        self.collect_log_entries(writer);
+        let name = self.name("etcd_modify_indexes");
+        writer.family(&name, "Revision of the newest object by kind, and of the store", Kind::Gauge);
+        let mut sample = |key: &str, value: u64| writer.sample(&name, &[("key", key)], value as f64);
+        for (newest, (key, kind)) in newest.into_iter().zip(INDEXED) {
+            sample(key, newest);
+            if kind == ObjectKind::GlobalRule {
+                sample("prev_index", newest);
+            }
+        }
+        sample("max_modify_index", newest.into_iter().max().unwrap_or(0));
+        sample("x_etcd_index", process.provider.etcd().map_or(revision, |etcd| etcd.cluster_revision()));
+    }
+
+    /// APISIX shows nginx's shared memory here; ours are the zones of proxy-cache.
+    fn collect_shared_memory(&self, writer: &mut TextWriter) {
+        let zones = plugins::shared_memory();
+        let capacity = self.name("shared_dict_capacity_bytes");
+        writer.family(&capacity, "The capacity of memory that all workers share", Kind::Gauge);
+        for (zone, bytes, _) in &zones {
+            writer.sample(&capacity, &[("name", zone)], *bytes as f64);
+        }
+        let free = self.name("shared_dict_free_space_bytes");
+        writer.family(&free, "The free space of memory that all workers share", Kind::Gauge);
+        for (zone, _, bytes) in &zones {
+            writer.sample(&free, &[("name", zone)], *bytes as f64);
+        }
+    }
+
+    fn collect_certificates(&self, writer: &mut TextWriter, control: &Control) {
+        let snapshot = control.publisher.current();
+        let expiries = &snapshot.certificates.expiries;
+        if expiries.is_empty() {
+            return;
+        }
+        let name = self.name("ssl_certificate_expiry_timestamp_seconds");
+        writer.family(
+            &name,
+            "When a certificate of an ssl resource ends, in seconds since 1970",
+            Kind::Gauge,
+        );
+        for expiry in expiries {
+            let pair = expiry.pair.to_string();
+            let labels = [("ssl", &*expiry.id), ("sni", &*expiry.name), ("pair", &pair)];
+            writer.sample(&name, &labels, expiry.expires as f64);
+        }
     }
 
     /// What the batching loggers hold and what they had to drop.
     fn collect_log_entries(&self, writer: &mut TextWriter) {
+        let entries = plugins::batch_entries();
+        if !entries.is_empty() {
+            let name = self.name("batch_process_entries");
+            writer.family(&name, "Log entries of a configuration that are not sent yet", Kind::Gauge);
+            for ((logger, route, server), count) in &entries {
+                let labels = [("name", logger.as_str()), ("route_id", route), ("server_addr", server)];
+                writer.sample(&name, &labels, *count as f64);
+            }
+        }
         let counts = plugins::log_entry_counts();
         if counts.is_empty() {
             return;
         }
-        let waiting = format!("{}log_entries_waiting", self.prefix);
+        let waiting = self.name("log_entries_waiting");
         writer.family(&waiting, "Log entries not sent yet", Kind::Gauge);
         for (plugin, count, ..) in &counts {
             writer.sample(&waiting, &[("plugin", plugin)], *count as f64);
         }
-        let dropped = format!("{}log_entries_dropped_total", self.prefix);
+        let dropped = self.name("log_entries_dropped_total");
         writer.family(
             &dropped,
             "Log entries dropped: the backlog was full, or sending failed",
@@ -135,8 +243,25 @@ impl Metrics {
         }
     }
 
+    /// Series expire also while nobody looks at the page.
+    fn watch_expiry(&self, runtime: &Runtime) {
+        let Some(expiry) = self.registry.shortest_expiry() else { return };
+        let registry = self.registry.clone();
+        let interval = (expiry / 4).clamp(Duration::from_millis(250), Duration::from_secs(60));
+        runtime.spawn(async move {
+            let mut ticks = tokio::time::interval(interval);
+            loop {
+                ticks.tick().await;
+                let registry = registry.clone();
+                // Many series take some milliseconds.
+                let _ = tokio::task::spawn_blocking(move || registry.look()).await;
+            }
+        });
+    }
+
     /// The page on its own port.
     pub fn listen(self: &Arc<Metrics>, settings: &Settings, runtime: &Runtime) -> anyhow::Result<()> {
+        self.watch_expiry(runtime);
         let Some(listener) = settings.metrics_listener() else { return Ok(()) };
         let address = data_plane::address(&listener)?;
         let listener = match std::net::TcpListener::bind(address) {

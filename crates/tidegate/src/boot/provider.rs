@@ -166,13 +166,3 @@ fn encryption(settings: &Settings, catalog: &Arc<Catalog>) -> store::embedded::H
         })),
     }
 }
-
-/// Secret managers are reached by plugins' own means; in configurations only the environment is looked up so far.
-pub struct Secrets;
-
-impl compile::SecretSource for Secrets {
-    fn get(&self, reference: &str) -> Result<String, String> {
-        let manager = reference.split('/').next().unwrap_or_default();
-        Err(format!("secret manager {manager} is not available in this build"))
-    }
-}

@@ -123,3 +123,45 @@ fn gauges_of_several_workers_add_up_and_collectors_follow() {
     assert!(text.contains("apisix_active{listen_addr=\":80\"} 3\n"), "{text}");
     assert!(text.ends_with("node_info{hostname=\"a\\\\b\"} 1.5\n"), "{text}");
 }
+
+#[test]
+fn series_expire_although_nobody_renders() {
+    let registry = Registry::new("apisix_");
+    let metrics = http(&registry, 10, Duration::from_secs(1));
+    assert_eq!(registry.shortest_expiry(), Some(Duration::from_secs(1)));
+    let mut shard = registry.shard();
+    let start = Instant::now();
+    record(&metrics, &mut shard, 1, "200");
+    registry.look_at(start);
+    // The second look sees that nothing has changed since.
+    registry.look_at(start + Duration::from_millis(250));
+    record(&metrics, &mut shard, 2, "404");
+    let text = text_at(&registry, start + Duration::from_millis(1300));
+    assert!(!text.contains("code=\"200\"") && text.contains("code=\"404\""), "{text}");
+}
+
+#[test]
+fn labels_are_hidden_per_family_and_their_series_add_up() {
+    let registry = Registry::new("apisix_");
+    let metrics = http(&registry, 10, Duration::ZERO);
+    let mut shard = registry.shard();
+    let node = super::super::label_position("node").expect("a label");
+    for (key, address) in [(1, "10.0.0.1"), (2, "10.0.0.2")] {
+        let sample = HttpSample { ingress_bytes: 100, ..HttpSample::default() };
+        let push = |labels: &mut super::super::Labels| {
+            for value in ["200", "r", "", "", "", "", address, "", "", "", "", ""] {
+                labels.push(value);
+            }
+            // Number 2 is bandwidth.
+            labels.hide(2, 1 << node);
+        };
+        metrics.record(&mut shard, key, push, sample);
+    }
+    let text = text(&registry);
+    let lines = |start: &str, node: &str| {
+        text.lines().filter(|line| line.starts_with(start) && line.contains(node)).collect::<Vec<_>>()
+    };
+    assert_eq!(lines("apisix_http_status{", "node=\"10.0.0.").len(), 2, "{text}");
+    let ingress = lines("apisix_bandwidth{type=\"ingress\"", "node=\"\"");
+    assert!(ingress.len() == 1 && ingress[0].ends_with(" 200"), "{ingress:?}");
+}

@@ -1,0 +1,28 @@
+//! Whether a certificate has been revoked, asked of its authority (OCSP, RFC 6960): the question, and what to make of
+//! the answer. Who sends and keeps them is elsewhere; nothing here does I/O.
+
+mod answer;
+mod question;
+
+use der::Decode;
+use x509_cert::Certificate;
+
+pub use answer::{Judgement, judge};
+pub use question::{Question, ask};
+
+/// A certificate and the one it was signed with, both DER.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    pub certificate: &'a [u8],
+    pub issuer: &'a [u8],
+}
+
+impl Subject<'_> {
+    fn parse(&self) -> Result<(Certificate, Certificate), String> {
+        let certificate =
+            Certificate::from_der(self.certificate).map_err(|error| format!("cert: {error}"))?;
+        let issuer = Certificate::from_der(self.issuer)
+            .map_err(|error| format!("the issuer's certificate: {error}"))?;
+        Ok((certificate, issuer))
+    }
+}

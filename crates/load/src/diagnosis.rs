@@ -1,0 +1,42 @@
+//! Names causes of latency from what a run saw: the shape of the histogram, connect times, the series, the counters of
+//! the kernel. A rule speaks only when the shape is unmistakable; a healthy server gets no finding.
+
+mod comb;
+mod connections;
+mod limits;
+mod plateau;
+
+use crate::{Outcome, outcome::Finding};
+
+type Rule = fn(&Outcome) -> Option<Finding>;
+
+/// In the order in which they are told.
+const RULES: [Rule; 7] = [
+    connections::keep_alive_off,
+    connections::slow_connects,
+    plateau::delayed_ack,
+    plateau::retransmission_timeout,
+    comb::comb,
+    connections::uneven,
+    limits::saturation,
+];
+
+/// Fewer requests than this show no shape.
+const LEAST_REQUESTS: u64 = 20;
+
+/// Fills `outcome.findings`. A client that is too slow is told whatever came out; the rest needs a shape.
+pub fn diagnose(outcome: &mut Outcome) {
+    let mut findings: Vec<Finding> = limits::client_bound(outcome).into_iter().collect();
+    if outcome.requests + outcome.failed() >= LEAST_REQUESTS {
+        findings.extend(RULES.iter().filter_map(|rule| rule(outcome)));
+    }
+    // Waiting for something behind it is what is left when nothing else explains the time.
+    if findings.is_empty() {
+        findings.extend(limits::upstream_bound(outcome));
+    }
+    outcome.findings = findings;
+}
+
+fn finding(name: &str, title: impl Into<String>, evidence: Vec<String>, remedy: &str) -> Finding {
+    Finding { name: name.into(), title: title.into(), evidence, remedy: remedy.into(), marks: Vec::new() }
+}

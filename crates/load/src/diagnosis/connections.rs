@@ -1,0 +1,129 @@
+//! What connections tell: how long they took to open, how long they lived, whether all are treated alike.
+
+use super::finding;
+use crate::{
+    Outcome,
+    outcome::Finding,
+    report::units::{percent, spread, time},
+};
+
+/// SYN is sent again after 1 s, then after 2 s more, then after 4 s more: ranges in milliseconds.
+const SYN_AGAIN: [(f64, f64, &str); 3] =
+    [(990.0, 1300.0, "1 s"), (2950.0, 3400.0, "3 s"), (6900.0, 7500.0, "7 s")];
+
+pub fn slow_connects(outcome: &Outcome) -> Option<Finding> {
+    let connect = &outcome.connect;
+    let steps: Vec<(u64, &str)> = SYN_AGAIN
+        .iter()
+        .map(|&(low, high, name)| (connect.between_ms(low, high), name))
+        .filter(|(count, _)| *count > 0)
+        .collect();
+    let late: u64 = steps.iter().map(|(count, _)| count).sum();
+    // Others of that length would mean a slow server, not a lost SYN.
+    let between = connect.between_ms(300.0, 990.0) + connect.between_ms(1300.0, 2950.0);
+    if late < 2 || between > late / 2 {
+        return None;
+    }
+    let mut evidence: Vec<String> = steps
+        .iter()
+        .map(|(count, name)| format!("{count} of {} connects took about {name}", connect.count))
+        .collect();
+    let counters = &outcome.counters;
+    if counters.listen_overflows + counters.listen_drops > 0 {
+        evidence.push(format!(
+            "the accept queue of a server on this machine was full {} times",
+            counters.listen_overflows.max(counters.listen_drops)
+        ));
+    }
+    if counters.syn_retransmitted > 0 {
+        evidence.push(format!("{} SYN segments were sent again", counters.syn_retransmitted));
+    }
+    Some(finding(
+        "syn-lost",
+        "connects of 1 s or 3 s: the first SYN was lost, or the accept queue was full",
+        evidence,
+        "raise net.core.somaxconn and the server's listen backlog, let it accept faster (more workers), and check firewalls and conntrack: `nstat -az TcpExtListenOverflows`",
+    ))
+}
+
+pub fn keep_alive_off(outcome: &Outcome) -> Option<Finding> {
+    if !outcome.keep_alive || outcome.requests < 20 {
+        return None;
+    }
+    let per_connection = outcome.requests as f64 / outcome.server_closes.max(1) as f64;
+    if outcome.server_closes * 20 < outcome.requests {
+        return None;
+    }
+    let evidence = vec![
+        format!(
+            "the server closed {} connections in {} requests, one after {per_connection:.1} on average",
+            outcome.server_closes, outcome.requests
+        ),
+        format!(
+            "a connect takes {} (p50), {} (p99)",
+            time(outcome.connect.at(50.0)),
+            time(outcome.connect.at(99.0))
+        ),
+    ];
+    Some(finding(
+        "keep-alive-off",
+        "keep-alive is off: connections are opened again and again",
+        evidence,
+        "turn keep-alive on at the server (nginx: keepalive_timeout above 0, keepalive_requests 10000 or more)",
+    ))
+}
+
+/// Fewer answers than this say nothing about a connection.
+const LEAST_ANSWERS: u64 = 10;
+
+/// Two groups of connections of which one is slower: workers with unequal shares.
+pub fn uneven(outcome: &Outcome) -> Option<Finding> {
+    let mut means: Vec<f64> = outcome
+        .per_connection
+        .iter()
+        .filter(|(count, _)| *count >= LEAST_ANSWERS)
+        .map(|&(_, mean)| mean)
+        .collect();
+    means.sort_by(f64::total_cmp);
+    let least = (means.len() / 10).max(2);
+    let last = means.len().checked_sub(least)?;
+    let split = (least..=last).max_by(|&a, &b| gap(&means, a).total_cmp(&gap(&means, b)))?;
+    let (fast, slow) = means.split_at_checked(split)?;
+    let ((fast_mean, fast_spread), (slow_mean, slow_spread)) = (spread(fast), spread(slow));
+    let empty = slow.first()? - fast.last()?;
+    // The gap between the groups is wide, and wider than the groups themselves.
+    if slow_mean < 1.5 * fast_mean || slow_mean - fast_mean < 100.0 {
+        return None;
+    }
+    if empty < 2.0 * fast_spread.max(slow_spread) || empty < 0.3 * fast_mean {
+        return None;
+    }
+    let evidence = vec![
+        format!("{} connections usually take {}", fast.len(), time(fast_mean)),
+        format!(
+            "{} connections usually take {}, {:.1} times as long",
+            slow.len(),
+            time(slow_mean),
+            slow_mean / fast_mean
+        ),
+        format!("none lies between {} and {}", time(*fast.last()?), time(*slow.first()?)),
+        format!(
+            "{} of the connections are in the slow group",
+            percent(slow.len() as u64, means.len() as u64)
+        ),
+    ];
+    Some(finding(
+        "uneven-connections",
+        "two kinds of connections: the server's workers have unequal loads",
+        evidence,
+        "spread connections evenly: more of them than workers, SO_REUSEPORT with as many workers as cores, no worker sharing its core with something else",
+    ))
+}
+
+/// How far apart neighbours are, as a share of the lower.
+fn gap(sorted: &[f64], at: usize) -> f64 {
+    match (at.checked_sub(1).and_then(|below| sorted.get(below)), sorted.get(at)) {
+        (Some(&low), Some(&high)) if low > 0.0 => (high - low) / low,
+        _ => 0.0,
+    }
+}

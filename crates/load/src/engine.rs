@@ -1,0 +1,175 @@
+//! Runs a plan: one thread per `-t`, each with its share of the connections, and nothing shared while they work.
+
+mod answer;
+pub mod clock;
+mod connection;
+mod context;
+pub mod failure;
+mod gather;
+mod http2;
+mod pace;
+mod poll;
+pub mod slot;
+mod socket;
+pub mod tally;
+mod worker;
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread::JoinHandle,
+};
+
+use crate::{
+    Outcome, Plan, Problem, Protocol,
+    request::{Http1, Request},
+    system::{Counters, Listener, find_listener},
+};
+use clock::Clock;
+use context::{Context, Requests};
+use slot::Slot;
+use tally::{SharedSlots, Tally};
+use worker::{Harvest, Worker};
+
+/// A run under way.
+pub struct Running {
+    plan: Arc<Plan>,
+    threads: Vec<JoinHandle<Result<Harvest, Problem>>>,
+    slots: Vec<SharedSlots>,
+    stop: Arc<AtomicBool>,
+    clock: Clock,
+    before: Counters,
+    server: Option<(Listener, u64)>,
+}
+
+/// Begins a run. `stop` ends it early; signal handlers may set it.
+pub fn start(plan: Plan, stop: Arc<AtomicBool>) -> Result<Running, Problem> {
+    plan.check()?;
+    let plan = Arc::new(plan);
+    let server = plan.addresses.first().and_then(|&address| find_listener(address));
+    let server = server.map(|listener| {
+        let cpu = listener.cpu_ns();
+        (listener, cpu)
+    });
+    let before = Counters::read();
+    let clock = worker::common_start();
+    let (mut threads, mut slots) = (Vec::new(), Vec::new());
+    for thread in 0..plan.threads {
+        let shared = SharedSlots::default();
+        let builder = std::thread::Builder::new().name(format!("load-{thread}"));
+        let spawned = if plan.protocol == Protocol::Http2 {
+            let worker = http2::Worker::new(&plan, thread, clock, Arc::clone(&shared), Arc::clone(&stop))?;
+            builder.spawn(move || worker.run())
+        } else {
+            let worker = worker(&plan, thread, clock, Arc::clone(&shared), Arc::clone(&stop))?;
+            builder.spawn(move || worker.run())
+        };
+        slots.push(shared);
+        threads.push(spawned.map_err(|error| Problem::failed(format!("cannot start a thread: {error}")))?);
+    }
+    Ok(Running { plan, threads, slots, stop, clock, before, server })
+}
+
+impl Running {
+    pub fn is_finished(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    pub fn elapsed_seconds(&self) -> f64 {
+        self.clock.now() as f64 / 1e9
+    }
+
+    /// The slots from `from` on, all threads together, as far as they are finished.
+    pub fn slots_since(&self, from: usize) -> Slot {
+        let mut sum = Slot::default();
+        for shared in &self.slots {
+            let slots = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            slots.iter().skip(from).for_each(|slot| sum.add(slot));
+        }
+        sum
+    }
+
+    /// How many slots are finished.
+    pub fn slots(&self) -> usize {
+        let lengths =
+            self.slots.iter().map(|shared| shared.lock().unwrap_or_else(PoisonError::into_inner).len());
+        lengths.min().unwrap_or(0)
+    }
+
+    /// Waits for the threads and gathers what they saw.
+    pub fn finish(self) -> Result<Outcome, Problem> {
+        let mut harvests = Vec::new();
+        for thread in self.threads {
+            let harvest =
+                thread.join().map_err(|_| Problem::failed("a thread of the load generator panicked"))?;
+            harvests.push(harvest?);
+        }
+        let mut outcome = gather::outcome(&self.plan, harvests, &self.slots);
+        outcome.counters = Counters::read().since(&self.before);
+        outcome.interrupted = self.stop.load(Relaxed);
+        outcome.server = self.server.map(|(listener, cpu_before)| crate::outcome::Server {
+            cpu_seconds: listener.cpu_ns().saturating_sub(cpu_before) as f64 / 1e9,
+            memory_kib: listener.memory_kib(),
+            processes: listener.pids.len(),
+            name: listener.name,
+        });
+        Ok(outcome)
+    }
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running").field("plan", &self.plan).finish_non_exhaustive()
+    }
+}
+
+fn worker(
+    plan: &Arc<Plan>,
+    thread: usize,
+    clock: Clock,
+    shared: SharedSlots,
+    stop: Arc<AtomicBool>,
+) -> Result<Worker, Problem> {
+    let form = match plan.protocol {
+        Protocol::Http1(form) => form,
+        // Not asked for here; see `http2`.
+        Protocol::Http2 => Http1 { version_10: false, keep_alive: true },
+    };
+    let host = plan.origin.host_field();
+    let requests: Result<Vec<Request>, Problem> =
+        plan.requests.iter().map(|spec| Request::new(spec, &host, form)).collect();
+    let server_name = match &plan.tls {
+        None => None,
+        Some(_) => Some(crate::tls::server_name(&plan.origin)?),
+    };
+    let context = Context {
+        keep_alive: form.keep_alive,
+        depth: plan.pipeline,
+        server_name,
+        clock,
+        poll: poll::Poll::new(plan.rate.is_some())?,
+        receive: Context::new_receive_buffer(),
+        plain: Vec::new(),
+        parser: Default::default(),
+        requests: Requests::new(requests?, plan.pipeline, thread, plan.threads),
+        tally: Tally::new(plan.rate.is_some(), shared),
+        pace: plan.rate.map(|rate| pace::Pace::new(rate, thread, plan.threads)),
+        idle: VecDeque::new(),
+        refill: Vec::new(),
+        reopen: Vec::new(),
+        left: plan.count.map_or(u64::MAX, |count| share(count, thread, plan.threads)),
+        outstanding: 0,
+        stopping: false,
+        plan: Arc::clone(plan),
+    };
+    let connections = share(plan.connections as u64, thread, plan.threads) as usize;
+    Ok(Worker::new(context, connections, stop))
+}
+
+/// A thread's part of a whole; the first threads take what is over.
+fn share(whole: u64, thread: usize, threads: usize) -> u64 {
+    whole / threads as u64 + u64::from((thread as u64) < whole % threads as u64)
+}

@@ -1,0 +1,450 @@
+//! One connection: `Closed -> Connecting -> (Handshaking) -> Open -> Closed`.
+//!
+//! An open one has requests on the way, at most as many as the pipeline is deep. It owns no buffer unless an answer
+//! ended in the middle of its framing or the system did not take a whole request.
+
+use std::collections::VecDeque;
+
+use rustix::event::epoll::EventFlags;
+
+use super::{
+    answer::{Answer, AnswerReader},
+    context::Context,
+    failure::{Broken, Failure},
+    slot::Usual,
+    socket::Socket,
+};
+
+/// After a failed connect; doubles with every further one.
+const FIRST_RETRY_NS: u64 = 10_000_000;
+const LAST_RETRY_NS: u64 = 1_000_000_000;
+
+#[derive(Debug)]
+pub struct Connection {
+    index: u32,
+    socket: Option<Socket>,
+    state: State,
+    /// Events of an earlier socket of this place carry another one.
+    generation: u32,
+    connect_started: u64,
+    failed_connects: u32,
+    reader: AnswerReader,
+    /// Received and not used up.
+    partial: Vec<u8>,
+    /// Not taken by the system yet.
+    out: Vec<u8>,
+    in_flight: VecDeque<Sent>,
+    /// When the request was due that waits for this connection to open.
+    waiting: Option<u64>,
+    pub usual: Usual,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Closed,
+    Connecting,
+    Handshaking,
+    Open,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    at: u64,
+    due: u64,
+    is_head: bool,
+}
+
+impl Connection {
+    pub fn new(index: u32, depth: usize) -> Connection {
+        Connection {
+            index,
+            socket: None,
+            state: State::Closed,
+            generation: 0,
+            connect_started: 0,
+            failed_connects: 0,
+            reader: AnswerReader::default(),
+            partial: Vec::new(),
+            out: Vec::new(),
+            in_flight: VecDeque::with_capacity(depth),
+            waiting: None,
+            usual: Usual::default(),
+        }
+    }
+
+    fn token(&self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    pub fn is_current(&self, token: u64) -> bool {
+        (token >> 32) as u32 == self.generation
+    }
+
+    /// Begins to work: connects, or in a run without keep-alive asks for the first request.
+    pub fn start(&mut self, context: &mut Context) {
+        if context.keep_alive { self.open(context) } else { self.fill(context) }
+    }
+
+    fn open(&mut self, context: &mut Context) {
+        let nothing_left = context.left == 0 && self.waiting.is_none();
+        if self.state != State::Closed || context.stopping || nothing_left {
+            return;
+        }
+        self.generation = self.generation.wrapping_add(1);
+        self.connect_started = context.clock.now();
+        let addresses = &context.plan.addresses;
+        let Some(address) = addresses.get(self.index as usize % addresses.len().max(1)) else { return };
+        let tls = context.plan.tls.as_ref().zip(context.server_name.as_ref());
+        match Socket::connect(address, tls, context.poll.epoll(), self.token(), !context.plan.has_bodies()) {
+            Ok(socket) => {
+                self.socket = Some(socket);
+                self.state = State::Connecting;
+            }
+            Err(broken) => self.fail(broken, context),
+        }
+    }
+
+    /// A request that is due, in the open model.
+    pub fn take(&mut self, due: u64, context: &mut Context) -> bool {
+        match self.state {
+            State::Open if self.in_flight.is_empty() => {
+                if context.issue(1) == 1 {
+                    let now = context.clock.now();
+                    self.send(1, now, due, context);
+                }
+                true
+            }
+            State::Closed if !context.keep_alive => {
+                if context.issue(1) == 1 {
+                    self.waiting = Some(due);
+                    self.open(context);
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub fn ready(&mut self, events: EventFlags, context: &mut Context) {
+        if let Err(broken) = self.advance(events, context) {
+            self.fail(broken, context);
+        }
+    }
+
+    fn advance(&mut self, events: EventFlags, context: &mut Context) -> Result<(), Broken> {
+        let gone = EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP;
+        if self.state == State::Connecting {
+            if !events.intersects(EventFlags::OUT | gone) {
+                return Ok(());
+            }
+            self.connected(context)?;
+            if !events.intersects(EventFlags::IN | gone) {
+                return Ok(());
+            }
+        }
+        if !self.out.is_empty() && events.contains(EventFlags::OUT) {
+            self.flush()?;
+        }
+        if events.intersects(EventFlags::IN | gone) {
+            self.read(events.intersects(gone), context)?;
+        }
+        Ok(())
+    }
+
+    fn connected(&mut self, context: &mut Context) -> Result<(), Broken> {
+        let Some(socket) = &mut self.socket else { return Ok(()) };
+        socket.connected()?;
+        let now = context.clock.now();
+        context.tally.connect.saturating_record(now - self.connect_started);
+        if socket.is_tls() {
+            self.state = State::Handshaking;
+            socket.encrypt(&[], &mut self.out)?;
+            return self.flush();
+        }
+        self.opened(now, context);
+        Ok(())
+    }
+
+    fn opened(&mut self, now: u64, context: &mut Context) {
+        self.state = State::Open;
+        self.failed_connects = 0;
+        match self.waiting.take() {
+            // A request without keep-alive takes as long as a user waits: the connect counts.
+            Some(due) => self.send(1, self.connect_started, due, context),
+            None => self.fill_at(now, context),
+        }
+    }
+
+    /// Sends what may be on the way, or waits to be given something.
+    pub fn fill(&mut self, context: &mut Context) {
+        let now = context.clock.now();
+        self.fill_at(now, context);
+    }
+
+    fn fill_at(&mut self, now: u64, context: &mut Context) {
+        if context.pace.is_some() {
+            if self.in_flight.is_empty() && self.waiting.is_none() {
+                context.idle.push_back(self.index);
+            }
+            return;
+        }
+        match self.state {
+            State::Open => {
+                let count = context.issue(context.depth.saturating_sub(self.in_flight.len()));
+                if count > 0 {
+                    self.send(count, now, now, context);
+                }
+            }
+            State::Closed if !context.keep_alive && self.waiting.is_none() && context.issue(1) == 1 => {
+                self.waiting = Some(now);
+                self.open(context);
+            }
+            _ => {}
+        }
+    }
+
+    fn send(&mut self, count: usize, at: u64, due: u64, context: &mut Context) {
+        if let Err(broken) = self.try_send(count, at, due, context) {
+            self.fail(broken, context);
+        }
+    }
+
+    /// One write for all of it.
+    fn try_send(&mut self, count: usize, at: u64, due: u64, context: &mut Context) -> Result<(), Broken> {
+        let Some(socket) = &mut self.socket else { return Ok(()) };
+        if let Some(bytes) = context.requests.fixed(count).filter(|_| !socket.is_tls() && self.out.is_empty())
+        {
+            let is_head = context.requests.only_is_head();
+            for _ in 0..count {
+                self.in_flight.push_back(Sent { at, due, is_head });
+            }
+            context.tally.bytes_out += bytes.len() as u64;
+            let sent = socket.send(bytes)?;
+            self.out.extend_from_slice(bytes.get(sent..).unwrap_or_default());
+            return Ok(());
+        }
+        let mut bytes = std::mem::take(&mut context.plain);
+        bytes.clear();
+        for _ in 0..count {
+            let is_head = context.requests.write_next(&mut bytes, self.index as usize);
+            self.in_flight.push_back(Sent { at, due, is_head });
+        }
+        context.tally.bytes_out += bytes.len() as u64;
+        let encrypted = socket.encrypt(&bytes, &mut self.out);
+        context.plain = bytes;
+        encrypted?;
+        self.flush()
+    }
+
+    fn flush(&mut self) -> Result<(), Broken> {
+        let Some(socket) = &self.socket else { return Ok(()) };
+        while !self.out.is_empty() {
+            match socket.send(&self.out)? {
+                0 => return Ok(()),
+                sent => drop(self.out.drain(..sent)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads until the socket has no more. A short read means that, unless the peer has closed.
+    fn read(&mut self, gone: bool, context: &mut Context) -> Result<(), Broken> {
+        let mut buffer = std::mem::take(&mut context.receive);
+        let result = self.read_into(&mut buffer, gone, context);
+        context.receive = buffer;
+        result
+    }
+
+    fn read_into(&mut self, buffer: &mut [u8], gone: bool, context: &mut Context) -> Result<(), Broken> {
+        let generation = self.generation;
+        loop {
+            let Some(socket) = &self.socket else { return Ok(()) };
+            let length = match socket.receive(buffer) {
+                Ok(None) => return Ok(()),
+                Ok(Some(length)) => length,
+                Err(error) => return Err(Broken::system(Failure::Closed, error)),
+            };
+            if length == 0 {
+                return self.ended(context);
+            }
+            context.tally.bytes_in += length as u64;
+            let received = buffer.get(..length).unwrap_or_default();
+            if socket.is_tls() {
+                self.read_encrypted(received, context)?;
+            } else {
+                self.consume(received, context)?;
+            }
+            if self.generation != generation || (length < buffer.len() && !gone) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn read_encrypted(&mut self, received: &[u8], context: &mut Context) -> Result<(), Broken> {
+        let Some(socket) = &mut self.socket else { return Ok(()) };
+        let mut plain = Vec::new();
+        socket.decrypt(received, &mut plain)?;
+        if self.state == State::Handshaking {
+            socket.encrypt(&[], &mut self.out)?;
+            let done = !socket.is_handshaking();
+            self.flush()?;
+            if !done {
+                return Ok(());
+            }
+            let now = context.clock.now();
+            context.tally.handshake.saturating_record(now - self.connect_started);
+            self.opened(now, context);
+        }
+        if plain.is_empty() { Ok(()) } else { self.consume(&plain, context) }
+    }
+
+    fn consume(&mut self, received: &[u8], context: &mut Context) -> Result<(), Broken> {
+        let now = context.clock.now();
+        if self.partial.is_empty() {
+            let used = self.answers(received, now, context)?;
+            self.partial.extend_from_slice(received.get(used..).unwrap_or_default());
+        } else {
+            let mut whole = std::mem::take(&mut self.partial);
+            whole.extend_from_slice(received);
+            let used = self.answers(&whole, now, context)?;
+            whole.drain(..used);
+            self.partial = whole;
+        }
+        if self.state == State::Open {
+            self.fill_after_answers(context);
+        } else if self.state == State::Closed {
+            self.partial.clear();
+            self.start(context);
+        }
+        Ok(())
+    }
+
+    fn fill_after_answers(&mut self, context: &mut Context) {
+        if self.in_flight.len() < context.depth && !self.reader.is_inside() {
+            context.refill.push(self.index);
+        }
+    }
+
+    /// Takes whole answers from the input; how much of it is used up.
+    fn answers(&mut self, input: &[u8], now: u64, context: &mut Context) -> Result<usize, Broken> {
+        let mut used = 0;
+        while used < input.len() {
+            let Some(sent) = self.in_flight.front().copied() else {
+                return Err(Broken::new(Failure::Malformed, "malformed: bytes that no request asked for"));
+            };
+            let rest = input.get(used..).unwrap_or_default();
+            let (taken, answer) =
+                self.reader.next(rest, sent.is_head, &mut context.parser).map_err(|error| {
+                    let text = error.reason.replace("upstream", "server");
+                    Broken::new(Failure::Malformed, format!("malformed answer: {text}"))
+                })?;
+            used += taken;
+            let Some(answer) = answer else { return Ok(used) };
+            self.complete(sent, now, answer, context);
+            if answer.close || !context.keep_alive {
+                context.tally.server_closes += u64::from(answer.close);
+                self.close(context);
+                return Ok(input.len());
+            }
+        }
+        Ok(used)
+    }
+
+    fn complete(&mut self, sent: Sent, now: u64, answer: Answer, context: &mut Context) {
+        self.in_flight.pop_front();
+        context.outstanding -= 1;
+        context.tally.complete(now, sent.at, sent.due, answer.status);
+        context.tally.body_bytes += answer.body;
+        self.usual.add(now - sent.at);
+    }
+
+    /// The peer closed.
+    fn ended(&mut self, context: &mut Context) -> Result<(), Broken> {
+        if let (Some(answer), Some(sent)) = (self.reader.closed(), self.in_flight.front().copied()) {
+            self.complete(sent, context.clock.now(), answer, context);
+            context.tally.server_closes += 1;
+            self.close(context);
+            self.start(context);
+            return Ok(());
+        }
+        if self.state == State::Handshaking {
+            return Err(Broken::new(Failure::Tls, "tls: the server closed during the handshake"));
+        }
+        if self.in_flight.is_empty() && self.state == State::Open {
+            context.tally.server_closes += 1;
+            self.close(context);
+            self.start(context);
+            return Ok(());
+        }
+        let begun = self.reader.is_inside() || !self.partial.is_empty();
+        let what = if begun { "in the middle of an answer" } else { "without an answer" };
+        Err(Broken::new(Failure::Closed, format!("the server closed {what}")))
+    }
+
+    /// Forgets the socket. What was on the way is given back: the server said that it would not answer it.
+    fn close(&mut self, context: &mut Context) {
+        context.give_back(self.in_flight.len() as u64);
+        self.in_flight.clear();
+        self.reset();
+    }
+
+    fn reset(&mut self) {
+        self.socket = None;
+        self.state = State::Closed;
+        self.generation = self.generation.wrapping_add(1);
+        self.reader = AnswerReader::default();
+        self.partial.clear();
+        self.out.clear();
+    }
+
+    /// Counts the failure for each request that dies with the connection, and plans to open it again.
+    fn fail(&mut self, broken: Broken, context: &mut Context) {
+        let dead = self.in_flight.len() as u64 + u64::from(self.waiting.take().is_some());
+        let connecting = matches!(self.state, State::Closed | State::Connecting | State::Handshaking);
+        for _ in 0..dead.max(u64::from(connecting)) {
+            context.tally.fail(broken.failure, &broken.message);
+        }
+        context.outstanding -= dead;
+        if dead == 0 && connecting && context.left != u64::MAX {
+            // A run of -n requests against a server that went away must end.
+            context.left = context.left.saturating_sub(1);
+        }
+        self.in_flight.clear();
+        self.reset();
+        let wait = if connecting {
+            self.failed_connects = (self.failed_connects + 1).min(10);
+            (FIRST_RETRY_NS << (self.failed_connects - 1)).min(LAST_RETRY_NS)
+        } else {
+            0
+        };
+        context.reopen.push((context.clock.now() + wait, self.index));
+    }
+
+    /// Fails what is older than the limit.
+    pub fn check_timeout(&mut self, now: u64, limit_ns: u64, context: &mut Context) {
+        let limit = std::time::Duration::from_nanos(limit_ns);
+        let broken = match self.state {
+            State::Connecting | State::Handshaking if now.saturating_sub(self.connect_started) > limit_ns => {
+                Broken::new(Failure::ConnectTimeout, format!("no connection after {limit:?}"))
+            }
+            State::Open
+                if self.in_flight.front().is_some_and(|sent| now.saturating_sub(sent.at) > limit_ns) =>
+            {
+                Broken::new(Failure::Timeout, format!("no answer after {limit:?}"))
+            }
+            _ => return,
+        };
+        self.fail(broken, context);
+    }
+
+    /// At the end of the run: what has no answer yet.
+    pub fn abandon(&mut self, now: u64, context: &mut Context) {
+        for sent in self.in_flight.drain(..) {
+            context.tally.unfinished(now, sent.at, sent.due);
+        }
+        if let Some(due) = self.waiting.take() {
+            context.tally.unfinished(now, self.connect_started, due);
+        }
+        self.reset();
+    }
+}

@@ -1,0 +1,64 @@
+//! The ways in which a request gets no answer.
+
+use rustix::io::Errno;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    Connect,
+    ConnectTimeout,
+    Tls,
+    /// Closed or reset before the whole answer was there.
+    Closed,
+    Timeout,
+    Malformed,
+    Write,
+}
+
+impl Failure {
+    pub const COUNT: usize = 7;
+    pub const ALL: [Failure; Failure::COUNT] = [
+        Failure::Connect,
+        Failure::ConnectTimeout,
+        Failure::Tls,
+        Failure::Closed,
+        Failure::Timeout,
+        Failure::Malformed,
+        Failure::Write,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Failure::Connect => "connect",
+            Failure::ConnectTimeout => "connect timeout",
+            Failure::Tls => "tls",
+            Failure::Closed => "closed early",
+            Failure::Timeout => "timeout",
+            Failure::Malformed => "malformed",
+            Failure::Write => "write",
+        }
+    }
+}
+
+/// A failure of one connection with its words.
+#[derive(Debug)]
+pub struct Broken {
+    pub failure: Failure,
+    pub message: String,
+}
+
+impl Broken {
+    pub fn new(failure: Failure, message: impl Into<String>) -> Broken {
+        Broken { failure, message: message.into() }
+    }
+
+    pub fn system(failure: Failure, error: Errno) -> Broken {
+        let error = std::io::Error::from(error);
+        Broken::new(failure, format!("{}: {}", failure.name(), plain(&error)))
+    }
+}
+
+/// The system's words without Rust's ` (os error 111)`.
+pub fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_lowercase()
+}

@@ -1,0 +1,216 @@
+//! One thread of load: `epoll` over its connections, the schedule of the open model, ten slots a second.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use rustix::{
+    event::epoll,
+    time::{ClockId, clock_gettime},
+};
+
+use super::{
+    clock::Clock,
+    connection::Connection,
+    context::Context,
+    tally::{SLOT_NS, Tally},
+};
+use crate::Problem;
+
+const MAX_EVENTS: usize = 1024;
+/// How long the end of an open-model run waits for the answers of requests that were sent in time.
+const GRACE_NS: u64 = 1_000_000_000;
+/// With connections waiting to be opened again, the loop looks this often.
+const REOPEN_POLL_NS: u64 = 5_000_000;
+
+/// What a thread brings home.
+#[derive(Debug)]
+pub struct Harvest {
+    pub tally: Tally,
+    /// (answers, usual latency in nanoseconds) of each connection.
+    pub connections: Vec<(u64, u64)>,
+    /// CPU time of the thread during the run.
+    pub cpu_ns: u64,
+    /// Time that the thread was ready to run and had no CPU.
+    pub waited_ns: u64,
+    pub end_ns: u64,
+    /// What the server calls itself.
+    pub server: String,
+}
+
+pub struct Worker {
+    connections: Vec<Connection>,
+    context: Context,
+    end_ns: u64,
+    timeout_ns: u64,
+    stop: Arc<AtomicBool>,
+}
+
+impl Worker {
+    pub fn new(context: Context, connections: usize, stop: Arc<AtomicBool>) -> Worker {
+        let connections =
+            (0..connections as u32).map(|index| Connection::new(index, context.depth)).collect();
+        let end_ns = context.plan.duration.map_or(u64::MAX, nanos);
+        let timeout_ns = nanos(context.plan.timeout);
+        Worker { connections, context, end_ns, timeout_ns, stop }
+    }
+
+    pub fn run(mut self) -> Result<Harvest, Problem> {
+        // Otherwise timers of the open model fire up to 50 us late.
+        if self.context.pace.is_some() {
+            let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        }
+        std::thread::sleep(self.context.clock.until_start());
+        let (cpu_before, waited_before) = (thread_cpu_ns(), crate::system::thread_wait_ns());
+        for connection in &mut self.connections {
+            connection.start(&mut self.context);
+        }
+        self.work()?;
+        let end_ns = self.context.clock.now();
+        let cpu_ns = (thread_cpu_ns() - cpu_before).saturating_sub(self.context.poll.looked_ns);
+        let waited_ns = crate::system::thread_wait_ns().saturating_sub(waited_before);
+        self.wind_up()?;
+        let usual = |connection: &Connection| (connection.usual.count, connection.usual.latency_ns());
+        let connections = self.connections.iter().map(usual).collect();
+        self.context.tally.finish(self.context.clock.now());
+        let server = self.context.parser.server();
+        Ok(Harvest { server, tally: self.context.tally, connections, cpu_ns, waited_ns, end_ns })
+    }
+
+    fn work(&mut self) -> Result<(), Problem> {
+        let mut events = Vec::with_capacity(MAX_EVENTS);
+        loop {
+            let now = self.context.clock.now();
+            if now >= self.end_ns || self.context.is_done() || self.stop.load(Relaxed) {
+                return Ok(());
+            }
+            if self.context.tally.rotate(now) {
+                self.sweep(now);
+            }
+            if !self.context.reopen.is_empty() {
+                self.reopen(now);
+            }
+            self.dispatch(now);
+            self.wait(&mut events)?;
+        }
+    }
+
+    /// Gives requests that are due to connections that are free.
+    fn dispatch(&mut self, now: u64) {
+        loop {
+            let Some(due) = self.context.pace.as_ref().map(|pace| pace.due()) else { return };
+            if due > now {
+                return;
+            }
+            let Some(index) = self.context.idle.pop_front() else { return };
+            let taken = self
+                .connections
+                .get_mut(index as usize)
+                .is_some_and(|connection| connection.take(due, &mut self.context));
+            if taken && let Some(pace) = &mut self.context.pace {
+                pace.advance();
+            }
+        }
+    }
+
+    fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), Problem> {
+        let now = self.context.clock.now();
+        let mut until = (now / SLOT_NS + 1) * SLOT_NS;
+        until = until.min(self.end_ns);
+        if let Some(pace) = self.context.pace.as_ref().filter(|_| !self.context.idle.is_empty()) {
+            until = until.min(pace.due());
+        }
+        if !self.context.reopen.is_empty() {
+            until = until.min(now + REOPEN_POLL_NS);
+        }
+        let may_look = self.context.outstanding > 0 && self.context.pace.is_none();
+        let Context { poll, clock, .. } = &mut self.context;
+        poll.wait(events, clock, until, may_look)?;
+        for event in events.iter() {
+            let (token, flags) = (event.data.u64(), event.flags);
+            if let Some(connection) = self.connections.get_mut(token as u32 as usize)
+                && connection.is_current(token)
+            {
+                connection.ready(flags, &mut self.context);
+            }
+        }
+        while let Some(index) = self.context.refill.pop() {
+            if let Some(connection) = self.connections.get_mut(index as usize) {
+                connection.fill(&mut self.context);
+            }
+        }
+        Ok(())
+    }
+
+    fn reopen(&mut self, now: u64) {
+        let mut waiting = std::mem::take(&mut self.context.reopen);
+        waiting.retain(|&(at, index)| {
+            if at > now {
+                return true;
+            }
+            if let Some(connection) = self.connections.get_mut(index as usize) {
+                connection.start(&mut self.context);
+            }
+            false
+        });
+        self.context.reopen.append(&mut waiting);
+    }
+
+    fn sweep(&mut self, now: u64) {
+        for connection in &mut self.connections {
+            connection.check_timeout(now, self.timeout_ns, &mut self.context);
+        }
+    }
+
+    /// In the open model every request counts that was due before the end, with or without an answer.
+    fn wind_up(&mut self) -> Result<(), Problem> {
+        self.context.stopping = true;
+        let end = self.context.clock.now();
+        if self.context.pace.is_some() && !self.stop.load(Relaxed) {
+            let mut events = Vec::with_capacity(MAX_EVENTS);
+            let begun = end;
+            self.end_ns = begun + GRACE_NS;
+            while self.context.outstanding > 0 && self.context.clock.now() < self.end_ns {
+                self.context.idle.clear();
+                self.wait(&mut events)?;
+            }
+        }
+        let now = self.context.clock.now();
+        for connection in &mut self.connections {
+            connection.abandon(now, &mut self.context);
+        }
+        let Context { pace, tally, left, .. } = &mut self.context;
+        if let Some(pace) = pace {
+            while pace.due() < end && *left > 0 {
+                tally.never_sent(now, pace.due());
+                pace.advance();
+                *left -= 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+pub fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+pub fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker").field("connections", &self.connections.len()).finish_non_exhaustive()
+    }
+}
+
+/// A clock that all threads share and whose zero is when they all run.
+pub fn common_start() -> Clock {
+    Clock::starting_at(std::time::Instant::now() + Duration::from_millis(5))
+}

@@ -1,0 +1,217 @@
+//! What a run saw, in a form that can be stored, compared and printed.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    engine::slot::Slot,
+    system::{Counters, Machine},
+};
+
+/// Percentiles that reports show.
+pub const SHOWN: [f64; 8] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 100.0];
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Outcome {
+    pub url: String,
+    pub protocol: String,
+    pub connections: usize,
+    pub threads: usize,
+    pub rate: Option<f64>,
+    pub keep_alive: bool,
+    pub pipeline: usize,
+    pub seconds: f64,
+    pub requests: u64,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    /// Of bodies alone.
+    pub body_bytes: u64,
+    pub server_software: String,
+    /// From sending a request to its whole answer.
+    pub latency: Latency,
+    /// From the moment it was due: what a user would have waited. Runs at a constant rate only.
+    pub corrected: Option<Latency>,
+    pub connect: Latency,
+    pub tls_handshake: Option<Latency>,
+    /// (status, how many).
+    pub statuses: Vec<(u16, u64)>,
+    /// Answers whose status is not accepted.
+    pub bad_statuses: u64,
+    /// (kind, how many).
+    pub failures: Vec<(String, u64)>,
+    pub messages: Vec<(String, u64)>,
+    pub server_closes: u64,
+    pub unfinished: u64,
+    pub oldest_unfinished_ms: f64,
+    pub unsent: u64,
+    pub interrupted: bool,
+    pub series: Series,
+    /// (answers, usual latency in microseconds, which is the geometric mean) of each connection.
+    pub per_connection: Vec<(u64, f64)>,
+    pub client: Client,
+    /// The process behind the port, when it is on this machine.
+    pub server: Option<Server>,
+    pub counters: Counters,
+    pub machine: Machine,
+    #[serde(default)]
+    pub findings: Vec<Finding>,
+}
+
+impl Outcome {
+    pub fn requests_per_second(&self) -> f64 {
+        if self.seconds > 0.0 { self.requests as f64 / self.seconds } else { 0.0 }
+    }
+
+    /// What a user waits: corrected where there is a rate.
+    pub fn seen(&self) -> &Latency {
+        self.corrected.as_ref().unwrap_or(&self.latency)
+    }
+
+    pub fn failed(&self) -> u64 {
+        self.failures.iter().map(|(_, count)| count).sum()
+    }
+
+    pub fn failures_of(&self, kind: &str) -> u64 {
+        self.failures.iter().filter(|(name, _)| name == kind).map(|(_, count)| count).sum()
+    }
+
+    /// CPU microseconds of the server for each request.
+    pub fn server_cpu_us(&self) -> Option<f64> {
+        let server = self.server.as_ref()?;
+        (self.requests > 0).then(|| server.cpu_seconds * 1e6 / self.requests as f64)
+    }
+}
+
+/// A histogram: the figures people ask for, and the counts to compute others from.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Latency {
+    pub count: u64,
+    pub min_us: f64,
+    pub mean_us: f64,
+    pub stdev_us: f64,
+    pub max_us: f64,
+    /// Share of the values within one standard deviation of the mean.
+    pub within_stdev_percent: f64,
+    /// (percentile, microseconds).
+    pub percentiles: Vec<(f64, f64)>,
+    /// (lowest value of the step in microseconds, count), steps of at most 0.2 %.
+    pub steps: Vec<(f64, u64)>,
+}
+
+impl Latency {
+    pub fn of(histogram: &Histogram<u64>) -> Latency {
+        if histogram.is_empty() {
+            return Latency::default();
+        }
+        let us = |ns: u64| ns as f64 / 1000.0;
+        let (mean, stdev) = (histogram.mean(), histogram.stdev());
+        let within =
+            histogram.count_between((mean - stdev).max(0.0) as u64, (mean + stdev).ceil() as u64) as f64;
+        let recorded = histogram.iter_recorded();
+        Latency {
+            count: histogram.len(),
+            min_us: us(histogram.min()),
+            mean_us: mean / 1000.0,
+            stdev_us: stdev / 1000.0,
+            max_us: us(histogram.max()),
+            within_stdev_percent: 100.0 * within / histogram.len() as f64,
+            percentiles: SHOWN
+                .iter()
+                .map(|&at| (at, us(histogram.value_at_percentile(at).min(histogram.max()))))
+                .collect(),
+            steps: recorded.map(|step| (us(step.value_iterated_to()), step.count_at_value())).collect(),
+        }
+    }
+
+    /// Microseconds that `percent` of the requests stayed under.
+    pub fn at(&self, percent: f64) -> f64 {
+        if percent >= 100.0 {
+            return self.max_us;
+        }
+        let wanted = ((percent / 100.0 * self.count as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        for &(value, count) in &self.steps {
+            seen += count;
+            if seen >= wanted {
+                return value.min(self.max_us);
+            }
+        }
+        self.max_us
+    }
+
+    /// How many lie from `low` up to but not including `high`, in milliseconds.
+    pub fn between_ms(&self, low: f64, high: f64) -> u64 {
+        let inside = |value: f64| value >= low * 1000.0 && value < high * 1000.0;
+        self.steps.iter().filter(|&&(value, _)| inside(value)).map(|(_, count)| count).sum()
+    }
+}
+
+/// The run over time.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Series {
+    /// Length of a slot in milliseconds.
+    pub slot_ms: u64,
+    pub slots: Vec<SlotFigures>,
+    /// Length of a fine step, and the slowest request that began in each, in microseconds.
+    pub fine_ms: u64,
+    pub fine_max_us: Vec<u32>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SlotFigures {
+    pub count: u64,
+    pub errors: u64,
+    pub p50_us: f64,
+    pub p99_us: f64,
+    pub mean_us: f64,
+    pub max_us: f64,
+    /// (coarse step, count): what resampling needs.
+    pub steps: Vec<(usize, u64)>,
+}
+
+impl SlotFigures {
+    pub fn of(slot: &Slot) -> SlotFigures {
+        let us = |ns: u64| ns as f64 / 1000.0;
+        SlotFigures {
+            count: slot.count,
+            errors: slot.errors,
+            p50_us: us(slot.percentile_ns(50.0)),
+            p99_us: us(slot.percentile_ns(99.0)),
+            mean_us: us(slot.mean_ns()),
+            max_us: us(slot.max_ns),
+            steps: slot.used().collect(),
+        }
+    }
+}
+
+/// The load generator itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Client {
+    pub cpu_seconds: f64,
+    /// CPU of the busiest thread as a share of the run.
+    pub busiest_thread: f64,
+    /// Time that the threads were ready but had no CPU, as a share of their run.
+    pub waiting_share: f64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Server {
+    pub name: String,
+    pub processes: usize,
+    pub cpu_seconds: f64,
+    pub memory_kib: u64,
+}
+
+/// A cause of latency, named.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Stable name, such as `delayed-ack`.
+    pub name: String,
+    pub title: String,
+    /// What was seen.
+    pub evidence: Vec<String>,
+    pub remedy: String,
+    /// Seconds into the run at which it was seen, for the charts.
+    #[serde(default)]
+    pub marks: Vec<f64>,
+}

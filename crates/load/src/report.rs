@@ -1,0 +1,42 @@
+//! What a run looks like on paper: our own form, those of older tools, and files.
+
+mod ab;
+pub mod compare;
+pub mod html;
+mod jitter;
+pub mod markdown;
+mod terminal;
+pub mod units;
+mod wrk;
+mod wrk2;
+
+use crate::{Outcome, Problem};
+
+/// Whose output to print.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Style {
+    #[default]
+    Text,
+    Wrk,
+    Wrk2,
+    Ab,
+    Jitter,
+    Json,
+}
+
+pub fn render(style: Style, outcome: &Outcome) -> Result<String, Problem> {
+    Ok(match style {
+        Style::Text => terminal::render(outcome),
+        Style::Wrk => wrk::render(outcome),
+        Style::Wrk2 => wrk2::render(outcome),
+        Style::Ab => ab::render(outcome),
+        Style::Jitter => jitter::render(outcome),
+        Style::Json => json(outcome)?,
+    })
+}
+
+pub fn json(outcome: &Outcome) -> Result<String, Problem> {
+    serde_json::to_string(outcome)
+        .map(|text| text + "\n")
+        .map_err(|error| Problem::failed(format!("cannot write the outcome as JSON: {error}")))
+}

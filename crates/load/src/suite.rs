@@ -1,0 +1,233 @@
+//! Scenario matrices: `perf/suites/*.yaml`. Every target of a scenario is measured in turn, several times; who goes
+//! first alternates, and medians are shown with their spread. What differs less than the spread is noise.
+
+mod background;
+mod peers;
+mod process;
+mod runner;
+mod table;
+mod tidegate;
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+pub use runner::{Measured, Runner, Settings};
+pub use table::{markdown, summary};
+
+use crate::Problem;
+
+/// One file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Suite {
+    pub name: String,
+    /// What it shows, in a sentence; stands above the table.
+    pub about: String,
+    /// Seconds of each measurement, and before it.
+    #[serde(default = "ten")]
+    pub seconds: f64,
+    #[serde(default = "two")]
+    pub warmup_seconds: f64,
+    #[serde(default = "five")]
+    pub repetitions: usize,
+    /// Bytes of the upstream's page.
+    #[serde(default = "kibibyte")]
+    pub page_bytes: usize,
+    /// Columns of the table.
+    #[serde(default = "figures")]
+    pub figures: Vec<Figure>,
+    /// Who is measured, unless a scenario says otherwise.
+    #[serde(default)]
+    pub targets: Vec<String>,
+    pub scenarios: Vec<Scenario>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Figure {
+    RequestsPerSecond,
+    CpuUs,
+    MeanUs,
+    P50Us,
+    P95Us,
+    P99Us,
+    P999Us,
+    MaxUs,
+    Over10Ms,
+}
+
+/// What is sent, and what gateways are set up to do with it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    pub name: String,
+    #[serde(default)]
+    pub targets: Vec<String>,
+    #[serde(default = "root")]
+    pub path: String,
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    #[serde(default = "sixty_four")]
+    pub connections: usize,
+    #[serde(default = "yes")]
+    pub keepalive: bool,
+    #[serde(default)]
+    pub http10: bool,
+    /// Requests a second; without it as many as go.
+    pub rate: Option<f64>,
+    /// A run ends after this many requests, in place of after seconds.
+    pub requests: Option<u64>,
+    #[serde(default = "one")]
+    pub workers: Workers,
+    #[serde(default)]
+    pub gateway: Gateway,
+    #[serde(default)]
+    pub background: Background,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Workers {
+    Count(usize),
+    /// `all`: one for each core.
+    Named(AllCores),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AllCores {
+    All,
+}
+
+impl Workers {
+    pub fn count(self) -> usize {
+        match self {
+            Workers::Count(count) => count,
+            Workers::Named(AllCores::All) => crate::system::cpus(),
+        }
+    }
+}
+
+/// How a gateway with plugins is set up. nginx and haproxy proxy without plugins whatever stands here.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gateway {
+    /// Routes `/route/0`, `/route/1`, ... beside the one for everything else.
+    #[serde(default)]
+    pub routes: usize,
+    /// Consumers `consumer_0` with key `key-0`, ...
+    #[serde(default)]
+    pub consumers: usize,
+    /// Plugins of every route.
+    #[serde(default)]
+    pub plugins: serde_json::Map<String, serde_json::Value>,
+    #[serde(default)]
+    pub access_log: bool,
+}
+
+/// What goes on beside the requests. Only in gateways with an Admin API.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Background {
+    /// Metrics pages fetched in a second.
+    #[serde(default)]
+    pub scrapes_per_second: f64,
+    /// Routes written in a second.
+    #[serde(default)]
+    pub changes_per_second: f64,
+}
+
+impl Suite {
+    pub fn parse(text: &str, file: &str) -> Result<Suite, Problem> {
+        let wrong = |why: String| Problem::usage(format!("{file}: {why}"));
+        let mut suite: Suite = serde_saphyr::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        if suite.scenarios.is_empty() {
+            return Err(wrong("no scenarios".into()));
+        }
+        if !(suite.seconds > 0.0 && suite.warmup_seconds >= 0.0 && suite.repetitions > 0) {
+            return Err(wrong("seconds and repetitions must be more than 0".into()));
+        }
+        for scenario in &mut suite.scenarios {
+            if scenario.targets.is_empty() {
+                scenario.targets.clone_from(&suite.targets);
+            }
+            if scenario.targets.is_empty() {
+                return Err(wrong(format!("scenario {:?} has no targets", scenario.name)));
+            }
+        }
+        Ok(suite)
+    }
+
+    /// Short enough for all suites in a quarter of an hour; the figures are rougher.
+    pub fn quick(&mut self) {
+        self.seconds = self.seconds.min(1.5);
+        self.warmup_seconds = self.warmup_seconds.min(0.3);
+        self.repetitions = self.repetitions.min(3);
+    }
+}
+
+fn ten() -> f64 {
+    10.0
+}
+fn two() -> f64 {
+    2.0
+}
+fn five() -> usize {
+    5
+}
+fn kibibyte() -> usize {
+    1024
+}
+fn sixty_four() -> usize {
+    64
+}
+fn yes() -> bool {
+    true
+}
+fn one() -> Workers {
+    Workers::Count(1)
+}
+fn root() -> String {
+    "/".into()
+}
+fn figures() -> Vec<Figure> {
+    vec![Figure::RequestsPerSecond, Figure::CpuUs, Figure::P50Us, Figure::P99Us]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shipped_suites_are_good() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../perf/suites");
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(folder).expect("perf/suites").flatten() {
+            let text = std::fs::read_to_string(entry.path()).expect("readable");
+            let suite = Suite::parse(&text, &entry.path().display().to_string());
+            names.push(suite.unwrap_or_else(|problem| panic!("{problem}")).name);
+        }
+        names.sort();
+        assert_eq!(
+            names,
+            ["apisix-benchmark", "api7-table", "hyperapi-table", "jitter", "lotos-table"]
+                .map(String::from)
+                .into_iter()
+                .collect::<std::collections::BTreeSet<_>>()
+                .into_iter()
+                .collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for bad in [
+            "name: a",
+            "name: a\nabout: b\nscenarios: []",
+            "name: a\nabout: b\nscenarios: [{name: c, nope: 1}]",
+        ] {
+            assert!(Suite::parse(bad, "f").is_err(), "{bad}");
+        }
+    }
+}

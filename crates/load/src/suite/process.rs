@@ -1,0 +1,111 @@
+//! Server processes that a suite starts: each in a folder of its own, ended with the suite.
+
+use std::{
+    fs::File,
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    process::{Pid, Signal, kill_process},
+    thread::{CpuSet, sched_setaffinity},
+};
+
+use crate::Problem;
+
+const START: Duration = Duration::from_secs(20);
+const STOP: Duration = Duration::from_secs(3);
+
+#[derive(Debug)]
+pub struct Started {
+    child: Child,
+    pub address: SocketAddr,
+}
+
+impl Started {
+    /// Starts a command and waits until it listens. Its output goes to a file of the folder.
+    pub fn start(
+        name: &str,
+        mut command: Command,
+        address: SocketAddr,
+        folder: &Path,
+    ) -> Result<Started, Problem> {
+        let log = folder.join("output.log");
+        let failed = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot start {name}: {why}"));
+        let output = File::create(&log).map_err(|error| failed(&error))?;
+        let errors = output.try_clone().map_err(|error| failed(&error))?;
+        command.stdin(Stdio::null()).stdout(output).stderr(errors).current_dir(folder);
+        let child = command.spawn().map_err(|error| failed(&error))?;
+        let mut started = Started { child, address };
+        let deadline = Instant::now() + START;
+        while TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_err() {
+            let ended = started.child.try_wait().ok().flatten();
+            if ended.is_some() || Instant::now() > deadline {
+                let said = std::fs::read_to_string(&log).unwrap_or_default();
+                let last: Vec<&str> = said.lines().rev().take(5).collect();
+                let what = ended.map_or("it does not listen".into(), |status| format!("it ended ({status})"));
+                return Err(failed(&format!(
+                    "{what}: {}",
+                    last.into_iter().rev().collect::<Vec<_>>().join(" / ")
+                )));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(started)
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // In an orderly way first: nginx's master ends its workers only then.
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let deadline = Instant::now() + STOP;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A port that nobody listens on now.
+pub fn free_address() -> Result<SocketAddr, Problem> {
+    let found = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+    found.map_err(|error| Problem::failed(format!("no free port: {error}")))
+}
+
+/// Where things run on a machine with several cores: the measured gateway on the first, all others on the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Gateway,
+    Others,
+    Anywhere,
+}
+
+/// Moves this thread, and with it what it starts from now on.
+pub fn stay_on(place: Place) {
+    let cpus = all_cpus();
+    let mut set = CpuSet::new();
+    for cpu in 0..cpus {
+        let wanted = match place {
+            Place::Gateway => cpu == 0,
+            Place::Others => cpu > 0 || cpus == 1,
+            Place::Anywhere => true,
+        };
+        if wanted {
+            set.set(cpu);
+        }
+    }
+    // Where it is not allowed, nothing is pinned and figures are noisier.
+    let _ = sched_setaffinity(None, &set);
+}
+
+fn all_cpus() -> usize {
+    static CPUS: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    // Asked once, before anything is pinned.
+    *CPUS.get_or_init(|| crate::system::cpus().min(CpuSet::MAX_CPU))
+}

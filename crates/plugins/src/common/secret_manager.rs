@@ -1,0 +1,92 @@
+//! Reading values from secret managers: `$secret://MANAGER/ID/...`, one file per manager.
+//!
+//! For the control side only. Who asks, how often and what is kept is decided by the caller.
+
+mod aws;
+mod gcp;
+mod sigv4;
+mod vault;
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::http_client::{ClientOptions, Incoming, TlsWanted};
+
+/// Why there is no value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The manager answered that it has no such value: whatever was known before is no longer true.
+    Missing(String),
+    /// Not reached, or not willing: says nothing about the value.
+    Unavailable(String),
+}
+
+impl Failure {
+    pub fn reason(&self) -> &str {
+        match self {
+            Failure::Missing(reason) | Failure::Unavailable(reason) => reason,
+        }
+    }
+}
+
+/// The value at `path`, what stands behind the manager's ID in a reference. `conf` is the `secrets` resource.
+pub async fn fetch(manager: &str, conf: &Value, path: &str) -> Result<String, Failure> {
+    match manager {
+        "vault" => vault::fetch(conf, path).await,
+        "aws" => aws::fetch(conf, path).await,
+        "gcp" => gcp::fetch(conf, path).await,
+        other => Err(Failure::Missing(format!("no secret manager: {other}"))),
+    }
+}
+
+/// How long a manager may take for connecting, and again for answering.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// No secret is that long.
+const MAX_ANSWER: usize = 1 << 20;
+
+fn options(verify: bool) -> ClientOptions {
+    ClientOptions {
+        timeout: TIMEOUT,
+        tls: TlsWanted { verify, client: None },
+        max_response_bytes: MAX_ANSWER,
+        ..ClientOptions::default()
+    }
+}
+
+fn text<'a>(conf: &'a Value, name: &str) -> Option<&'a str> {
+    conf.get(name).and_then(Value::as_str)
+}
+
+fn need<'a>(conf: &'a Value, name: &str) -> Result<&'a str, Failure> {
+    text(conf, name).ok_or_else(|| Failure::Unavailable(format!("property \"{name}\" is required")))
+}
+
+fn json(body: &[u8]) -> Result<Value, Failure> {
+    serde_json::from_slice(body)
+        .map_err(|error| Failure::Unavailable(format!("failed to decode result: {error}")))
+}
+
+/// A member as it is put into a configuration; `null` and what is not there are no value.
+fn member(object: &Value, name: &str) -> Option<String> {
+    match object.get(name)? {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
+}
+
+/// A member of a secret that is JSON itself.
+fn member_of_text(secret: &str, name: &str) -> Result<String, Failure> {
+    let missing = |reason: String| Failure::Missing(reason);
+    let value: Value = serde_json::from_str(secret)
+        .map_err(|error| missing(format!("failed to decode result, the secret is no JSON: {error}")))?;
+    member(&value, name).ok_or_else(|| missing(format!("the secret has no member {name}")))
+}
+
+/// Status and start of the body; the whole might be long, and end up in a log.
+fn refusal(answer: &Incoming) -> String {
+    let body: String = String::from_utf8_lossy(&answer.body).chars().take(200).collect();
+    format!("invalid status code {}, {body}", answer.status)
+}

@@ -1,0 +1,77 @@
+//! HashiCorp Vault: `SECRET/KEY` is the member KEY of the secret at `PREFIX/SECRET`.
+//!
+//! APISIX reads the key-value engine version 1. Version 2 works too, with the `data` of its paths in the prefix
+//! (`secret/data`): it wraps the secret's members once more.
+
+use serde_json::Value;
+
+use super::{Failure, json, member, need, options, refusal, text};
+use crate::common::http_client::{Endpoint, Outgoing, send};
+
+pub async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {
+    let missing = |reason: String| Failure::Missing(reason);
+    let (secret, key) =
+        path.rsplit_once('/').ok_or_else(|| missing(format!("error key format, key: {path}")))?;
+    if secret.is_empty() {
+        return Err(missing(format!("can't find main key, key: {path}")));
+    }
+    if key.is_empty() {
+        return Err(missing(format!("can't find sub key, key: {path}")));
+    }
+    let unavailable =
+        |reason: String| Failure::Unavailable(format!("failed to retrieve data from vault: {reason}"));
+    let base = need(conf, "uri")?.trim_end_matches('/');
+    let path = normalized(&format!("/v1/{}/{secret}", need(conf, "prefix")?));
+    let endpoint = Endpoint::parse(&format!("{base}{path}")).map_err(unavailable)?;
+    let mut request = Outgoing::get(endpoint).header("X-Vault-Token", need(conf, "token")?);
+    if let Some(namespace) = text(conf, "namespace") {
+        request = request.header("X-Vault-Namespace", namespace);
+    }
+    let answer = send(request, &options(true)).await.map_err(unavailable)?;
+    match answer.status {
+        200 => {}
+        404 => return Err(missing(format!("vault has no secret {secret}"))),
+        _ => return Err(unavailable(refusal(&answer))),
+    }
+    let answer = json(&answer.body)?;
+    let data = answer.get("data").ok_or_else(|| unavailable("no data in the answer".to_owned()))?;
+    let wrapped = || data.get("metadata").and(data.get("data")).and_then(|data| member(data, key));
+    member(data, key).or_else(wrapped).ok_or_else(|| missing(format!("secret {secret} has no key {key}")))
+}
+
+/// Without empty and dot segments; bytes that a request line cannot carry are encoded.
+fn normalized(path: &str) -> String {
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => {
+                segments.pop();
+            }
+            other => segments.push(other),
+        }
+    }
+    let mut out = Vec::new();
+    for segment in segments {
+        out.push(b'/');
+        wire::uri::encode_path(segment.as_bytes(), &mut out);
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::normalized;
+
+    #[test]
+    fn paths() {
+        let cases = [
+            ("/v1/kv/apisix/jack", "/v1/kv/apisix/jack"),
+            ("/v1//kv/./a/../jack", "/v1/kv/jack"),
+            ("/v1/kv/a b?c", "/v1/kv/a%20b%3Fc"),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(normalized(path), expected, "{path}");
+        }
+    }
+}

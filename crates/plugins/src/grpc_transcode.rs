@@ -1,0 +1,238 @@
+//! HTTP requests with JSON, a form or query arguments for a gRPC upstream, and its answers as JSON.
+//!
+//! The `protos` resource that `proto_id` names is compiled when the configuration is; requests find finished
+//! descriptors.
+
+mod proto;
+mod reading;
+mod writing;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use plugin::{
+    BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, Step, Verdict,
+};
+use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, prost::Message};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use telemetry::error_log;
+use wire::{HeaderId, Method};
+
+use crate::common::{conf::typed, form, held_body::HeldBody, instance_state, nginx_base64};
+pub use proto::check as check_proto;
+use writing::Options;
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "grpc-transcode",
+    version: 0.1,
+    priority: 506,
+    schema: include_str!("../schemas/grpc-transcode.json"),
+    phases: Phases::ACCESS.and(Phases::HEADER_FILTER).and(Phases::BODY_FILTER),
+    build,
+    ..PluginDef::DEFAULT
+};
+
+/// Larger requests get 413.
+const MAX_REQUEST_BYTES: usize = 64 * 1024 * 1024;
+
+#[derive(Deserialize)]
+struct Conf {
+    proto_id: Value,
+    service: String,
+    method: String,
+    deadline: f64,
+    pb_option: Vec<String>,
+    show_status_in_body: bool,
+    status_detail_type: Option<String>,
+    max_resp_body_size: usize,
+}
+
+struct Transcode {
+    conf: Conf,
+    options: Options,
+    /// Why there is none is logged for every request, as in APISIX.
+    pool: Result<DescriptorPool, String>,
+    method: Option<MethodDescriptor>,
+}
+
+/// A request that was transcoded.
+struct Call(HeldBody);
+
+fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    let conf: Conf = typed(conf)?;
+    let id = conf.proto_id.as_str().map_or_else(|| conf.proto_id.to_string(), str::to_owned);
+    let compiled = match context.proto {
+        None => Err(format!("failed to find proto by id: {id}")),
+        Some(content) => proto::compile(content),
+    };
+    let method = compiled.as_ref().ok().and_then(|compiled| compiled.method(&conf.service, &conf.method));
+    let options = Options::new(&conf.pb_option);
+    Ok(Arc::new(Transcode { options, method, pool: compiled.map(|compiled| compiled.pool), conf }))
+}
+
+impl Plugin for Transcode {
+    fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        if let Err(reason) = &self.pool {
+            log(format_args!("proto load error: {reason}"));
+            return Step::Next;
+        }
+        let Some(method) = &self.method else {
+            let Conf { service, method, .. } = &self.conf;
+            log(format_args!("undefined service method: {service}/{method}"));
+            return Step::reply(Reply::page(503));
+        };
+        Step::wait(self.send(request, method))
+    }
+
+    fn header_filter(&self, request: &mut Request) {
+        let response = &mut request.response;
+        if response.status < 300 {
+            response.headers.set("Content-Type", "application/json");
+            match response.headers.get_str("grpc-status").filter(|status| *status != "0") {
+                Some(status) => response.set_status(http_status(status)),
+                None => response.headers.set("Trailer", "grpc-status, grpc-message"),
+            }
+        }
+        if self.rewrites(request) {
+            request.response.length_modified();
+        }
+    }
+
+    fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
+        if !self.rewrites(request) {
+            return;
+        }
+        let Some(Call(held)) = instance_state::get_mut::<_, Call>(request, self) else { return };
+        let Some(body) = held.take(chunk) else { return };
+        let answer = match (request.response.status >= 300, &self.method) {
+            (true, _) => self.status(request),
+            (false, Some(method)) => Some(self.message(method, &body)),
+            (false, None) => None,
+        };
+        chunk.data = match answer {
+            None => Vec::new(),
+            Some(Ok(value)) => value.to_string().into_bytes(),
+            Some(Err(reason)) => {
+                log(format_args!("transform response error: {reason}"));
+                reason.as_bytes().to_vec()
+            }
+        };
+    }
+}
+
+fn log(text: std::fmt::Arguments<'_>) {
+    error_log::log(error_log::Level::Error, format_args!("grpc-transcode: {text}"));
+}
+
+impl Transcode {
+    /// Whether the body of this answer is made anew.
+    fn rewrites(&self, request: &mut Request) -> bool {
+        let wanted = request.response.status < 300 || self.conf.show_status_in_body;
+        wanted && instance_state::get_mut::<_, Call>(request, self).is_some()
+    }
+
+    async fn send(&self, request: &mut Request, method: &MethodDescriptor) -> Verdict {
+        let body = request.collect_body(MAX_REQUEST_BYTES).await?;
+        let source = source(request, &body);
+        let message = match reading::message(method.input(), &source) {
+            Ok(message) => message.encode_to_vec(),
+            Err(reason) => {
+                log(format_args!("failed to encode request data to protobuf: {reason}"));
+                return Err(Box::new(Reply::page(400)));
+            }
+        };
+        let mut framed = Vec::with_capacity(message.len() + 5);
+        framed.push(0);
+        framed.extend_from_slice(&u32::try_from(message.len()).unwrap_or(u32::MAX).to_be_bytes());
+        framed.extend_from_slice(&message);
+        request.body = RequestBody::Collected(Bytes::from(framed));
+        request.edits.method = Some(Method::Post);
+        request.edits.target = Some(format!("/{}/{}", self.conf.service, self.conf.method).into_bytes());
+        if self.conf.deadline > 0.0 {
+            let deadline = crate::common::number::lua(self.conf.deadline);
+            request.head.headers.set("grpc-timeout", format!("{deadline}m"));
+        }
+        instance_state::set(request, self, Call(HeldBody::new(self.conf.max_resp_body_size)));
+        Ok(())
+    }
+
+    /// The first message of an answer.
+    fn message(&self, method: &MethodDescriptor, body: &[u8]) -> Result<Value, &'static str> {
+        let bytes = body.get(5..).unwrap_or_default();
+        let decoded = DynamicMessage::decode(method.output(), bytes);
+        let decoded = decoded.map_err(|_| "failed to decode response data by protobuf")?;
+        Ok(writing::json(&decoded, &self.options))
+    }
+
+    /// What `grpc-status-details-bin` holds (`google.rpc.Status`); `None` without that field.
+    fn status(&self, request: &Request) -> Option<Result<Value, &'static str>> {
+        let field = request.response.headers.get("grpc-status-details-bin")?;
+        let Some(bytes) = nginx_base64::decode(field) else {
+            return Some(Err("grpc-status-details-bin is not base64 format"));
+        };
+        let descriptor = proto::status_descriptor();
+        let Some(Ok(status)) = descriptor.map(|descriptor| DynamicMessage::decode(descriptor, &*bytes))
+        else {
+            return Some(Err("failed to call pb.decode to decode grpc-status-details-bin"));
+        };
+        let mut error = writing::json(&status, &Options::default());
+        if let Some(kind) = &self.conf.status_detail_type {
+            match self.details(&status, kind) {
+                Some(details) => error["details"] = details,
+                None => {
+                    return Some(Err(
+                        "failed to call pb.decode to decode details in grpc-status-details-bin",
+                    ));
+                }
+            }
+        }
+        Some(Ok(json!({ "error": error })))
+    }
+
+    fn details(&self, status: &DynamicMessage, kind: &str) -> Option<Value> {
+        let descriptor = self.pool.as_ref().ok()?.get_message_by_name(kind)?;
+        let details = status.get_field_by_name("details")?;
+        let decoded = details.as_list()?.iter().map(|detail| {
+            let value = detail.as_message()?.get_field_by_name("value")?;
+            let message = DynamicMessage::decode(descriptor.clone(), value.as_bytes()?.clone()).ok()?;
+            Some(writing::json(&message, &self.options))
+        });
+        decoded.collect::<Option<Vec<Value>>>().map(Value::Array)
+    }
+}
+
+/// Where the fields of the message come from: a JSON body, a form, or the query.
+fn source(request: &Request, body: &[u8]) -> Value {
+    let kind = request.head.headers.known(HeaderId::ContentType).unwrap_or_default();
+    let is_json = memchr::memmem::find(kind, b"application/json").is_some();
+    if is_json
+        && matches!(request.head.method, Method::Post | Method::Put | Method::Patch)
+        && let Ok(value) = serde_json::from_slice::<Value>(body)
+        && !value.is_null()
+    {
+        return value;
+    }
+    match request.head.method {
+        Method::Post => form::decode(body),
+        _ => form::decode(request.head.query().unwrap_or_default()),
+    }
+}
+
+/// The HTTP status that fits a gRPC status.
+fn http_status(grpc: &str) -> u16 {
+    match grpc {
+        "1" => 499,
+        "2" | "13" | "15" => 500,
+        "3" | "9" | "11" => 400,
+        "4" => 504,
+        "5" => 404,
+        "6" | "10" => 409,
+        "7" => 403,
+        "8" => 429,
+        "12" => 501,
+        "14" => 503,
+        "16" => 401,
+        _ => 599,
+    }
+}

@@ -1,0 +1,195 @@
+//! The tables of fields in docs/plugins are made from the plugins' schemas: names, types, limits and defaults. The last
+//! column, what a field means, is written by hand and kept.
+//!
+//! `UPDATE_DOCS=1 cargo test -p plugins --test pages` writes the pages; without it the test fails where one is out of
+//! date, misses a field, or leaves a meaning empty.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use plugin::PluginDef;
+use serde_json::{Map, Value};
+
+const END: &str = "<!-- end of fields -->";
+const HEAD: &str = "| Field | Type | Default | Meaning |\n|---|---|---|---|\n";
+
+/// Objects that are explained elsewhere, or not supported: their fields get no rows.
+const WHOLE: [&str; 5] = ["disabled_labels", "upstream", "proxy_opts", "dpop", "checks"];
+
+/// Deeper fields are explained with the object that holds them.
+const DEPTH: usize = 4;
+
+struct Field {
+    name: String,
+    kind: String,
+    default: String,
+}
+
+#[test]
+fn tables_of_fields_are_what_the_schemas_say() {
+    let update = std::env::var_os("UPDATE_DOCS").is_some();
+    let mut wrong = Vec::new();
+    for def in plugins::registry::PLUGINS {
+        let path = page(def.name);
+        let Ok(text) = fs::read_to_string(&path) else {
+            wrong.push(format!("{} has no page {}", def.name, path.display()));
+            continue;
+        };
+        let mut fresh = text.clone();
+        for (kind, schema) in schemas(def) {
+            match with_table(&fresh, kind, &schema) {
+                Ok((page, missing)) => {
+                    fresh = page;
+                    wrong.extend(missing.iter().map(|field| format!("{}: {field} has no meaning", def.name)));
+                }
+                Err(reason) => wrong.push(format!("{}: {reason}", def.name)),
+            }
+        }
+        if fresh != text {
+            if update {
+                fs::write(&path, fresh).expect("the page can be written");
+            } else {
+                wrong.push(format!("{} is out of date: run this test with UPDATE_DOCS=1", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_page_is_about_a_plugin() {
+    let folder = page("x");
+    let folder = folder.parent().expect("a folder");
+    for entry in fs::read_dir(folder).expect("docs/plugins").flatten() {
+        let name = entry.file_name().to_string_lossy().trim_end_matches(".md").to_owned();
+        let known = plugins::registry::PLUGINS.iter().any(|def| def.name == name);
+        assert!(known || name == "README", "docs/plugins/{name}.md is about no registered plugin");
+    }
+}
+
+fn page(plugin: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/plugins").join(format!("{plugin}.md"))
+}
+
+/// The schemas whose fields a page must list, by the name in its marker.
+fn schemas(def: &PluginDef) -> Vec<(&'static str, Value)> {
+    let all =
+        [("plugin", Some(def.schema)), ("consumer", def.consumer_schema), ("metadata", def.metadata_schema)];
+    let parse = |(kind, text): (&'static str, Option<&str>)| {
+        let schema: Value = serde_json::from_str(text?).expect("a schema is JSON");
+        (!fields(&schema).is_empty()).then_some((kind, schema))
+    };
+    all.into_iter().filter_map(parse).collect()
+}
+
+/// Replaces the table behind the marker; also tells the fields without a meaning.
+fn with_table(page: &str, kind: &str, schema: &Value) -> Result<(String, Vec<String>), String> {
+    let marker = format!("<!-- fields: {kind} -->\n");
+    let (before, rest) = page.split_once(&marker).ok_or(format!("no {} in its page", marker.trim()))?;
+    let (old, after) = rest.split_once(END).ok_or(format!("no {END} behind {}", marker.trim()))?;
+    let old: Vec<(String, String)> = old.lines().filter_map(row).collect();
+    let mut meanings: BTreeMap<&str, &str> =
+        old.iter().map(|(name, meaning)| (name.as_str(), meaning.as_str())).collect();
+    let fields = fields(schema);
+    // The order of the page is the author's; what is new comes last.
+    let place = |field: &Field| old.iter().position(|(name, _)| *name == field.name).unwrap_or(usize::MAX);
+    let mut ordered: Vec<&Field> = fields.iter().collect();
+    ordered.sort_by_key(|field| place(field));
+    let mut table = HEAD.to_owned();
+    let mut missing = Vec::new();
+    for field in ordered {
+        let meaning = meanings.remove(field.name.as_str()).unwrap_or_default();
+        if meaning.is_empty() {
+            missing.push(field.name.clone());
+        }
+        table += &format!("| `{}` | {} | {} | {meaning} |\n", field.name, field.kind, field.default);
+    }
+    Ok((format!("{before}{marker}{table}{END}{after}"), missing))
+}
+
+/// Name and meaning of a row.
+fn row(line: &str) -> Option<(String, String)> {
+    let cells: Vec<&str> = line.strip_prefix('|')?.trim_end().strip_suffix('|')?.split(" | ").collect();
+    let name = cells.first()?.trim().strip_prefix('`')?.strip_suffix('`')?;
+    Some((name.to_owned(), cells.get(3..)?.join(" | ").trim().to_owned()))
+}
+
+fn fields(schema: &Value) -> Vec<Field> {
+    let mut found = Vec::new();
+    collect(schema, "", true, 0, &mut found);
+    found
+}
+
+fn collect(schema: &Value, prefix: &str, required_above: bool, depth: usize, found: &mut Vec<Field>) {
+    let required = |name: &str| {
+        schema["required"].as_array().is_some_and(|names| names.iter().any(|required| required == name))
+    };
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        if name == "_meta" {
+            continue;
+        }
+        let path = format!("{prefix}{name}");
+        let inner = [(field, format!("{path}.")), (&field["items"], format!("{path}[]."))];
+        let inner = inner.iter().find(|(schema, _)| has_fields(schema));
+        if let Some((inner, prefix)) = inner.filter(|_| depth < DEPTH && !WHOLE.contains(&name.as_str())) {
+            collect(inner, prefix, required_above && required(name), depth + 1, found);
+            continue;
+        }
+        let default = match (field.get("default"), required(name)) {
+            (Some(default), _) => format!("`{default}`"),
+            (None, true) if required_above => "required".to_owned(),
+            (None, true) => format!("required in `{}`", prefix.trim_end_matches(['.', '[', ']'])),
+            (None, false) => String::new(),
+        };
+        found.push(Field { name: path, kind: kind(field), default });
+    }
+}
+
+fn has_fields(schema: &Value) -> bool {
+    schema["properties"].as_object().is_some_and(|properties| !properties.is_empty())
+}
+
+/// `integer, 1 to 9`, `array of strings`, ``one of `a`, `b` ``.
+fn kind(schema: &Value) -> String {
+    if let Some(choices) = schema["enum"].as_array() {
+        let choices: Vec<String> = choices.iter().map(|choice| format!("`{}`", plain(choice))).collect();
+        return choices.join(", ");
+    }
+    for several in ["oneOf", "anyOf"] {
+        if let Some(choices) = schema[several].as_array().filter(|_| schema["type"].is_null()) {
+            let mut kinds: Vec<String> = choices.iter().map(kind).collect();
+            kinds.dedup();
+            return kinds.join(" or ");
+        }
+    }
+    let name = match &schema["type"] {
+        Value::String(name) => name.clone(),
+        Value::Array(names) => names.iter().map(plain).collect::<Vec<_>>().join(" or "),
+        _ => "any".to_owned(),
+    };
+    match name.as_str() {
+        "array" => match kind(&schema["items"]).as_str() {
+            "any" => "array".to_owned(),
+            items if items.starts_with('`') => format!("array of {items}"),
+            items => format!("array of {items}s"),
+        },
+        _ => name + &limits(schema.as_object()),
+    }
+}
+
+/// `, 1 to 9`; lengths of texts are only worth a word when there is one.
+fn limits(schema: Option<&Map<String, Value>>) -> String {
+    let number = |name: &str| schema?.get(name).filter(|value| value.is_number());
+    let above = number("exclusiveMinimum").map(|minimum| format!(", above {minimum}"));
+    match (number("minimum"), number("maximum")) {
+        (Some(minimum), Some(maximum)) => format!(", {minimum} to {maximum}"),
+        (Some(minimum), None) => format!(", at least {minimum}"),
+        (None, Some(maximum)) => format!("{}, at most {maximum}", above.unwrap_or_default()),
+        (None, None) => above.unwrap_or_default(),
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

@@ -1,0 +1,432 @@
+//! An attempt over HTTP/2, for upstreams with scheme grpc and grpcs: a stream, the request on it, the head of the answer.
+//!
+//! What the node never began to work on (REFUSED_STREAM, or a goodbye that excludes the stream) may be sent again,
+//! whatever the method.
+
+use std::{
+    future::{Future, poll_fn},
+    io,
+    pin::pin,
+    rc::Rc,
+    task::{Context, Poll},
+    time::Instant,
+};
+
+use bytes::Bytes;
+use h2::{Reason, RecvStream, SendStream, client::ResponseFuture};
+use http::{HeaderValue, Request as HttpRequest, Uri, header};
+use plugin::{
+    BodyError, Request, RequestBody, Source, UpstreamHandle,
+    request::Attempt,
+    snapshot::{Node, Timeouts},
+};
+use upstream::retry;
+use wire::BodyLength;
+
+use super::{
+    attempt::{Failure, FailureKind, note_failed, sent_host},
+    connect,
+};
+use crate::{
+    balancer,
+    client::Client,
+    http2::{
+        head,
+        pool::{self, Lease, Next},
+    },
+    upstream_head,
+};
+
+/// An answer whose head is in `request.response`.
+pub struct Answer {
+    pub stream: Stream,
+    pub receive: RecvStream,
+    pub length: BodyLength,
+    pub header_seconds: f64,
+}
+
+/// A stream to a node, and what of the request is still to be sent on it.
+pub struct Stream {
+    lease: Lease,
+    send: SendStream<Bytes>,
+    body: Body,
+    pub started: Instant,
+    connect_seconds: Option<f64>,
+}
+
+enum Body {
+    Done,
+    Collected(Bytes),
+    /// Pieces come from the client's connection.
+    Streaming(Piece),
+}
+
+#[derive(Default)]
+struct Piece {
+    data: Vec<u8>,
+    sent: usize,
+    /// Nothing follows `data`.
+    last: bool,
+    consumed: u64,
+}
+
+/// Tries a node; on a connection that turns out to be gone, once more on a new one.
+pub async fn attempt(
+    request: &mut Request,
+    client: &Rc<Client>,
+    handle: &UpstreamHandle,
+    index: u16,
+) -> Result<Answer, Failure> {
+    let first = once(request, client, handle, index, false).await;
+    match first {
+        Err((failure, true))
+            if !failure.request_sent
+                || (retry::is_repeatable(request.head.method.as_bytes()) && !failure.body_consumed) =>
+        {
+            once(request, client, handle, index, true).await.map_err(|(failure, _)| failure)
+        }
+        other => other.map_err(|(failure, _)| failure),
+    }
+}
+
+/// The flag with a failure: it happened on a connection that others have used before.
+async fn once(
+    request: &mut Request,
+    client: &Rc<Client>,
+    handle: &UpstreamHandle,
+    index: u16,
+    fresh: bool,
+) -> Result<Answer, (Failure, bool)> {
+    let unsent = |kind| (Failure { kind, request_sent: false, body_consumed: false }, false);
+    let Some(node) = handle.nodes.get(usize::from(index)) else {
+        return Err(unsent(FailureKind::Unresolved));
+    };
+    let timeouts = balancer::timeouts(request, handle);
+    let started = Instant::now();
+    let mut out = client.worker.buffers.output();
+    upstream_head::write(request, handle, node, false, &mut out);
+    let lease = lease(client, handle, node, timeouts, sent_host(&out), fresh).await;
+    let message = message(&out, handle);
+    client.worker.buffers.give_back_output(out);
+    let (lease, message) = match (lease, message) {
+        (Ok(lease), Ok(message)) => (lease, message),
+        (Err(kind), _) | (_, Err(kind)) => {
+            note_failed(request, node, started);
+            return Err(unsent(kind));
+        }
+    };
+    let connect_seconds = (lease.uses == 0).then(|| started.elapsed().as_secs_f64());
+    let (response, stream) =
+        match start(request, client, timeouts, lease, message, started, connect_seconds).await {
+            Ok(begun) => begun,
+            Err(kind) => {
+                note_failed(request, node, started);
+                return Err((Failure { kind, request_sent: false, body_consumed: false }, !fresh));
+            }
+        };
+    exchange(request, client, timeouts, response, stream).await
+}
+
+/// A stream on a connection of the pool, or on a new one.
+async fn lease(
+    client: &Client,
+    handle: &UpstreamHandle,
+    node: &Node,
+    timeouts: Timeouts,
+    host: &[u8],
+    fresh: bool,
+) -> Result<Lease, FailureKind> {
+    let worker = client.worker;
+    let server_name = if handle.tls.is_some() { host } else { &[] };
+    client.timer.set(timeouts.connect_ms);
+    loop {
+        match worker.http2_pool.next(node.pool, server_name, fresh) {
+            Next::Use(lease) => return Ok(lease),
+            Next::Wait(notify) => {
+                if !pool::changed(&notify, || client.timer.expired()).await {
+                    return Err(FailureKind::ConnectTimeout);
+                }
+            }
+            Next::Open(opening) => {
+                let connected = connect::connect(client, handle, node, timeouts, server_name, true).await?;
+                let (stream, address) = (connected.stream, connected.address);
+                return pool::establish(opening, worker, stream, address, server_name, handle.keepalive)
+                    .await
+                    .map_err(FailureKind::Connect);
+            }
+        }
+    }
+}
+
+/// The head that was written for the upstream, as HTTP/2 says it.
+fn message(text: &[u8], handle: &UpstreamHandle) -> Result<HttpRequest<()>, FailureKind> {
+    const BAD: FailureKind = FailureKind::Malformed("the request cannot be said in HTTP/2");
+    let mut lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+    let mut start = lines.next().unwrap_or_default().split(|&byte| byte == b' ');
+    let (method, target) = (start.next().unwrap_or_default(), start.next().unwrap_or_default());
+    let host = sent_host(text);
+    let scheme = if handle.scheme.is_tls() { "https" } else { "http" };
+    let uri = Uri::builder().scheme(scheme).authority(host).path_and_query(target).build();
+    let mut message = HttpRequest::new(());
+    *message.method_mut() = http::Method::from_bytes(method).map_err(|_| BAD)?;
+    *message.uri_mut() = uri.map_err(|_| BAD)?;
+    *message.version_mut() = http::Version::HTTP_2;
+    let headers = message.headers_mut();
+    for line in lines.skip(1).filter(|line| !line.is_empty()) {
+        let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
+        let (name, value) = line.split_at(colon);
+        let value = value.get(1..).unwrap_or_default().trim_ascii();
+        // Frames tell where the body ends.
+        if !name.eq_ignore_ascii_case(b"transfer-encoding") {
+            head::append(headers, name, value);
+        }
+    }
+    // As APISIX does: gRPC servers refuse anything else.
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    Ok(message)
+}
+
+/// Opens the stream.
+async fn start(
+    request: &Request,
+    client: &Client,
+    timeouts: Timeouts,
+    lease: Lease,
+    message: HttpRequest<()>,
+    started: Instant,
+    connect_seconds: Option<f64>,
+) -> Result<(ResponseFuture, Stream), FailureKind> {
+    let mut sender = lease.sender();
+    client.timer.set(timeouts.send_ms);
+    let ready = poll_fn(|context| match sender.poll_ready(context) {
+        Poll::Pending if client.timer.expired() => Poll::Ready(None),
+        other => other.map(Some),
+    });
+    match ready.await {
+        None => return Err(FailureKind::SendTimeout),
+        Some(Err(error)) => {
+            lease.retire();
+            return Err(FailureKind::Send(io::Error::other(error)));
+        }
+        Some(Ok(())) => {}
+    }
+    let body = match &request.body {
+        RequestBody::Empty => Body::Done,
+        RequestBody::Collected(bytes) if bytes.is_empty() => Body::Done,
+        RequestBody::Collected(bytes) => Body::Collected(bytes.clone()),
+        RequestBody::Unread { .. } => Body::Streaming(Piece::default()),
+    };
+    let sent = sender.send_request(message, matches!(body, Body::Done));
+    let (response, send) = sent.map_err(|error| {
+        lease.retire();
+        FailureKind::Send(io::Error::other(error))
+    })?;
+    Ok((response, Stream { lease, send, body, started, connect_seconds }))
+}
+
+/// Sends the body and waits for the head of the answer, which may come before all is sent.
+async fn exchange(
+    request: &mut Request,
+    client: &Client,
+    timeouts: Timeouts,
+    response: ResponseFuture,
+    mut stream: Stream,
+) -> Result<Answer, (Failure, bool)> {
+    let mut response = pin!(response);
+    let mut sending = true;
+    let received = poll_fn(|context| {
+        if sending {
+            match stream.poll_send(context, request, client) {
+                Poll::Pending => {}
+                Poll::Ready(Err(FailureKind::Client(error))) => {
+                    return Poll::Ready(Err((FailureKind::Client(error), false)));
+                }
+                // Why the stream broke is in the answer.
+                Poll::Ready(_) => {
+                    sending = false;
+                    client.timer.set(timeouts.read_ms);
+                }
+            }
+        }
+        if client.poll_gone(context).is_ready() {
+            return Poll::Ready(Err((FailureKind::Client(BodyError::Closed), false)));
+        }
+        match response.as_mut().poll(context) {
+            Poll::Ready(Ok(response)) => Poll::Ready(Ok(response)),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(broken(error))),
+            Poll::Pending if client.timer.expired() => {
+                let kind = if sending { FailureKind::SendTimeout } else { FailureKind::ReadTimeout };
+                Poll::Ready(Err((kind, false)))
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await;
+    match received {
+        Ok(response) => Ok(take_head(request, response, stream)),
+        Err((kind, never_begun)) => {
+            let body_consumed = matches!(&stream.body, Body::Streaming(piece) if piece.consumed > 0);
+            let failure = Failure { request_sent: !never_begun || body_consumed, body_consumed, kind };
+            stream.record(request, if failure.timed_out() { 504 } else { 502 }, None);
+            let reused = stream.lease.uses > 0;
+            if never_begun {
+                stream.lease.retire();
+            }
+            stream.cancel();
+            Err((failure, reused || never_begun))
+        }
+    }
+}
+
+/// The flag: the node has not begun to work on the request.
+fn broken(error: h2::Error) -> (FailureKind, bool) {
+    let reason = error.reason();
+    let never_begun = error.is_remote()
+        && ((error.is_reset() && reason == Some(Reason::REFUSED_STREAM))
+            || (error.is_go_away() && reason == Some(Reason::NO_ERROR)));
+    let kind = match error.into_io() {
+        Some(error) => FailureKind::Read(error),
+        None => match reason {
+            Some(reason) => FailureKind::Read(io::Error::other(format!("HTTP/2 {reason:?}"))),
+            None => FailureKind::Closed,
+        },
+    };
+    (kind, never_begun)
+}
+
+/// Moves the head into `request.response`.
+fn take_head(request: &mut Request, response: http::Response<RecvStream>, stream: Stream) -> Answer {
+    let header_seconds = stream.started.elapsed().as_secs_f64();
+    let (parts, receive) = response.into_parts();
+    let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    let length = match length.and_then(|length| length.parse().ok()) {
+        Some(length) => BodyLength::Fixed(length),
+        None => BodyLength::Chunked,
+    };
+    let to = &mut request.response;
+    to.clear();
+    to.status = parts.status.as_u16();
+    to.source = Source::Upstream;
+    head::add_fields(&mut to.headers, &parts.headers);
+    Answer { stream, receive, length, header_seconds }
+}
+
+impl Stream {
+    /// Writes down how the attempt went, for variables and metrics.
+    pub fn record(&self, request: &mut Request, status: u16, header_seconds: Option<f64>) {
+        request.outcome.attempts.push(Attempt {
+            address: self.lease.connection.address,
+            status,
+            connect_seconds: self.connect_seconds,
+            header_seconds,
+            response_seconds: header_seconds.unwrap_or_else(|| self.started.elapsed().as_secs_f64()),
+        });
+    }
+
+    pub fn body_is_sent(&self) -> bool {
+        matches!(self.body, Body::Done)
+    }
+
+    /// The rest of the exchange is of no use.
+    pub fn cancel(&mut self) {
+        self.send.send_reset(Reason::CANCEL);
+    }
+
+    /// Sends what the node has room for and fetches more of the body until all is out, trailers too.
+    pub fn poll_send(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &Request,
+        client: &Client,
+    ) -> Poll<Result<(), FailureKind>> {
+        loop {
+            match &mut self.body {
+                Body::Done => return Poll::Ready(Ok(())),
+                Body::Collected(bytes) => {
+                    let room = std::task::ready!(poll_room(&mut self.send, context, bytes.len()))?;
+                    let piece = bytes.split_to(room);
+                    let last = bytes.is_empty();
+                    self.send.send_data(piece, last).map_err(unsent)?;
+                    if last {
+                        self.body = Body::Done;
+                    }
+                }
+                Body::Streaming(piece) if piece.sent < piece.data.len() => {
+                    let rest = piece.data.get(piece.sent..).unwrap_or_default();
+                    let room = std::task::ready!(poll_room(&mut self.send, context, rest.len()))?;
+                    let data = Bytes::copy_from_slice(rest.get(..room).unwrap_or(rest));
+                    piece.sent += data.len();
+                    let trailers = if piece.last { head::trailers(&client.take_trailers()) } else { None };
+                    let all = piece.last && piece.sent == piece.data.len();
+                    self.send.send_data(data, all && trailers.is_none()).map_err(unsent)?;
+                    if all {
+                        if let Some(trailers) = trailers {
+                            self.send.send_trailers(trailers).map_err(unsent)?;
+                        }
+                        self.body = Body::Done;
+                    }
+                }
+                Body::Streaming(piece) if piece.last => {
+                    match head::trailers(&client.take_trailers()) {
+                        Some(trailers) => self.send.send_trailers(trailers).map_err(unsent)?,
+                        None => self.send.send_data(Bytes::new(), true).map_err(unsent)?,
+                    }
+                    self.body = Body::Done;
+                }
+                Body::Streaming(piece) => std::task::ready!(piece.poll_fetch(context, request))?,
+            }
+        }
+    }
+}
+
+impl Piece {
+    /// Takes what the client has sent, and learns at once whether that was all: the end then needs no frame of its own.
+    fn poll_fetch(&mut self, context: &mut Context<'_>, request: &Request) -> Poll<Result<(), FailureKind>> {
+        let RequestBody::Unread { reader, .. } = &request.body else {
+            self.last = true;
+            return Poll::Ready(Ok(()));
+        };
+        self.data.clear();
+        self.sent = 0;
+        while self.data.len() < crate::buffer::SIZE {
+            match reader.poll_data(context, &mut self.data) {
+                Poll::Ready(Ok(true)) => {}
+                Poll::Ready(Ok(false)) => {
+                    self.last = true;
+                    break;
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(FailureKind::Client(error))),
+                Poll::Pending if self.data.is_empty() => return Poll::Pending,
+                Poll::Pending => break,
+            }
+        }
+        self.consumed += self.data.len() as u64;
+        if request.body_limit.is_some_and(|limit| self.consumed > limit) {
+            return Poll::Ready(Err(FailureKind::Client(BodyError::TooLarge)));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Bytes that the node takes now, at least one.
+fn poll_room(
+    send: &mut SendStream<Bytes>,
+    context: &mut Context<'_>,
+    wanted: usize,
+) -> Poll<Result<usize, FailureKind>> {
+    send.reserve_capacity(wanted);
+    let mut room = send.capacity();
+    while room == 0 {
+        room = match std::task::ready!(send.poll_capacity(context)) {
+            Some(Ok(room)) => room,
+            Some(Err(error)) => return Poll::Ready(Err(unsent(error))),
+            None => return Poll::Ready(Err(FailureKind::Send(io::ErrorKind::BrokenPipe.into()))),
+        };
+    }
+    Poll::Ready(Ok(room.min(wanted)))
+}
+
+fn unsent(error: h2::Error) -> FailureKind {
+    FailureKind::Send(io::Error::other(error))
+}

@@ -1,0 +1,337 @@
+//! The answer of an HTTP/2 upstream on its way to the client: head, pieces, trailers.
+//!
+//! The upstream gets room for more only when the client has taken what came before.
+
+use std::{
+    future::poll_fn,
+    io,
+    rc::Rc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf, Bytes};
+use h2::RecvStream;
+use plugin::{BodyChunk, Request, UpstreamHandle};
+use telemetry::error_log;
+use wire::{BodyLength, Head, chunked};
+
+use super::{
+    attempt::FailureKind,
+    http2::{Answer, Stream},
+};
+use crate::{
+    balancer::{self, InFlight},
+    client::Client,
+    filters::{self, ClientFraming},
+    http2,
+    phases::Chains,
+    request::client_persists,
+};
+
+/// Bytes held for a slow client before the upstream is no longer read.
+const HIGH_WATER: usize = 64 * 1024;
+
+#[derive(PartialEq, Eq)]
+enum End {
+    Complete,
+    Upstream,
+    Client,
+}
+
+/// What a turn of the relay came to.
+enum Turn {
+    Ended(End),
+    /// Body filters had enough for now although there is more.
+    Rest,
+}
+
+struct Relay<'a> {
+    request: &'a mut Request,
+    client: &'a Client,
+    chains: &'a Chains,
+    stream: &'a mut Stream,
+    receive: RecvStream,
+    framing: ClientFraming,
+    filtered: bool,
+    trailers: Head,
+    /// For the client, `sent` of it already gone.
+    out: Vec<u8>,
+    sent: usize,
+    /// Received, and not yet seen by the body filters.
+    rest: Bytes,
+    resting: bool,
+    /// Bytes of the upstream's window that are still taken.
+    held: usize,
+    body_bytes: u64,
+    ended: bool,
+    waits: Waits,
+}
+
+/// Whose time runs: one limit at a time, that of whoever is waited for.
+#[derive(Default)]
+struct Waits {
+    for_client: bool,
+    /// Since the limit was set last.
+    client_took: bool,
+    upstream_sent: bool,
+}
+
+/// Sends the answer. Returns whether the client's connection may go on.
+pub async fn deliver(
+    request: &mut Request,
+    client: &Rc<Client>,
+    chains: &Chains,
+    handle: &UpstreamHandle,
+    answer: Answer,
+    in_flight: InFlight,
+) -> bool {
+    let Answer { mut stream, receive, length, header_seconds } = answer;
+    stream.record(request, request.response.status, Some(header_seconds));
+    // All has come: gRPC's errors without a body, with their status in the head.
+    let bare = receive.is_end_stream();
+    let length = if bare && client.is_http2() { length } else { known(length, bare) };
+    filters::header_filter(request, client, chains);
+    let framing = filters::framing(request, length);
+    let keep = client_persists(request, client) && framing != ClientFraming::Close && stream.body_is_sent();
+    let filtered = chains.has_body_filter();
+    let mut out = client.worker.buffers.output();
+    let head_bytes = if client.is_http2() {
+        let last = framing == ClientFraming::Bodiless || (bare && !filtered);
+        // A client that is gone shows when its body is sent.
+        let _ = http2::reply::send_head(request, client, framing, last);
+        http2::reply::head_bytes(request)
+    } else {
+        filters::write_head(request, client, framing, keep, &mut out);
+        out.len() as u64
+    };
+    client.answering.set(true);
+    let timeouts = balancer::timeouts(request, handle);
+    let mut relay = Relay {
+        request,
+        client,
+        chains,
+        stream: &mut stream,
+        receive,
+        framing,
+        filtered,
+        trailers: Head::new(),
+        out,
+        sent: 0,
+        rest: Bytes::new(),
+        resting: false,
+        held: 0,
+        body_bytes: 0,
+        ended: false,
+        waits: Waits::default(),
+    };
+    let end = relay.run(timeouts.read_ms).await;
+    let Relay { out, body_bytes, .. } = relay;
+    client.worker.buffers.give_back_output(out);
+    drop(in_flight);
+    request.outcome.body_bytes_sent = body_bytes;
+    request.outcome.bytes_sent = body_bytes + head_bytes;
+    if let Some(attempt) = request.outcome.attempts.last_mut() {
+        attempt.response_seconds = stream.started.elapsed().as_secs_f64();
+    }
+    let whole = end == End::Complete;
+    if !whole {
+        stream.cancel();
+    }
+    if whole && !keep && !client.is_http2() && !client.body_ended() {
+        client.linger().await;
+    }
+    whole && keep
+}
+
+/// An HTTP/1 client is told the length of what is known to be empty.
+fn known(length: BodyLength, bare: bool) -> BodyLength {
+    if bare && length == BodyLength::Chunked { BodyLength::EMPTY } else { length }
+}
+
+impl Relay<'_> {
+    async fn run(&mut self, read_ms: u64) -> End {
+        self.client.timer.set(read_ms);
+        loop {
+            if let Turn::Ended(end) = self.turn(read_ms).await {
+                return end;
+            }
+            // Other requests, and what has arrived for them, come before the next piece.
+            tokio::task::yield_now().await;
+            self.client.timer.set(read_ms);
+        }
+    }
+
+    /// Moves the body until it ends, or until the body filters need a rest.
+    async fn turn(&mut self, read_ms: u64) -> Turn {
+        let mut sending = true;
+        poll_fn(|context| {
+            loop {
+                if sending {
+                    match self.stream.poll_send(context, self.request, self.client) {
+                        Poll::Ready(Err(FailureKind::Client(_))) => {
+                            return Poll::Ready(Turn::Ended(End::Client));
+                        }
+                        // The upstream may answer without having read all.
+                        Poll::Ready(_) => sending = false,
+                        Poll::Pending => {}
+                    }
+                }
+                let written = self.poll_out(context);
+                if matches!(written, Poll::Ready(Err(_))) || self.client.poll_gone(context).is_ready() {
+                    return Poll::Ready(Turn::Ended(End::Client));
+                }
+                if written.is_ready() {
+                    self.give_room();
+                    if self.ended {
+                        match self.poll_end(context) {
+                            Poll::Ready(Ok(())) => return Poll::Ready(Turn::Ended(End::Complete)),
+                            Poll::Ready(Err(_)) => return Poll::Ready(Turn::Ended(End::Client)),
+                            Poll::Pending => return self.wait(read_ms, true),
+                        }
+                    }
+                }
+                let pending = self.out.len() - self.sent;
+                if self.ended || pending > HIGH_WATER {
+                    return self.wait(read_ms, true);
+                }
+                if std::mem::take(&mut self.resting) {
+                    return Poll::Ready(Turn::Rest);
+                }
+                match self.poll_upstream(context) {
+                    Poll::Ready(Ok(())) => self.waits.upstream_sent = true,
+                    Poll::Ready(Err(end)) => return Poll::Ready(Turn::Ended(end)),
+                    Poll::Pending => return self.wait(read_ms, pending > 0),
+                }
+            }
+        })
+        .await
+    }
+
+    fn wait(&mut self, read_ms: u64, for_client: bool) -> Poll<Turn> {
+        let waits = &mut self.waits;
+        let moved = if for_client { waits.client_took } else { waits.upstream_sent };
+        if moved || waits.for_client != for_client {
+            *waits = Waits { for_client, ..Waits::default() };
+            let send_ms = self.client.worker.settings.send_timeout_ms;
+            self.client.timer.set(if for_client { send_ms } else { read_ms });
+        } else if self.client.timer.expired() {
+            return Poll::Ready(Turn::Ended(if for_client { End::Client } else { End::Upstream }));
+        }
+        Poll::Pending
+    }
+
+    /// The upstream may send as much again as the client has taken.
+    fn give_room(&mut self) {
+        if self.held > 0 {
+            // Fails only for a stream that is gone.
+            let _ = self.receive.flow_control().release_capacity(self.held);
+            self.held = 0;
+        }
+    }
+
+    /// Takes one piece from the upstream.
+    fn poll_upstream(&mut self, context: &mut Context<'_>) -> Poll<Result<(), End>> {
+        if !self.rest.is_empty() {
+            self.step();
+            return Poll::Ready(Ok(()));
+        }
+        let data = match ready!(self.receive.poll_data(context)) {
+            Some(Ok(data)) => data,
+            Some(Err(error)) => return Poll::Ready(Err(self.broken(&error))),
+            None => {
+                match ready!(self.receive.poll_trailers(context)) {
+                    Err(error) => return Poll::Ready(Err(self.broken(&error))),
+                    Ok(Some(trailers)) => {
+                        http2::head::add_fields(&mut self.request.response.trailers, &trailers);
+                    }
+                    Ok(None) => {}
+                }
+                self.pass_on(&[], true);
+                return Poll::Ready(Ok(()));
+            }
+        };
+        self.held += data.len();
+        self.rest = data;
+        self.step();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Passes on as much as the body filters take in one step.
+    fn step(&mut self) {
+        let step = if self.filtered { self.request.response.body_step() } else { usize::MAX };
+        let length = self.rest.len().min(step);
+        let piece = self.rest.slice(..length);
+        self.rest.advance(length);
+        let last = self.rest.is_empty() && self.receive.is_end_stream();
+        self.pass_on(&piece, last);
+        self.resting = length == step && !last;
+    }
+
+    fn broken(&self, error: &h2::Error) -> End {
+        error_log::log(
+            error_log::Level::Error,
+            format_args!("upstream broke off its answer: {error}, client: {}", self.request.remote_addr),
+        );
+        End::Upstream
+    }
+
+    /// Frames a piece for the client, through the body filters if there are any.
+    fn pass_on(&mut self, data: &[u8], last: bool) {
+        if self.filtered {
+            let mut chunk = BodyChunk { data: data.to_vec(), last };
+            self.chains.body_filter(self.request, &mut chunk);
+            self.frame(&chunk.data, last);
+        } else {
+            self.frame(data, last);
+        }
+    }
+
+    fn frame(&mut self, data: &[u8], last: bool) {
+        if last {
+            self.ended = true;
+            let trailers = std::mem::take(&mut self.request.response.trailers);
+            for (name, value) in trailers.iter() {
+                if wire::http2::is_allowed_trailer(name, value) {
+                    self.trailers.add(name, value);
+                }
+            }
+        }
+        match self.framing {
+            ClientFraming::Bodiless => return,
+            ClientFraming::Length(_) | ClientFraming::Close | ClientFraming::Frames => {
+                self.out.extend_from_slice(data);
+            }
+            ClientFraming::Chunked => {
+                chunked::write_chunk(&mut self.out, data);
+                if last {
+                    chunked::write_end(&mut self.out, &self.trailers);
+                }
+            }
+        }
+        self.body_bytes += data.len() as u64;
+    }
+
+    fn poll_out(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while let Some(rest) = self.out.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            let last = self.ended && self.trailers.is_empty();
+            match ready!(self.client.poll_send(context, rest, last)) {
+                Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Ok(count) => {
+                    self.sent += count;
+                    self.waits.client_took = true;
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        self.out.clear();
+        self.sent = 0;
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_end(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.client.is_http2() {
+            return Poll::Ready(http2::reply::end(self.client, &self.trailers));
+        }
+        self.client.poll_flush(context)
+    }
+}

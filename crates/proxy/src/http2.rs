@@ -1,0 +1,317 @@
+//! HTTP/2 with clients (RFC 9113): one task per connection that speaks frames, and one per stream that takes the same
+//! way as an HTTP/1 request, see [`crate::request`].
+//!
+//! Crate `h2` speaks the protocol. What it does not limit is counted in [`frames`]; time is kept here: a client that
+//! sends nothing, takes nothing or never finishes a head is closed.
+
+pub mod frames;
+pub mod head;
+pub mod io;
+pub mod pool;
+pub mod reply;
+pub mod stream;
+
+use std::{
+    cell::{Cell, RefCell},
+    future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    rc::Rc,
+    task::{Context, Poll, Waker},
+};
+
+use bytes::Bytes;
+use h2::{
+    Reason, RecvStream,
+    server::{Builder, Connection, SendResponse},
+};
+use plugin::request::Connection as Facts;
+use telemetry::error_log;
+
+use self::{
+    frames::FrameWatch,
+    io::{Io, SharedWire, Wire},
+    stream::Http2Stream,
+};
+use crate::{
+    buffer::Buffer, client::Client, request, respond, settings::Http2, stats, stream::Stream, timers::Timer,
+    worker::Worker,
+};
+
+/// The first bytes of a client that speaks HTTP/2 without having asked.
+pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// How long a client may take to answer a goodbye.
+const GOODBYE_MS: u64 = 2_000;
+
+/// What the tasks of a connection share.
+struct Shared {
+    worker: &'static Worker,
+    facts: Rc<Facts>,
+    /// Requests at work. One that the client cancelled counts until it has noticed.
+    working: Cell<u32>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// Serves a connection until it ends. `early`: what was received before the protocol was known.
+pub async fn serve(worker: &'static Worker, stream: Stream, early: Buffer, facts: Rc<Facts>) {
+    let Some(limits) = &worker.settings.http2 else { return };
+    let wire = Wire::new(worker, stream, early, Some(FrameWatch::new(limits)));
+    let timer = Timer::new(&worker.deadlines);
+    let shared = Rc::new(Shared { worker, facts, working: Cell::new(0), waker: RefCell::default() });
+    let mut shaking = pin!(builder(limits, worker).handshake::<_, Bytes>(Io(wire.clone())));
+    timer.set(worker.settings.client_header_timeout_ms);
+    let shaken = poll_fn(|context| {
+        timer.attach(context);
+        shared.waker.replace(Some(context.waker().clone()));
+        let shaken = shaking.as_mut().poll(context);
+        // Our settings leave before the client's have come.
+        let sent = wire.borrow_mut().poll_send(context);
+        match shaken {
+            Poll::Ready(shaken) => Poll::Ready(shaken.ok()),
+            Poll::Pending if timer.expired() || matches!(sent, Poll::Ready(Err(_))) => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await;
+    let Some(connection) = shaken else { return };
+    let mut life =
+        Life { shared, connection, wire, timer, stage: Stage::Open, waiting: Waiting::Nothing, idle: None };
+    life.set_timer();
+    poll_fn(|context| life.poll(context)).await;
+}
+
+fn builder(limits: &Http2, worker: &Worker) -> Builder {
+    let mut builder = h2::server::Builder::new();
+    builder
+        .max_concurrent_streams(limits.max_concurrent_streams)
+        .initial_window_size(limits.stream_window_bytes)
+        .initial_connection_window_size(limits.connection_window_bytes)
+        .max_header_list_size(u32::try_from(worker.settings.limits.head_bytes).unwrap_or(u32::MAX))
+        .max_send_buffer_size(64 * 1024)
+        // Streams that were cancelled before anybody looked at them, and those in error.
+        .max_pending_accept_reset_streams(limits.max_concurrent_streams as usize)
+        .max_local_error_reset_streams(Some(limits.max_resets as usize))
+        .enable_connect_protocol();
+    builder
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Open,
+    /// GOAWAY is out; streams that are at work finish.
+    Leaving,
+    /// Only the last bytes have to go.
+    Thrown,
+}
+
+/// What the connection's time limit is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiting {
+    Nothing,
+    /// No request at work.
+    NextRequest,
+    /// The client takes nothing.
+    Client,
+    Goodbye,
+}
+
+struct Life {
+    shared: Rc<Shared>,
+    connection: Connection<Io, Bytes>,
+    wire: SharedWire,
+    timer: Timer,
+    stage: Stage,
+    waiting: Waiting,
+    idle: Option<Idle>,
+}
+
+/// Counts a connection without requests.
+struct Idle(&'static Worker);
+
+impl Idle {
+    fn new(worker: &'static Worker) -> Idle {
+        stats::add(&worker.stats.idle, 1);
+        Idle(worker)
+    }
+}
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        stats::sub(&self.0.stats.idle, 1);
+    }
+}
+
+impl Life {
+    /// One round: frames in, requests started, frames out.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            match self.connection.poll_accept(context) {
+                Poll::Ready(Some(Ok((request, respond)))) => self.start(request, respond),
+                Poll::Ready(Some(Err(error))) => {
+                    self.log_end(&error);
+                    // h2 has gathered a GOAWAY that says why; the client may be gone already.
+                    let _ = self.wire.borrow_mut().poll_send(context);
+                    return Poll::Ready(());
+                }
+                Poll::Ready(None) => {
+                    let _ = self.wire.borrow_mut().poll_send(context);
+                    return Poll::Ready(());
+                }
+                Poll::Pending => {
+                    if !self.change_stage() {
+                        break;
+                    }
+                }
+            }
+        }
+        let sent = self.wire.borrow_mut().poll_send(context);
+        if matches!(sent, Poll::Ready(Err(_))) {
+            return Poll::Ready(());
+        }
+        self.set_timer();
+        if self.timer.expired() {
+            return self.time_is_up(context);
+        }
+        Poll::Pending
+    }
+
+    fn log_end(&self, error: &h2::Error) {
+        let peer = self.shared.facts.peer.ip();
+        // What h2 counts itself: streams reset before they were looked at, streams in error, small DATA frames.
+        let flood = error.is_library() && error.reason() == Some(Reason::ENHANCE_YOUR_CALM);
+        let (level, what) = match flood {
+            true => (error_log::Level::Warn, "flood"),
+            false => (error_log::Level::Info, "connection ended"),
+        };
+        error_log::log(level, format_args!("HTTP/2 {what}: {error}, client: {peer}"));
+    }
+
+    /// Whether there is something new to say.
+    fn change_stage(&mut self) -> bool {
+        let flood = self.wire.borrow().flood();
+        if let Some(flood) = flood.filter(|_| self.stage != Stage::Thrown) {
+            let peer = self.shared.facts.peer.ip();
+            error_log::log(error_log::Level::Warn, format_args!("HTTP/2 flood: {flood}, client: {peer}"));
+            self.connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+            self.stage = Stage::Thrown;
+            return true;
+        }
+        if self.shared.worker.draining.get() && self.stage == Stage::Open {
+            self.connection.graceful_shutdown();
+            self.stage = Stage::Leaving;
+            return true;
+        }
+        false
+    }
+
+    fn set_timer(&mut self) {
+        let settings = &self.shared.worker.settings;
+        let idle = self.shared.working.get() == 0;
+        let blocked = self.wire.borrow().blocked_since_ms().is_some();
+        let waiting = match self.stage {
+            Stage::Thrown => Waiting::Goodbye,
+            Stage::Leaving if idle => Waiting::Goodbye,
+            _ if blocked => Waiting::Client,
+            _ if idle => Waiting::NextRequest,
+            _ => Waiting::Nothing,
+        };
+        if waiting == Waiting::NextRequest {
+            self.wire.borrow_mut().release();
+        }
+        if waiting == self.waiting && waiting != Waiting::Client {
+            return;
+        }
+        self.waiting = waiting;
+        self.idle = (waiting == Waiting::NextRequest).then(|| Idle::new(self.shared.worker));
+        match waiting {
+            Waiting::Nothing => self.timer.clear(),
+            Waiting::NextRequest => self.timer.set(settings.keepalive_timeout_ms),
+            Waiting::Goodbye => self.timer.set(GOODBYE_MS),
+            Waiting::Client => {
+                let now_ms = self.shared.worker.deadlines.now_ms();
+                let since_ms = self.wire.borrow().blocked_since_ms().unwrap_or(now_ms);
+                let gone_ms = now_ms.saturating_sub(since_ms);
+                self.timer.set(settings.send_timeout_ms.saturating_sub(gone_ms));
+            }
+        }
+    }
+
+    fn time_is_up(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match self.waiting {
+            Waiting::NextRequest => {
+                self.connection.graceful_shutdown();
+                self.stage = Stage::Leaving;
+                self.set_timer();
+                // Poll again: the goodbye has to leave.
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            _ => Poll::Ready(()),
+        }
+    }
+
+    fn start(&mut self, request: http::Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+        let shared = &self.shared;
+        let most = shared.worker.settings.http2.as_ref().map_or(0, |limits| limits.max_concurrent_streams);
+        // Cancelled streams make room for new ones at once; what they started takes a moment to end.
+        if shared.working.get() >= most.saturating_mul(2) {
+            respond.send_reset(Reason::REFUSED_STREAM);
+            return;
+        }
+        shared.working.set(shared.working.get() + 1);
+        tokio::task::spawn_local(answer(Working(shared.clone()), request, respond));
+    }
+}
+
+/// Counts a request at work for as long as it lives.
+struct Working(Rc<Shared>);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        let left = self.0.working.get().saturating_sub(1);
+        self.0.working.set(left);
+        if left == 0
+            && let Some(waker) = &*self.0.waker.borrow()
+        {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+/// The life of a stream.
+async fn answer(working: Working, request: http::Request<RecvStream>, respond: SendResponse<Bytes>) {
+    let shared = &working.0;
+    let worker = shared.worker;
+    let (parts, body) = request.into_parts();
+    let mut head = worker.request_head();
+    let readable = head::read(&mut head, &parts, &worker.settings.limits);
+    drop(parts);
+    let stream = Stream::Http2(Box::new(Http2Stream::new(respond, body)));
+    let client = Rc::new(Client::for_stream(worker, stream, shared.facts.clone()));
+    poll_fn(|context| {
+        client.timer.attach(context);
+        Poll::Ready(())
+    })
+    .await;
+    if let Err(error) = readable {
+        worker.recycle_request_head(head);
+        respond::refuse(&client, error).await;
+        return;
+    }
+    let mut serving = pin!(request::handle(&client, head));
+    let ended = poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| serving.as_mut().poll(context))) {
+        Ok(poll) => poll.map(|_| true),
+        Err(_) => Poll::Ready(false),
+    })
+    .await;
+    if !ended {
+        stats::add(&worker.stats.panics, 1);
+        error_log::log(
+            error_log::Level::Critical,
+            format_args!("a request of {} panicked; its stream is closed", client.facts.peer),
+        );
+        respond::after_panic(&client).await;
+    }
+    client.give_up();
+}

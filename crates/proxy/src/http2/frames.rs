@@ -1,0 +1,183 @@
+//! Counting frames a client sends, for floods that crate `h2` answers one by one but does not limit.
+//!
+//! | flood | bounded by |
+//! |---|---|
+//! | rapid reset (CVE-2023-44487) | RST_STREAM counted here, and the number of requests at work (`http2.rs`) |
+//! | MadeYouReset (CVE-2025-8671) | `h2`: streams it had to reset itself |
+//! | PING, SETTINGS, PRIORITY | counted here |
+//! | WINDOW_UPDATE and frames of unknown type | their bytes against useful ones, here |
+//! | CONTINUATION, header bombs | `h2`: size of the header list |
+//! | empty and tiny DATA | `h2`: budget of small frames |
+//!
+//! A bucket holds what ten seconds allow and fills again evenly, so that a burst is no flood.
+
+use crate::settings::Http2;
+
+const HEADER_BYTES: usize = 9;
+const PREFACE_BYTES: u32 = 24;
+const WINDOW_MS: u64 = 10_000;
+/// Bytes without use that every connection may send.
+const FREE_BYTES: u64 = 1 << 20;
+
+/// Follows the frames in received bytes, however they are cut.
+pub struct FrameWatch {
+    header: [u8; HEADER_BYTES],
+    have: usize,
+    /// Bytes until the next frame header.
+    skip: u32,
+    resets: Bucket,
+    control: Bucket,
+    useless_bytes: u64,
+    useful_bytes: u64,
+    flood: Option<&'static str>,
+}
+
+impl FrameWatch {
+    pub fn new(limits: &Http2) -> FrameWatch {
+        FrameWatch {
+            header: [0; HEADER_BYTES],
+            have: 0,
+            skip: PREFACE_BYTES,
+            resets: Bucket::new(limits.max_resets),
+            control: Bucket::new(limits.max_control_frames),
+            useless_bytes: 0,
+            useful_bytes: 0,
+            flood: None,
+        }
+    }
+
+    /// What the client does too much of, once it does.
+    pub fn flood(&self) -> Option<&'static str> {
+        self.flood
+    }
+
+    /// Bytes sent to the client: they are what WINDOW_UPDATE frames are for.
+    pub fn sent(&mut self, bytes: usize) {
+        self.useful_bytes += bytes as u64;
+    }
+
+    pub fn received(&mut self, mut bytes: &[u8], now_ms: u64) {
+        loop {
+            let skipped = bytes.len().min(self.skip as usize);
+            self.skip -= skipped as u32;
+            bytes = bytes.get(skipped..).unwrap_or_default();
+            if bytes.is_empty() {
+                return;
+            }
+            let wanted = (HEADER_BYTES - self.have).min(bytes.len());
+            let (part, rest) = bytes.split_at(wanted);
+            if let Some(room) = self.header.get_mut(self.have..self.have + wanted) {
+                room.copy_from_slice(part);
+            }
+            self.have += wanted;
+            bytes = rest;
+            if self.have < HEADER_BYTES {
+                return;
+            }
+            self.have = 0;
+            self.frame(now_ms);
+        }
+    }
+
+    fn frame(&mut self, now_ms: u64) {
+        let [high, middle, low, kind, ..] = self.header;
+        self.skip = u32::from_be_bytes([0, high, middle, low]);
+        let bytes = u64::from(self.skip) + HEADER_BYTES as u64;
+        match kind {
+            // DATA, HEADERS, CONTINUATION
+            0 | 1 | 9 => self.useful_bytes += bytes,
+            3 => {
+                if !self.resets.take(now_ms) {
+                    self.flood = Some("too many RST_STREAM frames");
+                }
+            }
+            // PRIORITY, SETTINGS, PING
+            2 | 4 | 6 => {
+                if !self.control.take(now_ms) {
+                    self.flood = Some("too many PING, SETTINGS or PRIORITY frames");
+                }
+            }
+            _ => self.useless_bytes += bytes,
+        }
+        if self.useless_bytes > FREE_BYTES + self.useful_bytes {
+            self.flood = Some("too many frames without use");
+        }
+    }
+}
+
+/// So many per ten seconds.
+struct Bucket {
+    size: u64,
+    left: u64,
+    filled_ms: u64,
+}
+
+impl Bucket {
+    fn new(size: u32) -> Bucket {
+        Bucket { size: u64::from(size), left: u64::from(size), filled_ms: 0 }
+    }
+
+    fn take(&mut self, now_ms: u64) -> bool {
+        let earned = now_ms.saturating_sub(self.filled_ms).saturating_mul(self.size) / WINDOW_MS;
+        if earned > 0 {
+            self.left = (self.left + earned).min(self.size);
+            self.filled_ms = now_ms;
+        }
+        match self.left.checked_sub(1) {
+            Some(left) => {
+                self.left = left;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u8, payload: usize) -> Vec<u8> {
+        let mut bytes = (payload as u32).to_be_bytes()[1..].to_vec();
+        bytes.extend([kind, 0, 0, 0, 0, 1]);
+        bytes.resize(HEADER_BYTES + payload, 0xff);
+        bytes
+    }
+
+    /// How many frames of a kind may be sent at once, cut into pieces of `cut` bytes.
+    fn allowed(kind: u8, payload: usize, cut: usize) -> usize {
+        let limits = Http2 { max_resets: 5, max_control_frames: 7, ..Http2::default() };
+        let mut watch = FrameWatch::new(&limits);
+        watch.received(&[b'x'; PREFACE_BYTES as usize], 0);
+        for count in 0..200_000 {
+            for piece in frame(kind, payload).chunks(cut) {
+                watch.received(piece, 0);
+            }
+            if watch.flood().is_some() {
+                return count;
+            }
+        }
+        usize::MAX
+    }
+
+    #[test]
+    fn floods_are_noticed_however_bytes_are_cut() {
+        for cut in [1, 2, 9, 10, 1000] {
+            assert_eq!(allowed(3, 4, cut), 5, "resets, pieces of {cut}");
+            assert_eq!(allowed(6, 8, cut), 7, "pings, pieces of {cut}");
+            assert_eq!(allowed(4, 0, cut), 7, "settings, pieces of {cut}");
+        }
+        assert_eq!(allowed(0, 16_384, 4096), usize::MAX, "data");
+        assert_eq!(allowed(1, 30, 4096), usize::MAX, "headers");
+        assert_eq!(allowed(8, 4, 4096), (1 << 20) / 13, "window updates");
+    }
+
+    #[test]
+    fn a_bucket_fills_again() {
+        let mut bucket = Bucket::new(10);
+        let taken = |bucket: &mut Bucket, now_ms| (0..20).filter(|_| bucket.take(now_ms)).count();
+        assert_eq!(taken(&mut bucket, 0), 10);
+        assert_eq!(taken(&mut bucket, 1_000), 1);
+        assert_eq!(taken(&mut bucket, 100_000), 10);
+    }
+}

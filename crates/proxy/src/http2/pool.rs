@@ -1,0 +1,283 @@
+//! HTTP/2 connections to nodes, per worker, shared by the requests of that worker.
+//!
+//! A connection is used while it has room for a stream and served fewer requests than the upstream's
+//! `keepalive_pool.requests`. While one is being opened, requests that find none wait for it instead of opening theirs.
+
+use std::{
+    cell::{Cell, RefCell},
+    future::{Future, poll_fn},
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use h2::client::{Connection, SendRequest};
+use plugin::snapshot::KeepalivePool;
+use telemetry::error_log;
+use tokio::sync::Notify;
+
+use super::io::{Io, SharedWire, Wire};
+use crate::{buffer::Buffer, stream::Stream, timers::Timer, worker::Worker};
+
+/// Streams of one connection, whatever the node allows.
+const MOST_STREAMS: usize = 128;
+/// Connections to one node; past that requests wait for a stream.
+const MOST_CONNECTIONS: usize = 64;
+/// Bytes of an answer's body that may be under way before the client has taken them.
+const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
+const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
+
+/// A connection that requests share.
+pub struct Shared {
+    pub address: SocketAddr,
+    /// The name of its TLS handshake: a certificate judged for one name is not used for another.
+    server_name: Box<[u8]>,
+    send: SendRequest<Bytes>,
+    active: Cell<usize>,
+    uses: Cell<u32>,
+    /// Nothing new may start on it.
+    closed: Rc<Cell<bool>>,
+    limits: KeepalivePool,
+    idle_until_ms: Cell<u64>,
+    worker: &'static Worker,
+}
+
+impl Shared {
+    fn has_room(&self) -> bool {
+        !self.closed.get()
+            && self.uses.get() < self.limits.requests
+            && self.active.get() < self.send.current_max_send_streams().min(MOST_STREAMS)
+    }
+
+    fn expired(&self, now_ms: u64) -> bool {
+        let retired = self.closed.get() || self.uses.get() >= self.limits.requests;
+        self.active.get() == 0 && (retired || self.idle_until_ms.get() <= now_ms)
+    }
+}
+
+/// The right to one stream of a connection.
+pub struct Lease {
+    pub connection: Rc<Shared>,
+    /// Requests it had served before.
+    pub uses: u32,
+}
+
+impl Lease {
+    fn new(connection: &Rc<Shared>) -> Lease {
+        let uses = connection.uses.get();
+        connection.uses.set(uses + 1);
+        connection.active.set(connection.active.get() + 1);
+        Lease { connection: connection.clone(), uses }
+    }
+
+    pub fn sender(&self) -> SendRequest<Bytes> {
+        self.connection.send.clone()
+    }
+
+    /// The node said goodbye: later requests go elsewhere.
+    pub fn retire(&self) {
+        self.connection.closed.set(true);
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let connection = &self.connection;
+        connection.active.set(connection.active.get().saturating_sub(1));
+        let now_ms = connection.worker.deadlines.now_ms();
+        connection.idle_until_ms.set(now_ms.saturating_add(connection.limits.idle_timeout_ms));
+    }
+}
+
+#[derive(Default)]
+struct Node {
+    connections: Vec<Rc<Shared>>,
+    opening: bool,
+    changed: Rc<Notify>,
+}
+
+/// By the pool number of a [`plugin::snapshot::Node`].
+#[derive(Default)]
+pub struct Http2Pool {
+    nodes: RefCell<Vec<Node>>,
+}
+
+/// What a request that needs a stream does next.
+pub enum Next {
+    Use(Lease),
+    /// Open a connection. The others wait until this is dropped.
+    Open(Opening),
+    Wait(Rc<Notify>),
+}
+
+/// Held by the request that opens a connection.
+pub struct Opening {
+    pool: &'static Http2Pool,
+    number: u32,
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        if let Some(node) = self.pool.nodes.borrow_mut().get_mut(self.number as usize) {
+            node.opening = false;
+            node.changed.notify_waiters();
+        }
+    }
+}
+
+impl Http2Pool {
+    /// `fresh`: not one that has been used before.
+    pub fn next(&'static self, number: u32, server_name: &[u8], fresh: bool) -> Next {
+        let mut nodes = self.nodes.borrow_mut();
+        let index = number as usize;
+        if index >= nodes.len() {
+            nodes.resize_with(index + 1, Node::default);
+        }
+        let Some(node) = nodes.get_mut(index) else { return Next::Open(Opening { pool: self, number }) };
+        let usable = |connection: &&Rc<Shared>| {
+            connection.has_room()
+                && *connection.server_name == *server_name
+                && !(fresh && connection.uses.get() > 0)
+        };
+        if let Some(connection) = node.connections.iter().find(usable) {
+            return Next::Use(Lease::new(connection));
+        }
+        if node.opening {
+            return Next::Wait(node.changed.clone());
+        }
+        if node.connections.len() >= MOST_CONNECTIONS {
+            let least = node.connections.iter().filter(|connection| !connection.closed.get());
+            if let Some(connection) = least.min_by_key(|connection| connection.active.get())
+                && *connection.server_name == *server_name
+            {
+                return Next::Use(Lease::new(connection));
+            }
+        }
+        node.opening = true;
+        Next::Open(Opening { pool: self, number })
+    }
+
+    /// Closes what is too old. Connections with streams on them stay until those have ended.
+    pub fn sweep(&self, now_ms: u64) {
+        for node in self.nodes.borrow_mut().iter_mut() {
+            node.connections.retain(|connection| !connection.expired(now_ms));
+        }
+    }
+}
+
+/// Speaks HTTP/2 on a new connection and offers it to the other requests too.
+pub async fn establish(
+    opening: Opening,
+    worker: &'static Worker,
+    stream: Stream,
+    address: SocketAddr,
+    server_name: &[u8],
+    limits: KeepalivePool,
+) -> io::Result<Lease> {
+    let wire = Wire::new(worker, stream, Buffer::default(), None);
+    let mut builder = h2::client::Builder::new();
+    builder
+        .enable_push(false)
+        .initial_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_header_list_size(u32::try_from(worker.settings.max_response_head_bytes).unwrap_or(u32::MAX))
+        .max_send_buffer_size(64 * 1024);
+    // Sends the preface and waits for nothing.
+    let (send, connection) =
+        builder.handshake::<_, Bytes>(Io(wire.clone())).await.map_err(io::Error::other)?;
+    let closed = Rc::new(Cell::new(false));
+    let timer = Timer::new(&worker.deadlines);
+    let driver =
+        Driver { connection, wire, closed: closed.clone(), timer, blocked: false, address, attached: false };
+    tokio::task::spawn_local(driver);
+    let shared = Rc::new(Shared {
+        address,
+        server_name: server_name.into(),
+        send,
+        active: Cell::new(0),
+        uses: Cell::new(0),
+        closed,
+        limits,
+        idle_until_ms: Cell::new(u64::MAX),
+        worker,
+    });
+    let lease = Lease::new(&shared);
+    if let Some(node) = opening.pool.nodes.borrow_mut().get_mut(opening.number as usize) {
+        node.connections.retain(|connection| !connection.closed.get());
+        // Without keep-alive it serves this request alone.
+        if limits.idle_timeout_ms > 0 && limits.size > 0 {
+            node.connections.push(shared);
+        }
+    }
+    Ok(lease)
+}
+
+/// The task of a connection: it ends when nobody holds the connection any more, or the node closes it.
+struct Driver {
+    connection: Connection<Io, Bytes>,
+    wire: SharedWire,
+    closed: Rc<Cell<bool>>,
+    timer: Timer,
+    /// The node takes nothing; the timer runs.
+    blocked: bool,
+    address: SocketAddr,
+    attached: bool,
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let driver = &mut *self;
+        if !std::mem::replace(&mut driver.attached, true) {
+            driver.timer.attach(context);
+        }
+        let ended = Pin::new(&mut driver.connection).poll(context);
+        let sent = driver.wire.borrow_mut().poll_send(context);
+        if let Poll::Ready(ended) = ended {
+            if let Err(error) = ended {
+                error_log::log(
+                    error_log::Level::Info,
+                    format_args!("HTTP/2 connection to upstream {} ended: {error}", driver.address),
+                );
+            }
+            return Poll::Ready(());
+        }
+        match sent {
+            Poll::Ready(Err(_)) => return Poll::Ready(()),
+            Poll::Ready(Ok(())) => {
+                driver.timer.clear();
+                driver.blocked = false;
+            }
+            Poll::Pending if !driver.blocked => {
+                driver.timer.set(NODE_TAKES_NOTHING_MS);
+                driver.blocked = true;
+            }
+            Poll::Pending => {}
+        }
+        if driver.timer.expired() { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+/// Requests have time limits of their own; this ends a connection on which none moves.
+const NODE_TAKES_NOTHING_MS: u64 = 60_000;
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.closed.set(true);
+    }
+}
+
+/// Waits until the pool has changed or `expired` says that time is up.
+pub async fn changed(notify: &Notify, expired: impl Fn() -> bool) -> bool {
+    let mut changed = std::pin::pin!(notify.notified());
+    poll_fn(|context| match changed.as_mut().poll(context) {
+        Poll::Ready(()) => Poll::Ready(true),
+        Poll::Pending if expired() => Poll::Ready(false),
+        Poll::Pending => Poll::Pending,
+    })
+    .await
+}

@@ -1,0 +1,158 @@
+//! The client's side of one HTTP/2 stream: body in, head, body and trailers out, with flow control both ways.
+//!
+//! Room in the peer's window is asked for before bytes are handed over, and room in ours is given back only when
+//! somebody takes the bytes: neither side can make the gateway hold more than a window.
+
+use std::{
+    io,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf, Bytes};
+use h2::{Reason, RecvStream, SendStream, server::SendResponse};
+use http::{HeaderMap, Response};
+use plugin::BodyError;
+
+pub struct Http2Stream {
+    /// Until the head of the answer is out.
+    respond: SendResponse<Bytes>,
+    send: Option<SendStream<Bytes>>,
+    receive: RecvStream,
+    /// Received and not yet taken by a tunnel.
+    rest: Bytes,
+    /// END_STREAM is out.
+    ended: bool,
+}
+
+impl Http2Stream {
+    pub fn new(respond: SendResponse<Bytes>, receive: RecvStream) -> Http2Stream {
+        Http2Stream { respond, send: None, receive, rest: Bytes::new(), ended: false }
+    }
+
+    /// Nothing follows the head that came.
+    pub fn has_no_body(&self) -> bool {
+        self.receive.is_end_stream()
+    }
+
+    /// Ready once the client has cancelled the stream, or its connection is gone.
+    pub fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match &mut self.send {
+            Some(_) if self.ended => Poll::Pending,
+            Some(send) => send.poll_reset(context).map(|_| ()),
+            None => self.respond.poll_reset(context).map(|_| ()),
+        }
+    }
+
+    /// Appends a piece of the request's body; `false` at its end.
+    pub fn poll_data(
+        &mut self,
+        context: &mut Context<'_>,
+        out: &mut Vec<u8>,
+    ) -> Poll<Result<bool, BodyError>> {
+        match ready!(self.receive.poll_data(context)) {
+            None => Poll::Ready(Ok(false)),
+            Some(Ok(data)) => {
+                out.extend_from_slice(&data);
+                // Fails only for a stream that is gone, which the next read tells.
+                let _ = self.receive.flow_control().release_capacity(data.len());
+                Poll::Ready(Ok(true))
+            }
+            Some(Err(error)) if error.is_library() => {
+                Poll::Ready(Err(BodyError::Malformed("broken HTTP/2 request body")))
+            }
+            Some(Err(_)) => Poll::Ready(Err(BodyError::Closed)),
+        }
+    }
+
+    pub fn poll_trailers(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<HeaderMap>, BodyError>> {
+        self.receive.poll_trailers(context).map_err(|_| BodyError::Closed)
+    }
+
+    /// `100 Continue`, for a client that waits with its body.
+    pub fn send_continue(&mut self) -> Result<(), BodyError> {
+        let mut head = Response::new(());
+        *head.status_mut() = http::StatusCode::CONTINUE;
+        self.respond.send_informational(head).map_err(|_| BodyError::Closed)
+    }
+
+    pub fn send_head(&mut self, head: Response<()>, last: bool) -> io::Result<()> {
+        let send = self.respond.send_response(head, last).map_err(broken)?;
+        self.send = Some(send);
+        self.ended = last;
+        Ok(())
+    }
+
+    /// Sends as much of `data` as the client has room for. With `last`, what ends the data ends the stream.
+    pub fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        data: &[u8],
+        last: bool,
+    ) -> Poll<io::Result<usize>> {
+        let Some(send) = &mut self.send else { return Poll::Ready(Err(io::ErrorKind::NotConnected.into())) };
+        if self.ended {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        if data.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        send.reserve_capacity(data.len());
+        let mut room = send.capacity();
+        while room == 0 {
+            room = match ready!(send.poll_capacity(context)) {
+                Some(Ok(room)) => room,
+                Some(Err(error)) => return Poll::Ready(Err(broken(error))),
+                None => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+            };
+        }
+        let piece = data.get(..room).unwrap_or(data);
+        let ends = last && piece.len() == data.len();
+        send.send_data(Bytes::copy_from_slice(piece), ends).map_err(broken)?;
+        self.ended = ends;
+        Poll::Ready(Ok(piece.len()))
+    }
+
+    /// Ends the stream after all data, if the last piece did not.
+    pub fn end(&mut self, trailers: Option<HeaderMap>) -> io::Result<()> {
+        let Some(send) = &mut self.send else { return Ok(()) };
+        if std::mem::replace(&mut self.ended, true) {
+            return Ok(());
+        }
+        match trailers {
+            Some(trailers) => send.send_trailers(trailers).map_err(broken),
+            None => send.send_data(Bytes::new(), true).map_err(broken),
+        }
+    }
+
+    /// The answer cannot be finished: the client must not take it for whole.
+    pub fn reset(&mut self, reason: Reason) {
+        if self.ended {
+            return;
+        }
+        self.ended = true;
+        match &mut self.send {
+            Some(send) => send.send_reset(reason),
+            None => self.respond.send_reset(reason),
+        }
+    }
+
+    /// Bytes of a tunnel; 0 at the end.
+    pub fn poll_raw(&mut self, context: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
+        while self.rest.is_empty() {
+            match ready!(self.receive.poll_data(context)) {
+                None => return Poll::Ready(Ok(0)),
+                Some(Ok(data)) => self.rest = data,
+                Some(Err(error)) => return Poll::Ready(Err(broken(error))),
+            }
+        }
+        let count = self.rest.len().min(room.len());
+        self.rest.copy_to_slice(room.get_mut(..count).unwrap_or_default());
+        // As above: a stream that is gone shows at the next read.
+        let _ = self.receive.flow_control().release_capacity(count);
+        Poll::Ready(Ok(count))
+    }
+}
+
+fn broken(error: h2::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionReset, error)
+}

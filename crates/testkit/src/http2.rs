@@ -1,0 +1,159 @@
+//! HTTP/2 frames by hand, for clients that misbehave. Fields are sent as literals that no table remembers.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use crate::PATIENCE;
+
+pub const DATA: u8 = 0;
+pub const HEADERS: u8 = 1;
+pub const PRIORITY: u8 = 2;
+pub const RST_STREAM: u8 = 3;
+pub const SETTINGS: u8 = 4;
+pub const PING: u8 = 6;
+pub const GOAWAY: u8 = 7;
+pub const WINDOW_UPDATE: u8 = 8;
+pub const CONTINUATION: u8 = 9;
+
+pub const END_STREAM: u8 = 1;
+pub const ACK: u8 = 1;
+pub const END_HEADERS: u8 = 4;
+
+pub const REFUSED_STREAM: u32 = 7;
+pub const CANCEL: u32 = 8;
+pub const ENHANCE_YOUR_CALM: u32 = 11;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    pub kind: u8,
+    pub flags: u8,
+    pub stream: u32,
+    pub payload: Vec<u8>,
+}
+
+impl Frame {
+    /// The error code of RST_STREAM and GOAWAY.
+    pub fn code(&self) -> Option<u32> {
+        let at = if self.kind == GOAWAY { 4 } else { 0 };
+        let bytes = self.payload.get(at..at + 4)?;
+        Some(u32::from_be_bytes(bytes.try_into().ok()?))
+    }
+}
+
+/// A connection without TLS that has sent its preface.
+#[derive(Debug)]
+pub struct Http2Client {
+    stream: TcpStream,
+}
+
+impl Http2Client {
+    /// `settings`: identifiers and values.
+    pub fn connect(address: SocketAddr, settings: &[(u16, u32)]) -> io::Result<Self> {
+        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")?;
+        let mut client = Http2Client { stream };
+        let payload: Vec<u8> = settings
+            .iter()
+            .flat_map(|(id, value)| [&id.to_be_bytes()[..], &value.to_be_bytes()[..]].concat())
+            .collect();
+        client.send(SETTINGS, 0, 0, &payload)?;
+        Ok(client)
+    }
+
+    pub fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> io::Result<()> {
+        self.stream.write_all(&frame(kind, flags, stream, payload))
+    }
+
+    /// Bytes as they are, such as many frames at once.
+    pub fn send_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
+    /// A whole GET.
+    pub fn get(&mut self, stream: u32, path: &str) -> io::Result<()> {
+        self.send(HEADERS, END_HEADERS | END_STREAM, stream, &request("GET", path, &[]))
+    }
+
+    /// The next frame; an error at the end.
+    pub fn read(&mut self) -> io::Result<Frame> {
+        let mut head = [0; 9];
+        self.stream.read_exact(&mut head)?;
+        let [high, middle, low, kind, flags, a, b, c, d] = head;
+        let mut payload = vec![0; u32::from_be_bytes([0, high, middle, low]) as usize];
+        self.stream.read_exact(&mut payload)?;
+        Ok(Frame { kind, flags, stream: u32::from_be_bytes([a, b, c, d]), payload })
+    }
+
+    /// Reads until a frame of that kind comes; an error when the connection ends before.
+    pub fn wait_for(&mut self, kind: u8) -> io::Result<Frame> {
+        loop {
+            let frame = self.read()?;
+            if frame.kind == kind {
+                return Ok(frame);
+            }
+        }
+    }
+
+    /// The second handle on the connection, to read while another thread writes.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Http2Client { stream: self.stream.try_clone()? })
+    }
+}
+
+pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    bytes.extend([kind, flags]);
+    bytes.extend(stream.to_be_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+/// The header block of a request to host `h`.
+pub fn request(method: &str, path: &str, fields: &[(&str, &str)]) -> Vec<u8> {
+    let pseudo = [(":method", method), (":scheme", "http"), (":authority", "h"), (":path", path)];
+    pseudo.iter().chain(fields).flat_map(|(name, value)| field(name, value)).collect()
+}
+
+/// A literal field that is not to be indexed (RFC 7541 section 6.2.2).
+pub fn field(name: &str, value: &str) -> Vec<u8> {
+    let mut bytes = vec![0];
+    for text in [name, value] {
+        integer(text.len(), &mut bytes);
+        bytes.extend(text.as_bytes());
+    }
+    bytes
+}
+
+/// With a prefix of seven bits.
+fn integer(mut value: usize, bytes: &mut Vec<u8>) {
+    if value < 127 {
+        bytes.push(value as u8);
+        return;
+    }
+    bytes.push(127);
+    value -= 127;
+    while value >= 128 {
+        bytes.push((value % 128) as u8 | 128);
+        value /= 128;
+    }
+    bytes.push(value as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes() {
+        assert_eq!(frame(PING, ACK, 0, &[7; 8]), b"\0\0\x08\x06\x01\0\0\0\0\x07\x07\x07\x07\x07\x07\x07\x07");
+        assert_eq!(field("a", "bc"), b"\0\x01a\x02bc");
+        let mut long = Vec::new();
+        integer(1337, &mut long);
+        assert_eq!(long, [127, 0x80 | (1210 % 128) as u8, 9]);
+        let reset = Frame { kind: RST_STREAM, flags: 0, stream: 1, payload: vec![0, 0, 0, 7] };
+        assert_eq!(reset.code(), Some(REFUSED_STREAM));
+    }
+}

@@ -1,0 +1,165 @@
+//! The flags of `tidegate bench`. Where wrk, wrk2 and ab have a letter for something, it is the same letter.
+
+use std::{path::PathBuf, str::FromStr, time::Duration};
+
+use clap::{Args, Subcommand, ValueEnum};
+use load::report::Style;
+
+/// Measure an HTTP server: throughput, latency, and what causes the tail
+#[derive(Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    arg_required_else_help = true
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub load: Load,
+    #[command(subcommand)]
+    pub mode: Option<Mode>,
+    // These take the place of the gateway's own flags: -c means connections here, the others mean nothing.
+    #[arg(long, hide = true)]
+    config: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    prefix: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    listen: Option<String>,
+}
+
+#[derive(Subcommand)]
+pub enum Mode {
+    /// Compare two runs that were written with --json
+    Compare(super::compare::Arguments),
+    /// Check machine, gateway configuration and target for what spoils measurements
+    Doctor(super::doctor::Arguments),
+    /// Run scenario files such as perf/suites/*.yaml and print their tables
+    Suite(super::suite::Arguments),
+}
+
+#[derive(Args)]
+pub struct Load {
+    /// URLs to ask for in turn, all of one server; {{...}} in them varies, see --help-templates
+    #[arg(value_name = "URL")]
+    pub urls: Vec<String>,
+    /// Connections, all open at once [default: 10; 1 with --style jitter]
+    #[arg(short = 'c', long, value_name = "N")]
+    pub connections: Option<usize>,
+    /// Threads [default: one per core, at most as many as connections]
+    #[arg(short = 't', long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// How long to run, such as 10s, 500ms or 2m [default: 10s, unless -n is given]
+    #[arg(short = 'd', long, value_name = "TIME")]
+    pub duration: Option<Time>,
+    /// How many requests to send in all
+    #[arg(short = 'n', long, value_name = "N")]
+    pub requests: Option<u64>,
+    /// Requests per second, sent when they are due whether or not others are answered (open model)
+    #[arg(short = 'R', long, value_name = "RATE")]
+    pub rate: Option<f64>,
+    /// Header to send, as 'Name: value'; may be given several times
+    #[arg(short = 'H', long = "header", value_name = "HEADER")]
+    pub headers: Vec<String>,
+    /// Method [default: GET, POST with --body]
+    #[arg(short = 'm', long, value_name = "METHOD")]
+    pub method: Option<String>,
+    /// Body to send; @FILE reads it from a file
+    #[arg(long, value_name = "TEXT")]
+    pub body: Option<String>,
+    /// File with one path or URL a line, optionally after a method; asked for in turn
+    #[arg(long, value_name = "FILE")]
+    pub urls_from: Option<PathBuf>,
+    /// A new connection for each request
+    #[arg(long)]
+    pub no_keepalive: bool,
+    /// Requests on the way at once on one connection (streams, with --http2)
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub pipeline: usize,
+    /// Speak HTTP/1.0
+    #[arg(long = "http1.0")]
+    pub http1_0: bool,
+    /// Speak HTTP/2: over TLS when the URL is https://, else with prior knowledge
+    #[arg(long, conflicts_with_all = ["http1_0", "no_keepalive"])]
+    pub http2: bool,
+    /// A request or connect that takes longer has failed
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub timeout: Time,
+    /// Statuses that are no failure beside 2xx and 3xx, such as 429,503
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub accept_status: Vec<u16>,
+    /// PEM file with certificates to trust in place of the public ones
+    #[arg(long, value_name = "FILE")]
+    pub cacert: Option<String>,
+    /// Trust every certificate
+    #[arg(short = 'k', long)]
+    pub insecure: bool,
+    /// Print what a reader of this tool expects
+    #[arg(long, value_enum, value_name = "STYLE", default_value_t = StyleName::Text)]
+    pub style: StyleName,
+    /// No progress line
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+    /// Write the whole outcome to a file, for `tidegate bench compare`
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write a report in Markdown
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Write a report with charts as one HTML file
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Sample this process with Linux perf during the run and draw a flame graph
+    #[arg(long, value_name = "PID")]
+    pub flamegraph: Option<u32>,
+    /// Where the flame graph goes
+    #[arg(long, value_name = "FILE", default_value = "flamegraph.svg")]
+    pub flamegraph_file: PathBuf,
+    /// Print what {{...}} can stand for
+    #[arg(long)]
+    pub help_templates: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StyleName {
+    Text,
+    Wrk,
+    Wrk2,
+    Ab,
+    Jitter,
+    Json,
+}
+
+impl From<StyleName> for Style {
+    fn from(name: StyleName) -> Style {
+        match name {
+            StyleName::Text => Style::Text,
+            StyleName::Wrk => Style::Wrk,
+            StyleName::Wrk2 => Style::Wrk2,
+            StyleName::Ab => Style::Ab,
+            StyleName::Jitter => Style::Jitter,
+            StyleName::Json => Style::Json,
+        }
+    }
+}
+
+/// `10s`, `500ms`, `2m`, `1h`; a bare number is seconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Time(pub Duration);
+
+impl FromStr for Time {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Time, String> {
+        let end = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());
+        let (number, unit) = text.split_at(end);
+        let seconds = match unit {
+            "ms" => 0.001,
+            "" | "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => return Err("a time is a number and ms, s, m or h, such as 10s".into()),
+        };
+        let number: f64 = number.parse().map_err(|_| "a time is a number and ms, s, m or h, such as 10s")?;
+        let time = Duration::try_from_secs_f64(number * seconds);
+        time.map(Time).map_err(|_| "a time must not be negative or endless".into())
+    }
+}

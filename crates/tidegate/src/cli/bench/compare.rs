@@ -1,0 +1,32 @@
+//! `tidegate bench compare A B`: is the second run different from the first?
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::Args;
+use load::{Outcome, Problem, report::compare};
+
+use super::files;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// Outcome of the first run
+    first: PathBuf,
+    /// Outcome of the second run
+    second: PathBuf,
+}
+
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Problem> {
+    let (first, second) = (read(&arguments.first)?, read(&arguments.second)?);
+    print!("{}", compare::render(["first", "second"], &compare::compare(&first, &second)?));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(path: &Path) -> Result<Outcome, Problem> {
+    let text = files::read(path)?;
+    serde_json::from_str(&text).map_err(|error| {
+        Problem::usage(format!("{}: not an outcome of `tidegate bench --json`: {error}", path.display()))
+    })
+}

@@ -1,0 +1,86 @@
+//! `tidegate bench suite FILE...`: scenario matrices, several targets, medians.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::atomic::Ordering::Relaxed,
+};
+
+use clap::Args;
+use load::{
+    Problem, interrupt,
+    suite::{self, Runner, Settings, Suite},
+};
+
+use super::{INTERRUPTED, PARTLY_FAILED, files};
+
+#[derive(Args)]
+pub struct Arguments {
+    /// Suites, such as perf/suites/*.yaml
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Short measurements: all shipped suites in a quarter of an hour
+    #[arg(long)]
+    quick: bool,
+    /// Also measure a server that runs already, as NAME=URL; may be given several times
+    #[arg(long = "target", value_name = "NAME=URL", value_parser = target)]
+    targets: Vec<(String, String)>,
+    /// Only scenarios whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Also write the tables to a file
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+fn target(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, url)) if !name.is_empty() => {
+            load::target::Origin::parse(url).map_err(|problem| problem.text)?;
+            Ok((name.to_owned(), url.to_owned()))
+        }
+        _ => Err("a target is written NAME=URL".into()),
+    }
+}
+
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Problem> {
+    // All are read before the first runs: a mistake in the last must not cost the time of the others.
+    let suites: Result<Vec<Suite>, Problem> =
+        arguments.files.iter().map(|file| read(file, arguments)).collect();
+    let binary = std::env::current_exe().map_err(|error| {
+        Problem::failed(format!("cannot find this binary to start it as a target: {error}"))
+    })?;
+    let settings = Settings { binary, external: arguments.targets.clone(), stop: interrupt::flag()? };
+    let (mut text, mut failed) = (String::new(), 0);
+    for suite in suites? {
+        let mut say = |line: String| eprintln!("{}: {line}", suite.name);
+        let measured = Runner::new(&suite, &settings, &mut say).run()?;
+        let table = suite::markdown(&suite, &measured);
+        println!("{table}");
+        text.push_str(&table);
+        text.push('\n');
+        failed += suite::summary(&measured);
+    }
+    if let Some(path) = &arguments.output {
+        files::write(path, &text)?;
+    }
+    if settings.stop.load(Relaxed) {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    Ok(if failed > 0 { ExitCode::from(PARTLY_FAILED) } else { ExitCode::SUCCESS })
+}
+
+fn read(file: &Path, arguments: &Arguments) -> Result<Suite, Problem> {
+    let name = file.display().to_string();
+    let mut suite = Suite::parse(&files::read(file)?, &name)?;
+    if arguments.quick {
+        suite.quick();
+    }
+    if let Some(only) = &arguments.only {
+        suite.scenarios.retain(|scenario| scenario.name.contains(only));
+        if suite.scenarios.is_empty() {
+            return Err(Problem::usage(format!("{name}: no scenario has {only:?} in its name")));
+        }
+    }
+    Ok(suite)
+}

@@ -1,0 +1,179 @@
+//! Each finding of `tidegate bench`, against a server that misbehaves in exactly that way; and none against a good one.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Socket, Type};
+use testkit::message::Message;
+use testkit::{Behaviour, Step, Upstream};
+
+use super::bench::{outcome, url};
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+fn ok_after(time: Duration) -> Behaviour {
+    let answer = Step::Send(OK.as_bytes().to_vec());
+    let steps = if time.is_zero() { vec![answer] } else { vec![Step::Wait(time), answer] };
+    Behaviour { read_body: true, steps }
+}
+
+/// The names of what a run against the server finds.
+fn findings(upstream: &Upstream, words: &[&str]) -> Vec<String> {
+    named(&outcome(&[&[url(upstream, "/{{connection}}").as_str(), "-t", "1"], words].concat()))
+}
+
+/// Asserts what a run finds. A busy machine can blur a shape, so there are three tries to see it.
+fn check(wanted: &str, run: impl Fn() -> Vec<String>) {
+    let mut tries = Vec::new();
+    for _ in 0..3 {
+        let found = run();
+        if found == [wanted] {
+            return;
+        }
+        tries.push(found);
+    }
+    panic!("wanted {wanted}, found {tries:?}");
+}
+
+fn named(outcome: &serde_json::Value) -> Vec<String> {
+    let all = outcome["findings"].as_array().expect("findings");
+    all.iter().map(|finding| finding["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+#[test]
+fn a_healthy_server_has_no_finding() {
+    let upstream = Upstream::with(|_| ok_after(Duration::ZERO));
+    assert_eq!(findings(&upstream, &["-R", "300", "-c", "6", "-d", "2s"]), [""; 0]);
+    let nginx = testkit::servers::nginx("location / { return 200 hello; }");
+    let url = format!("http://{}/", nginx.address);
+    assert_eq!(named(&outcome(&[&url, "-R", "500", "-c", "8", "-t", "1", "-d", "2s"])), [""; 0]);
+}
+
+#[test]
+fn nagle_with_delayed_acknowledgement() {
+    let upstream = Upstream::with(|_| Behaviour {
+        read_body: true,
+        steps: vec![
+            Step::Nagle,
+            Step::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n".to_vec()),
+            Step::Send(b"ok".to_vec()),
+        ],
+    });
+    check("delayed-ack", || findings(&upstream, &["-c", "4", "-n", "200"]));
+}
+
+#[test]
+fn retransmission_timeouts() {
+    let turn = AtomicUsize::new(0);
+    let upstream = Upstream::with(move |_| {
+        let lost = turn.fetch_add(1, SeqCst) % 50 == 49;
+        ok_after(Duration::from_millis(if lost { 204 } else { 0 }))
+    });
+    check("retransmission-timeout", || findings(&upstream, &["-c", "4", "-n", "600"]));
+}
+
+/// Nobody accepts at first, so the queue is full and the SYNs that come then are dropped.
+#[test]
+fn connects_that_had_to_be_tried_again() {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("a port");
+    socket.listen(1).expect("listens");
+    let listener = std::net::TcpListener::from(socket);
+    let address = listener.local_addr().expect("an address");
+    let held: Vec<TcpStream> = (0..1).map(|_| TcpStream::connect(address).expect("queued")).collect();
+    std::thread::spawn(move || {
+        let (mut late, begun) = (true, Instant::now());
+        loop {
+            if late {
+                // Longer than all connects of the run take to be sent, shorter than the second SYN.
+                std::thread::sleep(Duration::from_millis(700).saturating_sub(begun.elapsed()));
+                late = false;
+            }
+            let Ok((stream, _)) = listener.accept() else { return };
+            std::thread::spawn(move || answer_all(stream));
+        }
+    });
+    let url = format!("http://{address}/");
+    let found = outcome(&[&url, "-c", "8", "-t", "1", "-d", "2500ms", "-R", "100"]);
+    drop(held);
+    assert!(named(&found).contains(&"syn-lost".to_owned()), "{:?} {}", named(&found), found["connect"]);
+}
+
+fn answer_all(mut stream: TcpStream) {
+    use std::io::{Read, Write};
+    let mut buffer = [0; 4096];
+    while let Ok(1..) = stream.read(&mut buffer) {
+        if stream.write_all(OK.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn spikes_with_a_period() {
+    let begun = Mutex::new(None::<Instant>);
+    let upstream = Upstream::with(move |_| {
+        let begun = *begun.lock().expect("no panic").get_or_insert_with(Instant::now);
+        // Every 400 ms all stand still for 60 ms.
+        let phase = Duration::from_millis(begun.elapsed().as_millis() as u64 % 400);
+        ok_after(Duration::from_millis(60).saturating_sub(phase))
+    });
+    check("comb of 400 ms", || {
+        let found = outcome(&[&url(&upstream, "/"), "-t", "1", "-R", "300", "-c", "8", "-d", "3s"]);
+        let title = found["findings"][0]["title"].as_str().unwrap_or_default();
+        let period = title.split("period of ").nth(1).and_then(|rest| rest.split("ms").next()?.parse().ok());
+        match period {
+            Some(380.0..420.0) if named(&found) == ["comb"] => vec!["comb of 400 ms".into()],
+            _ => named(&found),
+        }
+    });
+}
+
+#[test]
+fn workers_with_unequal_loads() {
+    // Connections are numbered in the path: odd ones are on the worker that has too much to do.
+    let upstream = Upstream::with(|request: &Message| {
+        let odd = request.target().ends_with(['1', '3', '5', '7', '9']);
+        ok_after(Duration::from_millis(if odd { 20 } else { 5 }))
+    });
+    check("uneven-connections", || findings(&upstream, &["-c", "8", "-d", "1500ms"]));
+}
+
+#[test]
+fn more_than_the_server_can_do() {
+    // One at a time, 5 ms each: 200 a second.
+    let turn = Mutex::new(());
+    let upstream = Upstream::with(move |_| {
+        let held = turn.lock().expect("no panic");
+        std::thread::sleep(Duration::from_millis(5));
+        drop(held);
+        ok_after(Duration::ZERO)
+    });
+    check("saturation", || findings(&upstream, &["-R", "600", "-c", "16", "-d", "2s"]));
+}
+
+#[test]
+fn a_server_that_waits_for_another() {
+    let upstream = Upstream::with(|_| ok_after(Duration::from_millis(80)));
+    check("upstream-bound", || findings(&upstream, &["-c", "8", "-d", "1500ms"]));
+}
+
+#[test]
+fn keep_alive_off() {
+    let upstream = Upstream::start();
+    let found = outcome(&[&url(&upstream, "/connection-close"), "-c", "2", "-n", "200"]);
+    assert!(named(&found).contains(&"keep-alive-off".to_owned()), "{:?}", named(&found));
+}
+
+#[test]
+fn a_client_that_is_the_limit() {
+    // 200 KB of random digits for each request: making them takes longer than reading them.
+    let upstream = Upstream::with(|_| ok_after(Duration::ZERO));
+    let body = "{{hex 4096}}".repeat(50);
+    check("client-bound", || {
+        let all = named(&outcome(&[&url(&upstream, "/"), "-c", "4", "-t", "1", "-d", "1s", "--body", &body]));
+        all.into_iter().filter(|name| name == "client-bound").collect()
+    });
+}

@@ -1,0 +1,235 @@
+//! The examples of docs/plugins, run as a reader would: the `sh` block's commands against the Admin API, then each `$`
+//! command of the `console` block, whose output must contain the lines shown below it, in their order. `...` in a line
+//! stands for anything.
+//!
+//! `UPDATE_DOCS=1` writes the output below commands that show none yet.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway, workspace_root};
+use testkit::upstream::{Behaviour, Step};
+use testkit::{Message, Upstream};
+
+use crate::grpc_peer::Server;
+
+/// Header fields of answers that differ from run to run, or say nothing about the plugin.
+const UNTOLD: [&str; 7] =
+    ["date", "server", "connection", "content-type", "content-length", "transfer-encoding", "keep-alive"];
+
+#[test]
+fn examples_do_what_the_pages_show() {
+    let mut pages: Vec<PathBuf> = fs::read_dir(workspace_root().join("docs/plugins"))
+        .expect("docs/plugins")
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.file_stem().is_some_and(|name| name != "README"))
+        .collect();
+    pages.sort();
+    let plugins: Vec<String> =
+        pages.iter().filter_map(|page| Some(page.file_stem()?.to_string_lossy().into_owned())).collect();
+    let config = format!("{EMBEDDED}plugins: [{}]\n", plugins.join(", "));
+    let (upstream, other) = (upstream(None), upstream(Some("X-Upstream: 1981\r\n")));
+    let gateway = Gateway::start(&config, None);
+    // Its port opens after the proxy's; this waits for it.
+    gateway.admin("GET", "/apisix/admin/routes", "");
+    let grpc = Server::start();
+    let shell = Shell { gateway: &gateway, upstream: &upstream, other: &other, grpc: &grpc };
+    let mut wrong = Vec::new();
+    for page in &pages {
+        if let Err(reason) = run_page(page, &shell) {
+            wrong.push(format!("{}: {reason}", page.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// A command of a `console` block and the lines shown below it.
+struct Shown<'a> {
+    command: &'a str,
+    /// As they stand; empty ones are for the eye.
+    lines: Vec<&'a str>,
+}
+
+fn run_page(path: &Path, shell: &Shell) -> Result<(), String> {
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let (_, example) = text.split_once("\n## Example\n").ok_or("no example")?;
+    let setup = block(example, "sh").ok_or("no sh block in the example")?;
+    let console = block(example, "console").ok_or("no console block in the example")?;
+    let script = format!("set -e\ncurl() {{ command curl -sS --fail-with-body \"$@\"; }}\n{setup}");
+    let (output, fine) = shell.run(&script);
+    if !fine {
+        return Err(format!("the configuration is refused:\n{output}"));
+    }
+    let result = run_console(path, &text, console, shell);
+    // The next page starts from nothing. What is referred to was written first and goes last.
+    let paths = setup.split(":9180").skip(1).filter_map(|rest| rest.split_whitespace().next());
+    for path in paths.collect::<Vec<_>>().into_iter().rev() {
+        let (status, body) = shell.gateway.admin("DELETE", path, "");
+        assert_eq!(status, 200, "DELETE {path}: {body}");
+    }
+    result
+}
+
+fn run_console(path: &Path, text: &str, console: &str, shell: &Shell) -> Result<(), String> {
+    let mut fresh = String::new();
+    for Shown { command, lines } in shown(console) {
+        let (output, _) = shell.run(&format!("curl() {{ command curl -sS -m 10 \"$@\"; }}\n{command}"));
+        fresh += &format!("$ {command}\n");
+        if lines.is_empty() && std::env::var_os("UPDATE_DOCS").is_some() {
+            fresh += &told(&output);
+            continue;
+        }
+        if lines.is_empty() {
+            return Err(format!("{command} shows no output: run this test with UPDATE_DOCS=1"));
+        }
+        let mut actual = output.lines();
+        for line in &lines {
+            if !line.is_empty() && !actual.any(|actual| matches(line, actual.trim_end())) {
+                return Err(format!(
+                    "{command}\nhas no line `{line}`, or not there, in its output:\n{output}"
+                ));
+            }
+            fresh += &format!("{line}\n");
+        }
+    }
+    if fresh != console && std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(path, text.replace(console, &fresh)).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// The text inside the first fence of a language.
+fn block<'a>(text: &'a str, language: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(&format!("```{language}\n"))?;
+    Some(rest.split_once("```").map_or(rest, |(block, _)| block))
+}
+
+fn shown(console: &str) -> Vec<Shown<'_>> {
+    let mut all: Vec<Shown> = Vec::new();
+    for line in console.lines() {
+        match (line.strip_prefix("$ "), all.last_mut()) {
+            (Some(command), _) => all.push(Shown { command, lines: Vec::new() }),
+            (None, Some(last)) => last.lines.push(line),
+            _ => {}
+        }
+    }
+    all
+}
+
+/// What a page shows of an output: status, telling header fields, body unless it is an error page.
+fn told(output: &str) -> String {
+    let mut shown = String::new();
+    let mut head = output.starts_with("HTTP/");
+    for line in output.lines().map(str::trim_end) {
+        let name = line.split(':').next().unwrap_or_default().to_ascii_lowercase();
+        if line == "<html>" {
+            break;
+        }
+        if line.is_empty() {
+            shown += if head { "\n" } else { "" };
+            head = false;
+        } else if !(head && UNTOLD.contains(&name.as_str())) {
+            shown += &format!("{line}\n");
+        }
+    }
+    shown.trim_end().to_owned() + "\n"
+}
+
+/// `...` stands for anything.
+fn matches(pattern: &str, line: &str) -> bool {
+    let mut parts = pattern.split("...");
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = line.strip_prefix(first) else { return false };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+struct Shell<'a> {
+    gateway: &'a Gateway,
+    upstream: &'a Upstream,
+    other: &'a Upstream,
+    grpc: &'a Server,
+}
+
+impl Shell<'_> {
+    /// Both outputs of a script, with the ports of this run in place of the documented ones.
+    fn run(&self, script: &str) -> (String, bool) {
+        let ports = [
+            (":9080", self.gateway.http.port()),
+            (":9180", self.gateway.admin.port()),
+            (":9091", self.gateway.metrics.port()),
+            (":1980", self.upstream.address.port()),
+            (":1981", self.other.address.port()),
+            (":50051", self.grpc.address.port()),
+        ];
+        let with_ports = |text: String, (known, port): &(&str, u16)| text.replace(known, &format!(":{port}"));
+        let output = Command::new("timeout")
+            .args(["20", "bash", "-c", &ports.iter().fold(script.to_owned(), with_ports)])
+            .env("ADMIN_KEY", ADMIN_KEY)
+            .current_dir(self.gateway.prefix())
+            .output()
+            .expect("bash runs");
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let back = |text: String, (known, port): &(&str, u16)| text.replace(&format!(":{port}"), known);
+        (ports.iter().fold(text, back), output.status.success())
+    }
+}
+
+/// The upstream of the examples: answers with the request line, the `X-` fields that are not about the way the request
+/// came, and the body. `/status/N` answers N, `/delay/N` after N milliseconds.
+fn upstream(field: Option<&'static str>) -> Upstream {
+    Upstream::with(move |request: &Message| {
+        let path = request.target().split('?').next().unwrap_or_default();
+        let number = |prefix| path.strip_prefix(prefix).and_then(|number| number.parse().ok());
+        let status = if number("/status/") == Some(500) { "500 Internal Server Error" } else { "200 OK" };
+        let delay = Step::Wait(Duration::from_millis(number("/delay/").unwrap_or(0)));
+        let field = field.unwrap_or_default();
+        let answer = Upstream::answer(move |request| {
+            let mut body = request.start_line.trim_end_matches(" HTTP/1.1").to_owned() + "\n";
+            for (name, value) in &request.headers {
+                let lower = name.to_ascii_lowercase();
+                let way = lower.starts_with("x-forwarded-") || lower == "x-real-ip";
+                if lower.starts_with("x-") && !way {
+                    body += &format!("{name}: {value}\n");
+                }
+            }
+            body += &request.body_text();
+            let length = body.len();
+            let type_ = "Content-Type: text/plain\r\n";
+            format!("HTTP/1.1 {status}\r\n{field}{type_}Content-Length: {length}\r\n\r\n{body}").into_bytes()
+        });
+        Behaviour { read_body: true, steps: vec![Step::ReadBody, delay, answer] }
+    })
+}
+
+#[test]
+fn lines_match_with_gaps() {
+    for (pattern, line, expected) in [
+        ("abc", "abc", true),
+        ("abc", "abcd", false),
+        ("a...c", "a and c", true),
+        ("a...", "a", true),
+        ("...c", "abc", true),
+        ("a...c", "ab", false),
+        ("a...c", "acbc", true),
+        ("a...b...", "acb", true),
+    ] {
+        assert_eq!(matches(pattern, line), expected, "{pattern} {line}");
+    }
+}
