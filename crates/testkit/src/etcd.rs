@@ -15,11 +15,20 @@ use crate::{PATIENCE, free_port, servers};
 pub struct Etcd {
     pub process: Process,
     pub address: SocketAddr,
-    peer: SocketAddr,
+    identity: Identity,
     extra: Vec<String>,
     scheme: &'static str,
     control: Vec<String>,
     folder: TempDir,
+}
+
+/// Which member of which cluster it is.
+#[derive(Clone, Debug)]
+struct Identity {
+    name: String,
+    peer: SocketAddr,
+    /// `NAME=URL` of all members.
+    cluster: String,
 }
 
 impl Etcd {
@@ -29,16 +38,42 @@ impl Etcd {
 
     /// `extra` are more words for etcd, `control` more words for etcdctl.
     pub fn start_with(scheme: &'static str, extra: &[&str], control: &[&str]) -> Self {
-        let address = || SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-        let (address, peer) = (address(), address());
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let own = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        let (extra, control) = (own(extra), own(control));
-        let process = launch(folder.path(), scheme, address, peer, &extra);
-        let mut etcd = Etcd { process, address, peer, extra, scheme, control, folder };
-        etcd.process.wait_for_port(address);
-        etcd.wait_until_healthy();
+        let mut members = Self::members(1);
+        let identity = members.remove(0);
+        let mut etcd = Self::launch(identity, scheme, extra, control);
+        etcd.wait();
         etcd
+    }
+
+    /// A cluster of so many members.
+    pub fn start_cluster(count: usize) -> Vec<Self> {
+        let members = Self::members(count);
+        let mut cluster: Vec<Self> =
+            members.into_iter().map(|member| Self::launch(member, "http", &[], &[])).collect();
+        cluster.iter_mut().for_each(Self::wait);
+        cluster
+    }
+
+    fn members(count: usize) -> Vec<Identity> {
+        let named = |index: usize| (format!("member{index}"), local());
+        let members: Vec<(String, SocketAddr)> = (0..count).map(named).collect();
+        let listed: Vec<String> =
+            members.iter().map(|(name, peer)| format!("{name}=http://{peer}")).collect();
+        let cluster = listed.join(",");
+        members.into_iter().map(|(name, peer)| Identity { name, peer, cluster: cluster.clone() }).collect()
+    }
+
+    fn launch(identity: Identity, scheme: &'static str, extra: &[&str], control: &[&str]) -> Self {
+        let own = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let (address, folder) = (local(), tempfile::tempdir().expect("a temporary folder"));
+        let (extra, control) = (own(extra), own(control));
+        let process = launch(folder.path(), scheme, address, &identity, &extra);
+        Etcd { process, address, identity, extra, scheme, control, folder }
+    }
+
+    fn wait(&mut self) {
+        self.process.wait_for_port(self.address);
+        self.wait_until_healthy();
     }
 
     pub fn url(&self) -> String {
@@ -57,9 +92,8 @@ impl Etcd {
 
     /// Starts it again with its data, and waits until it answers.
     pub fn restart(&mut self) {
-        self.process = launch(self.folder.path(), self.scheme, self.address, self.peer, &self.extra);
-        self.process.wait_for_port(self.address);
-        self.wait_until_healthy();
+        self.process = launch(self.folder.path(), self.scheme, self.address, &self.identity, &self.extra);
+        self.wait();
     }
 
     /// Throws its data away; it has to be down.
@@ -111,14 +145,24 @@ impl Etcd {
     }
 }
 
-fn launch(folder: &Path, scheme: &str, address: SocketAddr, peer: SocketAddr, extra: &[String]) -> Process {
-    let (client, peer) = (format!("{scheme}://{address}"), format!("http://{peer}"));
+fn local() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()))
+}
+
+fn launch(
+    folder: &Path,
+    scheme: &str,
+    address: SocketAddr,
+    identity: &Identity,
+    extra: &[String],
+) -> Process {
+    let (client, peer) = (format!("{scheme}://{address}"), format!("http://{}", identity.peer));
     let mut command = Command::new(program("etcd"));
-    command.arg("--data-dir").arg(folder.join("data"));
+    command.arg("--name").arg(&identity.name).arg("--data-dir").arg(folder.join("data"));
     command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
     command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
-    command.args(["--initial-cluster", &format!("default={peer}"), "--unsafe-no-fsync"]);
-    // A lone member need not wait a second to elect itself.
+    command.args(["--initial-cluster", &identity.cluster, "--unsafe-no-fsync"]);
+    // On one machine nobody has to wait a second before an election.
     command.args(["--heartbeat-interval", "20", "--election-timeout", "200"]).args(extra);
     Process::start("etcd", &mut command)
 }

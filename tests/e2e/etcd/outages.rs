@@ -96,6 +96,26 @@ fn a_long_partition_is_noticed_and_survived() {
 }
 
 #[test]
+fn members_of_a_cluster_die_one_after_the_other() {
+    let mut cluster = Etcd::start_cluster(3);
+    let hosts: Vec<String> = cluster.iter().map(|member| format!("'{}'", member.url())).collect();
+    let gateway = Gateway::start(&config(&hosts.join(", ")), None);
+    assert_eq!(gateway.admin("PUT", "/apisix/admin/routes/1", &mock("/traffic", 200)).0, 201);
+    let traffic = Traffic::start(&gateway);
+    let mut worst = Duration::ZERO;
+    for (round, victim) in [0, 1, 2, 0, 1].into_iter().enumerate() {
+        cluster[victim].kill();
+        let path = format!("/round{round}");
+        let put = || gateway.admin("PUT", "/apisix/admin/routes/2", &mock(&path, 201)).0 < 300;
+        worst = worst.max(wait("a write through the members that are left", put));
+        assert_eq!(status(&gateway, &path), 201);
+        cluster[victim].restart();
+    }
+    let requests = traffic.end();
+    println!("members killed: writes again within {worst:?}; {requests} requests, none failed");
+}
+
+#[test]
 fn a_cluster_that_lost_its_data_takes_nothing_away() {
     let mut etcd = Etcd::start();
     etcd.put("/apisix/routes/1", &mock("/one", 201));
