@@ -31,13 +31,20 @@ fn tokens_are_renewed_and_passwords_checked() {
         config(&etcd.url()).replace("etcd: {", &user)
     };
     let gateway = Gateway::start(&with_user("secret"), None);
-    // Longer than a token lives: each of these writes meets an expired one.
+    // The pauses are longer than a token lives: each of these writes meets an expired one.
     for round in 0..3 {
         let (code, answer) =
             gateway.admin("PUT", &format!("/apisix/admin/routes/{round}"), &mock("/secured", 201 + round));
         assert_eq!(code, 201, "{answer}");
-        etcd.control(&["get", "/apisix/routes/0"]);
         std::thread::sleep(std::time::Duration::from_millis(1200));
+    }
+    etcd.process.wait_for_output("Token is expired");
+    // A change of users makes tokens old before they expire.
+    for (id, user) in [("4", "one:pass"), ("5", "two:pass")] {
+        assert_eq!(gateway.admin("PUT", &format!("/apisix/admin/routes/{id}"), &mock("/fresh", 201)).0, 201);
+        etcd.control(&["user", "add", user]);
+        let (code, answer) = gateway.admin("PUT", &format!("/apisix/admin/routes/{id}"), &mock("/old", 201));
+        assert_eq!(code, 200, "{answer}");
     }
     etcd.put("/apisix/routes/3", &mock("/watched", 201));
     wait("the watch goes on", || status(&gateway, "/watched") == 201);

@@ -15,6 +15,8 @@ const CONNECTION_PATIENCE: Duration = Duration::from_secs(2);
 const SEEN_PATIENCE: Duration = Duration::from_secs(5);
 /// etcd's own limit (`--max-txn-ops`), unless it was raised.
 const MAX_OPERATIONS: usize = 128;
+/// etcd's answer to a signed token that is older than the last change of users and roles.
+const OLD_TOKEN: &str = "etcdserver: revision of auth store is old";
 
 /// One operation, ready to send, and what its result is made of.
 struct Prepared {
@@ -59,7 +61,11 @@ pub async fn write(shared: &Shared, operations: Vec<Operation>) -> Result<Writte
         prepared.push(item);
     }
     let transaction = Txn::new().when(compares).and_then(ops);
-    let answer = answered(shared, client.kv_client().txn(transaction)).await?;
+    let answer = answered(shared, &client, || {
+        let (mut kv, transaction) = (client.kv_client(), transaction.clone());
+        async move { kv.txn(transaction).await }
+    })
+    .await?;
     if !answer.succeeded() {
         return Err(StoreError::Conflict);
     }
@@ -117,23 +123,43 @@ async fn prepare(
 
 /// The revision of a write to a key that is there for this only, as APISIX does it.
 async fn new_id(shared: &Shared, client: &Client) -> Result<String, StoreError> {
-    let mut kv = client.kv_client();
-    let answer = answered(shared, kv.put(keys::counter(&shared.options.prefix), "1", None)).await?;
+    let key = keys::counter(&shared.options.prefix);
+    let answer = answered(shared, client, || {
+        let (mut kv, key) = (client.kv_client(), key.clone());
+        async move { kv.put(key, "1", None).await }
+    })
+    .await?;
     let revision = answer.header().map_or(0, |header| header.revision());
     Ok(format!("{revision:020}"))
 }
 
 async fn grant(shared: &Shared, client: &Client, seconds: u64) -> Result<i64, StoreError> {
     let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-    let mut leases = client.lease_client();
-    Ok(answered(shared, leases.grant(seconds, None)).await?.id())
+    let grant = || {
+        let mut leases = client.lease_client();
+        async move { leases.grant(seconds, None).await }
+    };
+    Ok(answered(shared, client, grant).await?.id())
 }
 
-/// The answer in time. A write without one may have been stored or not; it is not acknowledged.
-async fn answered<T>(
-    shared: &Shared,
-    call: impl Future<Output = Result<T, etcd_client::Error>>,
-) -> Result<T, StoreError> {
+/// The answer to a call. A token from before users were changed is refused before anything is done: it is renewed and
+/// the call made again. Expired ones are the library's business.
+async fn answered<T, C>(shared: &Shared, client: &Client, call: impl Fn() -> C) -> Result<T, StoreError>
+where
+    C: Future<Output = Result<T, etcd_client::Error>>,
+{
+    let failed = |error| StoreError::Unavailable(connection::reason(&error));
+    match in_time(shared, call()).await? {
+        Err(etcd_client::Error::GRpcStatus(status)) if status.message() == OLD_TOKEN => {
+            in_time(shared, client.refresh_token()).await?.map_err(failed)?;
+            in_time(shared, call()).await?.map_err(failed)
+        }
+        answer => answer.map_err(failed),
+    }
+}
+
+/// What a call returned. One without an answer may have been carried out or not; it is not acknowledged.
+async fn in_time<T>(shared: &Shared, call: impl Future<Output = T>) -> Result<T, StoreError> {
     let mut in_use = shared.client.subscribe();
     let unanswered = |why: String| {
         let message = format!("{why}; read the object again to see whether it was stored");
@@ -142,7 +168,7 @@ async fn answered<T>(
     tokio::select! {
         // An answer that is there counts, whatever happened to the connection since.
         biased;
-        answer = call => answer.map_err(|error| StoreError::Unavailable(connection::reason(&error))),
+        answer = call => Ok(answer),
         _ = in_use.wait_for(Option::is_none) => {
             unanswered("the connection to etcd was lost before it answered".to_owned())
         }
