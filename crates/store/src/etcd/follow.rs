@@ -31,6 +31,9 @@ const SILENCE_LIMIT: Duration = Duration::from_secs(2);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// Full reads over one connection after the first; then a new one is made, with its pause.
+const MAX_FORGOTTEN: u32 = 3;
+
 /// How a watch ended.
 enum Ended {
     /// etcd has forgotten the revisions asked for, or they were another cluster's.
@@ -86,6 +89,7 @@ fn pause(rounds: u64, longest: Duration) -> Duration {
 
 /// Works with one connection until it ends. Returns whether it ever was in step, and why it ended.
 async fn serve(shared: &Arc<Shared>, client: Client) -> (bool, String) {
+    let mut forgotten = 0;
     let mut session = Session { shared, client, in_step: false, missing: Vec::new() };
     loop {
         if !shared.followed.borrow().loaded {
@@ -96,7 +100,10 @@ async fn serve(shared: &Arc<Shared>, client: Client) -> (bool, String) {
         }
         match session.watch().await {
             Ended::Lost(problem) => return (session.in_step, problem),
+            // Over and over again: an address behind which there are several clusters, for one.
+            Ended::Forgotten(why) if forgotten == MAX_FORGOTTEN => return (session.in_step, why),
             Ended::Forgotten(why) => {
+                forgotten += 1;
                 log(Level::Warn, format_args!("{why}; reading the whole configuration again"));
                 // Stays so until it was read, with whichever member.
                 shared.followed.send_modify(|followed| followed.loaded = false);
