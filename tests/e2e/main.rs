@@ -8,6 +8,7 @@ mod bench;
 mod bench_diagnosis;
 mod case;
 mod certs;
+mod changes;
 mod chunks;
 mod compression;
 mod connections;

@@ -11,6 +11,7 @@ mod data_plane;
 mod debug_file;
 mod expiry;
 mod health;
+mod hooks;
 mod logs;
 mod metrics;
 mod names;
@@ -60,6 +61,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     let proxy_settings = data_plane::settings(&settings, &logs, &apis)?;
     let workers = proxy::start(&proxy_settings, &control.publisher).context("cannot open the data plane")?;
     let workers = Arc::new(workers);
+    apis.hooks.set_workers(&workers);
     metrics.set_process(&workers, &control, provider.store());
     expiry::watch(&runtime, &control);
     ocsp::watch(&runtime, &control);
