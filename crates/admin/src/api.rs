@@ -64,6 +64,10 @@ pub trait Hooks: Send + Sync {
     fn progress(&self) -> Progress {
         Progress::default()
     }
+    /// What would become of the request that `question` describes; the error becomes the message of a 400.
+    fn explain(&self, _question: Value) -> BoxFuture<'_, Result<Value, String>> {
+        Box::pin(async { Err("explaining is not offered here".to_owned()) })
+    }
     /// Resolves when every worker uses this revision or a newer one.
     fn wait_applied(&self, _revision: u64) -> BoxFuture<'_, ()> {
         Box::pin(async {})
@@ -160,6 +164,7 @@ impl AdminApi {
         match (request.method.as_str(), segments.as_slice()) {
             ("POST", ["configs", "validate"]) => self.validate_configuration(request),
             ("GET", ["revision"]) => self.revision(),
+            ("POST", ["explain"]) => self.explain(request).await,
             ("POST", ["transactions"]) => resource::transaction::answer(self, request).await,
             ("GET", ["plugins", "list"]) => self.list_plugins(request),
             ("PUT", ["plugins", "reload"]) => self.reload_plugins().await,
@@ -169,6 +174,18 @@ impl AdminApi {
             ),
             ("POST", ["schema", "validate", name, ..]) => self.validate_resource(request, name),
             _ => self.answer_resource(request, &segments).await,
+        }
+    }
+
+    async fn explain(&self, request: &Request) -> Response {
+        let question = match read_body(request) {
+            Ok(Some(question)) => question,
+            Ok(None) => return Response::error(400, "missing question: {\"url\": \"http://HOST/PATH\"}"),
+            Err(refused) => return refused,
+        };
+        match self.hooks.explain(question).await {
+            Ok(explanation) => Response::json(200, &explanation),
+            Err(reason) => Response::error(400, &format!("invalid question: {reason}")),
         }
     }
 

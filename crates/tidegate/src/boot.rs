@@ -10,6 +10,7 @@ mod control;
 mod data_plane;
 mod debug_file;
 mod expiry;
+pub mod explain;
 mod health;
 mod hooks;
 mod logs;

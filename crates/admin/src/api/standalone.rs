@@ -23,6 +23,7 @@ impl AdminApi {
     ) -> Response {
         let validate = match (request.method.as_str(), segments) {
             ("POST", ["configs", "validate"]) => true,
+            ("POST", ["explain"]) => false,
             ("GET" | "PUT" | "HEAD", ["configs"]) | ("GET", ["revision"]) => false,
             _ => return Response::page(404),
         };
@@ -34,6 +35,7 @@ impl AdminApi {
         match request.method.as_str() {
             _ if validate => self.validate_configuration(request),
             _ if segments == ["revision"] => self.revision(),
+            _ if segments == ["explain"] => self.explain(request).await,
             "PUT" => self.put_configuration(standalone, request, current).await,
             "HEAD" => with_metadata(Response::empty(200), current),
             _ => get_configuration(request, current),

@@ -165,7 +165,7 @@ impl Apis {
         });
         // Files are nobody's to write: there is no Admin API then, but the API-driven one.
         let served = settings.admin.listen.is_some() && (store.is_writable() || standalone.is_some());
-        let hooks = Arc::new(ProcessHooks::new(control));
+        let hooks = Arc::new(ProcessHooks::new(control, store.clone(), catalog));
         let admin = served.then(|| {
             Arc::new(AdminApi::new(Parts {
                 settings: admin_settings(settings),
