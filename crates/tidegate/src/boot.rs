@@ -10,7 +10,7 @@ mod control;
 mod data_plane;
 mod debug_file;
 mod expiry;
-pub mod explain;
+mod explain;
 mod health;
 mod hooks;
 mod logs;
@@ -87,6 +87,32 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     control.stop();
     runtime.shutdown_timeout(Duration::from_millis(500));
     Ok(())
+}
+
+/// Answers `tidegate explain` from the configuration, without serving it. Problems go to stderr, no log is touched.
+pub fn explain_offline(
+    mut settings: Settings,
+    question: &serde_json::Value,
+) -> anyhow::Result<serde_json::Value> {
+    settings.nginx.error_log = "stderr".to_owned();
+    settings.nginx.access_log.enable = false;
+    let logs = logs::Logs::open(&settings)?;
+    let runtime = control::runtime()?;
+    let catalog = Arc::new(
+        Catalog::new(plugins::registry::PLUGINS, Some(&settings.plugins)).map_err(anyhow::Error::msg)?,
+    );
+    let metrics = Arc::new(metrics::Metrics::new(&settings));
+    install_host(&settings, &runtime, &catalog, &metrics, &logs);
+    start_plugins(&settings, &catalog)?;
+    let provider = provider::open(&settings, &catalog)?;
+    let snapshot = control::compile_once(&settings, &runtime, &catalog, &provider)?;
+    let store = provider.store();
+    let get = |kind, id: &str| store.get(kind, id).map(|object| object.value);
+    let objects = explain::Objects { get: &get, catalog: catalog.as_ref() };
+    let explained = explain::answer(&snapshot, &objects, question);
+    logs.close();
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    explained.map_err(anyhow::Error::msg)
 }
 
 /// A start that fails ends the compiler, too, before the runtime that it waits on.
