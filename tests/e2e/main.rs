@@ -13,6 +13,7 @@ mod chunks;
 mod compression;
 mod connections;
 mod differential;
+mod etcd;
 mod explain;
 mod first_run;
 mod fuzz_replay;

@@ -9,6 +9,7 @@ mod administration;
 mod control;
 mod data_plane;
 mod debug_file;
+mod etcd;
 mod expiry;
 mod explain;
 mod health;
@@ -55,7 +56,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     install_host(&settings, &runtime, &catalog, &metrics, &logs);
     start_plugins(&settings, &catalog)?;
 
-    let provider = provider::open(&settings, &catalog)?;
+    let provider = provider::open(&settings, &catalog, &runtime)?;
     let control = control::start(&settings, &runtime, &catalog, &provider)?;
     let _compiler = StopCompiler(control.clone());
     let apis = administration::Apis::new(&settings, &catalog, &provider, &control);
@@ -63,7 +64,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     let workers = proxy::start(&proxy_settings, &control.publisher).context("cannot open the data plane")?;
     let workers = Arc::new(workers);
     apis.hooks.set_workers(&workers);
-    metrics.set_process(&workers, &control, provider.store());
+    metrics.set_process(&workers, &control, &provider);
     expiry::watch(&runtime, &control);
     ocsp::watch(&runtime, &control);
     {
@@ -83,8 +84,9 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
             format_args!("some log entries could not be sent before the end"),
         );
     }
-    logs.close();
     control.stop();
+    provider.close();
+    logs.close();
     runtime.shutdown_timeout(Duration::from_millis(500));
     Ok(())
 }
@@ -104,12 +106,13 @@ pub fn explain_offline(
     let metrics = Arc::new(metrics::Metrics::new(&settings));
     install_host(&settings, &runtime, &catalog, &metrics, &logs);
     start_plugins(&settings, &catalog)?;
-    let provider = provider::open(&settings, &catalog)?;
+    let provider = provider::open(&settings, &catalog, &runtime)?;
     let snapshot = control::compile_once(&settings, &runtime, &catalog, &provider)?;
     let store = provider.store();
     let get = |kind, id: &str| store.get(kind, id).map(|object| object.value);
     let objects = explain::Objects { get: &get, catalog: catalog.as_ref() };
     let explained = explain::answer(&snapshot, &objects, question);
+    provider.close();
     logs.close();
     runtime.shutdown_timeout(Duration::from_millis(100));
     explained.map_err(anyhow::Error::msg)

@@ -99,9 +99,8 @@ pub fn start(
             handle.block_on(follower.run(&to_publish, &sender, stopped));
         })
         .context("cannot start the compiler thread")?;
-    let control =
-        Arc::new(Control { publisher, published, health, stop, compiler: Mutex::new(Some(compiler)) });
-    Ok(control)
+    let compiler = Mutex::new(Some(compiler));
+    Ok(Arc::new(Control { publisher, published, health, stop, compiler }))
 }
 
 /// A follower that has compiled the first time.
