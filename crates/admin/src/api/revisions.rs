@@ -90,3 +90,42 @@ impl AdminApi {
         Response::json(504, &body).with_header(REVISION, revision.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use store::BoxFuture;
+
+    use super::*;
+    use crate::{
+        AdminSettings, Hooks, Parts,
+        testing::{body, parts, request},
+    };
+
+    /// The second worker never gets further than revision 0.
+    struct Stuck;
+
+    impl Hooks for Stuck {
+        fn progress(&self) -> Progress {
+            Progress { compiled: 1, applied: vec![1, 0] }
+        }
+        fn wait_applied(&self, _: u64) -> BoxFuture<'_, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[test]
+    fn a_worker_that_does_not_get_there_is_named() {
+        let api = AdminApi::new(Parts { hooks: Arc::new(Stuck), ..parts(AdminSettings::default()) });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let target = "/apisix/admin/routes/1?wait=applied&wait_timeout=0.01";
+        let route = r#"{"uri": "/a", "upstream": {"nodes": {"127.0.0.1:1": 1}}}"#;
+        let response = runtime.block_on(api.handle(request("PUT", target, route)));
+        assert_eq!(response.status, 504);
+        let body = body(&response);
+        assert_eq!((&body["revision"], &body["applied"]), (&json!(1), &json!([1, 0])));
+        assert!(body["error_msg"].as_str().is_some_and(|text| text.contains("workers [1]")), "{body}");
+        assert!(api.store.get(model::Kind::Route, "1").is_some(), "the write stands");
+    }
+}
