@@ -3,11 +3,14 @@
 mod configurations;
 mod json;
 pub(crate) mod plugins;
+pub(crate) mod revisions;
 mod schemas;
 mod standalone;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+pub use self::revisions::Progress;
+use self::revisions::Wait;
 use model::{
     Kind, PluginCatalog,
     check::{Context, Languages, References},
@@ -57,6 +60,18 @@ pub trait Hooks: Send + Sync {
     fn reload_plugins(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async { Ok(()) })
     }
+    /// Where the compiler and the workers are.
+    fn progress(&self) -> Progress {
+        Progress::default()
+    }
+    /// What would become of the request that `question` describes; the error becomes the message of a 400.
+    fn explain(&self, _question: Value) -> BoxFuture<'_, Result<Value, String>> {
+        Box::pin(async { Err("explaining is not offered here".to_owned()) })
+    }
+    /// Resolves when every worker uses this revision or a newer one.
+    fn wait_applied(&self, _revision: u64) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
 }
 
 pub struct NoHooks;
@@ -99,7 +114,14 @@ impl AdminApi {
     }
 
     pub async fn handle(&self, request: Request) -> Response {
-        let mut response = self.answer(&request).await;
+        let mut response = match Wait::of(&request) {
+            Err(refused) => refused,
+            Ok(None) => self.answer(&request).await,
+            Ok(Some(wait)) => {
+                let response = self.answer(&request).await;
+                self.hold(response, &wait).await
+            }
+        };
         if !response.has_header("Content-Type") {
             response = response.with_header("Content-Type", "application/json");
         }
@@ -141,6 +163,9 @@ impl AdminApi {
         }
         match (request.method.as_str(), segments.as_slice()) {
             ("POST", ["configs", "validate"]) => self.validate_configuration(request),
+            ("GET", ["revision"]) => self.revision(),
+            ("POST", ["explain"]) => self.explain(request).await,
+            ("POST", ["transactions"]) => resource::transaction::answer(self, request).await,
             ("GET", ["plugins", "list"]) => self.list_plugins(request),
             ("PUT", ["plugins", "reload"]) => self.reload_plugins().await,
             (method, ["plugins", "reload"]) => Response::error(
@@ -149,6 +174,18 @@ impl AdminApi {
             ),
             ("POST", ["schema", "validate", name, ..]) => self.validate_resource(request, name),
             _ => self.answer_resource(request, &segments).await,
+        }
+    }
+
+    async fn explain(&self, request: &Request) -> Response {
+        let question = match read_body(request) {
+            Ok(Some(question)) => question,
+            Ok(None) => return Response::error(400, "missing question: {\"url\": \"http://HOST/PATH\"}"),
+            Err(refused) => return refused,
+        };
+        match self.hooks.explain(question).await {
+            Ok(explanation) => Response::json(200, &explanation),
+            Err(reason) => Response::error(400, &format!("invalid question: {reason}")),
         }
     }
 
@@ -212,12 +249,21 @@ impl AdminApi {
 
     /// Calls `check` with what resources are checked against.
     pub(crate) fn with_context<T>(&self, skip_references: bool, check: impl FnOnce(&Context<'_>) -> T) -> T {
+        self.with_references(&StoreReferences(self.store.as_ref()), skip_references, check)
+    }
+
+    pub(crate) fn with_references<T>(
+        &self,
+        references: &dyn References,
+        skip_references: bool,
+        check: impl FnOnce(&Context<'_>) -> T,
+    ) -> T {
         let plugins = self.plugins();
         check(&Context {
             plugins: plugins.as_ref(),
             stream_plugins: self.stream_plugins.as_deref(),
             languages: self.languages.as_ref(),
-            references: &StoreReferences(self.store.as_ref()),
+            references,
             skip_references,
             protocols: &self.settings.protocols,
         })

@@ -14,7 +14,7 @@ pub mod settings;
 #[cfg(test)]
 mod testing;
 
-pub use api::{AdminApi, Hooks, NoHooks, Parts, Standalone};
+pub use api::{AdminApi, Hooks, NoHooks, Parts, Progress, Standalone};
 pub use control::{ControlApi, ControlHooks, ControlParts, HealthView, NoControlHooks, NoHealth, NodeHealth};
 pub use message::{Request as AdminRequest, RequestBody, Response as AdminResponse};
 pub use settings::{AdminKey, AdminSettings, ApiVersion, Role};

@@ -4,16 +4,22 @@ mod delete;
 mod envelope;
 mod patch;
 mod read;
+pub(crate) mod transaction;
 mod write;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use model::{Kind, Object, check::check_resource, schema::lua};
+use model::{
+    Kind, Object,
+    check::{Context, check_resource},
+    schema::lua,
+};
 use serde_json::{Value, json};
-use store::StoreError;
+use store::{StoreError, Written};
 
 use crate::{
     AdminApi, AdminSettings,
+    api::revisions::REVISION,
     message::{Request, Response},
 };
 
@@ -123,6 +129,20 @@ fn check(
     allow_times: bool,
 ) -> Result<String, Response> {
     let refuse = |message: String| Response::error(400, &message);
+    let id = prepare(api, target, conf, need_id, allow_times).map_err(refuse)?;
+    let checked = api.with_context(false, |context| validate(context, target, id.as_deref(), conf));
+    checked.map_err(refuse)?;
+    Ok(stored_id(target, id, conf))
+}
+
+/// What comes before the checks: gives `conf` its id, which is returned, and refuses times unless `allow_times`.
+fn prepare(
+    api: &AdminApi,
+    target: &Target,
+    conf: &mut Value,
+    need_id: bool,
+    allow_times: bool,
+) -> Result<Option<String>, String> {
     let noun = target.kind.noun();
     let mut id = target.id.clone();
     if target.has_id() {
@@ -133,10 +153,10 @@ fn check(
             (_, None) => own.clone(),
         };
         match (&wanted, own) {
-            (None, _) if need_id => return Err(refuse(format!("missing {noun} id"))),
-            (Some(_), _) if !need_id => return Err(refuse(format!("wrong {noun} id, do not need it"))),
+            (None, _) if need_id => return Err(format!("missing {noun} id")),
+            (Some(_), _) if !need_id => return Err(format!("wrong {noun} id, do not need it")),
             (Some(wanted), Some(own)) if lua::text(wanted) != lua::text(&own) => {
-                return Err(refuse(format!("wrong {noun} id")));
+                return Err(format!("wrong {noun} id"));
             }
             _ => {}
         }
@@ -146,22 +166,27 @@ fn check(
         }
     }
     if !allow_times {
-        check_times(conf).map_err(refuse)?;
+        check_times(conf)?;
     }
     if let Some(keyring) = &api.settings.keyring {
         keyring.decrypt_private_keys(target.kind, conf);
     }
-    let owner = target.owner.as_deref();
-    let mut copy = conf.clone();
-    let checked = api
-        .with_context(false, |context| check_resource(context, target.kind, id.as_deref(), owner, &mut copy));
-    checked.map_err(refuse)?;
-    Ok(match target.kind {
+    Ok(id)
+}
+
+/// Checks a copy: checks fill defaults in.
+fn validate(context: &Context<'_>, target: &Target, id: Option<&str>, conf: &Value) -> Result<(), String> {
+    check_resource(context, target.kind, id, target.owner.as_deref(), &mut conf.clone())
+}
+
+/// The id as it is to be stored, without what [`Target::store_id`] adds.
+fn stored_id(target: &Target, id: Option<String>, conf: &Value) -> String {
+    match target.kind {
         Kind::Consumer => conf.get("username").map(lua::text).unwrap_or_default(),
         // The secret's id holds its manager, which the store's path repeats.
         Kind::Secret => target.id.clone().unwrap_or_default(),
         _ => id.unwrap_or_default(),
-    })
+    }
 }
 
 fn check_times(conf: &Value) -> Result<(), String> {
@@ -203,6 +228,11 @@ fn key(settings: &AdminSettings, kind: Kind, id: &str) -> String {
 
 fn object_key(settings: &AdminSettings, object: &Object) -> String {
     key(settings, object.kind, &object.id)
+}
+
+/// An answer to a write, with the revision that it led to.
+fn written(status: u16, body: &Value, written: &Written) -> Response {
+    Response::json(status, body).with_header(REVISION, written.revision.to_string())
 }
 
 fn not_found() -> Response {

@@ -110,6 +110,7 @@ impl Compiler {
         Ok(Some(Instance {
             def,
             plugin,
+            owner: owner.clone(),
             priority: field("priority").and_then(Value::as_i64).unwrap_or(def.priority),
             filter: filter.filter(|filter| !filter.is_always_true()),
             error_response: field("error_response").map(error_response),

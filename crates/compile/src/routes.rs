@@ -178,7 +178,9 @@ impl Compiler {
             let Some(lua) = &self.lua else {
                 return Err("script needs Lua, which this build does not have".to_owned());
             };
-            return Ok(Chain::script(lua.script(script)?));
+            let version = self.object(Kind::Route, &key.1).map_or(0, |object| object.modified);
+            let owner = plugin::Owner { kind: key.0, id: key.1.clone(), version };
+            return Ok(Chain::script(lua.script(script)?, owner));
         }
         let mut merged: Vec<Arc<Instance>> = self.instances(Kind::Route, &key.1).to_vec();
         let configured: Vec<&str> = conf.plugins.keys().map(String::as_str).collect();

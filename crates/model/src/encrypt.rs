@@ -81,6 +81,22 @@ impl Keyring {
     }
 }
 
+/// Stands where a secret is not shown.
+pub const MASK: &str = "***";
+
+/// Hides what [`Keyring::encrypt_resource`] would encrypt, and the credentials of secret managers. References
+/// (`$secret://`, `$env://`) stay: they are the place of a secret, not the secret.
+pub fn mask_resource(kind: Kind, id: &str, value: &mut Value, catalog: &dyn PluginCatalog) {
+    let change = |text: &str| (!text.starts_with('$')).then(|| MASK.to_owned());
+    each_private_key(kind, value, &change);
+    each_plugin_field(kind, id, value, catalog, &change);
+    if kind == Kind::Secret {
+        for field in ["token", "secret_access_key", "session_token", "auth_config.private_key"] {
+            change_in(value, field, &change);
+        }
+    }
+}
+
 fn encrypt(key: &[u8], text: &str) -> Option<String> {
     let vector: [u8; 16] = key.get(..16)?.try_into().ok()?;
     let cipher = if key.len() == 32 { &AES_256 } else { &AES_128 };

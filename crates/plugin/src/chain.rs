@@ -5,12 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use routing::expr::Expression;
 
-use crate::{Phases, Plugin, PluginDef, Variable};
+use crate::{Owner, Phases, Plugin, PluginDef, Variable};
 
 /// A built plugin with what `_meta` says about it.
 pub struct Instance {
     pub def: &'static PluginDef,
     pub plugin: Arc<dyn Plugin>,
+    /// The object whose configuration this is.
+    pub owner: Owner,
     /// `_meta.priority`, else the plugin's own.
     pub priority: i64,
     /// `_meta.filter`: the plugin runs only where this holds.
@@ -40,7 +42,7 @@ impl Chain {
     }
 
     /// The chain of a route that has a `script` instead of plugins.
-    pub fn script(plugin: Arc<dyn Plugin>) -> Chain {
+    pub fn script(plugin: Arc<dyn Plugin>, owner: Owner) -> Chain {
         static SCRIPT: PluginDef = PluginDef {
             name: "script",
             phases: Phases::REWRITE
@@ -53,6 +55,7 @@ impl Chain {
         let instance = Instance {
             def: &SCRIPT,
             plugin,
+            owner,
             priority: 0,
             filter: None,
             error_response: None,

@@ -13,6 +13,7 @@ pub mod client;
 pub mod client_address;
 pub mod connection;
 pub mod exchange;
+pub mod explain;
 pub mod filters;
 pub mod finish;
 pub mod handshake;

@@ -14,23 +14,10 @@ use crate::{client::Client, phases::Chains};
 
 /// Fills host and path, and takes away what the client may not say.
 pub fn prepare(request: &mut Request, client: &Client) -> Result<(), Box<Reply>> {
-    let mut host = std::mem::take(&mut request.host);
-    host.clear();
-    // Checked when the head came.
-    if let Some(value) = request.head.headers.known(HeaderId::Host) {
-        host.extend_from_slice(without_port(value));
-        host.make_ascii_lowercase();
-        if host.len() > 1 && host.last() == Some(&b'.') {
-            host.pop();
-        }
-    }
-    request.host = host;
-    let mut path = std::mem::take(&mut request.path);
-    if let Err(reason) = normalize(request, &mut path) {
+    if let Err(reason) = prepare_target(request) {
         error_log::log(error_log::Level::Info, format_args!("{reason}, client: {}", request.remote_addr));
         return Err(Box::new(Reply::page(400)));
     }
-    request.path = path;
     let trusted = client
         .worker
         .settings
@@ -50,6 +37,25 @@ pub fn prepare(request: &mut Request, client: &Client) -> Result<(), Box<Reply>>
     if request.head.connection.nominates {
         wire::framing::remove_nominated(headers);
     }
+    Ok(())
+}
+
+/// Host and path as routes see them.
+pub(crate) fn prepare_target(request: &mut Request) -> Result<(), &'static str> {
+    let mut host = std::mem::take(&mut request.host);
+    host.clear();
+    // Checked when the head came.
+    if let Some(value) = request.head.headers.known(HeaderId::Host) {
+        host.extend_from_slice(without_port(value));
+        host.make_ascii_lowercase();
+        if host.len() > 1 && host.last() == Some(&b'.') {
+            host.pop();
+        }
+    }
+    request.host = host;
+    let mut path = std::mem::take(&mut request.path);
+    normalize(request, &mut path)?;
+    request.path = path;
     Ok(())
 }
 
@@ -125,10 +131,16 @@ fn replace_slash_escapes(raw: &[u8]) -> Vec<u8> {
 }
 
 /// The request as the router sees it.
-struct Input<'a> {
+pub(crate) struct Input<'a> {
     request: &'a Request,
     path: &'a [u8],
     method: Methods,
+}
+
+impl<'a> Input<'a> {
+    pub(crate) fn new(request: &'a Request, path: &'a [u8]) -> Input<'a> {
+        Input { request, path, method: Methods::of(request.head.method.as_str()) }
+    }
 }
 
 impl Variables for Input<'_> {
@@ -166,6 +178,15 @@ impl MatchInput for Input<'_> {
     }
 }
 
+/// The path that is looked up (`apisix.delete_uri_tail_slash`).
+pub(crate) fn routed_path(request: &Request) -> Cow<'_, [u8]> {
+    let trimmed = request.path.strip_suffix(b"/").filter(|rest| !rest.is_empty());
+    match trimmed.filter(|_| request.snapshot.options.delete_uri_tail_slash) {
+        Some(trimmed) => Cow::Owned(trimmed.to_vec()),
+        None => Cow::Borrowed(&request.path),
+    }
+}
+
 /// Finds the route and remembers what matched.
 pub async fn find_route(
     request: &mut Request,
@@ -176,14 +197,8 @@ pub async fn find_route(
         collect_for_matching(request, client).await?;
     }
     let snapshot = request.snapshot.clone();
-    let trimmed =
-        snapshot.options.delete_uri_tail_slash && request.path.len() > 1 && request.path.ends_with(b"/");
-    let path: Cow<[u8]> = match trimmed {
-        true => Cow::Owned(request.path[..request.path.len() - 1].to_vec()),
-        false => Cow::Borrowed(&request.path),
-    };
-    let method = Methods::of(request.head.method.as_str());
-    let Some(found) = snapshot.router.find(&Input { request, path: &path, method }) else { return Ok(()) };
+    let path = routed_path(request);
+    let Some(found) = snapshot.router.find(&Input::new(request, &path)) else { return Ok(()) };
     let Some(route) = snapshot.routes.get(found.route as usize).cloned() else { return Ok(()) };
     let matched = plugin::request::Matched {
         uri: found.matched_uri.into(),

@@ -3,8 +3,8 @@
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 use plugin::{
-    BodyChunk, Chain, Instance, Phases, Reply, Request, Route, Step, WorkerSnapshot, reply::ReplyBody,
-    step::Verdict,
+    BodyChunk, Chain, Consumer, Instance, Phases, Reply, Request, Route, Step, WorkerSnapshot,
+    reply::ReplyBody, step::Verdict,
 };
 
 /// The chains of one request.
@@ -60,7 +60,7 @@ impl Chains {
     }
 
     /// The instances of a phase in order: global rules', then the route's.
-    fn of_phase(&self, phase: Phases) -> impl Iterator<Item = &Arc<Instance>> {
+    pub(crate) fn of_phase(&self, phase: Phases) -> impl Iterator<Item = &Arc<Instance>> {
         let route = self.of_route();
         let globals = self.snapshot.globals.of_phase(phase).filter(move |instance| {
             !(instance.def.prefer_route && route.is_some_and(|chain| chain.find(instance.def.name).is_some()))
@@ -120,13 +120,17 @@ impl Chains {
         }
         let consumer = consumer.clone();
         self.merged = Some(self.snapshot.merged_chain(route, &consumer));
-        for instance in &consumer.plugins {
-            let new = route.chain.find(instance.def.name).is_none();
-            if new && instance.def.kind != Some("auth") && instance.def.phases.contains(Phases::REWRITE) {
-                self.run(instance, Phases::REWRITE, request).await?;
-            }
+        for instance in joining(route, &consumer) {
+            self.run(instance, Phases::REWRITE, request).await?;
         }
         Ok(())
+    }
+
+    /// As if a plugin had recognised this consumer.
+    pub(crate) fn set_consumer(&mut self, consumer: &Consumer) {
+        if let Some(route) = self.route.as_ref().filter(|_| !consumer.plugins.is_empty()) {
+            self.merged = Some(self.snapshot.merged_chain(route, consumer));
+        }
     }
 
     pub fn header_filter(&self, request: &mut Request) {
@@ -176,6 +180,17 @@ impl Chains {
     }
 }
 
+/// The consumer's plugins that the route does not have, for the phase that is over when the consumer is known.
+pub(crate) fn joining<'a>(
+    route: &'a Route,
+    consumer: &'a Consumer,
+) -> impl Iterator<Item = &'a Arc<Instance>> {
+    consumer.plugins.iter().filter(|instance| {
+        let new = route.chain.find(instance.def.name).is_none();
+        new && instance.def.kind != Some("auth") && instance.def.phases.contains(Phases::REWRITE)
+    })
+}
+
 fn phase_name(phase: Phases) -> &'static str {
     match phase {
         Phases::REWRITE => "rewrite",
@@ -184,7 +199,7 @@ fn phase_name(phase: Phases) -> &'static str {
     }
 }
 
-fn applies(instance: &Instance, request: &Request) -> bool {
+pub(crate) fn applies(instance: &Instance, request: &Request) -> bool {
     instance.filter.as_ref().is_none_or(|filter| filter.eval(request))
 }
 

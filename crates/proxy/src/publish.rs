@@ -10,17 +10,25 @@ use std::sync::{
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use plugin::Snapshot;
+use tokio::sync::Notify;
 
 pub struct Publisher {
     current: ArcSwap<Snapshot>,
     /// Counts publications; workers compare it with the one they hold.
     generation: AtomicU64,
     retired: Mutex<Vec<Arc<Snapshot>>>,
+    /// Rung by each worker that has taken a newer snapshot.
+    pub(crate) applied: Arc<Notify>,
 }
 
 impl Publisher {
     pub fn new(first: Arc<Snapshot>) -> Publisher {
-        Publisher { current: ArcSwap::new(first), generation: AtomicU64::new(1), retired: Mutex::default() }
+        Publisher {
+            current: ArcSwap::new(first),
+            generation: AtomicU64::new(1),
+            retired: Mutex::default(),
+            applied: Arc::default(),
+        }
     }
 
     pub fn publish(&self, snapshot: Arc<Snapshot>) {

@@ -85,8 +85,11 @@ impl Worker {
         if generation != self.generation.get() {
             let fresh = Rc::new(WorkerSnapshot::new(self.publisher.current()));
             self.generation.set(generation);
-            self.stats.revision.store(fresh.revision, Ordering::Relaxed);
+            let revision = fresh.revision;
             self.snapshot.replace(fresh);
+            // Ordered before the look for somebody who waits: see `Workers::wait_for_revision`.
+            self.stats.revision.store(revision, Ordering::SeqCst);
+            self.publisher.applied.notify_waiters();
         }
         self.snapshot.borrow().clone()
     }
@@ -143,6 +146,7 @@ struct Signals {
 pub struct Workers {
     threads: Vec<thread::JoinHandle<()>>,
     signals: Arc<Signals>,
+    applied: Arc<Notify>,
     pub stats: Vec<Arc<WorkerStats>>,
     pub addresses: Vec<SocketAddr>,
 }
@@ -169,6 +173,16 @@ impl Workers {
         for thread in self.threads {
             let _ = thread.join();
         }
+    }
+
+    /// The revision that each worker uses.
+    pub fn revisions(&self) -> Vec<u64> {
+        self.stats.iter().map(|stats| stats.revision.load(Ordering::SeqCst)).collect()
+    }
+
+    /// Resolves when no worker uses an older one. A worker looks with each request, an idle one each [`TICK_MS`].
+    pub async fn wait_for_revision(&self, revision: u64) {
+        wait_until(&self.applied, || self.revisions().iter().all(|used| *used >= revision)).await;
     }
 
     /// The oldest revision that some worker still uses.
@@ -215,7 +229,7 @@ pub fn start(settings: &Settings, publisher: &Arc<Publisher>) -> io::Result<Work
         })?;
         threads.push(thread);
     }
-    Ok(Workers { threads, signals, stats: all_stats, addresses })
+    Ok(Workers { threads, signals, applied: publisher.applied.clone(), stats: all_stats, addresses })
 }
 
 /// SO_REUSEPORT would let a second gateway take half of the connections of a first one unnoticed. A socket without it
@@ -281,8 +295,8 @@ fn run(worker: Worker, listeners: Vec<(std::net::TcpListener, Listen)>, signals:
             }
         }
         let ticking = tokio::task::spawn_local(tick(worker));
-        wait_for(&signals, || signals.drain.load(Ordering::SeqCst) || signals.stop.load(Ordering::SeqCst))
-            .await;
+        let ending = || signals.drain.load(Ordering::SeqCst) || signals.stop.load(Ordering::SeqCst);
+        wait_until(&signals.notify, ending).await;
         for task in accepting {
             task.abort();
         }
@@ -299,9 +313,9 @@ fn run(worker: Worker, listeners: Vec<(std::net::TcpListener, Listen)>, signals:
     });
 }
 
-async fn wait_for(signals: &Signals, condition: impl Fn() -> bool) {
+async fn wait_until(notify: &Notify, condition: impl Fn() -> bool) {
     loop {
-        let notified = signals.notify.notified();
+        let notified = notify.notified();
         tokio::pin!(notified);
         notified.as_mut().enable();
         if condition() {
@@ -334,7 +348,7 @@ async fn accept(worker: &'static Worker, listener: TcpListener, listen: Listen) 
     }
 }
 
-/// Moves the worker's clock; once a second renews the date, closes old upstream connections, takes a new snapshot.
+/// Moves the worker's clock and takes a new snapshot; once a second renews the date, closes old upstream connections.
 async fn tick(worker: &'static Worker) {
     let started = Instant::now();
     let mut interval = tokio::time::interval(Duration::from_millis(TICK_MS));
@@ -350,6 +364,7 @@ async fn tick(worker: &'static Worker) {
         worker.stats.stall_us.fetch_max(late, Ordering::Relaxed);
         let now_ms = now.duration_since(started).as_millis() as u64;
         worker.deadlines.tick(now_ms);
+        worker.snapshot();
         if now_ms / 1000 != second {
             second = now_ms / 1000;
             worker.renew_date();
@@ -363,7 +378,6 @@ async fn tick(worker: &'static Worker) {
                 release();
             }
             was_busy = busy;
-            worker.snapshot();
             if let Some(log) = &worker.settings.access_log {
                 log.tick(worker.index);
             }

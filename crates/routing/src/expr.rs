@@ -66,6 +66,16 @@ impl<N> Expression<N> {
         self.root.as_ref().is_none_or(|root| eval(root, variables))
     }
 
+    /// Of a rule whose clauses must all hold: the first that does not, from 0. For people; requests ask `eval`.
+    pub fn failing_clause<V: Variables<Name = N>>(&self, variables: &V) -> Option<usize> {
+        match &self.root {
+            Some(Node::Group { logic: Logic::And, children }) => {
+                children.iter().position(|child| !eval(child, variables))
+            }
+            _ => None,
+        }
+    }
+
     /// True when the rule was empty, so that a caller can skip it.
     pub fn is_always_true(&self) -> bool {
         self.root.is_none()

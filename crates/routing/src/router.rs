@@ -6,6 +6,7 @@
 //! share an exact path or a prefix. When no candidate passes, the next shorter prefix, the less specific host and
 //! last the routes without a host are tried.
 
+mod explain;
 mod index;
 mod parameters;
 mod spec;
@@ -16,9 +17,11 @@ use std::{net::IpAddr, sync::Arc};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+pub use self::explain::{Considered, Explained, Loss, Verdict};
 pub use self::parameters::Param;
 pub use self::spec::{HostPattern, Methods, RouteSpec};
 use self::{
+    explain::{Nobody, Tried, Witness},
     index::{Index, Scope},
     trie::Trie,
 };
@@ -113,18 +116,31 @@ impl<N> Router<N> {
     }
 
     pub fn find<I: MatchInput<Name = N>>(&self, input: &I) -> Option<Match<'_>> {
+        self.find_watched(input, &mut Nobody)
+    }
+
+    fn find_watched<'r, I: MatchInput<Name = N>, W: Witness<'r>>(
+        &'r self,
+        input: &I,
+        witness: &mut W,
+    ) -> Option<Match<'r>> {
         if !self.hosts.patterns.is_empty()
             && let Some(host) = input.host()
-            && let Some(found) = self.find_by_host(host, input)
+            && let Some(found) = self.find_by_host(host, input, witness)
         {
             return Some(found);
         }
-        self.find_in(Scope::ANY_HOST, input)
+        self.find_in(Scope::ANY_HOST, input, witness)
     }
 
-    fn find_by_host<I: MatchInput<Name = N>>(&self, host: &[u8], input: &I) -> Option<Match<'_>> {
+    fn find_by_host<'r, I: MatchInput<Name = N>, W: Witness<'r>>(
+        &'r self,
+        host: &[u8],
+        input: &I,
+        witness: &mut W,
+    ) -> Option<Match<'r>> {
         if let Some(scope) = self.hosts.exact.get(host)
-            && let Some(found) = self.find_in(*scope, input)
+            && let Some(found) = self.find_in(*scope, input, witness)
         {
             return Some(found);
         }
@@ -140,52 +156,85 @@ impl<N> Router<N> {
         self.hosts
             .wildcard
             .prefixes(self.hosts.wildcard.first_root(), reversed)
-            .find_map(|scope| self.find_in(Scope(scope), input))
+            .find_map(|scope| self.find_in(Scope(scope), input, witness))
     }
 
-    fn find_in<I: MatchInput<Name = N>>(&self, scope: Scope, input: &I) -> Option<Match<'_>> {
-        let path = input.path();
-        self.index.candidates(scope, path).find_map(|candidate| {
+    fn find_in<'r, I: MatchInput<Name = N>, W: Witness<'r>>(
+        &'r self,
+        scope: Scope,
+        input: &I,
+        witness: &mut W,
+    ) -> Option<Match<'r>> {
+        self.index.candidates(scope, input.path()).find_map(|candidate| {
             let route = self.routes.get(candidate.route as usize)?;
-            let matched_host = self.check(route, input)?;
-            let matched_uri = route.uris.get(candidate.uri as usize)?;
-            let mut params = SmallVec::new();
-            if candidate.has_params {
-                let parameters = self.mode == Mode::UriWithParameter;
-                if !parameters::capture(matched_uri, path, parameters, &mut params) {
+            let uri: &str = route.uris.get(candidate.uri as usize)?;
+            let judged = self.judge(route, uri, candidate.has_params, scope, input);
+            if W::LOOKS {
+                let clause = || route.vars.as_ref().and_then(|vars| vars.failing_clause(input));
+                let tried = Tried {
+                    route: route.id,
+                    scope,
+                    uri,
+                    host: self.hosts.pattern(scope),
+                    priority: route.priority,
+                    judged: &judged,
+                    clause: &clause,
+                };
+                if witness.saw(tried) {
                     return None;
                 }
             }
-            let matched_host = matched_host.or_else(|| self.hosts.pattern(scope));
-            Some(Match { route: route.id, matched_uri, matched_host, params })
+            judged.ok()
         })
     }
 
-    /// The conditions in APISIX's order; `Some(None)` when they hold without naming a host.
+    #[inline]
+    fn judge<'r, I: MatchInput<Name = N>>(
+        &'r self,
+        route: &'r RouteSpec<N>,
+        matched_uri: &'r str,
+        has_params: bool,
+        scope: Scope,
+        input: &I,
+    ) -> Result<Match<'r>, Loss> {
+        let matched_host = self.check(route, input)?;
+        let mut params = SmallVec::new();
+        if has_params {
+            let parameters = self.mode == Mode::UriWithParameter;
+            if !parameters::capture(matched_uri, input.path(), parameters, &mut params) {
+                return Err(Loss::Parameters);
+            }
+        }
+        let matched_host = matched_host.or_else(|| self.hosts.pattern(scope));
+        Ok(Match { route: route.id, matched_uri, matched_host, params })
+    }
+
+    /// The conditions in APISIX's order; `Ok(None)` when they hold without naming a host.
     fn check<'r, I: MatchInput<Name = N>>(
         &self,
         route: &'r RouteSpec<N>,
         input: &I,
-    ) -> Option<Option<&'r str>> {
+    ) -> Result<Option<&'r str>, Loss> {
         if !route.methods.is_empty() && !route.methods.contains(input.method()) {
-            return None;
+            return Err(Loss::Method);
         }
         if let Some(addresses) = &route.remote_addrs
             && !addresses.contains(input.remote_addr())
         {
-            return None;
+            return Err(Loss::RemoteAddr);
         }
         let mut matched_host = None;
         if self.mode != Mode::HostUri && !route.hosts.is_empty() {
-            matched_host = Some(route.hosts.iter().find(|host| host.matches(input))?.pattern());
+            let found = route.hosts.iter().find(|host| host.matches(input));
+            matched_host = Some(found.ok_or(Loss::Host)?.pattern());
         }
         if route.vars.as_ref().is_some_and(|vars| !vars.eval(input)) {
-            return None;
+            return Err(Loss::Vars);
         }
         if route.has_filter && !input.filter(route.id) {
-            return None;
+            return Err(Loss::FilterFunction);
         }
-        Some(matched_host)
+        Ok(matched_host)
     }
 }
 

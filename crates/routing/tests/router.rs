@@ -9,6 +9,7 @@ use std::{
 use proptest::prelude::*;
 use routing::{
     AddressSet, Expression, HostPattern, MatchInput, Methods, Mode, Operand, RouteSpec, Router, Variables,
+    router::Verdict,
 };
 
 #[derive(Clone, Debug)]
@@ -269,7 +270,15 @@ proptest! {
             let router = Router::build(mode, (0u32..).zip(&routes).map(|(id, route)| route.spec(id)));
             for request in &requests {
                 let found = router.find(request).map(|found| (found.route, found.matched_uri.to_owned()));
-                prop_assert_eq!(found, naive(mode, &routes, request), "{:?} {:?}", mode, request);
+                prop_assert_eq!(&found, &naive(mode, &routes, request), "{:?} {:?}", mode, request);
+                // Whoever asks why is told of the same route, however few candidates are listed.
+                for limit in [0, 100] {
+                    let explained = router.explain(request, limit);
+                    let mut won = explained.considered.iter().filter(|one| one.verdict == Verdict::Won);
+                    let told = won.next().map(|won| (won.route, won.uri.to_owned()));
+                    prop_assert_eq!(&told, &found, "{:?} {:?}", mode, request);
+                    prop_assert!(won.next().is_none() && explained.considered.len() <= limit + 1);
+                }
             }
         }
     }

@@ -44,8 +44,22 @@ impl Embedded {
     /// `write` for callers without a runtime.
     pub fn write_blocking(&self, operations: Vec<Operation>) -> Result<Written, StoreError> {
         let (reply, answer) = oneshot::channel();
-        self.writer.send(operations, reply)?;
+        self.writer.send(None, operations, reply)?;
         answer.blocking_recv().unwrap_or_else(|_| Err(stopped()))
+    }
+
+    fn send(
+        &self,
+        at: Option<u64>,
+        operations: Vec<Operation>,
+    ) -> BoxFuture<'_, Result<Written, StoreError>> {
+        let (reply, answer) = oneshot::channel();
+        // Sent now, not when first polled: a caller that goes away does not undo its write.
+        let sent = self.writer.send(at, operations, reply);
+        Box::pin(async move {
+            sent?;
+            answer.await.unwrap_or_else(|_| Err(stopped()))
+        })
     }
 }
 
@@ -55,13 +69,15 @@ impl Store for Embedded {
     }
 
     fn write(&self, operations: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>> {
-        let (reply, answer) = oneshot::channel();
-        // Sent now, not when first polled: a caller that goes away does not undo its write.
-        let sent = self.writer.send(operations, reply);
-        Box::pin(async move {
-            sent?;
-            answer.await.unwrap_or_else(|_| Err(stopped()))
-        })
+        self.send(None, operations)
+    }
+
+    fn write_at(
+        &self,
+        revision: u64,
+        operations: Vec<Operation>,
+    ) -> BoxFuture<'_, Result<Written, StoreError>> {
+        self.send(Some(revision), operations)
     }
 
     fn changes_since(&self, revision: u64) -> Changes {

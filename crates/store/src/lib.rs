@@ -67,6 +67,9 @@ pub enum StoreError {
     Conflict,
     #[error("this configuration provider is read-only")]
     ReadOnly,
+    /// The provider has no such thing; says what and what to do instead.
+    #[error("{0}")]
+    Unsupported(&'static str),
     #[error("{0}")]
     Unavailable(String),
 }
@@ -86,11 +89,23 @@ pub struct Change {
     pub object: Option<Object>,
 }
 
+const NO_TRANSACTIONS: &str = "this configuration provider has no transactions; use the embedded one, or change the resources one by one";
+
 pub trait Store: Send + Sync {
     /// Runs `read` on the current state, under a shared lock: be quick.
     fn read(&self, read: &mut dyn FnMut(&State));
     /// All or nothing; resolves when the write is durable and visible through `read`.
     fn write(&self, operations: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>>;
+    /// As `write`, provided that nothing at all has been written since `revision`; else [`StoreError::Conflict`].
+    fn write_at(
+        &self,
+        _revision: u64,
+        _operations: Vec<Operation>,
+    ) -> BoxFuture<'_, Result<Written, StoreError>> {
+        let refused =
+            if self.is_writable() { StoreError::Unsupported(NO_TRANSACTIONS) } else { StoreError::ReadOnly };
+        Box::pin(std::future::ready(Err(refused)))
+    }
     fn changes_since(&self, revision: u64) -> Changes;
     /// Notified with the new revision after every visible change.
     fn watch(&self) -> tokio::sync::watch::Receiver<u64>;

@@ -41,8 +41,11 @@ impl Memory {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn apply(&self, operations: Vec<Operation>) -> Result<Written, StoreError> {
+    fn apply(&self, at: Option<u64>, operations: Vec<Operation>) -> Result<Written, StoreError> {
         let mut inner = self.lock();
+        if at.is_some_and(|at| at != inner.state.revision) {
+            return Err(StoreError::Conflict);
+        }
         let mut state = inner.state.clone();
         let revision = state.revision + 1;
         let mut changes = Vec::new();
@@ -123,7 +126,15 @@ impl Store for Memory {
     }
 
     fn write(&self, operations: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>> {
-        Box::pin(async move { self.apply(operations) })
+        Box::pin(async move { self.apply(None, operations) })
+    }
+
+    fn write_at(
+        &self,
+        revision: u64,
+        operations: Vec<Operation>,
+    ) -> BoxFuture<'_, Result<Written, StoreError>> {
+        Box::pin(async move { self.apply(Some(revision), operations) })
     }
 
     fn changes_since(&self, revision: u64) -> Changes {

@@ -11,7 +11,9 @@ mod data_plane;
 mod debug_file;
 mod etcd;
 mod expiry;
+mod explain;
 mod health;
+mod hooks;
 mod logs;
 mod metrics;
 mod names;
@@ -61,6 +63,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     let proxy_settings = data_plane::settings(&settings, &logs, &apis)?;
     let workers = proxy::start(&proxy_settings, &control.publisher).context("cannot open the data plane")?;
     let workers = Arc::new(workers);
+    apis.hooks.set_workers(&workers);
     metrics.set_process(&workers, &control, &provider);
     expiry::watch(&runtime, &control);
     ocsp::watch(&runtime, &control);
@@ -86,6 +89,33 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     logs.close();
     runtime.shutdown_timeout(Duration::from_millis(500));
     Ok(())
+}
+
+/// Answers `tidegate explain` from the configuration, without serving it. Problems go to stderr, no log is touched.
+pub fn explain_offline(
+    mut settings: Settings,
+    question: &serde_json::Value,
+) -> anyhow::Result<serde_json::Value> {
+    settings.nginx.error_log = "stderr".to_owned();
+    settings.nginx.access_log.enable = false;
+    let logs = logs::Logs::open(&settings)?;
+    let runtime = control::runtime()?;
+    let catalog = Arc::new(
+        Catalog::new(plugins::registry::PLUGINS, Some(&settings.plugins)).map_err(anyhow::Error::msg)?,
+    );
+    let metrics = Arc::new(metrics::Metrics::new(&settings));
+    install_host(&settings, &runtime, &catalog, &metrics, &logs);
+    start_plugins(&settings, &catalog)?;
+    let provider = provider::open(&settings, &catalog, &runtime)?;
+    let snapshot = control::compile_once(&settings, &runtime, &catalog, &provider)?;
+    let store = provider.store();
+    let get = |kind, id: &str| store.get(kind, id).map(|object| object.value);
+    let objects = explain::Objects { get: &get, catalog: catalog.as_ref() };
+    let explained = explain::answer(&snapshot, &objects, question);
+    provider.close();
+    logs.close();
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    explained.map_err(anyhow::Error::msg)
 }
 
 /// A start that fails ends the compiler, too, before the runtime that it waits on.

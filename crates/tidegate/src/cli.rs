@@ -1,8 +1,10 @@
 //! The command line: `tidegate VERB`.
 
+mod admin_api;
 mod bench;
 mod completions;
 mod daemon;
+mod explain;
 mod quit;
 mod reload;
 mod routes;
@@ -46,6 +48,8 @@ enum Verb {
     Version,
     /// Print the routes of the running gateway
     Routes,
+    /// Tell which route a request would take and why, and what would run
+    Explain(explain::Arguments),
     /// Measure an HTTP server: throughput, latency, and what causes the tail
     Bench(Box<bench::Arguments>),
     /// Print a completion script for a shell
@@ -91,6 +95,7 @@ pub fn main() -> ExitCode {
         Verb::Test => test::run(&place),
         Verb::Version => version::run(),
         Verb::Routes => routes::run(&place),
+        Verb::Explain(arguments) => explain::run(&place, &arguments),
         Verb::Bench(arguments) => return bench::run(&arguments),
         Verb::Completions(arguments) => completions::run(&arguments),
     };

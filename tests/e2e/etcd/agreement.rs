@@ -45,3 +45,18 @@ fn three_gateways_agree() {
         wait("it is gone everywhere", || status(gateway, "/same") == 404);
     }
 }
+
+#[test]
+fn revisions_are_told_and_transactions_are_refused_clearly() {
+    let etcd = Etcd::start();
+    let gateway = Gateway::start(&config(&etcd.url()), None);
+    let (code, answer) = gateway.admin("PUT", "/apisix/admin/routes/1?wait=applied", &mock("/a", 202));
+    assert_eq!(code, 201, "{answer}");
+    assert_eq!(status(&gateway, "/a"), 202);
+    let route = mock("/b", 203);
+    let changes = format!(r#"{{"changes": [{{"method": "PUT", "path": "/routes/2", "value": {route}}}]}}"#);
+    let (code, answer) = gateway.admin("POST", "/apisix/admin/transactions", &changes);
+    assert_eq!(code, 501, "{answer}");
+    assert!(answer.contains("no transactions"), "{answer}");
+    assert_eq!(gateway.admin("GET", "/apisix/admin/routes/2", "").0, 404);
+}

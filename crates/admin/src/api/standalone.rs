@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{
     AdminApi, Standalone,
     configurations::{COLLECTIONS, read_document},
+    revisions::REVISION,
 };
 use crate::message::{Request, Response};
 
@@ -22,7 +23,8 @@ impl AdminApi {
     ) -> Response {
         let validate = match (request.method.as_str(), segments) {
             ("POST", ["configs", "validate"]) => true,
-            ("GET" | "PUT" | "HEAD", ["configs"]) => false,
+            ("POST", ["explain"]) => false,
+            ("GET" | "PUT" | "HEAD", ["configs"]) | ("GET", ["revision"]) => false,
             _ => return Response::page(404),
         };
         if let Err(refused) = self.authenticate(request) {
@@ -32,6 +34,8 @@ impl AdminApi {
         let current = current.as_deref();
         match request.method.as_str() {
             _ if validate => self.validate_configuration(request),
+            _ if segments == ["revision"] => self.revision(),
+            _ if segments == ["explain"] => self.explain(request).await,
             "PUT" => self.put_configuration(standalone, request, current).await,
             "HEAD" => with_metadata(Response::empty(200), current),
             _ => get_configuration(request, current),
@@ -66,7 +70,8 @@ impl AdminApi {
         next.insert(DIGEST.into(), json!(digest));
         let next = Value::Object(next);
         match standalone.replace(next.clone()).await {
-            Ok(()) => with_metadata(Response::empty(202), Some(&next)),
+            Ok(()) => with_metadata(Response::empty(202), Some(&next))
+                .with_header(REVISION, self.stored_revision().to_string()),
             Err(error) => Response::text(500, &error),
         }
     }

@@ -1,5 +1,7 @@
 //! `DELETE`, and what may not be deleted because somebody still uses it.
 
+use std::sync::Arc;
+
 use model::{Kind, schema::lua};
 use serde_json::Value;
 use store::{Operation, State};
@@ -30,27 +32,32 @@ pub(super) async fn delete(api: &AdminApi, request: &Request, target: &Target) -
         return Err(not_found());
     }
     let key = key(&api.settings, target.kind, &store_id);
-    Ok(Response::json(200, &envelope::deleted(&api.settings, &key)))
+    Ok(super::written(200, &envelope::deleted(&api.settings, &key), &written))
 }
 
 /// The deletion of what belongs to a consumer or service and goes with it.
 pub(super) fn nested(api: &AdminApi, kind: Kind, id: &str) -> Vec<Operation> {
+    let mut operations = Vec::new();
+    api.store.read(&mut |state| {
+        let owned = owned_by(state, kind, id).into_iter();
+        operations = owned.map(|(kind, id)| Operation::Delete { kind, id, expected: None }).collect();
+    });
+    operations
+}
+
+/// What goes when this object goes.
+pub(super) fn owned_by(state: &State, kind: Kind, id: &str) -> Vec<(Kind, Arc<str>)> {
     let (kind, prefix) = match kind {
         Kind::Consumer => (Kind::Credential, format!("{id}/credentials/")),
         Kind::Service => (Kind::GraphqlCostDecoration, format!("{id}/graphql_cost_decorations/")),
         _ => return Vec::new(),
     };
-    let mut operations = Vec::new();
-    api.store.read(&mut |state| {
-        let owned = state.list(kind).filter(|object| object.id.starts_with(&prefix));
-        operations =
-            owned.map(|object| Operation::Delete { kind, id: object.id.clone(), expected: None }).collect();
-    });
-    operations
+    let owned = state.list(kind).filter(|object| object.id.starts_with(&prefix));
+    owned.map(|object| (kind, object.id.clone())).collect()
 }
 
 /// The message that names a user of the object, if it has any.
-fn find_user(state: &State, kind: Kind, id: &str) -> Option<String> {
+pub(super) fn find_user(state: &State, kind: Kind, id: &str) -> Option<String> {
     let by_field = |kind: Kind, field: &str| {
         let mut objects = state.list(kind);
         let user = objects.find(|object| object.value.get(field).map(lua::text).as_deref() == Some(id));

@@ -33,22 +33,7 @@ pub(super) async fn patch(
     }
     let store_id: Arc<str> = target.store_id(id).into();
     let previous = api.store.get(target.kind, &store_id).ok_or_else(not_found)?;
-    let mut value = previous.value.as_ref().clone();
-    let mut touch = true;
-    if target.sub_path.is_empty() {
-        touch = conf.get("update_time").is_none_or(Value::is_null);
-        if let (Some(fields), Value::Object(changes)) = (value.as_object_mut(), conf) {
-            merge(fields, changes);
-        }
-    } else {
-        replace(&mut value, &target.sub_path, conf).map_err(|error| refuse(&error))?;
-    }
-    if value.get("create_time").is_none() {
-        set(&mut value, "create_time", json!(now()));
-    }
-    if touch || value.get("update_time").is_none() {
-        set(&mut value, "update_time", json!(now()));
-    }
+    let mut value = patched(target, &previous.value, conf).map_err(|error| refuse(&error))?;
     check(api, target, &mut value, true, true)?;
     let operation = Operation::Put {
         kind: target.kind,
@@ -59,7 +44,28 @@ pub(super) async fn patch(
     };
     let written = api.store.write(vec![operation]).await.map_err(|error| store_failed(&error))?;
     let body = envelope::written(api, "compareAndSwap", (target.kind, &store_id), &value, written.lease);
-    Ok(Response::json(200, &body))
+    Ok(super::written(200, &body, &written))
+}
+
+/// The object with the change in it, and the times it then has.
+pub(super) fn patched(target: &Target, previous: &Value, conf: Value) -> Result<Value, String> {
+    let mut value = previous.clone();
+    let mut touch = true;
+    if target.sub_path.is_empty() {
+        touch = conf.get("update_time").is_none_or(Value::is_null);
+        if let (Some(fields), Value::Object(changes)) = (value.as_object_mut(), conf) {
+            merge(fields, changes);
+        }
+    } else {
+        replace(&mut value, &target.sub_path, conf)?;
+    }
+    if value.get("create_time").is_none() {
+        set(&mut value, "create_time", json!(now()));
+    }
+    if touch || value.get("update_time").is_none() {
+        set(&mut value, "update_time", json!(now()));
+    }
+    Ok(value)
 }
 
 fn check_decoration(api: &AdminApi, target: &Target, body: Option<&Value>) -> Result<(), Response> {

@@ -49,7 +49,7 @@ pub(super) async fn put(
     }
     let written = api.store.write(operations).await.map_err(|error| store_failed(&error))?;
     let body = envelope::written(api, "set", (target.kind, &store_id), &conf, written.lease);
-    Ok(Response::json(if is_new(&written) { 201 } else { 200 }, &body))
+    Ok(super::written(if is_new(&written) { 201 } else { 200 }, &body, &written))
 }
 
 pub(super) async fn post(
@@ -75,7 +75,7 @@ pub(super) async fn post(
         return Err(Response::error(503, "the store did not return the new object"));
     };
     let body = envelope::written(api, "create", (target.kind, &object.id), &object.value, written.lease);
-    Ok(Response::json(201, &body))
+    Ok(super::written(201, &body, &written))
 }
 
 /// The body, which has to be there; a decoration gets the service of its path.
@@ -128,7 +128,7 @@ fn next_id(api: &AdminApi) -> String {
 }
 
 /// The time of creation survives, the time of the update is now.
-fn set_times(conf: &mut Value, previous: Option<&Value>) {
+pub(super) fn set_times(conf: &mut Value, previous: Option<&Value>) {
     if conf.get("create_time").is_none() {
         let before = previous.and_then(|previous| previous.get("create_time")).cloned();
         set(conf, "create_time", before.unwrap_or_else(|| json!(now())));

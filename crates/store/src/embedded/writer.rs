@@ -23,6 +23,8 @@ type Reply = oneshot::Sender<Result<Written, StoreError>>;
 type Key = (Kind, Arc<str>);
 
 struct Request {
+    /// The revision that the whole must still have.
+    at: Option<u64>,
     operations: Vec<Operation>,
     /// `None`: the thread's own write (something expired).
     reply: Option<Reply>,
@@ -52,8 +54,8 @@ impl Writer {
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
 
-    pub fn send(&self, operations: Vec<Operation>, reply: Reply) -> Result<(), StoreError> {
-        let request = Request { operations, reply: Some(reply) };
+    pub fn send(&self, at: Option<u64>, operations: Vec<Operation>, reply: Reply) -> Result<(), StoreError> {
+        let request = Request { at, operations, reply: Some(reply) };
         self.queue.as_ref().and_then(|queue| queue.send(request).ok()).ok_or_else(stopped)
     }
 }
@@ -97,7 +99,7 @@ impl Worker {
             if !expired.is_empty() {
                 let operations =
                     expired.into_iter().map(|(kind, id)| Operation::Delete { kind, id, expected: None });
-                group.insert(0, Request { operations: operations.collect(), reply: None });
+                group.insert(0, Request { at: None, operations: operations.collect(), reply: None });
             }
             self.commit(group);
         }
@@ -109,7 +111,7 @@ impl Worker {
         let mut group = Group::new(&live);
         let mut answers = Vec::with_capacity(requests.len());
         for request in requests {
-            let result = group.apply(request.operations);
+            let result = group.apply(request.at, request.operations);
             answers.push((request.reply, result));
         }
         let outcome = if group.changes.is_empty() {
@@ -182,7 +184,10 @@ impl<'a> Group<'a> {
     }
 
     /// Applies one request as a whole: when one operation does not hold, none is done.
-    fn apply(&mut self, operations: Vec<Operation>) -> Result<Written, StoreError> {
+    fn apply(&mut self, at: Option<u64>, operations: Vec<Operation>) -> Result<Written, StoreError> {
+        if at.is_some_and(|at| at != self.revision) {
+            return Err(StoreError::Conflict);
+        }
         let mut draft = Draft {
             group: self,
             revision: self.revision + 1,

@@ -19,7 +19,7 @@ use serde_json::Value;
 use store::{ApiDriven, BoxFuture, Changes, Operation, State, Store, StoreError, Written};
 use tokio::{net::TcpListener, runtime::Runtime, sync::watch};
 
-use super::{control::Control, data_plane, provider::Provider};
+use super::{control::Control, data_plane, hooks::ProcessHooks, provider::Provider};
 
 /// How long an answered write may wait to be in force. Past that it is durable, and follows.
 const PUBLISH_PATIENCE: Duration = Duration::from_secs(5);
@@ -29,6 +29,7 @@ const DEFAULT_CONTROL_PORT: u16 = 9090;
 
 pub struct Apis {
     admin: Option<Arc<AdminApi>>,
+    pub hooks: Arc<ProcessHooks>,
     control: Arc<ControlApi>,
 }
 
@@ -103,20 +104,36 @@ struct Published {
     published: watch::Receiver<u64>,
 }
 
-impl Store for Published {
-    fn read(&self, read: &mut dyn FnMut(&State)) {
-        self.inner.read(read);
-    }
-
-    fn write(&self, operations: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>> {
+impl Published {
+    fn published<'a>(
+        &self,
+        written: BoxFuture<'a, Result<Written, StoreError>>,
+    ) -> BoxFuture<'a, Result<Written, StoreError>> {
         let mut published = self.published.clone();
-        let written = self.inner.write(operations);
         Box::pin(async move {
             let written = written.await?;
             let in_force = published.wait_for(|revision| *revision >= written.revision);
             let _ = tokio::time::timeout(PUBLISH_PATIENCE, in_force).await;
             Ok(written)
         })
+    }
+}
+
+impl Store for Published {
+    fn read(&self, read: &mut dyn FnMut(&State)) {
+        self.inner.read(read);
+    }
+
+    fn write(&self, operations: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>> {
+        self.published(self.inner.write(operations))
+    }
+
+    fn write_at(
+        &self,
+        revision: u64,
+        operations: Vec<Operation>,
+    ) -> BoxFuture<'_, Result<Written, StoreError>> {
+        self.published(self.inner.write_at(revision, operations))
     }
 
     fn changes_since(&self, revision: u64) -> Changes {
@@ -148,6 +165,7 @@ impl Apis {
         });
         // Files are nobody's to write: there is no Admin API then, but the API-driven one.
         let served = settings.admin.listen.is_some() && (store.is_writable() || standalone.is_some());
+        let hooks = Arc::new(ProcessHooks::new(control, store.clone(), catalog));
         let admin = served.then(|| {
             Arc::new(AdminApi::new(Parts {
                 settings: admin_settings(settings),
@@ -155,7 +173,7 @@ impl Apis {
                 plugins: plugins.clone(),
                 stream_plugins: None,
                 languages: Arc::new(Checks),
-                hooks: Arc::new(admin::NoHooks) as Arc<dyn Hooks>,
+                hooks: hooks.clone() as Arc<dyn Hooks>,
                 standalone,
             }))
         });
@@ -169,7 +187,7 @@ impl Apis {
             health: control.health.clone(),
             hooks: Arc::new(admin::NoControlHooks) as Arc<dyn ControlHooks>,
         }));
-        Arc::new(Apis { admin, control })
+        Arc::new(Apis { admin, hooks, control })
     }
 
     /// Whether the Admin API shares a port with the data plane.

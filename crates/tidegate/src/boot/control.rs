@@ -10,7 +10,7 @@ use anyhow::Context;
 use compile::{Compiler, Options, UpstreamTrust};
 use config::{Settings, settings::HttpRouter};
 use plugin::{
-    Catalog,
+    Catalog, Snapshot,
     snapshot::{KeepalivePool, RouterOptions, Timeouts},
 };
 use proxy::Publisher;
@@ -66,6 +66,17 @@ impl Control {
     }
 }
 
+/// Compiles what there is, once, and serves nobody.
+pub fn compile_once(
+    settings: &Settings,
+    runtime: &Runtime,
+    catalog: &Arc<Catalog>,
+    provider: &Arc<Provider>,
+) -> anyhow::Result<Arc<Snapshot>> {
+    let follower = follower(settings, runtime, catalog, provider)?;
+    Ok(follower.compiler.snapshot(follower.revision))
+}
+
 /// Compiles the first snapshot, then keeps following on a thread of its own.
 pub fn start(
     settings: &Settings,
@@ -73,6 +84,32 @@ pub fn start(
     catalog: &Arc<Catalog>,
     provider: &Arc<Provider>,
 ) -> anyhow::Result<Arc<Control>> {
+    let mut follower = follower(settings, runtime, catalog, provider)?;
+    let publisher = Arc::new(Publisher::new(follower.compiler.snapshot(follower.revision)));
+    let (sender, published) = watch::channel(follower.revision);
+    follower.share();
+    let health = follower.health.clone();
+    let (stop, stopped) = watch::channel(false);
+    let handle = runtime.handle().clone();
+    let to_publish = publisher.clone();
+    let compiler = thread::Builder::new()
+        .name("compiler".to_owned())
+        .spawn(move || {
+            lower_priority();
+            handle.block_on(follower.run(&to_publish, &sender, stopped));
+        })
+        .context("cannot start the compiler thread")?;
+    let compiler = Mutex::new(Some(compiler));
+    Ok(Arc::new(Control { publisher, published, health, stop, compiler }))
+}
+
+/// A follower that has compiled the first time.
+fn follower(
+    settings: &Settings,
+    runtime: &Runtime,
+    catalog: &Arc<Catalog>,
+    provider: &Arc<Provider>,
+) -> anyhow::Result<Follower> {
     let names = Names::start(settings, runtime);
     let secrets = Secrets::start(settings, runtime.handle());
     let compiler = Compiler::new(
@@ -93,27 +130,13 @@ pub fn start(
         names,
         secrets,
         revision: 0,
-        health: health.clone(),
+        health,
     };
     runtime.block_on(async {
         follower.follow(true).await;
         follower.resolve_names().await;
     });
-    let publisher = Arc::new(Publisher::new(follower.compiler.snapshot(follower.revision)));
-    let (sender, published) = watch::channel(follower.revision);
-    follower.share();
-    let (stop, stopped) = watch::channel(false);
-    let handle = runtime.handle().clone();
-    let to_publish = publisher.clone();
-    let compiler = thread::Builder::new()
-        .name("compiler".to_owned())
-        .spawn(move || {
-            lower_priority();
-            handle.block_on(follower.run(&to_publish, &sender, stopped));
-        })
-        .context("cannot start the compiler thread")?;
-    let compiler = Mutex::new(Some(compiler));
-    Ok(Arc::new(Control { publisher, published, health, stop, compiler }))
+    Ok(follower)
 }
 
 fn options(settings: &Settings) -> Options {

@@ -1,0 +1,251 @@
+//! The changes played on a copy of the configuration, then checked where they led.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use model::{Kind, Object, check::References};
+use serde_json::{Value, json};
+use store::{Operation, State};
+
+use super::{
+    super::{Target, delete, patch, prepare, stored_id, validate, write},
+    Change, Fault, diff,
+};
+use crate::AdminApi;
+
+/// More than this many mistakes need not be told at once.
+const MAX_FAULTS: usize = 100;
+
+type Key = (Kind, Arc<str>);
+
+/// An object that changes, from before the first to after the last change that is about it.
+struct Touched {
+    /// The change to name when the outcome is wrong: the last one.
+    index: usize,
+    path: String,
+    target: Target,
+    before: Option<Object>,
+}
+
+pub(super) struct Stage {
+    state: State,
+    touched: BTreeMap<Key, Touched>,
+}
+
+impl Stage {
+    /// Plays the changes in their order; references are looked at only when all are done.
+    pub(super) fn play(api: &AdminApi, state: State, changes: &[Change]) -> Result<Stage, Vec<Fault>> {
+        let mut stage = Stage { state, touched: BTreeMap::new() };
+        let mut faults = Vec::new();
+        for change in changes {
+            if let Err(error) = stage.apply(api, change) {
+                faults.push(Fault { index: change.index, path: change.path.clone(), error });
+            }
+            if faults.len() >= MAX_FAULTS {
+                return Err(faults);
+            }
+        }
+        if faults.is_empty() {
+            faults = stage.check(api);
+        }
+        if faults.is_empty() { Ok(stage) } else { Err(faults) }
+    }
+
+    fn apply(&mut self, api: &AdminApi, change: &Change) -> Result<(), String> {
+        let target = parse_target(api, change)?;
+        let id = target.id.clone().unwrap_or_default();
+        let store_id: Arc<str> = target.store_id(&id).into();
+        let previous = self.state.get(target.kind, &store_id).map(|object| object.value.clone());
+        let missing = || "Key not found".to_owned();
+        match (change.method.as_str(), change.value.clone()) {
+            ("PUT", Some(mut value)) => {
+                let own = prepare(api, &target, &mut value, true, false)?;
+                if stored_id(&target, own, &value) != id && target.kind == Kind::Consumer {
+                    return Err("username differs from the path's".to_owned());
+                }
+                if target.kind == Kind::PluginMetadata {
+                    super::super::set(&mut value, "id", json!(id));
+                } else {
+                    write::set_times(&mut value, previous.as_deref());
+                }
+                if target.kind == Kind::Service && previous.is_none() {
+                    self.remove_owned(change, Kind::Service, &id);
+                }
+                self.put(change, target, store_id, value);
+            }
+            ("PATCH", Some(conf)) => {
+                if target.sub_path.is_empty() && !conf.is_object() {
+                    return Err("invalid configuration".to_owned());
+                }
+                let previous = previous.ok_or_else(missing)?;
+                let mut value = patch::patched(&target, &previous, conf)?;
+                prepare(api, &target, &mut value, true, true)?;
+                self.put(change, target, store_id, value);
+            }
+            _ => {
+                previous.ok_or_else(missing)?;
+                self.remove_owned(change, target.kind, &id);
+                self.touch(change, target, &store_id);
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, change: &Change, target: Target, id: Arc<str>, value: Value) {
+        let kind = target.kind;
+        self.touch(change, target, &id);
+        // The store gives the revisions.
+        self.state.put(Object { kind, id, value: Arc::new(value), created: 0, modified: 0 });
+    }
+
+    /// Takes the object out and remembers what it was.
+    fn touch(&mut self, change: &Change, target: Target, id: &Arc<str>) {
+        let removed = self.state.remove(target.kind, id);
+        let (index, path) = (change.index, change.path.clone());
+        match self.touched.get_mut(&(target.kind, id.clone())) {
+            Some(touched) => (touched.index, touched.path) = (index, path),
+            None => {
+                let key = (target.kind, id.clone());
+                self.touched.insert(key, Touched { index, path, target, before: removed });
+            }
+        }
+    }
+
+    fn remove_owned(&mut self, change: &Change, kind: Kind, id: &str) {
+        for (kind, owned) in delete::owned_by(&self.state, kind, id) {
+            let name = owned.rsplit('/').next().map(str::to_owned);
+            let target = Target { kind, owner: Some(id.to_owned()), id: name, sub_path: String::new() };
+            self.touch(change, target, &owned);
+        }
+    }
+
+    /// What is wrong with the outcome.
+    fn check(&self, api: &AdminApi) -> Vec<Fault> {
+        let references = StateReferences(&self.state);
+        let mut faults = Vec::new();
+        for ((kind, id), touched) in &self.touched {
+            let name = touched.target.id.as_deref().unwrap_or_default();
+            let checked = match self.state.get(*kind, id) {
+                Some(object) => api.with_references(&references, false, |context| {
+                    let own = match kind {
+                        Kind::Secret => id.as_ref(),
+                        _ => name,
+                    };
+                    validate(context, &touched.target, Some(own), &object.value)?;
+                    self.check_owner(&touched.target)
+                }),
+                None if touched.before.is_none() => Ok(()),
+                None => delete::find_user(&self.state, *kind, name).map_or(Ok(()), Err),
+            };
+            if let Err(error) = checked {
+                faults.push(Fault { index: touched.index, path: touched.path.clone(), error });
+            }
+        }
+        faults.sort_by_key(|fault| fault.index);
+        faults.truncate(MAX_FAULTS);
+        faults
+    }
+
+    fn check_owner(&self, target: &Target) -> Result<(), String> {
+        let owner = target.owner.as_deref().unwrap_or_default();
+        if target.kind == Kind::Credential && self.state.get(Kind::Consumer, owner).is_none() {
+            return Err("consumer not found".to_owned());
+        }
+        Ok(())
+    }
+
+    pub(super) fn operations(&self) -> Vec<Operation> {
+        let operation = |((kind, id), touched): (&Key, &Touched)| match self.state.get(*kind, id) {
+            Some(object) => Some(Operation::Put {
+                kind: *kind,
+                id: id.clone(),
+                value: object.value.clone(),
+                expected: None,
+                ttl_seconds: None,
+            }),
+            // Created and deleted again: nothing to write.
+            None => touched.before.as_ref().map(|_| Operation::Delete {
+                kind: *kind,
+                id: id.clone(),
+                expected: None,
+            }),
+        };
+        self.touched.iter().filter_map(operation).collect()
+    }
+
+    /// What happened to which object.
+    pub(super) fn summary(&self) -> Vec<Value> {
+        self.entries().map(|(entry, _, _)| entry).collect()
+    }
+
+    /// As [`Stage::summary`], with the fields that change; secrets are not shown.
+    pub(super) fn differences(&self, api: &AdminApi) -> Vec<Value> {
+        let catalog = api.plugins();
+        let with_diff = |(mut entry, key, touched): (Value, &Key, &Touched)| {
+            let before = touched.before.as_ref().map(|object| object.value.as_ref());
+            let after = self.state.get(key.0, &key.1).map(|object| object.value.as_ref());
+            let diff = diff::of_object(key, before, after, catalog.as_ref());
+            if let Some(fields) = entry.as_object_mut() {
+                fields.insert("diff".to_owned(), Value::Array(diff));
+            }
+            entry
+        };
+        self.entries().map(with_diff).collect()
+    }
+
+    fn entries(&self) -> impl Iterator<Item = (Value, &Key, &Touched)> {
+        self.touched.iter().filter_map(|(key, touched)| {
+            let action = match (&touched.before, self.state.get(key.0, &key.1)) {
+                (None, None) => return None,
+                (None, Some(_)) => "create",
+                (Some(_), Some(_)) => "update",
+                (Some(_), None) => "delete",
+            };
+            let resource = format!("{}/{}", key.0.directory(), key.1);
+            Some((json!({"index": touched.index, "resource": resource, "action": action}), key, touched))
+        })
+    }
+}
+
+fn parse_target(api: &AdminApi, change: &Change) -> Result<Target, String> {
+    let path = change.path.strip_prefix("/apisix/admin").unwrap_or(&change.path);
+    if path.contains(['?', '#']) {
+        return Err("a path of a transaction has no query".to_owned());
+    }
+    let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let name = segments.first().copied().unwrap_or_default();
+    let target = Target::parse(&segments).ok_or_else(|| format!("Unsupported resource type: {name}"))?;
+    if target.kind == Kind::StreamRoute && !api.settings.stream {
+        return Err("stream mode is disabled, can not add stream routes".to_owned());
+    }
+    if target.kind == Kind::GraphqlCostDecoration {
+        return Err(
+            "graphql cost decorations cannot be part of a transaction; change them one by one".to_owned()
+        );
+    }
+    if target.refuses(&change.method) {
+        return Err(format!("not supported `{}` method for {}", change.method, target.kind.noun()));
+    }
+    if target.id.as_deref().unwrap_or_default().is_empty() {
+        return Err(format!("missing {} id", target.kind.noun()));
+    }
+    if target.kind == Kind::Credential && target.owner.is_none() {
+        return Err("missing consumer name".to_owned());
+    }
+    if !target.sub_path.is_empty() && change.method != "PATCH" {
+        return Err(format!("{} is about a whole resource: {} is too long", change.method, change.path));
+    }
+    Ok(target)
+}
+
+/// The other resources as they are after all changes.
+struct StateReferences<'a>(&'a State);
+
+impl References for StateReferences<'_> {
+    fn get(&self, kind: Kind, id: &str) -> Option<Arc<Value>> {
+        self.0.get(kind, id).map(|object| object.value.clone())
+    }
+
+    fn each(&self, kind: Kind, visit: &mut dyn FnMut(&str, &Value)) {
+        self.0.list(kind).for_each(|object| visit(&object.id, &object.value));
+    }
+}

@@ -1,0 +1,162 @@
+//! Why a request goes where it goes: the lookup of [`Router::find`] with somebody who watches.
+
+use rustc_hash::FxHashSet;
+
+use super::{Match, MatchInput, Router, index::Scope};
+
+/// The condition that a candidate failed, the first in the order of [`Router::find`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    Method,
+    RemoteAddr,
+    Host,
+    Vars,
+    FilterFunction,
+    Parameters,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Won,
+    /// Would have served the request, but another one came first.
+    Shadowed,
+    Lost(Loss),
+}
+
+/// A route whose path fits.
+#[derive(Debug)]
+pub struct Considered<'r> {
+    /// The id the route was built with.
+    pub route: u32,
+    /// The pattern of `uris` by which it is a candidate.
+    pub uri: &'r str,
+    /// The pattern of `hosts` by which it is a candidate, if hosts lead to paths.
+    pub host: Option<&'r str>,
+    pub priority: i64,
+    pub verdict: Verdict,
+    /// For `Loss::Vars`: which of the clauses that must all hold does not, from 0.
+    pub clause: Option<usize>,
+}
+
+#[derive(Debug, Default)]
+pub struct Explained<'r> {
+    /// In the order of trying; what other hosts ask for comes last.
+    pub considered: Vec<Considered<'r>>,
+    /// There were more than asked for.
+    pub more: bool,
+}
+
+/// What the lookup found of one candidate.
+pub(super) struct Tried<'r, 'm> {
+    pub route: u32,
+    pub scope: Scope,
+    pub uri: &'r str,
+    pub host: Option<&'r str>,
+    pub priority: i64,
+    pub judged: &'m Result<Match<'r>, Loss>,
+    /// Asked only when somebody wants to know.
+    pub clause: &'m dyn Fn() -> Option<usize>,
+}
+
+/// Sees each candidate in the order of trying.
+pub(super) trait Witness<'r> {
+    /// Whether anybody looks: what nobody sees is not prepared.
+    const LOOKS: bool;
+    /// `true`: go on, even when this one has won.
+    fn saw(&mut self, tried: Tried<'r, '_>) -> bool;
+}
+
+/// For requests: nobody looks, the first that passes is it.
+pub(super) struct Nobody;
+
+impl Witness<'_> for Nobody {
+    const LOOKS: bool = false;
+    fn saw(&mut self, _: Tried<'_, '_>) -> bool {
+        false
+    }
+}
+
+struct Recorder<'r> {
+    explained: Explained<'r>,
+    limit: usize,
+    won: bool,
+    scopes: FxHashSet<Scope>,
+    routes: FxHashSet<u32>,
+}
+
+impl<'r> Witness<'r> for Recorder<'r> {
+    const LOOKS: bool = true;
+
+    fn saw(&mut self, tried: Tried<'r, '_>) -> bool {
+        self.scopes.insert(tried.scope);
+        let verdict = match tried.judged {
+            Ok(_) if self.won => Verdict::Shadowed,
+            Ok(_) => Verdict::Won,
+            Err(loss) => Verdict::Lost(*loss),
+        };
+        self.won |= verdict == Verdict::Won;
+        // A second pattern of a route that was seen tells nothing new, unless it wins.
+        if !self.routes.insert(tried.route) && verdict != Verdict::Won {
+            return true;
+        }
+        if self.explained.considered.len() >= self.limit && verdict != Verdict::Won {
+            self.explained.more = true;
+            return !self.won;
+        }
+        let clause = if verdict == Verdict::Lost(Loss::Vars) { (tried.clause)() } else { None };
+        self.explained.considered.push(Considered {
+            route: tried.route,
+            uri: tried.uri,
+            host: tried.host,
+            priority: tried.priority,
+            verdict,
+            clause,
+        });
+        true
+    }
+}
+
+impl<N> Router<N> {
+    /// What [`Router::find`] would try, and what became of it: at most `limit` candidates and the one that wins.
+    pub fn explain<I: MatchInput<Name = N>>(&self, input: &I, limit: usize) -> Explained<'_> {
+        let mut recorder = Recorder {
+            explained: Explained::default(),
+            limit,
+            won: false,
+            scopes: FxHashSet::default(),
+            routes: FxHashSet::default(),
+        };
+        let _ = self.find_watched(input, &mut recorder);
+        self.of_other_hosts(input, &mut recorder);
+        recorder.explained
+    }
+
+    /// Where hosts lead to paths, a route of another host is never tried: it is found here, by its path alone.
+    fn of_other_hosts<'r, I: MatchInput<Name = N>>(&'r self, input: &I, recorder: &mut Recorder<'r>) {
+        for number in (1u32..).take(self.hosts.patterns.len()) {
+            let scope = Scope(number);
+            if recorder.scopes.contains(&scope) {
+                continue;
+            }
+            for candidate in self.index.candidates(scope, input.path()) {
+                let Some(route) = self.routes.get(candidate.route as usize) else { continue };
+                let Some(uri) = route.uris.get(candidate.uri as usize) else { continue };
+                if !recorder.routes.insert(route.id) {
+                    continue;
+                }
+                if recorder.explained.considered.len() >= recorder.limit {
+                    recorder.explained.more = true;
+                    return;
+                }
+                recorder.explained.considered.push(Considered {
+                    route: route.id,
+                    uri,
+                    host: self.hosts.pattern(scope),
+                    priority: route.priority,
+                    verdict: Verdict::Lost(Loss::Host),
+                    clause: None,
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! An explanation as JSON.
+
+use std::sync::Arc;
+
+use model::{Kind, PluginCatalog, schema::lua};
+use plugin::{Route, Snapshot, snapshot::RouteUpstream};
+use proxy::explain::{Candidate, Explanation, Planned, Question};
+use routing::router::{Loss, Verdict};
+use serde_json::{Value, json};
+
+use super::fields;
+
+/// The stored objects, for what the compiled form does not keep.
+pub struct Objects<'a> {
+    pub get: &'a dyn Fn(Kind, &str) -> Option<Arc<Value>>,
+    pub catalog: &'a dyn PluginCatalog,
+}
+
+pub fn to_json(
+    snapshot: &Snapshot,
+    objects: &Objects<'_>,
+    question: &Question,
+    explanation: &Explanation,
+) -> Value {
+    let won = explanation.candidates.iter().find(|candidate| candidate.verdict == Verdict::Won);
+    let candidates: Vec<Value> =
+        explanation.candidates.iter().map(|candidate| shown_candidate(candidate, won)).collect();
+    json!({
+        "request": {
+            "method": explanation.method,
+            "scheme": if question.https { "https" } else { "http" },
+            "host": explanation.host,
+            "path": explanation.path,
+            "client_ip": question.client.to_string(),
+            "consumer": question.consumer,
+        },
+        "revision": snapshot.revision,
+        "route": explanation.route.as_ref().map(|route| shown_route(route, won)),
+        "candidates": candidates,
+        "more_candidates": explanation.more,
+        "phases": phases(&explanation.plan),
+        "plugins": plugins(objects, explanation),
+        "notes": notes(question, snapshot, explanation),
+    })
+}
+
+fn shown_candidate(candidate: &Candidate, won: Option<&Candidate>) -> Value {
+    let (verdict, by) = match candidate.verdict {
+        Verdict::Won => ("won", None),
+        Verdict::Shadowed => ("shadowed", won.map(|won| won.route.id.to_string())),
+        Verdict::Lost(_) => ("lost", None),
+    };
+    json!({
+        "route": candidate.route.id.as_ref(),
+        "name": candidate.route.name.as_deref(),
+        "uri": candidate.uri,
+        "host": candidate.host,
+        "priority": candidate.priority,
+        "verdict": verdict,
+        "shadowed_by": by,
+        "reason": reason(candidate, won),
+    })
+}
+
+fn reason(candidate: &Candidate, won: Option<&Candidate>) -> Option<String> {
+    let value = &candidate.route.value;
+    let field = |name: &str| value.get(name).map(Value::to_string).unwrap_or_default();
+    let either = |one: &str, many: &str| if value.get(many).is_some() { field(many) } else { field(one) };
+    match candidate.verdict {
+        Verdict::Won => None,
+        Verdict::Shadowed => won.map(|won| shadow(candidate, won)),
+        Verdict::Lost(Loss::Method) => Some(format!("method: the route takes {}", field("methods"))),
+        Verdict::Lost(Loss::RemoteAddr) => {
+            Some(format!("remote_addr: the route takes {}", either("remote_addr", "remote_addrs")))
+        }
+        Verdict::Lost(Loss::Host) => Some(match &candidate.host {
+            Some(host) => format!("host: the route is for {host}"),
+            None => format!("host: the route is for {}", either("host", "hosts")),
+        }),
+        Verdict::Lost(Loss::Vars) => Some(format!("vars: {} does not hold", clause(value, candidate.clause))),
+        Verdict::Lost(Loss::FilterFunction) => Some("filter_func: returned false".to_owned()),
+        Verdict::Lost(Loss::Parameters) => Some(format!("path: does not have the form of {}", candidate.uri)),
+    }
+}
+
+/// The part of `vars` that failed, or all of it where the parts are joined otherwise than by AND.
+fn clause(route: &Value, clause: Option<usize>) -> String {
+    let Some(vars) = route.get("vars") else { return String::new() };
+    let items = vars.as_array().map(Vec::as_slice).unwrap_or_default();
+    // `["AND", ...]` has its name in front.
+    let offset = usize::from(items.first().is_some_and(Value::is_string));
+    let found = clause.and_then(|clause| items.get(clause + offset));
+    found.unwrap_or(vars).to_string()
+}
+
+/// Why the winner was tried before a route that would have fitted, too.
+fn shadow(candidate: &Candidate, won: &Candidate) -> String {
+    let winner = &won.route.id;
+    if candidate.host != won.host {
+        return match &won.host {
+            Some(host) => format!("route {winner} has the more specific host {host}"),
+            None => format!("route {winner} was tried first"),
+        };
+    }
+    if place(&candidate.uri) != place(&won.uri) {
+        return format!("route {winner} has the more specific path {}", won.uri);
+    }
+    if candidate.priority != won.priority {
+        return format!("route {winner} has priority {}, this one {}", won.priority, candidate.priority);
+    }
+    format!("route {winner} has the same path and priority and comes first in the store")
+}
+
+/// Patterns with the same start are tried together, by priority.
+fn place(uri: &str) -> (bool, &str) {
+    match uri.find(['*', ':']) {
+        Some(at) => (true, uri.get(..at).unwrap_or_default()),
+        None => (false, uri),
+    }
+}
+
+fn shown_route(route: &Route, won: Option<&Candidate>) -> Value {
+    let upstream = match &route.upstream {
+        RouteUpstream::None => Value::Null,
+        RouteUpstream::Missing => json!("missing: upstream_id names nothing"),
+        RouteUpstream::Some(handle) => json!(handle.name.as_ref()),
+    };
+    json!({
+        "id": route.id.as_ref(),
+        "name": route.name.as_deref(),
+        "uri": won.map(|won| won.uri.as_str()),
+        "host": won.and_then(|won| won.host.as_deref()),
+        "service": route.service_id.as_deref(),
+        "plugin_config": route.value.get("plugin_config_id").map(lua::text),
+        "upstream": upstream,
+        "answers": route.broken,
+    })
+}
+
+/// The plan, phase by phase in the order of running.
+fn phases(plan: &[Planned]) -> Vec<Value> {
+    let mut phases: Vec<(&str, Vec<Value>)> = Vec::new();
+    for planned in plan {
+        let entry = json!({
+            "plugin": planned.plugin,
+            "priority": planned.priority,
+            "from": owner(planned),
+            "runs": planned.runs,
+        });
+        match phases.last_mut().filter(|(phase, _)| *phase == planned.phase) {
+            Some((_, entries)) => entries.push(entry),
+            None => phases.push((planned.phase, vec![entry])),
+        }
+    }
+    phases.into_iter().map(|(phase, plugins)| json!({"phase": phase, "plugins": plugins})).collect()
+}
+
+fn owner(planned: &Planned) -> String {
+    format!("{}/{}", planned.owner.kind.directory(), planned.owner.id)
+}
+
+/// Each planned plugin once, with its configuration.
+fn plugins(objects: &Objects<'_>, explanation: &Explanation) -> Vec<Value> {
+    let mut seen: Vec<(&str, String)> = Vec::new();
+    let mut plugins = Vec::new();
+    for planned in &explanation.plan {
+        let (name, from) = (planned.plugin, owner(planned));
+        if seen.iter().any(|(other, owner)| *other == name && *owner == from) {
+            continue;
+        }
+        seen.push((name, from.clone()));
+        let object = (objects.get)(planned.owner.kind, &planned.owner.id);
+        let conf = object.as_ref().and_then(|object| object.get("plugins")?.get(name));
+        let metadata = (objects.get)(Kind::PluginMetadata, name);
+        plugins.push(json!({
+            "plugin": name,
+            "from": from,
+            "hides": hidden(objects, explanation, planned),
+            "fields": conf.map(|conf| fields::of_plugin(name, conf, &from, objects.catalog)).unwrap_or_default(),
+            "metadata": metadata.map(|value| fields::of_metadata(name, &value, objects.catalog)).unwrap_or_default(),
+        }));
+    }
+    plugins
+}
+
+/// The objects below the owner that configure the same plugin, in vain: a plugin is taken from one place as a whole.
+fn hidden(objects: &Objects<'_>, explanation: &Explanation, planned: &Planned) -> Vec<String> {
+    let Some(route) = &explanation.route else { return Vec::new() };
+    let plugin_config = route.value.get("plugin_config_id").map(lua::text);
+    let layers = [
+        (Kind::Route, Some(route.id.to_string())),
+        (Kind::PluginConfig, plugin_config),
+        (Kind::Service, route.service_id.as_deref().map(str::to_owned)),
+    ];
+    let below = match planned.owner.kind {
+        Kind::Consumer | Kind::ConsumerGroup => 0,
+        Kind::Route => 1,
+        Kind::PluginConfig => 2,
+        _ => return Vec::new(),
+    };
+    let lower = layers.into_iter().skip(below).filter_map(|(kind, id)| Some((kind, id?)));
+    let has = |kind: Kind, id: &str| {
+        (objects.get)(kind, id).is_some_and(|object| {
+            object.get("plugins").is_some_and(|plugins| plugins.get(planned.plugin).is_some())
+        })
+    };
+    lower.filter(|(kind, id)| has(*kind, id)).map(|(kind, id)| format!("{}/{id}", kind.directory())).collect()
+}
+
+/// What the explanation cannot know.
+fn notes(question: &Question, snapshot: &Snapshot, explanation: &Explanation) -> Vec<String> {
+    let mut notes = Vec::new();
+    if explanation.route.is_none() {
+        notes
+            .push("no route: answered with 404 after the global rules' rewrite and access phases".to_owned());
+    }
+    if let Some(status) = explanation.route.as_ref().and_then(|route| route.broken) {
+        notes.push(format!("a reference of the route leads nowhere: answered with {status}"));
+    }
+    let authenticates = explanation.route.as_ref().is_some_and(|route| {
+        route.chain.instances().iter().any(|instance| instance.def.kind == Some("auth"))
+    });
+    if authenticates && question.consumer.is_none() {
+        notes.push("plugins of consumers are left out: name one with consumer".to_owned());
+    }
+    if snapshot.matches_on_body {
+        notes.push("some routes look into bodies; this request was taken to have none".to_owned());
+    }
+    notes
+}

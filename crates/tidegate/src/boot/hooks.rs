@@ -1,0 +1,62 @@
+//! What the Admin API asks of the running process.
+
+use std::sync::{Arc, OnceLock};
+
+use admin::{Hooks, Progress};
+use plugin::Catalog;
+use proxy::Workers;
+use serde_json::Value;
+use store::{BoxFuture, Store};
+
+use super::{control::Control, explain};
+
+pub struct ProcessHooks {
+    control: Arc<Control>,
+    store: Arc<dyn Store>,
+    catalog: Arc<Catalog>,
+    /// Empty until the data plane is open, which it is before the Admin API's own port is.
+    workers: OnceLock<Arc<Workers>>,
+}
+
+impl ProcessHooks {
+    pub fn new(control: &Arc<Control>, store: Arc<dyn Store>, catalog: &Arc<Catalog>) -> ProcessHooks {
+        ProcessHooks { control: control.clone(), store, catalog: catalog.clone(), workers: OnceLock::new() }
+    }
+
+    pub fn set_workers(&self, workers: &Arc<Workers>) {
+        let _ = self.workers.set(workers.clone());
+    }
+}
+
+impl Hooks for ProcessHooks {
+    fn progress(&self) -> Progress {
+        Progress {
+            compiled: *self.control.published.borrow(),
+            applied: self.workers.get().map(|workers| workers.revisions()).unwrap_or_default(),
+        }
+    }
+
+    fn explain(&self, question: Value) -> BoxFuture<'_, Result<Value, String>> {
+        let (store, catalog) = (self.store.clone(), self.catalog.clone());
+        let snapshot = self.control.publisher.current();
+        Box::pin(async move {
+            // Conditions may be Lua functions, and there may be many routes: not on a thread that others wait for.
+            let explained = tokio::task::spawn_blocking(move || {
+                let get = |kind, id: &str| store.get(kind, id).map(|object| object.value);
+                let objects = explain::Objects { get: &get, catalog: catalog.as_ref() };
+                explain::answer(&snapshot, &objects, &question)
+            });
+            explained.await.unwrap_or_else(|_| Err("explaining failed; see the error log".to_owned()))
+        })
+    }
+
+    fn wait_applied(&self, revision: u64) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            match self.workers.get() {
+                Some(workers) => workers.wait_for_revision(revision).await,
+                // Nobody to tell "applied" of: let the caller's limit end it.
+                None => std::future::pending().await,
+            }
+        })
+    }
+}

@@ -1,0 +1,69 @@
+//! One request to the Admin API of the gateway that config.yaml describes.
+
+use std::{
+    io::{Read, Write},
+    net::{TcpStream, ToSocketAddrs},
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use config::{Settings, settings::AdminRole};
+use serde_json::Value;
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Larger answers are none of ours.
+const MAX_ANSWER_BYTES: u64 = 256 << 20;
+
+/// Posts JSON and returns the answer's; an answer that is no success is an error with its message.
+pub fn post(settings: &Settings, path: &str, body: &Value) -> anyhow::Result<Value> {
+    let Some(listen) = &settings.admin.listen else {
+        bail!("the Admin API is off; use --offline");
+    };
+    if settings.admin.https {
+        bail!(
+            "the Admin API speaks HTTPS, which this command does not; use --offline, or curl with POST /apisix/admin/{path}"
+        );
+    }
+    let ip = match listen.ip.as_str() {
+        "0.0.0.0" => "127.0.0.1",
+        "::" => "::1",
+        ip => ip,
+    };
+    let key = settings.admin.keys.iter().find(|key| key.role == AdminRole::Admin).map(|key| key.key.as_str());
+    let place = format!("{ip}:{}", listen.port);
+    let body = body.to_string();
+    let mut request = format!(
+        "POST /apisix/admin/{path} HTTP/1.0\r\nHost: {place}\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n",
+        body.len()
+    );
+    if let Some(key) = key {
+        request.push_str(&format!("X-API-KEY: {key}\r\n"));
+    }
+    request.push_str("\r\n");
+    request.push_str(&body);
+    let (status, answer) = exchange((ip, listen.port), request.as_bytes()).with_context(|| {
+        format!("cannot ask the Admin API at {place}; is the gateway running? --offline does without it")
+    })?;
+    let answer: Value = serde_json::from_str(&answer)
+        .with_context(|| format!("the Admin API at {place} answered {status} without JSON"))?;
+    if status != "200" {
+        let message = answer.get("error_msg").and_then(Value::as_str).unwrap_or("no reason given");
+        bail!("the Admin API at {place} answered {status}: {message}");
+    }
+    Ok(answer)
+}
+
+/// With HTTP/1.0, so that the answer ends where the connection does. Returns status and body.
+fn exchange(to: (&str, u16), request: &[u8]) -> anyhow::Result<(String, String)> {
+    let address = to.to_socket_addrs()?.next().context("no address")?;
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    stream.write_all(request)?;
+    let mut answer = String::new();
+    stream.take(MAX_ANSWER_BYTES).read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("the answer is cut off")?;
+    Ok((head.split(' ').nth(1).unwrap_or_default().to_owned(), body.to_owned()))
+}

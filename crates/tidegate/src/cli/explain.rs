@@ -1,0 +1,71 @@
+//! `tidegate explain METHOD URL`: which route a request would take and why, and what would run.
+
+mod text;
+
+use clap::Args;
+use config::Provider;
+use serde_json::{Map, Value, json};
+
+use super::{Place, admin_api};
+use crate::boot;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// GET, POST...
+    method: String,
+    /// `http://HOST/PATH?QUERY`, or a path alone
+    url: String,
+    /// A field of the request, "Name: value"; may be given several times
+    #[arg(short = 'H', long = "header", value_name = "FIELD")]
+    headers: Vec<String>,
+    /// Address of the client
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    client_ip: String,
+    /// Consumer that an authentication plugin would recognise
+    #[arg(long, value_name = "NAME")]
+    consumer: Option<String>,
+    /// Read the configuration instead of asking the running gateway
+    #[arg(long)]
+    offline: bool,
+    /// Print JSON, as POST /apisix/admin/explain answers it
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+    let settings = place.load()?.settings;
+    let question = question(arguments)?;
+    // A gateway that reads files has no Admin API; the file says the same.
+    let from_file = matches!(settings.provider, Provider::Yaml | Provider::Json);
+    let explanation = if arguments.offline || from_file {
+        boot::explain_offline(settings, &question)?
+    } else {
+        admin_api::post(&settings, "explain", &question)?
+    };
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&explanation)?);
+    } else {
+        print!("{}", text::render(&explanation));
+    }
+    Ok(())
+}
+
+fn question(arguments: &Arguments) -> anyhow::Result<Value> {
+    let mut headers: Map<String, Value> = Map::new();
+    for field in &arguments.headers {
+        let Some((name, value)) = field.split_once(':') else {
+            anyhow::bail!("-H {field:?}: should be \"Name: value\"");
+        };
+        let values = headers.entry(name.trim().to_owned()).or_insert_with(|| json!([]));
+        if let Some(values) = values.as_array_mut() {
+            values.push(json!(value.trim()));
+        }
+    }
+    let mut question = json!({
+        "method": arguments.method, "url": arguments.url, "headers": headers, "client_ip": arguments.client_ip,
+    });
+    if let (Some(consumer), Some(fields)) = (&arguments.consumer, question.as_object_mut()) {
+        fields.insert("consumer".to_owned(), json!(consumer));
+    }
+    Ok(question)
+}

@@ -1,0 +1,232 @@
+//! `POST /apisix/admin/explain` and `tidegate explain`: what they say, and that requests do as they say.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+use testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER, binary};
+use testkit::{Upstream, free_port};
+
+fn explain(gateway: &Gateway, question: &Value) -> Value {
+    let (status, body) = gateway.admin("POST", "/apisix/admin/explain", &question.to_string());
+    assert_eq!(status, 200, "{question}: {body}");
+    serde_json::from_str(&body).expect("JSON")
+}
+
+fn put(gateway: &Gateway, path: &str, value: &Value) {
+    let (status, body) =
+        gateway.admin("PUT", &format!("/apisix/admin{path}?wait=applied"), &value.to_string());
+    assert!(matches!(status, 200 | 201), "{path}: {status} {body}");
+}
+
+/// What became of each candidate: `route verdict reason`, without what an answer leaves out.
+fn verdicts(explanation: &Value) -> Vec<String> {
+    let candidates = explanation["candidates"].as_array().expect("candidates");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    candidates
+        .iter()
+        .map(|candidate| {
+            let parts = ["route", "verdict", "reason"].map(|name| text(&candidate[name]));
+            parts.join(" ").trim().to_owned()
+        })
+        .collect()
+}
+
+fn routes(gateway: &Gateway, upstream: &Upstream) {
+    let nodes = json!({ upstream.address.to_string(): 1 });
+    for (id, mut route) in [
+        ("won", json!({"uri": "/a", "priority": 1})),
+        ("shadowed", json!({"uri": "/a"})),
+        ("prefix", json!({"uri": "/*"})),
+        ("posts", json!({"uri": "/a", "methods": ["POST"], "priority": 9})),
+        ("far", json!({"uri": "/a", "remote_addr": "10.0.0.0/8", "priority": 8})),
+        ("vars", json!({"uri": "/a", "vars": [["arg_x", "==", "1"], ["http_y", "==", "2"]], "priority": 7})),
+        ("other-host", json!({"uri": "/a", "host": "other.com"})),
+        ("other-path", json!({"uri": "/b"})),
+    ] {
+        route["upstream"] = json!({ "nodes": nodes });
+        route["plugins"] = json!({"response-rewrite": {"headers": {"set": {"X-Route": id}}}});
+        put(gateway, &format!("/routes/{id}"), &route);
+    }
+}
+
+#[test]
+fn candidates_tell_why_they_lost_and_requests_agree() {
+    let upstream = Upstream::service(|_| (200, "hello".to_owned()));
+    let gateway = Gateway::start(EMBEDDED, None);
+    routes(&gateway, &upstream);
+    let explanation = explain(&gateway, &json!({"url": "http://h.com/a?x=1"}));
+    assert_eq!(
+        verdicts(&explanation),
+        [
+            "posts lost method: the route takes [\"POST\"]",
+            "far lost remote_addr: the route takes \"10.0.0.0/8\"",
+            "vars lost vars: [\"http_y\",\"==\",\"2\"] does not hold",
+            "won won",
+            "shadowed shadowed route won has priority 1, this one 0",
+            "prefix shadowed route won has the more specific path /a",
+            "other-host lost host: the route is for other.com",
+        ],
+        "{explanation:#}"
+    );
+    // Each question, and the same as a request: the route that answers is the one that was told.
+    for (method, host, target, fields) in [
+        ("GET", "h.com", "/a?x=1", ""),
+        ("GET", "h.com", "/a?x=1", "Y: 2\r\n"),
+        ("POST", "h.com", "/a", ""),
+        ("GET", "other.com", "/a", ""),
+        ("GET", "other.com:81", "/%61", ""),
+        ("GET", "h.com", "/elsewhere", ""),
+        ("GET", "h.com", "/b/../a", ""),
+    ] {
+        let headers: Value = if fields.is_empty() { json!({}) } else { json!({"Y": "2"}) };
+        let question = json!({"method": method, "url": format!("http://{host}{target}"), "headers": headers});
+        let told = explain(&gateway, &question)["route"]["id"].clone();
+        let request =
+            format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{fields}Content-Length: 0\r\n\r\n");
+        let answer = gateway.client().request(&request).expect("an answer");
+        assert_eq!(answer.header("X-Route").map(|id| json!(id)), Some(told), "{question}");
+    }
+    let far = explain(&gateway, &json!({"url": "http://h.com/a", "client_ip": "10.1.2.3"}));
+    assert_eq!(far["route"]["id"], "far");
+    for bad in [json!({}), json!({"url": "nowhere"}), json!({"url": "/", "consumer": "nobody"})] {
+        let (status, body) = gateway.admin("POST", "/apisix/admin/explain", &bad.to_string());
+        assert_eq!(status, 400, "{bad}: {body}");
+    }
+}
+
+#[test]
+fn plugins_tell_their_phase_order_and_where_fields_come_from() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let limit = |count: u32| json!({"count": count, "time_window": 60, "rejected_code": 429});
+    put(
+        &gateway,
+        "/services/s",
+        &json!({
+            "upstream": {"nodes": {"127.0.0.1:1": 1}},
+            "plugins": {"limit-count": limit(1), "response-rewrite": {"body": "x"}},
+        }),
+    );
+    put(&gateway, "/plugin_configs/p", &json!({"plugins": {"limit-count": limit(2)}}));
+    put(
+        &gateway,
+        "/routes/1",
+        &json!({
+            "uri": "/a", "service_id": "s", "plugin_config_id": "p",
+            "plugins": {"key-auth": {}, "limit-count": limit(3),
+                "proxy-rewrite": {"uri": "/x", "_meta": {"filter": [["arg_z", "==", "1"]]}}},
+        }),
+    );
+    put(&gateway, "/global_rules/g", &json!({"plugins": {"request-id": {}}}));
+    put(&gateway, "/consumer_groups/cg", &json!({"plugins": {"limit-count": limit(4)}}));
+    put(
+        &gateway,
+        "/consumers/jack",
+        &json!({
+            "username": "jack", "group_id": "cg", "plugins": {"key-auth": {"key": "jacks-secret-key"}},
+        }),
+    );
+
+    let explanation = explain(&gateway, &json!({"url": "http://h/a"}));
+    let rewrite = &explanation["phases"][0];
+    assert_eq!(rewrite["phase"], "rewrite");
+    let names: Vec<&str> = rewrite["plugins"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|one| one["plugin"].as_str())
+        .collect();
+    assert_eq!(names, ["request-id", "key-auth", "proxy-rewrite"], "{explanation:#}");
+    assert_eq!(rewrite["plugins"][0]["from"], "global_rules/g");
+    assert_eq!(rewrite["plugins"][2]["runs"], false, "its filter does not hold");
+
+    let plugin = |explanation: &Value, name: &str| {
+        let plugins = explanation["plugins"].as_array().cloned().unwrap_or_default();
+        plugins.into_iter().find(|plugin| plugin["plugin"] == name).unwrap_or_else(|| panic!("no {name}"))
+    };
+    let field = |plugin: &Value, path: &str| {
+        let fields = plugin["fields"].as_array().cloned().unwrap_or_default();
+        fields
+            .into_iter()
+            .find(|field| field["path"] == path)
+            .unwrap_or_else(|| panic!("no {path} in {plugin}"))
+    };
+    let limit = plugin(&explanation, "limit-count");
+    assert_eq!(limit["from"], "routes/1");
+    assert_eq!(limit["hides"], json!(["plugin_configs/p", "services/s"]));
+    assert_eq!(field(&limit, "/count"), json!({"path": "/count", "value": 3, "from": "routes/1"}));
+    assert_eq!(field(&limit, "/policy"), json!({"path": "/policy", "value": "local", "from": "default"}));
+    assert_eq!(plugin(&explanation, "response-rewrite")["from"], "services/s");
+
+    let as_jack = explain(&gateway, &json!({"url": "http://h/a", "consumer": "jack"}));
+    let limit = plugin(&as_jack, "limit-count");
+    assert_eq!(
+        (&limit["from"], &field(&limit, "/count")["value"]),
+        (&json!("consumer_groups/cg"), &json!(4))
+    );
+    assert_eq!(limit["hides"], json!(["routes/1", "plugin_configs/p", "services/s"]));
+    assert!(!as_jack.to_string().contains("jacks-secret-key"));
+}
+
+#[test]
+fn secrets_are_masked() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    put(
+        &gateway,
+        "/routes/1",
+        &json!({
+            "uri": "/a", "upstream": {"nodes": {"127.0.0.1:1": 1}},
+            "plugins": {"csrf": {"key": "route-secret-key"}},
+        }),
+    );
+    let explanation = explain(&gateway, &json!({"url": "/a"}));
+    assert!(!explanation.to_string().contains("route-secret-key"), "{explanation:#}");
+    assert!(explanation.to_string().contains("***"), "{explanation:#}");
+}
+
+fn run(gateway: &Gateway, arguments: &[&str]) -> (bool, String, String) {
+    let config = gateway.prefix().join("conf/config.yaml");
+    let output = Command::new(binary())
+        .arg("--prefix")
+        .arg(gateway.prefix())
+        .arg("-c")
+        .arg(config)
+        .arg("explain")
+        .args(arguments)
+        .output()
+        .expect("the binary runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.success(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn the_command_asks_the_running_gateway() {
+    let upstream = Upstream::service(|_| (200, "hello".to_owned()));
+    let gateway = Gateway::start(EMBEDDED, None);
+    routes(&gateway, &upstream);
+    let (good, printed, complaint) = run(&gateway, &["GET", "http://h.com/a?x=1", "-H", "Y: 2"]);
+    assert!(good, "{complaint}");
+    assert!(printed.contains("route vars, upstream routes/vars\n"), "{printed}");
+    assert!(printed.contains("shadowed  route won"), "{printed}");
+    assert!(printed.contains("/headers/set/X-Route = \"vars\"  (routes/vars)"), "{printed}");
+    let (good, printed, _) = run(&gateway, &["GET", "http://h.com/a", "--client-ip", "10.0.0.1", "--json"]);
+    assert!(good);
+    let explanation: Value = serde_json::from_str(&printed).expect("JSON");
+    assert_eq!(explanation["route"]["id"], "far");
+    let (good, _, complaint) = run(&gateway, &["GET", "nowhere"]);
+    assert!(!good && complaint.contains("http://HOST/PATH"), "{complaint}");
+}
+
+#[test]
+fn the_command_reads_files_without_a_gateway() {
+    let yaml = "routes:\n- {id: one, uri: /a/*, upstream: {nodes: {\"127.0.0.1:1\": 1}}}\n\
+                - {id: two, uri: /a/b, host: x.com, upstream: {nodes: {\"127.0.0.1:1\": 1}}}\n";
+    let mut gateway = Gateway::start(YAML_PROVIDER, Some(yaml));
+    gateway.process.stop();
+    let (good, printed, complaint) = run(&gateway, &["GET", "http://x.com/a/b"]);
+    assert!(good, "{complaint}");
+    assert!(printed.contains("route two, upstream routes/two\n"), "{printed}");
+    assert!(printed.contains("shadowed  route one"), "{printed}");
+    let missing = format!("http://127.0.0.1:{}/none", free_port());
+    let (good, printed, _) = run(&gateway, &["GET", &missing]);
+    assert!(good && printed.contains("no route\n"), "{printed}");
+}
