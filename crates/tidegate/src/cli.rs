@@ -3,6 +3,7 @@
 mod bench;
 mod completions;
 mod daemon;
+mod import;
 mod quit;
 mod reload;
 mod routes;
@@ -31,7 +32,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     /// Serve in the foreground, until a signal says stop
-    Run,
+    Run(run::Arguments),
     /// Serve in the background; returns when connections are accepted
     Start(start::Arguments),
     /// Stop at once
@@ -46,6 +47,8 @@ enum Verb {
     Version,
     /// Print the routes of the running gateway
     Routes,
+    /// Turn the configuration of another gateway into objects of this one, and say what became of each part
+    Import(import::Arguments),
     /// Measure an HTTP server: throughput, latency, and what causes the tail
     Bench(Box<bench::Arguments>),
     /// Print a completion script for a shell
@@ -83,7 +86,7 @@ impl Place {
 pub fn main() -> ExitCode {
     let Cli { place, verb } = Cli::parse();
     let result = match verb {
-        Verb::Run => run::run(&place),
+        Verb::Run(arguments) => run::run(&place, &arguments),
         Verb::Start(arguments) => start::run(&place, &arguments),
         Verb::Stop => stop::run(&place),
         Verb::Quit => quit::run(&place),
@@ -91,6 +94,7 @@ pub fn main() -> ExitCode {
         Verb::Test => test::run(&place),
         Verb::Version => version::run(),
         Verb::Routes => routes::run(&place),
+        Verb::Import(arguments) => import::run(&arguments),
         Verb::Bench(arguments) => return bench::run(&arguments),
         Verb::Completions(arguments) => completions::run(&arguments),
     };
