@@ -117,7 +117,7 @@ fn headers(fields: &Fields, plugins: &mut Map<String, Value>, report: &mut Repor
 
 /// The rules that refuse: `allow` refuses what no path describes, anything else what one does.
 fn acl(fields: &Fields, service: &str, clients: &[&str], report: &mut Report) -> Vec<Value> {
-    let matches: Vec<Value> = fields
+    let mut matches: Vec<Value> = fields
         .list("paths")
         .iter()
         .filter_map(|rule| {
@@ -136,6 +136,10 @@ fn acl(fields: &Fields, service: &str, clients: &[&str], report: &mut Report) ->
         report.unsupported(fields.line(), fields.subject(), "it has no `paths`");
         fields.skip(&["access_control"]);
         return Vec::new();
+    }
+    // OR takes two conditions or more.
+    if let [only] = matches.as_slice() {
+        matches.push(only.clone());
     }
     let allows = fields.text("access_control").as_deref() == Some("allow");
     report.converted(fields.line(), fields.subject());

@@ -107,7 +107,8 @@ pub fn opentelemetry(conf: &Fields, imported: &mut Imported) -> Converted {
     if !address.is_empty() && imported.output.id("plugin_metadata", "opentelemetry") == "opentelemetry" {
         imported.output.add("plugin_metadata", "opentelemetry", json!({"collector": {"address": address}}));
     }
-    let how = format!("one collector for all routes: {address}, spoken to with OTLP over HTTP at /v1/traces");
+    let how = format!("one collector for all routes: {address}, spoken to with OTLP over HTTP at /v1/traces; \
+         config.yaml must have opentelemetry in its plugins unless --from serves this");
     imported.report.approximated(conf.line(), conf.subject(), &how);
     Some(vec![("opentelemetry", json!({"sampler": sampler}))])
 }

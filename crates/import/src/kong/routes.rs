@@ -112,7 +112,8 @@ fn expand<'a>(
     }
     let hosts = fields.texts("hosts");
     let kinds = ["methods", "hosts", "headers", "paths", "snis", "sources"];
-    let given = kinds.iter().filter(|kind| fields.get(kind).is_some()).count();
+    let some = |node: &Node| !fields::list(node).is_empty() || !fields::entries(node).is_empty();
+    let given = kinds.iter().filter(|kind| fields.get(kind).is_some_and(some)).count();
     let headers = fields.get("headers").map_or(0, |headers| fields::entries(headers).len());
     let priority = fields.integer("regex_priority").unwrap_or(0);
     fields.finish(&mut imported.report);

@@ -58,14 +58,16 @@ pub fn rate_limiting(conf: &Fields, place: Place, report: &mut Report) -> Conver
             conf.skip(&["path"]);
             "uri".to_owned()
         }
-        Some("service") => "service".to_owned(),
+        Some("service") => {
+            report.approximated(conf.line(), conf.subject(), "limit_by service: each route counts for itself");
+            "route_id".to_owned()
+        }
         Some(other) => {
             report.unsupported(conf.line(), conf.subject(), &format!("limit_by {other}; clients count by address"));
             "remote_addr".to_owned()
         }
     };
     conf.skip(&["header_name", "path"]);
-    let constant = key == "service";
     match windows.as_slice() {
         [] => {
             report.unsupported(conf.line(), conf.subject(), "it has no window from `second` to `year`");
@@ -75,13 +77,12 @@ pub fn rate_limiting(conf: &Fields, place: Place, report: &mut Report) -> Conver
             object["count"] = (*count).into();
             object["time_window"] = (*seconds).into();
             object["key"] = key.into();
-            object["key_type"] = if constant { "constant" } else { "var" }.into();
         }
         several => {
-            let key = if constant { key } else { format!("${key}") };
-            let rules = several
-                .iter()
-                .map(|(count, seconds)| json!({"count": count, "time_window": seconds, "key": key}));
+            // No two rules may have the same key.
+            let rules = several.iter().map(
+                |(count, seconds)| json!({"count": count, "time_window": seconds, "key": format!("${key} {seconds}")}),
+            );
             object["rules"] = rules.collect::<Vec<Value>>().into();
         }
     }
@@ -125,9 +126,13 @@ fn store(conf: &Fields, object: &mut Value, report: &mut Report) {
 
 pub fn ip_restriction(conf: &Fields, report: &mut Report) -> Converted {
     let (allow, deny) = (either(conf, "allow", "whitelist"), either(conf, "deny", "blacklist"));
+    let status = conf.integer("status").unwrap_or(403);
+    if !(403..=404).contains(&status) {
+        report.approximated(conf.line(), conf.subject(), &format!("refused with 403 and not with {status}"));
+    }
     let mut object = json!({
         "message": conf.text("message").unwrap_or_else(|| "Your IP address is not allowed".to_owned()),
-        "response_code": conf.integer("status").unwrap_or(403),
+        "response_code": if status == 404 { 404 } else { 403 },
     });
     if !allow.is_empty() && !deny.is_empty() {
         report.unsupported(conf.line(), conf.subject(), "`deny` beside `allow`: the list of `allow` counts");

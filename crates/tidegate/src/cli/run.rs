@@ -37,6 +37,12 @@ fn serve_imported(from: &str, strict: bool, settings: &mut Settings) -> anyhow::
     import::prepare(from, &target, strict)?;
     settings.files.resources_yaml = target;
     settings.provider = Provider::Yaml;
+    // The other gateway has no list to switch plugins on: what its configuration names is on.
+    for plugin in plugins::registry::PLUGINS {
+        if !settings.plugins.iter().any(|name| name == plugin.name) {
+            settings.plugins.push(plugin.name.to_owned());
+        }
+    }
     settings.role = Role::DataPlane;
     std::fs::create_dir_all(&settings.files.logs)?;
     Ok(())
