@@ -62,7 +62,7 @@ fn strict_refuses_what_is_not_exact_and_names_the_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("kong.yaml");
     let run = |text: &str| {
-        fs::write(&file, text).expect("written");
+        fs::write(&file, text.replace("@UPSTREAM@", "127.0.0.1:9")).expect("written");
         let output = Command::new(binary()).args(["import", "kong", "--strict"]).arg(&file).output();
         let output = output.expect("the binary runs");
         (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
@@ -70,7 +70,11 @@ fn strict_refuses_what_is_not_exact_and_names_the_line() {
     let (fine, report) = run(SMALL);
     assert!(fine, "{report}");
     let (fine, report) = run(&format!("{SMALL}plugins:\n- name: no-such-plugin\n"));
-    assert!(!fine && report.contains("kong.yaml:7: not supported: plugin no-such-plugin"), "{report}");
+    assert!(!fine, "{report}");
+    let (fine, checked) =
+        run(&SMALL.replace("name: key-auth", "name: ip-restriction, config: {allow: [nonsense]}"));
+    assert!(!fine && checked.contains("not supported: routes r: "), "{checked}");
+    assert!(report.contains("kong.yaml:7: not supported: plugin no-such-plugin"), "{report}");
 }
 
 #[test]
@@ -87,7 +91,8 @@ fn apply_puts_the_objects_into_a_running_gateway() {
         .expect("the binary runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let get = |key: &str| {
-        let answer = gateway.client().request(&format!("GET /r HTTP/1.1\r\nHost: h\r\napikey: {key}\r\n\r\n"));
+        let answer =
+            gateway.client().request(&format!("GET /r HTTP/1.1\r\nHost: h\r\napikey: {key}\r\n\r\n"));
         answer.expect("answers").status()
     };
     assert_eq!((get("k"), get("other")), (200, 401));
@@ -126,7 +131,8 @@ fn play(kind: &str, text: &str) -> Result<(), String> {
     if wanted["exact"] == true && !report.contains(" 0 approximated, 0 not supported") {
         return Err(format!("the report is not clean:\n{report}"));
     }
-    let requests = wanted["requests"].as_array().filter(|list| !list.is_empty()).ok_or("it has no requests")?;
+    let requests =
+        wanted["requests"].as_array().filter(|list| !list.is_empty()).ok_or("it has no requests")?;
     for request in requests {
         for _ in 0..request["times"].as_u64().unwrap_or(1) {
             answered(request, &gateway, &upstream)

@@ -23,7 +23,10 @@ const LISTS: [&str; 13] = [
 
 pub fn convert(root: Node, imported: &mut Imported) -> Result<(), String> {
     let Content::Map(entries) = root.content else {
-        return Err(format!("{}:{}: an apisix.yaml is a mapping with lists like routes", root.line, root.column));
+        return Err(format!(
+            "{}:{}: an apisix.yaml is a mapping with lists like routes",
+            root.line, root.column
+        ));
     };
     let Imported { output, report } = imported;
     for entry in entries {

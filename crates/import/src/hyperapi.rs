@@ -69,7 +69,11 @@ fn service(node: &Node, clients: &[Client], imported: &mut Imported) {
     let route_id = imported.output.id("routes", &id);
     let uris = [path.clone(), format!("{path}/*")];
     imported.output.add("upstreams", &route_id, upstream);
-    imported.output.add("routes", &route_id, json!({"uris": uris, "plugins": plugins, "upstream_id": route_id}));
+    imported.output.add(
+        "routes",
+        &route_id,
+        json!({"uris": uris, "plugins": plugins, "upstream_id": route_id}),
+    );
     imported.report.converted(node.line, &subject);
 }
 
@@ -99,8 +103,11 @@ fn authentication(
         }
     }
     let known = sla_names(fields);
-    let mut allowed: Vec<&str> =
-        members.iter().filter(|(_, sla)| known.iter().any(|name| name == sla)).map(|(client, _)| *client).collect();
+    let mut allowed: Vec<&str> = members
+        .iter()
+        .filter(|(_, sla)| known.iter().any(|name| name == sla))
+        .map(|(client, _)| *client)
+        .collect();
     if allowed.is_empty() {
         // The list must not be empty; no consumer has this name, for it is none that a consumer may have.
         allowed.push("(nobody)");
@@ -128,7 +135,11 @@ fn upstream(fields: &Fields, report: &mut Report) -> (Option<Value>, String, Map
         let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
         let path = path.trim_end_matches('/').to_owned();
         if base.as_ref().is_some_and(|base| *base != path) {
-            report.unsupported(one.line(), one.subject(), "its path differs from the first one's; it is left out");
+            report.unsupported(
+                one.line(),
+                one.subject(),
+                "its path differs from the first one's; it is left out",
+            );
             continue;
         }
         base = Some(path);
@@ -147,7 +158,11 @@ fn upstream(fields: &Fields, report: &mut Report) -> (Option<Value>, String, Map
     }
     if limit > 0 {
         if nodes.len() > 1 {
-            report.approximated(fields.line(), fields.subject(), "max_conn: one limit for all upstreams, their sum");
+            report.approximated(
+                fields.line(),
+                fields.subject(),
+                "max_conn: one limit for all upstreams, their sum",
+            );
         }
         let conf = json!({"conn": limit, "burst": 0, "default_conn_delay": 1, "key": "route_id",
             "rejected_code": 502});
@@ -180,7 +195,8 @@ fn upstream(fields: &Fields, report: &mut Report) -> (Option<Value>, String, Map
 
 /// The first upstream's values count for all, as in hyperapi.
 fn breaker(one: &Fields, plugins: &mut Map<String, Value>, report: &mut Report) {
-    let (threshold, delay) = (one.integer("error_threshold").unwrap_or(0), one.integer("retry_delay").unwrap_or(3));
+    let (threshold, delay) =
+        (one.integer("error_threshold").unwrap_or(0), one.integer("retry_delay").unwrap_or(3));
     one.skip(&["error_reset"]);
     if threshold <= 0 || plugins.contains_key("api-breaker") {
         return;

@@ -25,7 +25,9 @@ pub fn convert(root: &Node, imported: &mut Imported) -> Result<(), String> {
         Some("1.1" | "2.1") => false,
         Some("3.0") => true,
         Some(other) => return Err(format!("_format_version {other:?} is not known; 1.1, 2.1 and 3.0 are")),
-        None => return Err("_format_version is missing; a declarative configuration of Kong has it".to_owned()),
+        None => {
+            return Err("_format_version is missing; a declarative configuration of Kong has it".to_owned());
+        }
     };
     let mut entities = Entities::collect(root, &mut imported.report);
     entities.regex_needs_tilde = regex_needs_tilde;

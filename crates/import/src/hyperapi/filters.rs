@@ -57,7 +57,8 @@ pub fn on_sla(
     let subject = format!("SLA: {}", fields.subject());
     match kind.as_str() {
         "RateLimit" => {
-            let (limit, interval) = (fields.integer("limit").unwrap_or(0), fields.integer("interval").unwrap_or(1));
+            let (limit, interval) =
+                (fields.integer("limit").unwrap_or(0), fields.integer("interval").unwrap_or(1));
             if limit <= 0 {
                 return report.unsupported(fields.line(), &subject, "`limit` is missing or 0");
             }
@@ -79,9 +80,10 @@ pub fn on_sla(
 
 fn headers(fields: &Fields, plugins: &mut Map<String, Value>, report: &mut Report) {
     let set: Map<String, Value> = match fields.get("injection").map(|node| &node.content) {
-        Some(Content::Map(entries)) => {
-            entries.iter().filter_map(|entry| Some((entry.key.clone(), fields::text(&entry.value)?.into()))).collect()
-        }
+        Some(Content::Map(entries)) => entries
+            .iter()
+            .filter_map(|entry| Some((entry.key.clone(), fields::text(&entry.value)?.into())))
+            .collect(),
         Some(Content::List(pairs)) => pairs
             .iter()
             .filter_map(|pair| match fields::texts(pair).as_slice() {
@@ -110,7 +112,11 @@ fn headers(fields: &Fields, plugins: &mut Map<String, Value>, report: &mut Repor
     };
     let conf = plugins.entry(plugin).or_insert_with(|| json!({}));
     if conf.get("headers").is_some() {
-        return report.unsupported(fields.line(), fields.subject(), "a second filter for the same side is left out");
+        return report.unsupported(
+            fields.line(),
+            fields.subject(),
+            "a second filter for the same side is left out",
+        );
     }
     conf["headers"] = headers.into();
 }
@@ -125,7 +131,8 @@ fn acl(fields: &Fields, service: &str, clients: &[&str], report: &mut Report) ->
             let pattern = regex::escape(&glob).replace("\\*", ".*").replace("\\?", ".");
             let uri = json!(["uri", "~~", format!("^{}{pattern}$", regex::escape(service))]);
             let methods = rule.get("methods").and_then(fields::text).unwrap_or_else(|| "*".to_owned());
-            let methods: Vec<&str> = methods.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+            let methods: Vec<&str> =
+                methods.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
             Some(match methods.contains(&"*") {
                 true => uri,
                 false => json!(["AND", uri, ["request_method", "in", methods]]),

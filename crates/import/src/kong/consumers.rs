@@ -42,7 +42,9 @@ fn convert_one(entities: &Entities, consumer: &Node, imported: &mut Imported) {
         credentials.extend(fields.list(list).iter().map(|node| (list, node)));
     }
     let ours = |node: &Node| {
-        entities.find(&entities.consumers, node.get("consumer")).is_some_and(|owner| std::ptr::eq(owner, consumer))
+        entities
+            .find(&entities.consumers, node.get("consumer"))
+            .is_some_and(|owner| std::ptr::eq(owner, consumer))
     };
     credentials.extend(entities.loose_credentials.iter().filter(|(_, node)| ours(node)));
     let username = username(consumer);
@@ -106,7 +108,12 @@ fn groups(entities: &Entities, fields: &Fields, consumer: &Node, imported: &mut 
     names.into_iter().next()
 }
 
-fn credential(list: &str, node: &Node, subject: &str, imported: &mut Imported) -> Option<(&'static str, Value)> {
+fn credential(
+    list: &str,
+    node: &Node,
+    subject: &str,
+    imported: &mut Imported,
+) -> Option<(&'static str, Value)> {
     let fields = Fields::new(node, subject);
     fields.skip(&["id", "tags", "created_at", "consumer"]);
     let missing = |key: &str| format!("`{key}` is missing; Kong would make one up, give it in the file");

@@ -118,7 +118,9 @@ impl<'a> Entities<'a> {
         let wanted = fields::text(reference)
             .or_else(|| ["id", "name", "username"].iter().find_map(|key| key_text(reference, key)))?;
         let named = |node: &&&'a Node| {
-            ["id", "name", "username", "custom_id"].iter().any(|key| key_text(node, key).as_ref() == Some(&wanted))
+            ["id", "name", "username", "custom_id"]
+                .iter()
+                .any(|key| key_text(node, key).as_ref() == Some(&wanted))
         };
         among.iter().find(named).copied()
     }

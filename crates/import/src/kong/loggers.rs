@@ -60,7 +60,13 @@ pub fn socket(conf: &Fields, ours: &'static str, report: &mut Report) -> Convert
 pub fn syslog(conf: &Fields, report: &mut Report) -> Converted {
     let how = "it is sent to UDP port 514 of 127.0.0.1, where the machine's daemon must listen; severities are ours";
     report.approximated(conf.line(), conf.subject(), how);
-    conf.skip(&["facility", "log_level", "successful_severity", "client_errors_severity", "server_errors_severity"]);
+    conf.skip(&[
+        "facility",
+        "log_level",
+        "successful_severity",
+        "client_errors_severity",
+        "server_errors_severity",
+    ]);
     conf.skip(&["custom_fields_by_lua"]);
     Some(vec![("syslog", json!({"host": "127.0.0.1", "port": 514, "sock_type": "udp"}))])
 }
@@ -107,8 +113,10 @@ pub fn opentelemetry(conf: &Fields, imported: &mut Imported) -> Converted {
     if !address.is_empty() && imported.output.id("plugin_metadata", "opentelemetry") == "opentelemetry" {
         imported.output.add("plugin_metadata", "opentelemetry", json!({"collector": {"address": address}}));
     }
-    let how = format!("one collector for all routes: {address}, spoken to with OTLP over HTTP at /v1/traces; \
-         config.yaml must have opentelemetry in its plugins unless --from serves this");
+    let how = format!(
+        "one collector for all routes: {address}, spoken to with OTLP over HTTP at /v1/traces; \
+         config.yaml must have opentelemetry in its plugins unless --from serves this"
+    );
     imported.report.approximated(conf.line(), conf.subject(), &how);
     Some(vec![("opentelemetry", json!({"sampler": sampler}))])
 }

@@ -114,7 +114,17 @@ fn convert(node: &Node, place: Place, imported: &mut Imported) -> Converted {
     let kind = name_of(node);
     let subject = format!("plugin {kind}");
     let outer = Fields::new(node, &subject);
-    outer.skip(&["id", "name", "enabled", "tags", "created_at", "updated_at", "service", "route", "consumer"]);
+    outer.skip(&[
+        "id",
+        "name",
+        "enabled",
+        "tags",
+        "created_at",
+        "updated_at",
+        "service",
+        "route",
+        "consumer",
+    ]);
     outer.skip(&["consumer_group", "protocols", "instance_name", "_config"]);
     let conf = Fields::maybe(outer.get("config"), node.line, &subject);
     outer.finish(&mut imported.report);
@@ -138,7 +148,15 @@ fn convert(node: &Node, place: Place, imported: &mut Imported) -> Converted {
         "correlation-id" => transform::correlation_id(&conf, report),
         "redirect" => transform::redirect(&conf, report),
         "pre-function" | "post-function" => transform::function(&kind, &conf, report),
-        "grpc-web" => Some(vec![("grpc-web", json!({}))]),
+        "grpc-web" => {
+            conf.skip(&["proto", "pass_stripped_path", "allow_origin_header"]);
+            report.approximated(
+                node.line,
+                &subject,
+                "requests that are not gRPC-Web are answered 405 or 400",
+            );
+            Some(vec![("grpc-web", json!({}))])
+        }
         "prometheus" => loggers::prometheus(&conf, report),
         "zipkin" => loggers::zipkin(&conf, report),
         "opentelemetry" => loggers::opentelemetry(&conf, imported),
@@ -187,7 +205,11 @@ fn key_auth(conf: &Fields, report: &mut Report) -> Converted {
     let name = names.into_iter().next().unwrap_or_else(|| "apikey".to_owned());
     for (key, at) in [("key_in_header", "header"), ("key_in_query", "query")] {
         if conf.flag(key) == Some(false) {
-            report.approximated(conf.line(), conf.subject(), &format!("`{key}: false`: it is taken there too"));
+            report.approximated(
+                conf.line(),
+                conf.subject(),
+                &format!("`{key}: false`: it is taken there too"),
+            );
         }
         converted[0].1[at] = name.clone().into();
     }
@@ -198,7 +220,9 @@ fn jwt(conf: &Fields, report: &mut Report) -> Converted {
     let mut converted = authentication(conf, "jwt-auth")?;
     let object = &mut converted[0].1;
     object["key_claim_name"] = conf.text("key_claim_name").unwrap_or_else(|| "iss".to_owned()).into();
-    for (theirs, ours) in [("header_names", "header"), ("uri_param_names", "query"), ("cookie_names", "cookie")] {
+    for (theirs, ours) in
+        [("header_names", "header"), ("uri_param_names", "query"), ("cookie_names", "cookie")]
+    {
         let names = conf.texts(theirs);
         only(&names, ours, conf, report);
         if let Some(name) = names.into_iter().next() {

@@ -102,7 +102,9 @@ fn expand<'a>(
     fields.skip(&["preserve_host", "path_handling", "request_buffering", "response_buffering"]);
     fields.skip(&["https_redirect_status_code", "regex_priority"]);
     let protocols = fields.texts("protocols");
-    if !protocols.is_empty() && !protocols.iter().any(|name| ["http", "https", "grpc", "grpcs"].contains(&name.as_str())) {
+    if !protocols.is_empty()
+        && !protocols.iter().any(|name| ["http", "https", "grpc", "grpcs"].contains(&name.as_str()))
+    {
         imported.report.unsupported(node.line, &subject, "routes of TCP, TLS and UDP are left out");
         return Vec::new();
     }
@@ -122,28 +124,35 @@ fn expand<'a>(
     if paths.is_empty() {
         paths.push(Path::Prefix("/".to_owned()));
     }
-    paths.into_iter().filter_map(|path| {
-        let (regex, length) = match &path {
-            Path::Regex(pattern) => (true, pattern.len()),
-            Path::Prefix(prefix) => (false, prefix.len()),
-        };
-        if let Path::Regex(pattern) = &path && let Err(error) = regex::Regex::new(pattern) {
-            let why = format!("path {pattern:?} cannot be read as a regular expression and is left out: {error}");
-            imported.report.unsupported(node.line, &subject, &why);
-            return None;
-        }
-        let plain = !hosts.is_empty() && !wild;
-        let rank = (
-            Reverse(given),
-            !plain,
-            Reverse(headers),
-            !regex,
-            Reverse(if regex { priority } else { 0 }),
-            Reverse(length),
-            created,
-        );
-        Some(Entry { node, service, path, hosts: hosts.clone(), rank })
-    }).collect()
+    paths
+        .into_iter()
+        .filter_map(|path| {
+            let (regex, length) = match &path {
+                Path::Regex(pattern) => (true, pattern.len()),
+                Path::Prefix(prefix) => (false, prefix.len()),
+            };
+            if let Path::Regex(pattern) = &path
+                && let Err(error) = regex::Regex::new(pattern)
+            {
+                let why = format!(
+                    "path {pattern:?} cannot be read as a regular expression and is left out: {error}"
+                );
+                imported.report.unsupported(node.line, &subject, &why);
+                return None;
+            }
+            let plain = !hosts.is_empty() && !wild;
+            let rank = (
+                Reverse(given),
+                !plain,
+                Reverse(headers),
+                !regex,
+                Reverse(if regex { priority } else { 0 }),
+                Reverse(length),
+                created,
+            );
+            Some(Entry { node, service, path, hosts: hosts.clone(), rank })
+        })
+        .collect()
 }
 
 fn read_path(entities: &Entities, path: &str) -> Path {
@@ -151,7 +160,11 @@ fn read_path(entities: &Entities, path: &str) -> Path {
         return Path::Regex(pattern.to_owned());
     }
     let plain = path.chars().all(|c| c.is_ascii_alphanumeric() || ".-_~/%".contains(c));
-    if plain || entities.regex_needs_tilde { Path::Prefix(path.to_owned()) } else { Path::Regex(path.to_owned()) }
+    if plain || entities.regex_needs_tilde {
+        Path::Prefix(path.to_owned())
+    } else {
+        Path::Regex(path.to_owned())
+    }
 }
 
 fn uri(path: &Path) -> String {
@@ -191,7 +204,8 @@ fn conditions(entry: &Entry, native: bool, route: &mut Value, imported: &mut Imp
     if native && !hosts.is_empty() {
         route["hosts"] = hosts.into();
     } else if !hosts.is_empty() {
-        let patterns: Vec<String> = hosts.iter().map(|host| regex::escape(host).replace("\\*", ".+")).collect();
+        let patterns: Vec<String> =
+            hosts.iter().map(|host| regex::escape(host).replace("\\*", ".+")).collect();
         vars.push(json!(["host", "~~", format!("^({})$", patterns.join("|"))]));
     }
     let methods = fields.texts("methods");
@@ -205,7 +219,10 @@ fn conditions(entry: &Entry, native: bool, route: &mut Value, imported: &mut Imp
             let pattern = match values.as_slice() {
                 [one] if one.starts_with("~*") => one.trim_start_matches("~*").to_owned(),
                 all => {
-                    format!("^({})$", all.iter().map(|value| regex::escape(value)).collect::<Vec<_>>().join("|"))
+                    format!(
+                        "^({})$",
+                        all.iter().map(|value| regex::escape(value)).collect::<Vec<_>>().join("|")
+                    )
                 }
             };
             vars.push(json!([variable, "~*", pattern]));

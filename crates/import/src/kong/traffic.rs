@@ -59,11 +59,19 @@ pub fn rate_limiting(conf: &Fields, place: Place, report: &mut Report) -> Conver
             "uri".to_owned()
         }
         Some("service") => {
-            report.approximated(conf.line(), conf.subject(), "limit_by service: each route counts for itself");
+            report.approximated(
+                conf.line(),
+                conf.subject(),
+                "limit_by service: each route counts for itself",
+            );
             "route_id".to_owned()
         }
         Some(other) => {
-            report.unsupported(conf.line(), conf.subject(), &format!("limit_by {other}; clients count by address"));
+            report.unsupported(
+                conf.line(),
+                conf.subject(),
+                &format!("limit_by {other}; clients count by address"),
+            );
             "remote_addr".to_owned()
         }
     };
@@ -151,9 +159,14 @@ pub fn ip_restriction(conf: &Fields, report: &mut Report) -> Converted {
 pub fn bot_detection(conf: &Fields, report: &mut Report) -> Converted {
     let (allow, mut deny) = (either(conf, "allow", "whitelist"), either(conf, "deny", "blacklist"));
     if !allow.is_empty() {
-        report.unsupported(conf.line(), conf.subject(), "`allow` (exceptions from the built-in list) is left out");
+        report.unsupported(
+            conf.line(),
+            conf.subject(),
+            "`allow` (exceptions from the built-in list) is left out",
+        );
     }
-    let how = "the built-in list is a short one of our own: clients that call themselves bot, crawler or spider";
+    let how =
+        "the built-in list is a short one of our own: clients that call themselves bot, crawler or spider";
     report.approximated(conf.line(), conf.subject(), how);
     deny.push("(?i)(bot|crawler|spider)\\b".to_owned());
     Some(vec![("ua-restriction", json!({"denylist": deny, "bypass_missing": true, "message": "Forbidden"}))])
@@ -207,7 +220,8 @@ pub fn proxy_cache(conf: &Fields, report: &mut Report) -> Converted {
         "cache_ttl": conf.integer("cache_ttl").unwrap_or(300),
         "cache_control": conf.flag("cache_control").unwrap_or(false),
     });
-    let statuses: Vec<i64> = conf.texts("response_code").iter().filter_map(|text| text.parse().ok()).collect();
+    let statuses: Vec<i64> =
+        conf.texts("response_code").iter().filter_map(|text| text.parse().ok()).collect();
     if !statuses.is_empty() {
         object["cache_http_status"] = statuses.into();
     }

@@ -79,7 +79,8 @@ pub fn upstream(
         object["tls"] = json!({"verify": true});
     }
     fields.finish(&mut imported.report);
-    let balanced = entities.upstreams.iter().find(|node| key_text(node, "name").as_ref() == Some(&target.host));
+    let balanced =
+        entities.upstreams.iter().find(|node| key_text(node, "name").as_ref() == Some(&target.host));
     match balanced {
         Some(upstream) => balance(entities, upstream, preserve_host, &mut object, imported),
         None => {
@@ -90,13 +91,21 @@ pub fn upstream(
     object
 }
 
-fn balance(entities: &Entities, node: &Node, preserve_host: bool, object: &mut Value, imported: &mut Imported) {
+fn balance(
+    entities: &Entities,
+    node: &Node,
+    preserve_host: bool,
+    object: &mut Value,
+    imported: &mut Imported,
+) {
     let subject = label("upstream", node);
     let fields = Fields::new(node, &subject);
     fields.skip(&["id", "name", "tags", "slots", "created_at", "updated_at"]);
     let own = fields.list("targets").iter();
     let loose = entities.loose_targets.iter().copied().filter(|target| {
-        entities.find(&entities.upstreams, target.get("upstream")).is_some_and(|owner| std::ptr::eq(owner, node))
+        entities
+            .find(&entities.upstreams, target.get("upstream"))
+            .is_some_and(|owner| std::ptr::eq(owner, node))
     });
     let nodes: Vec<Value> = own
         .chain(loose)
@@ -171,7 +180,8 @@ fn checks(fields: &Fields, imported: &mut Imported) -> Option<Value> {
                 object.insert((*ours).to_owned(), value.into());
             }
         }
-        let statuses: Vec<i64> = inner.texts("http_statuses").iter().filter_map(|text| text.parse().ok()).collect();
+        let statuses: Vec<i64> =
+            inner.texts("http_statuses").iter().filter_map(|text| text.parse().ok()).collect();
         if !statuses.is_empty() {
             object.insert("http_statuses".to_owned(), statuses.into());
         }
@@ -221,7 +231,9 @@ pub fn certificates(entities: &Entities, imported: &mut Imported) {
         let subject = label("certificate", node);
         let fields = Fields::new(node, &subject);
         fields.skip(&["id", "tags", "created_at", "updated_at"]);
-        let own = children(node, "snis").iter().filter_map(|sni| key_text(sni, "name").or_else(|| fields::text(sni)));
+        let own = children(node, "snis")
+            .iter()
+            .filter_map(|sni| key_text(sni, "name").or_else(|| fields::text(sni)));
         let loose = entities.loose_snis.iter().filter(|sni| {
             let owner = sni.get("certificate");
             entities.find(&entities.certificates, owner).is_some_and(|owner| std::ptr::eq(owner, *node))
@@ -236,7 +248,11 @@ pub fn certificates(entities: &Entities, imported: &mut Imported) {
                 imported.output.add("ssls", &id, json!({"cert": cert, "key": key, "snis": snis}));
                 imported.report.converted(node.line, &subject);
             }
-            _ => imported.report.unsupported(node.line, &subject, "it needs `cert`, `key` and at least one sni"),
+            _ => imported.report.unsupported(
+                node.line,
+                &subject,
+                "it needs `cert`, `key` and at least one sni",
+            ),
         }
     }
 }

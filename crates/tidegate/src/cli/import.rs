@@ -8,7 +8,11 @@ use std::{
 };
 
 use anyhow::{Context, anyhow, bail};
-use import::{Imported, Source};
+use import::{Imported, Output, Source};
+use model::Kind;
+use plugin::Catalog;
+
+use crate::boot;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -50,8 +54,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 /// Converts `KIND:FILE` to an apisix.yaml at `target`.
 pub fn prepare(from: &str, target: &Path, strict: bool) -> anyhow::Result<()> {
-    let (kind, file) =
-        from.split_once(':').with_context(|| format!("--from {from}: give KIND:FILE, like kong:kong.yaml"))?;
+    let (kind, file) = from
+        .split_once(':')
+        .with_context(|| format!("--from {from}: give KIND:FILE, like kong:kong.yaml"))?;
     let imported = read(kind, Path::new(file), strict)?;
     if let Some(folder) = target.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -67,10 +72,37 @@ fn read(kind: &str, file: &Path, strict: bool) -> anyhow::Result<Imported> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
     let imported = import::import(source, &text).map_err(|message| anyhow!("{shown}:{message}"))?;
     eprint!("{}", imported.report.text(&shown));
-    if strict && !imported.report.is_exact() {
+    let refused = check(&imported.output)?;
+    for message in &refused {
+        eprintln!("{shown}: not supported: {message}");
+    }
+    if strict && !(imported.report.is_exact() && refused.is_empty()) {
         bail!("{shown} is not converted exactly, and --strict was given");
     }
     Ok(imported)
+}
+
+/// What the gateway would leave out: values that the other one takes and this one does not.
+fn check(output: &Output) -> anyhow::Result<Vec<String>> {
+    let catalog = Catalog::new(plugins::registry::PLUGINS, None).map_err(anyhow::Error::msg)?;
+    let mut refused = Vec::new();
+    for (collection, objects) in output.lists() {
+        let Some((_, kind)) = store::COLLECTIONS.iter().find(|(name, _)| *name == collection) else {
+            continue;
+        };
+        for object in objects {
+            let id = object.get("id").or_else(|| object.get("username"));
+            let id =
+                id.map_or_else(String::new, |id| id.as_str().map_or_else(|| id.to_string(), str::to_owned));
+            let kind = if id.contains("/credentials/") { Kind::Credential } else { *kind };
+            let mut object = object.clone();
+            object["id"] = id.clone().into();
+            if let Err(message) = boot::check_object(&catalog, kind, &id, &object) {
+                refused.push(format!("{collection} {id}: {message}"));
+            }
+        }
+    }
+    Ok(refused)
 }
 
 /// The file holds secrets: nobody else may read it.
