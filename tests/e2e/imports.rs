@@ -1,4 +1,4 @@
-//! Configurations of other gateways, served as they are: `tests/kong/*.yaml` and `tests/hyperapi/*.yaml`.
+//! Configurations of other gateways, served as they are: `tests/kong`, `tests/hyperapi`, `tests/nginx`.
 //!
 //! The first document of a file is the configuration; `@UPSTREAM@` in it is an upstream that echoes requests. The
 //! second says what must come of it:
@@ -35,6 +35,12 @@ fn kong_configurations_run_as_they_are() {
 fn hyperapi_configurations_of_all_three_shapes_run_as_they_are() {
     let played = play_all("hyperapi");
     assert!(played >= 3, "only {played} files in tests/hyperapi");
+}
+
+#[test]
+fn nginx_configurations_run_as_they_are() {
+    let played = play_all("nginx");
+    assert!(played >= 2, "only {played} files in tests/nginx");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod apisix;
 mod fields;
 mod hyperapi;
 mod kong;
+mod nginx;
 mod output;
 mod report;
 
@@ -19,16 +20,18 @@ pub use report::{Entry, Outcome, Report};
 pub enum Source {
     Kong,
     Hyperapi,
+    Nginx,
     Apisix,
 }
 
 impl Source {
-    pub const NAMES: &'static str = "kong, hyperapi, apisix";
+    pub const NAMES: &'static str = "kong, hyperapi, nginx, apisix";
 
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "kong" => Some(Source::Kong),
             "hyperapi" => Some(Source::Hyperapi),
+            "nginx" => Some(Source::Nginx),
             "apisix" => Some(Source::Apisix),
             _ => None,
         }
@@ -44,6 +47,11 @@ pub struct Imported {
 
 /// Converts a whole text; the error says where it cannot be read.
 pub fn import(source: Source, text: &str) -> Result<Imported, String> {
+    if source == Source::Nginx {
+        let mut imported = Imported { output: Output::default(), report: Report::default() };
+        nginx::convert(text, &mut imported)?;
+        return Ok(imported);
+    }
     let document = config::yaml::parse(text).map_err(|fault| fault.to_string())?;
     let mut imported = Imported { output: Output::default(), report: Report::default() };
     for note in &document.notes {
@@ -52,6 +60,7 @@ pub fn import(source: Source, text: &str) -> Result<Imported, String> {
     match source {
         Source::Kong => kong::convert(&document.root, &mut imported)?,
         Source::Hyperapi => hyperapi::convert(&document.root, &mut imported)?,
+        Source::Nginx => {}
         Source::Apisix => apisix::convert(document.root, &mut imported)?,
     }
     Ok(imported)

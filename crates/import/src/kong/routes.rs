@@ -42,7 +42,7 @@ pub fn convert(entities: &Entities, imported: &mut Imported) {
     for (created, (node, service)) in entities.routes.iter().enumerate() {
         entries.extend(expand(entities, node, *service, created, imported));
     }
-    entries.sort_by(|a, b| a.rank.cmp(&b.rank));
+    entries.sort_by_key(|entry| entry.rank);
     let native = hosts_are_native(&entries);
     let count = entries.len();
     let mut upstreams: Vec<(*const Node, bool, String)> = Vec::new();

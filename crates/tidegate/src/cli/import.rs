@@ -16,7 +16,7 @@ use crate::boot;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Whose configuration it is: kong, hyperapi or apisix
+    /// Whose configuration it is: kong, hyperapi, nginx or apisix
     kind: String,
     file: PathBuf,
     /// Write the objects to this file, in the form of apisix.yaml; without it and --apply they are printed

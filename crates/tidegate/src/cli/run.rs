@@ -7,7 +7,7 @@ use crate::boot::{self, RunOptions};
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Serve the configuration of another gateway: kong, hyperapi or apisix, a colon and the file
+    /// Serve the configuration of another gateway: kong, hyperapi, nginx or apisix, a colon and the file
     #[arg(long, value_name = "KIND:FILE")]
     from: Option<String>,
     /// Refuse a configuration of --from that is not converted exactly
