@@ -128,6 +128,8 @@ fn play(kind: &str, text: &str) -> Result<(), String> {
     let source = source.replace("@UPSTREAM@", &upstream.address.to_string());
     let wanted = config::yaml::to_value(wanted).map_err(|fault| fault.to_string())?;
     let gateway = Gateway::start_from(kind, &format!("{source}\n"));
+    // The report's last line: what the process prints is read beside it.
+    gateway.process.wait_for_output(" not supported\n");
     let report = gateway.process.output();
     for part in texts(&wanted["report"]) {
         if !report.contains(part) {

@@ -14,7 +14,7 @@ pub enum Outcome {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Counted from 1.
+    /// Counted from 1; 0 for what stands on no single line.
     pub line: usize,
     pub outcome: Outcome,
     /// What it is about: `route admin: plugin cors`.
@@ -69,8 +69,9 @@ impl Report {
         let mut text = String::new();
         for Entry { line, outcome, subject, note } in entries {
             let colon = if note.is_empty() { "" } else { ": " };
+            let line = if *line == 0 { String::new() } else { format!(":{line}") };
             // Writing to a string does not fail.
-            let _ = writeln!(text, "{file}:{line}: {outcome}: {subject}{colon}{note}");
+            let _ = writeln!(text, "{file}{line}: {outcome}: {subject}{colon}{note}");
         }
         let count = |outcome| self.count(outcome);
         let _ = writeln!(

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow, bail};
-use import::{Imported, Output, Source};
+use import::{Imported, Source};
 use model::Kind;
 use plugin::Catalog;
 
@@ -70,23 +70,19 @@ fn read(kind: &str, file: &Path, strict: bool) -> anyhow::Result<Imported> {
         .with_context(|| format!("cannot import {kind:?}; {} can be imported", Source::NAMES))?;
     let shown = file.display().to_string();
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
-    let imported = import::import(source, &text).map_err(|message| anyhow!("{shown}:{message}"))?;
+    let mut imported = import::import(source, &text).map_err(|message| anyhow!("{shown}:{message}"))?;
+    check(&mut imported)?;
     eprint!("{}", imported.report.text(&shown));
-    let refused = check(&imported.output)?;
-    for message in &refused {
-        eprintln!("{shown}: not supported: {message}");
-    }
-    if strict && !(imported.report.is_exact() && refused.is_empty()) {
+    if strict && !imported.report.is_exact() {
         bail!("{shown} is not converted exactly, and --strict was given");
     }
     Ok(imported)
 }
 
 /// What the gateway would leave out: values that the other one takes and this one does not.
-fn check(output: &Output) -> anyhow::Result<Vec<String>> {
+fn check(imported: &mut Imported) -> anyhow::Result<()> {
     let catalog = Catalog::new(plugins::registry::PLUGINS, None).map_err(anyhow::Error::msg)?;
-    let mut refused = Vec::new();
-    for (collection, objects) in output.lists() {
+    for (collection, objects) in imported.output.lists() {
         let Some((_, kind)) = store::COLLECTIONS.iter().find(|(name, _)| *name == collection) else {
             continue;
         };
@@ -98,11 +94,11 @@ fn check(output: &Output) -> anyhow::Result<Vec<String>> {
             let mut object = object.clone();
             object["id"] = id.clone().into();
             if let Err(message) = boot::check_object(&catalog, kind, &id, &object) {
-                refused.push(format!("{collection} {id}: {message}"));
+                imported.report.unsupported(0, &format!("{collection} {id}"), &message);
             }
         }
     }
-    Ok(refused)
+    Ok(())
 }
 
 /// The file holds secrets: nobody else may read it.
