@@ -19,14 +19,19 @@ help:
 deps:
 	scripts/install-deps.sh
 
-build:
+# What building needs beside Rust: fetched once, on machines that lack it.
+BUILD_NEEDS = /usr/include/google/protobuf/descriptor.proto
+$(BUILD_NEEDS):
+	scripts/install-deps.sh
+
+build: $(BUILD_NEEDS)
 	$(CARGO) build --release -p tidegate
 
-run:
+run: $(BUILD_NEEDS)
 	$(CARGO) run --release -p tidegate -- run $(RUN_ARGS)
 
 # The binary is built first so that the black-box tests do not wait for it one by one.
-test:
+test: $(BUILD_NEEDS)
 	$(CARGO) build -p tidegate
 	$(CARGO) test --workspace
 

@@ -15,7 +15,10 @@ required=(
     nginx             # a real upstream in tests, the peer in perf/
     haproxy           # a peer in `tidegate bench suite`
     redis-server      # limit plugins with policy redis
+    protobuf-compiler # etcd's interface is generated from its definition
+    libprotobuf-dev   # definitions that it includes
     etcd-server       # configuration from etcd
+    etcd-client       # etcdctl: tests write and compact as operators do
     openssl           # TLS seen by another implementation
     slowhttptest      # slow clients in perf/
     wrk               # load

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::Request;
 use rcgen::{CertificateParams, KeyPair};
 use testkit::gateway::YAML_PROVIDER;
-use testkit::http2::{END_HEADERS, END_STREAM, HEADERS, RST_STREAM, request};
+use testkit::http2::{END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, request};
 use testkit::{Gateway, Http2Client, PATIENCE, Upstream, free_port};
 
 use crate::grpc_peer::runtime;
@@ -269,4 +269,16 @@ fn websocket_through_a_stream() {
     let text = fixture.upstream.seen()[0].text();
     assert!(text.starts_with("GET /upgrade HTTP/1.1\r\n") && text.contains("Sec-WebSocket-Key: "), "{text}");
     assert!(text.contains("Connection: Upgrade\r\nUpgrade: websocket\r\n"), "{text}");
+}
+
+#[test]
+fn quitting_says_goodbye() {
+    let mut fixture = fixture("");
+    let mut client = Http2Client::connect(fixture.gateway.http, &[]).expect("connects");
+    client.get(1, "/bytes/3").expect("sends");
+    client.wait_for(HEADERS).expect("answers");
+    let reading = std::thread::spawn(move || client.wait_for(GOAWAY).map(|frame| frame.code()));
+    fixture.gateway.process.signal(rustix::process::Signal::QUIT);
+    assert_eq!(reading.join().expect("reads").expect("a goodbye"), Some(0));
+    assert!(fixture.gateway.process.wait_for_exit().success());
 }

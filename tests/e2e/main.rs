@@ -12,6 +12,7 @@ mod chunks;
 mod compression;
 mod connections;
 mod differential;
+mod etcd;
 mod first_run;
 mod fuzz_replay;
 mod grpc;

@@ -1,4 +1,7 @@
-//! config.yaml of APISIX 2.x: keys that have moved since are put where they are now, with a note.
+//! config.yaml of APISIX 2.x: keys that have moved since are put where they are now, and what was the default then is
+//! the default for such a file, each with a note.
+
+use serde_json::Value;
 
 use crate::yaml::{Content, Entry, Fault, Node};
 
@@ -20,10 +23,25 @@ const MOVED: &[(&str, &str)] = &[
     ("nginx_config.http.lua_shared_dicts", "nginx_config.http.custom_lua_shared_dict"),
 ];
 
+/// Keys that every config.yaml of 2.x has one of, and none of 3.x.
+const MARKS: &[&str] =
+    &["apisix.admin_key", "apisix.allow_admin", "apisix.config_center", "apisix.port_admin", "etcd"];
+
+/// Defaults that 3.0 changed: key, value then, what it means.
+const OLD_DEFAULTS: &[(&str, &str, &str)] = &[
+    ("apisix.router.http", "radixtree_uri", "routes are looked up by path first"),
+    ("deployment.admin.admin_api_version", "v2", "the Admin API answers in the shape of 2.x"),
+];
+
 /// Moves all old keys. Where the new key is set too, the new one counts.
 pub fn modernise(root: &mut Node, notes: &mut Vec<Fault>) {
+    let has_deployment = root.get("deployment").is_some();
+    let mut mark = None;
     for (old, new) in MOVED {
         let Some(entry) = take(root, old) else { continue };
+        if MARKS.contains(old) {
+            mark.get_or_insert((entry.line, entry.column));
+        }
         let (line, column) = (entry.line, entry.column);
         let value = if *old == "apisix.ssl.listen_port" { as_listen_list(entry.value) } else { entry.value };
         let message = if insert(root, new, value) {
@@ -33,6 +51,44 @@ pub fn modernise(root: &mut Node, notes: &mut Vec<Fault>) {
         };
         notes.push(Fault { line, column, message });
     }
+    if let Some(place) = mark.filter(|_| !has_deployment) {
+        fill_old_defaults(root, place, notes);
+    }
+}
+
+/// What a file of 2.x does not say means what it meant then.
+fn fill_old_defaults(root: &mut Node, (line, column): (usize, usize), notes: &mut Vec<Fault>) {
+    let scalar = |value: Value, text: String| Node { line, column, content: Content::Scalar { value, text } };
+    let mut note = |message: String| notes.push(Fault { line, column, message });
+    for (key, value, meaning) in OLD_DEFAULTS {
+        if insert(root, key, scalar(Value::from(*value), (*value).to_owned())) {
+            note(format!("this is a configuration of APISIX 2.x, where {key} is {value}: {meaning}"));
+        }
+    }
+    let off = root.get("apisix").and_then(|apisix| apisix.get("enable_admin"));
+    let off = off.is_some_and(|node| node.clone().into_value() == Value::Bool(false));
+    let listens = root.get("deployment").and_then(|deployment| deployment.get("admin")?.get("admin_listen"));
+    if off || listens.is_some() {
+        return;
+    }
+    let port =
+        root.get("apisix").and_then(|apisix| apisix.get("node_listen")).and_then(first_port).unwrap_or(9080);
+    if insert(root, "deployment.admin.admin_listen.port", scalar(Value::from(port), port.to_string())) {
+        note(format!(
+            "this is a configuration of APISIX 2.x without port_admin: the Admin API shares port {port} with the traffic"
+        ));
+    }
+}
+
+/// The first port of `node_listen`: a number, or a list of numbers and of `{port}`.
+fn first_port(listen: &Node) -> Option<u16> {
+    let first = match &listen.content {
+        Content::List(items) => items.first()?,
+        _ => listen,
+    };
+    let port = first.get("port").unwrap_or(first).clone().into_value();
+    let number = port.as_u64().or_else(|| port.as_str()?.parse().ok())?;
+    number.try_into().ok()
 }
 
 fn take(node: &mut Node, path: &str) -> Option<Entry> {
@@ -94,7 +150,7 @@ fn as_listen_list(value: Node) -> Node {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -109,7 +165,7 @@ mod tests {
     #[test]
     fn moves() {
         check(
-            "apisix:\n  port_admin: 9999\n  config_center: yaml\n",
+            "apisix:\n  port_admin: 9999\n  config_center: yaml\ndeployment:\n",
             json!({"apisix": {}, "deployment": {"admin": {"admin_listen": {"port": 9999}}, "role_traditional": {"config_provider": "yaml"}}}),
             &[
                 "2:3: apisix.port_admin is where APISIX 2.x had it; it is read as deployment.admin.admin_listen.port",
@@ -127,5 +183,33 @@ mod tests {
             &["1:16: apisix.ssl.listen_port is where APISIX 2.x had it; it is read as apisix.ssl.listen"],
         );
         check("apisix:\n", json!({"apisix": null}), &[]);
+    }
+
+    #[test]
+    fn defaults_of_the_second_version() {
+        let filled = |text: &str| {
+            let mut root = crate::yaml::parse(text).unwrap().root;
+            modernise(&mut root, &mut Vec::new());
+            root.into_value()
+        };
+        for (listen, port) in [
+            ("9081", 9081),
+            ("[9082, 9083]", 9082),
+            ("[{ip: 127.0.0.2, port: 9084}]", 9084),
+            ("'9085'", 9085),
+        ] {
+            let value = filled(&format!("apisix: {{node_listen: {listen}, allow_admin: [127.0.0.1]}}"));
+            assert_eq!(value["deployment"]["admin"]["admin_listen"]["port"], port, "{listen}");
+        }
+        let value = filled("etcd: {host: ['http://e:1']}");
+        assert_eq!(value["deployment"]["admin"]["admin_listen"]["port"], 9080);
+        assert_eq!(value["apisix"]["router"]["http"], "radixtree_uri");
+        assert_eq!(value["deployment"]["admin"]["admin_api_version"], "v2");
+        let value =
+            filled("apisix: {config_center: etcd, router: {http: radixtree_host_uri}, enable_admin: false}");
+        assert_eq!(value["apisix"]["router"]["http"], "radixtree_host_uri");
+        assert_eq!(value["deployment"]["admin"].get("admin_listen"), None);
+        let value = filled("apisix: {port_admin: 9180}");
+        assert_eq!(value["deployment"]["admin"]["admin_listen"]["port"], 9180);
     }
 }

@@ -85,6 +85,7 @@ pub fn load_with(source: &Source, lookup: Lookup) -> Result<Loaded, LoadError> {
             listen_value(listen).map_err(|message| LoadError(vec![message]))?,
         );
     }
+    choose_etcd(&mut raw, &places, lookup);
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let settings = Settings::new(raw, files, cores);
     let faults = across(&settings, &places);
@@ -159,6 +160,20 @@ fn override_by_environment(raw: &mut Value, places: &Places, lookup: Lookup) -> 
         }
     }
     Ok(())
+}
+
+/// Who names an etcd and no provider wants that etcd, as APISIX would take it; without either nothing but this
+/// process is needed.
+fn choose_etcd(raw: &mut Value, places: &Places, lookup: Lookup) {
+    let named = places.has("deployment.etcd.host") || lookup("APISIX_DEPLOYMENT_ETCD_HOST").is_some();
+    let role = raw.pointer("/deployment/role").and_then(Value::as_str).unwrap_or("traditional");
+    let section = match role {
+        "traditional" | "control_plane" | "data_plane" => format!("deployment.role_{role}.config_provider"),
+        _ => return,
+    };
+    if named && !places.has(&section) {
+        keys::set(raw, &section, "etcd".into());
+    }
 }
 
 fn listen_value(listen: &str) -> Result<Value, String> {

@@ -117,7 +117,7 @@ mod tests {
                       nginx 12 1.1: 1 cpu-clock:\n\tffff a+0x9 ([kernel])\n\t55aa b<&x>+0x1 (/usr/sbin/nginx)\n\n\
                       nginx 12 1.2: 1 cpu-clock:\n\t55aa [unknown] (/usr/sbin/nginx)\n";
         let stacks = fold(script);
-        assert_eq!(stacks.get(&["nginx", "b<&x>", "a"].map(String::from).as_slice()), Some(&2));
+        assert_eq!(stacks.get(["nginx", "b<&x>", "a"].map(String::from).as_slice()), Some(&2));
         assert_eq!(stacks.values().sum::<u64>(), 3);
         let svg = svg::render(&stacks, "process 12");
         assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"), "{svg}");

@@ -3,6 +3,8 @@
 //! The copy leaves when the request itself goes to the upstream; nobody waits for it. Copies in flight are limited:
 //! past that they are dropped, so a slow mirror costs nothing but its copies.
 
+mod grpc;
+
 use std::{
     cell::Cell,
     sync::{Arc, OnceLock},
@@ -48,8 +50,8 @@ struct Conf {
 }
 
 struct ProxyMirror {
-    /// `None`: a scheme that cannot be mirrored to.
-    endpoint: Option<Endpoint>,
+    endpoint: Endpoint,
+    grpc: bool,
     path: Option<String>,
     prefix: bool,
     sample_ratio: f64,
@@ -89,17 +91,12 @@ fn duration(value: &Value) -> Option<Duration> {
 
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let conf: Conf = typed(conf)?;
-    let endpoint = if conf.host.starts_with("grpc") {
-        error_log::log(
-            error_log::Level::Warn,
-            format_args!("proxy-mirror: copies to {} are not sent, only http and https are", conf.host),
-        );
-        None
-    } else {
-        Some(Endpoint::parse(&conf.host)?)
-    };
+    let after_grpc = conf.host.strip_prefix("grpc");
+    // `grpc` and `grpcs` differ as `http` and `https` do.
+    let url = after_grpc.map_or_else(|| conf.host.clone(), |rest| format!("http{rest}"));
     Ok(Arc::new(ProxyMirror {
-        endpoint,
+        endpoint: Endpoint::parse(&url)?,
+        grpc: after_grpc.is_some(),
         path: conf.path,
         prefix: conf.path_concat_mode == "prefix",
         sample_ratio: conf.sample_ratio,
@@ -124,7 +121,7 @@ impl ProxyMirror {
 impl Plugin for ProxyMirror {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         let random = (plugin::request::random_u64() >> 11) as f64 / (1u64 << 53) as f64;
-        if self.endpoint.is_some() && (self.sample_ratio >= 1.0 || random < self.sample_ratio) {
+        if self.sample_ratio >= 1.0 || random < self.sample_ratio {
             let target = self.target(request);
             request.extensions.insert(Copy(target));
         }
@@ -133,13 +130,17 @@ impl Plugin for ProxyMirror {
 
     fn before_proxy<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         // Taken: further attempts of the same request are not copied again.
-        let (Some(Copy(target)), Some(endpoint)) = (request.extensions.take::<Copy>(), &self.endpoint) else {
-            return Step::Next;
-        };
+        let Some(Copy(mut target)) = request.extensions.take::<Copy>() else { return Step::Next };
+        if self.grpc {
+            // The name of a method as it stands now: grpc-web and others have made it in the access phase.
+            let now = request.edits.target.as_deref().unwrap_or_else(|| request.head.target());
+            target = String::from_utf8_lossy(now).into_owned();
+        }
         if IN_FLIGHT.get() >= MAX_IN_FLIGHT {
             return Step::Next;
         }
-        let endpoint = Endpoint { target, ..endpoint.clone() };
+        let endpoint = Endpoint { target, ..self.endpoint.clone() };
+        let send = if self.grpc { send_call } else { send };
         match &request.body {
             RequestBody::Empty => send(request, endpoint, bytes::Bytes::new()),
             RequestBody::Unread { length: Some(length), .. } if *length > BODY_BYTES as u64 => {}
@@ -191,20 +192,46 @@ const LEFT_OUT: [&str; 9] = [
 fn send(request: &Request, endpoint: Endpoint, body: bytes::Bytes) {
     let Ok(method) = Method::from_bytes(request.head.method.as_bytes()) else { return };
     let mut headers = vec![("Host".to_owned(), host(request))];
+    headers.extend(copied_headers(request));
+    let copy = Outgoing { method, endpoint, headers, body };
+    fly(async move {
+        let options = ClientOptions { timeout: timeout(), ..ClientOptions::default() };
+        http_client::send(copy, &options).await.map(|_| ())
+    });
+}
+
+fn send_call(request: &Request, endpoint: Endpoint, body: bytes::Bytes) {
+    let Ok(method) = Method::from_bytes(request.head.method.as_bytes()) else { return };
+    let (authority, headers) = (host(request), copied_headers(request));
+    let call = grpc::Call { endpoint, method, authority, headers, body };
+    fly(async move {
+        let late = |_| "it took too long".to_owned();
+        tokio::time::timeout(timeout(), grpc::send(call)).await.map_err(late)?
+    });
+}
+
+fn timeout() -> Duration {
+    TIMEOUT.get().copied().unwrap_or(Duration::from_secs(60))
+}
+
+fn copied_headers(request: &Request) -> Vec<(String, Vec<u8>)> {
+    let mut headers = Vec::new();
     for (name, value) in request.head.headers.iter() {
         let name = String::from_utf8_lossy(name).into_owned();
         if !LEFT_OUT.iter().any(|left_out| name.eq_ignore_ascii_case(left_out)) {
             headers.push((name, value.to_vec()));
         }
     }
-    let copy = Outgoing { method, endpoint, headers, body };
+    headers
+}
+
+/// Nobody waits for a copy.
+fn fly(copy: impl Future<Output = Result<(), String>> + 'static) {
     IN_FLIGHT.set(IN_FLIGHT.get() + 1);
     let flight = Flight;
     tokio::task::spawn_local(async move {
         let _flight = flight;
-        let timeout = TIMEOUT.get().copied().unwrap_or(Duration::from_secs(60));
-        let options = ClientOptions { timeout, ..ClientOptions::default() };
-        if let Err(reason) = http_client::send(copy, &options).await {
+        if let Err(reason) = copy.await {
             error_log::log(error_log::Level::Warn, format_args!("failed to mirror a request: {reason}"));
         }
     });

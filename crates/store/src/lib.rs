@@ -1,4 +1,4 @@
-//! Where the configuration is kept: an embedded database, or files that somebody else writes.
+//! Where the configuration is kept: an embedded database, an etcd cluster, or files that somebody else writes.
 //!
 //! Every provider shows the same thing: a revision, the objects at that revision, and what changed since an
 //! older one. Reads are served from memory; a write is acknowledged when it is durable.
@@ -8,6 +8,7 @@
 pub mod api_driven;
 mod collections;
 pub mod embedded;
+pub mod etcd;
 pub mod file;
 mod live;
 pub mod memory;
@@ -18,6 +19,7 @@ use std::{future::Future, pin::Pin, sync::Arc};
 pub use api_driven::ApiDriven;
 pub use collections::COLLECTIONS;
 pub use embedded::Embedded;
+pub use etcd::Etcd;
 pub use file::File;
 pub use memory::Memory;
 use model::{Kind, Object};

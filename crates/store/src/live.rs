@@ -59,6 +59,24 @@ impl Live {
         self.bell.send_replace(revision);
     }
 
+    /// As [`Live::publish`], where revisions begin anew: everybody takes the whole state next.
+    pub fn restart(&self, revision: u64, changes: Vec<(u64, Change)>) {
+        {
+            let mut inner = self.inner.write();
+            for (_, change) in changes {
+                match &change.object {
+                    Some(object) => inner.state.put(object.clone()),
+                    None => inner.state.remove(change.kind, &change.id),
+                };
+            }
+            inner.log.clear();
+            // Above the new revision: a reader may stand at the same number of the old count.
+            inner.complete_above = revision + 1;
+            inner.state.revision = revision;
+        }
+        self.bell.send_replace(revision);
+    }
+
     pub fn changes_since(&self, revision: u64) -> Changes {
         let inner = self.inner.read();
         if revision < inner.complete_above || revision > inner.state.revision {
@@ -120,6 +138,22 @@ mod tests {
         check(&live, 5, Some(&["a", "b", "c"]));
         check(&live, 6, Some(&["c"]));
         check(&live, 7, Some(&[]));
+    }
+
+    #[test]
+    fn a_count_that_begins_anew() {
+        let live = Live::new(State::at(5));
+        live.publish(6, vec![change(6, "a")]);
+        live.restart(3, vec![change(3, "b")]);
+        // Whoever stands at any number of the old count takes the whole state, the same number included.
+        for since in [2, 3, 5, 6] {
+            check(&live, since, None);
+        }
+        live.publish(4, vec![change(4, "c")]);
+        check(&live, 3, None);
+        live.publish(5, vec![change(5, "d")]);
+        check(&live, 4, Some(&["d"]));
+        assert_eq!(live.read(|state| state.list(Kind::Route).count()), 4);
     }
 
     #[test]

@@ -116,8 +116,13 @@ impl Gateway {
 
     /// Starts the binary again in the same prefix, on the same ports, after it ended.
     pub fn restart(&mut self) {
-        self.process = Process::start("tidegate", &mut run_command(self.prefix.path()));
+        self.restart_unready();
         self.process.wait_for_port(self.http);
+    }
+
+    /// As [`Gateway::restart`], for starts that must fail: does not wait.
+    pub fn restart_unready(&mut self) {
+        self.process = Process::start("tidegate", &mut run_command(self.prefix.path()));
     }
 
     pub fn prefix(&self) -> &Path {
@@ -152,6 +157,14 @@ impl Gateway {
     /// The error log so far.
     pub fn error_log(&self) -> String {
         fs::read_to_string(self.prefix().join("logs/error.log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- error log of tidegate ---\n{}", self.error_log());
+        }
     }
 }
 

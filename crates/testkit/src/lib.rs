@@ -7,17 +7,21 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod etcd;
 pub mod gateway;
 pub mod http2;
 pub mod message;
 pub mod process;
+pub mod relay;
 pub mod servers;
 pub mod upstream;
 
 pub use client::Client;
+pub use etcd::Etcd;
 pub use gateway::Gateway;
 pub use http2::Http2Client;
 pub use message::{Message, ReadError};
+pub use relay::Relay;
 pub use upstream::{Behaviour, Seen, Step, Upstream};
 
 use std::time::Duration;

@@ -91,7 +91,7 @@ fn place() -> (TempDir, SocketAddr) {
 }
 
 /// The program's path. Debian keeps servers in sbin, which users' PATH often lacks.
-fn find(program: &str) -> PathBuf {
+pub(crate) fn find(program: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
     folders.map(|folder| folder.join(program)).find(|file| file.is_file()).unwrap_or_else(|| program.into())

@@ -9,6 +9,7 @@ mod administration;
 mod control;
 mod data_plane;
 mod debug_file;
+mod etcd;
 mod expiry;
 mod health;
 mod logs;
@@ -53,14 +54,14 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     install_host(&settings, &runtime, &catalog, &metrics, &logs);
     start_plugins(&settings, &catalog)?;
 
-    let provider = provider::open(&settings, &catalog)?;
+    let provider = provider::open(&settings, &catalog, &runtime)?;
     let control = control::start(&settings, &runtime, &catalog, &provider)?;
     let _compiler = StopCompiler(control.clone());
     let apis = administration::Apis::new(&settings, &catalog, &provider, &control);
     let proxy_settings = data_plane::settings(&settings, &logs, &apis)?;
     let workers = proxy::start(&proxy_settings, &control.publisher).context("cannot open the data plane")?;
     let workers = Arc::new(workers);
-    metrics.set_process(&workers, &control, provider.store());
+    metrics.set_process(&workers, &control, &provider);
     expiry::watch(&runtime, &control);
     ocsp::watch(&runtime, &control);
     {
@@ -80,8 +81,9 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
             format_args!("some log entries could not be sent before the end"),
         );
     }
-    logs.close();
     control.stop();
+    provider.close();
+    logs.close();
     runtime.shutdown_timeout(Duration::from_millis(500));
     Ok(())
 }

@@ -72,7 +72,7 @@ pub const KEYS: &[Key] = &[
     key("apisix.enable_resolv_search_opt", Bool, "true", "Try the search domains of /etc/resolv.conf."),
     key("apisix.ssl", Table, "{}", "TLS with clients."),
     key("apisix.ssl.enable", Bool, "true", "Listen for HTTPS."),
-    key("apisix.ssl.listen", List(&Table), "[{\"port\": 9443, \"enable_http3\": false}]", "Ports for HTTPS: {ip, port, enable_http3}."),
+    key("apisix.ssl.listen", List(&AnyOf(&[PORT, Table])), "[{\"port\": 9443, \"enable_http3\": false}]", "Ports for HTTPS: a port, or {ip, port, enable_http3}."),
     unset("apisix.ssl.listen[].ip", Text, "\"127.0.0.3\"", "The address to listen at."),
     unset("apisix.ssl.listen[].port", PORT, "9443", "The port to listen at."),
     unset("apisix.ssl.listen[].enable_http2", Bool, "true", "HTTP/2 on all ports; apisix.enable_http2 is its new name."),

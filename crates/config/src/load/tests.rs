@@ -145,6 +145,18 @@ fn roles_and_providers() {
             true,
         ),
         ("deployment: {role: control_plane}", ControlPlane, Embedded, true),
+        ("deployment: {etcd: {host: 'http://e:2379'}}", Traditional, Etcd, true),
+        ("deployment: {etcd: {prefix: /other}}", Traditional, Embedded, true),
+        (
+            "deployment: {role_traditional: {config_provider: embedded}, etcd: {host: ['http://e:2379']}}",
+            Traditional,
+            Embedded,
+            true,
+        ),
+        ("deployment: {role: data_plane, etcd: {host: ['http://e:2379']}}", DataPlane, Etcd, false),
+        ("apisix: {config_center: etcd}", Traditional, Etcd, true),
+        ("etcd: {host: ['http://e:2379']}", Traditional, Etcd, true),
+        ("apisix: {allow_admin: [127.0.0.1]}", Traditional, Embedded, true),
     ] {
         let settings = settings(text);
         assert_eq!((settings.role, settings.provider), (role, provider), "{text}");
@@ -170,7 +182,11 @@ fn old_layout() {
     assert_eq!(loaded.settings.admin.listen, Some(listener("0.0.0.0", 9999)));
     assert_eq!(loaded.settings.admin.allow, ["127.0.0.1"]);
     assert_eq!(loaded.settings.etcd.hosts, ["http://e:2379"]);
-    assert_eq!(loaded.warnings.len(), 4, "{:?}", loaded.warnings);
+    assert_eq!(loaded.settings.provider, Provider::Etcd);
+    assert_eq!(loaded.settings.apisix.router, HttpRouter::Uri);
+    assert!(loaded.settings.admin.version_2);
+    // Four keys that moved, two defaults that changed since.
+    assert_eq!(loaded.warnings.len(), 6, "{:?}", loaded.warnings);
 }
 
 #[test]

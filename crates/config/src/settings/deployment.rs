@@ -161,7 +161,9 @@ impl Etcd {
             |name: &str, fallback| reader.seconds(&at(name)).unwrap_or(Duration::from_secs(fallback));
         Self {
             hosts: reader.texts(&at("host")),
-            prefix: reader.text(&at("prefix")).unwrap_or_else(|| "/apisix".to_owned()),
+            prefix: reader
+                .text(&at("prefix"))
+                .map_or_else(|| "/apisix".to_owned(), |prefix| prefix.trim_end_matches('/').to_owned()),
             timeout: seconds("timeout", 30),
             watch_timeout: seconds("watch_timeout", 50),
             resync_delay: seconds("resync_delay", 5),

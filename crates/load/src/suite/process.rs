@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -20,7 +20,9 @@ const STOP: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
 pub struct Started {
+    name: String,
     child: Child,
+    log: PathBuf,
     pub address: SocketAddr,
 }
 
@@ -38,22 +40,26 @@ impl Started {
         let errors = output.try_clone().map_err(|error| failed(&error))?;
         command.stdin(Stdio::null()).stdout(output).stderr(errors).current_dir(folder);
         let child = command.spawn().map_err(|error| failed(&error))?;
-        let mut started = Started { child, address };
+        let mut started = Started { name: name.to_owned(), child, log, address };
+        started.wait_for(address)?;
+        Ok(started)
+    }
+
+    /// Waits until the process listens there as well: not all ports of a gateway open at once.
+    pub fn wait_for(&mut self, address: SocketAddr) -> Result<(), Problem> {
         let deadline = Instant::now() + START;
         while TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_err() {
-            let ended = started.child.try_wait().ok().flatten();
+            let ended = self.child.try_wait().ok().flatten();
             if ended.is_some() || Instant::now() > deadline {
-                let said = std::fs::read_to_string(&log).unwrap_or_default();
+                let said = std::fs::read_to_string(&self.log).unwrap_or_default();
                 let last: Vec<&str> = said.lines().rev().take(5).collect();
+                let last = last.into_iter().rev().collect::<Vec<_>>().join(" / ");
                 let what = ended.map_or("it does not listen".into(), |status| format!("it ended ({status})"));
-                return Err(failed(&format!(
-                    "{what}: {}",
-                    last.into_iter().rev().collect::<Vec<_>>().join(" / ")
-                )));
+                return Err(Problem::failed(format!("cannot start {}: {what}: {last}", self.name)));
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        Ok(started)
+        Ok(())
     }
 }
 

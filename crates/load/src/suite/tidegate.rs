@@ -67,7 +67,9 @@ impl Tidegate {
         write(&file, &config.to_string())?;
         let mut command = Command::new(binary);
         command.arg("run").arg("--prefix").arg(folder).arg("-c").arg(&file);
-        let process = Started::start("tidegate", command, http, folder)?;
+        let mut process = Started::start("tidegate", command, http, folder)?;
+        process.wait_for(admin)?;
+        process.wait_for(metrics)?;
         let started = Tidegate { process, admin, metrics, upstream };
         started.set_up(gateway)?;
         Ok(started)

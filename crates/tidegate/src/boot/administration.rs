@@ -159,7 +159,7 @@ impl Apis {
                 standalone,
             }))
         });
-        let database = matches!(provider.as_ref(), Provider::Embedded(_));
+        let database = matches!(provider.as_ref(), Provider::Embedded(_) | Provider::Etcd(_));
         let control = Arc::new(ControlApi::new(ControlParts {
             key_prefix: if database { settings.etcd.prefix.clone() } else { String::new() },
             server: if settings.apisix.enable_server_tokens { "APISIX/3.18.0" } else { "APISIX" },

@@ -112,9 +112,8 @@ pub fn start(
             handle.block_on(follower.run(&to_publish, &sender, stopped));
         })
         .context("cannot start the compiler thread")?;
-    let control =
-        Arc::new(Control { publisher, published, health, stop, compiler: Mutex::new(Some(compiler)) });
-    Ok(control)
+    let compiler = Mutex::new(Some(compiler));
+    Ok(Arc::new(Control { publisher, published, health, stop, compiler }))
 }
 
 fn options(settings: &Settings) -> Options {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Context;
-use config::{Listener, Settings};
+use config::{Listener, Role, Settings};
 use proxy::{
     admission::Admission,
     pace::LeastRate,
@@ -32,33 +32,6 @@ pub fn address(listener: &Listener) -> anyhow::Result<SocketAddr> {
 pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::Result<proxy::Settings> {
     let nginx = &settings.nginx;
     let ms = |duration: Duration| duration.as_millis() as u64;
-    let mut listen = Vec::new();
-    for listener in &settings.apisix.node_listen {
-        // The IPv6 twin of a bare port is wanted only where there is IPv6.
-        if !listener.implied || ipv6_available() {
-            listen.push(Listen {
-                address: address(listener)?,
-                tls: false,
-                proxy_protocol: false,
-                optional: false,
-            });
-        }
-    }
-    if settings.apisix.tls.enable {
-        for listener in &settings.apisix.tls.listen {
-            if !listener.implied || ipv6_available() {
-                // Open by default and often unused: a second gateway on the machine does without.
-                let optional = listener.port == DEFAULT_TLS_PORT;
-                listen.push(Listen {
-                    address: address(listener)?,
-                    tls: true,
-                    proxy_protocol: false,
-                    optional,
-                });
-            }
-        }
-    }
-    listen.extend(announced(settings)?);
     let trusted = settings.apisix.trusted_addresses.as_ref();
     let trusted_addresses = trusted
         .map(|list| routing::AddressSet::parse(list.iter().map(String::as_str)))
@@ -77,7 +50,7 @@ pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::R
     let limits = &settings.apisix.client_limits;
     let rate = |bytes_per_second| LeastRate { bytes_per_second, window_ms: ms(limits.rate_window) };
     Ok(proxy::Settings {
-        listen,
+        listen: listeners(settings)?,
         workers: nginx.workers,
         cpu_affinity: nginx.enable_cpu_affinity,
         worker_connections: nginx.worker_connections,
@@ -117,6 +90,41 @@ fn http2(settings: &Settings) -> Http2 {
         max_resets: limits.max_resets,
         max_control_frames: limits.max_control_frames,
     }
+}
+
+/// The ports for traffic; role control_plane has none.
+fn listeners(settings: &Settings) -> anyhow::Result<Vec<Listen>> {
+    let mut listen = Vec::new();
+    if settings.role == Role::ControlPlane {
+        return Ok(listen);
+    }
+    for listener in &settings.apisix.node_listen {
+        // The IPv6 twin of a bare port is wanted only where there is IPv6.
+        if !listener.implied || ipv6_available() {
+            listen.push(Listen {
+                address: address(listener)?,
+                tls: false,
+                proxy_protocol: false,
+                optional: false,
+            });
+        }
+    }
+    if settings.apisix.tls.enable {
+        for listener in &settings.apisix.tls.listen {
+            if !listener.implied || ipv6_available() {
+                // Open by default and often unused: a second gateway on the machine does without.
+                let optional = listener.port == DEFAULT_TLS_PORT;
+                listen.push(Listen {
+                    address: address(listener)?,
+                    tls: true,
+                    proxy_protocol: false,
+                    optional,
+                });
+            }
+        }
+    }
+    listen.extend(announced(settings)?);
+    Ok(listen)
 }
 
 /// The ports behind balancers that speak the PROXY protocol.

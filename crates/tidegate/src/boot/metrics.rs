@@ -10,11 +10,10 @@ use anyhow::Context;
 use config::Settings;
 use model::Kind as ObjectKind;
 use proxy::Workers;
-use store::Store;
 use telemetry::metrics::{Kind, Registry, TextWriter};
 use tokio::{net::TcpListener, runtime::Runtime};
 
-use super::{control::Control, data_plane};
+use super::{control::Control, data_plane, provider::Provider};
 
 pub struct Metrics {
     pub registry: Arc<Registry>,
@@ -27,7 +26,7 @@ pub struct Metrics {
 struct Process {
     workers: Arc<Workers>,
     control: Arc<Control>,
-    store: Arc<dyn Store>,
+    provider: Arc<Provider>,
 }
 
 /// The label values of `etcd_modify_indexes`.
@@ -65,8 +64,9 @@ impl Metrics {
         }
     }
 
-    pub fn set_process(&self, workers: &Arc<Workers>, control: &Arc<Control>, store: Arc<dyn Store>) {
-        let _ = self.process.set(Process { workers: workers.clone(), control: control.clone(), store });
+    pub fn set_process(&self, workers: &Arc<Workers>, control: &Arc<Control>, provider: &Arc<Provider>) {
+        let (workers, control, provider) = (workers.clone(), control.clone(), provider.clone());
+        let _ = self.process.set(Process { workers, control, provider });
     }
 
     pub fn render(&self) -> Vec<u8> {
@@ -92,7 +92,7 @@ impl Metrics {
     fn collect(&self, writer: &mut TextWriter) {
         let Some(process) = self.process.get() else { return };
         self.collect_workers(writer, &process.workers);
-        self.collect_node(writer);
+        self.collect_node(writer, process);
         self.collect_revisions(writer, process);
         let status = self.name("upstream_status");
         writer.family(&status, "Upstream status from health checks, 1 is healthy", Kind::Gauge);
@@ -142,21 +142,22 @@ impl Metrics {
         }
     }
 
-    fn collect_node(&self, writer: &mut TextWriter) {
+    fn collect_node(&self, writer: &mut TextWriter, process: &Process) {
         let info = self.name("node_info");
         writer.family(&info, "Info of the gateway node", Kind::Gauge);
         writer.sample(&info, &[("hostname", &hostname()), ("version", "3.18.0")], 1.0);
         let reachable = self.name("etcd_reachable");
-        // The store is part of the process, or a file: what was read from it is there.
+        // Other stores are part of the process, or a file: what was read from them is there.
+        let is_reachable = process.provider.etcd().is_none_or(|etcd| etcd.is_reachable());
         writer.family(&reachable, "Whether the store of the configuration is reachable", Kind::Gauge);
-        writer.sample(&reachable, &[], 1.0);
+        writer.sample(&reachable, &[], f64::from(u8::from(is_reachable)));
     }
 
     /// The newest revision of each kind of object in the store, and of all.
     fn collect_revisions(&self, writer: &mut TextWriter, process: &Process) {
         let mut newest = [0; INDEXED.len()];
         let mut revision = 0;
-        process.store.read(&mut |state| {
+        process.provider.store().read(&mut |state| {
             revision = state.revision;
             for (newest, (_, kind)) in newest.iter_mut().zip(INDEXED) {
                 *newest = state.list(kind).map(|object| object.modified).max().unwrap_or(0);
@@ -172,7 +173,7 @@ impl Metrics {
             }
         }
         sample("max_modify_index", newest.into_iter().max().unwrap_or(0));
-        sample("x_etcd_index", revision);
+        sample("x_etcd_index", process.provider.etcd().map_or(revision, |etcd| etcd.cluster_revision()));
     }
 
     /// APISIX shows nginx's shared memory here; ours are the zones of proxy-cache.

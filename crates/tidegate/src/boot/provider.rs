@@ -7,11 +7,12 @@ use config::Settings;
 use model::{Kind, PluginCatalog};
 use plugin::Catalog;
 use serde_json::Value;
-use store::{ApiDriven, Embedded, File, Store};
+use store::{ApiDriven, Embedded, Etcd, File, Store};
 use telemetry::error_log;
 
 pub enum Provider {
     Embedded(Arc<Embedded>),
+    Etcd(Arc<Etcd>),
     File(Arc<File>),
     ApiDriven(Arc<ApiDriven>),
 }
@@ -20,6 +21,7 @@ impl Provider {
     pub fn store(&self) -> Arc<dyn Store> {
         match self {
             Provider::Embedded(store) => store.clone(),
+            Provider::Etcd(store) => store.clone(),
             Provider::File(store) => store.clone(),
             Provider::ApiDriven(store) => store.clone(),
         }
@@ -32,6 +34,13 @@ impl Provider {
         }
     }
 
+    pub fn etcd(&self) -> Option<&Arc<Etcd>> {
+        match self {
+            Provider::Etcd(store) => Some(store),
+            _ => None,
+        }
+    }
+
     /// Reads files now instead of at the next poll.
     pub fn look(&self) {
         if let Provider::File(file) = self {
@@ -39,20 +48,36 @@ impl Provider {
         }
     }
 
-    /// The plugin list of apisix.yaml, which beats config.yaml's.
+    /// The plugin list of apisix.yaml or of etcd, which beats config.yaml's.
     pub fn plugins(&self) -> Option<Vec<String>> {
         match self {
             Provider::File(file) => file.plugins().map(|list| list.http),
+            Provider::Etcd(store) => store.plugins().map(|list| list.http),
             _ => None,
+        }
+    }
+
+    /// Ends what a provider still has to do before the process does.
+    pub fn close(&self) {
+        if let Provider::Etcd(store) = self {
+            store.close();
         }
     }
 }
 
-pub fn open(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Arc<Provider>> {
-    open_kind(settings, catalog).map(Arc::new)
+pub fn open(
+    settings: &Settings,
+    catalog: &Arc<Catalog>,
+    runtime: &tokio::runtime::Runtime,
+) -> anyhow::Result<Arc<Provider>> {
+    open_kind(settings, catalog, runtime).map(Arc::new)
 }
 
-fn open_kind(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Provider> {
+fn open_kind(
+    settings: &Settings,
+    catalog: &Arc<Catalog>,
+    runtime: &tokio::runtime::Runtime,
+) -> anyhow::Result<Provider> {
     let report = || -> store::file::Report {
         Box::new(|text: &str| error_log::log(error_log::Level::Error, format_args!("{text}")))
     };
@@ -81,10 +106,13 @@ fn open_kind(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Prov
         config::Provider::ApiDriven => {
             Ok(Provider::ApiDriven(Arc::new(ApiDriven::new(check(catalog), report()))))
         }
-        config::Provider::Etcd => bail!(
-            "deployment.role_traditional.config_provider: etcd is not supported yet; use embedded, yaml or json"
-        ),
-        config::Provider::Xds => bail!("config_provider xds is not supported; use embedded, yaml or json"),
+        config::Provider::Etcd => {
+            let options = super::etcd::options(settings, catalog);
+            Ok(Provider::Etcd(Arc::new(Etcd::open(options, runtime.handle())?)))
+        }
+        config::Provider::Xds => {
+            bail!("config_provider xds is not supported; use embedded, etcd, yaml or json")
+        }
     }
 }
 

@@ -1,0 +1,113 @@
+//! Copies of gRPC calls: HTTP/2 from the first byte (`grpc://`) or agreed on in the handshake (`grpcs://`), a connection
+//! for each, as nginx's mirror opens one for each.
+
+use std::{future::poll_fn, pin::Pin, sync::Arc};
+
+use bytes::Bytes;
+use h2::{RecvStream, SendStream, client};
+use http::{HeaderName, HeaderValue, Request, Uri, Version};
+use rustls_pki_types::ServerName;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
+use tokio_rustls::TlsConnector;
+
+use crate::common::http_client::{Endpoint, Method, TlsWanted, tls_config};
+
+trait Io: AsyncRead + AsyncWrite + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Io for T {}
+
+pub struct Call {
+    pub endpoint: Endpoint,
+    pub method: Method,
+    pub authority: Vec<u8>,
+    pub headers: Vec<(String, Vec<u8>)>,
+    pub body: Bytes,
+}
+
+/// Without a time limit of its own: the caller has one.
+pub async fn send(call: Call) -> Result<(), String> {
+    let stream = connect(&call.endpoint).await?;
+    let failed = |error: h2::Error| format!("{}:{}: {error}", call.endpoint.host, call.endpoint.port);
+    let (requests, connection) = client::handshake(stream).await.map_err(failed)?;
+    let head = head(&call)?;
+    tokio::select! {
+        // The connection's own task, as it were: it ends only with an error or after the call.
+        ended = connection => ended.map_err(failed),
+        answered = exchange(requests, head, call.body.clone()) => answered.map_err(failed),
+    }
+}
+
+async fn connect(endpoint: &Endpoint) -> Result<Pin<Box<dyn Io>>, String> {
+    let Endpoint { host, port, .. } = endpoint;
+    let stream = TcpStream::connect((host.as_str(), *port))
+        .await
+        .map_err(|error| format!("failed to connect to {host}:{port}: {error}"))?;
+    let _ = stream.set_nodelay(true);
+    if !endpoint.tls {
+        return Ok(Box::pin(stream));
+    }
+    let name = ServerName::try_from(host.clone()).map_err(|error| format!("{host}: {error}"))?;
+    // nginx does not verify what it mirrors to either.
+    let mut config = (*tls_config(&TlsWanted { verify: false, ..TlsWanted::default() })?).clone();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let stream = TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await
+        .map_err(|error| format!("TLS handshake with {host}:{port} failed: {error}"))?;
+    Ok(Box::pin(stream))
+}
+
+fn head(call: &Call) -> Result<Request<()>, String> {
+    let invalid = |error: http::Error| format!("cannot be sent as HTTP/2: {error}");
+    let authority = String::from_utf8_lossy(&call.authority);
+    let scheme = if call.endpoint.tls { "https" } else { "http" };
+    let uri = Uri::builder()
+        .scheme(scheme)
+        .authority(&*authority)
+        .path_and_query(&*call.endpoint.target)
+        .build()
+        .map_err(invalid)?;
+    let mut head = Request::builder().method(call.method.clone()).uri(uri).version(Version::HTTP_2);
+    for (name, value) in &call.headers {
+        let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_bytes(value))
+        else {
+            continue;
+        };
+        head = head.header(name, value);
+    }
+    head.header("te", "trailers").body(()).map_err(invalid)
+}
+
+async fn exchange(
+    requests: client::SendRequest<Bytes>,
+    head: Request<()>,
+    body: Bytes,
+) -> Result<(), h2::Error> {
+    let mut requests = requests.ready().await?;
+    let (response, sending) = requests.send_request(head, body.is_empty())?;
+    send_body(sending, body).await?;
+    drain(response.await?.into_body()).await
+}
+
+/// No more than the other side has room for is handed over at a time.
+async fn send_body(mut sending: SendStream<Bytes>, mut body: Bytes) -> Result<(), h2::Error> {
+    while !body.is_empty() {
+        sending.reserve_capacity(body.len());
+        let Some(room) = poll_fn(|context| sending.poll_capacity(context)).await else { return Ok(()) };
+        let piece = body.split_to(room?.min(body.len()));
+        sending.send_data(piece, body.is_empty())?;
+    }
+    Ok(())
+}
+
+/// The answer is read to its end, so that the mirror sees a call that went well, and forgotten.
+async fn drain(mut answer: RecvStream) -> Result<(), h2::Error> {
+    while let Some(data) = answer.data().await {
+        let length = data?.len();
+        answer.flow_control().release_capacity(length)?;
+    }
+    answer.trailers().await.map(|_| ())
+}

@@ -1,0 +1,257 @@
+//! Configuration shared by several gateways, and with APISIX: a prefix of an etcd cluster.
+//!
+//! All objects are held in memory. One task keeps them in step: it connects to a member, reads everything below the
+//! prefix once, then follows a single watch. When the connection goes it takes the next member and goes on from the
+//! last revision it saw; where etcd has forgotten that revision it reads everything again and applies the difference.
+//! Nothing that happens to etcd takes away what is in force: a value that cannot be used is named and left out, an
+//! outage leaves everything as it is, and the next start without etcd takes the snapshot on disk.
+//!
+//! Writes go to etcd at once, and are answered when the watch has brought them back: the writer reads its own write,
+//! and so does everybody who asks the same gateway afterwards.
+
+mod connection;
+mod follow;
+mod keys;
+mod load;
+mod snapshot;
+mod tls;
+mod values;
+mod write;
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+        mpsc,
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use etcd_client::Client;
+use model::Kind;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::{runtime::Handle, sync::watch, task};
+
+use self::connection::Member;
+pub use self::tls::TlsOptions;
+use crate::{
+    BoxFuture, Changes, Operation, State, Store, StoreError, Written,
+    collections::{Check, PluginList},
+    live::Live,
+};
+
+/// Changes a value on its way to and from etcd, in place: kind, id, value.
+pub type Seal = Box<dyn Fn(Kind, &str, &mut Value) + Send + Sync>;
+
+/// How long a start waits for etcd when there is a snapshot to start from.
+const PATIENCE_WITH_SNAPSHOT: Duration = Duration::from_secs(3);
+
+/// `deployment.etcd`, and what the rest of the process brings.
+pub struct Options {
+    pub hosts: Vec<String>,
+    /// What all keys begin with, without a slash at the end.
+    pub prefix: String,
+    /// For one read or write.
+    pub timeout: Duration,
+    /// The longest pause between attempts to connect.
+    pub resync_delay: Duration,
+    /// Rounds over all members before a start without a snapshot fails.
+    pub startup_retry: u64,
+    pub user: Option<(String, String)>,
+    pub tls: TlsOptions,
+    /// The last good configuration, for starts without etcd.
+    pub snapshot: PathBuf,
+    /// Write the placeholders that APISIX expects in its directories.
+    pub placeholders: bool,
+    pub check: Check,
+    /// Both or none: what `encrypt` writes, `decrypt` must read.
+    pub encrypt: Option<Seal>,
+    pub decrypt: Option<Seal>,
+}
+
+pub struct Etcd {
+    shared: Arc<Shared>,
+    follower: task::JoinHandle<()>,
+    runtime: Handle,
+    snapshots: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    options: Options,
+    members: Vec<Member>,
+    live: Live,
+    /// The connection in use; `None` while there is none that is in step.
+    client: watch::Sender<Option<Client>>,
+    followed: watch::Sender<Followed>,
+    plugins: Mutex<Option<PluginList>>,
+    /// The newest revision of the whole cluster that was heard of.
+    cluster_revision: AtomicU64,
+    /// The term of the member that was last watched.
+    term: AtomicU64,
+    /// Wakes the thread that writes snapshots.
+    changed: Mutex<Option<mpsc::Sender<()>>>,
+}
+
+/// How following goes.
+#[derive(Clone, Debug, Default)]
+struct Followed {
+    /// The cluster that the state is from; 0: none yet.
+    cluster: u64,
+    /// Whether everything was read from etcd, so that a watch can go on from there.
+    loaded: bool,
+    /// Whether the state is from etcd, not from the snapshot.
+    from_etcd: bool,
+    /// Rounds over all members that failed, in a row.
+    rounds: u64,
+    /// Why there is no connection.
+    problem: Option<String>,
+}
+
+impl Etcd {
+    /// Reads the configuration, from etcd or else from the snapshot, and goes on following etcd on `runtime`.
+    /// The error says why there is neither.
+    pub fn open(options: Options, runtime: &Handle) -> Result<Self, StoreError> {
+        let members: Result<Vec<Member>, String> =
+            options.hosts.iter().map(|host| Member::parse(host)).collect();
+        let members = members.map_err(StoreError::Unavailable)?;
+        let tls = if members.iter().any(|member| member.address.starts_with("https")) {
+            Some(Arc::new(tls::client_config(&options.tls).map_err(StoreError::Unavailable)?))
+        } else {
+            None
+        };
+        let kept = snapshot::read(&options);
+        let (sender, receiver) = mpsc::channel();
+        let (state, cluster, plugins) = match &kept {
+            Some(kept) => (kept.state.clone(), kept.cluster, kept.plugins.clone()),
+            None => (State::default(), 0, None),
+        };
+        let shared = Arc::new(Shared {
+            options,
+            members,
+            live: Live::new(state),
+            client: watch::Sender::new(None),
+            followed: watch::Sender::new(Followed { cluster, ..Followed::default() }),
+            plugins: Mutex::new(plugins),
+            cluster_revision: AtomicU64::new(0),
+            term: AtomicU64::new(0),
+            changed: Mutex::new(Some(sender)),
+        });
+        let follower = runtime.spawn(follow::run(shared.clone(), tls));
+        if let Err(error) = runtime.block_on(shared.first_state(kept.is_some())) {
+            follower.abort();
+            return Err(error);
+        }
+        let snapshots = snapshot::start(shared.clone(), receiver)?;
+        Ok(Self { shared, follower, runtime: runtime.clone(), snapshots: Mutex::new(Some(snapshots)) })
+    }
+
+    /// The list of plugins in etcd, if somebody put one there.
+    pub fn plugins(&self) -> Option<PluginList> {
+        self.shared.plugins.lock().clone()
+    }
+
+    /// Whether a member answers and the configuration is in step with it.
+    pub fn is_reachable(&self) -> bool {
+        self.shared.client.borrow().is_some()
+    }
+
+    /// The newest revision of the cluster that was heard of, whichever key it was about.
+    pub fn cluster_revision(&self) -> u64 {
+        self.shared.cluster_revision.load(Relaxed)
+    }
+
+    /// Stops following, and writes the snapshot if it is behind.
+    pub fn close(&self) {
+        self.follower.abort();
+        self.shared.changed.lock().take();
+        if let Some(thread) = self.snapshots.lock().take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared {
+    /// Waits for the first full read. With a snapshot a short outage is enough to go on with that.
+    async fn first_state(&self, has_snapshot: bool) -> Result<(), StoreError> {
+        let rounds = if has_snapshot { 1 } else { self.options.startup_retry.max(1) };
+        let mut followed = self.followed.subscribe();
+        let decided = followed.wait_for(|followed| followed.loaded || followed.rounds >= rounds);
+        let decided = if has_snapshot {
+            tokio::time::timeout(PATIENCE_WITH_SNAPSHOT, decided).await.ok()
+        } else {
+            Some(decided.await)
+        };
+        if decided.and_then(Result::ok).is_some_and(|followed| followed.loaded) {
+            return Ok(());
+        }
+        let problem = self.followed.borrow().problem.clone();
+        let problem = problem.unwrap_or_else(|| "no answer yet".to_owned());
+        if has_snapshot {
+            let (revision, file) = (self.live.read(|state| state.revision), &self.options.snapshot);
+            telemetry::error_log::log(
+                telemetry::error_log::Level::Error,
+                format_args!(
+                    "etcd cannot be used ({problem}); serving the configuration of revision {revision} from {} until it can",
+                    file.display()
+                ),
+            );
+            return Ok(());
+        }
+        Err(StoreError::Unavailable(format!(
+            "etcd cannot be used ({problem}), and there is no configuration of an earlier run in {}; \
+             start etcd, or correct deployment.etcd",
+            self.options.snapshot.display()
+        )))
+    }
+
+    /// Tells the snapshot's thread that there is something to write.
+    fn mark_changed(&self) {
+        if let Some(sender) = self.changed.lock().as_ref() {
+            let _ = sender.send(());
+        }
+    }
+
+    fn heard_of(&self, revision: u64) {
+        self.cluster_revision.fetch_max(revision, Relaxed);
+    }
+}
+
+impl Store for Etcd {
+    fn read(&self, read: &mut dyn FnMut(&State)) {
+        self.shared.live.read(|state| read(state));
+    }
+
+    fn write(&self, operations: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>> {
+        let shared = self.shared.clone();
+        // On a task of its own: a caller that goes away does not leave a write half done.
+        let written = self.runtime.spawn(async move { write::write(&shared, operations).await });
+        Box::pin(async move {
+            written.await.unwrap_or_else(|_| {
+                Err(StoreError::Unavailable(
+                    "the gateway is stopping; nothing was answered by etcd".to_owned(),
+                ))
+            })
+        })
+    }
+
+    fn changes_since(&self, revision: u64) -> Changes {
+        self.shared.live.changes_since(revision)
+    }
+
+    fn watch(&self) -> watch::Receiver<u64> {
+        self.shared.live.watch()
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,153 @@
+//! One connection to one member of the cluster, authenticated.
+
+use std::{io, sync::Arc, time::Duration};
+
+use etcd_client::{Channel, Client, ConnectOptions};
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
+use tokio_rustls::TlsConnector;
+use tonic::transport::Endpoint;
+
+use super::Options;
+
+/// Connecting, the handshake and the login together. Short, because another member may be well.
+const CONNECT_TIME: Duration = Duration::from_secs(2);
+/// What may be under way in answers: a full read is large, and the standard 64 KiB make it slow.
+const STREAM_WINDOW: u32 = 2 << 20;
+const CONNECTION_WINDOW: u32 = 8 << 20;
+
+trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
+
+/// `http://HOST:PORT` taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub address: String,
+    host: String,
+    port: u16,
+    tls: bool,
+}
+
+impl Member {
+    pub fn parse(address: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "deployment.etcd.host: {address} is no address of a member; write http://HOST:PORT or https://HOST:PORT"
+            )
+        };
+        let (scheme, rest) = address.trim_end_matches('/').split_once("://").ok_or_else(wrong)?;
+        let tls = match scheme {
+            "http" => false,
+            "https" => true,
+            _ => return Err(wrong()),
+        };
+        let (host, port) = match rest.rsplit_once(':') {
+            // The last colon of an IPv6 address without a port is inside of its brackets.
+            Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| wrong())?),
+            _ => (rest, 2379),
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        if host.is_empty() || host.contains(['/', '@', ' ']) {
+            return Err(wrong());
+        }
+        Ok(Self { address: address.to_owned(), host: host.to_owned(), port, tls })
+    }
+}
+
+/// Opens a connection and logs in. The error says what failed, without the address.
+pub async fn connect(
+    member: &Member,
+    options: &Options,
+    tls: Option<Arc<ClientConfig>>,
+) -> Result<Client, String> {
+    let patience = options.timeout.min(CONNECT_TIME);
+    match tokio::time::timeout(patience, login(member, options, tls)).await {
+        Ok(result) => result,
+        Err(_) => Err(format!("no answer within {} s", patience.as_secs_f64())),
+    }
+}
+
+async fn login(member: &Member, options: &Options, tls: Option<Arc<ClientConfig>>) -> Result<Client, String> {
+    let bracketed =
+        if member.host.contains(':') { format!("[{}]", member.host) } else { member.host.clone() };
+    // TLS is the connector's business; to the library every member is plain.
+    let endpoint = Endpoint::from_shared(format!("http://{bracketed}:{}", member.port))
+        .map_err(|error| error.to_string())?
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW);
+    let (target, sni) = (member.clone(), options.tls.sni.clone());
+    let tls = tls.filter(|_| member.tls);
+    let connector = tower::service_fn(move |_: http::Uri| {
+        let (target, sni, tls) = (target.clone(), sni.clone(), tls.clone());
+        async move { open(&target, sni, tls).await.map(TokioIo::new) }
+    });
+    let channel = endpoint.connect_with_connector(connector).await.map_err(|error| root(&error))?;
+    let mut wanted = ConnectOptions::new().with_require_leader(true);
+    if let Some((user, password)) = &options.user {
+        wanted = wanted.with_user(user, password).with_auto_token_refresh(true);
+    }
+    Client::from_channel(Channel::Tonic(channel), Some(wanted)).await.map_err(|error| reason(&error))
+}
+
+async fn open(
+    member: &Member,
+    sni: Option<String>,
+    tls: Option<Arc<ClientConfig>>,
+) -> io::Result<Box<dyn Transport>> {
+    let stream = TcpStream::connect((member.host.as_str(), member.port)).await?;
+    stream.set_nodelay(true)?;
+    let Some(tls) = tls else { return Ok(Box::new(stream)) };
+    let name = ServerName::try_from(sni.unwrap_or_else(|| member.host.clone())).map_err(io::Error::other)?;
+    Ok(Box::new(TlsConnector::from(tls).connect(name, stream).await?))
+}
+
+/// The words of a failure, which for gRPC are the server's own.
+pub fn reason(error: &etcd_client::Error) -> String {
+    match error {
+        etcd_client::Error::GRpcStatus(status) => match status.message() {
+            "" => status.code().to_string(),
+            // As APISIX names the two that users meet.
+            "etcdserver: user name is empty" => "insufficient credentials code: 401".to_owned(),
+            "etcdserver: permission denied" => "etcd forbidden code: 403".to_owned(),
+            message => message.to_owned(),
+        },
+        etcd_client::Error::TransportError(error) => root(error),
+        other => other.to_string(),
+    }
+}
+
+/// The innermost cause: "transport error" tells nobody anything.
+fn root(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        let check = |address: &str, host: &str, port: u16, tls: bool| {
+            let member = Member::parse(address).expect("an address");
+            assert_eq!((member.host.as_str(), member.port, member.tls), (host, port, tls), "{address}");
+        };
+        check("http://127.0.0.1:2379", "127.0.0.1", 2379, false);
+        check("https://etcd.example.com:2379/", "etcd.example.com", 2379, true);
+        check("http://etcd", "etcd", 2379, false);
+        check("http://[::1]:2400", "::1", 2400, false);
+        check("http://[::1]", "::1", 2379, false);
+        for wrong in ["127.0.0.1:2379", "ftp://a:1", "http://", "http://a:b", "http://a:70000", "http://u@a"]
+        {
+            assert!(Member::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! The task that keeps the state in step with etcd.
+//!
+//! ```text
+//! connect to a member -> read everything (first time, or after a compaction) -> watch from the next revision
+//!        ^                                                                              |
+//!        +--- pause, next member <--- silent, closed, refused, cancelled <--------------+
+//! ```
+
+use std::{
+    hash::{BuildHasher, Hasher, RandomState},
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use etcd_client::{Client, Event, WatchOptions, WatchResponse, WatchStream};
+use rustls::ClientConfig;
+use telemetry::error_log::{Level, log};
+
+use super::{
+    Shared, connection,
+    keys::{self, Place},
+    load, values,
+};
+use crate::Change;
+
+/// How often a quiet watch is asked for a sign of life. etcd's own come every ten minutes.
+const PROBE_INTERVAL: Duration = Duration::from_millis(500);
+/// A watch without any sign for that long is dead, whatever TCP thinks of it.
+const SILENCE_LIMIT: Duration = Duration::from_secs(2);
+/// The first pause after a round over all members; doubled up to `resync_delay`, at most a second.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Full reads over one connection after the first; then a new one is made, with its pause.
+const MAX_FORGOTTEN: u32 = 3;
+
+/// How a watch ended.
+enum Ended {
+    /// etcd has forgotten the revisions asked for, or they were another cluster's.
+    Forgotten(String),
+    Lost(String),
+}
+
+pub async fn run(shared: Arc<Shared>, tls: Option<Arc<ClientConfig>>) {
+    let mut attempts: u64 = 0;
+    let mut place = 0;
+    // What was logged of each member since the last good connection: an outage is told once, not each second.
+    let mut told = vec![String::new(); shared.members.len()];
+    loop {
+        let Some(member) = shared.members.get(place) else { return };
+        let problem = match connection::connect(member, &shared.options, tls.clone()).await {
+            Ok(client) => {
+                let (in_step, problem) = serve(&shared, client).await;
+                shared.client.send_replace(None);
+                if in_step {
+                    attempts = 0;
+                    told.fill(String::new());
+                }
+                problem
+            }
+            Err(problem) => problem,
+        };
+        let problem = format!("{}: {problem}", member.address);
+        if let Some(told) = told.get_mut(place).filter(|told| **told != problem) {
+            log(Level::Error, format_args!("failed to fetch data from etcd: {problem}"));
+            told.clone_from(&problem);
+        }
+        attempts += 1;
+        place = (place + 1) % shared.members.len();
+        let rounds = attempts / shared.members.len() as u64;
+        shared.followed.send_modify(|followed| {
+            followed.rounds = rounds;
+            followed.problem = Some(problem);
+        });
+        if attempts.is_multiple_of(shared.members.len() as u64) {
+            tokio::time::sleep(pause(rounds, shared.options.resync_delay)).await;
+        }
+    }
+}
+
+/// Longer each round, and different for each gateway: they lost etcd at the same moment.
+fn pause(rounds: u64, longest: Duration) -> Duration {
+    let doublings = u32::try_from(rounds.saturating_sub(1)).unwrap_or(u32::MAX).min(10);
+    let longest = longest.clamp(FIRST_PAUSE, LONGEST_PAUSE);
+    let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(longest);
+    let random = RandomState::new().build_hasher().finish();
+    pause.mul_f64(0.5 + (random % 512) as f64 / 1024.0)
+}
+
+/// Works with one connection until it ends. Returns whether it ever was in step, and why it ended.
+async fn serve(shared: &Arc<Shared>, client: Client) -> (bool, String) {
+    let mut forgotten = 0;
+    let mut session = Session { shared, client, in_step: false, missing: Vec::new() };
+    loop {
+        if !shared.followed.borrow().loaded {
+            match load::load(shared, &session.client).await {
+                Ok(missing) => session.missing = missing,
+                Err(problem) => return (session.in_step, problem),
+            }
+        }
+        match session.watch().await {
+            Ended::Lost(problem) => return (session.in_step, problem),
+            // Over and over again: an address behind which there are several clusters, for one.
+            Ended::Forgotten(why) if forgotten == MAX_FORGOTTEN => return (session.in_step, why),
+            Ended::Forgotten(why) => {
+                forgotten += 1;
+                log(Level::Warn, format_args!("{why}; reading the whole configuration again"));
+                // Stays so until it was read, with whichever member.
+                shared.followed.send_modify(|followed| followed.loaded = false);
+            }
+        }
+    }
+}
+
+/// One connection at work.
+struct Session<'a> {
+    shared: &'a Arc<Shared>,
+    client: Client,
+    /// Whether it ever was in step with etcd.
+    in_step: bool,
+    /// Directories that lack APISIX's placeholder.
+    missing: Vec<&'static str>,
+}
+
+impl Session<'_> {
+    async fn watch(&mut self) -> Ended {
+        let shared = self.shared;
+        let next = shared.live.read(|state| state.revision) + 1;
+        let (first, end) = keys::range(&shared.options.prefix);
+        let options = WatchOptions::new()
+            .with_range(end)
+            .with_start_revision(i64::try_from(next).unwrap_or(i64::MAX))
+            .with_progress_notify();
+        let mut watcher = self.client.watch_client().max_decoding_message_size(load::MAX_ANSWER_BYTES);
+        let opened = tokio::time::timeout(SILENCE_LIMIT, watcher.watch(first, Some(options))).await;
+        let mut stream = match opened {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return Ended::Lost(connection::reason(&error)),
+            Err(_) => return Ended::Lost("no answer to a watch".to_owned()),
+        };
+        let mut probe = tokio::time::interval(PROBE_INTERVAL);
+        let mut heard = Instant::now();
+        loop {
+            let message = tokio::select! {
+                message = stream.message() => message,
+                _ = probe.tick() => {
+                    if let Err(problem) = ask_for_sign(&mut stream, heard).await {
+                        return Ended::Lost(problem);
+                    }
+                    continue;
+                }
+            };
+            let answer = match message {
+                Ok(Some(answer)) => answer,
+                Ok(None) => return Ended::Lost("the watch was closed".to_owned()),
+                Err(error) => return Ended::Lost(connection::reason(&error)),
+            };
+            heard = Instant::now();
+            if let Err(ended) = take(shared, &answer, next) {
+                return ended;
+            }
+            if answer.created() {
+                self.enter_step();
+            }
+        }
+    }
+
+    fn enter_step(&mut self) {
+        self.in_step = true;
+        self.shared.client.send_replace(Some(self.client.clone()));
+        self.shared.followed.send_modify(|followed| {
+            followed.rounds = 0;
+            if followed.problem.take().is_some() {
+                log(Level::Warn, format_args!("reconnected to etcd"));
+            }
+        });
+        let missing = std::mem::take(&mut self.missing);
+        if !missing.is_empty() {
+            tokio::spawn(load::write_placeholders(self.shared.clone(), self.client.clone(), missing));
+        }
+    }
+}
+
+async fn ask_for_sign(stream: &mut WatchStream, heard: Instant) -> Result<(), String> {
+    let silence = heard.elapsed();
+    if silence > SILENCE_LIMIT {
+        return Err(format!("silent for {:.1} s", silence.as_secs_f64()));
+    }
+    if silence >= PROBE_INTERVAL / 2 {
+        stream.request_progress().await.map_err(|error| connection::reason(&error))?;
+    }
+    Ok(())
+}
+
+/// Applies one message of the watch, which asked for changes from revision `next` on.
+fn take(shared: &Shared, answer: &WatchResponse, next: u64) -> Result<(), Ended> {
+    let header = answer.header().ok_or_else(|| Ended::Lost("an answer without header".to_owned()))?;
+    let revision = values::revision(header.revision());
+    if answer.compact_revision() > 0 {
+        let oldest = answer.compact_revision();
+        return Err(Ended::Forgotten(format!("etcd is compacted up to revision {oldest}")));
+    }
+    if answer.canceled() {
+        return Err(Ended::Lost(format!("etcd cancelled the watch: {}", answer.cancel_reason())));
+    }
+    if answer.created() {
+        // Terms only grow; a smaller one is a cluster that was set up anew in the same place.
+        let term = header.raft_term();
+        let known = shared.term.fetch_max(term, Relaxed);
+        if term < known {
+            shared.term.store(term, Relaxed);
+            return Err(Ended::Forgotten(format!("etcd is in term {term}, before {known}")));
+        }
+        if header.cluster_id() != shared.followed.borrow().cluster {
+            return Err(Ended::Forgotten("this is another etcd cluster than before".to_owned()));
+        }
+        // A member that is behind shows an old revision, too; a full read waits until it has caught up.
+        if revision + 1 < next {
+            return Err(Ended::Forgotten(format!("etcd is at revision {revision}, before {}", next - 1)));
+        }
+    }
+    shared.heard_of(revision);
+    apply(shared, answer.events());
+    Ok(())
+}
+
+fn apply(shared: &Shared, events: &[Event]) {
+    let mut changes = Vec::with_capacity(events.len());
+    let mut newest = 0;
+    for entry in events.iter().filter_map(Event::kv) {
+        let at = values::revision(entry.mod_revision());
+        newest = newest.max(at);
+        // A deletion shows its key with version 0.
+        let deleted = entry.version() == 0;
+        match keys::place(&shared.options.prefix, entry.key()) {
+            Place::Object(kind, id) if deleted => {
+                changes.push((at, Change { kind, id: id.into(), object: None }));
+            }
+            Place::Object(kind, id) => {
+                let kept = shared.live.read(|state| state.get(kind, id).is_some());
+                if let Some(object) = values::object(&shared.options, kind, id, entry, kept) {
+                    changes.push((at, Change { kind, id: object.id.clone(), object: Some(object) }));
+                }
+            }
+            Place::Plugins if deleted => *shared.plugins.lock() = None,
+            Place::Plugins => {
+                if let Some(list) = values::plugins(entry.key(), entry.value()) {
+                    *shared.plugins.lock() = Some(list);
+                }
+            }
+            Place::Other => {}
+            Place::Unknown => values::complain(entry.key(), "unknown kind of resource; it is ignored"),
+        }
+    }
+    if newest > 0 {
+        shared.live.publish(newest, changes);
+        shared.mark_changed();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_up_to_a_second() {
+        let longest = Duration::from_secs(5);
+        for (rounds, most_ms) in [(1, 50), (2, 100), (4, 400), (6, 1000), (u64::MAX, 1000)] {
+            let pause = pause(rounds, longest);
+            let most = Duration::from_millis(most_ms);
+            assert!(pause <= most && pause >= most / 2, "round {rounds}: {pause:?}");
+        }
+        assert!(pause(9, Duration::ZERO) <= FIRST_PAUSE);
+    }
+}

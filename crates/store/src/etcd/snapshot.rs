@@ -1,0 +1,203 @@
+//! The last good configuration on disk, for a start while etcd is away.
+//!
+//! A text file: a head with the format's version, the cluster and the revision; one line of JSON per object, with its
+//! secrets encrypted as they are in etcd; a last line with the number of objects and the SHA-256 of all lines before.
+//! It is written beside the old one and renamed, by a thread of its own, when changes have settled.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, BufWriter, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    str,
+    sync::{Arc, mpsc},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use aws_lc_rs::digest;
+use model::Object;
+use serde_json::{Value, json};
+use telemetry::error_log::{Level, log};
+
+use super::{
+    Options, Shared,
+    keys::{self, Place},
+    values,
+};
+use crate::{State, StoreError, collections::PluginList};
+
+/// Changes have settled when there was none for that long.
+const SETTLED: Duration = Duration::from_secs(1);
+/// While changes go on, at least that often.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+const FORMAT: &str = "tidegate-configuration 1";
+
+/// What a snapshot held.
+pub struct Kept {
+    pub cluster: u64,
+    pub state: State,
+    pub plugins: Option<PluginList>,
+}
+
+/// Starts the thread that writes; it ends, after a last write, when the sender of `changed` is gone.
+pub fn start(shared: Arc<Shared>, changed: mpsc::Receiver<()>) -> Result<JoinHandle<()>, StoreError> {
+    thread::Builder::new()
+        .name("config-snapshot".to_owned())
+        .spawn(move || {
+            while changed.recv().is_ok() {
+                let first = Instant::now();
+                while first.elapsed() < LONGEST_WAIT && changed.recv_timeout(SETTLED).is_ok() {}
+                while changed.try_recv().is_ok() {}
+                if let Err(error) = write(&shared) {
+                    let file = shared.options.snapshot.display();
+                    log(
+                        Level::Error,
+                        format_args!(
+                            "cannot write {file}: {error}; a start without etcd will lack the newest changes"
+                        ),
+                    );
+                }
+            }
+        })
+        .map_err(|error| StoreError::Unavailable(format!("cannot start the snapshot thread: {error}")))
+}
+
+fn write(shared: &Shared) -> io::Result<()> {
+    let (cluster, options) = (shared.followed.borrow().cluster, &shared.options);
+    let (revision, objects) =
+        shared.live.read(|state| (state.revision, state.all().cloned().collect::<Vec<Object>>()));
+    let plugins = shared.plugins.lock().clone();
+    let path = &options.snapshot;
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let fresh = path.with_extension("new");
+    // Secrets may be in it.
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+    let mut lines = Lines { file: BufWriter::new(file), digest: digest::Context::new(&digest::SHA256) };
+    let head = json!({"prefix": options.prefix, "cluster": cluster, "revision": revision});
+    lines.add(&format!("{FORMAT} {head}"))?;
+    if let Some(list) = plugins {
+        lines.add(
+            &json!({"key": format!("{}/plugins", options.prefix), "value": plugin_value(&list)}).to_string(),
+        )?;
+    }
+    for object in &objects {
+        let mut value = object.value.as_ref().clone();
+        if let Some(encrypt) = &options.encrypt {
+            encrypt(object.kind, &object.id, &mut value);
+        }
+        let key = keys::of(&options.prefix, object.kind, &object.id);
+        let line =
+            json!({"key": key, "created": object.created, "modified": object.modified, "value": value});
+        lines.add(&line.to_string())?;
+    }
+    lines.finish(objects.len())?;
+    fs::rename(&fresh, path)?;
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}
+
+fn plugin_value(list: &PluginList) -> Value {
+    let http = list.http.iter().map(|name| json!({"name": name}));
+    http.chain(list.stream.iter().map(|name| json!({"name": name, "stream": true}))).collect()
+}
+
+struct Lines {
+    file: BufWriter<File>,
+    digest: digest::Context,
+}
+
+impl Lines {
+    fn add(&mut self, line: &str) -> io::Result<()> {
+        for part in [line.as_bytes(), b"\n"] {
+            self.digest.update(part);
+            self.file.write_all(part)?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, objects: usize) -> io::Result<()> {
+        let sum = hexadecimal(self.digest.finish().as_ref());
+        writeln!(self.file, "end {objects} {sum}")?;
+        self.file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The snapshot, if there is a good one. A file that is there but broken is named and not used.
+pub fn read(options: &Options) -> Option<Kept> {
+    let path = &options.snapshot;
+    let text = match read_text(path) {
+        Ok(text) => text?,
+        Err(error) => return refuse(path, &error.to_string()),
+    };
+    match parse(options, &text) {
+        Ok(kept) => Some(kept),
+        Err(reason) => refuse(path, &reason),
+    }
+}
+
+fn read_text(path: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn refuse(path: &Path, reason: &str) -> Option<Kept> {
+    log(Level::Error, format_args!("{} is not used: {reason}; it is written anew", path.display()));
+    None
+}
+
+fn parse(options: &Options, text: &str) -> Result<Kept, String> {
+    let half = || "it is half written or damaged".to_owned();
+    let body_end = text.trim_end().rfind('\n').ok_or_else(half)? + 1;
+    let (body, last) = text.split_at_checked(body_end).ok_or_else(half)?;
+    let sum = hexadecimal(digest::digest(&digest::SHA256, body.as_bytes()).as_ref());
+    let (count, told) =
+        last.trim_end().strip_prefix("end ").and_then(|end| end.split_once(' ')).ok_or_else(half)?;
+    if told != sum {
+        return Err(half());
+    }
+    let mut lines = body.lines();
+    let head = lines.next().and_then(|head| head.strip_prefix(FORMAT));
+    let head = head.ok_or("it is of another version of this program")?;
+    let head: Value = serde_json::from_str(head).map_err(|error| error.to_string())?;
+    let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64).ok_or_else(half);
+    if head.get("prefix").and_then(Value::as_str) != Some(options.prefix.as_str()) {
+        return Err(format!("it is of another prefix than {}", options.prefix));
+    }
+    let mut kept = Kept {
+        cluster: number(&head, "cluster")?,
+        state: State::at(number(&head, "revision")?),
+        plugins: None,
+    };
+    let mut objects = 0;
+    for line in lines {
+        let line: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let key = line.get("key").and_then(Value::as_str).ok_or_else(half)?;
+        let bytes = line.get("value").ok_or_else(half)?.to_string().into_bytes();
+        match keys::place(&options.prefix, key.as_bytes()) {
+            Place::Plugins => kept.plugins = values::plugins(key.as_bytes(), &bytes),
+            Place::Object(kind, id) => {
+                objects += 1;
+                let (created, modified) = (number(&line, "created")?, number(&line, "modified")?);
+                match values::decode(options, kind, id, &bytes) {
+                    Ok(value) => {
+                        let (id, value) = (id.into(), Arc::new(value));
+                        kept.state.put(Object { kind, id, value, created, modified });
+                    }
+                    Err(reason) => values::complain(key.as_bytes(), &format!("{reason}; it is left out")),
+                }
+            }
+            Place::Other | Place::Unknown => {}
+        }
+    }
+    if count.parse() != Ok(objects) { Err(half()) } else { Ok(kept) }
+}

@@ -1,0 +1,62 @@
+//! Gateways that share a real etcd, with each other and with APISIX.
+
+mod agreement;
+mod bad_values;
+mod layout;
+mod outages;
+mod roles;
+mod second_version;
+mod secured;
+mod without;
+
+use std::time::{Duration, Instant};
+
+use testkit::gateway::EMBEDDED;
+use testkit::{Gateway, PATIENCE};
+
+/// config.yaml for these members, with one key to encrypt with.
+fn config(hosts: &str) -> String {
+    let etcd = format!(
+        "deployment:\n  etcd: {{host: [{hosts}], timeout: 5}}\n  role_traditional: {{config_provider: etcd}}\n"
+    );
+    EMBEDDED
+        .replace("deployment:\n", &etcd)
+        .replace("  role_traditional: {config_provider: embedded}\n", "")
+        .replace("apisix:\n", "apisix:\n  data_encryption: {keyring: [edd1c9f0985e76a2]}\n")
+}
+
+/// Waits until something holds, asking again and again; returns how long it took.
+fn wait(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    start.elapsed()
+}
+
+/// The status of one GET to the proxy port.
+fn status(gateway: &Gateway, path: &str) -> u16 {
+    gateway.client().get("h", path).expect("the gateway answers").status()
+}
+
+/// A route that answers by itself.
+fn mock(uri: &str, status: u16) -> String {
+    format!(
+        r#"{{"uri":"{uri}","plugins":{{"mocking":{{"response_status":{status},"response_example":"x"}}}}}}"#
+    )
+}
+
+/// One sample of the gateway's metrics page, by its name and labels.
+fn metric(gateway: &Gateway, name: &str) -> String {
+    let mut client = testkit::Client::connect(gateway.metrics).expect("the metrics port accepts connections");
+    let page = client.get("h", "/apisix/prometheus/metrics").expect("a page").body_text();
+    let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name} in:\n{page}")).to_owned()
+}
+
+/// Waits until a start ends for this reason.
+fn check_refused(mut gateway: Gateway, reason: &str) {
+    gateway.process.wait_for_output(reason);
+    assert!(!gateway.process.wait_for_exit().success(), "{}", gateway.process.output());
+}
