@@ -21,6 +21,7 @@ mod grpc;
 mod grpc_peer;
 mod http2;
 mod http2_floods;
+mod imports;
 mod limits;
 mod malformed;
 mod nginx;

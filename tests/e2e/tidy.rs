@@ -23,6 +23,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("store", &["model", "config", "telemetry"]),
     ("admin", &["model", "store", "config", "telemetry"]),
     ("load", &["wire", "telemetry"]),
+    ("import", &["config"]),
 ];
 
 const LONGEST_FILE_LINES: usize = 600;

@@ -7,6 +7,7 @@ pub mod registry;
 
 mod acl;
 mod api_breaker;
+mod app_key;
 mod attach_consumer_label;
 mod basic_auth;
 mod batch_requests;

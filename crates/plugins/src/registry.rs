@@ -5,6 +5,7 @@ use plugin::PluginDef;
 pub static PLUGINS: &[&PluginDef] = &[
     &crate::acl::PLUGIN,
     &crate::api_breaker::PLUGIN,
+    &crate::app_key::PLUGIN,
     &crate::attach_consumer_label::PLUGIN,
     &crate::basic_auth::PLUGIN,
     &crate::batch_requests::PLUGIN,

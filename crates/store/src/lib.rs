@@ -17,6 +17,7 @@ pub mod state;
 use std::{future::Future, pin::Pin, sync::Arc};
 
 pub use api_driven::ApiDriven;
+pub use collections::COLLECTIONS;
 pub use embedded::Embedded;
 pub use etcd::Etcd;
 pub use file::File;

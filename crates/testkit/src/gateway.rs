@@ -93,6 +93,27 @@ impl Gateway {
         Gateway { process, http, admin, control, metrics, prefix }
     }
 
+    /// As [`Gateway::start`] with `tidegate run --from KIND:FILE` for this text; the folder's config.yaml sets ports.
+    pub fn start_from(kind: &str, text: &str) -> Self {
+        let prefix = tempfile::tempdir().expect("a temporary folder");
+        let address = || SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+        let (http, admin, control, metrics) = (address(), address(), address(), address());
+        fs::create_dir_all(prefix.path().join("conf")).expect("a folder in the prefix");
+        let ports = YAML_PROVIDER
+            .replace("@HTTP@", &http.port().to_string())
+            .replace("@CONTROL@", &control.port().to_string())
+            .replace("@METRICS@", &metrics.port().to_string());
+        fs::write(prefix.path().join("conf/config.yaml"), ports).expect("config.yaml");
+        let source = prefix.path().join("source.yaml");
+        fs::write(&source, text).expect("source.yaml");
+        let mut command = run_command(prefix.path());
+        command.arg("--from").arg(format!("{kind}:{}", source.display()));
+        let process = Process::start("tidegate", &mut command);
+        let mut gateway = Gateway { process, http, admin, control, metrics, prefix };
+        gateway.process.wait_for_port(gateway.http);
+        gateway
+    }
+
     /// Starts the binary again in the same prefix, on the same ports, after it ended.
     pub fn restart(&mut self) {
         self.restart_unready();

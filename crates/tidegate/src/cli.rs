@@ -5,6 +5,7 @@ mod bench;
 mod completions;
 mod daemon;
 mod explain;
+mod import;
 mod quit;
 mod reload;
 mod routes;
@@ -33,7 +34,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     /// Serve in the foreground, until a signal says stop
-    Run,
+    Run(run::Arguments),
     /// Serve in the background; returns when connections are accepted
     Start(start::Arguments),
     /// Stop at once
@@ -50,6 +51,8 @@ enum Verb {
     Routes,
     /// Tell which route a request would take and why, and what would run
     Explain(explain::Arguments),
+    /// Turn the configuration of another gateway into objects of this one, and say what became of each part
+    Import(import::Arguments),
     /// Measure an HTTP server: throughput, latency, and what causes the tail
     Bench(Box<bench::Arguments>),
     /// Print a completion script for a shell
@@ -87,7 +90,7 @@ impl Place {
 pub fn main() -> ExitCode {
     let Cli { place, verb } = Cli::parse();
     let result = match verb {
-        Verb::Run => run::run(&place),
+        Verb::Run(arguments) => run::run(&place, &arguments),
         Verb::Start(arguments) => start::run(&place, &arguments),
         Verb::Stop => stop::run(&place),
         Verb::Quit => quit::run(&place),
@@ -96,6 +99,7 @@ pub fn main() -> ExitCode {
         Verb::Version => version::run(),
         Verb::Routes => routes::run(&place),
         Verb::Explain(arguments) => explain::run(&place, &arguments),
+        Verb::Import(arguments) => import::run(&arguments),
         Verb::Bench(arguments) => return bench::run(&arguments),
         Verb::Completions(arguments) => completions::run(&arguments),
     };

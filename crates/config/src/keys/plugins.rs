@@ -2,7 +2,7 @@
 
 use super::{Key, Takes::*, key, unset};
 
-/// The plugins that are on when config.yaml has no list: those of APISIX 3.18.
+/// The plugins that are on when config.yaml has no list: those of APISIX 3.18, and ours.
 pub const PLUGINS: &[&str] = &[
     "real-ip",
     "ai",
@@ -37,6 +37,7 @@ pub const PLUGINS: &[&str] = &[
     "jwt-auth",
     "jwe-decrypt",
     "key-auth",
+    "app-key",
     "dingtalk-auth",
     "feishu-auth",
     "acl",

@@ -1,0 +1,137 @@
+//! A mapping whose reader keeps count: a key nobody asked for ends in the report instead of being lost.
+
+use std::cell::RefCell;
+
+use config::yaml::{Content, Entry, Node};
+use serde_json::Value;
+
+use crate::Report;
+
+pub struct Fields<'a> {
+    node: Option<&'a Node>,
+    line: usize,
+    subject: String,
+    read: RefCell<Vec<String>>,
+}
+
+impl<'a> Fields<'a> {
+    pub fn new(node: &'a Node, subject: impl Into<String>) -> Self {
+        Fields { node: Some(node), line: node.line, subject: subject.into(), read: RefCell::default() }
+    }
+
+    /// A mapping that may be missing: then everything in it is, and the line is the given one.
+    pub fn maybe(node: Option<&'a Node>, line: usize, subject: impl Into<String>) -> Self {
+        Fields {
+            node,
+            line: node.map_or(line, |node| node.line),
+            subject: subject.into(),
+            read: RefCell::default(),
+        }
+    }
+
+    pub fn line(&self) -> usize {
+        self.line
+    }
+
+    pub fn subject(&self) -> &str {
+        &self.subject
+    }
+
+    pub fn get(&self, key: &str) -> Option<&'a Node> {
+        self.read.borrow_mut().push(key.to_owned());
+        self.node?.get(key).filter(|node| !node.is_null())
+    }
+
+    /// Text as the file has it: `1` is `"1"`.
+    pub fn text(&self, key: &str) -> Option<String> {
+        self.get(key).and_then(text)
+    }
+
+    pub fn number(&self, key: &str) -> Option<f64> {
+        self.get(key).and_then(number)
+    }
+
+    pub fn integer(&self, key: &str) -> Option<i64> {
+        let number = self.number(key)?;
+        // Truncation is what is wanted: times in whole units.
+        #[allow(clippy::cast_possible_truncation)]
+        number.is_finite().then_some(number as i64)
+    }
+
+    pub fn flag(&self, key: &str) -> Option<bool> {
+        match &self.get(key)?.content {
+            Content::Scalar { value: Value::Bool(flag), .. } => Some(*flag),
+            _ => None,
+        }
+    }
+
+    /// The texts of a list; a single text is a list of one.
+    pub fn texts(&self, key: &str) -> Vec<String> {
+        self.get(key).map(texts).unwrap_or_default()
+    }
+
+    pub fn list(&self, key: &str) -> &'a [Node] {
+        self.get(key).map(list).unwrap_or_default()
+    }
+
+    pub fn inner(&self, key: &str) -> Fields<'a> {
+        Fields::maybe(self.get(key), self.line, format!("{}: {key}", self.subject))
+    }
+
+    /// Keys that change nothing in how requests are served.
+    pub fn skip(&self, keys: &[&str]) {
+        self.read.borrow_mut().extend(keys.iter().map(|key| (*key).to_owned()));
+    }
+
+    /// Reports the keys that nobody asked for, unless they are empty.
+    pub fn finish(&self, report: &mut Report) {
+        let read = self.read.borrow();
+        for entry in self.node.map(entries).unwrap_or_default() {
+            let empty = match &entry.value.content {
+                Content::Scalar { value, .. } => *value == Value::Null || *value == Value::Bool(false),
+                Content::List(items) => items.is_empty(),
+                Content::Map(entries) => entries.is_empty(),
+            };
+            if !empty && !read.contains(&entry.key) {
+                report.unsupported(entry.line, &self.subject, &format!("`{}` is left out", entry.key));
+            }
+        }
+    }
+}
+
+pub fn text(node: &Node) -> Option<String> {
+    match &node.content {
+        Content::Scalar { value: Value::String(text), .. } => Some(text.clone()),
+        Content::Scalar { value: Value::Null, .. } => None,
+        Content::Scalar { text, .. } => Some(text.clone()),
+        _ => None,
+    }
+}
+
+pub fn number(node: &Node) -> Option<f64> {
+    match &node.content {
+        Content::Scalar { value, text } => value.as_f64().or_else(|| text.parse().ok()),
+        _ => None,
+    }
+}
+
+pub fn list(node: &Node) -> &[Node] {
+    match &node.content {
+        Content::List(items) => items,
+        _ => &[],
+    }
+}
+
+pub fn texts(node: &Node) -> Vec<String> {
+    match &node.content {
+        Content::List(items) => items.iter().filter_map(text).collect(),
+        _ => text(node).into_iter().collect(),
+    }
+}
+
+pub fn entries(node: &Node) -> &[Entry] {
+    match &node.content {
+        Content::Map(entries) => entries,
+        _ => &[],
+    }
+}

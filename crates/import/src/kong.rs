@@ -1,0 +1,39 @@
+//! Kong's declarative configuration, formats 1.1, 2.1 and 3.0.
+//!
+//! Every entity may stand in a list of its own or inside the one it belongs to; [`entities`] brings both together.
+//! A route here carries the plugins of the whole file, of its service and its own, because in Kong the narrowest
+//! instance of a plugin takes the place of the wider ones.
+
+mod consumers;
+mod entities;
+mod loggers;
+mod merge;
+mod plugins;
+mod routes;
+mod traffic;
+mod transform;
+mod upstreams;
+
+use config::yaml::Node;
+
+use crate::Imported;
+use entities::Entities;
+
+pub fn convert(root: &Node, imported: &mut Imported) -> Result<(), String> {
+    let version = root.get("_format_version").and_then(crate::fields::text);
+    let regex_needs_tilde = match version.as_deref() {
+        Some("1.1" | "2.1") => false,
+        Some("3.0") => true,
+        Some(other) => return Err(format!("_format_version {other:?} is not known; 1.1, 2.1 and 3.0 are")),
+        None => {
+            return Err("_format_version is missing; a declarative configuration of Kong has it".to_owned());
+        }
+    };
+    let mut entities = Entities::collect(root, &mut imported.report);
+    entities.regex_needs_tilde = regex_needs_tilde;
+    consumers::convert(&entities, imported);
+    upstreams::certificates(&entities, imported);
+    plugins::everywhere(&entities, imported);
+    routes::convert(&entities, imported);
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! The lists of apisix.yaml as they fill up.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value};
+
+/// Collections in the order in which they refer to each other.
+const ORDER: [&str; 12] = [
+    "secrets",
+    "protos",
+    "ssls",
+    "upstreams",
+    "services",
+    "plugin_configs",
+    "consumer_groups",
+    "consumers",
+    "global_rules",
+    "plugin_metadata",
+    "routes",
+    "stream_routes",
+];
+
+#[derive(Debug, Default)]
+pub struct Output {
+    lists: Map<String, Value>,
+    ids: HashSet<(String, String)>,
+}
+
+impl Output {
+    /// Adds an object; `id` must be one of [`Output::id`], or unique by nature.
+    pub fn add(&mut self, collection: &str, id: &str, object: Value) {
+        let mut with_id = Map::new();
+        with_id.insert("id".to_owned(), id.into());
+        if let Value::Object(fields) = object {
+            with_id.extend(fields.into_iter().filter(|(_, value)| !value.is_null()));
+        }
+        self.ids.insert((collection.to_owned(), id.to_owned()));
+        let list = self.lists.entry(collection).or_insert_with(|| Value::Array(Vec::new()));
+        if let Value::Array(list) = list {
+            list.push(Value::Object(with_id));
+        }
+    }
+
+    /// An id that the collection does not have yet, from a name that may hold anything.
+    pub fn id(&self, collection: &str, name: &str) -> String {
+        let plain = plain_id(name);
+        let taken = |id: &str| self.ids.contains(&(collection.to_owned(), id.to_owned()));
+        if !taken(&plain) {
+            return plain;
+        }
+        (2..).map(|number| format!("{plain}-{number}")).find(|id| !taken(id)).unwrap_or(plain)
+    }
+
+    /// Takes over a list as it is.
+    pub fn put(&mut self, collection: &str, list: Value) {
+        self.lists.insert(collection.to_owned(), list);
+    }
+
+    /// Collection, objects; in the order in which an Admin API takes them.
+    pub fn lists(&self) -> impl Iterator<Item = (&str, &[Value])> {
+        ORDER.iter().filter_map(|name| Some((*name, self.lists.get(*name)?.as_array()?.as_slice())))
+    }
+
+    /// The text of an apisix.yaml.
+    pub fn yaml(&self) -> Result<String, String> {
+        let mut document = Map::new();
+        let others = self.lists.keys().map(String::as_str).filter(|name| !ORDER.contains(name));
+        for name in ORDER.into_iter().chain(others) {
+            if let Some(list) = self.lists.get(name) {
+                document.insert(name.to_owned(), list.clone());
+            }
+        }
+        if document.is_empty() {
+            document.insert("routes".to_owned(), Value::Array(Vec::new()));
+        }
+        let text = serde_saphyr::to_string(&Value::Object(document)).map_err(|error| error.to_string())?;
+        Ok(format!("{}\n#END\n", text.trim_end()))
+    }
+}
+
+/// At most 60 of the characters an id may have, so that a number still fits behind it.
+pub fn plain_id(name: &str) -> String {
+    let allowed = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+    let plain: String = name.chars().take(60).map(allowed).collect();
+    if plain.is_empty() { "unnamed".to_owned() } else { plain }
+}

@@ -1,0 +1,110 @@
+//! `tidegate import KIND FILE`, and what `tidegate run --from KIND:FILE` does before it serves.
+
+mod apply;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, anyhow, bail};
+use import::{Imported, Source};
+use model::Kind;
+use plugin::Catalog;
+
+use crate::boot;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Whose configuration it is: kong, hyperapi, nginx or apisix
+    kind: String,
+    file: PathBuf,
+    /// Write the objects to this file, in the form of apisix.yaml; without it and --apply they are printed
+    #[arg(long, value_name = "FILE")]
+    to: Option<PathBuf>,
+    /// Put the objects into a running gateway through its Admin API
+    #[arg(long, conflicts_with = "to")]
+    apply: bool,
+    /// Where --apply finds the Admin API
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9180")]
+    admin: String,
+    /// The key of the Admin API
+    #[arg(long, value_name = "KEY", env = "ADMIN_KEY", hide_env_values = true)]
+    admin_key: Option<String>,
+    /// Refuse a configuration that is not converted exactly
+    #[arg(long)]
+    strict: bool,
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let imported = read(&arguments.kind, &arguments.file, arguments.strict)?;
+    if arguments.apply {
+        let key = arguments.admin_key.as_deref().context("--apply needs --admin-key or ADMIN_KEY")?;
+        return apply::apply(&imported.output, &arguments.admin, key);
+    }
+    let text = imported.output.yaml().map_err(anyhow::Error::msg)?;
+    match &arguments.to {
+        Some(path) => write(path, &text),
+        None => {
+            print!("{text}");
+            Ok(())
+        }
+    }
+}
+
+/// Converts `KIND:FILE` to an apisix.yaml at `target`.
+pub fn prepare(from: &str, target: &Path, strict: bool) -> anyhow::Result<()> {
+    let (kind, file) = from
+        .split_once(':')
+        .with_context(|| format!("--from {from}: give KIND:FILE, like kong:kong.yaml"))?;
+    let imported = read(kind, Path::new(file), strict)?;
+    if let Some(folder) = target.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    }
+    write(target, &imported.output.yaml().map_err(anyhow::Error::msg)?)
+}
+
+/// Reads and converts; the report goes to standard error, so that the objects can be piped.
+fn read(kind: &str, file: &Path, strict: bool) -> anyhow::Result<Imported> {
+    let source = Source::from_name(kind)
+        .with_context(|| format!("cannot import {kind:?}; {} can be imported", Source::NAMES))?;
+    let shown = file.display().to_string();
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
+    let mut imported = import::import(source, &text).map_err(|message| anyhow!("{shown}:{message}"))?;
+    check(&mut imported)?;
+    eprint!("{}", imported.report.text(&shown));
+    if strict && !imported.report.is_exact() {
+        bail!("{shown} is not converted exactly, and --strict was given");
+    }
+    Ok(imported)
+}
+
+/// What the gateway would leave out: values that the other one takes and this one does not.
+fn check(imported: &mut Imported) -> anyhow::Result<()> {
+    let catalog = Catalog::new(plugins::registry::PLUGINS, None).map_err(anyhow::Error::msg)?;
+    for (collection, objects) in imported.output.lists() {
+        let Some((_, kind)) = store::COLLECTIONS.iter().find(|(name, _)| *name == collection) else {
+            continue;
+        };
+        for object in objects {
+            let id = object.get("id").or_else(|| object.get("username"));
+            let id =
+                id.map_or_else(String::new, |id| id.as_str().map_or_else(|| id.to_string(), str::to_owned));
+            let kind = if id.contains("/credentials/") { Kind::Credential } else { *kind };
+            let mut object = object.clone();
+            object["id"] = id.clone().into();
+            if let Err(message) = boot::check_object(&catalog, kind, &id, &object) {
+                imported.report.unsupported(0, &format!("{collection} {id}"), &message);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The file holds secrets: nobody else may read it.
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    use std::{io::Write, os::unix::fs::OpenOptionsExt};
+    let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes()))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
