@@ -190,14 +190,19 @@ fn serve(
             }));
         }
         let scopes = [location.block.as_slice(), server.block.as_slice(), http];
-        let Some(mut route) = locate(location, place, &scopes, context, imported) else { continue };
+        let converted = locate(location, place, &scopes, context, imported);
+        let whole = converted.is_some();
+        // Left out, its requests would go to the next shorter location, past whatever guarded this one.
+        let mut route = converted.unwrap_or_else(|| json!({"plugins": not_converted()}));
         if let Place::Regex(pattern) = place {
             route["vars"] = json!([["uri", "~~", pattern]]);
         }
         everything |= matches!(place, Place::Prefix { path, .. } if path == "/");
         let priority = if matches!(place, Place::Regex(_)) { 1 + locations.len() - index } else { 0 };
         add(&format!("{name}-{}", location.line), uris, priority, route, imported);
-        imported.report.converted(location.line, &format!("location {}", location.arguments.join(" ")));
+        if whole {
+            imported.report.converted(location.line, &format!("location {}", location.arguments.join(" ")));
+        }
     }
     if !everything && !is_default {
         // Its hosts must not end up at the default server.
@@ -224,7 +229,36 @@ fn hosts(server: &Directive, imported: &mut Imported) -> Vec<String> {
     hosts
 }
 
-/// A route without its place, `None` if the location does nothing that is converted.
+/// Directives that say who may come in, or that choose by request. None is converted: without them a location would let
+/// in more than it did.
+const GUARDS: [&str; 12] = [
+    "allow",
+    "deny",
+    "satisfy",
+    "auth_basic",
+    "auth_request",
+    "auth_jwt",
+    "internal",
+    "if",
+    "limit_except",
+    "valid_referers",
+    "secure_link",
+    "ssl_verify_client",
+];
+
+fn guard<'a>(scopes: &[&'a [Directive]; 3]) -> Option<&'a Directive> {
+    let all = scopes.iter().flat_map(|scope| scope.iter());
+    all.into_iter().find(|directive| {
+        GUARDS.contains(&directive.name.as_str()) && !["off", "all"].contains(&directive.argument(0))
+            || directive.name == "deny"
+    })
+}
+
+fn not_converted() -> Value {
+    json!({"fault-injection": {"abort": {"http_status": 501, "body": "this location was not converted"}}})
+}
+
+/// A route without its place, `None` if the location does nothing that is converted, or is guarded by what is not.
 fn locate(
     location: &Directive,
     place: &Place,
@@ -242,9 +276,15 @@ fn locate(
         return answered(answer, &mut imported.report).map(|plugins| json!({"plugins": plugins}));
     }
     let Some(pass) = location.one("proxy_pass") else {
-        imported.report.unsupported(location.line, "location", "it has neither `proxy_pass` nor `return`");
+        let why = "it has neither `proxy_pass` nor `return`: it answers 501";
+        imported.report.unsupported(location.line, "location", why);
         return None;
     };
+    if let Some(guard) = guard(scopes) {
+        let why = format!("`{}` of line {} is not converted: it answers 501", guard.name, guard.line);
+        imported.report.unsupported(location.line, "location", &why);
+        return None;
+    }
     let mut plugins = Map::new();
     let upstream = proxy::pass(pass, place, scopes, context, &mut plugins, &mut imported.report)?;
     proxy::extras(scopes, context, &mut plugins, &mut imported.report);
