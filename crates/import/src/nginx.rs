@@ -247,11 +247,12 @@ const GUARDS: [&str; 12] = [
 ];
 
 fn guard<'a>(scopes: &[&'a [Directive]; 3]) -> Option<&'a Directive> {
-    let all = scopes.iter().flat_map(|scope| scope.iter());
-    all.into_iter().find(|directive| {
-        GUARDS.contains(&directive.name.as_str()) && !["off", "all"].contains(&directive.argument(0))
-            || directive.name == "deny"
-    })
+    let opens = |directive: &Directive| match directive.name.as_str() {
+        "allow" | "satisfy" => directive.argument(0) == "all",
+        _ => directive.argument(0) == "off",
+    };
+    let mut all = scopes.iter().flat_map(|scope| scope.iter());
+    all.find(|directive| GUARDS.contains(&directive.name.as_str()) && !opens(directive))
 }
 
 fn not_converted() -> Value {

@@ -12,6 +12,7 @@ use std::{
 };
 
 use plugin::{BuildContext, Phases, Plugin, PluginDef, Request, RequestBody, Step, snapshot::PassHost};
+use rustls::ClientConfig;
 use serde::Deserialize;
 use serde_json::Value;
 use telemetry::error_log;
@@ -52,6 +53,8 @@ struct Conf {
 struct ProxyMirror {
     endpoint: Endpoint,
     grpc: bool,
+    /// Of `grpcs`, made once.
+    grpc_tls: Option<Arc<ClientConfig>>,
     path: Option<String>,
     prefix: bool,
     sample_ratio: f64,
@@ -94,9 +97,12 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let after_grpc = conf.host.strip_prefix("grpc");
     // `grpc` and `grpcs` differ as `http` and `https` do.
     let url = after_grpc.map_or_else(|| conf.host.clone(), |rest| format!("http{rest}"));
+    let endpoint = Endpoint::parse(&url)?;
+    let grpc_tls = (after_grpc.is_some() && endpoint.tls).then(grpc::tls).transpose()?;
     Ok(Arc::new(ProxyMirror {
-        endpoint: Endpoint::parse(&url)?,
+        endpoint,
         grpc: after_grpc.is_some(),
+        grpc_tls,
         path: conf.path,
         prefix: conf.path_concat_mode == "prefix",
         sample_ratio: conf.sample_ratio,
@@ -140,7 +146,10 @@ impl Plugin for ProxyMirror {
             return Step::Next;
         }
         let endpoint = Endpoint { target, ..self.endpoint.clone() };
-        let send = if self.grpc { send_call } else { send };
+        let send = |request: &Request, endpoint, body| match self.grpc {
+            true => send_call(request, endpoint, self.grpc_tls.clone(), body),
+            false => send(request, endpoint, body),
+        };
         match &request.body {
             RequestBody::Empty => send(request, endpoint, bytes::Bytes::new()),
             RequestBody::Unread { length: Some(length), .. } if *length > BODY_BYTES as u64 => {}
@@ -200,10 +209,10 @@ fn send(request: &Request, endpoint: Endpoint, body: bytes::Bytes) {
     });
 }
 
-fn send_call(request: &Request, endpoint: Endpoint, body: bytes::Bytes) {
+fn send_call(request: &Request, endpoint: Endpoint, tls: Option<Arc<ClientConfig>>, body: bytes::Bytes) {
     let Ok(method) = Method::from_bytes(request.head.method.as_bytes()) else { return };
     let (authority, headers) = (host(request), copied_headers(request));
-    let call = grpc::Call { endpoint, method, authority, headers, body };
+    let call = grpc::Call { endpoint, tls, method, authority, headers, body };
     fly(async move {
         let late = |_| "it took too long".to_owned();
         tokio::time::timeout(timeout(), grpc::send(call)).await.map_err(late)?

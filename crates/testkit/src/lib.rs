@@ -32,6 +32,15 @@ pub const PATIENCE: Duration = Duration::from_secs(15);
 
 /// A port nobody listens on now. The system hands out others for a while, so races are rare.
 pub fn free_port() -> u16 {
-    let bound = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    bound.expect("the system has a free port").port()
+    // Not given out twice: the system may name one again before whoever asked first has bound it.
+    static GIVEN: std::sync::Mutex<std::collections::BTreeSet<u16>> =
+        std::sync::Mutex::new(std::collections::BTreeSet::new());
+    let mut given = GIVEN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    loop {
+        let bound = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let port = bound.expect("the system has a free port").port();
+        if given.insert(port) {
+            return port;
+        }
+    }
 }

@@ -6,6 +6,7 @@ use std::{future::poll_fn, pin::Pin, sync::Arc};
 use bytes::Bytes;
 use h2::{RecvStream, SendStream, client};
 use http::{HeaderName, HeaderValue, Request, Uri, Version};
+use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -21,15 +22,24 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Io for T {}
 
 pub struct Call {
     pub endpoint: Endpoint,
+    /// `None`: in clear.
+    pub tls: Option<Arc<ClientConfig>>,
     pub method: Method,
     pub authority: Vec<u8>,
     pub headers: Vec<(String, Vec<u8>)>,
     pub body: Bytes,
 }
 
+/// The handshake of `grpcs://`. nginx does not verify what it mirrors to either.
+pub fn tls() -> Result<Arc<ClientConfig>, String> {
+    let mut config = (*tls_config(&TlsWanted { verify: false, ..TlsWanted::default() })?).clone();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(Arc::new(config))
+}
+
 /// Without a time limit of its own: the caller has one.
 pub async fn send(call: Call) -> Result<(), String> {
-    let stream = connect(&call.endpoint).await?;
+    let stream = connect(&call.endpoint, call.tls.clone()).await?;
     let failed = |error: h2::Error| format!("{}:{}: {error}", call.endpoint.host, call.endpoint.port);
     let (requests, connection) = client::handshake(stream).await.map_err(failed)?;
     let head = head(&call)?;
@@ -40,20 +50,15 @@ pub async fn send(call: Call) -> Result<(), String> {
     }
 }
 
-async fn connect(endpoint: &Endpoint) -> Result<Pin<Box<dyn Io>>, String> {
+async fn connect(endpoint: &Endpoint, tls: Option<Arc<ClientConfig>>) -> Result<Pin<Box<dyn Io>>, String> {
     let Endpoint { host, port, .. } = endpoint;
     let stream = TcpStream::connect((host.as_str(), *port))
         .await
         .map_err(|error| format!("failed to connect to {host}:{port}: {error}"))?;
     let _ = stream.set_nodelay(true);
-    if !endpoint.tls {
-        return Ok(Box::pin(stream));
-    }
+    let Some(tls) = tls else { return Ok(Box::pin(stream)) };
     let name = ServerName::try_from(host.clone()).map_err(|error| format!("{host}: {error}"))?;
-    // nginx does not verify what it mirrors to either.
-    let mut config = (*tls_config(&TlsWanted { verify: false, ..TlsWanted::default() })?).clone();
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    let stream = TlsConnector::from(Arc::new(config))
+    let stream = TlsConnector::from(tls)
         .connect(name, stream)
         .await
         .map_err(|error| format!("TLS handshake with {host}:{port} failed: {error}"))?;
@@ -63,7 +68,7 @@ async fn connect(endpoint: &Endpoint) -> Result<Pin<Box<dyn Io>>, String> {
 fn head(call: &Call) -> Result<Request<()>, String> {
     let invalid = |error: http::Error| format!("cannot be sent as HTTP/2: {error}");
     let authority = String::from_utf8_lossy(&call.authority);
-    let scheme = if call.endpoint.tls { "https" } else { "http" };
+    let scheme = if call.tls.is_some() { "https" } else { "http" };
     let uri = Uri::builder()
         .scheme(scheme)
         .authority(&*authority)
