@@ -15,7 +15,10 @@ cases=${CASES:-'"*"'}
 folder=$(mktemp -d)
 children=()
 finish() {
-    for child in "${children[@]}"; do kill "$child" 2>/dev/null && wait "$child" 2>/dev/null || true; done
+    for child in "${children[@]}"; do
+        kill "$child" 2>/dev/null || true
+        wait "$child" 2>/dev/null || true
+    done
     rm -rf "$folder"
 }
 trap finish EXIT
