@@ -152,6 +152,8 @@ struct Signals {
     drain: AtomicBool,
     /// Somebody else accepts from the same sockets.
     handed_over: AtomicBool,
+    /// Addresses that nobody else accepts at, all the same.
+    left: Mutex<Vec<SocketAddr>>,
     stop: AtomicBool,
     notify: Notify,
 }
@@ -176,8 +178,9 @@ impl Workers {
     }
 
     /// As [`Workers::drain`], when another process accepts from the same sockets: what waits there is left to it,
-    /// and connections without a request stay for a while.
-    pub fn hand_over(&self) {
+    /// and connections without a request stay for a while. `left`: addresses that it has no use for.
+    pub fn hand_over(&self, left: Vec<SocketAddr>) {
+        *self.signals.left.lock() = left;
         self.signals.handed_over.store(true, Ordering::SeqCst);
         self.drain();
     }
@@ -279,10 +282,12 @@ fn run(worker: Worker, listeners: Vec<(std::net::TcpListener, Listen)>, signals:
         let ending = || signals.drain.load(Ordering::SeqCst) || signals.stop.load(Ordering::SeqCst);
         wait_until(&signals.notify, ending).await;
         let handed_over = signals.handed_over.load(Ordering::SeqCst);
+        let left = signals.left.lock().clone();
         for (task, listener, listen) in accepting {
             task.abort();
             let _ = task.await;
-            if !handed_over && let Ok(listener) = Rc::try_unwrap(listener) {
+            let nobody_else = !handed_over || left.contains(&listen.address);
+            if nobody_else && let Ok(listener) = Rc::try_unwrap(listener) {
                 accept_waiting(worker, listener, &listen);
             }
         }
