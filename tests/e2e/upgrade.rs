@@ -91,7 +91,9 @@ fn write_routes(gateway: &Gateway, stop: Arc<AtomicBool>) -> thread::JoinHandle<
             if stop.load(Ordering::SeqCst) {
                 break;
             }
-            let body = format!("{{\"uri\": \"/w{number}\", \"plugins\": {{\"mocking\": {{}}}}}}");
+            let body = format!(
+                "{{\"uri\": \"/w{number}\", \"plugins\": {{\"mocking\": {{\"response_example\": \"w\"}}}}}}"
+            );
             let mut client = Client::connect(address).expect("the Admin API accepts connections");
             let answer = client.request(&format!(
                 "PUT /apisix/admin/routes/w{number} HTTP/1.1\r\nHost: admin\r\nX-API-KEY: {ADMIN_KEY}\r\n\
@@ -116,7 +118,8 @@ fn upgrades_and_reloads_lose_nothing() {
     let (mut gateway, file) = gateway_of_its_own_file(EMBEDDED);
     let server = servers::nginx("location / { return 200 'hello'; }");
     let echo = Upstream::start();
-    let node = |address| format!("\"upstream\": {{\"type\": \"roundrobin\", \"nodes\": {{\"{address}\": 1}}}}");
+    let node =
+        |address| format!("\"upstream\": {{\"type\": \"roundrobin\", \"nodes\": {{\"{address}\": 1}}}}");
     put_route(&gateway, "1", &format!("{{\"uri\": \"/load\", {}}}", node(server.address)));
     let tunnels = format!("{{\"uri\": \"/upgrade\", \"enable_websocket\": true, {}}}", node(echo.address));
     put_route(&gateway, "2", &tunnels);
@@ -142,8 +145,12 @@ fn upgrades_and_reloads_lose_nothing() {
         let before = gateway.pid();
         match round % 4 {
             0 => edit_config(&gateway, "worker_processes: 1", "worker_processes: 2"),
-            1 => edit_config(&gateway, "worker_processes: 2", "worker_processes: 2\n  error_log_level: error"),
-            2 => edit_config(&gateway, "worker_processes: 2\n  error_log_level: error", "worker_processes: 1"),
+            1 => {
+                edit_config(&gateway, "worker_processes: 2", "worker_processes: 2\n  error_log_level: error")
+            }
+            2 => {
+                edit_config(&gateway, "worker_processes: 2\n  error_log_level: error", "worker_processes: 1")
+            }
             _ => {}
         }
         let (done, text) = gateway.verb("reload");
@@ -177,21 +184,24 @@ fn upgrades_and_reloads_lose_nothing() {
 #[test]
 fn a_successor_that_fails_changes_nothing() {
     let (gateway, file) = gateway_of_its_own_file(EMBEDDED);
-    put_route(&gateway, "1", r#"{"uri": "/a", "plugins": {"mocking": {"content_type": "text/plain", "response_example": "a"}}}"#);
-    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let taken = taken.local_addr().expect("its address");
+    put_route(
+        &gateway,
+        "1",
+        r#"{"uri": "/a", "plugins": {"mocking": {"content_type": "text/plain", "response_example": "a"}}}"#,
+    );
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = listener.local_addr().expect("its address");
     let port = format!("port: {}}}]\n  ssl", gateway.http.port());
     let more = format!("port: {}}}, {{ip: 127.0.0.1, port: {}}}]\n  ssl", gateway.http.port(), taken.port());
     let pid = gateway.pid();
     let serves = |what: &str| {
         assert_eq!(gateway.pid(), pid, "{what}");
-        assert_eq!(gateway.client().get("a.test", "/a").expect(what).body_text(), "a\n");
+        assert_eq!(gateway.client().get("a.test", "/a").expect(what).body_text(), "a");
         // Its store is its own again.
-        put_route(&gateway, "2", r#"{"uri": "/b", "plugins": {"mocking": {}}}"#);
+        put_route(&gateway, "2", r#"{"uri": "/b", "plugins": {"mocking": {"response_example": "b"}}}"#);
     };
 
     // After it has the store: a port that it needs is taken.
-    let listener = TcpListener::bind(taken).expect("the port");
     edit_config(&gateway, &port, &more);
     let (done, text) = gateway.verb("upgrade");
     assert!(!done && text.contains(&format!("cannot listen on {taken}")), "{text}");
@@ -211,7 +221,7 @@ fn a_successor_that_fails_changes_nothing() {
     gateway.process.signal(Signal::USR2);
     wait_until(|| gateway.error_log().contains("it ended (exit status: 1) before it served"));
     serves("another program");
-    replace(&file, Path::new("/dev/null"));
+    fs::remove_file(&file).expect("removed");
     gateway.process.signal(Signal::USR2);
     wait_until(|| gateway.error_log().contains("cannot start"));
     serves("no program");
@@ -230,7 +240,8 @@ fn wait_until(condition: impl Fn() -> bool) {
     }
 }
 
-const MOCK: &str = "routes:\n- {id: 1, uri: /a, plugins: {mocking: {content_type: text/plain, response_example: a}}}\n";
+const MOCK: &str =
+    "routes:\n- {id: 1, uri: /a, plugins: {mocking: {content_type: text/plain, response_example: a}}}\n";
 
 #[test]
 fn an_idle_connection_is_answered_once_more_and_addresses_come_and_go() {
@@ -280,8 +291,12 @@ fn service_managers_are_told_who_serves() {
         String::from_utf8_lossy(&buffer[..length]).into_owned()
     };
     let echo = Upstream::start();
-    let routes = format!("routes:\n- {{id: 1, uri: /upgrade, enable_websocket: true, upstream: {{type: roundrobin, nodes: {{\"{}\": 1}}}}}}\n", echo.address);
-    let config = YAML_PROVIDER.replace("worker_processes: 1", "worker_processes: 1\n  worker_shutdown_timeout: 1s");
+    let routes = format!(
+        "routes:\n- {{id: 1, uri: /upgrade, enable_websocket: true, upstream: {{type: roundrobin, nodes: {{\"{}\": 1}}}}}}\n",
+        echo.address
+    );
+    let config =
+        YAML_PROVIDER.replace("worker_processes: 1", "worker_processes: 1\n  worker_shutdown_timeout: 1s");
     let mut gateway = Gateway::start_by(&config, Some(&routes), |prefix| {
         let mut command = run_command(prefix);
         command.env("NOTIFY_SOCKET", &path);
@@ -311,8 +326,32 @@ fn service_managers_are_told_who_serves() {
 }
 
 #[test]
+fn the_first_process_can_stay() {
+    let mut gateway = Gateway::start_by(YAML_PROVIDER, Some(MOCK), |prefix| {
+        let mut command = run_command(prefix);
+        command.arg("--stay");
+        command
+    });
+    gateway.process.wait_for_port(gateway.http);
+    wait_until(|| gateway.prefix().join("logs/tidegate.sock").exists());
+    let first = gateway.pid();
+    let (done, text) = gateway.verb("upgrade");
+    assert!(done, "{text}");
+    let second = gateway.pid();
+    assert_ne!(second, first);
+    // What its supervisor tells it is for whoever serves; that one's successor is found, too.
+    gateway.process.signal(Signal::USR2);
+    wait_until(|| gateway.pid().is_some_and(|pid| Some(pid) != second));
+    assert_ne!(gateway.pid(), first);
+    assert_eq!(gateway.client().get("a.test", "/a").expect("answers").status(), 200);
+    assert!(gateway.process.stop().success());
+    assert_eq!(gateway.pid(), None);
+    assert!(TcpStream::connect(gateway.http).is_err());
+}
+
+#[test]
 fn a_configuration_that_lives_in_memory_is_handed_over() {
-    let config = EMBEDDED.replace("role: traditional", "role: traditional").replace("config_provider: embedded", "config_provider: yaml");
+    let config = EMBEDDED.replace("config_provider: embedded", "config_provider: yaml");
     let mut gateway = Gateway::start_unready(&config, None);
     gateway.process.wait_for_port(gateway.admin);
     let body = r#"{"routes": [{"id": "1", "uri": "/a", "plugins": {"mocking": {"content_type": "text/plain", "response_example": "a"}}}]}"#;
@@ -323,11 +362,11 @@ fn a_configuration_that_lives_in_memory_is_handed_over() {
         body.len()
     ));
     assert_eq!(answer.expect("answers").status(), 202);
-    assert_eq!(gateway.client().get("a.test", "/a").expect("answers").body_text(), "a\n");
+    assert_eq!(gateway.client().get("a.test", "/a").expect("answers").body_text(), "a");
     let before = gateway.admin("GET", "/apisix/admin/configs", "");
     let (done, text) = gateway.verb("upgrade");
     assert!(done, "{text}");
-    assert_eq!(gateway.client().get("a.test", "/a").expect("answers").body_text(), "a\n");
+    assert_eq!(gateway.client().get("a.test", "/a").expect("answers").body_text(), "a");
     assert_eq!(gateway.admin("GET", "/apisix/admin/configs", ""), before);
 }
 

@@ -115,12 +115,8 @@ mod tests {
     use super::*;
 
     fn settings(address: &str, workers: usize) -> Settings {
-        let listen = Listen {
-            address: address.parse().unwrap(),
-            tls: false,
-            proxy_protocol: false,
-            optional: false,
-        };
+        let listen =
+            Listen { address: address.parse().unwrap(), tls: false, proxy_protocol: false, optional: false };
         Settings { listen: vec![listen], workers, ..Settings::default() }
     }
 

@@ -29,6 +29,7 @@ mod secrets;
 pub mod serving;
 mod signals;
 mod sockets;
+mod stay;
 mod status;
 mod welcome;
 
@@ -53,6 +54,8 @@ pub struct RunOptions {
     /// config.yaml as it is in the file.
     pub config: Value,
     pub pid_file: PidFile,
+    /// Do not end before a successor does. A successor itself need not stay: the first process finds the next one.
+    pub stay: bool,
     /// The process that this one takes over from.
     pub predecessor: Option<Predecessor>,
 }
@@ -89,7 +92,8 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
         predecessor.prepared(left)?;
     }
 
-    let workers = proxy::start(&proxy_settings, listeners, &control.publisher).context("cannot start workers")?;
+    let workers =
+        proxy::start(&proxy_settings, listeners, &control.publisher).context("cannot start workers")?;
     let workers = Arc::new(workers);
     apis.hooks.set_workers(&workers);
     metrics.set_process(&workers, &control, &provider);
@@ -109,9 +113,11 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
         pid_file: &mut options.pid_file,
         origin: &options.origin,
         config: options.config,
+        stay: options.stay,
         stage: serving::Stage::Alone,
     };
     serving.run();
+    let stays = options.stay && matches!(serving.stage, serving::Stage::HandedOver(_));
     if !plugin::stop::finish(FLUSH_TIME) {
         error_log::log(
             error_log::Level::Warn,
@@ -122,6 +128,10 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     provider.close();
     logs.close();
     runtime.shutdown_timeout(Duration::from_millis(500));
+    drop(options.pid_file);
+    if stays {
+        stay::until_end(&signals, &settings.files.pid);
+    }
     Ok(())
 }
 

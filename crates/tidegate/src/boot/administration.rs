@@ -217,7 +217,12 @@ impl Apis {
                 .with_context(|| format!("cannot listen on {address} (deployment.admin.admin_listen)"))?;
             match super::admin_tls::accept(settings)? {
                 Some(accept) => {
-                    runtime.spawn(admin::listener::serve_with(socket, admin.clone(), accept, sockets.phase()));
+                    runtime.spawn(admin::listener::serve_with(
+                        socket,
+                        admin.clone(),
+                        accept,
+                        sockets.phase(),
+                    ));
                 }
                 None => {
                     runtime.spawn(admin::listener::serve(socket, admin.clone(), sockets.phase()));

@@ -87,7 +87,10 @@ fn bind(fresh: &Path, path: &Path) -> io::Result<UnixListener> {
 fn read(stream: &UnixStream) -> io::Result<Command> {
     let (peer, own) = (socket_peercred(stream)?.uid, geteuid());
     if peer != own && !peer.is_root() {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "only the gateway's user may ask for this"));
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "only the gateway's user may ask for this",
+        ));
     }
     stream.set_read_timeout(Some(READ_LIMIT))?;
     stream.set_write_timeout(Some(READ_LIMIT))?;

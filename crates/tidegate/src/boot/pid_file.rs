@@ -78,6 +78,10 @@ impl PidFile {
         self.file.set_len(line.len() as u64)
     }
 
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub fn file(&self) -> &File {
         &self.file
     }

@@ -43,7 +43,8 @@ mod tests {
 
     #[test]
     fn keys_that_differ() {
-        let old = json!({"apisix": {"node_listen": [9080], "enable_http2": true}, "plugins": ["a"], "gone": 1});
+        let old =
+            json!({"apisix": {"node_listen": [9080], "enable_http2": true}, "plugins": ["a"], "gone": 1});
         let new = json!({"apisix": {"node_listen": [9080, 9081], "enable_http2": true}, "plugins": ["b"], "nginx_config": {}});
         assert_eq!(changed_keys(&old, &new), ["apisix.node_listen", "gone", "nginx_config", "plugins"]);
         assert!(changed_keys(&old, &old).is_empty());

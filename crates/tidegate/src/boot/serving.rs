@@ -17,11 +17,12 @@ use super::{
     handover::successor::{Program, Successor, Word},
     logs::{self, Logs},
     notify,
-    pid_file::PidFile,
+    pid_file::{self, PidFile},
     provider::Provider,
     reload,
     signals::{Event, Signals},
     sockets::Sockets,
+    stay,
 };
 
 /// How long a successor that was asked for by a signal may take until it serves.
@@ -46,6 +47,8 @@ pub struct Serving<'a> {
     pub origin: &'a Origin,
     /// config.yaml as it is in force.
     pub config: Value,
+    /// Signals that come after a successor has taken over are for that one, too.
+    pub stay: bool,
     pub stage: Stage,
 }
 
@@ -63,6 +66,14 @@ impl Serving<'_> {
     pub fn run(&mut self) {
         loop {
             let event = self.signals.next(self.patience());
+            if let (Stage::HandedOver(_), Some(event), true) = (&self.stage, &event, self.stay)
+                && let Ok(Some(pid)) = pid_file::running(self.pid_file.path())
+            {
+                stay::pass_on(pid, event);
+                if matches!(event, Event::Reload | Event::Upgrade) {
+                    continue;
+                }
+            }
             match event {
                 Some(Event::Reopen) => self.logs.reopen(),
                 Some(Event::Reload) => self.reload(START_LIMIT, Reply::default()),
@@ -85,7 +96,9 @@ impl Serving<'_> {
     fn patience(&self) -> Option<Duration> {
         match &self.stage {
             Stage::Alone => None,
-            Stage::Starting(successor, _) => Some(successor.deadline.saturating_duration_since(Instant::now())),
+            Stage::Starting(successor, _) => {
+                Some(successor.deadline.saturating_duration_since(Instant::now()))
+            }
             // A draining process ends by itself once the last connection is closed.
             Stage::HandedOver(_) | Stage::Draining => Some(Duration::from_millis(20)),
         }
@@ -136,11 +149,15 @@ impl Serving<'_> {
             Err(error) => return refused(&format!("config.yaml is not used: {error:#}"), reply),
         };
         let changed = reload::changed_keys(&self.config, &settings.raw);
-        let needs_successor: Vec<&str> = changed.iter().map(String::as_str).filter(|key| !reload::is_live(key)).collect();
+        let needs_successor: Vec<&str> =
+            changed.iter().map(String::as_str).filter(|key| !reload::is_live(key)).collect();
         if !needs_successor.is_empty() {
             error_log::log(
                 Level::Notice,
-                format_args!("config.yaml changed ({}): a new process takes over", needs_successor.join(", ")),
+                format_args!(
+                    "config.yaml changed ({}): a new process takes over",
+                    needs_successor.join(", ")
+                ),
             );
             return self.upgrade(self.origin.program.clone(), true, limit, reply);
         }

@@ -53,9 +53,8 @@ fn find(place: &Place) -> anyhow::Result<Pid> {
 pub fn command(place: &Place, command: &Command, limit: Duration) -> anyhow::Result<()> {
     let pid = find(place)?;
     let path = commands::path(&pid_file(place)?);
-    let answer = commands::send(&path, command, limit + ANSWER_SLACK).with_context(|| {
-        format!("cannot ask process {} at {}", pid.as_raw_nonzero(), path.display())
-    })?;
+    let answer = commands::send(&path, command, limit + ANSWER_SLACK)
+        .with_context(|| format!("cannot ask process {} at {}", pid.as_raw_nonzero(), path.display()))?;
     match answer {
         Answer::Done(text) => {
             println!("tidegate: {text}");

@@ -3,9 +3,7 @@
 use config::{Provider, Role, Settings};
 
 use super::{Place, daemon, import};
-use crate::boot::{
-    self, RunOptions, handover::predecessor::Predecessor, pid_file::PidFile, serving::Origin,
-};
+use crate::boot::{self, RunOptions, handover::predecessor::Predecessor, pid_file::PidFile, serving::Origin};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -15,6 +13,9 @@ pub struct Arguments {
     /// Refuse a configuration of --from that is not converted exactly
     #[arg(long, requires = "from")]
     strict: bool,
+    /// After an upgrade stay until the new process ends: for supervisors that watch this one. Process 1 always does
+    #[arg(long)]
+    stay: bool,
 }
 
 pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
@@ -48,7 +49,8 @@ fn serve(place: &Place, arguments: &Arguments, mut predecessor: Option<Predecess
     };
     // A key may just have been written into the file.
     let config = place.load()?.settings.raw;
-    boot::run(settings, RunOptions { origin, config, pid_file, predecessor })
+    let stay = predecessor.is_none() && (arguments.stay || std::process::id() == 1);
+    boot::run(settings, RunOptions { origin, config, pid_file, stay, predecessor })
 }
 
 /// The file that was converted takes the place of apisix.yaml; there is no Admin API to change it behind its back.

@@ -80,7 +80,9 @@ impl Predecessor {
     pub fn take_store(&self) -> anyhow::Result<Option<Value>> {
         self.send(&Message::Store);
         match self.channel.receive()? {
-            Some((Message::StoreReleased, descriptors)) => descriptors.into_iter().next().map(read).transpose(),
+            Some((Message::StoreReleased, descriptors)) => {
+                descriptors.into_iter().next().map(read).transpose()
+            }
             // It ended: then its store is closed, too.
             None => Ok(None),
             Some((other, _)) => bail!("the old process said {other:?} when asked for its store"),
