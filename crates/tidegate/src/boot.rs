@@ -29,8 +29,8 @@ mod secrets;
 pub mod serving;
 mod signals;
 mod sockets;
-mod stay;
 mod status;
+mod stay;
 mod welcome;
 
 use std::{sync::Arc, time::Duration};
