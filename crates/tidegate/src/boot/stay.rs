@@ -14,8 +14,11 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Returns when no process holds the pid file any more. This one must not hold it.
 pub fn until_end(signals: &Signals, path: &Path) {
-    while let Ok(Some(pid)) = pid_file::running(path) {
-        if let Some(event) = signals.next(Some(LOOK_INTERVAL)) {
+    while let Ok(Some(_)) = pid_file::running(path) {
+        // Who serves is asked when there is something to say: it may be another one by then.
+        if let Some(event) = signals.next(Some(LOOK_INTERVAL))
+            && let Ok(Some(pid)) = pid_file::running(path)
+        {
             pass_on(pid, &event);
         }
         if std::process::id() == 1 {
