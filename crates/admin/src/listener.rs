@@ -204,20 +204,25 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("port");
         let address = listener.local_addr().expect("address");
         let api = Arc::new(AdminApi::new(parts(AdminSettings::default())));
+        let (doors, phase) = watch::channel(Phase::Waiting);
         let exchange = async {
             let mut client = TcpStream::connect(address).await.expect("connected");
-            let head = "PUT /apisix/admin/routes/1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n";
+            let mut idle = TcpStream::connect(address).await.expect("connected");
+            doors.send_replace(Phase::Serving);
+            let head = "PUT /apisix/admin/routes/1 HTTP/1.1\r\nHost: a\r\n";
             let body = r#"{"uri":"/a","plugins":{}}"#;
             let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
             client.write_all(request.as_bytes()).await.expect("sent");
-            let mut answer = String::new();
-            client.read_to_string(&mut answer).await.expect("answered");
-            answer
+            let mut start = [0; 22];
+            client.read_exact(&mut start).await.expect("answered");
+            // Both connections are kept alive; they end with the phase.
+            doors.send_replace(Phase::Closing);
+            let mut rest = String::new();
+            client.read_to_string(&mut rest).await.expect("closed");
+            idle.read_to_string(&mut rest).await.expect("closed");
+            String::from_utf8_lossy(&start).into_owned() + &rest
         };
-        let answer = tokio::select! {
-            answer = exchange => answer,
-            () = serve(listener, api) => String::new(),
-        };
+        let (answer, ()) = tokio::join!(exchange, serve(listener, api, phase));
         assert!(answer.starts_with("HTTP/1.1 201 Created\r\n"), "{answer}");
         assert!(answer.contains("X-Api-Version: v3\r\n"), "{answer}");
     }
