@@ -5,7 +5,10 @@ use std::{
     fs,
     io::{Read, Write},
     net::{TcpListener, TcpStream},
-    os::unix::net::UnixDatagram,
+    os::unix::{
+        fs::PermissionsExt,
+        net::{UnixDatagram, UnixStream},
+    },
     path::{Path, PathBuf},
     process::Command,
     sync::{
@@ -13,13 +16,14 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use rustix::process::Signal;
 use testkit::{
-    Client, Gateway, PATIENCE, Upstream, Wrk,
+    Client, Gateway, Http2Client, PATIENCE, Seen, Upstream, Wrk,
     gateway::{ADMIN_KEY, EMBEDDED, YAML_PROVIDER, binary, run_command},
+    http2::DATA,
     servers,
 };
 
@@ -288,6 +292,40 @@ fn an_idle_connection_is_answered_once_more_and_addresses_come_and_go() {
 }
 
 #[test]
+fn requests_under_way_finish() {
+    let upstream = Upstream::start();
+    let routes = format!(
+        "routes:\n- {{id: 1, uri: \"/*\", upstream: {{type: roundrobin, nodes: {{\"{}\": 1}}}}}}\n",
+        upstream.address
+    );
+    let mut gateway = Gateway::start(YAML_PROVIDER, Some(&routes));
+    wait_until(|| gateway.prefix().join("logs/tidegate.sock").exists());
+    // A body half sent, an answer half made over HTTP/1.1 and over HTTP/2.
+    let mut sending = gateway.client();
+    sending.send(b"POST /echo HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\nhello").expect("sent");
+    let mut waiting = gateway.client();
+    waiting.send(b"GET /delay/3000 HTTP/1.1\r\nHost: a.test\r\n\r\n").expect("sent");
+    let mut stream = Http2Client::connect(gateway.http, &[]).expect("connects");
+    stream.get(1, "/delay/3000").expect("sent");
+    let late = |seen: &Seen| seen.message.target() == "/delay/3000";
+    wait_until(|| upstream.seen().iter().filter(|seen| late(seen)).count() == 2);
+    let (done, text) = gateway.verb("upgrade");
+    assert!(done, "{text}");
+    assert_eq!(
+        gateway.client().get("a.test", "/bytes/3").expect("the new process answers").body_text(),
+        "xxx"
+    );
+    sending.send(b"world").expect("sent");
+    let answer = sending.response().expect("answered");
+    assert!(answer.status() == 200 && answer.body_text().ends_with("helloworld"), "{answer:?}");
+    assert_eq!(waiting.response().expect("answered").body_text(), "late");
+    let body = stream.wait_for(DATA).expect("answered");
+    assert_eq!(body.payload, b"late");
+    drop((sending, waiting, stream));
+    assert!(gateway.process.wait_for_exit().success());
+}
+
+#[test]
 fn service_managers_are_told_who_serves() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("notify");
@@ -378,19 +416,47 @@ fn a_configuration_that_lives_in_memory_is_handed_over() {
     assert_eq!(gateway.admin("GET", "/apisix/admin/configs", ""), before);
 }
 
-/// Only the gateway's own user may command it, and nonsense is answered.
+/// What the gateway answers to a line on its command socket.
+fn command(gateway: &Gateway, line: &str) -> String {
+    let path = gateway.prefix().join("logs/tidegate.sock");
+    let mut stream = UnixStream::connect(path).expect("connects");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
+    stream.write_all(line.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
 #[test]
-fn the_command_socket_is_private_and_patient() {
-    use std::os::unix::{fs::PermissionsExt, net::UnixStream};
+fn commands_are_for_the_user_of_the_gateway_and_have_limits() {
     let gateway = Gateway::start(YAML_PROVIDER, Some(MOCK));
     let path = gateway.prefix().join("logs/tidegate.sock");
     wait_until(|| path.exists());
     let mode = fs::metadata(&path).expect("the socket").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    let mut stream = UnixStream::connect(&path).expect("connects");
-    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
-    stream.write_all(b"{\"command\": \"dance\"}\n").expect("sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
+    let answer = command(&gateway, "{\"command\": \"dance\"}\n");
     assert!(answer.starts_with("{\"failed\":\"unknown variant"), "{answer}");
+    // A program that does nothing, and lets nobody else try meanwhile.
+    let program = gateway.prefix().join("idle");
+    fs::write(&program, "#!/bin/sh\nexec sleep 60\n").expect("a script");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("executable");
+    let line = |seconds: u64| {
+        let program = program.display();
+        format!("{{\"command\": \"upgrade\", \"program\": \"{program}\", \"timeout_seconds\": {seconds}}}\n")
+    };
+    let pid = gateway.pid();
+    let first = command(&gateway, &line(0));
+    assert!(first.contains("it did not serve in time and was killed"), "{first}");
+    thread::scope(|scope| {
+        // Until the long one has begun, the short one is tried itself, and may be first.
+        let long = scope.spawn(|| {
+            let answers = std::iter::repeat_with(|| command(&gateway, &line(2)));
+            answers.into_iter().find(|answer| !answer.contains("is about to take over")).unwrap_or_default()
+        });
+        wait_until(|| command(&gateway, &line(0)).contains("is about to take over"));
+        let answer = long.join().expect("answered");
+        assert!(answer.contains("it did not serve in time"), "{answer}");
+    });
+    assert_eq!(gateway.pid(), pid);
+    assert_eq!(gateway.client().get("a.test", "/a").expect("answers").status(), 200);
 }
