@@ -7,7 +7,7 @@ use std::{
     rc::Rc,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -146,6 +146,9 @@ impl Worker {
 /// about to use its connection again, gets an answer instead of a reset.
 const IDLE_GRACE_MS: u64 = 5000;
 
+/// A worker that something holds up longer than that is not waited for.
+const ACCEPT_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Shared between the workers and whoever stops them.
 #[derive(Default)]
 struct Signals {
@@ -154,6 +157,8 @@ struct Signals {
     handed_over: AtomicBool,
     /// Addresses that nobody else accepts at, all the same.
     left: Mutex<Vec<SocketAddr>>,
+    /// Workers that still accept.
+    accepting: AtomicUsize,
     stop: AtomicBool,
     notify: Notify,
 }
@@ -183,6 +188,11 @@ impl Workers {
         *self.signals.left.lock() = left;
         self.signals.handed_over.store(true, Ordering::SeqCst);
         self.drain();
+        // Returns when that is so: who connects from now on meets the successor.
+        let deadline = Instant::now() + ACCEPT_PATIENCE;
+        while self.signals.accepting.load(Ordering::SeqCst) > 0 && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// The listening sockets once more, for a successor.
@@ -227,6 +237,7 @@ impl Workers {
 /// Starts the workers on sockets that are open.
 pub fn start(settings: &Settings, listeners: Listeners, publisher: &Arc<Publisher>) -> io::Result<Workers> {
     let signals = Arc::new(Signals::default());
+    signals.accepting.store(listeners.workers.len(), Ordering::SeqCst);
     let mut threads = Vec::new();
     let mut all_stats = Vec::new();
     for (index, listeners) in listeners.workers.into_iter().enumerate() {
@@ -291,6 +302,7 @@ fn run(worker: Worker, listeners: Vec<(std::net::TcpListener, Listen)>, signals:
                 accept_waiting(worker, listener, &listen);
             }
         }
+        signals.accepting.fetch_sub(1, Ordering::SeqCst);
         drain(worker, &signals, handed_over).await;
         ticking.abort();
     });

@@ -102,8 +102,12 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     if let Some(socket) = status {
         status::serve(socket, &runtime, &sockets, &workers, &control);
     }
+    take_office(&settings, &signals, &mut options)?;
     sockets.serve();
-    take_office(&settings, &signals, &mut options, &workers)?;
+    if options.predecessor.is_none() {
+        welcome::print(&settings, &workers.addresses);
+        notify::ready();
+    }
     let mut serving = serving::Serving {
         signals: &signals,
         logs: &logs,
@@ -140,7 +144,6 @@ fn take_office(
     settings: &Settings,
     signals: &signals::Signals,
     options: &mut RunOptions,
-    workers: &proxy::Workers,
 ) -> anyhow::Result<()> {
     options.pid_file.write().context("cannot write the pid file")?;
     let teller = signals.teller();
@@ -149,12 +152,8 @@ fn take_office(
         // Everything but the verbs upgrade and reload goes without.
         error_log::log(error_log::Level::Error, format_args!("{error:#}; signals work nevertheless"));
     }
-    match &options.predecessor {
-        Some(predecessor) => predecessor.serving(),
-        None => {
-            welcome::print(settings, &workers.addresses);
-            notify::ready();
-        }
+    if let Some(predecessor) = &options.predecessor {
+        predecessor.serving();
     }
     Ok(())
 }

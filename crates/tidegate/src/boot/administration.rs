@@ -217,15 +217,13 @@ impl Apis {
                 .with_context(|| format!("cannot listen on {address} (deployment.admin.admin_listen)"))?;
             match super::admin_tls::accept(settings)? {
                 Some(accept) => {
-                    runtime.spawn(admin::listener::serve_with(
-                        socket,
-                        admin.clone(),
-                        accept,
-                        sockets.phase(),
-                    ));
+                    sockets.spawn(
+                        runtime,
+                        admin::listener::serve_with(socket, admin.clone(), accept, sockets.phase()),
+                    );
                 }
                 None => {
-                    runtime.spawn(admin::listener::serve(socket, admin.clone(), sockets.phase()));
+                    sockets.spawn(runtime, admin::listener::serve(socket, admin.clone(), sockets.phase()));
                 }
             }
         }
@@ -233,7 +231,10 @@ impl Apis {
             let address = data_plane::address(listener)?;
             match sockets.bind(address) {
                 Ok(socket) => {
-                    runtime.spawn(admin::listener::serve(socket, self.control.clone(), sockets.phase()));
+                    sockets.spawn(
+                        runtime,
+                        admin::listener::serve(socket, self.control.clone(), sockets.phase()),
+                    );
                 }
                 // Two gateways on one machine, neither told where: traffic matters more than the second's API.
                 Err(error) if address.port() == DEFAULT_CONTROL_PORT => telemetry::error_log::log(

@@ -10,6 +10,8 @@
 //!  |<---------------------------- Prepared -----|
 //!  |-- Serve ---------------------------------->| accepts; both do for a moment
 //!  |<----------------------------- Serving -----|
+//!  | stops accepting, closes its APIs           |
+//!  |-- Alone ---------------------------------->| opens its APIs
 //!  | drains                                     |
 //! ```
 //!
@@ -48,6 +50,8 @@ pub enum Message {
     },
     Serve,
     Serving,
+    /// The old process accepts nothing any more: what is written from now on is met by every new connection.
+    Alone,
     Failed {
         reason: String,
     },

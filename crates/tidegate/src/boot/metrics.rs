@@ -285,7 +285,7 @@ impl Metrics {
                 });
             }
         };
-        runtime.spawn(admin::listener::serve(listener, self.clone(), sockets.phase()));
+        sockets.spawn(runtime, admin::listener::serve(listener, self.clone(), sockets.phase()));
         Ok(())
     }
 }

@@ -107,9 +107,9 @@ impl Serving<'_> {
     fn look_at_clock(&mut self) {
         if let Stage::Starting(successor, _) = &mut self.stage
             && Instant::now() >= successor.deadline
-            && successor.reason.is_none()
         {
-            successor.reason = Some("it did not serve in time and was killed".to_owned());
+            successor.reason.get_or_insert("it did not serve in time and was killed".to_owned());
+            // Its end comes as any other; should it not, this is tried again.
             successor.deadline = Instant::now() + START_LIMIT;
             successor.kill();
         }
@@ -227,10 +227,11 @@ impl Serving<'_> {
         let Stage::Starting(successor, reply) = std::mem::replace(&mut self.stage, Stage::Draining) else {
             return;
         };
-        let Successor { pid, version, left, .. } = *successor;
+        let (pid, version) = (successor.pid, successor.version.clone());
         self.stage = Stage::HandedOver(pid);
-        self.workers.hand_over(left);
+        self.workers.hand_over(successor.left.clone());
         self.sockets.close();
+        successor.left_alone();
         if let Err(error) = self.pid_file.hand_over() {
             error_log::log(Level::Warn, format_args!("cannot write the pid file for this process: {error}"));
         }

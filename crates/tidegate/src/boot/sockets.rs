@@ -6,23 +6,30 @@ use std::{
     io,
     net::{SocketAddr, TcpListener as StdListener},
     sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
 };
 
 use admin::listener::Phase;
 use proxy::{Listeners, Workers};
-use tokio::{net::TcpListener, sync::watch};
+use tokio::{net::TcpListener, runtime::Runtime, sync::watch, task::JoinHandle};
+
+/// A busy machine may need that long; more is not waited for.
+const ACCEPT_PATIENCE: Duration = Duration::from_secs(1);
 
 pub struct Sockets {
     inherited: Mutex<Vec<StdListener>>,
     /// Those of the APIs once more; the workers keep theirs.
     kept: Mutex<Vec<StdListener>>,
     phase: watch::Sender<Phase>,
+    /// Those who accept.
+    tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Sockets {
     pub fn new(inherited: Vec<StdListener>) -> Sockets {
         let phase = watch::channel(Phase::Waiting).0;
-        Sockets { inherited: Mutex::new(inherited), kept: Mutex::default(), phase }
+        Sockets { inherited: Mutex::new(inherited), kept: Mutex::default(), phase, tasks: Mutex::default() }
     }
 
     /// To be called before [`Sockets::bind`]: the data plane takes all sockets of its addresses.
@@ -52,10 +59,19 @@ impl Sockets {
         self.phase.send_replace(Phase::Serving);
     }
 
-    /// Somebody else serves the APIs now.
+    /// Runs what accepts from one of the sockets, by [`Sockets::phase`].
+    pub fn spawn(&self, runtime: &Runtime, accepting: impl Future<Output = ()> + Send + 'static) {
+        lock(&self.tasks).push(runtime.spawn(accepting));
+    }
+
+    /// Somebody else serves the APIs now. Returns when nobody accepts here any more.
     pub fn close(&self) {
         lock(&self.kept).clear();
         self.phase.send_replace(Phase::Closing);
+        let deadline = Instant::now() + ACCEPT_PATIENCE;
+        while lock(&self.tasks).iter().any(|task| !task.is_finished()) && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Closes what was inherited and nobody wanted; their addresses.

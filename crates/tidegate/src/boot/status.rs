@@ -32,7 +32,7 @@ pub fn serve(
     control: &Arc<Control>,
 ) {
     let status = Arc::new(Status { workers: workers.clone(), control: control.clone() });
-    runtime.spawn(admin::listener::serve(listener, status, sockets.phase()));
+    sockets.spawn(runtime, admin::listener::serve(listener, status, sockets.phase()));
 }
 
 impl admin::listener::Service for Status {

@@ -98,8 +98,11 @@ impl Predecessor {
         }
     }
 
+    /// Returns when the old process accepts no more.
     pub fn serving(&self) {
         self.send(&Message::Serving);
+        // Whatever it says or does not say: there is no way back from here.
+        let _ = self.channel.receive();
     }
 
     /// A predecessor that is gone needs no word.

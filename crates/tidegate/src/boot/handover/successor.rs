@@ -72,6 +72,8 @@ impl Successor {
         let ours = channel.try_clone().and_then(|ours| send_sockets(&ours, pid_file, sockets).map(|()| ours));
         let ours = match ours {
             Ok(ours) => ours,
+            // It has ended already, which is what is to be told.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => channel.try_clone()?,
             Err(error) => {
                 let _ = child.kill();
                 let ended = ended(child.wait());
@@ -94,6 +96,11 @@ impl Successor {
 
     pub fn serve(&self) -> io::Result<()> {
         self.channel.send(&Message::Serve, &[])
+    }
+
+    pub fn left_alone(&self) {
+        // If it is gone, its end is told as any other.
+        let _ = self.channel.send(&Message::Alone, &[]);
     }
 
     /// Its end is told as any other.
