@@ -382,7 +382,13 @@ async fn tick(worker: &'static Worker) {
     let (mut seen, mut was_busy) = (0, false);
     let mut expected = started;
     loop {
-        interval.tick().await;
+        tokio::select! {
+            _ = interval.tick() => {}
+            () = worker.publisher.published.notified() => {
+                worker.snapshot();
+                continue;
+            }
+        }
         let now = Instant::now();
         let late = now.saturating_duration_since(expected).as_micros() as u64;
         expected = now + Duration::from_millis(TICK_MS);
