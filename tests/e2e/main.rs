@@ -43,5 +43,6 @@ mod tidy;
 mod tls;
 mod tls_server;
 mod tls_upstream;
+mod upgrade;
 mod valid;
 mod websocket;

@@ -232,7 +232,7 @@ async fn idle(client: &Client) -> bool {
         if let Poll::Ready(ready) = client.poll_readable(context) {
             return Poll::Ready(ready);
         }
-        if worker.draining.get() || client.timer.expired() { Poll::Ready(false) } else { Poll::Pending }
+        if worker.closing_idle.get() || client.timer.expired() { Poll::Ready(false) } else { Poll::Pending }
     })
     .await;
     stats::sub(&worker.stats.idle, 1);

@@ -19,6 +19,7 @@ pub mod finish;
 pub mod handshake;
 pub mod http2;
 pub mod internal;
+pub mod listeners;
 pub mod matching;
 pub mod pace;
 pub mod phases;
@@ -36,6 +37,7 @@ pub mod upstream_head;
 pub mod worker;
 
 pub use internal::{Internal, InternalRequest, InternalResponse};
+pub use listeners::Listeners;
 pub use publish::Publisher;
 pub use settings::Settings;
 pub use worker::{Workers, start};

@@ -13,6 +13,7 @@ mod run;
 mod start;
 mod stop;
 mod test;
+mod upgrade;
 mod version;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -41,8 +42,10 @@ enum Verb {
     Stop,
     /// Stop when the requests under way are answered
     Quit,
-    /// Read config.yaml again and open the log files again
-    Reload,
+    /// Put a changed config.yaml in force without a lost request, and open the log files again
+    Reload(reload::Arguments),
+    /// Let this program take over from the one that runs, without a lost request
+    Upgrade(upgrade::Arguments),
     /// Check config.yaml and the resource files, and print what is wrong
     Test,
     /// Print the version
@@ -94,7 +97,8 @@ pub fn main() -> ExitCode {
         Verb::Start(arguments) => start::run(&place, &arguments),
         Verb::Stop => stop::run(&place),
         Verb::Quit => quit::run(&place),
-        Verb::Reload => reload::run(&place),
+        Verb::Reload(arguments) => reload::run(&place, &arguments),
+        Verb::Upgrade(arguments) => upgrade::run(&place, &arguments),
         Verb::Test => test::run(&place),
         Verb::Version => version::run(),
         Verb::Routes => routes::run(&place),

@@ -29,7 +29,8 @@ const MAX_DECODERS: usize = 4;
 const OBJECTS_PER_DECODER: usize = 1000;
 
 pub struct Database {
-    redb: redb::Database,
+    /// `None` while another process has the file.
+    redb: Option<redb::Database>,
     path: PathBuf,
     hooks: Hooks,
 }
@@ -59,14 +60,31 @@ impl Database {
     }
 
     fn open_file(path: &Path, hooks: Hooks) -> Result<(Self, Loaded), StoreError> {
-        let redb = redb::Builder::new()
-            .set_cache_size(CACHE_BYTES)
-            .create(path)
-            .map_err(|error| unavailable(open_problem(path, &error)))?;
+        let redb = open_redb(path)?;
         restrict(path);
-        let database = Self { redb, path: path.to_owned(), hooks };
+        let database = Self { redb: Some(redb), path: path.to_owned(), hooks };
         let loaded = database.load()?;
         Ok((database, loaded))
+    }
+
+    /// Closes the file, so that another process can open it.
+    pub fn release(&mut self) {
+        self.redb = None;
+    }
+
+    pub fn is_released(&self) -> bool {
+        self.redb.is_none()
+    }
+
+    /// Opens the file again; what is in it now.
+    pub fn resume(&mut self) -> Result<Loaded, StoreError> {
+        self.redb = Some(open_redb(&self.path)?);
+        self.load().inspect_err(|_| self.redb = None)
+    }
+
+    fn opened(&self) -> Result<&redb::Database, redb::Error> {
+        // Callers look first; redb's own word for a file that is not open.
+        self.redb.as_ref().ok_or(redb::Error::DatabaseAlreadyOpen)
     }
 
     /// Writes all changes and the revision they lead to, with one fsync.
@@ -92,7 +110,7 @@ impl Database {
         revision: u64,
         changes: impl Iterator<Item = Stored<'a>>,
     ) -> Result<(), redb::Error> {
-        let transaction = self.redb.begin_write()?;
+        let transaction = self.opened()?.begin_write()?;
         {
             let mut objects = transaction.open_table(OBJECTS)?;
             for change in changes {
@@ -135,7 +153,7 @@ impl Database {
     }
 
     fn create_tables(&self) -> Result<(), redb::Error> {
-        let transaction = self.redb.begin_write()?;
+        let transaction = self.opened()?.begin_write()?;
         transaction.open_table(OBJECTS)?;
         let mut meta = transaction.open_table(META)?;
         meta.insert("format", FORMAT)?;
@@ -148,7 +166,8 @@ impl Database {
     /// `None`: the database is new.
     fn try_load(&self) -> Result<Option<Loaded>, String> {
         let problem = |error: redb::Error| damaged(&self.path, &error.to_string());
-        let transaction = self.redb.begin_read().map_err(|error| problem(error.into()))?;
+        let redb = self.opened().map_err(problem)?;
+        let transaction = redb.begin_read().map_err(|error| problem(error.into()))?;
         let meta = match transaction.open_table(META) {
             Ok(meta) => meta,
             Err(redb::TableError::TableDoesNotExist(_)) => return Ok(None),
@@ -212,6 +231,13 @@ impl Database {
         }
         Ok(record)
     }
+}
+
+fn open_redb(path: &Path) -> Result<redb::Database, StoreError> {
+    redb::Builder::new()
+        .set_cache_size(CACHE_BYTES)
+        .create(path)
+        .map_err(|error| unavailable(open_problem(path, &error)))
 }
 
 fn open_problem(path: &Path, error: &DatabaseError) -> String {

@@ -11,9 +11,9 @@ use config::Settings;
 use model::Kind as ObjectKind;
 use proxy::Workers;
 use telemetry::metrics::{Kind, Registry, TextWriter};
-use tokio::{net::TcpListener, runtime::Runtime};
+use tokio::runtime::Runtime;
 
-use super::{control::Control, data_plane, provider::Provider};
+use super::{control::Control, data_plane, provider::Provider, sockets::Sockets};
 
 pub struct Metrics {
     pub registry: Arc<Registry>,
@@ -260,11 +260,16 @@ impl Metrics {
     }
 
     /// The page on its own port.
-    pub fn listen(self: &Arc<Metrics>, settings: &Settings, runtime: &Runtime) -> anyhow::Result<()> {
+    pub fn listen(
+        self: &Arc<Metrics>,
+        settings: &Settings,
+        runtime: &Runtime,
+        sockets: &Sockets,
+    ) -> anyhow::Result<()> {
         self.watch_expiry(runtime);
         let Some(listener) = settings.metrics_listener() else { return Ok(()) };
         let address = data_plane::address(&listener)?;
-        let listener = match std::net::TcpListener::bind(address) {
+        let listener = match sockets.bind(address) {
             Ok(listener) => listener,
             // Two gateways on one machine, neither told where: traffic matters more than the second's page.
             Err(error) if address.port() == DEFAULT_PORT => {
@@ -280,9 +285,7 @@ impl Metrics {
                 });
             }
         };
-        listener.set_nonblocking(true)?;
-        let listener = TcpListener::from_std(listener)?;
-        runtime.spawn(admin::listener::serve(listener, self.clone()));
+        sockets.spawn(runtime, admin::listener::serve(listener, self.clone(), sockets.phase()));
         Ok(())
     }
 }
