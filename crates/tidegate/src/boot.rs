@@ -41,6 +41,8 @@ const FLUSH_TIME: Duration = Duration::from_secs(2);
 pub struct RunOptions {
     /// To be called once, when connections are accepted.
     pub on_ready: Option<Box<dyn FnOnce() + Send>>,
+    /// No word on standard output: it carries the access log.
+    pub quiet: bool,
 }
 
 /// Serves until a signal says stop.
@@ -73,7 +75,9 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
         metrics.listen(&settings, &runtime)?;
         status::listen(&settings, &runtime, &workers, &control)?;
     }
-    welcome::print(&settings, &workers.addresses);
+    if !options.quiet {
+        welcome::print(&settings, &workers.addresses);
+    }
     if let Some(on_ready) = options.on_ready.take() {
         on_ready();
     }

@@ -27,7 +27,7 @@ pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     let settings = loaded.settings;
     // Held until the end; a second gateway with the same prefix stops here.
     let _pid_file = daemon::PidFile::create(&settings.files.pid)?;
-    let options = RunOptions { on_ready: Some(Box::new(daemon::announce_ready)) };
+    let options = RunOptions { on_ready: Some(Box::new(daemon::announce_ready)), ..RunOptions::default() };
     boot::run(settings, options)
 }
 
