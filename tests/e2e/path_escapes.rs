@@ -6,7 +6,9 @@ use std::os::unix::fs::symlink;
 
 use serde_json::json;
 use testkit::gateway::Gateway;
-use testkit::http2::{DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, Http2Client, RST_STREAM, field, request};
+use testkit::http2::{
+    DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, Http2Client, RST_STREAM, field, request,
+};
 
 use crate::static_files::{SECRET, Site};
 
@@ -176,13 +178,17 @@ fn attempts() -> Vec<String> {
 
 fn leaks(answer: &[u8]) -> bool {
     let text = String::from_utf8_lossy(answer);
-    text.contains(SECRET) || text.contains("root:") || text.contains("www-other") || text.contains("secret.txt\"")
+    text.contains(SECRET)
+        || text.contains("root:")
+        || text.contains("www-other")
+        || text.contains("secret.txt\"")
 }
 
 /// All bytes that come back for a target.
 fn ask(gateway: &Gateway, target: &str) -> Vec<u8> {
     let mut client = gateway.client();
-    let head = format!("GET {target} HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n");
+    let head =
+        format!("GET {target} HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n");
     client.send(head.as_bytes()).expect("sent");
     client.to_close().unwrap_or_default()
 }
@@ -228,8 +234,16 @@ fn redirects_stay_here() {
     let site = site();
     site.write("www/evil.example/index.html", "evil");
     let gateway = gateway(&site);
-    for target in ["/evil.example", "//evil.example", "///evil.example", "/%2fevil.example", "//evil.example/%2e",
-                   "/\\evil.example", "/sub/..//evil.example", "http://evil.example//evil.example"] {
+    for target in [
+        "/evil.example",
+        "//evil.example",
+        "///evil.example",
+        "/%2fevil.example",
+        "//evil.example/%2e",
+        "/\\evil.example",
+        "/sub/..//evil.example",
+        "http://evil.example//evil.example",
+    ] {
         let answer = String::from_utf8_lossy(&ask(&gateway, target)).into_owned();
         let location = answer.lines().find_map(|line| line.strip_prefix("Location: "));
         assert!(location.is_none_or(|to| to.starts_with("/evil.example/")), "{target}: {answer}");

@@ -101,8 +101,14 @@ fn files_directories_and_what_is_not_there() {
     let gateway = site.serve(&[
         ("/*", json!({})),
         ("/s/*", json!({"strip_prefix": "/s", "autoindex": true})),
-        ("/app/*", json!({"strip_prefix": "/app/", "try_files": ["$uri", "$uri.html", "$uri/", "/fallback.html"]})),
-        ("/strict/*", json!({"strip_prefix": "/strict", "try_files": ["$uri", "=410"], "types": {"txt": "text/x-own"}})),
+        (
+            "/app/*",
+            json!({"strip_prefix": "/app/", "try_files": ["$uri", "$uri.html", "$uri/", "/fallback.html"]}),
+        ),
+        (
+            "/strict/*",
+            json!({"strip_prefix": "/strict", "try_files": ["$uri", "=410"], "types": {"txt": "text/x-own"}}),
+        ),
         ("/gone/*", json!({"root": "/nonexistent/folder"})),
     ]);
     let check = |target: &str, status: u16, body: &str| {
@@ -115,7 +121,10 @@ fn files_directories_and_what_is_not_there() {
     for _ in 0..2 {
         let page = check("/page.txt", 200, "0123456789");
         assert_eq!(page.header("Content-Type"), Some("text/plain; charset=utf-8"));
-        assert_eq!((page.header("Accept-Ranges"), page.header("Content-Length")), (Some("bytes"), Some("10")));
+        assert_eq!(
+            (page.header("Accept-Ranges"), page.header("Content-Length")),
+            (Some("bytes"), Some("10"))
+        );
         assert!(page.header("ETag").is_some_and(|tag| tag.starts_with('"')) && page.count("Vary") == 0);
         check("/", 200, "<p>index</p>");
         check("/sub/", 200, "sub index");
@@ -133,7 +142,10 @@ fn files_directories_and_what_is_not_there() {
         check("/app/some/deep/link", 200, "fallback");
         check("/app/sub/", 200, "sub index");
         check("/strict/none", 410, "");
-        assert_eq!(check("/strict/page.txt", 200, "0").header("Content-Type"), Some("text/x-own; charset=utf-8"));
+        assert_eq!(
+            check("/strict/page.txt", 200, "0").header("Content-Type"),
+            Some("text/x-own; charset=utf-8")
+        );
         check("/gone/x", 500, "");
     }
     let list = check("/s/bare/", 200, "<a href=\"./file.txt\">file.txt</a>");
@@ -232,11 +244,14 @@ fn large_ranges(gateway: &Gateway) {
         let answer = get(gateway, target, "Range: bytes=1-2, -2\r\n");
         let kind = answer.header("Content-Type").unwrap_or_default();
         let boundary = kind.strip_prefix("multipart/byteranges; boundary=").expect("a boundary");
-        let inner = if target == "/page.txt" { "text/plain; charset=utf-8" } else { "application/octet-stream" };
+        let inner =
+            if target == "/page.txt" { "text/plain; charset=utf-8" } else { "application/octet-stream" };
         let mut expected = Vec::new();
         let end = content.len();
         for (from, to) in [(1, 2), (end - 2, end - 1)] {
-            let head = format!("--{boundary}\r\nContent-Type: {inner}\r\nContent-Range: bytes {from}-{to}/{end}\r\n\r\n");
+            let head = format!(
+                "--{boundary}\r\nContent-Type: {inner}\r\nContent-Range: bytes {from}-{to}/{end}\r\n\r\n"
+            );
             expected.extend_from_slice(head.as_bytes());
             expected.extend_from_slice(&content[from..=to]);
             expected.extend_from_slice(b"\r\n");
@@ -275,7 +290,10 @@ fn files_beside_a_file_in_other_codings() {
     let alone = get(&gateway, "/page.txt", "Accept-Encoding: gzip\r\n");
     assert_eq!((alone.count("Vary"), alone.count("Content-Encoding")), (0, 0));
     let itself = get(&gateway, "/coded.js.gz", "Accept-Encoding: gzip\r\n");
-    assert_eq!((itself.header("Content-Type"), itself.count("Content-Encoding")), (Some("application/gzip"), 0));
+    assert_eq!(
+        (itself.header("Content-Type"), itself.count("Content-Encoding")),
+        (Some("application/gzip"), 0)
+    );
     assert_eq!(get(&gateway, "/no/coded.js", "Accept-Encoding: gzip\r\n").body_text(), "plain");
 }
 
@@ -320,9 +338,13 @@ fn tls_and_http2_get_the_same_bytes() {
     let gateway = Gateway::start(&config, Some(&(site.routes(&[("/*", json!({}))]) + &ssl)));
     let plain = format!("http://{}", gateway.http);
     let secure = format!("https://static.test:{port}");
-    for (flag, base) in
-        [("--http1.1", &plain), ("--http1.0", &plain), ("--http2-prior-knowledge", &plain), ("--http1.1", &secure), ("--http2", &secure)]
-    {
+    for (flag, base) in [
+        ("--http1.1", &plain),
+        ("--http1.0", &plain),
+        ("--http2-prior-knowledge", &plain),
+        ("--http1.1", &secure),
+        ("--http2", &secure),
+    ] {
         for (target, expected) in [("/large.bin", large()), ("/page.txt", b"0123456789".to_vec())] {
             let got = curl(&[flag, &format!("{base}{target}")], port);
             assert!(got == expected, "{flag} {base}{target}: {} bytes", got.len());
@@ -415,7 +437,8 @@ fn serve_is_a_web_server_in_one_line() {
     server.wait_for_output("\"GET /page.txt HTTP/1.1\" 200 10 ");
     assert!(server.stop().success());
     let refused = |arguments: &[&str], reason: &str| {
-        let output = Command::new(testkit::gateway::binary()).arg("serve").args(arguments).output().expect("runs");
+        let output =
+            Command::new(testkit::gateway::binary()).arg("serve").args(arguments).output().expect("runs");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && said.contains(reason), "{arguments:?}: {said}");
     };

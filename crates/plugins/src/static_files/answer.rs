@@ -38,8 +38,7 @@ fn redirect(request: &Request) -> Reply {
 fn file(request: &Request, served: &Served, max_ranges: usize) -> Reply {
     let headers = &request.head.headers;
     let representation = choose(headers, served);
-    let validators =
-        Validators { etag: representation.etag.as_bytes(), modified: representation.modified };
+    let validators = Validators { etag: representation.etag.as_bytes(), modified: representation.modified };
     match conditions::evaluate(headers, &validators) {
         Verdict::Send => {}
         Verdict::NotModified => return not_modified(representation),

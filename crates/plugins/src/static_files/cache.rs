@@ -2,10 +2,7 @@
 
 use std::{
     collections::hash_map::Entry as Slot,
-    sync::{
-        Arc, Weak,
-        atomic::Ordering,
-    },
+    sync::{Arc, Weak, atomic::Ordering},
     time::{Duration, Instant},
 };
 

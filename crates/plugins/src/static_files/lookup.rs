@@ -12,9 +12,9 @@ use std::{
 use telemetry::error_log;
 
 use super::{
-    Files, listing, open,
+    Files,
     entry::{Entry, Outcome, Presentation, Representation, Served, Stamp},
-    path,
+    listing, open, path,
 };
 
 /// One of `try_files`.
@@ -46,7 +46,12 @@ impl Try {
             return Err(format!("try_files: {text} does not name something below the root"));
         }
         let directory = text.ends_with('/');
-        Ok(Try::Name { before: before.into(), with_path, after: after.trim_end_matches('/').into(), directory })
+        Ok(Try::Name {
+            before: before.into(),
+            with_path,
+            after: after.trim_end_matches('/').into(),
+            directory,
+        })
     }
 }
 

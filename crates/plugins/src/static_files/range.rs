@@ -30,7 +30,8 @@ pub enum Ranges {
 /// Parts that together are longer than the file are the way to make a server send it many times over (CVE-2011-3192):
 /// the whole file is the answer to them.
 pub fn parse(value: &[u8], length: u64, most: usize) -> Ranges {
-    let Some(set) = value.trim_ascii().split_at_checked(6).filter(|(unit, _)| unit.eq_ignore_ascii_case(b"bytes="))
+    let Some(set) =
+        value.trim_ascii().split_at_checked(6).filter(|(unit, _)| unit.eq_ignore_ascii_case(b"bytes="))
     else {
         return Ranges::Whole;
     };

@@ -12,7 +12,11 @@ pub struct Types {
 impl Types {
     pub fn new(own: HashMap<String, String>, default: String, charset: String) -> Types {
         let normal = |ending: String| ending.trim_start_matches('.').to_ascii_lowercase();
-        Types { own: own.into_iter().map(|(ending, kind)| (normal(ending), kind)).collect(), default, charset }
+        Types {
+            own: own.into_iter().map(|(ending, kind)| (normal(ending), kind)).collect(),
+            default,
+            charset,
+        }
     }
 
     pub fn of(&self, name: &[u8]) -> String {

@@ -97,7 +97,10 @@ pub async fn send(request: &mut Request, client: &Client, chains: &Chains, body:
         if let Broken::File(error) = broken {
             error_log::log(
                 error_log::Level::Error,
-                format_args!("an answer is cut, its file cannot be read: {error}, client: {}", client.facts.peer),
+                format_args!(
+                    "an answer is cut, its file cannot be read: {error}, client: {}",
+                    client.facts.peer
+                ),
             );
         }
         return false;

@@ -25,7 +25,8 @@ use crate::boot::{self, RunOptions};
 const WORKERS: usize = 4;
 /// A background process that has not said that it is ready by then has a problem.
 const START_TIME: Duration = Duration::from_secs(30);
-const LOG_FORMAT: &str = "$remote_addr - - [$time_local] \\\"$request\\\" $status $body_bytes_sent $request_time";
+const LOG_FORMAT: &str =
+    "$remote_addr - - [$time_local] \\\"$request\\\" $status $body_bytes_sent $request_time";
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -109,7 +110,8 @@ impl Drop for Home {
 }
 
 fn write_configuration(home: &Path, root: &Path, workers: usize, timeout: u64) -> anyhow::Result<()> {
-    let root = root.to_str().context("the path of the directory is no UTF-8; rename it, or serve a link to it")?;
+    let root =
+        root.to_str().context("the path of the directory is no UTF-8; rename it, or serve a link to it")?;
     let route = json!({"id": "files", "uri": "/*", "plugins": {"static-files": {"root": root}}});
     let config = format!(
         "apisix: {{ssl: {{enable: false}}, enable_admin: false, enable_control: false}}
