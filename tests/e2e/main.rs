@@ -25,6 +25,7 @@ mod imports;
 mod limits;
 mod malformed;
 mod nginx;
+mod nginx_files;
 mod ocsp;
 mod pages;
 mod path_escapes;
