@@ -124,7 +124,7 @@ impl Sender<'_> {
                 Part::File { length: 0, .. } => self.pass(&[], ends).await,
                 Part::File { offset, length } if direct => {
                     self.flush_more().await?;
-                    self.from_cache(&file, residence, offset, length).await?;
+                    self.page_cache(&file, residence, offset, length).await?;
                 }
                 Part::File { offset, length } => {
                     self.in_pieces(&file, residence, offset, length, ends).await?;
@@ -135,7 +135,7 @@ impl Sender<'_> {
     }
 
     /// Pages straight from the kernel's cache.
-    async fn from_cache(
+    async fn page_cache(
         &mut self,
         file: &Arc<File>,
         residence: Residence,
