@@ -30,7 +30,7 @@ def start(binary, folder, root):
         os.makedirs(prefix)
         ports = {name: processes.free_port() for name in ("http", "control", "metrics")}
         if who == "nginx" or binary is None:
-            http = (f"sendfile on; tcp_nopush on; open_file_cache max=1000 inactive=60s; open_file_cache_valid 60s; "
+            http = (f"sendfile on; open_file_cache max=1000 inactive=60s; open_file_cache_valid 60s; "
                     f"types {{ text/html html; }} default_type application/octet-stream; "
                     f"server {{ listen 127.0.0.1:{ports['http']} reuseport backlog=4096; root {root}; }}")
             command = nginx.command(prefix, who, http)
