@@ -354,6 +354,30 @@ fn tls_and_http2_get_the_same_bytes() {
     }
 }
 
+/// The disk threads bring what the kernel has dropped; a client that reads slowly gets the rest when it has room.
+#[test]
+fn files_that_no_cache_holds_and_clients_that_read_slowly() {
+    let site = Site::new();
+    // One thread, so that everything goes through one queue.
+    let config =
+        YAML_PROVIDER.replace("plugin_attr:\n", "plugin_attr:\n  static-files: {threads: 1, queue: 10}\n");
+    let gateway =
+        Gateway::start(&config, Some(&site.routes(&[("/*", json!({"cache": {"small_file_bytes": 0}}))])));
+    let url = format!("http://{}/large.bin", gateway.http);
+    let file = fs::File::open(site.root().join("large.bin")).expect("there");
+    file.sync_all().expect("on the disk");
+    for flags in [&["--http1.1"][..], &["--http2-prior-knowledge"], &["--http1.1", "--limit-rate", "6M"]] {
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("dropped from the cache");
+        let arguments = [flags, &[url.as_str()]].concat();
+        assert!(curl(&arguments, 1) == large(), "{flags:?}");
+    }
+    assert_eq!(get(&gateway, "/page.txt", "").body_text(), "0123456789");
+    let refused = YAML_PROVIDER.replace("plugin_attr:\n", "plugin_attr:\n  static-files: {threads: 0}\n");
+    let mut refused = Gateway::start_unready(&refused, Some("routes: []\n"));
+    assert!(!refused.process.wait_for_exit().success());
+    assert!(refused.process.output().contains("plugin_attr.static-files: threads must be"));
+}
+
 fn curl(arguments: &[&str], port: u16) -> Vec<u8> {
     let output = Command::new("curl")
         .args(["-sSk", "-m", "20", "--resolve", &format!("static.test:{port}:127.0.0.1")])
