@@ -58,6 +58,8 @@ pub struct RunOptions {
     pub stay: bool,
     /// The process that this one takes over from.
     pub predecessor: Option<Predecessor>,
+    /// Said on standard error in place of the welcome: standard output may carry the access log.
+    pub says: Option<String>,
 }
 
 /// Serves until a signal says stop, or a successor has taken over.
@@ -105,7 +107,10 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     take_office(&settings, &signals, &mut options)?;
     sockets.serve();
     if options.predecessor.is_none() {
-        welcome::print(&settings, &workers.addresses);
+        match &options.says {
+            Some(text) => eprintln!("{text}"),
+            None => welcome::print(&settings, &workers.addresses),
+        }
         notify::ready();
     }
     let mut serving = serving::Serving {

@@ -10,6 +10,7 @@ mod quit;
 mod reload;
 mod routes;
 mod run;
+mod serve;
 mod start;
 mod stop;
 mod test;
@@ -36,6 +37,8 @@ struct Cli {
 enum Verb {
     /// Serve in the foreground, until a signal says stop
     Run(run::Arguments),
+    /// Serve the files of a directory
+    Serve(serve::Arguments),
     /// Serve in the background; returns when connections are accepted
     Start(start::Arguments),
     /// Stop at once
@@ -94,6 +97,7 @@ pub fn main() -> ExitCode {
     let Cli { place, verb } = Cli::parse();
     let result = match verb {
         Verb::Run(arguments) => run::run(&place, &arguments),
+        Verb::Serve(arguments) => serve::run(&place, &arguments),
         Verb::Start(arguments) => start::run(&place, &arguments),
         Verb::Stop => stop::run(&place),
         Verb::Quit => quit::run(&place),

@@ -50,7 +50,7 @@ fn serve(place: &Place, arguments: &Arguments, mut predecessor: Option<Predecess
     // A key may just have been written into the file.
     let config = place.load()?.settings.raw;
     let stay = predecessor.is_none() && (arguments.stay || std::process::id() == 1);
-    boot::run(settings, RunOptions { origin, config, pid_file, stay, predecessor })
+    boot::run(settings, RunOptions { origin, config, pid_file, stay, predecessor, says: None })
 }
 
 /// The file that was converted takes the place of apisix.yaml; there is no Admin API to change it behind its back.

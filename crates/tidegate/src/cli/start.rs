@@ -64,20 +64,20 @@ fn spawn(place: &Place, output: &Path, socket: &Path) -> anyhow::Result<Child> {
 }
 
 /// The socket the child reports to, as systemd does it. Its file goes when this does.
-struct ReadySocket<'a> {
+pub(super) struct ReadySocket<'a> {
     socket: UnixDatagram,
     path: &'a Path,
 }
 
 impl<'a> ReadySocket<'a> {
-    fn bind(path: &'a Path) -> anyhow::Result<Self> {
+    pub(super) fn bind(path: &'a Path) -> anyhow::Result<Self> {
         let socket =
             UnixDatagram::bind(path).with_context(|| format!("cannot create socket {}", path.display()))?;
         socket.set_read_timeout(Some(LOOK_INTERVAL))?;
         Ok(Self { socket, path })
     }
 
-    fn wait(&self, child: &mut Child, timeout: Duration, output: &Path) -> anyhow::Result<()> {
+    pub(super) fn wait(&self, child: &mut Child, timeout: Duration, output: &Path) -> anyhow::Result<()> {
         let deadline = Instant::now() + timeout;
         let mut buffer = [0; 256];
         loop {
