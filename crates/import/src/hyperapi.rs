@@ -39,9 +39,10 @@ fn service(node: &Node, clients: &[Client], imported: &mut Imported) {
     let Some(upstream) = upstream else {
         return imported.report.unsupported(node.line, &subject, "no upstream of it has a usable `target`");
     };
+    let bare = if base.is_empty() { "/" } else { &base };
     plugins.insert(
         "proxy-rewrite".to_owned(),
-        json!({"regex_uri": ["^/[^/]+/?$", format!("{base}/"), "^/[^/]+(/.*)$", format!("{base}$1")]}),
+        json!({"regex_uri": ["^/[^/]+$", bare, "^/[^/]+(/.*)$", format!("{base}$1")]}),
     );
     let members: Vec<(&str, &str)> = clients.iter().filter_map(|client| client.on(&id)).collect();
     let authenticates = authentication(&fields, &members, &mut plugins, &mut imported.report);

@@ -28,13 +28,20 @@ pub fn on_service(
         "RateLimit" => {
             let (limit, interval) =
                 (fields.number("limit").unwrap_or(0.0), fields.number("interval").unwrap_or(1.0).max(1.0));
-            let burst = fields.number("burst").unwrap_or(limit).max(limit);
-            if limit <= 0.0 {
-                return report.unsupported(fields.line(), fields.subject(), "`limit` is missing or 0");
+            let burst = fields.number("burst").unwrap_or(limit);
+            fields.skip(&["interval"]);
+            if limit < 1.0 || burst < 1.0 {
+                // An empty bucket lets nothing through.
+                let conf = json!({"abort": {"http_status": 429, "body": "Rate Limited"}});
+                plugins.insert("fault-injection".to_owned(), conf);
+                report.converted(fields.line(), fields.subject());
+                return fields.finish(report);
             }
-            let how = "requests refill the bucket evenly and not once per interval; it is full at the start";
+            let how = "requests refill the bucket evenly and not once per interval; at the start it holds `burst` \
+                       and not `limit`";
             report.approximated(fields.line(), fields.subject(), how);
-            let conf = json!({"rate": limit / interval, "burst": burst - 1.0, "nodelay": true, "key": "route_id",
+            // A bucket smaller than what an interval brings never gives more than it holds.
+            let conf = json!({"rate": limit.min(burst) / interval, "burst": burst - 1.0, "nodelay": true, "key": "route_id",
                 "rejected_code": 429, "rejected_msg": "Rate Limited"});
             plugins.insert("limit-req".to_owned(), conf);
         }
@@ -59,11 +66,15 @@ pub fn on_sla(
         "RateLimit" => {
             let (limit, interval) =
                 (fields.integer("limit").unwrap_or(0), fields.integer("interval").unwrap_or(1));
+            let limit = fields.integer("burst").map_or(limit, |burst| burst.min(limit));
             if limit <= 0 {
-                return report.unsupported(fields.line(), &subject, "`limit` is missing or 0");
+                let action = json!(["return", {"code": 429}]);
+                out.0.push(json!({"case": [["consumer_name", "in", clients]], "actions": [action]}));
+                report.converted(fields.line(), &subject);
+                return fields.finish(report);
             }
-            fields.skip(&["burst"]);
-            let how = "each client may send `limit` requests in `interval` seconds; `burst` is not looked at";
+            let how = "each client may send `limit` requests in `interval` seconds (`burst`, where it is smaller); \
+                       what it did not use is not saved up";
             report.approximated(fields.line(), &subject, how);
             let action = json!(["limit-count", {"count": limit, "time_window": interval.max(1),
                 "key": "consumer_name", "rejected_code": 429, "rejected_msg": "Rate Limited"}]);
@@ -93,36 +104,56 @@ fn headers(fields: &Fields, plugins: &mut Map<String, Value>, report: &mut Repor
             .collect(),
         _ => Map::new(),
     };
-    let mut headers = Map::new();
+    let removal = fields.texts("removal");
+    let plugin = match fields.text("operate_on").as_deref() {
+        Some("response") => "response-rewrite",
+        Some("request") => "proxy-rewrite",
+        // hyperapi does nothing with it either.
+        _ => return report.unsupported(fields.line(), fields.subject(), "`operate_on` is neither request nor response"),
+    };
+    report.converted(fields.line(), fields.subject());
+    if set.is_empty() && removal.is_empty() {
+        return;
+    }
+    let conf = plugins.entry(plugin).or_insert_with(|| json!({}));
+    // Filters act one after the other: a later one removes what an earlier one set.
+    let mut removed = earlier(conf, "remove").as_array().cloned().unwrap_or_default();
+    let mut result = earlier(conf, "set").as_object().cloned().unwrap_or_default();
+    result.retain(|name, _| !removal.iter().any(|gone| gone.eq_ignore_ascii_case(name)));
+    removed.extend(removal.into_iter().map(Value::from));
+    for (name, value) in set {
+        result.retain(|other, _| !other.eq_ignore_ascii_case(&name));
+        result.insert(name, value);
+    }
     // What is removed and then set is only set: here removing comes last.
-    let mut removed = fields.texts("removal");
-    removed.retain(|name| !set.keys().any(|key| key.eq_ignore_ascii_case(name)));
+    let is_set = |name: &Value| {
+        result.keys().any(|key| name.as_str().is_some_and(|name| key.eq_ignore_ascii_case(name)))
+    };
+    removed.retain(|name| !is_set(name));
+    removed.dedup();
+    let mut headers = Map::new();
     if !removed.is_empty() {
         headers.insert("remove".to_owned(), removed.into());
     }
-    if !set.is_empty() {
-        headers.insert("set".to_owned(), set.into());
+    if !result.is_empty() {
+        headers.insert("set".to_owned(), result.into());
     }
-    if headers.is_empty() {
-        return;
+    if !headers.is_empty() {
+        conf["headers"] = headers.into();
     }
-    let plugin = match fields.text("operate_on").as_deref() {
-        Some("response") => "response-rewrite",
-        _ => "proxy-rewrite",
-    };
-    let conf = plugins.entry(plugin).or_insert_with(|| json!({}));
-    if conf.get("headers").is_some() {
-        return report.unsupported(
-            fields.line(),
-            fields.subject(),
-            "a second filter for the same side is left out",
-        );
-    }
-    conf["headers"] = headers.into();
 }
+
+/// What filters before this one said.
+fn earlier(conf: &Value, what: &str) -> Value {
+    conf.get("headers").and_then(|headers| headers.get(what)).cloned().unwrap_or_default()
+}
+
+/// What `*` stands for: not HEAD.
+const EVERY_METHOD: [&str; 6] = ["GET", "POST", "DELETE", "PUT", "OPTIONS", "PATCH"];
 
 /// The rules that refuse: `allow` refuses what no path describes, anything else what one does.
 fn acl(fields: &Fields, service: &str, clients: &[&str], report: &mut Report) -> Vec<Value> {
+    let allows = fields.text("access_control").as_deref() == Some("allow");
     let mut matches: Vec<Value> = fields
         .list("paths")
         .iter()
@@ -133,9 +164,11 @@ fn acl(fields: &Fields, service: &str, clients: &[&str], report: &mut Report) ->
             let methods = rule.get("methods").and_then(fields::text).unwrap_or_else(|| "*".to_owned());
             let methods: Vec<&str> =
                 methods.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-            Some(match methods.contains(&"*") {
-                true => uri,
-                false => json!(["AND", uri, ["request_method", "in", methods]]),
+            Some(match (methods.contains(&"*"), allows) {
+                // hyperapi lets HEAD past a refusal for all methods; we do not.
+                (true, false) => uri,
+                (true, true) => json!(["AND", uri, ["request_method", "in", EVERY_METHOD]]),
+                (false, _) => json!(["AND", uri, ["request_method", "in", methods]]),
             })
         })
         .collect();
@@ -148,7 +181,6 @@ fn acl(fields: &Fields, service: &str, clients: &[&str], report: &mut Report) ->
     if let [only] = matches.as_slice() {
         matches.push(only.clone());
     }
-    let allows = fields.text("access_control").as_deref() == Some("allow");
     report.converted(fields.line(), fields.subject());
     let mut condition = vec![Value::from(if allows { "!OR" } else { "OR" })];
     condition.extend(matches);

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow, bail};
-use import::{Imported, Source};
+use import::{Imported, Output, Source};
 use model::Kind;
 use plugin::Catalog;
 
@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// Converts `KIND:FILE` to an apisix.yaml at `target`.
-pub fn prepare(from: &str, target: &Path, strict: bool) -> anyhow::Result<()> {
+pub fn prepare(from: &str, target: &Path, strict: bool) -> anyhow::Result<Output> {
     let (kind, file) = from
         .split_once(':')
         .with_context(|| format!("--from {from}: give KIND:FILE, like kong:kong.yaml"))?;
@@ -61,7 +61,8 @@ pub fn prepare(from: &str, target: &Path, strict: bool) -> anyhow::Result<()> {
     if let Some(folder) = target.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     }
-    write(target, &imported.output.yaml().map_err(anyhow::Error::msg)?)
+    write(target, &imported.output.yaml().map_err(anyhow::Error::msg)?)?;
+    Ok(imported.output)
 }
 
 /// Reads and converts; the report goes to standard error, so that the objects can be piped.
