@@ -29,6 +29,7 @@ mod limits;
 mod malformed;
 mod nginx;
 mod nginx_files;
+mod nginx_rewrites;
 mod ocsp;
 mod pages;
 mod path_escapes;

@@ -109,7 +109,13 @@ fn headers(fields: &Fields, plugins: &mut Map<String, Value>, report: &mut Repor
         Some("response") => "response-rewrite",
         Some("request") => "proxy-rewrite",
         // hyperapi does nothing with it either.
-        _ => return report.unsupported(fields.line(), fields.subject(), "`operate_on` is neither request nor response"),
+        _ => {
+            return report.unsupported(
+                fields.line(),
+                fields.subject(),
+                "`operate_on` is neither request nor response",
+            );
+        }
     };
     report.converted(fields.line(), fields.subject());
     if set.is_empty() && removal.is_empty() {

@@ -71,7 +71,12 @@ fn read(kind: &str, file: &Path, strict: bool) -> anyhow::Result<Imported> {
         .with_context(|| format!("cannot import {kind:?}; {} can be imported", Source::NAMES))?;
     let shown = file.display().to_string();
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
-    let mut imported = import::import(source, &text).map_err(|message| anyhow!("{shown}:{message}"))?;
+    // As nginx does: from the folder of its configuration.
+    let folder = file.parent().unwrap_or(Path::new("."));
+    let named =
+        |name: &str| fs::read_to_string(folder.join(name)).map_err(|error| format!("{name}: {error}"));
+    let mut imported =
+        import::import(source, &text, &named).map_err(|message| anyhow!("{shown}:{message}"))?;
     check(&mut imported)?;
     eprint!("{}", imported.report.text(&shown));
     if strict && !imported.report.is_exact() {
