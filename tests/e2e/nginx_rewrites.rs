@@ -1,8 +1,19 @@
 //! nginx configurations that rewrite, limit and change answers, imported, and nginx itself in front of the same upstream.
 
-use std::{fs, net::SocketAddr, process::Command};
+use std::{
+    fs,
+    net::SocketAddr,
+    process::Command,
+    time::{Duration, Instant},
+};
 
-use testkit::{Gateway, Message, Upstream, client::Client, free_port, gateway::YAML_PROVIDER};
+use testkit::{
+    Gateway, Message, PATIENCE, Upstream,
+    client::Client,
+    free_port,
+    gateway::YAML_PROVIDER,
+    upstream::{Behaviour, Step},
+};
 
 /// Valid for nginx and for the import.
 const SERVER: &str = r#"
@@ -84,6 +95,30 @@ fn rewritten_requests_go_where_nginx_sends_them() {
         }
     }
     assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), gateway.process.output());
+}
+
+#[test]
+fn connections_beyond_the_limit_are_refused() {
+    let upstream = Upstream::with(|request| {
+        let wait =
+            if request.target().contains("wait") { Duration::from_millis(400) } else { Duration::ZERO };
+        Behaviour { read_body: true, steps: vec![Step::Wait(wait), Step::Echo] }
+    });
+    let server = format!(
+        "location / {{ limit_conn one 1; limit_conn_status 429; proxy_pass http://{}; }}",
+        upstream.address
+    );
+    let zone = "limit_conn_zone $binary_remote_addr zone=one:1m;";
+    let gateway = Gateway::start_from("nginx", &format!("{zone} server {{ {server} }}"));
+    let mut first = Client::connect(gateway.http).expect("connects");
+    first.send(b"GET /wait HTTP/1.1\r\nHost: h\r\n\r\n").expect("sent");
+    upstream.wait_for(1);
+    assert_eq!(ask(gateway.http, "/", "").status(), 429);
+    assert_eq!(first.response().expect("an answer").status(), 200);
+    let deadline = Instant::now() + PATIENCE;
+    while ask(gateway.http, "/", "").status() != 200 {
+        assert!(Instant::now() < deadline, "the place is not free again");
+    }
 }
 
 const PAGE: &str = "0123456789012345678901234567890123456789";
