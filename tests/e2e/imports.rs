@@ -86,6 +86,20 @@ fn strict_refuses_what_is_not_exact_and_names_the_line() {
 }
 
 #[test]
+fn what_is_converted_is_written_where_nothing_was() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("kong.yaml"), SMALL.replace("@UPSTREAM@", "127.0.0.1:9")).expect("written");
+    let output = Command::new(binary())
+        .args(["import", "kong", "kong.yaml", "--to", "conf/apisix.yaml"])
+        .current_dir(folder.path())
+        .output()
+        .expect("the binary runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = fs::read_to_string(folder.path().join("conf/apisix.yaml")).expect("it is there");
+    assert!(text.contains("key-auth") && text.ends_with("#END\n"), "{text}");
+}
+
+#[test]
 fn apply_puts_the_objects_into_a_running_gateway() {
     let upstream = Upstream::start();
     let mut gateway = Gateway::start(EMBEDDED, None);

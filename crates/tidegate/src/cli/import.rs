@@ -58,9 +58,6 @@ pub fn prepare(from: &str, target: &Path, strict: bool) -> anyhow::Result<Output
         .split_once(':')
         .with_context(|| format!("--from {from}: give KIND:FILE, like kong:kong.yaml"))?;
     let imported = read(kind, Path::new(file), strict)?;
-    if let Some(folder) = target.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    }
     write(target, &imported.output.yaml().map_err(anyhow::Error::msg)?)?;
     Ok(imported.output)
 }
@@ -110,6 +107,9 @@ fn check(imported: &mut Imported) -> anyhow::Result<()> {
 /// The file holds secrets: nobody else may read it.
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     use std::{io::Write, os::unix::fs::OpenOptionsExt};
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    }
     let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
     file.and_then(|mut file| file.write_all(text.as_bytes()))
         .with_context(|| format!("cannot write {}", path.display()))
