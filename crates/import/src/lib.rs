@@ -45,7 +45,8 @@ pub struct Imported {
     pub report: Report,
 }
 
-/// Converts a whole text; the error says where it cannot be read. `files` reads what the text names: certificates.
+/// Converts a whole text; the error says where it cannot be read. `files` reads what the text names: certificates, proto
+/// files.
 pub fn import(
     source: Source,
     text: &str,
@@ -62,7 +63,7 @@ pub fn import(
         imported.report.approximated(note.line, "YAML", &note.message);
     }
     match source {
-        Source::Kong => kong::convert(&document.root, &mut imported)?,
+        Source::Kong => kong::convert(&document.root, files, &mut imported)?,
         Source::Hyperapi => hyperapi::convert(&document.root, &mut imported)?,
         Source::Nginx => {}
         Source::Apisix => apisix::convert(document.root, &mut imported)?,
