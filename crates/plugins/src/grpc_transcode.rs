@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use plugin::{
-    BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, Step, Verdict,
+    BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, SchemaKind, Step,
+    Verdict,
 };
 use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, prost::Message};
 use serde::Deserialize;
@@ -29,9 +30,16 @@ pub static PLUGIN: PluginDef = PluginDef {
     priority: 506,
     schema: include_str!("../schemas/grpc-transcode.json"),
     phases: Phases::ACCESS.and(Phases::HEADER_FILTER).and(Phases::BODY_FILTER),
+    check,
     build,
     ..PluginDef::DEFAULT
 };
+
+fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
+    let pattern = conf.get("path_regex").and_then(Value::as_str);
+    let fault = pattern.and_then(|pattern| Regex::new(pattern, false).err());
+    fault.map_or(Ok(()), |fault| Err(format!("invalid path_regex: {fault}")))
+}
 
 /// Larger requests get 413.
 const MAX_REQUEST_BYTES: usize = 64 * 1024 * 1024;
