@@ -41,6 +41,7 @@ mod secrets;
 mod secure;
 mod slow_clients;
 mod smuggling;
+mod stall;
 mod static_files;
 mod tidy;
 mod tls;
