@@ -24,7 +24,8 @@ fn page(gateway: &Gateway) -> String {
 
 /// Of all workers together.
 fn count(page: &str, name: &str) -> f64 {
-    let lines = page.lines().filter(|line| line.starts_with(name) && line.as_bytes().get(name.len()) == Some(&b'{'));
+    let lines =
+        page.lines().filter(|line| line.starts_with(name) && line.as_bytes().get(name.len()) == Some(&b'{'));
     lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
 }
 

@@ -274,11 +274,11 @@ struct StoreReferences<'a>(&'a dyn Store);
 
 impl References for StoreReferences<'_> {
     fn get(&self, kind: Kind, id: &str) -> Option<Arc<Value>> {
-        self.0.get(kind, id).map(|object| object.value)
+        self.0.get(kind, id).map(|object| object.value())
     }
 
     fn each(&self, kind: Kind, visit: &mut dyn FnMut(&str, &Value)) {
-        self.0.read(&mut |state| state.list(kind).for_each(|object| visit(&object.id, &object.value)));
+        self.0.read(&mut |state| state.list(kind).for_each(|object| visit(&object.id, &object.value())));
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) async fn patch(
     }
     let store_id: Arc<str> = target.store_id(id).into();
     let previous = api.store.get(target.kind, &store_id).ok_or_else(not_found)?;
-    let mut value = patched(target, &previous.value, conf).map_err(|error| refuse(&error))?;
+    let mut value = patched(target, &previous.value(), conf).map_err(|error| refuse(&error))?;
     check(api, target, &mut value, true, true)?;
     let operation = Operation::Put {
         kind: target.kind,

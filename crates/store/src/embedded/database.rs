@@ -116,7 +116,7 @@ impl Database {
             for change in changes {
                 match change {
                     Stored::Put { object, expires_at_ms } => {
-                        let bytes = self.encode(object, expires_at_ms).map_err(std::io::Error::from)?;
+                        let bytes = self.encode(object, expires_at_ms);
                         objects.insert(record::key(object.kind, &object.id).as_slice(), bytes.as_slice())?;
                     }
                     Stored::Delete { object } => {
@@ -130,14 +130,14 @@ impl Database {
         Ok(())
     }
 
-    fn encode(&self, object: &Object, expires_at_ms: Option<u64>) -> Result<Vec<u8>, serde_json::Error> {
+    fn encode(&self, object: &Object, expires_at_ms: Option<u64>) -> Vec<u8> {
         match &self.hooks.encrypt {
             Some(encrypt) => {
-                let mut value = object.value.as_ref().clone();
+                let mut value = Arc::unwrap_or_clone(object.value());
                 encrypt(object.kind, &mut value);
-                record::encode(object, &value, expires_at_ms)
+                record::encode(object, &value.to_string(), expires_at_ms)
             }
-            None => record::encode(object, &object.value, expires_at_ms),
+            None => record::encode(object, object.document.text(), expires_at_ms),
         }
     }
 
@@ -227,7 +227,9 @@ impl Database {
             return Err(damaged(&self.path, &format!("the object with id {key:?} cannot be read")));
         };
         if let Some(decrypt) = &self.hooks.decrypt {
-            decrypt(record.object.kind, Arc::make_mut(&mut record.object.value));
+            let mut value = Arc::unwrap_or_clone(record.object.value());
+            decrypt(record.object.kind, &mut value);
+            record.object.document = value.into();
         }
         Ok(record)
     }

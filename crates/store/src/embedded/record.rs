@@ -5,8 +5,7 @@
 
 use std::{str, sync::Arc};
 
-use model::{Kind, Object};
-use serde_json::Value;
+use model::{Document, Kind, Object};
 
 /// An object and when it expires, in milliseconds since 1970.
 #[derive(Debug, PartialEq)]
@@ -26,17 +25,13 @@ pub fn key(kind: Kind, id: &str) -> Vec<u8> {
 }
 
 /// `value` is what goes to the disk: the object's own, or its encrypted copy.
-pub fn encode(
-    object: &Object,
-    value: &Value,
-    expires_at_ms: Option<u64>,
-) -> Result<Vec<u8>, serde_json::Error> {
-    let mut bytes = Vec::with_capacity(HEAD_BYTES + 256);
+pub fn encode(object: &Object, value: &str, expires_at_ms: Option<u64>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEAD_BYTES + value.len());
     for number in [object.created, object.modified, expires_at_ms.unwrap_or(0)] {
         bytes.extend_from_slice(&number.to_le_bytes());
     }
-    serde_json::to_writer(&mut bytes, value)?;
-    Ok(bytes)
+    bytes.extend_from_slice(value.as_bytes());
+    bytes
 }
 
 /// `None` when the bytes are not such a record.
@@ -49,7 +44,7 @@ pub fn decode(key: &[u8], bytes: &[u8]) -> Option<Record> {
     let object = Object {
         kind,
         id: Arc::from(str::from_utf8(id).ok()?),
-        value: Arc::new(serde_json::from_slice(json).ok()?),
+        document: Document::parse(str::from_utf8(json).ok()?)?,
         created: number(0)?,
         modified: number(8)?,
     };
@@ -85,9 +80,9 @@ mod tests {
     fn round_trip() {
         for kind in Kind::ALL {
             for expires_at_ms in [None, Some(7)] {
-                let value = Arc::new(json!({"id": "a/b", "deep": [1, 2.5, null, "é"]}));
-                let object = Object { kind, id: "a/b".into(), value, created: 3, modified: u64::MAX };
-                let bytes = encode(&object, &object.value, expires_at_ms).unwrap();
+                let document = Document::new(&json!({"id": "a/b", "deep": [1, 2.5, null, "é"]}));
+                let object = Object { kind, id: "a/b".into(), document, created: 3, modified: u64::MAX };
+                let bytes = encode(&object, object.document.text(), expires_at_ms);
                 assert_eq!(decode(&key(kind, "a/b"), &bytes), Some(Record { object, expires_at_ms }));
             }
         }

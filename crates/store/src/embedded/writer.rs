@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use model::{Kind, Object};
+use model::{Document, Kind, Object};
 use tokio::sync::oneshot;
 
 use super::{
@@ -306,7 +306,8 @@ impl Draft<'_, '_> {
                 let current = self.current(&(kind, id.clone()));
                 check(expected, current.as_ref())?;
                 let created = current.map_or(self.revision, |object| object.created);
-                let object = Object { kind, id, value, created, modified: self.revision };
+                let document = Document::new(&value);
+                let object = Object { kind, id, document, created, modified: self.revision };
                 Ok(Some(self.put(object, ttl_seconds)))
             }
             Operation::Create { kind, mut value, ttl_seconds } => {
@@ -322,7 +323,7 @@ impl Draft<'_, '_> {
                 let object = Object {
                     kind,
                     id,
-                    value: Arc::new(value),
+                    document: value.into(),
                     created: self.revision,
                     modified: self.revision,
                 };

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use etcd_client::{Client, Compare, CompareOp, DeleteOptions, PutOptions, Txn, TxnOp, TxnOpResponse};
-use model::{Kind, Object};
+use model::{Document, Kind, Object};
 use serde_json::Value;
 
 use super::{Shared, connection, keys, values};
@@ -183,7 +183,8 @@ fn object(shared: &Shared, item: Prepared, result: &TxnOpResponse, revision: u64
     match (result, value) {
         (TxnOpResponse::Put(put), Some(value)) => {
             let before = put.prev_key().map(|entry| values::revision(entry.create_revision()));
-            Some(Object { kind, id, value, created: before.unwrap_or(revision), modified: revision })
+            let document = Document::new(&value);
+            Some(Object { kind, id, document, created: before.unwrap_or(revision), modified: revision })
         }
         (TxnOpResponse::Delete(deleted), _) => {
             let entry = deleted.prev_kvs().first()?;
@@ -191,7 +192,7 @@ fn object(shared: &Shared, item: Prepared, result: &TxnOpResponse, revision: u64
             let value = values::decode(&shared.options, kind, &id, entry.value()).unwrap_or_default();
             let created = values::revision(entry.create_revision());
             let modified = values::revision(entry.mod_revision());
-            Some(Object { kind, id, value: Arc::new(value), created, modified })
+            Some(Object { kind, id, document: value.into(), created, modified })
         }
         _ => None,
     }

@@ -54,7 +54,7 @@ impl Stage {
         let target = parse_target(api, change)?;
         let id = target.id.clone().unwrap_or_default();
         let store_id: Arc<str> = target.store_id(&id).into();
-        let previous = self.state.get(target.kind, &store_id).map(|object| object.value.clone());
+        let previous = self.state.get(target.kind, &store_id).map(|object| object.value());
         let missing = || "Key not found".to_owned();
         match (change.method.as_str(), change.value.clone()) {
             ("PUT", Some(mut value)) => {
@@ -94,7 +94,7 @@ impl Stage {
         let kind = target.kind;
         self.touch(change, target, &id);
         // The store gives the revisions.
-        self.state.put(Object { kind, id, value: Arc::new(value), created: 0, modified: 0 });
+        self.state.put(Object { kind, id, document: value.into(), created: 0, modified: 0 });
     }
 
     /// Takes the object out and remembers what it was.
@@ -130,7 +130,7 @@ impl Stage {
                         Kind::Secret => id.as_ref(),
                         _ => name,
                     };
-                    validate(context, &touched.target, Some(own), &object.value)?;
+                    validate(context, &touched.target, Some(own), &object.value())?;
                     self.check_owner(&touched.target)
                 }),
                 None if touched.before.is_none() => Ok(()),
@@ -158,7 +158,7 @@ impl Stage {
             Some(object) => Some(Operation::Put {
                 kind: *kind,
                 id: id.clone(),
-                value: object.value.clone(),
+                value: object.value(),
                 expected: None,
                 ttl_seconds: None,
             }),
@@ -181,9 +181,9 @@ impl Stage {
     pub(super) fn differences(&self, api: &AdminApi) -> Vec<Value> {
         let catalog = api.plugins();
         let with_diff = |(mut entry, key, touched): (Value, &Key, &Touched)| {
-            let before = touched.before.as_ref().map(|object| object.value.as_ref());
-            let after = self.state.get(key.0, &key.1).map(|object| object.value.as_ref());
-            let diff = diff::of_object(key, before, after, catalog.as_ref());
+            let before = touched.before.as_ref().map(model::Object::value);
+            let after = self.state.get(key.0, &key.1).map(model::Object::value);
+            let diff = diff::of_object(key, before.as_deref(), after.as_deref(), catalog.as_ref());
             if let Some(fields) = entry.as_object_mut() {
                 fields.insert("diff".to_owned(), Value::Array(diff));
             }
@@ -242,10 +242,10 @@ struct StateReferences<'a>(&'a State);
 
 impl References for StateReferences<'_> {
     fn get(&self, kind: Kind, id: &str) -> Option<Arc<Value>> {
-        self.0.get(kind, id).map(|object| object.value.clone())
+        self.0.get(kind, id).map(|object| object.value())
     }
 
     fn each(&self, kind: Kind, visit: &mut dyn FnMut(&str, &Value)) {
-        self.0.list(kind).for_each(|object| visit(&object.id, &object.value));
+        self.0.list(kind).for_each(|object| visit(&object.id, &object.value()));
     }
 }
