@@ -60,7 +60,7 @@ impl Compiler {
                 .ok_or_else(|| format!("type {}: pickers written in Lua are not supported", conf.balancer))?,
             hash_on: HashOn::from_name(&conf.hash_on).unwrap_or_default(),
             key: conf.key.as_deref().map(Box::from),
-            checks: conf.checks.as_ref().map(checks),
+            checks: conf.checks.as_ref().map(|conf| Box::new(checks(conf))),
             ..UpstreamSpec::default()
         };
         let hash_key = (spec.algorithm == Algorithm::ConsistentHash).then(|| hash_key(&conf));

@@ -101,7 +101,7 @@ pub struct Stalls {
 
 impl Stalls {
     /// On the worker's own thread.
-    pub fn new() -> Stalls {
+    pub fn of_this_thread() -> Stalls {
         let schedule = File::open("/proc/thread-self/schedstat").ok();
         Stalls { schedule, waited_ns: Cell::new(0), logged: Cell::new(None), unlogged: Cell::new(0) }
     }

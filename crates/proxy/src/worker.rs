@@ -75,7 +75,7 @@ impl Worker {
             pool: Pool::default(),
             http2_pool: Http2Pool::default(),
             stats,
-            stalls: Stalls::new(),
+            stalls: Stalls::of_this_thread(),
             draining: Cell::new(false),
             closing_idle: Cell::new(false),
             connections: Cell::new(0),
