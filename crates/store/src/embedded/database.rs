@@ -12,13 +12,13 @@ use model::Object;
 use redb::{DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition};
 
 use super::{
-    Hooks,
+    Hooks, entries,
     record::{self, Record},
 };
-use crate::{State, StoreError};
+use crate::{State, StoreError, history::Retention};
 
-const OBJECTS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("objects");
-const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
+pub(super) const OBJECTS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("objects");
+pub(super) const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 /// Raised when an older program could no longer read the file.
 const FORMAT: u64 = 1;
 /// Reads happen once, at the start; a larger cache would only hold memory.
@@ -29,9 +29,10 @@ const MAX_DECODERS: usize = 4;
 const OBJECTS_PER_DECODER: usize = 1000;
 
 pub struct Database {
-    redb: redb::Database,
-    path: PathBuf,
-    hooks: Hooks,
+    pub(super) redb: redb::Database,
+    pub(super) path: PathBuf,
+    pub(super) hooks: Hooks,
+    pub(super) retention: Retention,
 }
 
 pub struct Loaded {
@@ -47,35 +48,39 @@ pub enum Stored<'a> {
 }
 
 impl Database {
-    pub fn open(path: &Path, hooks: Hooks) -> Result<(Self, Loaded), StoreError> {
+    pub fn open(path: &Path, hooks: Hooks, retention: Retention) -> Result<(Self, Loaded), StoreError> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::create_dir_all(folder).map_err(|error| {
                 unavailable(format!("cannot create folder {} for the database: {error}", folder.display()))
             })?;
         }
         // redb checks much, but some damage makes it panic: that is an answer too.
-        catch_unwind(AssertUnwindSafe(|| Self::open_file(path, hooks)))
+        catch_unwind(AssertUnwindSafe(|| Self::open_file(path, hooks, retention)))
             .unwrap_or_else(|_| Err(unavailable(damaged(path, "its pages contradict each other"))))
     }
 
-    fn open_file(path: &Path, hooks: Hooks) -> Result<(Self, Loaded), StoreError> {
+    fn open_file(path: &Path, hooks: Hooks, retention: Retention) -> Result<(Self, Loaded), StoreError> {
         let redb = redb::Builder::new()
             .set_cache_size(CACHE_BYTES)
             .create(path)
             .map_err(|error| unavailable(open_problem(path, &error)))?;
         restrict(path);
-        let database = Self { redb, path: path.to_owned(), hooks };
+        let database = Self { redb, path: path.to_owned(), hooks, retention };
         let loaded = database.load()?;
+        database
+            .begin_history(loaded.state.revision)
+            .map_err(|error| unavailable(damaged(path, &error.to_string())))?;
         Ok((database, loaded))
     }
 
-    /// Writes all changes and the revision they lead to, with one fsync.
+    /// Writes all changes, what the history says of them and the revision they lead to, with one fsync.
     pub fn commit<'a>(
         &self,
         revision: u64,
         changes: impl Iterator<Item = Stored<'a>>,
+        history: &[entries::Draft<'_>],
     ) -> Result<(), StoreError> {
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.try_commit(revision, changes)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.try_commit(revision, changes, history)));
         let problem = match outcome {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => error.to_string(),
@@ -91,6 +96,7 @@ impl Database {
         &self,
         revision: u64,
         changes: impl Iterator<Item = Stored<'a>>,
+        history: &[entries::Draft<'_>],
     ) -> Result<(), redb::Error> {
         let transaction = self.redb.begin_write()?;
         {
@@ -108,6 +114,7 @@ impl Database {
             }
             transaction.open_table(META)?.insert("revision", revision)?;
         }
+        self.append(&transaction, revision, history)?;
         transaction.commit()?;
         Ok(())
     }
@@ -202,7 +209,7 @@ impl Database {
         })
     }
 
-    fn decode(&self, key: &[u8], value: &[u8]) -> Result<Record, String> {
+    pub(super) fn decode(&self, key: &[u8], value: &[u8]) -> Result<Record, String> {
         let Some(mut record) = record::decode(key, value) else {
             let key = String::from_utf8_lossy(key.get(1..).unwrap_or_default());
             return Err(damaged(&self.path, &format!("the object with id {key:?} cannot be read")));
@@ -236,7 +243,7 @@ fn open_problem(path: &Path, error: &DatabaseError) -> String {
     }
 }
 
-fn damaged(path: &Path, problem: &str) -> String {
+pub(super) fn damaged(path: &Path, problem: &str) -> String {
     let path = path.display();
     format!(
         "database {path} is damaged ({problem}); restore it from a backup, or move it away to start empty"
@@ -250,6 +257,6 @@ fn restrict(path: &Path) {
     let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o600));
 }
 
-fn unavailable(message: String) -> StoreError {
+pub(super) fn unavailable(message: String) -> StoreError {
     StoreError::Unavailable(message)
 }
