@@ -19,6 +19,7 @@ mod first_run;
 mod fuzz_replay;
 mod grpc;
 mod grpc_peer;
+mod history;
 mod http2;
 mod http2_floods;
 mod imports;

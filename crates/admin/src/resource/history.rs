@@ -85,7 +85,6 @@ pub(super) async fn one(api: &AdminApi, request: &Request, revision: &str) -> Re
     if let Some(fields) = body.as_object_mut() {
         fields.shift_remove("objects");
         let changes: Vec<Value> = differences.iter().map(|change| difference(api, change)).collect();
-        fields.insert("total".to_owned(), json!(found.changes));
         fields.insert("changes".to_owned(), json!(changes));
     }
     Ok(Response::json(200, &body))
@@ -103,7 +102,7 @@ fn entry(entry: &Entry) -> Value {
         "who": who(&entry.author),
         "request": entry.author.request,
         "note": entry.author.note,
-        "changes": entry.changes,
+        "total": entry.changes,
         "objects": objects,
     })
 }
@@ -181,8 +180,11 @@ pub(super) async fn put_checkpoint(
     name: &str,
 ) -> Result<Response, Response> {
     let good = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(good) {
-        return Err(Response::error(400, "a checkpoint's name has 1 to 64 letters, digits, - _ or ."));
+    // A number would be taken for a revision.
+    let number = name.bytes().all(|byte| byte.is_ascii_digit());
+    if number || name.len() > LONGEST_NAME || !name.chars().all(good) {
+        let rule = "a checkpoint's name has 1 to 64 letters, digits, - _ or . and is no number";
+        return Err(Response::error(400, rule));
     }
     let (name, author) = (name.to_owned(), author(api, request, None));
     let (made, replaced) = ask(api, move |history| history.put_checkpoint(&name, &author)).await?;
