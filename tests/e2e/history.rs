@@ -19,7 +19,8 @@ fn start_with(more: &str) -> Gateway {
 }
 
 fn ask(gateway: &Gateway, method: &str, path: &str, fields: &str, body: &str) -> Message {
-    let key = if fields.contains("X-API-KEY") { String::new() } else { format!("X-API-KEY: {ADMIN_KEY}\r\n") };
+    let key =
+        if fields.contains("X-API-KEY") { String::new() } else { format!("X-API-KEY: {ADMIN_KEY}\r\n") };
     let mut client = Client::connect(gateway.admin).expect("the admin port");
     let length = body.len();
     client
@@ -70,7 +71,10 @@ fn every_acknowledged_change_is_in_the_history_after_a_kill() {
     assert_eq!(newest["who"], json!({"name": "admin", "role": "admin", "address": "127.0.0.1"}));
     assert_eq!(newest["request"], "PATCH /apisix/admin/routes/1");
     assert_eq!(newest["objects"], json!([{"resource": "routes/1", "action": "update"}]));
-    assert!(newest["time"].as_str().is_some_and(|time| time.ends_with('Z') && time.starts_with("20")), "{newest}");
+    assert!(
+        newest["time"].as_str().is_some_and(|time| time.ends_with('Z') && time.starts_with("20")),
+        "{newest}"
+    );
 
     let one = get(&gateway, "/history/4");
     assert_eq!(one["changes"][0]["diff"], json!([{"path": "/uri", "before": "/a", "after": "/b"}]), "{one}");
@@ -143,18 +147,33 @@ fn a_rollback_is_one_transaction_that_can_be_undone() {
 fn a_checkpoint_outlives_its_history() {
     let gateway = start_with("history: {max_entries: 3}\n");
     checked(&gateway, "PUT", "/routes/1", &route("/good"), 201);
-    checked(&gateway, "PUT", "/consumers/jack", &json!({"username": "jack", "plugins": {"key-auth": {"key": "k"}}}), 201);
+    checked(
+        &gateway,
+        "PUT",
+        "/consumers/jack",
+        &json!({"username": "jack", "plugins": {"key-auth": {"key": "k"}}}),
+        201,
+    );
     let made = checked(&gateway, "PUT", "/checkpoints/good", &Value::Null, 201);
     assert_eq!((&made["revision"], &made["objects"]), (&json!(2), &json!(2)), "{made}");
     for number in 0..10 {
-        checked(&gateway, "PUT", "/routes/2", &route(&format!("/{number}")), if number == 0 { 201 } else { 200 });
+        checked(
+            &gateway,
+            "PUT",
+            "/routes/2",
+            &route(&format!("/{number}")),
+            if number == 0 { 201 } else { 200 },
+        );
     }
     checked(&gateway, "PUT", "/routes/1", &route("/bad"), 200);
     checked(&gateway, "DELETE", "/consumers/jack", &Value::Null, 200);
     let list = get(&gateway, "/history");
     assert_eq!((&list["total"], &list["oldest"]), (&json!(3), &json!(11)), "{list}");
     let refused = checked(&gateway, "POST", "/rollback", &json!({"revision": 2}), 410);
-    assert!(refused["error_msg"].as_str().is_some_and(|text| text.contains("back to revision 11")), "{refused}");
+    assert!(
+        refused["error_msg"].as_str().is_some_and(|text| text.contains("back to revision 11")),
+        "{refused}"
+    );
 
     let list = get(&gateway, "/checkpoints");
     assert_eq!((&list["total"], &list["list"][0]["name"]), (&json!(1), &json!("good")), "{list}");

@@ -176,7 +176,10 @@ fn secrets_are_in_the_history_as_at_rest() {
             }
         }))
     };
-    let hooks = || Hooks { encrypt: swap("plain-words", "sealed-words"), decrypt: swap("sealed-words", "plain-words") };
+    let hooks = || Hooks {
+        encrypt: swap("plain-words", "sealed-words"),
+        decrypt: swap("sealed-words", "plain-words"),
+    };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
     let store = Embedded::open(&path, hooks()).unwrap();

@@ -12,23 +12,53 @@ use crate::certs;
 /// Texts that a reader of YAML could take for something else, and one of each kind of object.
 fn fill(gateway: &Gateway) {
     let pair = certs::self_signed("test.com");
-    let texts = ["on", "no", "010", "1e3", "0x1f", "null", "~", "", " x ", "a: b", "# c", "'", "\"", "é\n\ttwo\n", "${x", "|", "- a"];
+    let texts = [
+        "on",
+        "no",
+        "010",
+        "1e3",
+        "0x1f",
+        "null",
+        "~",
+        "",
+        " x ",
+        "a: b",
+        "# c",
+        "'",
+        "\"",
+        "é\n\ttwo\n",
+        "${x",
+        "|",
+        "- a",
+    ];
     let nodes = json!({"127.0.0.1:1": 1});
     let desc = texts.join("\n");
     for (path, value) in [
-        ("/secrets/vault/1", json!({"uri": "http://127.0.0.1:1", "prefix": "kv/apisix", "token": "plain-token"})),
+        (
+            "/secrets/vault/1",
+            json!({"uri": "http://127.0.0.1:1", "prefix": "kv/apisix", "token": "plain-token"}),
+        ),
         ("/protos/1", json!({"content": "syntax = \"proto3\";\npackage a;\nmessage M { string n = 1; }\n"})),
         ("/ssls/1", json!({"cert": pair.cert, "key": pair.key, "snis": ["test.com"]})),
         ("/upstreams/u", json!({"nodes": nodes, "desc": desc})),
         ("/services/s", json!({"upstream_id": "u", "hosts": ["h"]})),
         ("/plugin_configs/p", json!({"plugins": {"response-rewrite": {"headers": {"set": {"X-A": "on"}}}}})),
-        ("/consumer_groups/g", json!({"plugins": {"limit-count": {"count": 9, "time_window": 60, "rejected_code": 503, "group": "g"}}})),
-        ("/consumers/jack", json!({"username": "jack", "group_id": "g", "plugins": {"key-auth": {"key": "jacks"}}})),
+        (
+            "/consumer_groups/g",
+            json!({"plugins": {"limit-count": {"count": 9, "time_window": 60, "rejected_code": 503, "group": "g"}}}),
+        ),
+        (
+            "/consumers/jack",
+            json!({"username": "jack", "group_id": "g", "plugins": {"key-auth": {"key": "jacks"}}}),
+        ),
         ("/consumers/jack/credentials/c", json!({"plugins": {"key-auth": {"key": "010"}}})),
         ("/global_rules/1", json!({"plugins": {"cors": {}}})),
         ("/plugin_metadata/http-logger", json!({"log_format": {"host": "$host"}})),
         ("/routes/1", route("/mocked")),
-        ("/routes/2", json!({"uri": "/s", "service_id": "s", "plugin_config_id": "p", "vars": [["arg_n", "in", texts]], "priority": 3})),
+        (
+            "/routes/2",
+            json!({"uri": "/s", "service_id": "s", "plugin_config_id": "p", "vars": [["arg_n", "in", texts]], "priority": 3}),
+        ),
     ] {
         checked(gateway, "PUT", path, &value, 201);
     }
@@ -60,13 +90,19 @@ fn an_export_makes_the_same_configuration_elsewhere() {
     assert_eq!(dry["changes"].as_array().map(Vec::len), Some(13), "{dry}");
     assert_eq!(get(&second, "/revision")["stored"], 1);
     let done = import(&second, "", &exported, 200);
-    assert_eq!((&done["revision"], status(&second, "/mocked"), status(&second, "/other")), (&json!(2), 201, 201));
+    assert_eq!(
+        (&done["revision"], status(&second, "/mocked"), status(&second, "/other")),
+        (&json!(2), 201, 201)
+    );
     let done = import(&second, "?mode=replace", &exported, 200);
-    let expected = json!([{"index": done["changes"][0]["index"], "resource": "routes/other", "action": "delete"}]);
+    let expected =
+        json!([{"index": done["changes"][0]["index"], "resource": "routes/other", "action": "delete"}]);
     assert_eq!(done["changes"], expected, "what is the same is not written");
     assert_eq!(export(&second), exported);
     assert_eq!(get(&second, "/history/2")["note"], "import, merge");
-    for path in ["/secrets/vault/1", "/consumers/jack/credentials/c", "/routes/2", "/plugin_metadata/http-logger"] {
+    for path in
+        ["/secrets/vault/1", "/consumers/jack/credentials/c", "/routes/2", "/plugin_metadata/http-logger"]
+    {
         assert_eq!(get(&second, path)["value"], get(&first, path)["value"], "{path}");
     }
 
@@ -91,7 +127,10 @@ fn a_bad_import_changes_nothing() {
         ("secrets:\n- {id: one}\n#END", "MANAGER/ID"),
     ] {
         let refused = import(&gateway, "?mode=replace", text, 400);
-        assert!(refused["error_msg"].as_str().is_some_and(|message| message.contains(part)), "{text}: {refused}");
+        assert!(
+            refused["error_msg"].as_str().is_some_and(|message| message.contains(part)),
+            "{text}: {refused}"
+        );
     }
     import(&gateway, "?mode=other", "#END", 400);
     assert_eq!((get(&gateway, "/revision")["stored"].clone(), status(&gateway, "/a")), (json!(1), 201));
@@ -106,7 +145,8 @@ fn a_bad_import_changes_nothing() {
 
 fn tidegate(gateway: &Gateway, arguments: &[&str]) -> (bool, String) {
     let mut command = Command::new(binary());
-    let output = command.args(arguments).arg("--prefix").arg(gateway.prefix()).output().expect("tidegate runs");
+    let output =
+        command.args(arguments).arg("--prefix").arg(gateway.prefix()).output().expect("tidegate runs");
     (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
 
@@ -132,7 +172,11 @@ fn the_commands_ask_the_running_gateway() {
 
     check(&["config", "import", file, "--dry-run"], true, &["0 objects would change"]);
     fs::write(file, "routes: []\n#END\n").expect("a file");
-    check(&["config", "import", file, "--replace", "--dry-run"], true, &["delete routes/1", "13 objects would change"]);
+    check(
+        &["config", "import", file, "--replace", "--dry-run"],
+        true,
+        &["delete routes/1", "13 objects would change"],
+    );
     check(&["config", "import", file, "--replace"], true, &["13 objects changed", "at revision 14"]);
     fs::write(file, "routes: [{id: 1, uri: 5}]\n#END\n").expect("a file");
     check(&["config", "import", file], false, &["whole.yaml", "400", "/routes/1"]);

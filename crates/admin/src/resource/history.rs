@@ -9,7 +9,11 @@ use store::{
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{Target, transaction::diff};
-use crate::{AdminApi, Role, api::revisions::REVISION, message::{Request, Response}};
+use crate::{
+    AdminApi, Role,
+    api::revisions::REVISION,
+    message::{Request, Response},
+};
 
 const NO_HISTORY: &str = "this configuration provider keeps no history, checkpoints or way back; the embedded one \
     does. etcd keeps revisions of its own (etcdctl get --rev, etcdctl snapshot save); GET /apisix/admin/export \
@@ -74,11 +78,14 @@ pub(super) async fn list(api: &AdminApi, request: &Request) -> Result<Response, 
 }
 
 pub(super) async fn one(api: &AdminApi, request: &Request, revision: &str) -> Result<Response, Response> {
-    let revision: u64 =
-        revision.parse().map_err(|_| Response::error(400, "a revision is a number, as GET /history tells it"))?;
+    let revision: u64 = revision
+        .parse()
+        .map_err(|_| Response::error(400, "a revision is a number, as GET /history tells it"))?;
     let (skip, take) = page(request)?;
-    let Some((found, differences)) = ask(api, move |history| history.entry(revision, skip, take)).await? else {
-        let message = format!("revision {revision} is not in the history; GET /apisix/admin/history tells what is");
+    let Some((found, differences)) = ask(api, move |history| history.entry(revision, skip, take)).await?
+    else {
+        let message =
+            format!("revision {revision} is not in the history; GET /apisix/admin/history tells what is");
         return Err(Response::error(404, &message));
     };
     let mut body = entry(&found);
@@ -162,9 +169,10 @@ fn object(key: &str) -> Result<(Kind, std::sync::Arc<str>), Response> {
     let path = key.strip_prefix("/apisix/admin").unwrap_or(key);
     let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
     let target = Target::parse(&segments);
-    let id = target.as_ref().and_then(|target| target.id.clone().map(|id| (target.kind, target.store_id(&id))));
-    let (kind, id) =
-        id.ok_or_else(|| Response::error(400, "invalid argument key: should name an object, like /routes/1"))?;
+    let id =
+        target.as_ref().and_then(|target| target.id.clone().map(|id| (target.kind, target.store_id(&id))));
+    let (kind, id) = id
+        .ok_or_else(|| Response::error(400, "invalid argument key: should name an object, like /routes/1"))?;
     Ok((kind, id.into()))
 }
 

@@ -1,9 +1,6 @@
 //! `PUT /import`: a whole configuration in the form of apisix.yaml, all of it or nothing.
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
 use model::{Kind, schema::lua};
 use serde_json::{Map, Value, json};
@@ -11,7 +8,7 @@ use store::{COLLECTIONS, State};
 
 use super::{
     Target, delete, document, now, set,
-    transaction::{ATTEMPTS, Fault, Order, Stage, Wanted, busy, refused},
+    transaction::{ATTEMPTS, Fault, Order, Stage, Wanted, at_length, busy, refused},
 };
 use crate::{
     AdminApi,
@@ -41,14 +38,18 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
         Some(_) => return Err(Response::error(400, "invalid argument dry_run: should be true or false")),
     };
     let mut order = Order { dry_run, ..order };
-    order.author.note = Some(if mode == Mode::Merge { "import, merge" } else { "import, replace" }.to_owned());
+    order.author.note =
+        Some(if mode == Mode::Merge { "import, merge" } else { "import, replace" }.to_owned());
     let document = parse(request).await?;
-    let items = read(api, &document).map_err(|faults| refused("import", &faults))?;
+    let items = at_length(|| read(api, &document)).map_err(|faults| refused("import", &faults))?;
     for _ in 0..ATTEMPTS {
         let state = order.current(api)?;
         let revision = state.revision;
-        let wanted = plan(&state, &items, mode);
-        let stage = Stage::reach(api, state, wanted).map_err(|faults| refused("import", &faults))?;
+        let stage = at_length(|| {
+            let wanted = plan(&state, &items, mode);
+            Stage::reach(api, state, wanted)
+        });
+        let stage = stage.map_err(|faults| refused("import", &faults))?;
         if let Some(response) = order.carry_out(api, &stage, revision).await? {
             return Ok(response);
         }

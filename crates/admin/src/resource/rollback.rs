@@ -7,7 +7,7 @@ use store::history::{Past, Point, Version};
 
 use super::{
     history,
-    transaction::{ATTEMPTS, Order, Stage, Wanted, busy, refused},
+    transaction::{ATTEMPTS, Order, Stage, Wanted, at_length, busy, refused},
 };
 use crate::{
     AdminApi,
@@ -37,8 +37,8 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
         if state.revision != base {
             continue;
         }
-        let stage =
-            Stage::reach(api, state, wanted_of(past)).map_err(|faults| refused("rollback", &faults))?;
+        let stage = at_length(|| Stage::reach(api, state, wanted_of(past)));
+        let stage = stage.map_err(|faults| refused("rollback", &faults))?;
         if let Some(response) = order.carry_out(api, &stage, base).await? {
             return Ok(response);
         }

@@ -126,6 +126,13 @@ impl Order {
     }
 }
 
+/// Works through what may be fifty thousand objects, without holding up the tasks that share this thread.
+pub(super) fn at_length<T>(work: impl FnOnce() -> T) -> T {
+    let shared = tokio::runtime::Handle::try_current()
+        .is_ok_and(|handle| handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread);
+    if shared { tokio::task::block_in_place(work) } else { work() }
+}
+
 pub(super) fn busy() -> Response {
     Response::error(409, "others kept changing the configuration meanwhile; nothing was written, try again")
 }

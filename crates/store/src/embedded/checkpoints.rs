@@ -52,11 +52,7 @@ pub fn list(database: &Database) -> Result<Vec<Checkpoint>, HistoryError> {
 }
 
 /// The state is read beside the writers; only storing it takes its turn with them.
-pub fn put(
-    database: &Database,
-    name: &str,
-    author: &Author,
-) -> Result<(Checkpoint, bool), HistoryError> {
+pub fn put(database: &Database, name: &str, author: &Author) -> Result<(Checkpoint, bool), HistoryError> {
     let (revision, objects, state) = packed(database).map_err(|error| database.failed(error))?;
     let checkpoint = Checkpoint {
         name: name.to_owned(),
@@ -123,9 +119,7 @@ pub fn restored(
 }
 
 /// The objects of today, as if there were none.
-fn gone(
-    transaction: &ReadTransaction,
-) -> Result<BTreeMap<(Kind, Arc<str>), Option<Version>>, redb::Error> {
+fn gone(transaction: &ReadTransaction) -> Result<BTreeMap<(Kind, Arc<str>), Option<Version>>, redb::Error> {
     let mut objects = BTreeMap::new();
     for row in transaction.open_table(OBJECTS)?.iter()? {
         let (key, _) = row?;
@@ -169,7 +163,8 @@ fn piece(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 fn encode(checkpoint: &Checkpoint) -> Vec<u8> {
     let Checkpoint { revision, time_ms, author, objects, bytes, .. } = checkpoint;
     let who = entries::author_json(author);
-    let json = json!({"revision": revision, "time_ms": time_ms, "who": who, "objects": objects, "bytes": bytes});
+    let json =
+        json!({"revision": revision, "time_ms": time_ms, "who": who, "objects": objects, "bytes": bytes});
     json.to_string().into_bytes()
 }
 

@@ -118,7 +118,8 @@ impl Database {
                 for (position, change) in (0_u32..).zip(&merged) {
                     let bytes = self.change_bytes(change);
                     changes.insert((draft.revision, position), bytes.as_slice())?;
-                    objects.insert(object_key(change.kind, change.id, draft.revision).as_slice(), position)?;
+                    objects
+                        .insert(object_key(change.kind, change.id, draft.revision).as_slice(), position)?;
                     rows += 1;
                 }
                 rows += 1;

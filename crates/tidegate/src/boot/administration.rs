@@ -16,9 +16,7 @@ use plugin::{Catalog, Variable};
 use proxy::{Internal, InternalRequest, InternalResponse};
 use routing::expr::Expression;
 use serde_json::Value;
-use store::{
-    ApiDriven, Author, BoxFuture, Changes, History, Operation, State, Store, StoreError, Written,
-};
+use store::{ApiDriven, Author, BoxFuture, Changes, History, Operation, State, Store, StoreError, Written};
 use tokio::{net::TcpListener, runtime::Runtime, sync::watch};
 
 use super::{control::Control, data_plane, hooks::ProcessHooks, provider::Provider};

@@ -89,10 +89,8 @@ fn open_kind(
                     .with_context(|| format!("cannot create {}", folder.display()))?;
             }
             let hooks = encryption(settings, catalog);
-            let retention = Retention {
-                max_entries: settings.history.max_entries,
-                max_age: settings.history.max_age,
-            };
+            let retention =
+                Retention { max_entries: settings.history.max_entries, max_age: settings.history.max_age };
             Ok(Provider::Embedded(Arc::new(Embedded::open_with(path, hooks, retention)?)))
         }
         config::Provider::Yaml | config::Provider::Json => {

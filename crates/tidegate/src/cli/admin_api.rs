@@ -68,9 +68,8 @@ pub fn ask(settings: &Settings, question: &Question<'_>) -> anyhow::Result<Strin
     }
     request.push_str("\r\n");
     request.push_str(body);
-    let (status, answer) = exchange((ip, listen.port), request.as_bytes()).with_context(|| {
-        format!("cannot ask the Admin API at {place}; is the gateway running? {instead}")
-    })?;
+    let (status, answer) = exchange((ip, listen.port), request.as_bytes())
+        .with_context(|| format!("cannot ask the Admin API at {place}; is the gateway running? {instead}"))?;
     if status != "200" && status != "201" {
         let json: Value = serde_json::from_str(&answer)
             .with_context(|| format!("the Admin API at {place} answered {status} without JSON"))?;

@@ -24,9 +24,7 @@ pub enum Verb {
     /// Make the configuration what it was at a revision or a checkpoint
     Rollback(Rollback),
     /// Give the configuration as it is now a name to roll back to
-    Checkpoint {
-        name: String,
-    },
+    Checkpoint { name: String },
 }
 
 #[derive(Args)]

@@ -43,7 +43,11 @@ pub(in super::super) struct Stage {
 
 impl Stage {
     /// Plays the changes in their order; references are looked at only when all are done.
-    pub(in super::super) fn play(api: &AdminApi, state: State, changes: &[Change]) -> Result<Stage, Vec<Fault>> {
+    pub(in super::super) fn play(
+        api: &AdminApi,
+        state: State,
+        changes: &[Change],
+    ) -> Result<Stage, Vec<Fault>> {
         let mut stage = Stage { state, touched: BTreeMap::new() };
         let mut faults = Vec::new();
         for change in changes {
