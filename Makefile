@@ -1,16 +1,17 @@
 # Entry points for people and for CI. Each target prints what it runs.
 
 CARGO ?= cargo
-SHELL_SCRIPTS = .ci/run scripts/install-deps.sh
+SHELL_SCRIPTS = .ci/run scripts/install-deps.sh perf/autobahn.sh
 FUZZ_SECONDS ?= 60
 
-.PHONY: help build run test lint perf suites fuzz deps
+.PHONY: help build run test upgrade-test lint perf suites fuzz deps
 
 help:
 	@echo 'make deps    install the Debian packages that tests and perf need'
 	@echo 'make build   build the release binary'
 	@echo 'make run     run the gateway from this checkout, in the foreground'
 	@echo 'make test    run all tests, black-box tests included'
+	@echo 'make upgrade-test  ten upgrades and a hundred reloads under load, with the release binary'
 	@echo 'make lint    formatting, clippy, shellcheck, python syntax'
 	@echo 'make perf    measure against nginx; PERF_ARGS="--quick --only plain" narrows it'
 	@echo 'make suites  run perf/suites with short measurements; SUITE_ARGS replaces --quick'
@@ -34,6 +35,10 @@ run: $(BUILD_NEEDS)
 test: $(BUILD_NEEDS)
 	$(CARGO) build -p tidegate
 	$(CARGO) test --workspace
+
+upgrade-test: build
+	TIDEGATE_BIN=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/tidegate TIDEGATE_UPGRADES=10 TIDEGATE_RELOADS=100 \
+	$(CARGO) test -p e2e --test e2e upgrades_and_reloads -- --nocapture
 
 lint:
 	$(CARGO) fmt --all --check

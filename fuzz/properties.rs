@@ -3,7 +3,12 @@
 //! The property that matters most: **a message means the same however it is cut into reads**, and once
 //! written out again it is read the same. A difference is a smuggling hole.
 
+use std::time::Duration;
+
+use control::ocsp::{self, Subject};
 use wire::chunked::{ChunkedDecoder, Event};
+use wire::http2::Pseudo;
+use wire::proxy_protocol::{Announced, Decoder};
 use wire::{BodyLength, Head, RequestHead, RequestLimits, ResponseHead};
 
 /// A request head read at once, in pieces, and written again.
@@ -99,6 +104,104 @@ pub fn uri(data: &[u8]) {
     }
 }
 
+/// The header that balancers put in front: the same however it is cut, not a byte more, and the same once it is
+/// written by the book.
+pub fn proxy_header(data: &[u8]) {
+    let at_once = announced(data, &[data.len()]);
+    assert_eq!(at_once, announced(data, &ends(data).collect::<Vec<_>>()), "cut into reads");
+    let Ok(Some((used, Some(found)))) = at_once else { return };
+    assert!(used <= data.len(), "took more than there was");
+    let family = if found.client.is_ipv4() { "TCP4" } else { "TCP6" };
+    assert_eq!(found.client.is_ipv4(), found.server.is_ipv4(), "ends of two families");
+    let (client, server) = (found.client, found.server);
+    let line =
+        format!("PROXY {family} {} {} {} {}\r\n", client.ip(), server.ip(), client.port(), server.port());
+    assert_eq!(announced(line.as_bytes(), &[line.len()]), Ok(Some((line.len(), Some(found)))), "{line:?}");
+}
+
+type Header = (usize, Option<Announced>);
+
+/// The bytes that the header took and what it says; `None`: it is not complete.
+fn announced(data: &[u8], ends: &[usize]) -> Result<Option<Header>, &'static str> {
+    let (mut decoder, mut at) = (Decoder::default(), 0);
+    for end in ends {
+        let progress = decoder.push(&data[at..*end])?;
+        at += progress.used;
+        if let Some(found) = progress.header {
+            return Ok(Some((at, found)));
+        }
+        assert_eq!(at, *end, "bytes left although the header is not complete");
+    }
+    Ok(None)
+}
+
+/// A head that came as HTTP/2 fields: what is let through is read from an HTTP/1 head as the same, with the same
+/// framing. `data`: method, authority and path, then names and values, each ended by `0xff`.
+pub fn http2_head(data: &[u8]) {
+    let mut parts = data.split(|byte| *byte == 0xff);
+    let mut part = || parts.next().unwrap_or_default();
+    let (method, authority, path) = (part(), part(), part());
+    let mut fields = Vec::new();
+    while let (Some(name), Some(value)) = (parts.next(), parts.next()) {
+        fields.push((name, value));
+    }
+    let websocket = method == b"CONNECT websocket";
+    let authority = Some(authority).filter(|authority| !authority.is_empty());
+    let pseudo = Pseudo { method, authority, path, websocket };
+    let mut head = RequestHead::default();
+    let key = || "AAAAAAAAAAAAAAAAAAAAAA==".to_owned();
+    if head.from_fields(pseudo, fields.iter().copied(), key, &RequestLimits::default()).is_err() {
+        return;
+    }
+    // What the request path asks before it goes on.
+    let (Ok(_), Ok(body)) = (head.host(), wire::framing::request_body(&head)) else { return };
+    // A body whose length the client does not tell goes on in chunks, with the gateway's own word for it.
+    let chunked = body == BodyLength::Chunked;
+    assert!(
+        head.headers.iter().all(|(name, _)| !name.eq_ignore_ascii_case(b"transfer-encoding")),
+        "a coding"
+    );
+    let lines = [
+        head.method.as_bytes(),
+        b" ",
+        head.target(),
+        b" HTTP/1.1\r\n",
+        &written_fields(&head.headers),
+        if chunked { b"Transfer-Encoding: chunked\r\n" } else { b"" },
+        b"\r\n",
+    ]
+    .concat();
+    let mut again = RequestHead::default();
+    assert_eq!(
+        again.parse(&lines, &mut 0, &roomy()),
+        Ok(Some(lines.len())),
+        "written out: {:?}",
+        String::from_utf8_lossy(&lines)
+    );
+    assert_eq!(
+        (head.method.as_bytes(), head.target()),
+        (again.method.as_bytes(), again.target()),
+        "rewritten"
+    );
+    let mut expected = fields_in_small_letters(&head.headers);
+    expected.extend(chunked.then(|| (b"transfer-encoding".to_vec(), b"chunked".to_vec())));
+    assert_eq!(expected, fields_in_small_letters(&again.headers), "rewritten");
+    assert_eq!(Ok(body), wire::framing::request_body(&again), "framing changed");
+}
+
+/// An OCSP answer: one that passes with its signature passes without, and says the same.
+pub fn ocsp_answer(data: &[u8]) {
+    const SUBJECT: Subject<'_> = Subject {
+        certificate: include_bytes!("data/ocsp-certificate.der"),
+        issuer: include_bytes!("data/ocsp-issuer.der"),
+    };
+    let now = Duration::from_secs(1_800_000_000);
+    let unsigned = ocsp::judge(data, SUBJECT, now, true);
+    if let Ok(signed) = ocsp::judge(data, SUBJECT, now, false) {
+        assert_eq!(unsigned, Ok(signed), "without its signature");
+    }
+}
+
 /// The body and the bytes it took, or None when it is bad or incomplete.
 fn decode(data: &[u8], ends: &[usize]) -> Option<(Vec<u8>, usize)> {
     let (mut decoder, mut trailers) = (ChunkedDecoder::default(), Head::new());
@@ -135,6 +238,10 @@ fn roomy() -> RequestLimits {
 
 fn fields(head: &Head) -> Vec<(&[u8], &[u8])> {
     head.iter().collect()
+}
+
+fn fields_in_small_letters(head: &Head) -> Vec<(Vec<u8>, Vec<u8>)> {
+    head.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.to_vec())).collect()
 }
 
 fn written_fields(head: &Head) -> Vec<u8> {

@@ -17,10 +17,11 @@ import tempfile
 import time
 
 from harness import (
-    churn, figures, footprint, http2, nginx, plugins, processes, scrape, slow, throughput, tidegate, tls)
+    churn, figures, footprint, http2, nginx, plugins, processes, scrape, slow, static,
+    throughput, tidegate, tls)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-OTHERS = ("plugins", "handshake", "http2", "slow", "memory", "start", "scrape", "churn")
+OTHERS = ("plugins", "handshake", "http2", "slow", "memory", "start", "scrape", "churn", "static")
 KEYS = [f"key-{number:03d}-0123456789abcdef" for number in range(100)]
 
 
@@ -73,11 +74,13 @@ def measure(folder, wanted, rounds, seconds, binary, quick, results):
         if "http2" in wanted:
             results["http2"] = http2.run(servers, rounds, seconds, say)
         if "slow" in wanted:
-            results["slow"] = slow.run(*servers["gateway"], scripts["plain"], 2 * seconds, say)
+            results["slow"] = slow.run(servers, upstream_port, scripts["plain"], 2 * seconds, say)
         if "memory" in wanted:
             results["memory"] = footprint.run_idle(servers, 2000 if quick else 10_000, say)
         for server in running[1:]:
             server.stop()
+        if "static" in wanted:
+            results["static"] = static.run(binary, folder, scripts["plain"], rounds, seconds, say)
         if "plugins" in wanted and binary:
             results["plugins"] = plugins.run(binary, folder, upstream_port, rounds, seconds, say)
         if "start" in wanted:
@@ -124,6 +127,8 @@ def show(results, target):
         rows += footprint.idle_rows(results["memory"])
     if "start" in results:
         rows += footprint.start_rows(results["start"])
+    if "static" in results:
+        rows += static.rows(results["static"])
     if rows:
         print("\n" + figures.table(["scenario", "figure", "nginx", target, "ratio", "+-", "target", ""], rows))
     if "plugins" in results:

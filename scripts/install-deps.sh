@@ -11,6 +11,7 @@ required=(
     util-linux        # taskset pins processes while measuring
     haproxy           # a balancer in tests, and a peer to compare what is forwarded
     openssl           # examples of the documentation sign with it
+    iproute2          # ss: tests count the segments of an answer
     brotli            # tests decode what the plugin compressed
     nginx             # a real upstream in tests, the peer in perf/
     haproxy           # a peer in `tidegate bench suite`

@@ -68,12 +68,12 @@ def plain_script():
     return _DONE
 
 
-def wrk(port, path, script_path, seconds, scheme="http"):
+def wrk(port, path, script_path, seconds, scheme="http", connections=CONNECTIONS):
     """Runs wrk on the load core; returns its figures. Any failed request is an error: it was not measured."""
     # By name under TLS: certificates are found by it.
     host = "localhost" if scheme == "https" else "127.0.0.1"
     output = subprocess.run(
-        ["taskset", "-c", str(processes.load_core()), "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s",
+        ["taskset", "-c", str(processes.load_core()), "wrk", "-t1", f"-c{connections}", f"-d{seconds}s",
          "--latency", "-s", script_path, f"{scheme}://{host}:{port}{path}"],
         capture_output=True, text=True, check=False,
     )

@@ -7,6 +7,7 @@ mod outages;
 mod roles;
 mod second_version;
 mod secured;
+mod upgraded;
 mod without;
 
 use std::time::{Duration, Instant};

@@ -167,10 +167,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         hooks: Arc::new(NoControlHooks),
     }));
     let data = TcpListener::bind("127.0.0.2:1984").await?;
+    let (_doors, serving) = tokio::sync::watch::channel(admin::listener::Phase::Serving);
     tokio::join!(
-        serve(TcpListener::bind("127.0.0.1:9180").await?, admin.clone()),
-        serve(TcpListener::bind("127.0.0.1:9090").await?, control),
-        serve(data, admin),
+        serve(TcpListener::bind("127.0.0.1:9180").await?, admin.clone(), serving.clone()),
+        serve(TcpListener::bind("127.0.0.1:9090").await?, control, serving.clone()),
+        serve(data, admin, serving),
     );
     Ok(())
 }

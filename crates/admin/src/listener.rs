@@ -14,6 +14,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
+    sync::watch,
 };
 
 use crate::{
@@ -55,37 +56,72 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 pub type Accept =
     Arc<dyn Fn(TcpStream) -> Pin<Box<dyn Future<Output = Option<Box<dyn Connection>>> + Send>> + Send + Sync>;
 
-/// Serves plain HTTP until the future is dropped.
-pub async fn serve<S: Service>(listener: TcpListener, service: Arc<S>) {
+/// What a listener has to do now. Sockets are bound early, so that a port that cannot be had is known before anything is
+/// served, and left when a successor accepts from them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Waiting,
+    Serving,
+    /// Requests under way are finished, connections without one are closed.
+    Closing,
+}
+
+/// Serves plain HTTP from the phase `Serving` until `Closing`.
+pub async fn serve<S: Service>(listener: TcpListener, service: Arc<S>, phase: watch::Receiver<Phase>) {
     let plain: Accept = Arc::new(|stream| {
         Box::pin(async move {
             let stream: Box<dyn Connection> = Box::new(stream);
             Some(stream)
         })
     });
-    serve_with(listener, service, plain).await;
+    serve_with(listener, service, plain, phase).await;
 }
 
 /// As [`serve`], with a hook that may do a TLS handshake first.
-pub async fn serve_with<S: Service>(listener: TcpListener, service: Arc<S>, accept: Accept) {
+pub async fn serve_with<S: Service>(
+    listener: TcpListener,
+    service: Arc<S>,
+    accept: Accept,
+    mut phase: watch::Receiver<Phase>,
+) {
+    if phase.wait_for(|phase| *phase != Phase::Waiting).await.is_err() {
+        return;
+    }
+    let mut closing = phase.clone();
     loop {
-        let Ok((stream, peer)) = listener.accept().await else {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = closed(&mut closing) => return,
+        };
+        let Ok((stream, peer)) = accepted else {
             // Out of file descriptors, most likely: let other tasks close some.
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             continue;
         };
-        let (service, accept) = (service.clone(), accept.clone());
+        let (service, accept, phase) = (service.clone(), accept.clone(), phase.clone());
         tokio::spawn(async move {
             let _ = stream.set_nodelay(true);
             if let Some(stream) = accept(stream).await {
-                serve_connection(stream, peer.ip(), service).await;
+                serve_connection(stream, peer.ip(), service, phase).await;
             }
         });
     }
 }
 
+async fn closed(phase: &mut watch::Receiver<Phase>) {
+    if phase.wait_for(|phase| *phase == Phase::Closing).await.is_err() {
+        // Nobody is left to say so.
+        std::future::pending::<()>().await;
+    }
+}
+
 /// Serves one connection until it closes.
-pub async fn serve_connection<S: Service>(stream: Box<dyn Connection>, peer: IpAddr, service: Arc<S>) {
+async fn serve_connection<S: Service>(
+    stream: Box<dyn Connection>,
+    peer: IpAddr,
+    service: Arc<S>,
+    mut phase: watch::Receiver<Phase>,
+) {
     let answer = service_fn(move |request| {
         let service = service.clone();
         async move {
@@ -100,8 +136,14 @@ pub async fn serve_connection<S: Service>(stream: Box<dyn Connection>, peer: IpA
     let mut builder = hyper::server::conn::http1::Builder::new();
     // Names do not depend on case, but people read them.
     builder.title_case_headers(true);
+    let connection = builder.timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), answer);
+    let mut connection = std::pin::pin!(connection);
     // A client that goes away in the middle of a request is nobody's error.
-    let _ = builder.timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), answer).await;
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        () = closed(&mut phase) => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
 }
 
 async fn read<S: Service>(request: HttpRequest<Incoming>, peer: IpAddr, service: &S) -> Option<Request> {
@@ -162,20 +204,25 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("port");
         let address = listener.local_addr().expect("address");
         let api = Arc::new(AdminApi::new(parts(AdminSettings::default())));
+        let (doors, phase) = watch::channel(Phase::Waiting);
         let exchange = async {
             let mut client = TcpStream::connect(address).await.expect("connected");
-            let head = "PUT /apisix/admin/routes/1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n";
+            let mut idle = TcpStream::connect(address).await.expect("connected");
+            doors.send_replace(Phase::Serving);
+            let head = "PUT /apisix/admin/routes/1 HTTP/1.1\r\nHost: a\r\n";
             let body = r#"{"uri":"/a","plugins":{}}"#;
             let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
             client.write_all(request.as_bytes()).await.expect("sent");
-            let mut answer = String::new();
-            client.read_to_string(&mut answer).await.expect("answered");
-            answer
+            let mut start = [0; 22];
+            client.read_exact(&mut start).await.expect("answered");
+            // Both connections are kept alive; they end with the phase.
+            doors.send_replace(Phase::Closing);
+            let mut rest = String::new();
+            client.read_to_string(&mut rest).await.expect("closed");
+            idle.read_to_string(&mut rest).await.expect("closed");
+            String::from_utf8_lossy(&start).into_owned() + &rest
         };
-        let answer = tokio::select! {
-            answer = exchange => answer,
-            () = serve(listener, api) => String::new(),
-        };
+        let (answer, ()) = tokio::join!(exchange, serve(listener, api, phase));
         assert!(answer.starts_with("HTTP/1.1 201 Created\r\n"), "{answer}");
         assert!(answer.contains("X-Api-Version: v3\r\n"), "{answer}");
     }

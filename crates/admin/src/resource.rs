@@ -283,5 +283,9 @@ fn not_found() -> Response {
 }
 
 fn store_failed(error: &StoreError) -> Response {
-    Response::error(503, &error.to_string())
+    let response = Response::error(503, &error.to_string());
+    match error {
+        StoreError::HandedOver => response.with_header("Retry-After", "1"),
+        _ => response,
+    }
 }

@@ -22,7 +22,7 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 use model::{Kind, Object};
 use plugin::{Catalog, Chain, Instance, LuaCompiler, Snapshot, UpstreamHandle, snapshot::RouterOptions};
 use references::References;
-use routing::{Router, router::Mode};
+use routing::router::Mode;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 
@@ -75,6 +75,10 @@ pub struct Compiler {
     instances: FxHashMap<Key, Vec<Arc<Instance>>>,
     /// `upstreams` resources, and inline ones under their owner's key.
     upstreams: FxHashMap<Key, Arc<UpstreamHandle>>,
+    /// The `upstreams` resources among them, as snapshots have them; `None` after a change.
+    named: Option<Arc<FxHashMap<Arc<str>, Arc<UpstreamHandle>>>>,
+    /// Owners of upstreams with health checks.
+    checked: FxHashSet<Key>,
     /// Upstreams in the configurations of an object's plugins.
     inline_upstreams: FxHashMap<Key, Vec<Arc<UpstreamHandle>>>,
     routes: routes::Routes,
@@ -84,6 +88,8 @@ pub struct Compiler {
     incomplete: FxHashSet<Key>,
     /// Names whose addresses some upstream waits for.
     names: FxHashMap<Arc<str>, FxHashSet<Key>>,
+    /// And back.
+    names_of: FxHashMap<Key, FxHashSet<Arc<str>>>,
     pools: pools::PoolNumbers,
     tls: tls::TlsClients,
     servers: certificates::Servers,
@@ -110,12 +116,15 @@ impl Compiler {
             references: References::default(),
             instances: FxHashMap::default(),
             upstreams: FxHashMap::default(),
+            named: None,
+            checked: FxHashSet::default(),
             inline_upstreams: FxHashMap::default(),
             routes: routes::Routes::default(),
             consumers: consumers::Consumers::default(),
             problems: BTreeMap::new(),
             incomplete: FxHashSet::default(),
             names: FxHashMap::default(),
+            names_of: FxHashMap::default(),
             pools: pools::PoolNumbers::default(),
             tls,
             servers,
@@ -183,6 +192,7 @@ impl Compiler {
         for key in &owners {
             self.build_upstream_of(key);
             self.rebuild_inline_upstreams(key);
+            self.note_checks(key);
         }
         let dirty = self.references.closure(dirty);
         for key in dirty.iter().filter(|key| key.0 == Kind::Route) {
@@ -218,8 +228,23 @@ impl Compiler {
         self.problems.iter().map(problem).collect()
     }
 
-    pub fn upstream_handles(&self) -> impl Iterator<Item = &Arc<UpstreamHandle>> {
-        self.upstreams.values().chain(self.inline_upstreams.values().flatten())
+    /// The upstreams with health checks.
+    pub fn checked_upstreams(&self) -> impl Iterator<Item = &Arc<UpstreamHandle>> {
+        let all = self.checked.iter().flat_map(|key| self.handles_of(key));
+        all.filter(|handle| handle.balancer.health.is_some())
+    }
+
+    fn handles_of(&self, key: &Key) -> impl Iterator<Item = &Arc<UpstreamHandle>> {
+        self.upstreams.get(key).into_iter().chain(self.inline_upstreams.get(key).into_iter().flatten())
+    }
+
+    /// After each change of what an object holds.
+    fn note_checks(&mut self, key: &Key) {
+        if self.handles_of(key).any(|handle| handle.balancer.health.is_some()) {
+            self.checked.insert(key.clone());
+        } else {
+            self.checked.remove(key);
+        }
     }
 
     /// Kinds in the order of dependency: what is referred to is built before what refers to it.
@@ -244,32 +269,45 @@ impl Compiler {
                 Kind::Consumer | Kind::Credential => self.build_consumer(key),
                 _ => {}
             }
+            self.note_checks(key);
         }
         if dirty.iter().any(|key| key.0 == Kind::Ssl) {
             self.servers.reindex();
         }
     }
 
-    pub fn snapshot(&self, revision: u64) -> Arc<Snapshot> {
+    pub fn snapshot(&mut self, revision: u64) -> Arc<Snapshot> {
         let rules = self.objects.get(&Kind::GlobalRule).into_iter().flatten();
         let chains: Vec<Chain> = rules
             .filter_map(|(id, _)| self.instances.get(&(Kind::GlobalRule, id.clone())))
             .map(|instances| Chain::new(instances.clone()))
             .collect();
-        let upstreams = self.upstreams.iter().filter(|((kind, _), _)| *kind == Kind::Upstream);
+        let upstreams = self.named_upstreams();
         let metadata = self.objects.get(&Kind::PluginMetadata).into_iter().flatten();
         Arc::new(Snapshot {
             revision,
-            router: Router::build(self.options.router, self.routes.specs()),
-            routes: self.routes.slots(),
+            router: self.routes.router(self.options.router),
+            routes: self.routes.table(),
             globals: Chain::concatenate(&chains),
             consumers: self.consumers.index(),
-            upstreams: upstreams.map(|((_, id), handle)| (id.clone(), handle.clone())).collect(),
+            upstreams,
             metadata: Arc::new(metadata.map(|(id, object)| (id.clone(), object.value.clone())).collect()),
             matches_on_body: self.routes.matches_on_body(),
             certificates: self.servers.index(),
             options: self.options.options,
         })
+    }
+
+    /// The `upstreams` resources by id, made again after one of them has changed.
+    fn named_upstreams(&mut self) -> Arc<FxHashMap<Arc<str>, Arc<UpstreamHandle>>> {
+        let made = self.named.get_or_insert_with(|| {
+            let ids = self.objects.get(&Kind::Upstream).into_iter().flat_map(BTreeMap::keys);
+            let handle = |id: &Arc<str>| {
+                Some((id.clone(), self.upstreams.get(&(Kind::Upstream, id.clone()))?.clone()))
+            };
+            Arc::new(ids.filter_map(handle).collect())
+        });
+        made.clone()
     }
 
     fn object(&self, kind: Kind, id: &str) -> Option<&Object> {

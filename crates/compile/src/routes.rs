@@ -1,13 +1,20 @@
 //! Routes: merged with their plugin config and service, and what the router needs of them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use model::{Kind, resources};
 use plugin::{
     Chain, Instance, Route, Variable,
-    snapshot::{FilterFunction, RouteUpstream, Timeouts},
+    snapshot::{FilterFunction, RouteTable, RouteUpstream, Timeouts},
 };
-use routing::{AddressSet, HostPattern, Methods, RouteSpec, expr::Expression};
+use routing::{
+    AddressSet, HostPattern, Methods, RouteSpec, Router,
+    expr::Expression,
+    router::{Layer, Mode, Stale},
+};
 use serde_json::Value;
 
 use crate::{Compiler, Key};
@@ -15,74 +22,86 @@ use crate::{Compiler, Key};
 struct Compiled {
     /// Position in the snapshot's table, kept while the route lives.
     slot: u32,
-    route: Arc<Route>,
     /// `None` for a disabled route.
     spec: Option<Arc<RouteSpec<Variable>>>,
     on_body: bool,
+    /// Where the router's base has it.
+    position: Option<u32>,
 }
 
 /// The compiled routes, by id.
 #[derive(Default)]
 pub struct Routes {
     by_id: BTreeMap<Arc<str>, Compiled>,
-    slots: Vec<Option<Arc<Route>>>,
+    table: RouteTable,
     free: Vec<u32>,
+    /// Routes that must be matched on the body.
+    on_body: usize,
+    base: Option<Arc<Layer<Variable>>>,
+    /// What the base has and is no longer true.
+    stale: Stale,
+    /// Routes that were put, changed or removed since the base was laid out.
+    changed: BTreeSet<Arc<str>>,
 }
 
+/// So few changes are never worth a new base; of many routes this part may have changed.
+const MIN_CHANGES: usize = 64;
+const CHANGED_PART: usize = 64;
+
 impl Routes {
-    fn put(&mut self, id: &Arc<str>, make: impl FnOnce(u32) -> Compiled) {
-        let slot = match self.by_id.get(id) {
-            Some(old) => old.slot,
-            None => self.free.pop().unwrap_or_else(|| {
-                self.slots.push(None);
-                (self.slots.len() - 1) as u32
-            }),
-        };
-        let compiled = make(slot);
-        self.slots[slot as usize] = Some(compiled.route.clone());
-        self.by_id.insert(id.clone(), compiled);
+    fn put(&mut self, id: &Arc<str>, route: Route, spec: Option<RouteSpec<Variable>>, on_body: bool) {
+        self.forget(id);
+        let slot = self.free.pop().unwrap_or_else(|| self.table.add());
+        let spec = spec.map(|spec| Arc::new(RouteSpec { id: slot, order: id.clone(), ..spec }));
+        self.table.set(slot, Some(Arc::new(route)));
+        let on_body = on_body && spec.is_some();
+        self.on_body += usize::from(on_body);
+        self.by_id.insert(id.clone(), Compiled { slot, spec, on_body, position: None });
+        self.changed.insert(id.clone());
     }
 
-    fn remove(&mut self, id: &str) {
-        if let Some(old) = self.by_id.remove(id) {
-            // The number may be given again only in a later snapshot, which has its own table.
-            self.free.push(old.slot);
-            self.slots[old.slot as usize] = None;
+    fn remove(&mut self, id: &Arc<str>) {
+        if self.forget(id) {
+            self.changed.insert(id.clone());
         }
     }
 
-    /// In the store's order, which decides between equals.
-    pub fn specs(&self) -> impl Iterator<Item = Arc<RouteSpec<Variable>>> {
-        self.by_id.values().filter_map(|compiled| compiled.spec.clone())
+    fn forget(&mut self, id: &str) -> bool {
+        let Some(old) = self.by_id.remove(id) else { return false };
+        // The number may be given again only in a later snapshot, which has its own table.
+        self.free.push(old.slot);
+        self.table.set(old.slot, None);
+        self.on_body -= usize::from(old.on_body);
+        if let Some(position) = old.position {
+            self.stale.mark(position);
+        }
+        true
     }
 
-    pub fn slots(&self) -> Vec<Arc<Route>> {
-        let empty = Arc::new(vacant());
-        self.slots.iter().map(|slot| slot.clone().unwrap_or_else(|| empty.clone())).collect()
+    /// The router of the routes as they are now: changes over the base, or a new base when they have become many.
+    pub fn router(&mut self, mode: Mode) -> Router<Variable> {
+        let few = self.changed.len() <= MIN_CHANGES.max(self.by_id.len() / CHANGED_PART);
+        if let Some(base) = self.base.as_ref().filter(|_| few && self.by_id.len() > MIN_CHANGES) {
+            let changed = self.changed.iter().filter_map(|id| self.by_id.get(id)?.spec.clone());
+            return Router::with_changes(base.clone(), self.stale.clone(), changed);
+        }
+        let router = Router::build(mode, self.by_id.values().filter_map(|compiled| compiled.spec.clone()));
+        let used = self.by_id.values_mut().filter(|compiled| compiled.spec.is_some());
+        for (position, compiled) in (0u32..).zip(used) {
+            compiled.position = Some(position);
+        }
+        self.base = Some(router.base().clone());
+        self.stale = Stale::default();
+        self.changed.clear();
+        router
+    }
+
+    pub fn table(&self) -> RouteTable {
+        self.table.clone()
     }
 
     pub fn matches_on_body(&self) -> bool {
-        self.by_id.values().any(|compiled| compiled.on_body && compiled.spec.is_some())
-    }
-}
-
-/// Stands in a slot that no router entry points to.
-fn vacant() -> Route {
-    Route {
-        id: Arc::from(""),
-        name: None,
-        service_id: None,
-        service_name: None,
-        chain: Chain::default(),
-        upstream: RouteUpstream::None,
-        broken: Some(404),
-        timeouts: None,
-        enable_websocket: false,
-        filter: None,
-        value: Arc::new(Value::Null),
-        service_value: None,
-        serial: 0,
-        version: 0,
+        self.on_body > 0
     }
 }
 
@@ -93,15 +112,7 @@ impl Compiler {
             return;
         };
         match self.compile_route(key, &object) {
-            Ok((route, spec, on_body)) => self.routes.put(&key.1, |slot| Compiled {
-                slot,
-                route: Arc::new(route),
-                spec: spec.map(|mut spec| {
-                    spec.id = slot;
-                    Arc::new(spec)
-                }),
-                on_body,
-            }),
+            Ok((route, spec, on_body)) => self.routes.put(&key.1, route, spec, on_body),
             Err(reason) => {
                 self.routes.remove(&key.1);
                 self.problem(key, reason);
@@ -239,7 +250,7 @@ impl Compiler {
         service: Option<&resources::Service>,
         has_filter: bool,
     ) -> Result<RouteSpec<Variable>, String> {
-        let mut spec = RouteSpec::new(0, conf.paths().map(Box::from).collect());
+        let mut spec = RouteSpec::new(0, Arc::default(), conf.paths().map(Box::from).collect());
         let mut hosts: Vec<&str> = conf.host_names().collect();
         if hosts.is_empty() {
             hosts = service.into_iter().flat_map(|service| &service.hosts).map(String::as_str).collect();

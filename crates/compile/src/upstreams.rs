@@ -24,10 +24,10 @@ impl Compiler {
             _ => object.value.get("upstream").cloned(),
         });
         let previous = self.upstreams.remove(key);
-        for waiting in self.names.values_mut() {
-            waiting.remove(key);
+        if key.0 == Kind::Upstream {
+            self.named = None;
         }
-        self.names.retain(|_, waiting| !waiting.is_empty());
+        self.forget_names(key);
         let (Some(object), Some(value)) = (object, value) else { return };
         match self.compile_upstream(key, &value, object.modified, previous.as_deref()) {
             Ok(handle) => {
@@ -93,6 +93,18 @@ impl Compiler {
         })
     }
 
+    /// The object no longer waits for the addresses of any name.
+    fn forget_names(&mut self, key: &Key) {
+        for name in self.names_of.remove(key).into_iter().flatten() {
+            if let Some(waiting) = self.names.get_mut(&name) {
+                waiting.remove(key);
+                if waiting.is_empty() {
+                    self.names.remove(&name);
+                }
+            }
+        }
+    }
+
     /// The settings, and the number that tells them apart in pool names.
     fn tls_client(
         &mut self,
@@ -143,7 +155,9 @@ impl Compiler {
         let addresses: Vec<IpAddr> = match bare.parse::<IpAddr>() {
             Ok(address) => vec![address],
             Err(_) => {
-                self.names.entry(Arc::from(bare)).or_default().insert(key.clone());
+                let name: Arc<str> = Arc::from(bare);
+                self.names_of.entry(key.clone()).or_default().insert(name.clone());
+                self.names.entry(name).or_default().insert(key.clone());
                 self.addresses.of(bare).unwrap_or_default()
             }
         };

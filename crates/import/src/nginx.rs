@@ -1,8 +1,9 @@
-//! nginx.conf: servers that proxy, redirect or answer. Static files, certificates and rewrites are reported.
+//! nginx.conf: servers that proxy, redirect, answer or serve files. Certificates and rewrites are reported.
 //!
 //! nginx takes an exact location, else the longest prefix unless a regular expression matches and the prefix is not
 //! `^~`. Our router goes by the longest path: regular expressions are entered under every prefix they beat.
 
+mod files;
 mod parse;
 mod proxy;
 
@@ -14,14 +15,13 @@ use crate::{Imported, Report};
 use parse::Directive;
 
 /// Directives that set up the process or what is ours anyway: nothing is lost with them.
-const QUIET: [&str; 20] = [
+const QUIET: [&str; 19] = [
     "worker_processes",
     "worker_connections",
     "user",
     "pid",
     "events",
     "include",
-    "default_type",
     "sendfile",
     "tcp_nopush",
     "tcp_nodelay",
@@ -50,7 +50,7 @@ pub fn convert(text: &str, imported: &mut Imported) -> Result<(), String> {
             "server" => {}
             "upstream" => _ = context.groups.insert(directive.argument(0).to_owned(), directive),
             "limit_req_zone" => zone(directive, &mut context, &mut imported.report),
-            name if INHERITED.contains(&name) => {}
+            name if is_inherited(name) => {}
             _ => left_out(directive, &mut imported.report),
         }
     }
@@ -86,6 +86,10 @@ const INHERITED: [&str; 9] = [
     "limit_req",
     "limit_req_status",
 ];
+
+fn is_inherited(name: &str) -> bool {
+    INHERITED.contains(&name) || files::INHERITED.contains(&name)
+}
 
 fn left_out(directive: &Directive, report: &mut Report) {
     if !QUIET.contains(&directive.name.as_str()) {
@@ -155,7 +159,8 @@ fn serve(
     }
     for directive in &server.block {
         let known = ["location", "server_name", "return", "listen"].contains(&directive.name.as_str());
-        if !known && !INHERITED.contains(&directive.name.as_str()) {
+        let files = directive.name == "try_files";
+        if !known && !files && !is_inherited(&directive.name) {
             left_out(directive, &mut imported.report);
         }
     }
@@ -204,7 +209,24 @@ fn serve(
             imported.report.converted(location.line, &format!("location {}", location.arguments.join(" ")));
         }
     }
-    if !everything && !is_default {
+    let own_files = [server.block.as_slice(), server.block.as_slice(), http];
+    if !everything && files::serves(&own_files) {
+        // What no location takes comes from the server's own directory.
+        let rest = Place::Prefix { path: "/".to_owned(), ends: false };
+        let closed = guard(&own_files).is_some_and(|guard| {
+            let why =
+                format!("`{}` of line {} is not converted: its files answer 501", guard.name, guard.line);
+            imported.report.unsupported(server.line, &format!("server {name}"), &why);
+            true
+        });
+        let converted = if closed {
+            None
+        } else {
+            files::convert(server.line, &rest, &own_files, context, &mut imported.report)
+        };
+        let route = converted.unwrap_or_else(|| json!({"plugins": not_converted()}));
+        add(&format!("{name}-files"), vec!["/*".to_owned()], 0, route, imported);
+    } else if !everything && !is_default {
         // Its hosts must not end up at the default server.
         let abort = json!({"fault-injection": {"abort": {"http_status": 404}}});
         add(&format!("{name}-else"), vec!["/*".to_owned()], 0, json!({"plugins": abort}), imported);
@@ -268,24 +290,29 @@ fn locate(
     imported: &mut Imported,
 ) -> Option<Value> {
     for directive in &location.block {
-        let known = ["proxy_pass", "return"].contains(&directive.name.as_str());
-        if !known && !INHERITED.contains(&directive.name.as_str()) {
+        let name = directive.name.as_str();
+        let known = ["proxy_pass", "return"].contains(&name) || files::OWN.contains(&name);
+        if !known && !is_inherited(name) {
             left_out(directive, &mut imported.report);
         }
     }
     if let Some(answer) = location.one("return") {
         return answered(answer, &mut imported.report).map(|plugins| json!({"plugins": plugins}));
     }
-    let Some(pass) = location.one("proxy_pass") else {
-        let why = "it has neither `proxy_pass` nor `return`: it answers 501";
+    let pass = location.one("proxy_pass");
+    if pass.is_none() && !files::serves(scopes) {
+        let why = "it has neither `proxy_pass` nor `return` nor a `root`: it answers 501";
         imported.report.unsupported(location.line, "location", why);
         return None;
-    };
+    }
     if let Some(guard) = guard(scopes) {
         let why = format!("`{}` of line {} is not converted: it answers 501", guard.name, guard.line);
         imported.report.unsupported(location.line, "location", &why);
         return None;
     }
+    let Some(pass) = pass else {
+        return files::convert(location.line, place, scopes, context, &mut imported.report);
+    };
     let mut plugins = Map::new();
     let upstream = proxy::pass(pass, place, scopes, context, &mut plugins, &mut imported.report)?;
     proxy::extras(scopes, context, &mut plugins, &mut imported.report);

@@ -4,12 +4,16 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use wire::Head;
 
+use crate::FileBody;
+
 /// The body of a [`Reply`].
 #[derive(Clone, Debug)]
 pub enum ReplyBody {
     /// The HTML page of the status (see [`crate::error_page`]); nothing below 300.
     Page,
     Bytes(Bytes),
+    /// Read while it is sent.
+    File(Box<FileBody>),
 }
 
 #[derive(Clone, Debug)]

@@ -4,6 +4,7 @@ use std::{net::IpAddr, rc::Rc, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use smallvec::SmallVec;
+pub use wire::proxy_protocol::Announced;
 use wire::{HeaderId, Method, RequestHead};
 
 use crate::{
@@ -23,13 +24,6 @@ pub struct Connection {
     /// What a balancer said in front (PROXY protocol).
     pub announced: Option<Box<Announced>>,
     pub requests: std::cell::Cell<u64>,
-}
-
-/// Both ends of the connection that a balancer got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Announced {
-    pub client: std::net::SocketAddr,
-    pub server: std::net::SocketAddr,
 }
 
 #[derive(Debug, Default)]

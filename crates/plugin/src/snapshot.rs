@@ -17,17 +17,51 @@ pub struct Snapshot {
     pub revision: u64,
     pub router: Router<Variable>,
     /// By the number that the router answers.
-    pub routes: Vec<Arc<Route>>,
+    pub routes: RouteTable,
     /// All global rules' plugins, rule after rule.
     pub globals: Chain,
     pub consumers: ConsumerIndex,
     /// The `upstreams` resources by id (traffic-split names them).
-    pub upstreams: FxHashMap<Arc<str>, Arc<UpstreamHandle>>,
+    pub upstreams: Arc<FxHashMap<Arc<str>, Arc<UpstreamHandle>>>,
     pub metadata: Arc<FxHashMap<Arc<str>, Arc<Value>>>,
     /// Some route's `vars` look into request bodies: they must be read before matching.
     pub matches_on_body: bool,
     pub certificates: Arc<Certificates>,
     pub options: RouterOptions,
+}
+
+/// Routes by number, in pieces: a snapshot shares with the one before all pieces in which nothing has changed.
+#[derive(Clone, Default)]
+pub struct RouteTable {
+    pieces: Vec<Arc<Vec<Option<Arc<Route>>>>>,
+    length: u32,
+}
+
+impl RouteTable {
+    const PIECE: usize = 256;
+
+    pub fn get(&self, number: usize) -> Option<&Arc<Route>> {
+        self.pieces.get(number / Self::PIECE)?.get(number % Self::PIECE)?.as_ref()
+    }
+
+    /// A number that was not given before.
+    pub fn add(&mut self) -> u32 {
+        let number = self.length;
+        self.length += 1;
+        if self.pieces.len() * Self::PIECE <= number as usize {
+            self.pieces.push(Arc::new(vec![None; Self::PIECE]));
+        }
+        number
+    }
+
+    pub fn set(&mut self, number: u32, route: Option<Arc<Route>>) {
+        let piece = self.pieces.get_mut(number as usize / Self::PIECE);
+        if let Some(slot) =
+            piece.and_then(|piece| Arc::make_mut(piece).get_mut(number as usize % Self::PIECE))
+        {
+            *slot = route;
+        }
+    }
 }
 
 /// `apisix.delete_uri_tail_slash` and its neighbours.

@@ -243,6 +243,7 @@ mod tests {
             let got = match &reply.body {
                 ReplyBody::Page => None,
                 ReplyBody::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+                ReplyBody::File(_) => Some("a file".to_owned()),
             };
             assert_eq!(
                 (reply.status, got.as_deref(), reply.headers.len()),

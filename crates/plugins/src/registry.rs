@@ -56,6 +56,7 @@ pub static PLUGINS: &[&PluginDef] = &[
     &crate::response_rewrite::PLUGIN,
     &crate::serverless::POST_FUNCTION,
     &crate::serverless::PRE_FUNCTION,
+    &crate::static_files::PLUGIN,
     &crate::syslog::PLUGIN,
     &crate::tcp_logger::PLUGIN,
     &crate::traffic_split::PLUGIN,

@@ -2,6 +2,7 @@
 
 use std::{
     cell::{Cell, RefCell},
+    fs::File,
     future::poll_fn,
     io,
     rc::Rc,
@@ -374,8 +375,36 @@ impl Client {
     /// Writes a part of an answer; a client that takes it too slowly is an error. With `last`, what ends the data ends
     /// the answer, where the protocol frames it.
     pub fn poll_send(&self, context: &mut Context<'_>, data: &[u8], last: bool) -> Poll<io::Result<usize>> {
+        let written = self.poll_write_body(context, data, last);
+        self.paced(written)
+    }
+
+    /// As [`Client::poll_send`], for what [`Client::poll_send_file`] follows at once.
+    pub fn poll_send_more(&self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        let written = self.stream.borrow_mut().poll_write_more(context, data);
+        self.paced(written)
+    }
+
+    /// As [`Client::poll_send`], with bytes of a file; only where [`Client::sends_files`].
+    pub fn poll_send_file(
+        &self,
+        context: &mut Context<'_>,
+        file: &File,
+        offset: u64,
+        count: usize,
+    ) -> Poll<io::Result<usize>> {
+        let written = self.stream.borrow_mut().poll_send_file(context, file, offset, count);
+        self.paced(written)
+    }
+
+    pub fn sends_files(&self) -> bool {
+        self.stream.borrow().is_plain()
+    }
+
+    /// A client that takes an answer too slowly is an error.
+    fn paced(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         let now_ms = self.worker.deadlines.now_ms();
-        match self.poll_write_body(context, data, last) {
+        match written {
             Poll::Pending => {
                 self.taking.waits(now_ms);
                 Poll::Pending

@@ -120,8 +120,8 @@ fn candidates(snapshot: &Snapshot, request: &Request) -> (Vec<Candidate>, bool) 
     let candidates = explained.considered.iter().filter_map(|considered| {
         Some(Candidate {
             route: snapshot.routes.get(considered.route as usize)?.clone(),
-            uri: considered.uri.to_owned(),
-            host: considered.host.map(str::to_owned),
+            uri: considered.uri.to_string(),
+            host: considered.host.as_deref().map(str::to_owned),
             priority: considered.priority,
             verdict: considered.verdict,
             clause: considered.clause,

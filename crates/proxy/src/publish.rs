@@ -19,6 +19,8 @@ pub struct Publisher {
     retired: Mutex<Vec<Arc<Snapshot>>>,
     /// Rung by each worker that has taken a newer snapshot.
     pub(crate) applied: Arc<Notify>,
+    /// Wakes the workers that have nothing to do, so that they let go of the old snapshot, too.
+    pub(crate) published: Notify,
 }
 
 impl Publisher {
@@ -28,6 +30,7 @@ impl Publisher {
             generation: AtomicU64::new(1),
             retired: Mutex::default(),
             applied: Arc::default(),
+            published: Notify::new(),
         }
     }
 
@@ -35,6 +38,7 @@ impl Publisher {
         let old = self.current.swap(snapshot);
         self.generation.fetch_add(1, Ordering::Release);
         self.retired.lock().push(old);
+        self.published.notify_waiters();
     }
 
     pub fn generation(&self) -> u64 {

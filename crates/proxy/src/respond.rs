@@ -1,7 +1,9 @@
 //! Answers that the gateway makes itself: a plugin's, an error page, its own API's.
 
+mod file;
+
 use bytes::Bytes;
-use plugin::{BodyChunk, Reply, Request, RequestBody, Source, error_page, reply::ReplyBody};
+use plugin::{BodyChunk, FileBody, Reply, Request, RequestBody, Source, error_page, reply::ReplyBody};
 use telemetry::error_log;
 use wire::{BodyLength, Head, HeaderId, ParseError, chunked, status};
 
@@ -21,13 +23,22 @@ const DRAINED_BODY_BYTES: usize = 64 * 1024;
 /// nginx's status for "close without an answer", which plugins can be told to reject with.
 const NO_ANSWER: u16 = 444;
 
+enum Body {
+    Whole(Bytes),
+    File(Box<FileBody>),
+}
+
 /// Sends a reply through header and body filters. Returns whether the connection may go on.
 pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply: Reply) -> bool {
     if reply.status == NO_ANSWER && matches!(reply.body, ReplyBody::Page) {
         fill_response(request, reply);
         return false;
     }
-    let mut body = fill_response(request, reply);
+    let mut body = match fill_response(request, reply) {
+        Body::Whole(bytes) => bytes,
+        // Boxed: most answers have no use for a future of this size.
+        Body::File(body) => return Box::pin(file::send(request, client, chains, *body)).await,
+    };
     filters::header_filter(request, client, chains);
     if chains.has_body_filter() {
         body = filter_body(request, chains, body).await;
@@ -45,7 +56,11 @@ pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply
         keep = client.drain_body(DRAINED_BODY_BYTES).await;
     }
     let mut out = client.worker.buffers.output();
-    if request.head.method == wire::Method::Head && !request.response.headers.contains("Content-Length") {
+    // What a 304 would have had as a body is not known here.
+    if request.head.method == wire::Method::Head
+        && request.response.status != 304
+        && !request.response.headers.contains("Content-Length")
+    {
         request.response.headers.set("Content-Length", body.len().to_string());
     }
     filters::write_head(request, client, framing, keep, &mut out);
@@ -93,13 +108,14 @@ async fn filter_body(request: &mut Request, chains: &Chains, body: Bytes) -> Byt
 }
 
 /// Puts status and headers into `request.response`; returns the body.
-fn fill_response(request: &mut Request, reply: Reply) -> Bytes {
+fn fill_response(request: &mut Request, reply: Reply) -> Body {
     let response = &mut request.response;
     response.clear();
     response.status = reply.status;
     response.headers = reply.headers;
     let has_type = response.headers.known(HeaderId::ContentType).is_some();
-    match reply.body {
+    Body::Whole(match reply.body {
+        ReplyBody::File(body) => return Body::File(body),
         ReplyBody::Page if reply.status < 300 => Bytes::new(),
         ReplyBody::Page => {
             response.source = Source::ErrorPage;
@@ -109,12 +125,13 @@ fn fill_response(request: &mut Request, reply: Reply) -> Bytes {
             error_page::html(reply.status).into()
         }
         ReplyBody::Bytes(body) => {
-            if !has_type {
+            // A 304 says nothing about a body that the client has already.
+            if !has_type && reply.status != 304 {
                 response.headers.set("Content-Type", "text/plain; charset=utf-8");
             }
             body
         }
-    }
+    })
 }
 
 /// Answers bytes that are no valid request, and closes.

@@ -1,13 +1,15 @@
 //! A connection's bytes, plain or under TLS, or those of one stream of an HTTP/2 connection.
 
 use std::{
+    fs::File,
     io::{self, BufRead},
     pin::Pin,
     task::{Context, Poll, ready},
 };
 
+use rustix::net::SendFlags;
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
     net::TcpStream,
 };
 use tokio_rustls::TlsStream;
@@ -42,6 +44,38 @@ impl Stream {
             Stream::Plain(stream) => Pin::new(stream).poll_write(context, data),
             Stream::Tls(stream) => Pin::new(stream.as_mut()).poll_write(context, data),
             Stream::Http2(stream) => stream.poll_write(context, data, false),
+        }
+    }
+
+    /// Whether bytes of files can go out without passing through this process.
+    pub fn is_plain(&self) -> bool {
+        matches!(self, Stream::Plain(_))
+    }
+
+    /// As [`Stream::poll_write`], for a plain socket that gets more at once: the kernel may wait for it to fill a packet.
+    pub fn poll_write_more(&mut self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Stream::Plain(stream) => poll_socket(stream, context, |socket| {
+                Ok(rustix::net::send(socket, data, SendFlags::MORE | SendFlags::NOSIGNAL)?)
+            }),
+            other => other.poll_write(context, data),
+        }
+    }
+
+    /// Sends bytes of a file from the page cache; only on a plain socket. Waits for the disk if they are not there.
+    pub fn poll_send_file(
+        &mut self,
+        context: &mut Context<'_>,
+        file: &File,
+        offset: u64,
+        count: usize,
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Stream::Plain(stream) => poll_socket(stream, context, |socket| {
+                let mut at = offset;
+                Ok(rustix::fs::sendfile(socket, file, Some(&mut at), count)?)
+            }),
+            _ => Poll::Ready(Err(io::ErrorKind::Unsupported.into())),
         }
     }
 
@@ -90,5 +124,22 @@ impl Stream {
 
     pub fn is_tls(&self) -> bool {
         matches!(self, Stream::Tls(_))
+    }
+}
+
+/// One call on a socket that does not block, once it has room.
+fn poll_socket(
+    stream: &TcpStream,
+    context: &mut Context<'_>,
+    call: impl Fn(&TcpStream) -> io::Result<usize>,
+) -> Poll<io::Result<usize>> {
+    loop {
+        ready!(stream.poll_write_ready(context))?;
+        match stream.try_io(Interest::WRITABLE, || call(stream)) {
+            // The runtime has noted that the socket is full.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return Poll::Ready(other),
+        }
     }
 }

@@ -3,20 +3,23 @@
 use std::{
     cell::{Cell, RefCell},
     io,
-    net::SocketAddr,
+    net::{SocketAddr, TcpListener as StdListener},
     rc::Rc,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use plugin::WorkerSnapshot;
-use socket2::{Domain, Protocol, Socket, Type};
 use telemetry::error_log;
-use tokio::{net::TcpListener, sync::Notify};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Notify,
+};
 use wire::{RequestHead, ResponseHead};
 
 use crate::{
@@ -24,8 +27,10 @@ use crate::{
     buffer::Buffers,
     connection,
     http2::pool::Http2Pool,
+    listeners::Listeners,
     pool::Pool,
     settings::Listen,
+    stall::{self, Stalls},
     stats::{self, WorkerStats},
     timers::{Deadlines, TICK_MS},
 };
@@ -39,7 +44,11 @@ pub struct Worker {
     pub pool: Pool,
     pub http2_pool: Http2Pool,
     pub stats: Arc<WorkerStats>,
+    pub stalls: Stalls,
+    /// Answers say that their connection closes.
     pub draining: Cell<bool>,
+    /// Connections without a request close.
+    pub closing_idle: Cell<bool>,
     pub connections: Cell<usize>,
     /// `Date: ... CRLF`, renewed each second.
     pub date_line: RefCell<Vec<u8>>,
@@ -66,7 +75,9 @@ impl Worker {
             pool: Pool::default(),
             http2_pool: Http2Pool::default(),
             stats,
+            stalls: Stalls::new(),
             draining: Cell::new(false),
+            closing_idle: Cell::new(false),
             connections: Cell::new(0),
             date_line: RefCell::default(),
             server_line,
@@ -134,10 +145,23 @@ impl Worker {
     }
 }
 
+/// After a successor took over, connections without a request stay that long: a client that just connected, or is
+/// about to use its connection again, gets an answer instead of a reset.
+const IDLE_GRACE_MS: u64 = 5000;
+
+/// A worker that something holds up longer than that is not waited for.
+const ACCEPT_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Shared between the workers and whoever stops them.
 #[derive(Default)]
 struct Signals {
     drain: AtomicBool,
+    /// Somebody else accepts from the same sockets.
+    handed_over: AtomicBool,
+    /// Addresses that nobody else accepts at, all the same.
+    left: Mutex<Vec<SocketAddr>>,
+    /// Workers that still accept.
+    accepting: AtomicUsize,
     stop: AtomicBool,
     notify: Notify,
 }
@@ -147,6 +171,8 @@ pub struct Workers {
     threads: Vec<thread::JoinHandle<()>>,
     signals: Arc<Signals>,
     applied: Arc<Notify>,
+    /// The listening sockets, as long as they are this process's to hand over.
+    kept: Mutex<Vec<StdListener>>,
     pub stats: Vec<Arc<WorkerStats>>,
     pub addresses: Vec<SocketAddr>,
 }
@@ -154,12 +180,32 @@ pub struct Workers {
 impl Workers {
     /// No new connections; open ones finish what they are doing.
     pub fn drain(&self) {
+        self.kept.lock().clear();
         self.signals.drain.store(true, Ordering::SeqCst);
         self.signals.notify.notify_waiters();
     }
 
+    /// As [`Workers::drain`], when another process accepts from the same sockets: what waits there is left to it,
+    /// and connections without a request stay for a while. `left`: addresses that it has no use for.
+    pub fn hand_over(&self, left: Vec<SocketAddr>) {
+        *self.signals.left.lock() = left;
+        self.signals.handed_over.store(true, Ordering::SeqCst);
+        self.drain();
+        // Returns when that is so: who connects from now on meets the successor.
+        let deadline = Instant::now() + ACCEPT_PATIENCE;
+        while self.signals.accepting.load(Ordering::SeqCst) > 0 && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// The listening sockets once more, for a successor.
+    pub fn sockets(&self) -> io::Result<Vec<StdListener>> {
+        self.kept.lock().iter().map(StdListener::try_clone).collect()
+    }
+
     /// Ends at once.
     pub fn stop(&self) {
+        self.kept.lock().clear();
         self.signals.stop.store(true, Ordering::SeqCst);
         self.signals.notify.notify_waiters();
     }
@@ -191,36 +237,13 @@ impl Workers {
     }
 }
 
-/// Opens the listeners and starts the workers. An address that cannot be opened is an error that names it.
-pub fn start(settings: &Settings, publisher: &Arc<Publisher>) -> io::Result<Workers> {
+/// Starts the workers on sockets that are open.
+pub fn start(settings: &Settings, listeners: Listeners, publisher: &Arc<Publisher>) -> io::Result<Workers> {
     let signals = Arc::new(Signals::default());
-    let mut settings = settings.clone();
-    // Port 0: the first worker's choice is everybody's.
-    for listen in &mut settings.listen {
-        if listen.address.port() == 0 {
-            listen.address = open(listen.address)?.local_addr()?.as_socket().unwrap_or(listen.address);
-        }
-    }
-    let mut wanted = Vec::new();
-    for listen in std::mem::take(&mut settings.listen) {
-        match refuse_shared(listen.address) {
-            Ok(()) => wanted.push(listen),
-            Err(error) if listen.optional => error_log::log(error_log::Level::Error, format_args!("{error}")),
-            Err(error) => return Err(error),
-        }
-    }
-    settings.listen = wanted;
-    let addresses = settings.listen.iter().map(|listen| listen.address).collect();
+    signals.accepting.store(listeners.workers.len(), Ordering::SeqCst);
     let mut threads = Vec::new();
     let mut all_stats = Vec::new();
-    for index in 0..settings.workers.max(1) {
-        let mut listeners = Vec::new();
-        for listen in &settings.listen {
-            let socket = open(listen.address).map_err(|error| {
-                io::Error::new(error.kind(), format!("cannot listen on {}: {error}", listen.address))
-            })?;
-            listeners.push((std::net::TcpListener::from(socket), listen.clone()));
-        }
+    for (index, listeners) in listeners.workers.into_iter().enumerate() {
         let stats = Arc::new(WorkerStats::default());
         all_stats.push(stats.clone());
         let (settings, publisher, signals) = (settings.clone(), publisher.clone(), signals.clone());
@@ -229,37 +252,8 @@ pub fn start(settings: &Settings, publisher: &Arc<Publisher>) -> io::Result<Work
         })?;
         threads.push(thread);
     }
-    Ok(Workers { threads, signals, applied: publisher.applied.clone(), stats: all_stats, addresses })
-}
-
-/// SO_REUSEPORT would let a second gateway take half of the connections of a first one unnoticed. A socket without it
-/// cannot be bound while another process listens.
-///
-/// Binding is enough to know; listening would take a client's connection and drop it.
-fn refuse_shared(address: SocketAddr) -> io::Result<()> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    if address.is_ipv6() {
-        socket.set_only_v6(true)?;
-    }
-    socket
-        .bind(&address.into())
-        .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))
-}
-
-fn open(address: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
-    // Accepted sockets inherit it: no system call per connection.
-    socket.set_tcp_nodelay(true)?;
-    if address.is_ipv6() {
-        socket.set_only_v6(true)?;
-    }
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(4096)?;
-    Ok(socket)
+    let (kept, addresses) = (Mutex::new(listeners.kept), listeners.addresses);
+    Ok(Workers { threads, signals, applied: publisher.applied.clone(), kept, stats: all_stats, addresses })
 }
 
 fn run(worker: Worker, listeners: Vec<(std::net::TcpListener, Listen)>, signals: &Arc<Signals>) {
@@ -272,6 +266,7 @@ fn run(worker: Worker, listeners: Vec<(std::net::TcpListener, Listen)>, signals:
         .enable_all()
         .event_interval(61)
         .max_io_events_per_tick(1024)
+        .on_thread_unpark(stall::awake)
         .build_local(Default::default())
     {
         Ok(runtime) => runtime,
@@ -288,29 +283,67 @@ fn run(worker: Worker, listeners: Vec<(std::net::TcpListener, Listen)>, signals:
         let mut accepting = Vec::new();
         for (listener, listen) in listeners {
             match TcpListener::from_std(listener) {
-                Ok(listener) => accepting.push(tokio::task::spawn_local(accept(worker, listener, listen))),
+                Ok(listener) => {
+                    let listener = Rc::new(listener);
+                    let task = tokio::task::spawn_local(stall::watched(
+                        worker,
+                        "new connections",
+                        accept(worker, listener.clone(), listen.clone()),
+                    ));
+                    accepting.push((task, listener, listen));
+                }
                 Err(error) => {
                     error_log::log(error_log::Level::Emergency, format_args!("{}: {error}", listen.address))
                 }
             }
         }
-        let ticking = tokio::task::spawn_local(tick(worker));
+        let ticking = tokio::task::spawn_local(stall::watched(worker, "the clock", tick(worker)));
         let ending = || signals.drain.load(Ordering::SeqCst) || signals.stop.load(Ordering::SeqCst);
         wait_until(&signals.notify, ending).await;
-        for task in accepting {
+        let handed_over = signals.handed_over.load(Ordering::SeqCst);
+        let left = signals.left.lock().clone();
+        for (task, listener, listen) in accepting {
             task.abort();
+            let _ = task.await;
+            let nobody_else = !handed_over || left.contains(&listen.address);
+            if nobody_else && let Ok(listener) = Rc::try_unwrap(listener) {
+                accept_waiting(worker, listener, &listen);
+            }
         }
-        worker.draining.set(true);
-        worker.deadlines.wake_all();
-        let deadline = Instant::now() + Duration::from_millis(worker.settings.shutdown_timeout_ms);
-        while worker.connections.get() > 0
-            && Instant::now() < deadline
-            && !signals.stop.load(Ordering::SeqCst)
-        {
-            let _ = tokio::time::timeout(Duration::from_millis(TICK_MS), signals.notify.notified()).await;
-        }
+        signals.accepting.fetch_sub(1, Ordering::SeqCst);
+        drain(worker, &signals, handed_over).await;
         ticking.abort();
     });
+}
+
+/// Nobody else will take them: what is in the queue of a listener when it closes is reset.
+fn accept_waiting(worker: &'static Worker, listener: TcpListener, listen: &Listen) {
+    let Ok(listener) = listener.into_std() else { return };
+    while let Ok((stream, peer)) = listener.accept() {
+        if worker.connections.get() < worker.settings.worker_connections
+            && stream.set_nonblocking(true).is_ok()
+            && let Ok(stream) = TcpStream::from_std(stream)
+        {
+            stats::add(&worker.stats.accepted, 1);
+            connection::spawn(worker, stream, peer, listen);
+        }
+    }
+}
+
+/// Until the last connection has ended, or time is up.
+async fn drain(worker: &'static Worker, signals: &Signals, handed_over: bool) {
+    worker.draining.set(true);
+    worker.closing_idle.set(!handed_over);
+    worker.deadlines.wake_all();
+    let started = Instant::now();
+    let limit = Duration::from_millis(worker.settings.shutdown_timeout_ms);
+    while worker.connections.get() > 0 && started.elapsed() < limit && !signals.stop.load(Ordering::SeqCst) {
+        let _ = tokio::time::timeout(Duration::from_millis(TICK_MS), signals.notify.notified()).await;
+        if !worker.closing_idle.get() && started.elapsed() >= Duration::from_millis(IDLE_GRACE_MS) {
+            worker.closing_idle.set(true);
+            worker.deadlines.wake_all();
+        }
+    }
 }
 
 async fn wait_until(notify: &Notify, condition: impl Fn() -> bool) {
@@ -325,7 +358,7 @@ async fn wait_until(notify: &Notify, condition: impl Fn() -> bool) {
     }
 }
 
-async fn accept(worker: &'static Worker, listener: TcpListener, listen: Listen) {
+async fn accept(worker: &'static Worker, listener: Rc<TcpListener>, listen: Listen) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
@@ -357,11 +390,18 @@ async fn tick(worker: &'static Worker) {
     let (mut seen, mut was_busy) = (0, false);
     let mut expected = started;
     loop {
-        interval.tick().await;
+        tokio::select! {
+            _ = interval.tick() => {}
+            () = worker.publisher.published.notified() => {
+                worker.snapshot();
+                continue;
+            }
+        }
         let now = Instant::now();
         let late = now.saturating_duration_since(expected).as_micros() as u64;
         expected = now + Duration::from_millis(TICK_MS);
         worker.stats.stall_us.fetch_max(late, Ordering::Relaxed);
+        worker.stalls.look();
         let now_ms = now.duration_since(started).as_millis() as u64;
         worker.deadlines.tick(now_ms);
         worker.snapshot();

@@ -68,7 +68,7 @@ fn specs(shape: Shape, count: u32) -> Vec<Arc<RouteSpec<()>>> {
                 Shape::Host => "/api/*".to_owned(),
                 Shape::Parameter => format!("/api/v1/service-{number}/:id"),
             };
-            let mut spec = RouteSpec::new(number, vec![uri.into()]);
+            let mut spec = RouteSpec::new(number, format!("{number:07}").into(), vec![uri.into()]);
             if matches!(shape, Shape::Host) {
                 spec.hosts = vec![HostPattern::new(&format!("host-{number}.example.com"))];
             }

@@ -5,26 +5,27 @@
 //! Candidates come from the exact path first, then from ever shorter prefixes; `priority` orders only those that
 //! share an exact path or a prefix. When no candidate passes, the next shorter prefix, the less specific host and
 //! last the routes without a host are tried.
+//!
+//! Laying out 50,000 routes takes tens of milliseconds; so a change is laid out alone, as a second layer over the
+//! first, and a lookup reads both in the order in which one index would have them.
 
 mod explain;
 mod index;
+mod layer;
+mod layered;
 mod parameters;
 mod spec;
 mod trie;
 
 use std::{net::IpAddr, sync::Arc};
 
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 pub use self::explain::{Considered, Explained, Loss, Verdict};
+pub use self::layer::Layer;
+pub use self::layered::Stale;
 pub use self::parameters::Param;
 pub use self::spec::{HostPattern, Methods, RouteSpec};
-use self::{
-    explain::{Nobody, Tried, Witness},
-    index::{Index, Scope},
-    trie::Trie,
-};
 use crate::expr::Variables;
 
 /// `apisix.router.http` of config.yaml.
@@ -68,215 +69,34 @@ pub struct Match<'r> {
 /// Immutable; any number of threads look up in it at once.
 #[derive(Debug)]
 pub struct Router<N> {
-    mode: Mode,
-    routes: Vec<Arc<RouteSpec<N>>>,
-    index: Index,
-    hosts: Hosts,
+    base: Arc<Layer<N>>,
+    changes: Option<Box<layered::Changes<N>>>,
 }
-
-/// Which [`Scope`] a host leads to. Empty in the URI modes.
-#[derive(Debug, Default)]
-struct Hosts {
-    exact: FxHashMap<Box<[u8]>, Scope>,
-    /// Suffixes of wildcards, reversed.
-    wildcard: Trie,
-    /// The pattern of each scope; the first, of routes without a host, has none.
-    patterns: Vec<Box<str>>,
-}
-
-/// Longer names cannot occur in DNS.
-const MAX_HOST: usize = 255;
 
 impl<N> Router<N> {
     /// Routes come in the order of the store, which decides between equals.
     pub fn build(mode: Mode, routes: impl Iterator<Item = Arc<RouteSpec<N>>>) -> Self {
-        let routes: Vec<_> = routes.collect();
-        let mut builder = index::Builder::new(mode == Mode::UriWithParameter, routes.len());
-        let mut scopes = HostsBuilder::default();
-        for (position, route) in (0u32..).zip(&routes) {
-            if mode != Mode::HostUri || route.hosts.is_empty() {
-                builder.add(Scope::ANY_HOST, position, route);
-                continue;
-            }
-            for host in &route.hosts {
-                builder.add(scopes.scope(host), position, route);
-            }
-        }
-        let hosts = scopes.finish();
-        let index = builder.finish(&routes);
-        Self { mode, routes, index, hosts }
+        Self { base: Arc::new(Layer::build(mode, routes)), changes: None }
     }
 
-    pub fn len(&self) -> usize {
-        self.routes.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.routes.is_empty()
+    /// What [`Router::with_changes`] can be laid over.
+    pub fn base(&self) -> &Arc<Layer<N>> {
+        &self.base
     }
 
     pub fn find<I: MatchInput<Name = N>>(&self, input: &I) -> Option<Match<'_>> {
-        self.find_watched(input, &mut Nobody)
+        match &self.changes {
+            None => self.base.find(input),
+            Some(changes) => changes.find(&self.base, input),
+        }
     }
 
-    fn find_watched<'r, I: MatchInput<Name = N>, W: Witness<'r>>(
-        &'r self,
-        input: &I,
-        witness: &mut W,
-    ) -> Option<Match<'r>> {
-        if !self.hosts.patterns.is_empty()
-            && let Some(host) = input.host()
-            && let Some(found) = self.find_by_host(host, input, witness)
-        {
-            return Some(found);
+    /// What [`Router::find`] would try, and what became of it: at most `limit` candidates and the one that wins.
+    /// Slow: changes are laid out together with the rest first.
+    pub fn explain<I: MatchInput<Name = N>>(&self, input: &I, limit: usize) -> Explained {
+        match &self.changes {
+            None => self.base.explain(input, limit),
+            Some(changes) => changes.merged(&self.base).explain(input, limit),
         }
-        self.find_in(Scope::ANY_HOST, input, witness)
-    }
-
-    fn find_by_host<'r, I: MatchInput<Name = N>, W: Witness<'r>>(
-        &'r self,
-        host: &[u8],
-        input: &I,
-        witness: &mut W,
-    ) -> Option<Match<'r>> {
-        if let Some(scope) = self.hosts.exact.get(host)
-            && let Some(found) = self.find_in(*scope, input, witness)
-        {
-            return Some(found);
-        }
-        if self.hosts.wildcard.is_empty() {
-            return None;
-        }
-        let mut reversed = [0u8; MAX_HOST];
-        let length = host.len().min(MAX_HOST);
-        for (to, from) in reversed.iter_mut().zip(host.iter().rev()) {
-            *to = *from;
-        }
-        let reversed = reversed.get(..length).unwrap_or_default();
-        self.hosts
-            .wildcard
-            .prefixes(self.hosts.wildcard.first_root(), reversed)
-            .find_map(|scope| self.find_in(Scope(scope), input, witness))
-    }
-
-    fn find_in<'r, I: MatchInput<Name = N>, W: Witness<'r>>(
-        &'r self,
-        scope: Scope,
-        input: &I,
-        witness: &mut W,
-    ) -> Option<Match<'r>> {
-        self.index.candidates(scope, input.path()).find_map(|candidate| {
-            let route = self.routes.get(candidate.route as usize)?;
-            let uri: &str = route.uris.get(candidate.uri as usize)?;
-            let judged = self.judge(route, uri, candidate.has_params, scope, input);
-            if W::LOOKS {
-                let clause = || route.vars.as_ref().and_then(|vars| vars.failing_clause(input));
-                let tried = Tried {
-                    route: route.id,
-                    scope,
-                    uri,
-                    host: self.hosts.pattern(scope),
-                    priority: route.priority,
-                    judged: &judged,
-                    clause: &clause,
-                };
-                if witness.saw(tried) {
-                    return None;
-                }
-            }
-            judged.ok()
-        })
-    }
-
-    #[inline]
-    fn judge<'r, I: MatchInput<Name = N>>(
-        &'r self,
-        route: &'r RouteSpec<N>,
-        matched_uri: &'r str,
-        has_params: bool,
-        scope: Scope,
-        input: &I,
-    ) -> Result<Match<'r>, Loss> {
-        let matched_host = self.check(route, input)?;
-        let mut params = SmallVec::new();
-        if has_params {
-            let parameters = self.mode == Mode::UriWithParameter;
-            if !parameters::capture(matched_uri, input.path(), parameters, &mut params) {
-                return Err(Loss::Parameters);
-            }
-        }
-        let matched_host = matched_host.or_else(|| self.hosts.pattern(scope));
-        Ok(Match { route: route.id, matched_uri, matched_host, params })
-    }
-
-    /// The conditions in APISIX's order; `Ok(None)` when they hold without naming a host.
-    fn check<'r, I: MatchInput<Name = N>>(
-        &self,
-        route: &'r RouteSpec<N>,
-        input: &I,
-    ) -> Result<Option<&'r str>, Loss> {
-        if !route.methods.is_empty() && !route.methods.contains(input.method()) {
-            return Err(Loss::Method);
-        }
-        if let Some(addresses) = &route.remote_addrs
-            && !addresses.contains(input.remote_addr())
-        {
-            return Err(Loss::RemoteAddr);
-        }
-        let mut matched_host = None;
-        if self.mode != Mode::HostUri && !route.hosts.is_empty() {
-            let found = route.hosts.iter().find(|host| host.matches(input));
-            matched_host = Some(found.ok_or(Loss::Host)?.pattern());
-        }
-        if route.vars.as_ref().is_some_and(|vars| !vars.eval(input)) {
-            return Err(Loss::Vars);
-        }
-        if route.has_filter && !input.filter(route.id) {
-            return Err(Loss::FilterFunction);
-        }
-        Ok(matched_host)
-    }
-}
-
-impl Hosts {
-    fn pattern(&self, scope: Scope) -> Option<&str> {
-        self.patterns.get((scope.0 as usize).checked_sub(1)?).map(|pattern| &**pattern)
-    }
-}
-
-/// Gives each distinct host pattern its scope.
-#[derive(Default)]
-struct HostsBuilder<'a> {
-    known: FxHashMap<&'a str, Scope>,
-    patterns: Vec<&'a HostPattern>,
-}
-
-impl<'a> HostsBuilder<'a> {
-    fn scope(&mut self, host: &'a HostPattern) -> Scope {
-        let next = Scope(self.patterns.len() as u32 + 1);
-        *self.known.entry(host.pattern()).or_insert_with(|| {
-            self.patterns.push(host);
-            next
-        })
-    }
-
-    fn finish(self) -> Hosts {
-        let mut hosts = Hosts::default();
-        let mut reversed = Vec::new();
-        for (scope, host) in (1u32..).zip(&self.patterns) {
-            hosts.patterns.push(host.pattern().into());
-            if host.is_wildcard() {
-                reversed.push((host.value().bytes().rev().collect::<Vec<u8>>(), scope));
-            } else {
-                hosts.exact.insert(host.value().as_bytes().into(), Scope(scope));
-            }
-        }
-        if !reversed.is_empty() {
-            let mut keys: Vec<_> =
-                reversed.iter().map(|(key, scope)| trie::Key { bytes: key, value: *scope }).collect();
-            // Patterns are distinct, so each end holds exactly one.
-            hosts.wildcard.add_root(&mut keys, &mut |ends| ends.first().map_or(0, |key| key.value));
-        }
-        hosts
     }
 }

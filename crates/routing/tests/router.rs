@@ -9,7 +9,7 @@ use std::{
 use proptest::prelude::*;
 use routing::{
     AddressSet, Expression, HostPattern, MatchInput, Methods, Mode, Operand, RouteSpec, Router, Variables,
-    router::Verdict,
+    router::{Stale, Verdict},
 };
 
 #[derive(Clone, Debug)]
@@ -104,7 +104,11 @@ impl Plain {
     }
 
     fn spec(&self, id: u32) -> Arc<RouteSpec<String>> {
-        let mut spec = RouteSpec::new(id, self.uris.iter().map(|uri| uri.as_str().into()).collect());
+        let mut spec = RouteSpec::new(
+            id,
+            format!("{id:05}").into(),
+            self.uris.iter().map(|uri| uri.as_str().into()).collect(),
+        );
         spec.hosts = self.hosts.iter().map(|host| HostPattern::new(host)).collect();
         spec.methods = self.methods.iter().copied().collect();
         spec.remote_addrs = self.local_only.then(|| AddressSet::parse(["127.0.0.0/8"]).unwrap());
@@ -275,10 +279,48 @@ proptest! {
                 for limit in [0, 100] {
                     let explained = router.explain(request, limit);
                     let mut won = explained.considered.iter().filter(|one| one.verdict == Verdict::Won);
-                    let told = won.next().map(|won| (won.route, won.uri.to_owned()));
+                    let told = won.next().map(|won| (won.route, won.uri.to_string()));
                     prop_assert_eq!(&told, &found, "{:?} {:?}", mode, request);
                     prop_assert!(won.next().is_none() && explained.considered.len() <= limit + 1);
                 }
+            }
+        }
+    }
+
+    /// A base of other routes, some of them changed or gone since: found is what one index of today's routes finds.
+    #[test]
+    fn changes_over_a_base(
+        routes in prop::collection::vec((prop::option::of(route()), prop::option::of(route()), any::<bool>()), 1..30),
+        requests in prop::collection::vec(request(), 12),
+    ) {
+        for mode in [Mode::HostUri, Mode::Uri, Mode::UriWithParameter] {
+            // (before, now): a route without a change is the same in both.
+            let versions: Vec<_> = routes
+                .iter()
+                .map(|(before, now, changed)| (before.as_ref(), if *changed { now.as_ref() } else { before.as_ref() }))
+                .collect();
+            let numbered = || (0u32..).zip(&versions);
+            let before = numbered().filter_map(|(id, (before, _))| Some(before.as_ref()?.spec(id)));
+            let base = Router::build(mode, before);
+            let mut stale = Stale::default();
+            let present = numbered().filter(|(_, (before, _))| before.is_some());
+            for (position, (id, _)) in (0u32..).zip(present) {
+                if routes[id as usize].2 {
+                    stale.mark(position);
+                }
+            }
+            let changed = numbered().filter(|(id, _)| routes[*id as usize].2);
+            let changed = changed.filter_map(|(id, (_, now))| Some(now.as_ref()?.spec(id)));
+            let router = Router::with_changes(base.base().clone(), stale, changed);
+            let now = numbered().filter_map(|(id, (_, now))| Some(now.as_ref()?.spec(id)));
+            let whole = Router::build(mode, now);
+            for request in &requests {
+                let found = router.find(request).map(|found| (found.route, found.matched_uri, found.matched_host));
+                let expected = whole.find(request).map(|found| (found.route, found.matched_uri, found.matched_host));
+                prop_assert_eq!(&found, &expected, "{:?} {:?}", mode, request);
+                let explained = router.explain(request, 100);
+                let mut won = explained.considered.iter().filter(|one| one.verdict == Verdict::Won);
+                prop_assert_eq!(won.next().map(|one| one.route), expected.map(|found| found.0));
             }
         }
     }

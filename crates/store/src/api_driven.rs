@@ -24,6 +24,8 @@ pub struct ApiDriven {
 
 #[derive(Default)]
 struct Current {
+    /// A successor has the document: what is sent now would be lost.
+    released: bool,
     document: Option<Document>,
     declared: HashMap<(Kind, Arc<str>), u64>,
 }
@@ -58,6 +60,18 @@ impl ApiDriven {
         self.current.lock().document.clone()
     }
 
+    /// The document for a successor; nothing is accepted from now on.
+    pub fn release(&self) -> Option<Document> {
+        let mut current = self.current.lock();
+        current.released = true;
+        current.document.clone()
+    }
+
+    /// There is no successor after all.
+    pub fn resume(&self) {
+        self.current.lock().released = false;
+    }
+
     /// The body of an answer before anything was sent: every version is 0.
     pub fn empty_body() -> Map<String, Value> {
         version_names().map(|(_, version)| (version, Value::from(0))).collect()
@@ -72,6 +86,9 @@ impl ApiDriven {
         now_seconds: u64,
     ) -> Result<Replaced, String> {
         let mut current = self.current.lock();
+        if current.released {
+            return Err(StoreError::HandedOver.to_string());
+        }
         if current.document.as_ref().is_some_and(|document| document.digest == digest) {
             return Ok(Replaced::Unchanged);
         }

@@ -63,6 +63,21 @@ impl Embedded {
         answer.blocking_recv().unwrap_or_else(|_| Err(stopped()))
     }
 
+    /// Closes the file when everything sent so far is written, so that another process can open it. Reads go on;
+    /// writes are refused with [`StoreError::HandedOver`]. For callers without a runtime.
+    pub fn release(&self) -> Result<(), StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.writer.release(reply)?;
+        answer.blocking_recv().map_err(|_| stopped())
+    }
+
+    /// Takes the file back, with what is in it now.
+    pub fn resume(&self) -> Result<(), StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.writer.resume(reply)?;
+        answer.blocking_recv().unwrap_or_else(|_| Err(stopped()))
+    }
+
     fn send(
         &self,
         author: Author,

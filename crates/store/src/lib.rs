@@ -75,6 +75,9 @@ pub enum StoreError {
     Unsupported(&'static str),
     #[error("{0}")]
     Unavailable(String),
+    /// Nothing was written; soon somebody writes again.
+    #[error("the configuration is being handed over to a new process; try again in a second")]
+    HandedOver,
 }
 
 /// What changed since a revision.

@@ -247,3 +247,38 @@ fn a_write_at_a_revision_holds_only_there() {
     let good = writers.into_iter().map(|writer| runtime.block_on(writer).is_ok());
     assert_eq!(good.filter(|good| *good).count(), 1);
 }
+
+#[test]
+fn another_process_has_the_file_for_a_while() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tidegate.redb");
+    let store = open(&path);
+    store.write_blocking(vec![put("1", json!({"uri": "/a"}), None), put("2", json!({}), None)]).unwrap();
+    assert!(Embedded::open(&path, Hooks::default()).is_err(), "one process at a time");
+    store.release().unwrap();
+    let refused = store.write_blocking(vec![put("1", json!({"uri": "/lost"}), None)]);
+    assert!(matches!(refused, Err(StoreError::HandedOver)));
+    assert_eq!(store.get(Kind::Route, "1").unwrap().value["uri"], "/a", "reads go on");
+
+    let other = open(&path);
+    other.write_blocking(vec![put("1", json!({"uri": "/b"}), None), delete("2", None)]).unwrap();
+    other.write_blocking(vec![put("3", json!({}), None)]).unwrap();
+    assert!(store.resume().is_err(), "the other one still has it");
+    assert!(matches!(store.write_blocking(vec![delete("1", None)]), Err(StoreError::HandedOver)));
+    drop(other);
+
+    let bell = store.watch();
+    store.resume().unwrap();
+    assert!(bell.has_changed().unwrap());
+    let Changes::Delta { revision, changes } = store.changes_since(1) else { panic!("expected a delta") };
+    let changed: Vec<_> =
+        changes.iter().map(|change| (change.id.as_ref(), change.object.is_some())).collect();
+    assert_eq!((revision, changed), (3, vec![("2", false), ("1", true), ("3", true)]));
+    assert_eq!(store.get(Kind::Route, "1").unwrap().value["uri"], "/b");
+    let written = store.write_blocking(vec![put("4", json!({}), None)]).unwrap();
+    assert_eq!(written.revision, 4);
+    // Once more without anything done in between.
+    store.release().unwrap();
+    store.resume().unwrap();
+    assert!(!matches!(store.changes_since(4), Changes::Reset));
+}

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use model::Kind;
 use serde_json::{Value, json};
 use store::{
-    Author, Embedded, History, Operation, Store, Written,
+    Author, Embedded, History, Operation, Store, StoreError, Written,
     embedded::{Hook, Hooks},
     history::{Action, HistoryError, Point, Query, Retention},
 };
@@ -213,4 +213,23 @@ fn forget(path: &Path) {
     let transaction = database.begin_write().unwrap();
     transaction.open_table(meta).unwrap().insert("revision", 7).unwrap();
     transaction.commit().unwrap();
+}
+
+/// While another process has the file, the history is its business; taken back, it goes on.
+#[test]
+fn a_file_that_is_handed_over_has_no_history_here() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let store = Embedded::open(&path, Hooks::default()).unwrap();
+    write(&store, vec![put("1", json!("a"), None)]);
+    store.release().unwrap();
+    let refused = history(&store).entries(&ALL);
+    assert!(matches!(refused, Err(HistoryError::Store(StoreError::HandedOver))));
+    assert!(history(&store).put_checkpoint("a", &Author::default()).is_err());
+    let other = Embedded::open(&path, Hooks::default()).unwrap();
+    write(&other, vec![put("1", json!("b"), None)]);
+    drop(other);
+    store.resume().unwrap();
+    write(&store, vec![put("1", json!("c"), None)]);
+    assert_eq!(revisions(&store, ALL), (vec![3, 2, 1], 3, 0));
 }

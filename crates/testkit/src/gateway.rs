@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::client::Client;
@@ -72,6 +73,15 @@ impl Gateway {
 
     /// As [`Gateway::start`], for configurations that must be refused: does not wait.
     pub fn start_unready(config_yaml: &str, apisix_yaml: Option<&str>) -> Self {
+        Self::start_by(config_yaml, apisix_yaml, run_command)
+    }
+
+    /// As [`Gateway::start_unready`] with a command of one's own for the prefix.
+    pub fn start_by(
+        config_yaml: &str,
+        apisix_yaml: Option<&str>,
+        command: impl FnOnce(&Path) -> Command,
+    ) -> Self {
         let prefix = tempfile::tempdir().expect("a temporary folder");
         let address = || SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         let (http, admin, control, metrics) = (address(), address(), address(), address());
@@ -89,7 +99,7 @@ impl Gateway {
         if let Some(routes) = apisix_yaml {
             fs::write(conf.join("apisix.yaml"), with_end(&fill(routes))).expect("apisix.yaml");
         }
-        let process = Process::start("tidegate", &mut run_command(prefix.path()));
+        let process = Process::start("tidegate", &mut command(prefix.path()));
         Gateway { process, http, admin, control, metrics, prefix }
     }
 
@@ -154,6 +164,20 @@ impl Gateway {
         fs::rename(&fresh, conf.join("apisix.yaml")).expect("routes renamed");
     }
 
+    /// What the pid file says.
+    pub fn pid(&self) -> Option<i32> {
+        let text = fs::read_to_string(self.prefix().join("logs/tidegate.pid")).ok()?;
+        text.trim().parse().ok().filter(|pid| *pid > 0)
+    }
+
+    /// Runs `tidegate VERB` for this gateway; whether it succeeded, and what it printed.
+    pub fn verb(&self, verb: &str) -> (bool, String) {
+        let mut command = Command::new(binary());
+        let output = command.arg(verb).arg("--prefix").arg(self.prefix()).output().expect("tidegate runs");
+        let printed = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&printed).into_owned())
+    }
+
     /// The error log so far.
     pub fn error_log(&self) -> String {
         fs::read_to_string(self.prefix().join("logs/error.log")).unwrap_or_default()
@@ -162,6 +186,10 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
+        // After an upgrade somebody else serves, and that is nobody's child.
+        if let Some(pid) = self.pid().filter(|pid| u32::try_from(*pid).ok() != Some(self.process.id())) {
+            let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, Signal::KILL));
+        }
         if std::thread::panicking() {
             eprintln!("--- error log of tidegate ---\n{}", self.error_log());
         }

@@ -127,6 +127,51 @@ pub fn field(name: &str, value: &str) -> Vec<u8> {
     bytes
 }
 
+/// The status that a block of an answer begins with; only for the first block of a connection, whose table is empty.
+pub fn status(headers: &Frame) -> Option<u16> {
+    // Padding and priorities are not sent by servers; a change of the table's size may stand first.
+    let mut block = headers.payload.as_slice();
+    while let Some((first, rest)) = block.split_first().filter(|(first, _)| **first & 0xe0 == 0x20) {
+        let longer = first & 0x1f == 0x1f;
+        let end = if longer { rest.iter().position(|byte| byte & 0x80 == 0)? + 1 } else { 0 };
+        block = rest.get(end..)?;
+    }
+    let (&first, rest) = block.split_first()?;
+    const INDEXED: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
+    if let 0x88..=0x8e = first {
+        return INDEXED.get(usize::from(first - 0x88)).copied();
+    }
+    // A literal whose name is the table's eighth, kept or not.
+    if !matches!(first, 0x48 | 0x08 | 0x18) {
+        return None;
+    }
+    let (&length, rest) = rest.split_first()?;
+    let text = rest.get(..usize::from(length & 0x7f))?;
+    let digits = if length & 0x80 == 0 { text.to_vec() } else { unpacked_digits(text) };
+    String::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// Digits in Huffman's code (RFC 7541 appendix B): 0 to 2 in five bits, the others in six.
+fn unpacked_digits(packed: &[u8]) -> Vec<u8> {
+    let bits: Vec<u8> = packed.iter().flat_map(|byte| (0..8).rev().map(move |at| byte >> at & 1)).collect();
+    let (mut digits, mut rest) = (Vec::new(), bits.as_slice());
+    let number = |bits: &[u8]| bits.iter().fold(0_u8, |number, bit| number << 1 | bit);
+    loop {
+        match (rest.get(..5).map(number), rest.get(..6).map(number)) {
+            (Some(short @ 0..=2), _) => {
+                digits.push(b'0' + short);
+                rest = &rest[5..];
+            }
+            (_, Some(long @ 0x19..=0x1f)) => {
+                digits.push(b'3' + long - 0x19);
+                rest = &rest[6..];
+            }
+            // Padding, or something else.
+            _ => return digits,
+        }
+    }
+}
+
 /// With a prefix of seven bits.
 fn integer(mut value: usize, bytes: &mut Vec<u8>) {
     if value < 127 {
@@ -153,6 +198,19 @@ mod tests {
         let mut long = Vec::new();
         integer(1337, &mut long);
         assert_eq!(long, [127, 0x80 | (1210 % 128) as u8, 9]);
+        for (payload, expected) in [
+            (&b"\x88"[..], Some(200)),
+            (b"\x20\x8c", Some(400)),
+            (b"\x3f\xe1\x1f\x8d", Some(404)),
+            (b"\x48\x03405", Some(405)),
+            (b"\x48\x82\x64\x02", Some(302)),
+            (b"\x08\x03501", Some(501)),
+            (b"\x0f", None),
+            (b"", None),
+        ] {
+            let headers = Frame { kind: HEADERS, flags: 0, stream: 1, payload: payload.to_vec() };
+            assert_eq!(status(&headers), expected, "{payload:?}");
+        }
         let reset = Frame { kind: RST_STREAM, flags: 0, stream: 1, payload: vec![0, 0, 0, 7] };
         assert_eq!(reset.code(), Some(REFUSED_STREAM));
     }

@@ -15,6 +15,7 @@ pub mod process;
 pub mod relay;
 pub mod servers;
 pub mod upstream;
+pub mod wrk;
 
 pub use client::Client;
 pub use etcd::Etcd;
@@ -23,6 +24,7 @@ pub use http2::Http2Client;
 pub use message::{Message, ReadError};
 pub use relay::Relay;
 pub use upstream::{Behaviour, Seen, Step, Upstream};
+pub use wrk::Wrk;
 
 use std::time::Duration;
 

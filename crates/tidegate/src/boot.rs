@@ -1,27 +1,36 @@
 //! Starting the gateway: from settings to listening workers, and the end of it.
 //!
 //! Order matters: what can fail from the configuration fails before a port is open; ports open when the first snapshot
-//! is complete, so that no request meets an empty configuration; readiness is told last.
+//! is complete, so that no request meets an empty configuration; all are open before one accepts, since a process before
+//! this one may have to go on in its place; readiness is told last.
 
 mod access_log;
 mod admin_tls;
 mod administration;
+pub mod commands;
 mod control;
 mod data_plane;
 mod debug_file;
 mod etcd;
 mod expiry;
 mod explain;
+pub mod handover;
 mod health;
 mod hooks;
 mod logs;
 mod metrics;
 mod names;
+pub mod notify;
 mod ocsp;
+pub mod pid_file;
 mod provider;
+mod reload;
 mod secrets;
+pub mod serving;
 mod signals;
+mod sockets;
 mod status;
+mod stay;
 mod welcome;
 
 use std::{sync::Arc, time::Duration};
@@ -29,21 +38,31 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context;
 use config::Settings;
 use plugin::{Catalog, Host};
+use serde_json::Value;
 use telemetry::error_log;
 
 pub use administration::check_object;
+
+use self::{handover::predecessor::Predecessor, pid_file::PidFile, serving::Origin};
 
 /// Batches of log entries have that long to be sent when the process ends.
 const FLUSH_TIME: Duration = Duration::from_secs(2);
 
 /// What `run` knows beyond the settings.
-#[derive(Default)]
 pub struct RunOptions {
-    /// To be called once, when connections are accepted.
-    pub on_ready: Option<Box<dyn FnOnce() + Send>>,
+    pub origin: Origin,
+    /// config.yaml as it is in the file.
+    pub config: Value,
+    pub pid_file: PidFile,
+    /// Do not end before a successor does. A successor itself need not stay: the first process finds the next one.
+    pub stay: bool,
+    /// The process that this one takes over from.
+    pub predecessor: Option<Predecessor>,
+    /// Said on standard error in place of the welcome: standard output may carry the access log.
+    pub says: Option<String>,
 }
 
-/// Serves until a signal says stop.
+/// Serves until a signal says stop, or a successor has taken over.
 pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     let signals = signals::Signals::install()?;
     raise_descriptor_limit(settings.nginx.worker_rlimit_nofile);
@@ -56,28 +75,58 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     install_host(&settings, &runtime, &catalog, &metrics, &logs);
     start_plugins(&settings, &catalog)?;
 
-    let provider = provider::open(&settings, &catalog, &runtime)?;
+    let inherited = options.predecessor.as_mut().map(|old| std::mem::take(&mut old.sockets));
+    let sockets = sockets::Sockets::new(inherited.unwrap_or_default());
+    let provider = provider::open(&settings, &catalog, &runtime, options.predecessor.as_ref())?;
     let control = control::start(&settings, &runtime, &catalog, &provider)?;
     let _compiler = StopCompiler(control.clone());
     let apis = administration::Apis::new(&settings, &catalog, &provider, &control);
     let proxy_settings = data_plane::settings(&settings, &logs, &apis)?;
-    let workers = proxy::start(&proxy_settings, &control.publisher).context("cannot open the data plane")?;
+    let listeners = sockets.open_data_plane(&proxy_settings).context("cannot open the data plane")?;
+    let status = {
+        let _entered = runtime.enter();
+        apis.listen(&settings, &runtime, &sockets)?;
+        metrics.listen(&settings, &runtime, &sockets)?;
+        status::bind(&settings, &sockets)?
+    };
+    let left = sockets.leave_rest();
+    if let Some(predecessor) = &options.predecessor {
+        predecessor.prepared(left)?;
+    }
+
+    let workers =
+        proxy::start(&proxy_settings, listeners, &control.publisher).context("cannot start workers")?;
     let workers = Arc::new(workers);
     apis.hooks.set_workers(&workers);
     metrics.set_process(&workers, &control, &provider);
     expiry::watch(&runtime, &control);
     ocsp::watch(&runtime, &control);
-    {
-        let _entered = runtime.enter();
-        apis.listen(&settings, &runtime)?;
-        metrics.listen(&settings, &runtime)?;
-        status::listen(&settings, &runtime, &workers, &control)?;
+    if let Some(socket) = status {
+        status::serve(socket, &runtime, &sockets, &workers, &control);
     }
-    welcome::print(&settings, &workers.addresses);
-    if let Some(on_ready) = options.on_ready.take() {
-        on_ready();
+    take_office(&settings, &signals, &mut options)?;
+    sockets.serve();
+    if options.predecessor.is_none() {
+        match &options.says {
+            Some(text) => eprintln!("{text}"),
+            None => welcome::print(&settings, &workers.addresses),
+        }
+        notify::ready();
     }
-    wait_for_end(&signals, &logs, &workers, &provider);
+    let mut serving = serving::Serving {
+        signals: &signals,
+        logs: &logs,
+        workers: &workers,
+        provider: &provider,
+        sockets: &sockets,
+        pid_file: &mut options.pid_file,
+        origin: &options.origin,
+        config: options.config,
+        stay: options.stay,
+        stage: serving::Stage::Alone,
+    };
+    serving.run();
+    let stays = options.stay && matches!(serving.stage, serving::Stage::HandedOver(_));
     if !plugin::stop::finish(FLUSH_TIME) {
         error_log::log(
             error_log::Level::Warn,
@@ -88,6 +137,29 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     provider.close();
     logs.close();
     runtime.shutdown_timeout(Duration::from_millis(500));
+    drop(options.pid_file);
+    if stays {
+        stay::until_end(&signals, &settings.files.pid);
+    }
+    Ok(())
+}
+
+/// Tells everybody who asks that this process is the gateway now.
+fn take_office(
+    settings: &Settings,
+    signals: &signals::Signals,
+    options: &mut RunOptions,
+) -> anyhow::Result<()> {
+    options.pid_file.write().context("cannot write the pid file")?;
+    let teller = signals.teller();
+    let tell = move |command, reply| teller.tell(signals::Event::Command(command, reply));
+    if let Err(error) = commands::listen(&commands::path(&settings.files.pid), tell) {
+        // Everything but the verbs upgrade and reload goes without.
+        error_log::log(error_log::Level::Error, format_args!("{error:#}; signals work nevertheless"));
+    }
+    if let Some(predecessor) = &options.predecessor {
+        predecessor.serving();
+    }
     Ok(())
 }
 
@@ -106,7 +178,7 @@ pub fn explain_offline(
     let metrics = Arc::new(metrics::Metrics::new(&settings));
     install_host(&settings, &runtime, &catalog, &metrics, &logs);
     start_plugins(&settings, &catalog)?;
-    let provider = provider::open(&settings, &catalog, &runtime)?;
+    let provider = provider::open(&settings, &catalog, &runtime, None)?;
     let snapshot = control::compile_once(&settings, &runtime, &catalog, &provider)?;
     let store = provider.store();
     let get = |kind, id: &str| store.get(kind, id).map(|object| object.value);
@@ -161,41 +233,6 @@ fn start_plugins(settings: &Settings, catalog: &Catalog) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Reacts to signals until one ends the process.
-fn wait_for_end(
-    signals: &signals::Signals,
-    logs: &logs::Logs,
-    workers: &Arc<proxy::Workers>,
-    provider: &provider::Provider,
-) {
-    let mut draining = false;
-    loop {
-        // A draining process ends by itself once the last connection is closed.
-        let patience = if draining { Some(Duration::from_millis(20)) } else { None };
-        match signals.next(patience) {
-            Some(signals::Event::Reopen) => logs.reopen(),
-            Some(signals::Event::Reload) => {
-                logs.reopen();
-                provider.look();
-                error_log::log(error_log::Level::Notice, format_args!("resource files read again"));
-            }
-            Some(signals::Event::Quit) => {
-                workers.drain();
-                draining = true;
-            }
-            Some(signals::Event::Stop) => {
-                workers.stop();
-                draining = true;
-            }
-            None if workers.finished() => return,
-            None => {}
-        }
-        if draining && workers.finished() {
-            return;
-        }
-    }
 }
 
 /// Best effort: proxies need two descriptors per request.

@@ -11,9 +11,11 @@ mod quit;
 mod reload;
 mod routes;
 mod run;
+mod serve;
 mod start;
 mod stop;
 mod test;
+mod upgrade;
 mod version;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -36,14 +38,18 @@ struct Cli {
 enum Verb {
     /// Serve in the foreground, until a signal says stop
     Run(run::Arguments),
+    /// Serve the files of a directory
+    Serve(serve::Arguments),
     /// Serve in the background; returns when connections are accepted
     Start(start::Arguments),
     /// Stop at once
     Stop,
     /// Stop when the requests under way are answered
     Quit,
-    /// Read config.yaml again and open the log files again
-    Reload,
+    /// Put a changed config.yaml in force without a lost request, and open the log files again
+    Reload(reload::Arguments),
+    /// Let this program take over from the one that runs, without a lost request
+    Upgrade(upgrade::Arguments),
     /// Check config.yaml and the resource files, and print what is wrong
     Test,
     /// Print the version
@@ -95,10 +101,12 @@ pub fn main() -> ExitCode {
     let Cli { place, verb } = Cli::parse();
     let result = match verb {
         Verb::Run(arguments) => run::run(&place, &arguments),
+        Verb::Serve(arguments) => serve::run(&place, &arguments),
         Verb::Start(arguments) => start::run(&place, &arguments),
         Verb::Stop => stop::run(&place),
         Verb::Quit => quit::run(&place),
-        Verb::Reload => reload::run(&place),
+        Verb::Reload(arguments) => reload::run(&place, &arguments),
+        Verb::Upgrade(arguments) => upgrade::run(&place, &arguments),
         Verb::Test => test::run(&place),
         Verb::Version => version::run(),
         Verb::Routes => routes::run(&place),

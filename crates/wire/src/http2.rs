@@ -53,7 +53,8 @@ impl RequestHead {
                 HeaderId::Host => self.take_host(value)?,
                 // Crumbs of one field (RFC 9113 section 8.2.3); HTTP/1 allows a single line.
                 HeaderId::Cookie => {
-                    if !cookies.is_empty() {
+                    // An empty one would leave a blank at the end, which no field may have.
+                    if !cookies.is_empty() && !value.is_empty() {
                         cookies.extend_from_slice(b"; ");
                     }
                     cookies.extend_from_slice(value);
@@ -203,6 +204,8 @@ mod tests {
         );
         let head = read("GET", None, "/", &[("host", "x")]).unwrap();
         assert_eq!(lines(&head), "Host: x\r\n");
+        let head = read("GET", None, "/", &[("host", "x"), ("cookie", "a=1"), ("cookie", "")]).unwrap();
+        assert_eq!(lines(&head), "Host: x\r\ncookie: a=1\r\n");
         assert!(read("GET", Some("x"), "/", &[("host", "X")]).is_ok());
         assert!(read("OPTIONS", Some("x"), "*", &[]).is_ok());
     }

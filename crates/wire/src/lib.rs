@@ -1,4 +1,5 @@
-//! HTTP/1.0 and 1.1 on the wire (RFC 9112): bytes in, an indexed head or body events out. No I/O.
+//! HTTP/1.0 and 1.1 on the wire (RFC 9112): bytes in, an indexed head or body events out. No I/O. Also what balancers
+//! put in front ([`proxy_protocol`]).
 //!
 //! The parser is strict on purpose. Whatever two HTTP implementations could read differently (both
 //! `Content-Length` and `Transfer-Encoding`, bare LF, folded lines, a space before the colon, NUL, several `Host`
@@ -15,6 +16,7 @@ pub mod head;
 pub mod http2;
 pub mod known;
 pub mod method;
+pub mod proxy_protocol;
 pub mod request;
 pub mod response;
 pub mod status;

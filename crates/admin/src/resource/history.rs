@@ -8,7 +8,7 @@ use store::{
 };
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-use super::{Target, transaction::diff};
+use super::{Target, store_failed, transaction::diff};
 use crate::{
     AdminApi, Role,
     api::revisions::REVISION,
@@ -62,7 +62,7 @@ fn failed(error: &HistoryError) -> Response {
         HistoryError::Trimmed { .. } => 410,
         HistoryError::Future { .. } | HistoryError::NoCheckpoint(_) => 404,
         HistoryError::TooManyCheckpoints => 400,
-        HistoryError::Store(_) => 503,
+        HistoryError::Store(error) => return store_failed(error),
     };
     Response::error(status, &error.to_string())
 }

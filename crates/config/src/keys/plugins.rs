@@ -82,6 +82,7 @@ pub const PLUGINS: &[&str] = &[
     "grpc-web",
     "http-dubbo",
     "public-api",
+    "static-files",
     "prometheus",
     "datadog",
     "lago",

@@ -24,7 +24,7 @@ pub fn request(text: &str) -> Request {
     let snapshot = Snapshot {
         revision: 1,
         router: routing::router::Router::build(routing::router::Mode::HostUri, std::iter::empty()),
-        routes: Vec::new(),
+        routes: Default::default(),
         globals: Chain::default(),
         consumers: ConsumerIndex::default(),
         upstreams: Default::default(),

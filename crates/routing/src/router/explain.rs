@@ -1,10 +1,10 @@
-//! Why a request goes where it goes: the lookup of [`Router::find`] with somebody who watches.
+//! Why a request goes where it goes: the lookup of a layer with somebody who watches.
 
 use rustc_hash::FxHashSet;
 
-use super::{Match, MatchInput, Router, index::Scope};
+use super::{Layer, Match, MatchInput, index::Scope};
 
-/// The condition that a candidate failed, the first in the order of [`Router::find`].
+/// The condition that a candidate failed, the first in the order of `Router::find`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     Method,
@@ -25,13 +25,13 @@ pub enum Verdict {
 
 /// A route whose path fits.
 #[derive(Debug)]
-pub struct Considered<'r> {
+pub struct Considered {
     /// The id the route was built with.
     pub route: u32,
     /// The pattern of `uris` by which it is a candidate.
-    pub uri: &'r str,
+    pub uri: Box<str>,
     /// The pattern of `hosts` by which it is a candidate, if hosts lead to paths.
-    pub host: Option<&'r str>,
+    pub host: Option<Box<str>>,
     pub priority: i64,
     pub verdict: Verdict,
     /// For `Loss::Vars`: which of the clauses that must all hold does not, from 0.
@@ -39,9 +39,9 @@ pub struct Considered<'r> {
 }
 
 #[derive(Debug, Default)]
-pub struct Explained<'r> {
+pub struct Explained {
     /// In the order of trying; what other hosts ask for comes last.
-    pub considered: Vec<Considered<'r>>,
+    pub considered: Vec<Considered>,
     /// There were more than asked for.
     pub more: bool,
 }
@@ -76,15 +76,15 @@ impl Witness<'_> for Nobody {
     }
 }
 
-struct Recorder<'r> {
-    explained: Explained<'r>,
+struct Recorder {
+    explained: Explained,
     limit: usize,
     won: bool,
     scopes: FxHashSet<Scope>,
     routes: FxHashSet<u32>,
 }
 
-impl<'r> Witness<'r> for Recorder<'r> {
+impl<'r> Witness<'r> for Recorder {
     const LOOKS: bool = true;
 
     fn saw(&mut self, tried: Tried<'r, '_>) -> bool {
@@ -106,8 +106,8 @@ impl<'r> Witness<'r> for Recorder<'r> {
         let clause = if verdict == Verdict::Lost(Loss::Vars) { (tried.clause)() } else { None };
         self.explained.considered.push(Considered {
             route: tried.route,
-            uri: tried.uri,
-            host: tried.host,
+            uri: tried.uri.into(),
+            host: tried.host.map(Box::from),
             priority: tried.priority,
             verdict,
             clause,
@@ -116,9 +116,8 @@ impl<'r> Witness<'r> for Recorder<'r> {
     }
 }
 
-impl<N> Router<N> {
-    /// What [`Router::find`] would try, and what became of it: at most `limit` candidates and the one that wins.
-    pub fn explain<I: MatchInput<Name = N>>(&self, input: &I, limit: usize) -> Explained<'_> {
+impl<N> Layer<N> {
+    pub(super) fn explain<I: MatchInput<Name = N>>(&self, input: &I, limit: usize) -> Explained {
         let mut recorder = Recorder {
             explained: Explained::default(),
             limit,
@@ -132,7 +131,7 @@ impl<N> Router<N> {
     }
 
     /// Where hosts lead to paths, a route of another host is never tried: it is found here, by its path alone.
-    fn of_other_hosts<'r, I: MatchInput<Name = N>>(&'r self, input: &I, recorder: &mut Recorder<'r>) {
+    fn of_other_hosts<I: MatchInput<Name = N>>(&self, input: &I, recorder: &mut Recorder) {
         for number in (1u32..).take(self.hosts.patterns.len()) {
             let scope = Scope(number);
             if recorder.scopes.contains(&scope) {
@@ -150,8 +149,8 @@ impl<N> Router<N> {
                 }
                 recorder.explained.considered.push(Considered {
                     route: route.id,
-                    uri,
-                    host: self.hosts.pattern(scope),
+                    uri: uri.clone(),
+                    host: self.hosts.pattern(scope).map(Box::from),
                     priority: route.priority,
                     verdict: Verdict::Lost(Loss::Host),
                     clause: None,

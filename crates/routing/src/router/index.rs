@@ -107,6 +107,16 @@ impl<'i> Iterator for Candidates<'i> {
     }
 }
 
+/// How much of a pattern is looked up, and whether that is a prefix: the whole path, or what comes before the first
+/// variable.
+pub(super) fn key_length(pattern: &str, parameters: bool) -> (u32, bool) {
+    let bytes = pattern.as_bytes();
+    // With parameters the first colon wins even when an asterisk comes before it, as in APISIX.
+    let colon = if parameters { memchr::memchr(b':', bytes) } else { None };
+    let variable = colon.or_else(|| memchr::memchr(b'*', bytes));
+    (variable.unwrap_or(bytes.len()) as u32, variable.is_some())
+}
+
 /// Collects patterns, then lays everything out at once.
 pub(super) struct Builder {
     parameters: bool,
@@ -131,14 +141,10 @@ impl Builder {
 
     pub(super) fn add<N>(&mut self, scope: Scope, route: u32, spec: &RouteSpec<N>) {
         for (uri, pattern) in (0u32..).zip(&spec.uris) {
-            let bytes = pattern.as_bytes();
-            // With parameters the first colon wins even when an asterisk comes before it, as in APISIX.
-            let colon = if self.parameters { memchr::memchr(b':', bytes) } else { None };
-            let variable = colon.or_else(|| memchr::memchr(b'*', bytes));
-            let has_params = variable.is_some() && parameters::has_params(pattern, self.parameters);
-            let key_length = variable.unwrap_or(bytes.len()) as u32;
+            let (key_length, is_prefix) = key_length(pattern, self.parameters);
+            let has_params = is_prefix && parameters::has_params(pattern, self.parameters);
             let pattern = Pattern { scope, route, uri, key_length, has_params };
-            if variable.is_some() { self.prefixes.push(pattern) } else { self.exact.push(pattern) }
+            if is_prefix { self.prefixes.push(pattern) } else { self.exact.push(pattern) }
         }
     }
 

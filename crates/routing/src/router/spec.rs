@@ -1,5 +1,7 @@
 //! What the router knows of one route. Prepared when the route changes, shared by all later routers.
 
+use std::sync::Arc;
+
 use super::MatchInput;
 use crate::{address::AddressSet, expr::Expression};
 
@@ -8,6 +10,8 @@ use crate::{address::AddressSet, expr::Expression};
 pub struct RouteSpec<N> {
     /// Returned by a match and given to the filter.
     pub id: u32,
+    /// The id in the store, whose order decides between equals.
+    pub order: Arc<str>,
     pub uris: Vec<Box<str>>,
     /// The route's hosts, or its service's when it has none. Empty: any host.
     pub hosts: Vec<HostPattern>,
@@ -22,9 +26,10 @@ pub struct RouteSpec<N> {
 
 impl<N> RouteSpec<N> {
     /// A route for these paths that asks for nothing else.
-    pub fn new(id: u32, uris: Vec<Box<str>>) -> Self {
+    pub fn new(id: u32, order: Arc<str>, uris: Vec<Box<str>>) -> Self {
         Self {
             id,
+            order,
             uris,
             hosts: Vec::new(),
             methods: Methods::EMPTY,

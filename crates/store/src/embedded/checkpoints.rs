@@ -40,7 +40,8 @@ pub fn create(transaction: &WriteTransaction) -> Result<(), redb::Error> {
 
 pub fn list(database: &Database) -> Result<Vec<Checkpoint>, HistoryError> {
     let read = || -> Result<Vec<Checkpoint>, redb::Error> {
-        let table = database.redb.begin_read()?.open_table(CHECKPOINTS)?;
+        let redb = database.opened()?;
+        let table = redb.begin_read()?.open_table(CHECKPOINTS)?;
         let mut checkpoints = Vec::new();
         for row in table.iter()? {
             let (name, bytes) = row?;
@@ -63,7 +64,8 @@ pub fn put(database: &Database, name: &str, author: &Author) -> Result<(Checkpoi
         bytes: state.len() as u64,
     };
     let store = || -> Result<Option<bool>, redb::Error> {
-        let transaction = database.redb.begin_write()?;
+        let redb = database.opened()?;
+        let transaction = redb.begin_write()?;
         let replaced = {
             let mut table = transaction.open_table(CHECKPOINTS)?;
             let known = table.get(name)?.is_some();
@@ -82,7 +84,8 @@ pub fn put(database: &Database, name: &str, author: &Author) -> Result<(Checkpoi
 }
 
 pub fn delete(database: &Database, name: &str) -> Result<bool, redb::Error> {
-    let transaction = database.redb.begin_write()?;
+    let redb = database.opened()?;
+    let transaction = redb.begin_write()?;
     let known = transaction.open_table(CHECKPOINTS)?.remove(name)?.is_some();
     transaction.open_table(STATES)?.remove(name)?;
     transaction.commit()?;
@@ -133,7 +136,8 @@ fn gone(transaction: &ReadTransaction) -> Result<BTreeMap<(Kind, Arc<str>), Opti
 
 /// Revision, number of objects, and all of them compressed.
 fn packed(database: &Database) -> Result<(u64, u64, Vec<u8>), redb::Error> {
-    let transaction = database.redb.begin_read()?;
+    let redb = database.opened()?;
+    let transaction = redb.begin_read()?;
     let revision = transaction.open_table(META)?.get("revision")?.map_or(0, |revision| revision.value());
     let objects = transaction.open_table(OBJECTS)?;
     let mut packed = ZlibEncoder::new(Vec::new(), Compression::fast());

@@ -9,6 +9,7 @@ use std::{
 };
 
 use model::Object;
+use parking_lot::{MappedRwLockReadGuard, RwLock, RwLockReadGuard};
 use redb::{DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition};
 
 use super::{
@@ -29,7 +30,8 @@ const MAX_DECODERS: usize = 4;
 const OBJECTS_PER_DECODER: usize = 1000;
 
 pub struct Database {
-    pub(super) redb: redb::Database,
+    /// `None` while another process has the file. Closing it waits for whoever reads it.
+    redb: RwLock<Option<redb::Database>>,
     pub(super) path: PathBuf,
     pub(super) hooks: Hooks,
     pub(super) retention: Retention,
@@ -60,17 +62,42 @@ impl Database {
     }
 
     fn open_file(path: &Path, hooks: Hooks, retention: Retention) -> Result<(Self, Loaded), StoreError> {
-        let redb = redb::Builder::new()
-            .set_cache_size(CACHE_BYTES)
-            .create(path)
-            .map_err(|error| unavailable(open_problem(path, &error)))?;
+        let redb = open_redb(path)?;
         restrict(path);
-        let database = Self { redb, path: path.to_owned(), hooks, retention };
+        let database = Self { redb: RwLock::new(Some(redb)), path: path.to_owned(), hooks, retention };
         let loaded = database.load()?;
         database
             .begin_history(loaded.state.revision)
             .map_err(|error| unavailable(damaged(path, &error.to_string())))?;
         Ok((database, loaded))
+    }
+
+    /// Closes the file, so that another process can open it.
+    pub fn release(&self) {
+        *self.redb.write() = None;
+    }
+
+    pub fn is_released(&self) -> bool {
+        self.redb.read_recursive().is_none()
+    }
+
+    /// Opens the file again; what is in it now.
+    pub fn resume(&self) -> Result<Loaded, StoreError> {
+        *self.redb.write() = Some(open_redb(&self.path)?);
+        let load = || {
+            let loaded = self.load()?;
+            let begun = self.begin_history(loaded.state.revision);
+            begun.map_err(|error| unavailable(damaged(&self.path, &error.to_string())))?;
+            Ok(loaded)
+        };
+        load().inspect_err(|_| self.release())
+    }
+
+    /// Keeps the file open as long as it is held.
+    pub(super) fn opened(&self) -> Result<MappedRwLockReadGuard<'_, redb::Database>, redb::Error> {
+        // Callers look first; redb's own word for a file that is not open.
+        RwLockReadGuard::try_map(self.redb.read_recursive(), Option::as_ref)
+            .map_err(|_| redb::Error::DatabaseAlreadyOpen)
     }
 
     /// Writes all changes, what the history says of them and the revision they lead to, with one fsync.
@@ -98,7 +125,8 @@ impl Database {
         changes: impl Iterator<Item = Stored<'a>>,
         history: &[entries::Draft<'_>],
     ) -> Result<(), redb::Error> {
-        let transaction = self.redb.begin_write()?;
+        let redb = self.opened()?;
+        let transaction = redb.begin_write()?;
         {
             let mut objects = transaction.open_table(OBJECTS)?;
             for change in changes {
@@ -142,7 +170,8 @@ impl Database {
     }
 
     fn create_tables(&self) -> Result<(), redb::Error> {
-        let transaction = self.redb.begin_write()?;
+        let redb = self.opened()?;
+        let transaction = redb.begin_write()?;
         transaction.open_table(OBJECTS)?;
         let mut meta = transaction.open_table(META)?;
         meta.insert("format", FORMAT)?;
@@ -155,7 +184,8 @@ impl Database {
     /// `None`: the database is new.
     fn try_load(&self) -> Result<Option<Loaded>, String> {
         let problem = |error: redb::Error| damaged(&self.path, &error.to_string());
-        let transaction = self.redb.begin_read().map_err(|error| problem(error.into()))?;
+        let redb = self.opened().map_err(problem)?;
+        let transaction = redb.begin_read().map_err(|error| problem(error.into()))?;
         let meta = match transaction.open_table(META) {
             Ok(meta) => meta,
             Err(redb::TableError::TableDoesNotExist(_)) => return Ok(None),
@@ -219,6 +249,13 @@ impl Database {
         }
         Ok(record)
     }
+}
+
+fn open_redb(path: &Path) -> Result<redb::Database, StoreError> {
+    redb::Builder::new()
+        .set_cache_size(CACHE_BYTES)
+        .create(path)
+        .map_err(|error| unavailable(open_problem(path, &error)))
 }
 
 fn open_problem(path: &Path, error: &DatabaseError) -> String {

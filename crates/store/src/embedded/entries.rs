@@ -72,7 +72,8 @@ impl Changed<'_> {
 impl Database {
     /// Makes the tables. A history with a gap leads back to the gap only.
     pub fn begin_history(&self, revision: u64) -> Result<(), redb::Error> {
-        let known = match self.redb.begin_read()?.open_table(META) {
+        let redb = self.opened()?;
+        let known = match redb.begin_read()?.open_table(META) {
             Ok(meta) => meta.get(NEWEST)?.map(|newest| newest.value()),
             Err(TableError::TableDoesNotExist(_)) => None,
             Err(error) => return Err(error.into()),
@@ -80,7 +81,7 @@ impl Database {
         if known == Some(revision) {
             return Ok(());
         }
-        let transaction = self.redb.begin_write()?;
+        let transaction = redb.begin_write()?;
         transaction.open_table(ENTRIES)?;
         transaction.open_table(CHANGES)?;
         transaction.open_table(OBJECTS)?;
@@ -137,7 +138,8 @@ impl Database {
 
     fn try_trim_step(&self, now_ms: u64) -> Result<bool, redb::Error> {
         let needed = {
-            let transaction = self.redb.begin_read()?;
+            let redb = self.opened()?;
+            let transaction = redb.begin_read()?;
             let entries = transaction.open_table(ENTRIES)?;
             let oldest = first_entry(&entries)?;
             let changes = transaction.open_table(CHANGES)?;
@@ -148,7 +150,8 @@ impl Database {
         if !needed {
             return Ok(false);
         }
-        let transaction = self.redb.begin_write()?;
+        let redb = self.opened()?;
+        let transaction = redb.begin_write()?;
         let more = self.trim(&transaction, now_ms, STEP)?;
         transaction.commit()?;
         Ok(more)

@@ -11,12 +11,15 @@ use super::{
     entries::{self, CHANGES, ENTRIES, OBJECTS, OLDEST},
 };
 use crate::{
-    Author, History,
+    Author, History, StoreError,
     history::{Checkpoint, Difference, Entry, HistoryError, Page, Past, Point, Query, Version},
 };
 
 impl Database {
     pub(super) fn failed(&self, error: impl Into<redb::Error>) -> HistoryError {
+        if self.is_released() {
+            return StoreError::HandedOver.into();
+        }
         unavailable(format!("cannot read database {}: {}", self.path.display(), error.into())).into()
     }
 
@@ -29,7 +32,8 @@ impl Database {
     }
 
     fn try_entries(&self, query: &Query) -> Result<Page, redb::Error> {
-        let transaction = self.redb.begin_read()?;
+        let redb = self.opened()?;
+        let transaction = redb.begin_read()?;
         let oldest = self.meta(&transaction, OLDEST)?;
         let entries = transaction.open_table(ENTRIES)?;
         let first = entries.first()?.map_or(u64::MAX, |(revision, _)| revision.value());
@@ -82,7 +86,8 @@ impl Database {
         skip: usize,
         take: usize,
     ) -> Result<Option<(Entry, Vec<Difference>)>, redb::Error> {
-        let transaction = self.redb.begin_read()?;
+        let redb = self.opened()?;
+        let transaction = redb.begin_read()?;
         let entries = transaction.open_table(ENTRIES)?;
         let Some(bytes) = entries.get(revision)? else { return Ok(None) };
         let Some(entry) = entries::entry(revision, bytes.value()) else { return Ok(None) };
@@ -140,7 +145,8 @@ impl History for Database {
     }
 
     fn past(&self, point: &Point) -> Result<Past, HistoryError> {
-        let transaction = self.redb.begin_read().map_err(|error| self.failed(error))?;
+        let redb = self.opened().map_err(|error| self.failed(error))?;
+        let transaction = redb.begin_read().map_err(|error| self.failed(error))?;
         let base = self.meta(&transaction, "revision").map_err(|error| self.failed(error))?;
         let (revision, objects) = match point {
             Point::Revision(revision) => (*revision, self.undone(&transaction, *revision, base)?),

@@ -14,7 +14,7 @@ use super::{
     database::{Database, Stored},
     entries, stopped,
 };
-use crate::{Author, Change, Operation, StoreError, Written, live::Live};
+use crate::{Author, Change, Operation, State, StoreError, Written, live::Live};
 
 /// Writes that share one fsync, at most: bounds how long the first of them waits.
 const MAX_GROUP: usize = 512;
@@ -25,6 +25,12 @@ const NEXT_LOOK: Duration = Duration::from_secs(600);
 
 type Reply = oneshot::Sender<Result<Written, StoreError>>;
 type Key = (Kind, Arc<str>);
+
+enum Message {
+    Write(Request),
+    Release(oneshot::Sender<()>),
+    Resume(oneshot::Sender<Result<(), StoreError>>),
+}
 
 struct Request {
     author: Author,
@@ -37,7 +43,7 @@ struct Request {
 
 /// The handle. Dropping it ends the thread after what is queued is written, and closes the file cleanly.
 pub struct Writer {
-    queue: Option<mpsc::Sender<Request>>,
+    queue: Option<mpsc::Sender<Message>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -67,8 +73,21 @@ impl Writer {
         operations: Vec<Operation>,
         reply: Reply,
     ) -> Result<(), StoreError> {
-        let request = Request { author, at, operations, reply: Some(reply) };
-        self.queue.as_ref().and_then(|queue| queue.send(request).ok()).ok_or_else(stopped)
+        self.queue(Message::Write(Request { author, at, operations, reply: Some(reply) }))
+    }
+
+    /// See [`super::Embedded::release`].
+    pub fn release(&self, reply: oneshot::Sender<()>) -> Result<(), StoreError> {
+        self.queue(Message::Release(reply))
+    }
+
+    /// See [`super::Embedded::resume`].
+    pub fn resume(&self, reply: oneshot::Sender<Result<(), StoreError>>) -> Result<(), StoreError> {
+        self.queue(Message::Resume(reply))
+    }
+
+    fn queue(&self, message: Message) -> Result<(), StoreError> {
+        self.queue.as_ref().and_then(|queue| queue.send(message).ok()).ok_or_else(stopped)
     }
 }
 
@@ -90,32 +109,43 @@ struct Worker {
 }
 
 impl Worker {
-    fn run(&mut self, requests: &mpsc::Receiver<Request>) {
+    fn run(&mut self, messages: &mpsc::Receiver<Message>) {
         loop {
             let mut group = Vec::new();
-            let until_trim = self.trim_at.saturating_duration_since(Instant::now());
-            let wait = self.expiries.wait().map_or(until_trim, |wait| wait.min(until_trim));
-            match requests.recv_timeout(wait) {
-                Ok(request) => group.push(request),
+            let mut other = None;
+            // Nothing expires while another process has the file.
+            let first = if self.database.is_released() {
+                messages.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected)
+            } else {
+                let until_trim = self.trim_at.saturating_duration_since(Instant::now());
+                let wait = self.expiries.wait().map_or(until_trim, |wait| wait.min(until_trim));
+                messages.recv_timeout(wait)
+            };
+            match first {
+                Ok(Message::Write(request)) => group.push(request),
+                Ok(message) => other = Some(message),
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
                 Err(mpsc::RecvTimeoutError::Disconnected) => return,
             }
-            while group.len() < MAX_GROUP
-                && let Ok(request) = requests.try_recv()
+            while other.is_none()
+                && group.len() < MAX_GROUP
+                && let Ok(message) = messages.try_recv()
             {
-                group.push(request);
+                match message {
+                    Message::Write(request) => group.push(request),
+                    message => other = Some(message),
+                }
             }
-            let expired = self.expiries.due(now_ms());
-            if !expired.is_empty() {
-                let operations =
-                    expired.into_iter().map(|(kind, id)| Operation::Delete { kind, id, expected: None });
-                let author = Author { request: "ttl".to_owned(), ..Author::default() };
-                group.insert(0, Request { author, at: None, operations: operations.collect(), reply: None });
-            }
-            if group.is_empty() {
-                self.trim();
-            } else {
-                self.commit(group);
+            self.write(group);
+            match other {
+                Some(Message::Release(reply)) => {
+                    self.database.release();
+                    let _ = reply.send(());
+                }
+                Some(Message::Resume(reply)) => {
+                    let _ = reply.send(self.resume());
+                }
+                Some(Message::Write(_)) | None => {}
             }
         }
     }
@@ -127,6 +157,45 @@ impl Worker {
         }
         let more = self.database.trim_step(now_ms());
         self.trim_at = Instant::now() + if more { NEXT_STEP } else { NEXT_LOOK };
+    }
+
+    fn write(&mut self, mut group: Vec<Request>) {
+        if self.database.is_released() {
+            for reply in group.into_iter().filter_map(|request| request.reply) {
+                let _ = reply.send(Err(StoreError::HandedOver));
+            }
+            return;
+        }
+        let expired = self.expiries.due(now_ms());
+        if !expired.is_empty() {
+            let operations =
+                expired.into_iter().map(|(kind, id)| Operation::Delete { kind, id, expected: None });
+            let author = Author { request: "ttl".to_owned(), ..Author::default() };
+            group.insert(0, Request { author, at: None, operations: operations.collect(), reply: None });
+        }
+        if group.is_empty() {
+            self.trim();
+        } else {
+            self.commit(group);
+        }
+    }
+
+    /// Takes the file back. Whoever had it may have written.
+    fn resume(&mut self) -> Result<(), StoreError> {
+        if !self.database.is_released() {
+            return Ok(());
+        }
+        let loaded = self.database.resume()?;
+        self.expiries = Expiries::default();
+        for (at_ms, object) in loaded.expiries {
+            self.expiries.set((object.kind, object.id), Some(at_ms));
+        }
+        let revision = loaded.state.revision;
+        let (known, changes) = self.live.read(|state| (state.revision, differences(state, &loaded.state)));
+        if revision != known || !changes.is_empty() {
+            self.live.publish(revision, changes);
+        }
+        Ok(())
     }
 
     /// Decides every request, writes those that hold with one fsync, shows them, answers all.
@@ -175,6 +244,18 @@ impl Worker {
         }
         self.live.publish(revision, changes);
     }
+}
+
+/// What leads from one state to another.
+fn differences(old: &State, new: &State) -> Vec<(u64, Change)> {
+    let gone = old.all().filter(|object| new.get(object.kind, &object.id).is_none());
+    let gone = gone.map(|object| Change { kind: object.kind, id: object.id.clone(), object: None });
+    let put = new.all().filter(|object| {
+        old.get(object.kind, &object.id).is_none_or(|known| known.modified != object.modified)
+    });
+    let put =
+        put.map(|object| Change { kind: object.kind, id: object.id.clone(), object: Some(object.clone()) });
+    gone.chain(put).map(|change| (new.revision, change)).collect()
 }
 
 /// Changes that are decided but not yet durable. Later requests of the group see them, readers do not.

@@ -73,7 +73,8 @@ fn write(shared: &Shared) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    let fresh = path.with_extension("new");
+    // During an upgrade two processes write.
+    let fresh = path.with_extension(format!("new-{}", std::process::id()));
     // Secrets may be in it.
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
     let mut lines = Lines { file: BufWriter::new(file), digest: digest::Context::new(&digest::SHA256) };

@@ -17,9 +17,9 @@ use proxy::{Internal, InternalRequest, InternalResponse};
 use routing::expr::Expression;
 use serde_json::Value;
 use store::{ApiDriven, Author, BoxFuture, Changes, History, Operation, State, Store, StoreError, Written};
-use tokio::{net::TcpListener, runtime::Runtime, sync::watch};
+use tokio::{runtime::Runtime, sync::watch};
 
-use super::{control::Control, data_plane, hooks::ProcessHooks, provider::Provider};
+use super::{control::Control, data_plane, hooks::ProcessHooks, provider::Provider, sockets::Sockets};
 
 /// How long an answered write may wait to be in force. Past that it is durable, and follows.
 const PUBLISH_PATIENCE: Duration = Duration::from_secs(5);
@@ -215,27 +215,39 @@ impl Apis {
     }
 
     /// Opens the ports of the APIs.
-    pub fn listen(self: &Arc<Apis>, settings: &Settings, runtime: &Runtime) -> anyhow::Result<()> {
+    pub fn listen(
+        self: &Arc<Apis>,
+        settings: &Settings,
+        runtime: &Runtime,
+        sockets: &Sockets,
+    ) -> anyhow::Result<()> {
         if let Some(listener) = settings.admin.listen.as_ref().filter(|_| !Apis::shares_port(settings))
             && let Some(admin) = &self.admin
         {
             let address = data_plane::address(listener)?;
-            let socket = bind(address)
+            let socket = sockets
+                .bind(address)
                 .with_context(|| format!("cannot listen on {address} (deployment.admin.admin_listen)"))?;
             match super::admin_tls::accept(settings)? {
                 Some(accept) => {
-                    runtime.spawn(admin::listener::serve_with(socket, admin.clone(), accept));
+                    sockets.spawn(
+                        runtime,
+                        admin::listener::serve_with(socket, admin.clone(), accept, sockets.phase()),
+                    );
                 }
                 None => {
-                    runtime.spawn(admin::listener::serve(socket, admin.clone()));
+                    sockets.spawn(runtime, admin::listener::serve(socket, admin.clone(), sockets.phase()));
                 }
             }
         }
         if let Some(listener) = &settings.apisix.control {
             let address = data_plane::address(listener)?;
-            match bind(address) {
+            match sockets.bind(address) {
                 Ok(socket) => {
-                    runtime.spawn(admin::listener::serve(socket, self.control.clone()));
+                    sockets.spawn(
+                        runtime,
+                        admin::listener::serve(socket, self.control.clone(), sockets.phase()),
+                    );
                 }
                 // Two gateways on one machine, neither told where: traffic matters more than the second's API.
                 Err(error) if address.port() == DEFAULT_CONTROL_PORT => telemetry::error_log::log(
@@ -243,18 +255,12 @@ impl Apis {
                     format_args!("no Control API: {address} (apisix.control): {error}"),
                 ),
                 Err(error) => {
-                    return Err(error.context(format!("cannot listen on {address} (apisix.control)")));
+                    return Err(error).context(format!("cannot listen on {address} (apisix.control)"));
                 }
             }
         }
         Ok(())
     }
-}
-
-fn bind(address: std::net::SocketAddr) -> anyhow::Result<TcpListener> {
-    let listener = std::net::TcpListener::bind(address)?;
-    listener.set_nonblocking(true)?;
-    Ok(TcpListener::from_std(listener)?)
 }
 
 fn admin_settings(settings: &Settings) -> AdminSettings {

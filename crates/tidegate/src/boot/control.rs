@@ -73,7 +73,7 @@ pub fn compile_once(
     catalog: &Arc<Catalog>,
     provider: &Arc<Provider>,
 ) -> anyhow::Result<Arc<Snapshot>> {
-    let follower = follower(settings, runtime, catalog, provider)?;
+    let mut follower = follower(settings, runtime, catalog, provider)?;
     Ok(follower.compiler.snapshot(follower.revision))
 }
 
@@ -291,7 +291,7 @@ impl Follower {
 
     /// Shows the Control API and the probes what there is now.
     fn share(&mut self) {
-        let handles: Vec<_> = self.compiler.upstream_handles().cloned().collect();
-        self.health.follow(&handles);
+        let handles: Vec<_> = self.compiler.checked_upstreams().cloned().collect();
+        self.health.follow(handles);
     }
 }

@@ -34,10 +34,8 @@ impl Health {
         Ok(Health { handles: Mutex::default(), monitor })
     }
 
-    /// The upstreams of the newest configuration.
-    pub fn follow(&self, handles: &[Arc<UpstreamHandle>]) {
-        let checked: Vec<_> =
-            handles.iter().filter(|handle| handle.balancer.health.is_some()).cloned().collect();
+    /// The upstreams with checks of the newest configuration.
+    pub fn follow(&self, checked: Vec<Arc<UpstreamHandle>>) {
         if let Some(monitor) = &self.monitor {
             let monitored = checked
                 .iter()

@@ -43,7 +43,7 @@ impl Logs {
     }
 }
 
-fn level(level: config::settings::Level) -> error_log::Level {
+pub fn level(level: config::settings::Level) -> error_log::Level {
     use config::settings::Level;
     match level {
         Level::Debug => error_log::Level::Debug,

@@ -6,9 +6,11 @@ use anyhow::{Context, bail};
 use config::Settings;
 use model::{Kind, PluginCatalog};
 use plugin::Catalog;
-use serde_json::Value;
-use store::{ApiDriven, Embedded, Etcd, File, Store, history::Retention};
+use serde_json::{Value, json};
+use store::{ApiDriven, Embedded, Etcd, File, Store, StoreError, history::Retention};
 use telemetry::error_log;
+
+use super::handover::predecessor::Predecessor;
 
 pub enum Provider {
     Embedded(Arc<Embedded>),
@@ -57,6 +59,34 @@ impl Provider {
         }
     }
 
+    /// Lets a successor have what only one process can have; what it must be given, if anything. Writes are refused
+    /// from now on.
+    pub fn release(&self) -> Result<Option<Value>, StoreError> {
+        match self {
+            Provider::Embedded(store) => store.release().map(|()| None),
+            Provider::ApiDriven(store) => Ok(store.release().map(|document| {
+                json!({
+                    "body": document.body,
+                    "digest": document.digest,
+                    "last_modified": document.last_modified,
+                })
+            })),
+            Provider::Etcd(_) | Provider::File(_) => Ok(None),
+        }
+    }
+
+    /// There is no successor after all.
+    pub fn resume(&self) -> Result<(), StoreError> {
+        match self {
+            Provider::Embedded(store) => store.resume(),
+            Provider::ApiDriven(store) => {
+                store.resume();
+                Ok(())
+            }
+            Provider::Etcd(_) | Provider::File(_) => Ok(()),
+        }
+    }
+
     /// Ends what a provider still has to do before the process does.
     pub fn close(&self) {
         if let Provider::Etcd(store) = self {
@@ -69,8 +99,26 @@ pub fn open(
     settings: &Settings,
     catalog: &Arc<Catalog>,
     runtime: &tokio::runtime::Runtime,
+    predecessor: Option<&Predecessor>,
 ) -> anyhow::Result<Arc<Provider>> {
-    open_kind(settings, catalog, runtime).map(Arc::new)
+    let document = match (predecessor, settings.provider) {
+        (Some(predecessor), config::Provider::Embedded | config::Provider::ApiDriven) => {
+            predecessor.take_store()?
+        }
+        _ => None,
+    };
+    let provider = open_kind(settings, catalog, runtime)?;
+    if let (Provider::ApiDriven(store), Some(document)) = (&provider, document) {
+        take_document(store, &document).context("the configuration of the process before this one")?;
+    }
+    Ok(Arc::new(provider))
+}
+
+fn take_document(store: &ApiDriven, document: &Value) -> anyhow::Result<()> {
+    let body = document.get("body").and_then(Value::as_object).context("has no body")?;
+    let digest = document.get("digest").and_then(Value::as_str).unwrap_or_default();
+    let modified = document.get("last_modified").and_then(Value::as_u64).unwrap_or_default();
+    store.replace(body, digest, modified).map(|_| ()).map_err(anyhow::Error::msg)
 }
 
 fn open_kind(

@@ -1,49 +1,75 @@
-//! Signals as nginx's users know them: TERM and INT stop, QUIT drains, HUP reloads, USR1 reopens logs.
+//! Signals as nginx's users know them: TERM and INT stop, QUIT drains, HUP reloads, USR1 reopens logs, USR2 upgrades.
+//! Commands and the words of a successor come through the same queue.
 
 use std::{
     sync::{
         Mutex,
-        mpsc::{Receiver, RecvTimeoutError, channel},
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     thread,
     time::Duration,
 };
 
 use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1},
+    consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2},
     iterator,
 };
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use super::{
+    commands::{Command, Reply},
+    handover::successor::Word,
+};
+
 pub enum Event {
     Stop,
     Quit,
     Reload,
     Reopen,
+    Upgrade,
+    Command(Command, Reply),
+    Successor(u32, Word),
+}
+
+/// For others who have something to tell the main thread.
+#[derive(Clone)]
+pub struct Teller(Sender<Event>);
+
+impl Teller {
+    pub fn tell(&self, event: Event) {
+        // Nobody listens any more when the process ends.
+        let _ = self.0.send(event);
+    }
 }
 
 pub struct Signals {
     events: Mutex<Receiver<Event>>,
+    sender: Sender<Event>,
 }
 
 impl Signals {
     pub fn install() -> anyhow::Result<Signals> {
-        let mut signals = iterator::Signals::new([SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1])?;
+        let mut signals = iterator::Signals::new([SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2])?;
         let (sender, events) = channel();
+        let for_signals = sender.clone();
         thread::Builder::new().name("signals".to_owned()).spawn(move || {
             for signal in signals.forever() {
                 let event = match signal {
                     SIGQUIT => Event::Quit,
                     SIGHUP => Event::Reload,
                     SIGUSR1 => Event::Reopen,
+                    SIGUSR2 => Event::Upgrade,
                     _ => Event::Stop,
                 };
-                if sender.send(event).is_err() {
+                if for_signals.send(event).is_err() {
                     return;
                 }
             }
         })?;
-        Ok(Signals { events: Mutex::new(events) })
+        Ok(Signals { events: Mutex::new(events), sender })
+    }
+
+    pub fn teller(&self) -> Teller {
+        Teller(self.sender.clone())
     }
 
     /// The next signal; `None` when `patience` ran out first.

@@ -9,28 +9,30 @@ use proxy::Workers;
 use serde_json::json;
 use tokio::{net::TcpListener, runtime::Runtime};
 
-use super::{control::Control, data_plane};
+use super::{control::Control, data_plane, sockets::Sockets};
 
 struct Status {
     workers: Arc<Workers>,
     control: Arc<Control>,
 }
 
-pub fn listen(
-    settings: &Settings,
+/// The socket, before there are workers to tell of.
+pub fn bind(settings: &Settings, sockets: &Sockets) -> anyhow::Result<Option<TcpListener>> {
+    let Some(listener) = &settings.apisix.status else { return Ok(None) };
+    let address = data_plane::address(listener)?;
+    let bound = sockets.bind(address);
+    bound.map(Some).with_context(|| format!("cannot listen on {address} for status (apisix.status)"))
+}
+
+pub fn serve(
+    listener: TcpListener,
     runtime: &Runtime,
+    sockets: &Sockets,
     workers: &Arc<Workers>,
     control: &Arc<Control>,
-) -> anyhow::Result<()> {
-    let Some(listener) = &settings.apisix.status else { return Ok(()) };
-    let address = data_plane::address(listener)?;
-    let listener = std::net::TcpListener::bind(address)
-        .with_context(|| format!("cannot listen on {address} for status (apisix.status)"))?;
-    listener.set_nonblocking(true)?;
-    let listener = TcpListener::from_std(listener)?;
+) {
     let status = Arc::new(Status { workers: workers.clone(), control: control.clone() });
-    runtime.spawn(admin::listener::serve(listener, status));
-    Ok(())
+    sockets.spawn(runtime, admin::listener::serve(listener, status, sockets.phase()));
 }
 
 impl admin::listener::Service for Status {

@@ -1,11 +1,22 @@
 //! `tidegate reload`: read config.yaml again.
 
-use rustix::process::Signal;
+use std::time::Duration;
+
+use clap::Args;
 
 use super::{Place, daemon};
+use crate::boot::commands::Command;
 
-pub fn run(place: &Place) -> anyhow::Result<()> {
-    // A configuration that would not load is told here, and the running one stays.
+#[derive(Args)]
+pub struct Arguments {
+    /// Seconds that a new process may take, where the change needs one; then the old one goes on
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    timeout: u64,
+}
+
+pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+    // A configuration that would not load is told here, with all its faults, and the running one stays.
     place.load()?;
-    daemon::signal(place, Signal::HUP).map(|_| ())
+    let command = Command::Reload { timeout_seconds: arguments.timeout };
+    daemon::command(place, &command, Duration::from_secs(arguments.timeout))
 }

@@ -3,7 +3,7 @@
 use config::{Provider, Role, Settings};
 
 use super::{Place, daemon, import};
-use crate::boot::{self, RunOptions};
+use crate::boot::{self, RunOptions, handover::predecessor::Predecessor, pid_file::PidFile, serving::Origin};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -13,9 +13,19 @@ pub struct Arguments {
     /// Refuse a configuration of --from that is not converted exactly
     #[arg(long, requires = "from")]
     strict: bool,
+    /// After an upgrade stay until the new process ends: for supervisors that watch this one. Process 1 always does
+    #[arg(long)]
+    stay: bool,
 }
 
 pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+    let Some(predecessor) = Predecessor::connect()? else { return serve(place, arguments, None) };
+    let messenger = predecessor.messenger()?;
+    // Told here as everywhere, and to whoever asked the old process for an upgrade.
+    serve(place, arguments, Some(predecessor)).inspect_err(|error| messenger.failed(&format!("{error:#}")))
+}
+
+fn serve(place: &Place, arguments: &Arguments, mut predecessor: Option<Predecessor>) -> anyhow::Result<()> {
     let mut loaded = place.load()?;
     match &arguments.from {
         Some(from) => serve_imported(from, arguments.strict, &mut loaded.settings)?,
@@ -25,10 +35,22 @@ pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
         eprintln!("tidegate: warning: {warning}");
     }
     let settings = loaded.settings;
+    let path = &settings.files.pid;
     // Held until the end; a second gateway with the same prefix stops here.
-    let _pid_file = daemon::PidFile::create(&settings.files.pid)?;
-    let options = RunOptions { on_ready: Some(Box::new(daemon::announce_ready)) };
-    boot::run(settings, options)
+    let pid_file = match predecessor.as_mut().and_then(|old| old.pid_file.take()) {
+        Some(file) => PidFile::inherited(file, path),
+        None => PidFile::create(path)?,
+    };
+    let again = place.clone();
+    let origin = Origin {
+        program: daemon::own_program()?,
+        arguments: std::env::args_os().skip(1).collect(),
+        load: Box::new(move || Ok(again.load()?.settings)),
+    };
+    // A key may just have been written into the file.
+    let config = place.load()?.settings.raw;
+    let stay = predecessor.is_none() && (arguments.stay || std::process::id() == 1);
+    boot::run(settings, RunOptions { origin, config, pid_file, stay, predecessor, says: None })
 }
 
 /// The file that was converted takes the place of apisix.yaml; there is no Admin API to change it behind its back.

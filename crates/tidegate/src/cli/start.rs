@@ -1,7 +1,6 @@
 //! `tidegate start`: serve in the background.
 
 use std::{
-    env,
     fs::{self, File},
     os::unix::{net::UnixDatagram, process::CommandExt},
     path::Path,
@@ -13,6 +12,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use super::{Place, daemon};
+use crate::boot::{notify, pid_file};
 
 #[derive(Args)]
 pub struct Arguments {
@@ -27,7 +27,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     // Problems with the configuration are told here, not in a log file.
     let settings = place.load()?.settings;
-    if let Some(pid) = daemon::running(&settings.files.pid)? {
+    if let Some(pid) = pid_file::running(&settings.files.pid)? {
         bail!("already running as process {pid}; use reload, or stop it first");
     }
     fs::create_dir_all(&settings.files.logs)
@@ -45,7 +45,7 @@ pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
 fn spawn(place: &Place, output: &Path, socket: &Path) -> anyhow::Result<Child> {
     let source = place.source()?;
     let log = File::create(output).with_context(|| format!("cannot write {}", output.display()))?;
-    let mut command = Command::new(env::current_exe().context("cannot find this program's own file")?);
+    let mut command = Command::new(daemon::own_program()?);
     command.arg("run").arg("--prefix").arg(&source.prefix);
     if let Some(file) = &source.file {
         command.arg("--config").arg(file);
@@ -54,7 +54,7 @@ fn spawn(place: &Place, output: &Path, socket: &Path) -> anyhow::Result<Child> {
         command.arg("--listen").arg(listen);
     }
     command
-        .env(daemon::READY_VARIABLE, socket)
+        .env(notify::VARIABLE, socket)
         .current_dir(&source.prefix)
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
@@ -64,20 +64,20 @@ fn spawn(place: &Place, output: &Path, socket: &Path) -> anyhow::Result<Child> {
 }
 
 /// The socket the child reports to, as systemd does it. Its file goes when this does.
-struct ReadySocket<'a> {
+pub(super) struct ReadySocket<'a> {
     socket: UnixDatagram,
     path: &'a Path,
 }
 
 impl<'a> ReadySocket<'a> {
-    fn bind(path: &'a Path) -> anyhow::Result<Self> {
+    pub(super) fn bind(path: &'a Path) -> anyhow::Result<Self> {
         let socket =
             UnixDatagram::bind(path).with_context(|| format!("cannot create socket {}", path.display()))?;
         socket.set_read_timeout(Some(LOOK_INTERVAL))?;
         Ok(Self { socket, path })
     }
 
-    fn wait(&self, child: &mut Child, timeout: Duration, output: &Path) -> anyhow::Result<()> {
+    pub(super) fn wait(&self, child: &mut Child, timeout: Duration, output: &Path) -> anyhow::Result<()> {
         let deadline = Instant::now() + timeout;
         let mut buffer = [0; 256];
         loop {

@@ -1,0 +1,140 @@
+//! From what the cache knows of a path to the answer: conditions, codings, ranges.
+
+use std::time::SystemTime;
+
+use bytes::{Bytes, BytesMut};
+use plugin::{FileBody, Reply, Request, file_body::Part, reply::ReplyBody};
+use wire::{Head, HeaderId, Method};
+
+use super::{
+    coding,
+    conditions::{self, Validators, Verdict},
+    entry::{Outcome, Representation, Served},
+    path,
+    range::{self, Ranges, Span},
+};
+
+pub fn answer(request: &Request, outcome: &Outcome, max_ranges: usize) -> Reply {
+    match outcome {
+        Outcome::Status(code) => Reply::page(*code),
+        Outcome::Redirect => redirect(request),
+        Outcome::Listing(page) => Reply::bytes(200, page.clone()).content_type("text/html; charset=utf-8"),
+        Outcome::File(served) => file(request, served, max_ranges),
+    }
+}
+
+/// To the same path with a slash at its end.
+fn redirect(request: &Request) -> Reply {
+    let mut location = Vec::with_capacity(request.path.len() + 16);
+    path::encode(&request.path, &mut location);
+    location.push(b'/');
+    if let Some(query) = request.head.query() {
+        location.push(b'?');
+        location.extend_from_slice(query);
+    }
+    Reply::page(301).header("Location", location)
+}
+
+fn file(request: &Request, served: &Served, max_ranges: usize) -> Reply {
+    let headers = &request.head.headers;
+    let representation = choose(headers, served);
+    let validators = Validators { etag: representation.etag.as_bytes(), modified: representation.modified };
+    match conditions::evaluate(headers, &validators) {
+        Verdict::Send => {}
+        Verdict::NotModified => return not_modified(representation),
+        Verdict::Failed => return Reply::page(412),
+    }
+    // RFC 9110 section 14.2: a range counts with GET only.
+    let wanted = headers.known(HeaderId::Range).filter(|_| request.head.method == Method::Get);
+    let ranges = match wanted {
+        Some(value) if conditions::range_applies(headers, &validators, SystemTime::now()) => {
+            range::parse(value, representation.length, max_ranges)
+        }
+        _ => Ranges::Whole,
+    };
+    match ranges {
+        Ranges::Whole => whole(representation),
+        Ranges::Unsatisfiable => {
+            Reply::page(416).header("Content-Range", format!("bytes */{}", representation.length))
+        }
+        Ranges::Parts(spans) => partial(representation, &spans),
+    }
+}
+
+fn choose<'a>(headers: &Head, served: &'a Served) -> &'a Representation {
+    if served.coded.is_empty() {
+        return &served.plain;
+    }
+    let existing = served.coded.iter().map(|(coding, _)| *coding);
+    let lines: Vec<&[u8]> = headers.all_known(HeaderId::AcceptEncoding).collect();
+    coding::choose(lines.iter().copied(), existing)
+        .and_then(|at| served.coded.get(at))
+        .map_or(&served.plain, |(_, representation)| representation)
+}
+
+fn whole(representation: &Representation) -> Reply {
+    let body = match &representation.bytes {
+        Some(bytes) => ReplyBody::Bytes(bytes.clone()),
+        None => from_file(representation, vec![Part::File { offset: 0, length: representation.length }]),
+    };
+    Reply { status: 200, headers: representation.head.clone(), body }
+}
+
+/// Validators, and what the choice between codings depends on; nothing that describes a body.
+fn not_modified(representation: &Representation) -> Reply {
+    let mut reply = Reply::bytes(304, Bytes::new());
+    for id in [HeaderId::LastModified, HeaderId::Etag, HeaderId::Vary] {
+        if let Some(value) = representation.head.known(id) {
+            reply.headers.add(id.name(), value);
+        }
+    }
+    reply
+}
+
+fn partial(representation: &Representation, spans: &[Span]) -> Reply {
+    let length = representation.length;
+    let mut headers = representation.head.clone();
+    let parts = match spans {
+        [span] => {
+            headers.add("Content-Range", format!("bytes {}-{}/{length}", span.start, span.end));
+            vec![Part::File { offset: span.start, length: span.length() }]
+        }
+        spans => {
+            let (parts, boundary) = range::multipart(spans, length, &representation.content_type);
+            headers.set("Content-Type", format!("multipart/byteranges; boundary={boundary}"));
+            parts
+        }
+    };
+    let body = match &representation.bytes {
+        Some(bytes) => ReplyBody::Bytes(joined(bytes, &parts)),
+        None => from_file(representation, parts),
+    };
+    Reply { status: 206, headers, body }
+}
+
+/// The parts of a file that is in memory.
+fn joined(bytes: &Bytes, parts: &[Part]) -> Bytes {
+    let slice = |part: &Part| match part {
+        Part::Bytes(bytes) => bytes.clone(),
+        Part::File { offset, length } => {
+            let end = (offset + length).min(bytes.len() as u64) as usize;
+            bytes.slice((*offset as usize).min(end)..end)
+        }
+    };
+    if let [part] = parts {
+        return slice(part);
+    }
+    let mut out = BytesMut::new();
+    for part in parts {
+        out.extend_from_slice(&slice(part));
+    }
+    out.freeze()
+}
+
+fn from_file(representation: &Representation, parts: Vec<Part>) -> ReplyBody {
+    ReplyBody::File(Box::new(FileBody {
+        file: representation.file.clone(),
+        residence: representation.residence,
+        parts,
+    }))
+}

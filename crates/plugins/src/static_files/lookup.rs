@@ -1,0 +1,261 @@
+//! From a path to the file that answers it: `try_files`, `index`, the files beside it. For the disk threads.
+
+use std::{
+    fs::{File, Metadata},
+    io,
+    os::fd::OwnedFd,
+    path::PathBuf,
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
+
+use telemetry::error_log;
+
+use super::{
+    Files,
+    entry::{Entry, Outcome, Presentation, Representation, Served, Stamp},
+    listing, open, path,
+};
+
+/// One of `try_files`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Try {
+    /// Text around the path, and whether it must be a directory.
+    Name { before: Box<str>, with_path: bool, after: Box<str>, directory: bool },
+    /// `=404`
+    Status(u16),
+}
+
+impl Try {
+    /// `$uri`, `$uri/`, `$uri.html`, `/index.html`, `=404`.
+    pub fn parse(text: &str) -> Result<Try, String> {
+        if let Some(code) = text.strip_prefix('=') {
+            return match code.parse() {
+                Ok(code @ 200..=599) => Ok(Try::Status(code)),
+                _ => Err(format!("try_files: {text} is no status; give =404 or another one from 200 to 599")),
+            };
+        }
+        let (before, after, with_path) = match text.split_once("$uri") {
+            Some((before, after)) => (before, after, true),
+            None => (text, "", false),
+        };
+        if before.contains('$') || after.contains('$') {
+            return Err(format!("try_files: {text}: $uri is the only variable, and once in a name"));
+        }
+        if !path::is_safe(before.trim_start_matches('/').as_bytes(), true) {
+            return Err(format!("try_files: {text} does not name something below the root"));
+        }
+        let directory = text.ends_with('/');
+        Ok(Try::Name {
+            before: before.into(),
+            with_path,
+            after: after.trim_end_matches('/').into(),
+            directory,
+        })
+    }
+}
+
+/// What a name below the root is.
+enum Kind {
+    File(File, Metadata),
+    Folder(File),
+    Nothing,
+}
+
+impl Files {
+    /// Looks for what answers `path` (relative, checked) and keeps it. `asked_at`: when the request came.
+    pub fn look_up(&self, path: &[u8], title: &str, asked_at: Instant) -> Arc<Entry> {
+        if let Some(entry) = self.cache.just_made(path, self.cache.ms(asked_at)) {
+            return entry;
+        }
+        let now_ms = self.cache.ms(Instant::now());
+        let outcome = match self.resolve(path, title) {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                error_log::log(
+                    error_log::Level::Error,
+                    format_args!(
+                        "static-files: cannot read {} below {}: {error}",
+                        String::from_utf8_lossy(path),
+                        self.root.display()
+                    ),
+                );
+                Outcome::Status(500)
+            }
+        };
+        let kept = matches!(outcome, Outcome::File(_) | Outcome::Redirect);
+        let entry = Arc::new(Entry::new(outcome, now_ms));
+        if kept {
+            self.cache.put(path, entry.clone());
+        } else {
+            self.cache.forget(path);
+        }
+        entry
+    }
+
+    /// Looks again at what the cache holds, in the background.
+    pub fn refresh(&self, path: &[u8], title: &str, old: &Entry) {
+        let fresh = self.look_up(path, title, Instant::now());
+        fresh.used_ms.store(old.used_ms.load(Ordering::Relaxed), Ordering::Relaxed);
+        old.refreshing.store(false, Ordering::Relaxed);
+    }
+
+    fn resolve(&self, path: &[u8], title: &str) -> io::Result<Outcome> {
+        let root = open::root(&self.root)?;
+        let named_folder = path.is_empty() || path.ends_with(b"/");
+        for attempt in &self.tries {
+            let Try::Name { before, with_path, after, directory } = attempt else {
+                let Try::Status(code) = attempt else { continue };
+                return Ok(Outcome::Status(*code));
+            };
+            let mut name = before.trim_start_matches('/').as_bytes().to_vec();
+            if *with_path {
+                let rest = if after.is_empty() { path } else { path.strip_suffix(b"/").unwrap_or(path) };
+                name.extend_from_slice(rest);
+            }
+            name.extend_from_slice(after.as_bytes());
+            if !path::is_safe(&name, self.dotfiles || !*with_path) {
+                continue;
+            }
+            // A slash at the end asks for a directory.
+            if !*directory && (name.ends_with(b"/") || name.is_empty()) {
+                continue;
+            }
+            match (kind(&root, &name)?, directory) {
+                (Kind::File(file, metadata), false) => {
+                    return self.serve(&root, &name, file, &metadata).map(Outcome::File);
+                }
+                (Kind::Folder(_), true) if *with_path && !named_folder => return Ok(Outcome::Redirect),
+                (Kind::Folder(folder), true) => return self.folder(&root, &name, &folder, title),
+                _ => {}
+            }
+        }
+        Ok(Outcome::Status(404))
+    }
+
+    /// The first index file of a directory, or its list.
+    fn folder(&self, root: &OwnedFd, name: &[u8], folder: &File, title: &str) -> io::Result<Outcome> {
+        for index in &self.index {
+            let mut inside = name.to_vec();
+            if !inside.is_empty() && !inside.ends_with(b"/") {
+                inside.push(b'/');
+            }
+            inside.extend_from_slice(index.as_bytes());
+            if let Kind::File(file, metadata) = kind(root, &inside)? {
+                return self.serve(root, &inside, file, &metadata).map(Outcome::File);
+            }
+        }
+        if !self.autoindex {
+            return Ok(Outcome::Status(403));
+        }
+        Ok(Outcome::Listing(listing::page(folder, title, self.dotfiles)?.into()))
+    }
+
+    /// A file, and what lies beside it in other codings.
+    fn serve(&self, root: &OwnedFd, name: &[u8], file: File, metadata: &Metadata) -> io::Result<Served> {
+        let content_type = self.types.of(name);
+        let mut found = Vec::new();
+        for coding in &self.precompressed {
+            let mut beside = name.to_vec();
+            beside.extend_from_slice(coding.suffix().as_bytes());
+            if let Kind::File(file, metadata) = kind(root, &beside)? {
+                found.push((*coding, beside, file, metadata));
+            }
+        }
+        let vary = !found.is_empty();
+        let how = |coding| Presentation {
+            content_type: &content_type,
+            coding,
+            vary,
+            small_file_bytes: self.small_file_bytes,
+        };
+        let plain = self.representation(name, file, metadata, &how(None))?;
+        let mut coded = Vec::new();
+        for (coding, name, file, metadata) in found {
+            // Not under its own name: asked for by that, it is another thing with other fields.
+            let key = [name.as_slice(), b"\0", coding.name().as_bytes()].concat();
+            coded.push((coding, self.representation(&key, file, &metadata, &how(Some(coding)))?));
+        }
+        Ok(Served { plain, coded })
+    }
+
+    /// Opened before and unchanged: that one.
+    fn representation(
+        &self,
+        key: &[u8],
+        file: File,
+        metadata: &Metadata,
+        how: &Presentation,
+    ) -> io::Result<Arc<Representation>> {
+        let stamp = Stamp::of(metadata);
+        // A file without fields for its codings is not the one with them.
+        let key = if how.vary { [key, b"\0vary"].concat() } else { key.to_vec() };
+        if let Some(open) = self.cache.open_file(&key).filter(|open| open.stamp == stamp) {
+            return Ok(open);
+        }
+        let fresh = Arc::new(Representation::load(file, metadata, how)?);
+        self.cache.note_file(&key, &fresh);
+        Ok(fresh)
+    }
+}
+
+/// What is not there, or may not be reached, is nothing.
+fn kind(root: &OwnedFd, name: &[u8]) -> io::Result<Kind> {
+    use rustix::io::Errno;
+    let file = match open::below(root, name) {
+        Ok(file) => file,
+        Err(error) => {
+            let refused = [
+                Errno::NOENT,
+                Errno::NOTDIR,
+                Errno::ACCESS,
+                Errno::PERM,
+                Errno::LOOP,
+                Errno::XDEV,
+                Errno::NAMETOOLONG,
+                Errno::INVAL,
+                // A socket, or a device without a driver.
+                Errno::NXIO,
+                Errno::NODEV,
+            ];
+            let number = Errno::from_io_error(&error);
+            let nothing = number.is_some_and(|number| refused.contains(&number))
+                || matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound);
+            return if nothing { Ok(Kind::Nothing) } else { Err(error) };
+        }
+    };
+    let metadata = file.metadata()?;
+    Ok(match () {
+        () if metadata.is_file() => Kind::File(file, metadata),
+        () if metadata.is_dir() => Kind::Folder(file),
+        () => Kind::Nothing,
+    })
+}
+
+/// Where a relative root starts: the installation's directory.
+pub fn absolute_root(root: &str) -> PathBuf {
+    plugin::host().map_or_else(|| PathBuf::from(root), |host| host.prefix.join(root))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_try_files() {
+        let name = |before: &str, with_path, after: &str, directory| Try::Name {
+            before: before.into(),
+            with_path,
+            after: after.into(),
+            directory,
+        };
+        assert_eq!(Try::parse("$uri").unwrap(), name("", true, "", false));
+        assert_eq!(Try::parse("$uri/").unwrap(), name("", true, "", true));
+        assert_eq!(Try::parse("$uri.html").unwrap(), name("", true, ".html", false));
+        assert_eq!(Try::parse("/app/index.html").unwrap(), name("/app/index.html", false, "", false));
+        assert_eq!(Try::parse("=404").unwrap(), Try::Status(404));
+        for bad in ["=40", "=abc", "$uri$args", "$host/x", "../x", "/a/../../x", "a\\b", "$uri/$uri"] {
+            assert!(Try::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

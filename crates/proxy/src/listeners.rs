@@ -1,0 +1,152 @@
+//! The listening sockets of the workers: opened here, or taken over from the process that this one succeeds.
+//!
+//! Each worker has sockets of its own (SO_REUSEPORT), and each socket has its own queue of connections that nobody has
+//! accepted yet. Closing the last descriptor of such a socket resets what is in its queue. A successor therefore takes
+//! the sockets themselves, all of them, and never binds an address a second time; see docs/adr.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+};
+
+use socket2::{Domain, Protocol, Socket, Type};
+use telemetry::error_log;
+
+use crate::{Settings, settings::Listen};
+
+/// Sockets that are bound, for each worker; nobody accepts yet.
+pub struct Listeners {
+    pub(crate) workers: Vec<Vec<(TcpListener, Listen)>>,
+    /// The same sockets once more, to hand them to a successor.
+    pub(crate) kept: Vec<TcpListener>,
+    pub(crate) addresses: Vec<SocketAddr>,
+}
+
+/// Opens the addresses of the settings, except those that `inherited` has sockets for. What is left in there has
+/// other uses, or none. An address that cannot be opened is an error that names it.
+pub fn open(settings: &Settings, inherited: &mut Vec<TcpListener>) -> io::Result<Listeners> {
+    let count = settings.workers.max(1);
+    let mut listeners = Listeners { workers: Vec::new(), kept: Vec::new(), addresses: Vec::new() };
+    listeners.workers.resize_with(count, Vec::new);
+    for listen in &settings.listen {
+        let mut listen = listen.clone();
+        let taken = take(inherited, listen.address);
+        if taken.is_empty() {
+            // Port 0: the first worker's choice is everybody's.
+            if listen.address.port() == 0 {
+                listen.address = bind(listen.address)?.local_addr()?;
+            }
+            match refuse_shared(listen.address) {
+                Ok(()) => {}
+                Err(error) if listen.optional => {
+                    error_log::log(error_log::Level::Error, format_args!("{error}"));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        listeners.add(listen, taken)?;
+    }
+    Ok(listeners)
+}
+
+impl Listeners {
+    /// One socket for each worker. Sockets beyond that have queues, too: the workers share them out.
+    fn add(&mut self, listen: Listen, mut sockets: Vec<TcpListener>) -> io::Result<()> {
+        let count = self.workers.len();
+        while sockets.len() < count {
+            let opened = bind(listen.address).or_else(|error| match sockets.first() {
+                // A socket without SO_REUSEPORT, or a port that only root may open: workers share one queue.
+                Some(first) => first.try_clone(),
+                None => Err(error),
+            });
+            sockets.push(opened.map_err(|error| cannot_listen(listen.address, &error))?);
+        }
+        for (index, socket) in sockets.into_iter().enumerate() {
+            self.kept.push(socket.try_clone()?);
+            if let Some(worker) = self.workers.get_mut(index % count) {
+                worker.push((socket, listen.clone()));
+            }
+        }
+        self.addresses.push(listen.address);
+        Ok(())
+    }
+}
+
+/// The sockets that listen on an address.
+fn take(inherited: &mut Vec<TcpListener>, address: SocketAddr) -> Vec<TcpListener> {
+    inherited.extract_if(.., |socket| socket.local_addr().is_ok_and(|local| local == address)).collect()
+}
+
+/// SO_REUSEPORT would let a second gateway take half of the connections of a first one unnoticed. A socket without it
+/// cannot be bound while another process listens.
+///
+/// Binding is enough to know; listening would take a client's connection and drop it.
+fn refuse_shared(address: SocketAddr) -> io::Result<()> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&address.into()).map_err(|error| cannot_listen(address, &error))
+}
+
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    // Accepted sockets inherit it: no system call per connection.
+    socket.set_tcp_nodelay(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(4096)?;
+    Ok(socket.into())
+}
+
+fn cannot_listen(address: SocketAddr, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(address: &str, workers: usize) -> Settings {
+        let listen =
+            Listen { address: address.parse().unwrap(), tls: false, proxy_protocol: false, optional: false };
+        Settings { listen: vec![listen], workers, ..Settings::default() }
+    }
+
+    fn sockets_of_each_worker(listeners: &Listeners) -> Vec<usize> {
+        listeners.workers.iter().map(Vec::len).collect()
+    }
+
+    #[test]
+    fn a_successor_takes_every_socket_whatever_its_workers() {
+        let first = open(&settings("127.0.0.1:0", 2), &mut Vec::new()).unwrap();
+        let address = first.addresses[0];
+        let same = settings(&address.to_string(), 2);
+        // Somebody else does not get in.
+        assert!(open(&same, &mut Vec::new()).is_err());
+        let unrelated = TcpListener::bind("127.0.0.1:0").unwrap();
+        for (workers, expected) in [(2, vec![1, 1]), (1, vec![2]), (3, vec![1, 1, 1])] {
+            let mut inherited: Vec<_> = first.kept.iter().map(|socket| socket.try_clone().unwrap()).collect();
+            inherited.push(unrelated.try_clone().unwrap());
+            let next = open(&settings(&address.to_string(), workers), &mut inherited).unwrap();
+            assert_eq!(sockets_of_each_worker(&next), expected);
+            assert_eq!(next.kept.len(), expected.iter().sum::<usize>());
+            assert_eq!(inherited.len(), 1, "the unrelated one is left");
+        }
+    }
+
+    #[test]
+    fn a_socket_that_nobody_may_open_again_is_shared() {
+        let plain = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = plain.local_addr().unwrap().to_string();
+        let next = open(&settings(&address, 3), &mut vec![plain]).unwrap();
+        assert_eq!(sockets_of_each_worker(&next), [1, 1, 1]);
+    }
+}

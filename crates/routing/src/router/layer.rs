@@ -1,0 +1,238 @@
+//! One index over a set of routes, and the lookup in it.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::{
+    HostPattern, Match, MatchInput, Mode, RouteSpec,
+    explain::{Loss, Nobody, Tried, Witness},
+    index::{self, Index, Scope},
+    parameters,
+    trie::{self, Trie},
+};
+
+/// Routes laid out at once: immutable, any number of threads look up in it.
+#[derive(Debug)]
+pub struct Layer<N> {
+    pub(super) mode: Mode,
+    pub(super) routes: Vec<Arc<RouteSpec<N>>>,
+    pub(super) index: Index,
+    pub(super) hosts: Hosts,
+}
+
+/// Which [`Scope`] a host leads to. Empty in the URI modes.
+#[derive(Debug, Default)]
+pub(super) struct Hosts {
+    pub(super) exact: FxHashMap<Box<[u8]>, Scope>,
+    /// Suffixes of wildcards, reversed.
+    wildcard: Trie,
+    /// The pattern of each scope; the first, of routes without a host, has none.
+    pub(super) patterns: Vec<Box<str>>,
+}
+
+/// Longer names cannot occur in DNS.
+const MAX_HOST: usize = 255;
+
+impl<N> Layer<N> {
+    /// Routes come in the order of the store, which decides between equals.
+    pub fn build(mode: Mode, routes: impl Iterator<Item = Arc<RouteSpec<N>>>) -> Self {
+        let routes: Vec<_> = routes.collect();
+        let mut builder = index::Builder::new(mode == Mode::UriWithParameter, routes.len());
+        let mut scopes = HostsBuilder::default();
+        for (position, route) in (0u32..).zip(&routes) {
+            if mode != Mode::HostUri || route.hosts.is_empty() {
+                builder.add(Scope::ANY_HOST, position, route);
+                continue;
+            }
+            for host in &route.hosts {
+                builder.add(scopes.scope(host), position, route);
+            }
+        }
+        let hosts = scopes.finish();
+        let index = builder.finish(&routes);
+        Self { mode, routes, index, hosts }
+    }
+
+    pub(super) fn find<I: MatchInput<Name = N>>(&self, input: &I) -> Option<Match<'_>> {
+        self.find_watched(input, &mut Nobody)
+    }
+
+    pub(super) fn find_watched<'r, I: MatchInput<Name = N>, W: Witness<'r>>(
+        &'r self,
+        input: &I,
+        witness: &mut W,
+    ) -> Option<Match<'r>> {
+        if !self.hosts.patterns.is_empty()
+            && let Some(host) = input.host()
+            && let Some(found) = self.find_by_host(host, input, witness)
+        {
+            return Some(found);
+        }
+        self.find_in(Scope::ANY_HOST, input, witness)
+    }
+
+    fn find_by_host<'r, I: MatchInput<Name = N>, W: Witness<'r>>(
+        &'r self,
+        host: &[u8],
+        input: &I,
+        witness: &mut W,
+    ) -> Option<Match<'r>> {
+        if let Some(scope) = self.hosts.exact.get(host)
+            && let Some(found) = self.find_in(*scope, input, witness)
+        {
+            return Some(found);
+        }
+        if self.hosts.wildcard.is_empty() {
+            return None;
+        }
+        let reversed = Reversed::of(host);
+        self.hosts.wildcards(&reversed).find_map(|scope| self.find_in(scope, input, witness))
+    }
+
+    fn find_in<'r, I: MatchInput<Name = N>, W: Witness<'r>>(
+        &'r self,
+        scope: Scope,
+        input: &I,
+        witness: &mut W,
+    ) -> Option<Match<'r>> {
+        self.index.candidates(scope, input.path()).find_map(|candidate| {
+            let route = self.routes.get(candidate.route as usize)?;
+            let uri: &str = route.uris.get(candidate.uri as usize)?;
+            let judged = self.judge(route, uri, candidate.has_params, scope, input);
+            if W::LOOKS {
+                let clause = || route.vars.as_ref().and_then(|vars| vars.failing_clause(input));
+                let tried = Tried {
+                    route: route.id,
+                    scope,
+                    uri,
+                    host: self.hosts.pattern(scope),
+                    priority: route.priority,
+                    judged: &judged,
+                    clause: &clause,
+                };
+                if witness.saw(tried) {
+                    return None;
+                }
+            }
+            judged.ok()
+        })
+    }
+
+    #[inline]
+    pub(super) fn judge<'r, I: MatchInput<Name = N>>(
+        &'r self,
+        route: &'r RouteSpec<N>,
+        matched_uri: &'r str,
+        has_params: bool,
+        scope: Scope,
+        input: &I,
+    ) -> Result<Match<'r>, Loss> {
+        let matched_host = self.check(route, input)?;
+        let mut params = SmallVec::new();
+        if has_params {
+            let parameters = self.mode == Mode::UriWithParameter;
+            if !parameters::capture(matched_uri, input.path(), parameters, &mut params) {
+                return Err(Loss::Parameters);
+            }
+        }
+        let matched_host = matched_host.or_else(|| self.hosts.pattern(scope));
+        Ok(Match { route: route.id, matched_uri, matched_host, params })
+    }
+
+    /// The conditions in APISIX's order; `Ok(None)` when they hold without naming a host.
+    fn check<'r, I: MatchInput<Name = N>>(
+        &self,
+        route: &'r RouteSpec<N>,
+        input: &I,
+    ) -> Result<Option<&'r str>, Loss> {
+        if !route.methods.is_empty() && !route.methods.contains(input.method()) {
+            return Err(Loss::Method);
+        }
+        if let Some(addresses) = &route.remote_addrs
+            && !addresses.contains(input.remote_addr())
+        {
+            return Err(Loss::RemoteAddr);
+        }
+        let mut matched_host = None;
+        if self.mode != Mode::HostUri && !route.hosts.is_empty() {
+            let found = route.hosts.iter().find(|host| host.matches(input));
+            matched_host = Some(found.ok_or(Loss::Host)?.pattern());
+        }
+        if route.vars.as_ref().is_some_and(|vars| !vars.eval(input)) {
+            return Err(Loss::Vars);
+        }
+        if route.has_filter && !input.filter(route.id) {
+            return Err(Loss::FilterFunction);
+        }
+        Ok(matched_host)
+    }
+}
+
+/// A host read from its end, where the suffixes of wildcards begin.
+pub(super) struct Reversed {
+    bytes: [u8; MAX_HOST],
+    length: usize,
+}
+
+impl Reversed {
+    pub(super) fn of(host: &[u8]) -> Self {
+        let mut bytes = [0u8; MAX_HOST];
+        for (to, from) in bytes.iter_mut().zip(host.iter().rev()) {
+            *to = *from;
+        }
+        Self { bytes, length: host.len().min(MAX_HOST) }
+    }
+}
+
+impl Hosts {
+    /// The scopes of the wildcards that this host fits, the longest suffix first.
+    pub(super) fn wildcards(&self, host: &Reversed) -> impl Iterator<Item = Scope> {
+        let host = host.bytes.get(..host.length).unwrap_or_default();
+        let found =
+            (!self.wildcard.is_empty()).then(|| self.wildcard.prefixes(self.wildcard.first_root(), host));
+        found.into_iter().flatten().map(Scope)
+    }
+
+    pub(super) fn pattern(&self, scope: Scope) -> Option<&str> {
+        self.patterns.get((scope.0 as usize).checked_sub(1)?).map(|pattern| &**pattern)
+    }
+}
+
+/// Gives each distinct host pattern its scope.
+#[derive(Default)]
+struct HostsBuilder<'a> {
+    known: FxHashMap<&'a str, Scope>,
+    patterns: Vec<&'a HostPattern>,
+}
+
+impl<'a> HostsBuilder<'a> {
+    fn scope(&mut self, host: &'a HostPattern) -> Scope {
+        let next = Scope(self.patterns.len() as u32 + 1);
+        *self.known.entry(host.pattern()).or_insert_with(|| {
+            self.patterns.push(host);
+            next
+        })
+    }
+
+    fn finish(self) -> Hosts {
+        let mut hosts = Hosts::default();
+        let mut reversed = Vec::new();
+        for (scope, host) in (1u32..).zip(&self.patterns) {
+            hosts.patterns.push(host.pattern().into());
+            if host.is_wildcard() {
+                reversed.push((host.value().bytes().rev().collect::<Vec<u8>>(), scope));
+            } else {
+                hosts.exact.insert(host.value().as_bytes().into(), Scope(scope));
+            }
+        }
+        if !reversed.is_empty() {
+            let mut keys: Vec<_> =
+                reversed.iter().map(|(key, scope)| trie::Key { bytes: key, value: *scope }).collect();
+            // Patterns are distinct, so each end holds exactly one.
+            hosts.wildcard.add_root(&mut keys, &mut |ends| ends.first().map_or(0, |key| key.value));
+        }
+        hosts
+    }
+}

@@ -1,0 +1,144 @@
+//! Changed routes over a base that was laid out before: found together, in the order of one index.
+
+use std::{cmp::Reverse, iter::Peekable, sync::Arc};
+
+use super::{
+    Layer, Match, MatchInput, Mode, RouteSpec, Router,
+    index::{Candidate, Scope, key_length},
+    layer::Reversed,
+};
+
+/// Positions of routes in the base that are changed or gone.
+#[derive(Clone, Debug, Default)]
+pub struct Stale(Vec<u64>);
+
+impl Stale {
+    pub fn mark(&mut self, position: u32) {
+        let word = position as usize / 64;
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        if let Some(bits) = self.0.get_mut(word) {
+            *bits |= 1 << (position % 64);
+        }
+    }
+
+    fn has(&self, position: u32) -> bool {
+        self.0.get(position as usize / 64).is_some_and(|bits| bits >> (position % 64) & 1 == 1)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Changes<N> {
+    stale: Stale,
+    layer: Layer<N>,
+}
+
+impl<N> Router<N> {
+    /// `changed` in the order of the store: what is new since `base` was laid out, and what replaces the routes
+    /// that are stale there.
+    pub fn with_changes(
+        base: Arc<Layer<N>>,
+        stale: Stale,
+        changed: impl Iterator<Item = Arc<RouteSpec<N>>>,
+    ) -> Self {
+        let layer = Layer::build(base.mode, changed);
+        Self { base, changes: Some(Box::new(Changes { stale, layer })) }
+    }
+}
+
+impl<N> Changes<N> {
+    /// One layer of all routes.
+    pub(super) fn merged(&self, base: &Layer<N>) -> Layer<N> {
+        let kept = (0u32..).zip(&base.routes).filter(|(position, _)| !self.stale.has(*position));
+        let mut routes: Vec<_> =
+            kept.map(|(_, route)| route.clone()).chain(self.layer.routes.iter().cloned()).collect();
+        routes.sort_by(|left, right| left.order.cmp(&right.order));
+        Layer::build(base.mode, routes.into_iter())
+    }
+
+    /// As `Layer::find` goes: the host, its wildcards from the longest on, then the routes without a host.
+    pub(super) fn find<'r, I: MatchInput<Name = N>>(
+        &'r self,
+        base: &'r Layer<N>,
+        input: &I,
+    ) -> Option<Match<'r>> {
+        let hosts = (&base.hosts, &self.layer.hosts);
+        if !(hosts.0.patterns.is_empty() && hosts.1.patterns.is_empty())
+            && let Some(host) = input.host()
+        {
+            let scopes = (hosts.0.exact.get(host).copied(), hosts.1.exact.get(host).copied());
+            if let Some(found) = self.find_in(base, scopes, input) {
+                return Some(found);
+            }
+            let reversed = Reversed::of(host);
+            let mut left = hosts.0.wildcards(&reversed).peekable();
+            let mut right = hosts.1.wildcards(&reversed).peekable();
+            loop {
+                let length =
+                    |layer: &Layer<N>, scope: &Scope| layer.hosts.pattern(*scope).map_or(0, str::len);
+                let lengths = (
+                    left.peek().map(|scope| length(base, scope)),
+                    right.peek().map(|scope| length(&self.layer, scope)),
+                );
+                if lengths == (None, None) {
+                    break;
+                }
+                // Of two suffixes of one host the longer is the more specific; equally long ones are the same.
+                let scopes =
+                    (left.next_if(|_| lengths.0 >= lengths.1), right.next_if(|_| lengths.1 >= lengths.0));
+                if let Some(found) = self.find_in(base, scopes, input) {
+                    return Some(found);
+                }
+            }
+        }
+        self.find_in(base, (Some(Scope::ANY_HOST), Some(Scope::ANY_HOST)), input)
+    }
+
+    fn find_in<'r, I: MatchInput<Name = N>>(
+        &'r self,
+        base: &'r Layer<N>,
+        scopes: (Option<Scope>, Option<Scope>),
+        input: &I,
+    ) -> Option<Match<'r>> {
+        let path = input.path();
+        let old = scopes.0.map(|scope| base.index.candidates(scope, path));
+        let old = old.into_iter().flatten().filter(|candidate| !self.stale.has(candidate.route));
+        let new = scopes.1.map(|scope| self.layer.index.candidates(scope, path)).into_iter().flatten();
+        let (mut old, mut new) = (old.peekable(), new.peekable());
+        loop {
+            let (layer, scope, candidate) = if is_next(&mut new, &self.layer, &mut old, base) {
+                (&self.layer, scopes.1?, new.next()?)
+            } else {
+                (base, scopes.0?, old.next()?)
+            };
+            let Some(route) = layer.routes.get(candidate.route as usize) else { continue };
+            let Some(uri) = route.uris.get(candidate.uri as usize) else { continue };
+            if let Ok(found) = layer.judge(route, uri, candidate.has_params, scope, input) {
+                return Some(found);
+            }
+        }
+    }
+}
+
+/// Whether the changed candidate is to be tried before the one of the base.
+fn is_next<'r, N>(
+    new: &mut Peekable<impl Iterator<Item = &'r Candidate>>,
+    changed: &Layer<N>,
+    old: &mut Peekable<impl Iterator<Item = &'r Candidate>>,
+    base: &Layer<N>,
+) -> bool {
+    match (new.peek(), old.peek()) {
+        (Some(new), Some(old)) => rank(changed, new) < rank(base, old),
+        (new, _) => new.is_some(),
+    }
+}
+
+/// The order of trying: exact paths, then the longest prefix; within one of them what [`super::index`] sorts by.
+fn rank<'r, N>(layer: &'r Layer<N>, candidate: &Candidate) -> impl Ord + use<'r, N> {
+    let route = layer.routes.get(candidate.route as usize);
+    let uri: &str = route.and_then(|route| route.uris.get(candidate.uri as usize)).map_or("", |uri| uri);
+    let (key, is_prefix) = key_length(uri, layer.mode == Mode::UriWithParameter);
+    let (priority, order) = route.map_or((0, ""), |route| (route.priority, &*route.order));
+    (is_prefix, Reverse(key), Reverse(priority), Reverse(uri.len()), order)
+}

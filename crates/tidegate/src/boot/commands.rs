@@ -1,0 +1,115 @@
+//! Commands of `tidegate upgrade` and `tidegate reload`: a socket beside the pid file, since a signal cannot answer.
+//!
+//! One line of JSON each way. Who may connect could as well send signals: the same user, or root.
+
+use std::{
+    fs,
+    io::{self, BufRead, BufReader, Read, Write},
+    os::unix::{
+        fs::PermissionsExt,
+        net::{UnixListener, UnixStream},
+    },
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+use anyhow::Context;
+use rustix::{net::sockopt::socket_peercred, process::geteuid};
+use serde::{Deserialize, Serialize};
+
+const LONGEST_COMMAND_BYTES: u64 = 16 * 1024;
+/// The command is sent with connecting.
+const READ_LIMIT: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case")]
+pub enum Command {
+    Upgrade { program: PathBuf, timeout_seconds: u64 },
+    Reload { timeout_seconds: u64 },
+}
+
+/// The answer: what was done, or why not.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    Done(String),
+    Failed(String),
+}
+
+/// Whoever waits for an answer, if anybody does.
+#[derive(Default)]
+pub struct Reply(Option<UnixStream>);
+
+impl Reply {
+    pub fn send(self, answer: &Answer) {
+        if let (Some(mut stream), Ok(mut line)) = (self.0, serde_json::to_vec(answer)) {
+            line.push(b'\n');
+            // Whoever asked may have gone.
+            let _ = stream.write_all(&line);
+        }
+    }
+}
+
+/// The socket's path for a pid file.
+pub fn path(pid_file: &Path) -> PathBuf {
+    pid_file.with_extension("sock")
+}
+
+/// Listens until the process ends. A socket that another process left behind, or is about to leave, is replaced.
+pub fn listen(path: &Path, tell: impl Fn(Command, Reply) + Send + 'static) -> anyhow::Result<()> {
+    let fresh = path.with_extension(format!("sock.{}", std::process::id()));
+    let listener = bind(&fresh, path).with_context(|| format!("cannot listen on {}", path.display()))?;
+    thread::Builder::new().name("commands".to_owned()).spawn(move || {
+        loop {
+            let Ok((stream, _)) = listener.accept() else {
+                // Out of descriptors, most likely.
+                thread::sleep(READ_LIMIT);
+                continue;
+            };
+            match read(&stream) {
+                Ok(command) => tell(command, Reply(Some(stream))),
+                Err(error) => Reply(Some(stream)).send(&Answer::Failed(error.to_string())),
+            }
+        }
+    })?;
+    Ok(())
+}
+
+fn bind(fresh: &Path, path: &Path) -> io::Result<UnixListener> {
+    let _ = fs::remove_file(fresh);
+    let listener = UnixListener::bind(fresh)?;
+    fs::set_permissions(fresh, fs::Permissions::from_mode(0o600))?;
+    fs::rename(fresh, path)?;
+    Ok(listener)
+}
+
+fn read(stream: &UnixStream) -> io::Result<Command> {
+    let (peer, own) = (socket_peercred(stream)?.uid, geteuid());
+    if peer != own && !peer.is_root() {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "only the gateway's user may ask for this",
+        ));
+    }
+    stream.set_read_timeout(Some(READ_LIMIT))?;
+    stream.set_write_timeout(Some(READ_LIMIT))?;
+    let mut line = String::new();
+    BufReader::new(stream.take(LONGEST_COMMAND_BYTES)).read_line(&mut line)?;
+    Ok(serde_json::from_str(&line)?)
+}
+
+/// Sends a command to the running gateway and waits for its answer.
+pub fn send(path: &Path, command: &Command, patience: Duration) -> io::Result<Answer> {
+    let mut stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(patience))?;
+    let mut line = serde_json::to_vec(command)?;
+    line.push(b'\n');
+    stream.write_all(&line)?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer)?;
+    if answer.is_empty() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(serde_json::from_str(&answer)?)
+}

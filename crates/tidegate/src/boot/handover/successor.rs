@@ -1,0 +1,158 @@
+//! The old process's side: starts the new one, and gives it what it asks for.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::{self, Seek, Write},
+    net::{SocketAddr, TcpListener},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::{fs::MetadataExt, process::CommandExt},
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    thread,
+    time::Instant,
+};
+
+use anyhow::Context;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::{
+    Message, PROTOCOL, VARIABLE,
+    channel::{Channel, MOST_DESCRIPTORS},
+};
+
+/// What to start.
+pub struct Program {
+    pub file: PathBuf,
+    /// The program that runs now, even if its file has been replaced.
+    pub is_this: bool,
+    pub arguments: Vec<OsString>,
+}
+
+/// What a successor does, for the thread that decides.
+#[derive(Debug)]
+pub enum Word {
+    WantsStore,
+    Prepared { version: String, left: Vec<SocketAddr> },
+    Serving,
+    Failed(String),
+    Ended(String),
+}
+
+pub struct Successor {
+    pub pid: u32,
+    channel: Channel,
+    pub deadline: Instant,
+    pub version: String,
+    pub left: Vec<SocketAddr>,
+    /// Why it will end.
+    pub reason: Option<String>,
+}
+
+impl Successor {
+    /// Starts the program with everything that is handed over at once. `tell` hears what it says, and of its end.
+    pub fn start(
+        program: &Program,
+        pid_file: &File,
+        sockets: &[TcpListener],
+        deadline: Instant,
+        tell: impl Fn(u32, Word) + Send + 'static,
+    ) -> anyhow::Result<Successor> {
+        let (channel, theirs) = Channel::pair().context("cannot open a channel to the new process")?;
+        let mut command = Command::new(executable(program));
+        command.arg0(&program.file).args(&program.arguments).env(VARIABLE, "stdin");
+        let child = command.stdin(Stdio::from(theirs)).spawn();
+        // Its end of the channel is in there, and has to close with it.
+        drop(command);
+        let mut child = child.with_context(|| format!("cannot start {}", program.file.display()))?;
+        let pid = child.id();
+        let ours = channel.try_clone().and_then(|ours| send_sockets(&ours, pid_file, sockets).map(|()| ours));
+        let ours = match ours {
+            Ok(ours) => ours,
+            // It has ended already, which is what is to be told.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => channel.try_clone()?,
+            Err(error) => {
+                let _ = child.kill();
+                let ended = ended(child.wait());
+                return Err(error).context(format!("cannot hand over the sockets; the new process {ended}"));
+            }
+        };
+        thread::Builder::new().name("successor".to_owned()).spawn(move || listen(&ours, child, &tell))?;
+        let version = String::new();
+        Ok(Successor { pid, channel, deadline, version, left: Vec::new(), reason: None })
+    }
+
+    pub fn store_released(&self, document: Option<&Value>) -> io::Result<()> {
+        let Some(document) = document else { return self.channel.send(&Message::StoreReleased, &[]) };
+        let flags = rustix::fs::MemfdFlags::CLOEXEC;
+        let mut file = File::from(rustix::fs::memfd_create("document", flags)?);
+        file.write_all(document.to_string().as_bytes())?;
+        file.rewind()?;
+        self.channel.send(&Message::StoreReleased, &[file.as_fd()])
+    }
+
+    pub fn serve(&self) -> io::Result<()> {
+        self.channel.send(&Message::Serve, &[])
+    }
+
+    pub fn left_alone(&self) {
+        // If it is gone, its end is told as any other.
+        let _ = self.channel.send(&Message::Alone, &[]);
+    }
+
+    /// Its end is told as any other.
+    pub fn kill(&self) {
+        if let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+/// The file to execute. What the path names now may be another program, or gone: this one is still at hand.
+fn executable(program: &Program) -> &Path {
+    let running = Path::new("/proc/self/exe");
+    let of = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino()));
+    match (of(&program.file), of(running)) {
+        (named, Ok(own)) if program.is_this && named.as_ref().ok() != Some(&own) => running,
+        _ => &program.file,
+    }
+}
+
+fn send_sockets(channel: &Channel, pid_file: &File, sockets: &[TcpListener]) -> io::Result<()> {
+    let mut descriptors: Vec<BorrowedFd<'_>> = vec![pid_file.as_fd()];
+    descriptors.extend(sockets.iter().map(AsFd::as_fd));
+    let mut parts = descriptors.chunks(MOST_DESCRIPTORS).peekable();
+    while let Some(part) = parts.next() {
+        channel.send(&Message::Sockets { protocol: PROTOCOL, more: parts.peek().is_some() }, part)?;
+    }
+    Ok(())
+}
+
+/// Passes on what the new process says, and reaps it: a process that ended must not look alive to whoever waits for it.
+fn listen(channel: &Channel, mut child: Child, tell: &impl Fn(u32, Word)) {
+    let pid = child.id();
+    loop {
+        let word = match channel.receive() {
+            Ok(Some((Message::Store, _))) => Word::WantsStore,
+            Ok(Some((Message::Prepared { version, left }, _))) => Word::Prepared { version, left },
+            Ok(Some((Message::Serving, _))) => Word::Serving,
+            Ok(Some((Message::Failed { reason }, _))) => Word::Failed(reason),
+            Ok(Some((other, _))) => Word::Failed(format!("it said {other:?}")),
+            Ok(None) => break,
+            Err(error) => {
+                tell(pid, Word::Failed(format!("what it said cannot be understood: {error}")));
+                let _ = child.kill();
+                break;
+            }
+        };
+        tell(pid, word);
+    }
+    tell(pid, Word::Ended(ended(child.wait())));
+}
+
+fn ended(status: io::Result<ExitStatus>) -> String {
+    status.map_or_else(|error| format!("ended ({error})"), |status| format!("ended ({status})"))
+}

@@ -1,0 +1,282 @@
+//! The life of a running gateway: signals, commands, and the change to a successor.
+
+use std::{
+    ffi::OsString,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use config::Settings;
+use proxy::Workers;
+use serde_json::Value;
+use telemetry::error_log::{self, Level};
+
+use super::{
+    commands::{Answer, Command, Reply},
+    handover::successor::{Program, Successor, Word},
+    logs::{self, Logs},
+    notify,
+    pid_file::{self, PidFile},
+    provider::Provider,
+    reload,
+    signals::{Event, Signals},
+    sockets::Sockets,
+    stay,
+};
+
+/// How long a successor that was asked for by a signal may take until it serves.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// How the process was started, and how a successor is.
+pub struct Origin {
+    /// As it was called: a link stays one.
+    pub program: PathBuf,
+    pub arguments: Vec<OsString>,
+    /// Reads config.yaml again.
+    pub load: Box<dyn Fn() -> anyhow::Result<Settings>>,
+}
+
+pub struct Serving<'a> {
+    pub signals: &'a Signals,
+    pub logs: &'a Logs,
+    pub workers: &'a Arc<Workers>,
+    pub provider: &'a Provider,
+    pub sockets: &'a Sockets,
+    pub pid_file: &'a mut PidFile,
+    pub origin: &'a Origin,
+    /// config.yaml as it is in force.
+    pub config: Value,
+    /// Signals that come after a successor has taken over are for that one, too.
+    pub stay: bool,
+    pub stage: Stage,
+}
+
+pub enum Stage {
+    Alone,
+    /// A new process is on its way; whoever asked for it waits.
+    Starting(Box<Successor>, Reply),
+    /// That process serves; this one drains.
+    HandedOver(u32),
+    Draining,
+}
+
+impl Serving<'_> {
+    /// Until the process should end.
+    pub fn run(&mut self) {
+        loop {
+            let event = self.signals.next(self.patience());
+            if let (Stage::HandedOver(_), Some(event), true) = (&self.stage, &event, self.stay)
+                && let Ok(Some(pid)) = pid_file::running(self.pid_file.path())
+            {
+                stay::pass_on(pid, event);
+                if matches!(event, Event::Reload | Event::Upgrade) {
+                    continue;
+                }
+            }
+            match event {
+                Some(Event::Reopen) => self.logs.reopen(),
+                Some(Event::Reload) => self.reload(START_LIMIT, Reply::default()),
+                Some(Event::Upgrade) => {
+                    self.upgrade(self.origin.program.clone(), false, START_LIMIT, Reply::default());
+                }
+                Some(Event::Command(command, reply)) => self.command(command, reply),
+                Some(Event::Successor(pid, word)) => self.successor(pid, word),
+                Some(Event::Quit) => self.end(Workers::drain),
+                Some(Event::Stop) => self.end(Workers::stop),
+                None => self.look_at_clock(),
+            }
+            if self.workers.finished() && self.stage.may_end() {
+                return;
+            }
+        }
+    }
+
+    /// `None`: nothing happens without an event.
+    fn patience(&self) -> Option<Duration> {
+        match &self.stage {
+            Stage::Alone => None,
+            Stage::Starting(successor, _) => {
+                Some(successor.deadline.saturating_duration_since(Instant::now()))
+            }
+            // A draining process ends by itself once the last connection is closed.
+            Stage::HandedOver(_) | Stage::Draining => Some(Duration::from_millis(20)),
+        }
+    }
+
+    fn look_at_clock(&mut self) {
+        if let Stage::Starting(successor, _) = &mut self.stage
+            && Instant::now() >= successor.deadline
+        {
+            successor.reason.get_or_insert("it did not serve in time and was killed".to_owned());
+            // Its end comes as any other; should it not, this is tried again.
+            successor.deadline = Instant::now() + START_LIMIT;
+            successor.kill();
+        }
+    }
+
+    fn end(&mut self, how: fn(&Workers)) {
+        how(self.workers);
+        match std::mem::replace(&mut self.stage, Stage::Draining) {
+            Stage::Starting(successor, reply) => {
+                successor.kill();
+                notify::stopping();
+                reply.send(&Answer::Failed("the gateway was told to stop".to_owned()));
+            }
+            Stage::HandedOver(pid) => self.stage = Stage::HandedOver(pid),
+            Stage::Alone | Stage::Draining => notify::stopping(),
+        }
+    }
+
+    fn command(&mut self, command: Command, reply: Reply) {
+        match command {
+            Command::Upgrade { program, timeout_seconds } => {
+                self.upgrade(program, false, Duration::from_secs(timeout_seconds), reply);
+            }
+            Command::Reload { timeout_seconds } => {
+                self.reload(Duration::from_secs(timeout_seconds), reply);
+            }
+        }
+    }
+
+    /// What can be applied to this process is; for the rest a successor with the same program takes over.
+    fn reload(&mut self, limit: Duration, reply: Reply) {
+        if let Err(reason) = self.stage.refuse() {
+            return refused(&reason, reply);
+        }
+        let settings = match (self.origin.load)() {
+            Ok(settings) => settings,
+            Err(error) => return refused(&format!("config.yaml is not used: {error:#}"), reply),
+        };
+        let changed = reload::changed_keys(&self.config, &settings.raw);
+        let needs_successor: Vec<&str> =
+            changed.iter().map(String::as_str).filter(|key| !reload::is_live(key)).collect();
+        if !needs_successor.is_empty() {
+            error_log::log(
+                Level::Notice,
+                format_args!(
+                    "config.yaml changed ({}): a new process takes over",
+                    needs_successor.join(", ")
+                ),
+            );
+            return self.upgrade(self.origin.program.clone(), true, limit, reply);
+        }
+        error_log::set_level(logs::level(settings.nginx.error_log_level));
+        self.config = settings.raw;
+        self.logs.reopen();
+        self.provider.look();
+        error_log::log(Level::Notice, format_args!("resource files read again"));
+        reply.send(&Answer::Done("reloaded".to_owned()));
+    }
+
+    fn upgrade(&mut self, file: PathBuf, is_this: bool, limit: Duration, reply: Reply) {
+        if let Err(reason) = self.stage.refuse() {
+            return refused(&reason, reply);
+        }
+        notify::reloading();
+        let program = Program { file, is_this, arguments: self.origin.arguments.clone() };
+        let teller = self.signals.teller();
+        let started = self.sockets.all(self.workers).map_err(anyhow::Error::from).and_then(|sockets| {
+            let deadline = Instant::now() + limit;
+            Successor::start(&program, self.pid_file.file(), &sockets, deadline, move |pid, word| {
+                teller.tell(Event::Successor(pid, word));
+            })
+        });
+        match started {
+            Ok(successor) => {
+                let text = format!("process {} of {} takes over", successor.pid, program.file.display());
+                error_log::log(Level::Notice, format_args!("{text}"));
+                self.stage = Stage::Starting(Box::new(successor), reply);
+            }
+            Err(error) => {
+                notify::still_ready();
+                refused(&format!("{error:#}"), reply);
+            }
+        }
+    }
+
+    fn successor(&mut self, pid: u32, word: Word) {
+        // The end of one that has long served, or was killed because this process ends.
+        let Stage::Starting(successor, _) = &mut self.stage else { return };
+        if successor.pid != pid {
+            return;
+        }
+        let said = match word {
+            Word::WantsStore => match self.provider.release() {
+                Ok(document) => successor.store_released(document.as_ref()).map_err(anyhow::Error::from),
+                Err(error) => Err(error.into()),
+            },
+            Word::Prepared { version, left } => {
+                (successor.version, successor.left) = (version, left);
+                successor.serve().map_err(anyhow::Error::from)
+            }
+            Word::Serving => return self.hand_over(),
+            Word::Failed(reason) => {
+                successor.reason.get_or_insert(reason);
+                Ok(())
+            }
+            Word::Ended(how) => return self.go_on(&how),
+        };
+        if let Err(error) = said {
+            successor.reason.get_or_insert(format!("{error:#}"));
+            successor.kill();
+        }
+    }
+
+    fn hand_over(&mut self) {
+        let Stage::Starting(successor, reply) = std::mem::replace(&mut self.stage, Stage::Draining) else {
+            return;
+        };
+        let (pid, version) = (successor.pid, successor.version.clone());
+        self.stage = Stage::HandedOver(pid);
+        self.workers.hand_over(successor.left.clone());
+        self.sockets.close();
+        successor.left_alone();
+        if let Err(error) = self.pid_file.hand_over() {
+            error_log::log(Level::Warn, format_args!("cannot write the pid file for this process: {error}"));
+        }
+        notify::replaced_by(pid);
+        let text = format!("process {pid} (version {version}) serves, process {} drains", std::process::id());
+        error_log::log(Level::Notice, format_args!("{text}"));
+        reply.send(&Answer::Done(text));
+    }
+
+    /// The new process has ended before it served.
+    fn go_on(&mut self, how: &str) {
+        let Stage::Starting(successor, reply) = std::mem::replace(&mut self.stage, Stage::Alone) else {
+            return;
+        };
+        if let Err(error) = self.provider.resume() {
+            error_log::log(Level::Alert, format_args!("the configuration can no longer be changed: {error}"));
+        }
+        notify::still_ready();
+        let reason = successor.reason.unwrap_or_else(|| {
+            format!("it {how} before it served; what it printed is where this gateway's output goes")
+        });
+        refused(&format!("process {} did not take over: {reason}", successor.pid), reply);
+    }
+}
+
+impl Stage {
+    fn may_end(&self) -> bool {
+        matches!(self, Stage::HandedOver(_) | Stage::Draining)
+    }
+
+    /// Why no successor can be started now.
+    fn refuse(&self) -> Result<(), String> {
+        match self {
+            Stage::Alone => Ok(()),
+            Stage::Starting(successor, _) => {
+                Err(format!("process {} is about to take over; try again when it has", successor.pid))
+            }
+            Stage::HandedOver(pid) => Err(format!("process {pid} has taken over; ask that one")),
+            Stage::Draining => Err("the gateway is ending".to_owned()),
+        }
+    }
+}
+
+/// This process goes on as it was.
+fn refused(reason: &str, reply: Reply) {
+    error_log::log(Level::Error, format_args!("{reason}; nothing changed"));
+    reply.send(&Answer::Failed(reason.to_owned()));
+}

@@ -1,0 +1,95 @@
+//! All listening sockets of the process: those of a predecessor, new ones, and both for a successor.
+//!
+//! Everything is bound before anything is served, so that a port that cannot be had is known in time.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener as StdListener},
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use admin::listener::Phase;
+use proxy::{Listeners, Workers};
+use tokio::{net::TcpListener, runtime::Runtime, sync::watch, task::JoinHandle};
+
+/// A busy machine may need that long; more is not waited for.
+const ACCEPT_PATIENCE: Duration = Duration::from_secs(1);
+
+pub struct Sockets {
+    inherited: Mutex<Vec<StdListener>>,
+    /// Those of the APIs once more; the workers keep theirs.
+    kept: Mutex<Vec<StdListener>>,
+    phase: watch::Sender<Phase>,
+    /// Those who accept.
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Sockets {
+    pub fn new(inherited: Vec<StdListener>) -> Sockets {
+        let phase = watch::channel(Phase::Waiting).0;
+        Sockets { inherited: Mutex::new(inherited), kept: Mutex::default(), phase, tasks: Mutex::default() }
+    }
+
+    /// To be called before [`Sockets::bind`]: the data plane takes all sockets of its addresses.
+    pub fn open_data_plane(&self, settings: &proxy::Settings) -> io::Result<Listeners> {
+        proxy::listeners::open(settings, &mut lock(&self.inherited))
+    }
+
+    /// The socket of an API. Within the control runtime.
+    pub fn bind(&self, address: SocketAddr) -> io::Result<TcpListener> {
+        let mut inherited = lock(&self.inherited);
+        let of_address = |socket: &StdListener| socket.local_addr().is_ok_and(|local| local == address);
+        let socket = match inherited.iter().position(of_address) {
+            Some(index) => inherited.swap_remove(index),
+            None => StdListener::bind(address)?,
+        };
+        socket.set_nonblocking(true)?;
+        lock(&self.kept).push(socket.try_clone()?);
+        TcpListener::from_std(socket)
+    }
+
+    /// What to serve the sockets of [`Sockets::bind`] by.
+    pub fn phase(&self) -> watch::Receiver<Phase> {
+        self.phase.subscribe()
+    }
+
+    pub fn serve(&self) {
+        self.phase.send_replace(Phase::Serving);
+    }
+
+    /// Runs what accepts from one of the sockets, by [`Sockets::phase`].
+    pub fn spawn(&self, runtime: &Runtime, accepting: impl Future<Output = ()> + Send + 'static) {
+        lock(&self.tasks).push(runtime.spawn(accepting));
+    }
+
+    /// Somebody else serves the APIs now. Returns when nobody accepts here any more.
+    pub fn close(&self) {
+        lock(&self.kept).clear();
+        self.phase.send_replace(Phase::Closing);
+        let deadline = Instant::now() + ACCEPT_PATIENCE;
+        while lock(&self.tasks).iter().any(|task| !task.is_finished()) && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Closes what was inherited and nobody wanted; their addresses.
+    pub fn leave_rest(&self) -> Vec<SocketAddr> {
+        let rest = std::mem::take(&mut *lock(&self.inherited));
+        rest.iter().filter_map(|socket| socket.local_addr().ok()).collect()
+    }
+
+    /// All of them, for a successor.
+    pub fn all(&self, workers: &Workers) -> io::Result<Vec<StdListener>> {
+        let mut all = workers.sockets()?;
+        for socket in lock(&self.kept).iter() {
+            all.push(socket.try_clone()?);
+        }
+        Ok(all)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,175 @@
+//! `tidegate serve -r ROOT`: a web server for one directory, without a configuration.
+//!
+//! The gateway itself, with a configuration of one route that is written to a folder of its own and goes with it.
+
+use std::{
+    env,
+    fs::{self, DirBuilder, File},
+    io::{self, IsTerminal},
+    mem::ManuallyDrop,
+    os::{fd::AsFd, unix::fs::DirBuilderExt, unix::process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context, bail};
+use config::Source;
+use serde_json::json;
+
+use super::{Place, daemon, start::ReadySocket};
+use crate::boot::{self, RunOptions, notify, pid_file::PidFile, serving::Origin};
+
+/// Workers when nobody says how many, where the machine has as many processors.
+const WORKERS: usize = 4;
+/// A background process that has not said that it is ready by then has a problem.
+const START_TIME: Duration = Duration::from_secs(30);
+const LOG_FORMAT: &str =
+    "$remote_addr - - [$time_local] \\\"$request\\\" $status $body_bytes_sent $request_time";
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Directory with the files
+    #[arg(short, long, value_name = "DIR")]
+    root: PathBuf,
+    /// Port to listen on, on all addresses; --listen ADDR:PORT takes one address
+    #[arg(short, long, default_value_t = 8888)]
+    port: u16,
+    /// Seconds that a connection may be idle, and that a client may take to send or receive something
+    #[arg(short, long, value_name = "SECONDS", default_value_t = 60,
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    timeout: u64,
+    /// Threads that serve; at most one per processor [default: 4, or one per processor if there are fewer]
+    #[arg(short, long)]
+    workers: Option<usize>,
+    /// Serve in the background; returns when connections are accepted
+    #[arg(short, long)]
+    daemon: bool,
+    /// Folder for the configuration, made by the process that started this one
+    #[arg(long, hide = true)]
+    home: Option<PathBuf>,
+}
+
+pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+    let root = arguments.root.canonicalize();
+    let root = root.with_context(|| format!("cannot serve {}", arguments.root.display()))?;
+    if !root.is_dir() {
+        bail!("cannot serve {}: it is no directory", root.display());
+    }
+    let workers = workers(arguments.workers)?;
+    if arguments.daemon {
+        return in_background(place, arguments, &root, workers);
+    }
+    let home = match &arguments.home {
+        Some(home) => Home(home.clone()),
+        None => Home::create()?,
+    };
+    write_configuration(&home.0, &root, workers, arguments.timeout)?;
+    let listen = place.listen.clone().unwrap_or_else(|| arguments.port.to_string());
+    let source = Source { prefix: home.0.clone(), file: None, listen: Some(listen.clone()) };
+    let settings = config::load(&source)?.settings;
+    let options = RunOptions {
+        origin: Origin {
+            program: daemon::own_program()?,
+            arguments: env::args_os().skip(1).collect(),
+            load: Box::new(move || Ok(config::load(&source)?.settings)),
+        },
+        config: settings.raw.clone(),
+        pid_file: PidFile::create(&settings.files.pid)?,
+        stay: false,
+        predecessor: None,
+        says: Some(format!("tidegate: serving {} on {listen}", root.display())),
+    };
+    boot::run(settings, options)
+}
+
+fn workers(wanted: Option<usize>) -> anyhow::Result<usize> {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    match wanted {
+        None => Ok(WORKERS.min(processors)),
+        Some(0) => bail!("-w 0: at least one worker is needed"),
+        Some(wanted) if wanted > processors => {
+            bail!("-w {wanted}: this machine has {processors} processors; give at most as many workers")
+        }
+        Some(wanted) => Ok(wanted),
+    }
+}
+
+/// The folder of the configuration. It goes with the process.
+struct Home(PathBuf);
+
+impl Home {
+    fn create() -> anyhow::Result<Home> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let name = format!("tidegate-serve-{}-{}", std::process::id(), now.as_nanos());
+        let path = env::temp_dir().join(name);
+        // Fails if somebody else has made it: nobody but us may write what we run.
+        let made = DirBuilder::new().mode(0o700).create(&path);
+        made.with_context(|| format!("cannot create {}; set TMPDIR to a folder for it", path.display()))?;
+        Ok(Home(path))
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn write_configuration(home: &Path, root: &Path, workers: usize, timeout: u64) -> anyhow::Result<()> {
+    let root =
+        root.to_str().context("the path of the directory is no UTF-8; rename it, or serve a link to it")?;
+    let route = json!({"id": "files", "uri": "/*", "plugins": {"static-files": {"root": root}}});
+    let config = format!(
+        "apisix: {{ssl: {{enable: false}}, enable_admin: false, enable_control: false}}
+nginx_config:
+  worker_processes: {workers}
+  error_log: /dev/stderr
+  http:
+    access_log: /dev/stdout
+    access_log_format: \"{LOG_FORMAT}\"
+    keepalive_timeout: {timeout}s
+    client_header_timeout: {timeout}s
+    client_body_timeout: {timeout}s
+    send_timeout: {timeout}s
+deployment: {{role: data_plane, role_data_plane: {{config_provider: yaml}}}}
+plugins: [static-files]
+"
+    );
+    let folder = home.join("conf");
+    let write = |name: &str, text: &str| fs::write(folder.join(name), text);
+    fs::create_dir_all(&folder)
+        .and_then(|()| write("config.yaml", &config))
+        // JSON is YAML.
+        .and_then(|()| write("apisix.yaml", &format!("routes: [{route}]\n#END\n")))
+        .with_context(|| format!("cannot write to {}", folder.display()))
+}
+
+/// Itself in a process group of its own. The access log goes where standard output goes, unless that is a terminal.
+fn in_background(place: &Place, arguments: &Arguments, root: &Path, workers: usize) -> anyhow::Result<()> {
+    let home = Home::create()?;
+    let (socket_path, output) = (home.0.join("ready.sock"), home.0.join("serve.out"));
+    let socket = ReadySocket::bind(&socket_path)?;
+    let errors = File::create(&output).with_context(|| format!("cannot write {}", output.display()))?;
+    let log = match io::stdout() {
+        terminal if terminal.is_terminal() => Stdio::null(),
+        other => other.as_fd().try_clone_to_owned()?.into(),
+    };
+    let mut command = Command::new(env::current_exe().context("cannot find this program's own file")?);
+    command.arg("serve").arg("--root").arg(root).arg("--home").arg(&home.0);
+    command.args(["--port", &arguments.port.to_string(), "--timeout", &arguments.timeout.to_string()]);
+    command.args(["--workers", &workers.to_string()]);
+    if let Some(listen) = &place.listen {
+        command.args(["--listen", listen]);
+    }
+    command.env(notify::VARIABLE, &socket_path).current_dir("/").process_group(0);
+    command.stdin(Stdio::null()).stdout(log).stderr(errors);
+    let mut child = command.spawn().context("cannot start the process in the background")?;
+    socket.wait(&mut child, START_TIME, &output)?;
+    drop(socket);
+    eprintln!("tidegate: serving {} as process {}", root.display(), child.id());
+    // It is the other process's from here on.
+    let _ = ManuallyDrop::new(home);
+    Ok(())
+}

@@ -1,0 +1,7 @@
+#![no_main]
+
+#[path = "../properties.rs"]
+#[allow(dead_code)]
+mod properties;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| properties::proxy_header(data));
