@@ -100,6 +100,32 @@ fn every_acknowledged_change_is_in_the_history_after_a_kill() {
 }
 
 #[test]
+fn private_keys_and_secrets_are_never_shown() {
+    let gateway = start();
+    let [first, second] = ["test.com", "test.org"].map(crate::certs::self_signed);
+    let ssl = |pair: &crate::certs::Pair| json!({"cert": pair.cert, "key": pair.key, "certs": [pair.cert], "keys": [pair.key], "snis": ["test.com"]});
+    let vault = json!({"uri": "http://127.0.0.1:1", "prefix": "kv/apisix", "token": "plain-token"});
+    checked(&gateway, "PUT", "/ssls/1", &ssl(&first), 201);
+    checked(&gateway, "PUT", "/ssls/1", &ssl(&second), 200);
+    checked(&gateway, "PUT", "/secrets/vault/1", &vault, 201);
+    checked(&gateway, "DELETE", "/ssls/1", &Value::Null, 200);
+    checked(&gateway, "DELETE", "/secrets/vault/1", &Value::Null, 200);
+    for revision in 1..=5 {
+        let shown = get(&gateway, &format!("/history/{revision}")).to_string();
+        assert!(shown.contains("***"), "{shown}");
+        assert!(!shown.contains("PRIVATE KEY") && !shown.contains("plain-token"), "{shown}");
+    }
+    let dry =
+        checked(&gateway, "POST", "/rollback", &json!({"revision": 3, "dry_run": true}), 200).to_string();
+    assert!(dry.contains("***") && !dry.contains("PRIVATE KEY") && !dry.contains("plain-token"), "{dry}");
+    // What comes back is the key itself.
+    checked(&gateway, "POST", "/rollback", &json!({"revision": 3}), 200);
+    let export = ask(&gateway, "GET", "/export", "", "").body_text();
+    let middle = second.key.lines().nth(1).expect("a line of the key");
+    assert!(export.contains(middle), "the key is as it was");
+}
+
+#[test]
 fn a_rollback_is_one_transaction_that_can_be_undone() {
     let gateway = start();
     let nodes = json!({"127.0.0.1:1": 1});
