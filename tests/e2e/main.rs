@@ -22,6 +22,7 @@ mod forwarding;
 mod fuzz_replay;
 mod grpc;
 mod grpc_peer;
+mod history;
 mod http2;
 mod http2_floods;
 mod imports;

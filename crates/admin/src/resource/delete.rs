@@ -27,7 +27,7 @@ pub(super) async fn delete(api: &AdminApi, request: &Request, target: &Target) -
     let main = Operation::Delete { kind: target.kind, id: store_id.as_str().into(), expected: None };
     let mut operations = vec![main];
     operations.extend(nested(api, target.kind, id));
-    let written = api.store.write(operations).await.map_err(|error| store_failed(&error))?;
+    let written = super::submit(api, request, operations).await.map_err(|error| store_failed(&error))?;
     if !matches!(written.objects.first(), Some(Some(_))) {
         return Err(not_found());
     }

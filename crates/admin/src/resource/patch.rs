@@ -42,7 +42,7 @@ pub(super) async fn patch(
         expected: Some(previous.modified),
         ttl_seconds: ttl(request),
     };
-    let written = api.store.write(vec![operation]).await.map_err(|error| store_failed(&error))?;
+    let written = super::submit(api, request, vec![operation]).await.map_err(|error| store_failed(&error))?;
     let body = envelope::written(api, "compareAndSwap", (target.kind, &store_id), &value, written.lease);
     Ok(super::written(200, &body, &written))
 }

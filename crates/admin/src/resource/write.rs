@@ -47,7 +47,7 @@ pub(super) async fn put(
         // A new service must not take over the decorations of a deleted one of the same name.
         operations.extend(super::delete::nested(api, Kind::Service, &id));
     }
-    let written = api.store.write(operations).await.map_err(|error| store_failed(&error))?;
+    let written = super::submit(api, request, operations).await.map_err(|error| store_failed(&error))?;
     let body = envelope::written(api, "set", (target.kind, &store_id), &conf, written.lease);
     Ok(super::written(if is_new(&written) { 201 } else { 200 }, &body, &written))
 }
@@ -70,7 +70,7 @@ pub(super) async fn post(
         }
         kind => Operation::Create { kind, value: conf, ttl_seconds: ttl(request) },
     };
-    let written = api.store.write(vec![operation]).await.map_err(|error| store_failed(&error))?;
+    let written = super::submit(api, request, vec![operation]).await.map_err(|error| store_failed(&error))?;
     let Some(Some(object)) = written.objects.first() else {
         return Err(Response::error(503, "the store did not return the new object"));
     };

@@ -37,7 +37,7 @@ pub fn encode(object: &Object, value: &str, expires_at_ms: Option<u64>) -> Vec<u
 /// `None` when the bytes are not such a record.
 pub fn decode(key: &[u8], bytes: &[u8]) -> Option<Record> {
     let (code, id) = key.split_first()?;
-    let kind = Kind::ALL.into_iter().find(|kind| self::code(*kind) == *code)?;
+    let kind = kind(*code)?;
     let (head, json) = bytes.split_at_checked(HEAD_BYTES)?;
     let number = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
     let expires = number(16)?;
@@ -51,7 +51,11 @@ pub fn decode(key: &[u8], bytes: &[u8]) -> Option<Record> {
     Some(Record { object, expires_at_ms: (expires != 0).then_some(expires) })
 }
 
-fn code(kind: Kind) -> u8 {
+pub fn kind(code: u8) -> Option<Kind> {
+    Kind::ALL.into_iter().find(|kind| self::code(*kind) == code)
+}
+
+pub fn code(kind: Kind) -> u8 {
     match kind {
         Kind::Secret => 1,
         Kind::Proto => 2,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use model::{Kind, Object, check::References};
+use model::{Document, Kind, Object, check::References};
 use serde_json::{Value, json};
 use store::{Operation, State};
 
@@ -24,16 +24,30 @@ struct Touched {
     path: String,
     target: Target,
     before: Option<Object>,
+    ttl_seconds: Option<u64>,
 }
 
-pub(super) struct Stage {
+/// An object as it is to be, whatever it is now.
+pub(in super::super) struct Wanted {
+    pub kind: Kind,
+    pub id: Arc<str>,
+    /// `None`: gone.
+    pub value: Option<Arc<Value>>,
+    pub ttl_seconds: Option<u64>,
+}
+
+pub(in super::super) struct Stage {
     state: State,
     touched: BTreeMap<Key, Touched>,
 }
 
 impl Stage {
     /// Plays the changes in their order; references are looked at only when all are done.
-    pub(super) fn play(api: &AdminApi, state: State, changes: &[Change]) -> Result<Stage, Vec<Fault>> {
+    pub(in super::super) fn play(
+        api: &AdminApi,
+        state: State,
+        changes: &[Change],
+    ) -> Result<Stage, Vec<Fault>> {
         let mut stage = Stage { state, touched: BTreeMap::new() };
         let mut faults = Vec::new();
         for change in changes {
@@ -47,6 +61,34 @@ impl Stage {
         if faults.is_empty() {
             faults = stage.check(api);
         }
+        if faults.is_empty() { Ok(stage) } else { Err(faults) }
+    }
+
+    /// Changes what is not as wanted. Values are taken as they are: they were written before, or checked like a file's.
+    pub(in super::super) fn reach(
+        api: &AdminApi,
+        state: State,
+        wanted: Vec<Wanted>,
+    ) -> Result<Stage, Vec<Fault>> {
+        let mut stage = Stage { state, touched: BTreeMap::new() };
+        for (index, Wanted { kind, id, value, ttl_seconds }) in wanted.into_iter().enumerate() {
+            let current = stage.state.get(kind, &id).map(Object::value);
+            if current == value {
+                continue;
+            }
+            let path = format!("/{}/{id}", kind.directory());
+            let change = Change { index, method: String::new(), path, value: None };
+            let target = Target::of(kind, &id);
+            stage.touch(&change, target, &id);
+            if let Some(touched) = stage.touched.get_mut(&(kind, id.clone())) {
+                touched.ttl_seconds = ttl_seconds;
+            }
+            if let Some(value) = value {
+                let document = Document::new(&value);
+                stage.state.put(Object { kind, id, document, created: 0, modified: 0 });
+            }
+        }
+        let faults = stage.check(api);
         if faults.is_empty() { Ok(stage) } else { Err(faults) }
     }
 
@@ -105,7 +147,7 @@ impl Stage {
             Some(touched) => (touched.index, touched.path) = (index, path),
             None => {
                 let key = (target.kind, id.clone());
-                self.touched.insert(key, Touched { index, path, target, before: removed });
+                self.touched.insert(key, Touched { index, path, target, before: removed, ttl_seconds: None });
             }
         }
     }
@@ -160,7 +202,7 @@ impl Stage {
                 id: id.clone(),
                 value: object.value(),
                 expected: None,
-                ttl_seconds: None,
+                ttl_seconds: touched.ttl_seconds,
             }),
             // Created and deleted again: nothing to write.
             None => touched.before.as_ref().map(|_| Operation::Delete {
