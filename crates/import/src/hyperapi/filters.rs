@@ -26,70 +26,98 @@ pub fn on_service(
     let (kind, fields) = settings(filter);
     match kind.as_str() {
         "RateLimit" => {
-            let (limit, interval) =
-                (fields.number("limit").unwrap_or(0.0), fields.number("interval").unwrap_or(1.0).max(1.0));
-            let burst = fields.number("burst").unwrap_or(limit);
-            fields.skip(&["interval"]);
-            if limit < 1.0 || burst < 1.0 {
-                // An empty bucket lets nothing through.
-                let conf = json!({"abort": {"http_status": 429, "body": "Rate Limited"}});
-                plugins.insert("fault-injection".to_owned(), conf);
-                report.converted(fields.line(), fields.subject());
-                return fields.finish(report);
-            }
-            let how = "requests refill the bucket evenly and not once per interval; at the start it holds `burst` \
-                       and not `limit`";
-            report.approximated(fields.line(), fields.subject(), how);
-            // A bucket smaller than what an interval brings never gives more than it holds.
-            let conf = json!({"rate": limit.min(burst) / interval, "burst": burst - 1.0, "nodelay": true, "key": "route_id",
-                "rejected_code": 429, "rejected_msg": "Rate Limited"});
-            plugins.insert("limit-req".to_owned(), conf);
+            let bucket = bucket(&fields);
+            report.converted(fields.line(), fields.subject());
+            push(sla(plugins), "limits", bucket);
         }
-        "Header" => headers(&fields, plugins, report),
+        "Header" => headers(&fields, plugins_of(plugins), report),
         "ACL" => rules.extend(acl(&fields, path, &[], report)),
         other => report.unsupported(filter.line, fields.subject(), &format!("filter {other:?} is not known")),
     }
     fields.finish(report);
 }
 
-/// `out`: rules that refuse, rules that count.
+/// A filter of the SLA `level`, which `clients` have.
 pub fn on_sla(
     filter: &Node,
     path: &str,
-    clients: &[&str],
-    out: (&mut Vec<Value>, &mut Vec<Value>),
+    (level, clients): (&str, &[&str]),
+    plugins: &mut Map<String, Value>,
+    rules: &mut Vec<Value>,
     report: &mut Report,
 ) {
     let (kind, fields) = settings(filter);
-    let subject = format!("SLA: {}", fields.subject());
+    let subject = format!("SLA {level}: {}", fields.subject());
     match kind.as_str() {
         "RateLimit" => {
-            let (limit, interval) =
-                (fields.integer("limit").unwrap_or(0), fields.integer("interval").unwrap_or(1));
-            let limit = fields.integer("burst").map_or(limit, |burst| burst.min(limit));
-            if limit <= 0 {
-                let action = json!(["return", {"code": 429}]);
-                out.0.push(json!({"case": [["consumer_name", "in", clients]], "actions": [action]}));
-                report.converted(fields.line(), &subject);
-                return fields.finish(report);
-            }
-            let how = "each client may send `limit` requests in `interval` seconds (`burst`, where it is smaller); \
-                       what it did not use is not saved up";
-            report.approximated(fields.line(), &subject, how);
-            let action = json!(["limit-count", {"count": limit, "time_window": interval.max(1),
-                "key": "consumer_name", "rejected_code": 429, "rejected_msg": "Rate Limited"}]);
-            out.1.push(json!({"case": [["consumer_name", "in", clients]], "actions": [action]}));
+            let bucket = bucket(&fields);
+            push(self::level(sla(plugins), level), "limits", bucket);
+            report.converted(fields.line(), &subject);
         }
-        "ACL" => out.0.extend(acl(&fields, path, clients, report)),
+        "Header" => {
+            let level = self::level(sla(plugins), level);
+            headers(
+                &fields,
+                |side| edits(level, if side == "response" { "response_headers" } else { "request_headers" }),
+                report,
+            );
+        }
+        "ACL" => rules.extend(acl(&fields, path, clients, report)),
         other => {
-            let why = format!("filter {other:?} is converted on services only");
-            return report.unsupported(filter.line, &subject, &why);
+            return report.unsupported(filter.line, &subject, &format!("filter {other:?} is not known"));
         }
     }
     fields.finish(report);
 }
 
-fn headers(fields: &Fields, plugins: &mut Map<String, Value>, report: &mut Report) {
+/// The configuration of plugin sla on this route.
+fn sla(plugins: &mut Map<String, Value>) -> &mut Value {
+    plugins.entry("sla").or_insert_with(|| json!({}))
+}
+
+/// Who has which level.
+pub fn members(plugins: &mut Map<String, Value>, clients: &[(&str, &str)]) {
+    let Some(sla) = plugins.get_mut("sla") else { return };
+    let known = |level: &str| sla.get("levels").is_some_and(|levels| levels.get(level).is_some());
+    let consumers: Map<String, Value> = clients
+        .iter()
+        .filter(|(_, level)| known(level))
+        .map(|(client, level)| ((*client).to_owned(), (*level).into()))
+        .collect();
+    if !consumers.is_empty() {
+        sla["consumers"] = consumers.into();
+    }
+}
+
+fn level<'a>(sla: &'a mut Value, name: &str) -> &'a mut Value {
+    edits(edits(sla, "levels"), name)
+}
+
+/// The object below a name, made if it is not there.
+fn edits<'a>(object: &'a mut Value, name: &str) -> &'a mut Value {
+    if object.get(name).is_none() {
+        object[name] = json!({});
+    }
+    &mut object[name]
+}
+
+fn push(object: &mut Value, name: &str, value: Value) {
+    if object.get(name).is_none() {
+        object[name] = json!([]);
+    }
+    if let Some(list) = object[name].as_array_mut() {
+        list.push(value);
+    }
+}
+
+fn bucket(fields: &Fields) -> Value {
+    let number = |name: &str| fields.integer(name).map(|number| number.max(0));
+    let limit = number("limit").unwrap_or(0);
+    json!({"interval": number("interval").unwrap_or(1).max(1), "limit": limit, "burst": number("burst").unwrap_or(limit)})
+}
+
+/// `target`: where the edits of a side, request or response, are kept.
+fn headers<'a>(fields: &Fields, target: impl FnOnce(&str) -> &'a mut Value, report: &mut Report) {
     let set: Map<String, Value> = match fields.get("injection").map(|node| &node.content) {
         Some(Content::Map(entries)) => entries
             .iter()
@@ -105,26 +133,20 @@ fn headers(fields: &Fields, plugins: &mut Map<String, Value>, report: &mut Repor
         _ => Map::new(),
     };
     let removal = fields.texts("removal");
-    let plugin = match fields.text("operate_on").as_deref() {
-        Some("response") => "response-rewrite",
-        Some("request") => "proxy-rewrite",
+    let side = fields.text("operate_on").unwrap_or_default();
+    if side != "request" && side != "response" {
         // hyperapi does nothing with it either.
-        _ => {
-            return report.unsupported(
-                fields.line(),
-                fields.subject(),
-                "`operate_on` is neither request nor response",
-            );
-        }
-    };
+        let why = "`operate_on` is neither request nor response";
+        return report.unsupported(fields.line(), fields.subject(), why);
+    }
     report.converted(fields.line(), fields.subject());
     if set.is_empty() && removal.is_empty() {
         return;
     }
-    let conf = plugins.entry(plugin).or_insert_with(|| json!({}));
+    let conf = target(&side);
     // Filters act one after the other: a later one removes what an earlier one set.
-    let mut removed = earlier(conf, "remove").as_array().cloned().unwrap_or_default();
-    let mut result = earlier(conf, "set").as_object().cloned().unwrap_or_default();
+    let mut removed = conf.get("remove").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut result = conf.get("set").and_then(Value::as_object).cloned().unwrap_or_default();
     result.retain(|name, _| !removal.iter().any(|gone| gone.eq_ignore_ascii_case(name)));
     removed.extend(removal.into_iter().map(Value::from));
     for (name, value) in set {
@@ -137,21 +159,23 @@ fn headers(fields: &Fields, plugins: &mut Map<String, Value>, report: &mut Repor
     };
     removed.retain(|name| !is_set(name));
     removed.dedup();
-    let mut headers = Map::new();
-    if !removed.is_empty() {
-        headers.insert("remove".to_owned(), removed.into());
-    }
-    if !result.is_empty() {
-        headers.insert("set".to_owned(), result.into());
-    }
-    if !headers.is_empty() {
-        conf["headers"] = headers.into();
+    for (name, value, is_empty) in [
+        ("remove", Value::from(removed.clone()), removed.is_empty()),
+        ("set", result.clone().into(), result.is_empty()),
+    ] {
+        match is_empty {
+            false => conf[name] = value,
+            true => _ = conf.as_object_mut().and_then(|conf| conf.remove(name)),
+        }
     }
 }
 
-/// What filters before this one said.
-fn earlier(conf: &Value, what: &str) -> Value {
-    conf.get("headers").and_then(|headers| headers.get(what)).cloned().unwrap_or_default()
+/// Where the plugins of a route keep the edits of a side.
+fn plugins_of<'a>(plugins: &'a mut Map<String, Value>) -> impl FnOnce(&str) -> &'a mut Value {
+    |side| {
+        let plugin = if side == "response" { "response-rewrite" } else { "proxy-rewrite" };
+        edits(plugins.entry(plugin).or_insert_with(|| json!({})), "headers")
+    }
 }
 
 /// What `*` stands for: not HEAD.
