@@ -10,6 +10,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 pub use self::upstream::{
+    DiscoveredService,
     ActiveCheck, ActiveHealthy, ActiveUnhealthy, Checks, KeepalivePool, Node, PassiveCheck, PassiveHealthy,
     PassiveUnhealthy, Timeout, Upstream, UpstreamTls,
 };
