@@ -153,7 +153,8 @@ impl ConsulKv {
         let value = entry.get("Value").and_then(Value::as_str).filter(|value| !value.is_empty());
         let value = STANDARD.decode(value.ok_or("has no value")?).map_err(|error| error.to_string())?;
         let value: Value = serde_json::from_slice(&value).map_err(|error| error.to_string())?;
-        if matches!(value.get("check_status"), Some(status) if *status == json!(false) || *status == json!("false")) {
+        if matches!(value.get("check_status"), Some(status) if *status == json!(false) || *status == json!("false"))
+        {
             return Ok(None);
         }
         let node = Node {

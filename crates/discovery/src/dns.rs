@@ -158,7 +158,8 @@ impl Dns {
         let mut last = None;
         loop {
             let answer = self.lookups.nodes(&name, &mut last).await;
-            if let Some(following) = self.wanted.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&name) {
+            if let Some(following) = self.wanted.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&name)
+            {
                 following.attempted = true;
             }
             match answer {

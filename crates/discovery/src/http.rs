@@ -107,7 +107,8 @@ impl Client {
             }
         }
         let opened = tokio::time::timeout(self.connect, self.open()).await;
-        let mut connection = opened.map_err(|_| format!("timeout while connecting to {}", self.server()))??;
+        let mut connection =
+            opened.map_err(|_| format!("timeout while connecting to {}", self.server()))??;
         let sent = connection.send_request(self.request(&method, target)?);
         let response = tokio::time::timeout(read, sent).await;
         let response = response.map_err(|_| format!("timeout while waiting for {}", self.server()))?;

@@ -112,7 +112,8 @@ impl Discovery {
     /// Tells the services in use, and waits for the first word on them, within reason.
     pub async fn want(&self, services: &[DiscoveredService], patience: Duration) {
         for (kind, registry) in &self.registries {
-            let mine: Vec<_> = services.iter().filter(|service| *service.registry == **kind).cloned().collect();
+            let mine: Vec<_> =
+                services.iter().filter(|service| *service.registry == **kind).cloned().collect();
             registry.want(&mine);
         }
         let settled = async {

@@ -74,7 +74,8 @@ impl Common {
 
     pub fn servers(&self, kind: &str) -> Result<Vec<Server>, String> {
         let server = |url: &String| {
-            let endpoint = Endpoint::parse(url).map_err(|reason| format!("discovery.{kind}.servers: {reason}"))?;
+            let endpoint =
+                Endpoint::parse(url).map_err(|reason| format!("discovery.{kind}.servers: {reason}"))?;
             if endpoint.target != "/" || url.ends_with('/') {
                 return Err(format!("discovery.{kind}.servers: {url}: write http://address:port"));
             }
@@ -109,7 +110,12 @@ impl Common {
     }
 
     /// Waits at the server; whether the index is another one.
-    pub async fn changed(&self, client: &mut Client, target: &str, index: Option<u64>) -> Result<bool, String> {
+    pub async fn changed(
+        &self,
+        client: &mut Client,
+        target: &str,
+        index: Option<u64>,
+    ) -> Result<bool, String> {
         let (blocking, wait) = self.blocking(target, index);
         let answer = client.get_slowly(&blocking, wait).await?;
         answer.good().map_err(|reason| format!("{target}: {reason}"))?;

@@ -85,7 +85,8 @@ impl Lookups {
 
     /// The first kind of records that there is.
     async fn find(&self, name: &str, last: Option<Order>) -> Result<Option<Found>, String> {
-        let kinds = self.order.iter().filter_map(|kind| if *kind == Order::Last { last } else { Some(*kind) });
+        let kinds =
+            self.order.iter().filter_map(|kind| if *kind == Order::Last { last } else { Some(*kind) });
         let mut asked = Vec::new();
         for kind in kinds {
             if asked.contains(&kind) {
@@ -152,7 +153,12 @@ impl Lookups {
     }
 
     /// Each target may have several addresses: they share its weight.
-    async fn services(&self, records: &[Record], port: Option<u16>, ttl: &mut u32) -> Result<Vec<Node>, String> {
+    async fn services(
+        &self,
+        records: &[Record],
+        port: Option<u16>,
+        ttl: &mut u32,
+    ) -> Result<Vec<Node>, String> {
         let mut targets = Vec::new();
         for record in records {
             let RData::SRV(service) = &record.data else { continue };
