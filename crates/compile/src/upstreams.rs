@@ -1,7 +1,7 @@
 //! Upstreams: of their own, and inline in routes and services.
 
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv6Addr, SocketAddr},
     sync::Arc,
 };
 
@@ -99,7 +99,7 @@ impl Compiler {
 
     /// The nodes of a service as far as they are known; the object is built again when they change.
     fn discover(&mut self, key: &Key, service: DiscoveredService) -> Vec<resources::Node> {
-        let nodes = self.nodes.of(&service).map(|nodes| nodes.to_vec());
+        let nodes = self.nodes.of(&service).map(|nodes| nodes.iter().map(bracketed).collect());
         self.services_of.entry(key.clone()).or_default().insert(service.clone());
         self.services.entry(service).or_default().insert(key.clone());
         nodes.unwrap_or_default()
@@ -206,6 +206,15 @@ impl Compiler {
         };
         Ok((node, spec))
     }
+}
+
+/// Registries write IPv6 addresses without brackets.
+fn bracketed(node: &resources::Node) -> resources::Node {
+    let mut node = node.clone();
+    if node.host.parse::<Ipv6Addr>().is_ok() {
+        node.host = format!("[{}]", node.host);
+    }
+    node
 }
 
 /// gRPC asks for HTTP/2 in the handshake.

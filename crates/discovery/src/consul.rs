@@ -60,8 +60,8 @@ impl Registry for Consul {
         self.known.is_settled()
     }
 
-    fn dump(&self) -> Value {
-        json!({ "config": self.shown, "services": shown::services(&self.known.all()) })
+    fn dump(&self) -> Option<Value> {
+        Some(json!({ "config": self.shown, "services": shown::services(&self.known.all()) }))
     }
 
     fn dump_file(&self) -> Option<PathBuf> {

@@ -69,8 +69,8 @@ impl Registry for ConsulKv {
         self.known.is_settled()
     }
 
-    fn dump(&self) -> Value {
-        json!({ "config": self.shown, "services": shown::services(&self.known.all()) })
+    fn dump(&self) -> Option<Value> {
+        Some(json!({ "config": self.shown, "services": shown::services(&self.known.all()) }))
     }
 
     fn dump_file(&self) -> Option<PathBuf> {

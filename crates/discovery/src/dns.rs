@@ -19,10 +19,10 @@ use hickory_resolver::{
 };
 use model::resources::{DiscoveredService, Node};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::{runtime::Handle, task::AbortHandle};
 
-use crate::{Registry, Start, conf::typed, known::Known, log_error, retry::Retry, shown};
+use crate::{Registry, Start, conf::typed, known::Known, log_error, retry::Retry};
 use records::{Lookups, Order};
 
 #[derive(Deserialize)]
@@ -145,10 +145,6 @@ impl Registry for Dns {
     fn is_settled(&self, service: &DiscoveredService) -> bool {
         let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
         wanted.get(&service.name).is_none_or(|following| following.attempted)
-    }
-
-    fn dump(&self) -> Value {
-        json!({ "services": shown::services(&self.known.all()) })
     }
 }
 

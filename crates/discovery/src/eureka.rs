@@ -76,8 +76,8 @@ impl Registry for Eureka {
         self.known.is_settled()
     }
 
-    fn dump(&self) -> Value {
-        json!({ "config": self.shown, "services": shown::services(&self.known.all()) })
+    fn dump(&self) -> Option<Value> {
+        Some(json!({ "config": self.shown, "services": shown::services(&self.known.all()) }))
     }
 }
 

@@ -73,7 +73,7 @@ impl Registry for Kubernetes {
         self.place(service).is_none_or(|(cluster, _)| cluster.known.is_settled())
     }
 
-    fn dump(&self) -> Value {
+    fn dump(&self) -> Option<Value> {
         let shown = self.clusters.iter().map(|(id, cluster)| {
             let mut shown = Map::new();
             if !id.is_empty() {
@@ -82,7 +82,7 @@ impl Registry for Kubernetes {
             shown.insert("endpoints".to_owned(), endpoints(&cluster.known));
             Value::Object(shown)
         });
-        json!({ "config": self.shown, "endpoints": shown.collect::<Vec<_>>() })
+        Some(json!({ "config": self.shown, "endpoints": shown.collect::<Vec<_>>() }))
     }
 
     fn is_ready(&self) -> Result<(), String> {

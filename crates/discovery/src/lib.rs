@@ -41,8 +41,10 @@ trait Registry: Send + Sync {
     /// Whether the registry has answered, or failed, as far as this service goes.
     fn is_settled(&self, service: &DiscoveredService) -> bool;
 
-    /// What `/v1/discovery/TYPE/dump` shows.
-    fn dump(&self) -> Value;
+    /// What `/v1/discovery/TYPE/dump` shows; DNS has no such page in APISIX.
+    fn dump(&self) -> Option<Value> {
+        None
+    }
 
     /// Where the last answers are kept on disk.
     fn dump_file(&self) -> Option<PathBuf> {
@@ -142,7 +144,7 @@ impl Discovery {
     }
 
     pub fn dump(&self, kind: &str) -> Option<Value> {
-        Some(self.registries.get(kind)?.dump())
+        self.registries.get(kind)?.dump()
     }
 
     /// `Some(None)`: the registry is there but keeps nothing on disk.

@@ -100,14 +100,14 @@ impl Registry for Nacos {
         tried.contains(service) || self.known.nodes(&key(service)).is_some()
     }
 
-    fn dump(&self) -> Value {
+    fn dump(&self) -> Option<Value> {
         let all = self.known.all();
         let service = |(name, nodes): (&String, &Arc<[Node]>)| {
             // gRPC and HTTP ports of a service are apart; it is one service nevertheless.
             let name = name.trim_start_matches("grpc:").to_owned();
             (name, json!({ "nodes": shown::nodes(nodes) }))
         };
-        json!({ "services": all.iter().map(service).collect::<Map<String, Value>>() })
+        Some(json!({ "services": all.iter().map(service).collect::<Map<String, Value>>() }))
     }
 }
 
@@ -146,7 +146,7 @@ impl Nacos {
         }
     }
 
-    /// Asks the hosts in turn, beginning anywhere; whether one of them answered for every service.
+    /// Asks the hosts in turn, beginning anywhere; whether one of them answered.
     async fn fetch(&self, wanted: &[DiscoveredService], hosts: &mut [Host], log: bool) -> bool {
         let count = hosts.len();
         let first = rand::random_range(0..count.max(1));
@@ -161,35 +161,39 @@ impl Nacos {
         false
     }
 
-    /// What was fetched before a failure counts; the rest keeps what it had.
+    /// A service that the server refuses keeps the nodes it had, and does not stand in the way of others.
     async fn fetch_from(&self, host: &mut Host, wanted: &[DiscoveredService]) -> Result<(), String> {
-        if wanted.is_empty() {
-            self.known.set(0, Services::new());
-            return Ok(());
-        }
+        host.login.renew(&mut host.client).await?;
         let mut fetched = Services::new();
-        let mut result = host.login.renew(&mut host.client).await;
+        let mut refused = Vec::new();
         for service in wanted {
-            if result.is_err() {
-                break;
-            }
-            match self.instances(host, service).await {
-                Ok(nodes) => {
-                    fetched.insert(key(service), nodes.into());
+            let document = self.ask(host, service).await?.good();
+            match document {
+                Ok(document) => {
+                    let instances = document.get("hosts").and_then(Value::as_array);
+                    let nodes = instances.into_iter().flatten().filter_map(|it| self.node(it, service.grpc));
+                    fetched.insert(key(service), nodes.collect());
                 }
-                Err(reason) => result = Err(format!("service {}: {reason}", service.name)),
+                Err(reason) => refused.push(format!("service {}: {reason}", service.name)),
             }
         }
-        if !fetched.is_empty() {
-            self.known.update(0, |services| {
-                services.retain(|name, _| wanted.iter().any(|service| key(service) == *name));
-                services.extend(fetched);
-            });
+        if fetched.is_empty() && !refused.is_empty() {
+            return Err(refused.join(", "));
         }
-        result
+        for reason in &refused {
+            log_error("nacos", &format!("{}: {reason}", host.client.server()));
+        }
+        if !refused.is_empty() {
+            *self.tried.lock().unwrap_or_else(PoisonError::into_inner) = wanted.to_vec();
+        }
+        self.known.update(0, |services| {
+            services.retain(|name, _| wanted.iter().any(|service| key(service) == *name));
+            services.extend(fetched);
+        });
+        Ok(())
     }
 
-    async fn instances(&self, host: &mut Host, service: &DiscoveredService) -> Result<Vec<Node>, String> {
+    async fn ask(&self, host: &mut Host, service: &DiscoveredService) -> Result<http::Answer, String> {
         let (namespace, group) = (namespace(service), group(service));
         let target = format!(
             "/ns/instance/list?healthyOnly=true&serviceName={}&namespaceId={}&groupName={}{}",
@@ -203,9 +207,7 @@ impl Nacos {
             // The token may have ended early, with a restart of the server.
             host.login.forget();
         }
-        let document = answer.good()?;
-        let instances = document.get("hosts").and_then(Value::as_array);
-        Ok(instances.into_iter().flatten().filter_map(|it| self.node(it, service.grpc)).collect())
+        Ok(answer)
     }
 
     /// `None`: switched off, or without an address.

@@ -20,6 +20,7 @@ use crate::{Behaviour, Client, PATIENCE, Upstream, free_port};
 #[derive(Debug)]
 pub struct Consul {
     pub address: SocketAddr,
+    token: String,
     agent: Agent,
 }
 
@@ -32,6 +33,7 @@ enum Agent {
 
 #[derive(Debug, Default)]
 struct Fake {
+    token: String,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -39,59 +41,79 @@ struct Fake {
 #[derive(Debug, Default)]
 struct State {
     index: u64,
-    /// By id: name, address, port.
-    services: BTreeMap<String, (String, String, u16)>,
+    /// By id: name, address, port, and whether the check passes.
+    services: BTreeMap<String, (String, String, u16, bool)>,
     keys: BTreeMap<String, String>,
 }
 
 impl Consul {
     pub fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// Nothing is told to who does not show this token, unless it is empty.
+    pub fn start_with(token: &str) -> Self {
         match std::env::var_os("TIDEGATE_CONSUL") {
-            Some(binary) => Self::real(Command::new(binary)),
-            None => Self::fake(),
+            Some(binary) => Self::real(Command::new(binary), token),
+            None => Self::fake(token),
         }
     }
 
-    fn real(mut command: Command) -> Self {
+    fn real(mut command: Command, token: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let ports: Vec<u16> = (0..4).map(|_| free_port()).collect();
         let [http, serf_lan, serf_wan, server] = ports.as_slice() else { unreachable!("four ports") };
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *http));
+        let secured = format!(
+            "acl {{ enabled = true default_policy = \"deny\" tokens {{ initial_management = \"{token}\" }} }}"
+        );
         let config = format!(
-            "ports {{ http = {http} dns = -1 grpc = -1 grpc_tls = -1 serf_lan = {serf_lan} \
-             serf_wan = {serf_wan} server = {server} }}"
+            "{} ports {{ http = {http} dns = -1 grpc = -1 grpc_tls = -1 serf_lan = {serf_lan} \
+             serf_wan = {serf_wan} server = {server} }}",
+            if token.is_empty() { "" } else { &secured }
         );
         std::fs::write(folder.path().join("ports.hcl"), config).expect("ports.hcl");
         command.args(["agent", "-dev", "-bind", "127.0.0.1", "-config-file"]);
         command.arg(folder.path().join("ports.hcl"));
         let mut process = Process::start("consul", &mut command);
         process.wait_for_port(address);
-        let consul = Consul { address, agent: Agent::Real(process, folder) };
+        let consul = Consul { address, token: token.to_owned(), agent: Agent::Real(process, folder) };
         let start = Instant::now();
-        while consul.call("GET", "/v1/status/leader", "").1.len() < 5 {
+        // A leader, and one that has its tokens.
+        while consul.call("GET", "/v1/status/leader", "").1.len() < 5
+            || consul.call("GET", "/v1/agent/self", "").0 != 200
+        {
             assert!(start.elapsed() < PATIENCE, "consul has no leader");
             std::thread::sleep(Duration::from_millis(20));
         }
         consul
     }
 
-    fn fake() -> Self {
-        let fake = Arc::new(Fake::default());
+    fn fake(token: &str) -> Self {
+        let fake = Arc::new(Fake { token: token.to_owned(), ..Fake::default() });
         fake.lock().index = 10;
         let answering = fake.clone();
         let step = Upstream::answer(move |request| answering.answer(request));
         let upstream = Upstream::with(move |_| Behaviour { read_body: true, steps: vec![step.clone()] });
-        Consul { address: upstream.address, agent: Agent::Fake(Some(upstream)) }
+        Consul { address: upstream.address, token: token.to_owned(), agent: Agent::Fake(Some(upstream)) }
     }
 
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Registers an instance that is always well.
+    /// Registers an instance whose check passes.
     pub fn register(&self, name: &str, id: &str, address: &str, port: u16) {
-        let body = format!(r#"{{"Name":"{name}","ID":"{id}","Address":"{address}","Port":{port}}}"#);
+        let check = r#"{"TTL":"600s","Status":"passing"}"#;
+        let body =
+            format!(r#"{{"Name":"{name}","ID":"{id}","Address":"{address}","Port":{port},"Check":{check}}}"#);
         self.expect("PUT", "/v1/agent/service/register", &body);
+    }
+
+    /// The check of an instance fails from now on, or passes again.
+    pub fn set_check(&self, id: &str, passes: bool) {
+        let verb = if passes { "pass" } else { "fail" };
+        self.expect("PUT", &format!("/v1/agent/check/{verb}/service:{id}"), "");
     }
 
     pub fn deregister(&self, id: &str) {
@@ -124,9 +146,9 @@ impl Consul {
 
     fn call(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         let mut client = Client::connect(self.address).expect("consul accepts connections");
-        let length = body.len();
+        let (length, token) = (body.len(), &self.token);
         let answer = client.request(&format!(
-            "{method} {path} HTTP/1.1\r\nHost: consul\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+            "{method} {path} HTTP/1.1\r\nHost: consul\r\nX-Consul-Token: {token}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
         ));
         let answer = answer.unwrap_or_else(|error| panic!("{method} {path}: {error}"));
         (answer.status(), answer.body_text())
@@ -139,6 +161,9 @@ impl Fake {
     }
 
     fn answer(&self, request: &Message) -> Vec<u8> {
+        if request.header("X-Consul-Token").unwrap_or_default() != self.token {
+            return b"HTTP/1.1 403 Forbidden\r\nContent-Length: 17\r\n\r\nPermission denied".to_vec();
+        }
         let (path, query) = request.target().split_once('?').unwrap_or((request.target(), ""));
         let argument = |name: &str| {
             query
@@ -177,12 +202,19 @@ impl State {
         match (method, path) {
             ("PUT", "/v1/agent/service/register") => {
                 let port = field("Port").parse().expect("a port");
-                self.services.insert(field("ID"), (field("Name"), field("Address"), port));
+                self.services.insert(field("ID"), (field("Name"), field("Address"), port, true));
                 (200, String::new())
             }
             ("PUT", path) if path.starts_with("/v1/agent/service/deregister/") => {
                 let known = self.services.remove(path.rsplit('/').next().unwrap_or_default());
                 (if known.is_some() { 200 } else { 404 }, String::new())
+            }
+            ("PUT", path) if path.starts_with("/v1/agent/check/") => {
+                let (verb, id) =
+                    path.trim_start_matches("/v1/agent/check/").split_once("/service:").expect("an id");
+                let service = self.services.get_mut(id).expect("a service");
+                service.3 = verb == "pass";
+                (200, String::new())
             }
             ("GET", "/v1/catalog/services") => {
                 let mut names: Vec<&str> = self.services.values().map(|(name, ..)| name.as_str()).collect();
@@ -194,8 +226,8 @@ impl State {
             ("GET", "/v1/health/state/any") => (200, r#"[{"Status":"passing"}]"#.to_owned()),
             ("GET", path) if passing && path.starts_with("/v1/health/service/") => {
                 let name = path.rsplit('/').next().unwrap_or_default();
-                let entries = self.services.values().filter(|(other, ..)| other == name);
-                let entries = entries.map(|(_, address, port)| {
+                let entries = self.services.values().filter(|(other, _, _, passes)| other == name && *passes);
+                let entries = entries.map(|(_, address, port, _)| {
                     format!(
                         r#"{{"Node":{{"Address":"127.0.0.1"}},"Service":{{"Address":"{address}","Port":{port},"Meta":null}}}}"#
                     )

@@ -53,6 +53,48 @@ fn instances_come_and_go_and_stay_while_consul_is_down() {
 }
 
 #[test]
+fn only_instances_whose_checks_pass() {
+    let consul = Consul::start();
+    let (a, b) = (node("a"), node("b"));
+    register(&consul, "web", "web-1", &a);
+    register(&consul, "web", "web-2", &b);
+    let gateway = gateway(&conf(&consul, ""));
+    route(&gateway, "/web", r#""service_name":"web","discovery_type":"consul""#);
+    wait_for(&gateway, "/web", &["a", "b"]);
+    consul.set_check("web-1", false);
+    wait_for(&gateway, "/web", &["b"]);
+    consul.set_check("web-1", true);
+    wait_for(&gateway, "/web", &["a", "b"]);
+}
+
+#[test]
+fn tokens_open_what_is_closed() {
+    let token = "8d6a6aaf-93a2-4a4c-9b3f-0a1b2c3d4e5f";
+    let consul = Consul::start_with(token);
+    let a = node("a");
+    register(&consul, "web", "web-1", &a);
+    let open = gateway(&conf(&consul, &format!(", token: {token}")));
+    route(&open, "/web", r#""service_name":"web","discovery_type":"consul""#);
+    wait_for(&open, "/web", &["a"]);
+    assert_eq!(control(&open, "/v1/discovery/consul/dump").1["config"]["token"], "***");
+    let closed = gateway(&conf(&consul, ""));
+    route(&closed, "/web", r#""service_name":"web","discovery_type":"consul""#);
+    assert_eq!(get(&closed, "/web").0, 503);
+}
+
+#[test]
+fn without_keepalive_it_asks_again_and_again() {
+    let consul = Consul::start();
+    let (a, b) = (node("a"), node("b"));
+    register(&consul, "web", "web-1", &a);
+    let gateway = gateway(&conf(&consul, ", keepalive: false, fetch_interval: 1, sort_type: port_sort"));
+    route(&gateway, "/web", r#""service_name":"web","discovery_type":"consul""#);
+    assert_eq!(get(&gateway, "/web"), (200, "a".to_owned()));
+    register(&consul, "web", "web-2", &b);
+    wait_for(&gateway, "/web", &["a", "b"]);
+}
+
+#[test]
 fn the_dump_file_serves_a_start_without_consul() {
     let mut consul = Consul::start();
     let a = node("a");

@@ -7,6 +7,7 @@ use super::registry::Registry;
 use super::{control, gateway, get, node, route, wait_for};
 
 /// The instances of the application WEB.
+#[expect(clippy::ptr_arg, reason = "the state is a list that tests change")]
 fn answer(instances: &mut Vec<String>, request: &Message) -> (u16, String) {
     let user = base64::engine::general_purpose::STANDARD.encode("u:p");
     if request.header("Authorization") != Some(&format!("Basic {user}")) {

@@ -20,6 +20,8 @@ struct Nacos {
     /// Access key and secret key.
     keys: Option<(&'static str, &'static str)>,
     logins: usize,
+    /// Services that answer with an error.
+    refused: Vec<&'static str>,
 }
 
 impl Nacos {
@@ -49,6 +51,9 @@ impl Nacos {
                 }
                 let name =
                     format!("{}/{}/{}", value("namespaceId"), value("groupName"), value("serviceName"));
+                if self.refused.contains(&name.as_str()) {
+                    return (500, "caused: server is DOWN now".to_owned());
+                }
                 let hosts = self.services.get(&name).cloned().unwrap_or_default();
                 (200, format!(r#"{{"name":"{name}","hosts":[{hosts}]}}"#))
             }
@@ -120,6 +125,28 @@ fn users_log_in_again_when_their_token_ends() {
     });
     wait_for(&gateway, "/web", &["b"]);
     registry.change(|nacos| assert_eq!(nacos.logins, 2));
+}
+
+#[test]
+fn a_service_that_is_refused_stands_in_nobodys_way() {
+    let (a, b) = (node("a"), node("b"));
+    let registry = Registry::start(Nacos::default(), Nacos::answer);
+    registry.change(|nacos| {
+        nacos.services.insert("public/DEFAULT_GROUP/first".to_owned(), host(&a, ""));
+        nacos.services.insert("public/DEFAULT_GROUP/second".to_owned(), host(&a, ""));
+    });
+    let gateway =
+        gateway(&format!("  nacos: {{host: [\"http://{}\"], fetch_interval: 1}}", registry.address));
+    for name in ["first", "second"] {
+        route(&gateway, &format!("/{name}"), &format!(r#""service_name":"{name}","discovery_type":"nacos""#));
+        assert_eq!(get(&gateway, &format!("/{name}")), (200, "a".to_owned()));
+    }
+    registry.change(|nacos| {
+        nacos.refused = vec!["public/DEFAULT_GROUP/first"];
+        nacos.services.insert("public/DEFAULT_GROUP/second".to_owned(), host(&b, ""));
+    });
+    wait_for(&gateway, "/second", &["b"]);
+    assert_eq!(get(&gateway, "/first"), (200, "a".to_owned()));
 }
 
 #[test]
