@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use store::{BoxFuture, Store};
 
 use crate::{
-    AdminSettings, ApiVersion,
+    AdminKey, AdminSettings, ApiVersion,
     message::{Request, RequestBody, Response},
     resource::{self, Target},
     settings::Role,
@@ -28,6 +28,7 @@ use crate::{
 /// Bodies above this are refused, except whole configurations.
 pub const BODY_LIMIT: u64 = 1_572_864;
 const CONFIGURATION_LIMIT: u64 = 512 * 1024 * 1024;
+pub(crate) const IMPORT_LIMIT: u64 = 128 * 1024 * 1024;
 
 const PREFIX: &str = "/apisix/admin";
 
@@ -105,7 +106,11 @@ impl AdminApi {
 
     /// How much of a request's body is worth reading.
     pub fn body_limit(&self, path: &str) -> u64 {
-        if self.standalone.is_some() && path.ends_with("/configs") { CONFIGURATION_LIMIT } else { BODY_LIMIT }
+        match path.strip_prefix(PREFIX) {
+            Some(_) if self.standalone.is_some() && path.ends_with("/configs") => CONFIGURATION_LIMIT,
+            Some("/import") if self.standalone.is_none() => IMPORT_LIMIT,
+            _ => BODY_LIMIT,
+        }
     }
 
     /// Takes another set of plugins from now on, as after a reload.
@@ -161,11 +166,13 @@ impl AdminApi {
         if let Err(refused) = self.authenticate(request) {
             return refused;
         }
+        if let Some(response) = resource::ours(self, request, &segments).await {
+            return response;
+        }
         match (request.method.as_str(), segments.as_slice()) {
             ("POST", ["configs", "validate"]) => self.validate_configuration(request),
             ("GET", ["revision"]) => self.revision(),
             ("POST", ["explain"]) => self.explain(request).await,
-            ("POST", ["transactions"]) => resource::transaction::answer(self, request).await,
             ("GET", ["plugins", "list"]) => self.list_plugins(request),
             ("PUT", ["plugins", "reload"]) => self.reload_plugins().await,
             (method, ["plugins", "reload"]) => Response::error(
@@ -197,18 +204,25 @@ impl AdminApi {
             let body = json!({"error_msg": "failed to check token", "description": description});
             Err(Response::json(401, &body))
         };
-        let token = request.argument("api_key");
-        let token = token.as_deref().or_else(|| request.header("x-api-key"));
-        let Some(token) = token.or_else(|| request.cookie("x_api_key")) else {
+        let Some(token) = token(request) else {
             return refuse("missing apikey");
         };
-        let Some(key) = self.settings.keys.iter().find(|key| same(&key.key, token)) else {
+        let Some(key) = self.key(&token) else {
             return refuse("wrong apikey");
         };
         if key.role == Role::Viewer && request.method != "GET" {
             return refuse("invalid method for role viewer");
         }
         Ok(())
+    }
+
+    /// The key that a request came with.
+    pub(crate) fn key_of(&self, request: &Request) -> Option<&AdminKey> {
+        token(request).and_then(|token| self.key(&token))
+    }
+
+    fn key(&self, token: &str) -> Option<&AdminKey> {
+        self.settings.keys.iter().find(|key| same(&key.key, token))
     }
 
     async fn answer_resource(&self, request: &Request, segments: &[&str]) -> Response {
@@ -274,12 +288,18 @@ struct StoreReferences<'a>(&'a dyn Store);
 
 impl References for StoreReferences<'_> {
     fn get(&self, kind: Kind, id: &str) -> Option<Arc<Value>> {
-        self.0.get(kind, id).map(|object| object.value)
+        self.0.get(kind, id).map(|object| object.value())
     }
 
     fn each(&self, kind: Kind, visit: &mut dyn FnMut(&str, &Value)) {
-        self.0.read(&mut |state| state.list(kind).for_each(|object| visit(&object.id, &object.value)));
+        self.0.read(&mut |state| state.list(kind).for_each(|object| visit(&object.id, &object.value())));
     }
+}
+
+fn token(request: &Request) -> Option<String> {
+    let token = request.argument("api_key");
+    let token = token.or_else(|| request.header("x-api-key").map(str::to_owned));
+    token.or_else(|| request.cookie("x_api_key").map(str::to_owned))
 }
 
 /// Compares keys in a time that does not tell how much of them was right.

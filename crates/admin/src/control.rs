@@ -143,7 +143,7 @@ impl ControlApi {
 
     fn metadata_of(&self, name: &str) -> Option<Value> {
         let object = self.parts.store.get(Kind::PluginMetadata, name)?;
-        let mut value = object.value.as_ref().clone();
+        let mut value = Arc::unwrap_or_clone(object.value());
         // Checked when it was stored; what fails now is shown as it is.
         let _ = self.parts.plugins.check(name, SchemaKind::Metadata, &mut value);
         Some(value)

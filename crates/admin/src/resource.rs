@@ -1,10 +1,14 @@
 //! The stored resources: which request means which object, and one file per verb.
 
 mod delete;
+mod document;
 mod envelope;
+mod history;
+mod import;
 mod patch;
 mod read;
-pub(crate) mod transaction;
+mod rollback;
+mod transaction;
 mod write;
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,7 +19,7 @@ use model::{
     schema::lua,
 };
 use serde_json::{Value, json};
-use store::{StoreError, Written};
+use store::{BoxFuture, Operation, StoreError, Written};
 
 use crate::{
     AdminApi, AdminSettings,
@@ -56,6 +60,19 @@ impl Target {
         })
     }
 
+    /// From an object in the store.
+    pub fn of(kind: Kind, store_id: &str) -> Target {
+        let nested = |name: &str| store_id.split_once(name);
+        let (owner, id) = match kind {
+            Kind::Credential => nested("/credentials/"),
+            Kind::GraphqlCostDecoration => nested("/graphql_cost_decorations/"),
+            Kind::Secret => nested("/"),
+            _ => None,
+        }
+        .map_or((None, store_id), |(owner, id)| (Some(owner.to_owned()), id));
+        Target { kind, owner, id: Some(id.to_owned()), sub_path: String::new() }
+    }
+
     /// The id in the store of the object that is called `id` here.
     pub fn store_id(&self, id: &str) -> String {
         let owner = self.owner.as_deref().unwrap_or_default();
@@ -91,6 +108,23 @@ pub(crate) fn kind_of(collection: &str) -> Option<Kind> {
             !matches!(kind, Kind::Credential | Kind::GraphqlCostDecoration) && kind.directory() == collection
         }),
     }
+}
+
+/// What is asked of the configuration as a whole. `None`: nothing of that.
+pub(crate) async fn ours(api: &AdminApi, request: &Request, segments: &[&str]) -> Option<Response> {
+    let answered = match (request.method.as_str(), segments) {
+        ("POST", ["transactions"]) => transaction::run(api, request).await,
+        ("GET", ["history"]) => history::list(api, request).await,
+        ("GET", ["history", revision]) => history::one(api, request, revision).await,
+        ("GET", ["checkpoints"]) => history::checkpoints(api).await,
+        ("PUT", ["checkpoints", name]) => history::put_checkpoint(api, request, name).await,
+        ("DELETE", ["checkpoints", name]) => history::delete_checkpoint(api, name).await,
+        ("POST", ["rollback"]) => rollback::run(api, request).await,
+        ("GET", ["export"]) => document::export(api, request).await,
+        ("PUT", ["import"]) => import::run(api, request).await,
+        _ => return None,
+    };
+    Some(answered.unwrap_or_else(|refused| refused))
 }
 
 pub(crate) async fn answer(
@@ -228,6 +262,15 @@ fn key(settings: &AdminSettings, kind: Kind, id: &str) -> String {
 
 fn object_key(settings: &AdminSettings, object: &Object) -> String {
     key(settings, object.kind, &object.id)
+}
+
+/// Writes for whoever asked.
+fn submit<'a>(
+    api: &'a AdminApi,
+    request: &Request,
+    operations: Vec<Operation>,
+) -> BoxFuture<'a, Result<Written, StoreError>> {
+    api.store.write_by(history::author(api, request, None), None, operations)
 }
 
 /// An answer to a write, with the revision that it led to.

@@ -65,7 +65,7 @@ impl Compiler {
     pub(crate) fn build_certificate(&mut self, key: &Key) {
         self.servers.made.remove(&key.1);
         let Some(object) = self.object(Kind::Ssl, &key.1).cloned() else { return };
-        match self.certificate(key, &object.value) {
+        match self.certificate(key, &object.value()) {
             Ok(Some(made)) => {
                 self.servers.made.insert(key.1.clone(), made);
             }

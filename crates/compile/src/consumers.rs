@@ -42,7 +42,7 @@ impl Compiler {
         let own = (Kind::Consumer, username.clone());
         self.incomplete.remove(&own);
         let Some(object) = self.object(Kind::Consumer, &username).cloned() else { return };
-        let conf = match resources::Consumer::from_value(&object.value) {
+        let conf = match resources::Consumer::from_value(&object.value()) {
             Ok(conf) => conf,
             Err(reason) => return self.problem(key, reason),
         };
@@ -55,7 +55,7 @@ impl Compiler {
             labels: conf.labels.clone(),
             plugins: self.consumer_plugins(&own, &conf, &username, object.modified),
             group_missing,
-            value: object.value.clone(),
+            document: object.document.clone(),
             version: object.modified,
             serial: self.next_serial(),
         });
@@ -71,7 +71,7 @@ impl Compiler {
             .into_iter()
             .flat_map(|objects| objects.range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded)))
             .take_while(|(id, _)| id.starts_with(&prefix))
-            .map(|(id, object)| (id.clone(), object.value.clone()))
+            .map(|(id, object)| (id.clone(), object.value()))
             .collect();
         for (id, value) in credentials {
             let plugins = value.get("plugins").and_then(Value::as_object).cloned().unwrap_or_default();

@@ -159,7 +159,7 @@ impl Compiler {
             seen.insert(key.clone());
             let same = self
                 .object(object.kind, &object.id)
-                .is_some_and(|old| old.modified == object.modified && old.value == object.value);
+                .is_some_and(|old| old.modified == object.modified && old.document == object.document);
             if !same {
                 changed.push((key, Some(object)));
             }
@@ -237,7 +237,7 @@ impl Compiler {
         for reference in references {
             let uses = |key: &&Key| {
                 self.object(key.0, &key.1)
-                    .is_some_and(|object| secret_references(&object.value).contains(&&**reference))
+                    .is_some_and(|object| secret_references(&object.value()).contains(&&**reference))
             };
             dirty.extend(self.references.users_of_secret(reference).filter(uses).cloned());
         }
@@ -327,7 +327,7 @@ impl Compiler {
             globals: Chain::concatenate(&chains),
             consumers: self.consumers.index(),
             upstreams,
-            metadata: Arc::new(metadata.map(|(id, object)| (id.clone(), object.value.clone())).collect()),
+            metadata: Arc::new(metadata.map(|(id, object)| (id.clone(), object.value())).collect()),
             matches_on_body: self.routes.matches_on_body(),
             certificates: self.servers.index(),
             options: self.options.options,
@@ -355,7 +355,7 @@ impl Compiler {
     }
 
     fn metadata(&self, plugin: &str) -> Option<Arc<Value>> {
-        Some(self.object(Kind::PluginMetadata, plugin)?.value.clone())
+        Some(self.object(Kind::PluginMetadata, plugin)?.value())
     }
 
     fn next_serial(&mut self) -> u64 {

@@ -17,7 +17,8 @@ impl Compiler {
         self.incomplete.remove(key);
         let previous = self.inline_upstreams.remove(key).unwrap_or_default();
         let Some(object) = self.object(key.0, &key.1).cloned() else { return };
-        let Some(plugins) = object.value.get("plugins").and_then(Value::as_object) else { return };
+        let value = object.value();
+        let Some(plugins) = value.get("plugins").and_then(Value::as_object) else { return };
         let owner = Owner { kind: key.0, id: key.1.clone(), version: object.modified };
         let instances = self.build_instances(key, &owner, plugins, &previous, |_| true);
         self.instances.insert(key.clone(), instances);
@@ -30,7 +31,8 @@ impl Compiler {
         }
         let Some(previous) = self.inline_upstreams.remove(key) else { return };
         let Some(object) = self.object(key.0, &key.1).cloned() else { return };
-        let Some(plugins) = object.value.get("plugins").and_then(Value::as_object) else { return };
+        let value = object.value();
+        let Some(plugins) = value.get("plugins").and_then(Value::as_object) else { return };
         let owner = Owner { kind: key.0, id: key.1.clone(), version: object.modified };
         let catalog = self.catalog.clone();
         let holds = |name: &str| catalog.def(name).is_some_and(|def| def.inline_upstreams.is_some());
@@ -93,7 +95,8 @@ impl Compiler {
         }
         let upstreams = self.compile_inline(key, owner, def, &conf, previous)?;
         let proto = references::id(conf.get("proto_id")).and_then(|id| self.object(Kind::Proto, &id));
-        let proto = proto.and_then(|proto| proto.value.get("content")).and_then(Value::as_str);
+        let proto = proto.map(model::Object::value);
+        let proto = proto.as_deref().and_then(|proto| proto.get("content")).and_then(Value::as_str);
         let context = BuildContext { owner, metadata: metadata.as_ref(), upstreams: &upstreams, proto };
         let plugin = (def.build)(&conf, &context)?;
         let filter = field("filter")

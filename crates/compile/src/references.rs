@@ -64,12 +64,12 @@ pub fn of(object: &Object) -> Vec<Key> {
     let mut named = |kind: Kind, value: Option<&Value>| {
         targets.extend(id(value).map(|id| (kind, Arc::from(id))));
     };
-    let value = &object.value;
+    let value = &object.value();
     named(Kind::Service, value.get("service_id"));
     named(Kind::PluginConfig, value.get("plugin_config_id"));
     named(Kind::Upstream, value.get("upstream_id"));
     named(Kind::ConsumerGroup, value.get("group_id"));
-    for upstream in [Some(&*object.value), value.get("upstream")].into_iter().flatten() {
+    for upstream in [Some(&*object.value()), value.get("upstream")].into_iter().flatten() {
         named(Kind::Ssl, upstream.get("tls").and_then(|tls| tls.get("client_cert_id")));
     }
     if object.kind == Kind::Credential

@@ -125,12 +125,12 @@ impl Compiler {
         key: &Key,
         object: &model::Object,
     ) -> Result<(Route, Option<RouteSpec<Variable>>, bool), String> {
-        let conf = resources::Route::from_value(&object.value)?;
+        let conf = resources::Route::from_value(&object.value())?;
         let service_object =
             conf.service_id.as_deref().and_then(|id| self.object(Kind::Service, id)).cloned();
         let service = service_object
             .as_ref()
-            .map(|object| resources::Service::from_value(&object.value))
+            .map(|object| resources::Service::from_value(&object.value()))
             .transpose()?;
         let mut broken = None;
         if conf.service_id.is_some() && service.is_none() {
@@ -167,8 +167,8 @@ impl Compiler {
                 .or_else(|| service.as_ref().and_then(|service| service.enable_websocket))
                 .unwrap_or(false),
             filter,
-            value: object.value.clone(),
-            service_value: service_object.map(|object| object.value),
+            document: object.document.clone(),
+            service: service_object.map(|object| object.document),
             serial: self.next_serial(),
             version: object.modified,
         };
@@ -200,7 +200,8 @@ impl Compiler {
             (Kind::PluginConfig, conf.plugin_config_id.as_deref()),
             (Kind::Service, conf.service_id.as_deref()),
         ];
-        for (kind, id) in lower {
+        let values = lower.map(|(kind, id)| id.and_then(|id| Some(self.object(kind, id)?.value())));
+        for ((kind, id), value) in lower.into_iter().zip(&values) {
             let Some(id) = id else { continue };
             for instance in self.instances(kind, id) {
                 // A plugin that the route names, even disabled, hides the lower one.
@@ -208,7 +209,7 @@ impl Compiler {
                     merged.push(instance.clone());
                 }
             }
-            if let Some(plugins) = self.object(kind, id).and_then(|object| object.value.get("plugins")) {
+            if let Some(plugins) = value.as_deref().and_then(|value| value.get("plugins")) {
                 names.extend(
                     plugins.as_object().into_iter().flat_map(|plugins| plugins.keys()).map(String::as_str),
                 );

@@ -6,7 +6,7 @@ use std::{
 };
 
 use model::{
-    Kind,
+    Document, Kind,
     resources::{self, DiscoveredService},
 };
 use plugin::{
@@ -23,8 +23,8 @@ impl Compiler {
     pub(crate) fn build_upstream_of(&mut self, key: &Key) {
         let object = self.object(key.0, &key.1).cloned();
         let value = object.as_ref().and_then(|object| match key.0 {
-            Kind::Upstream => Some((*object.value).clone()),
-            _ => object.value.get("upstream").cloned(),
+            Kind::Upstream => Some(Arc::unwrap_or_clone(object.value())),
+            _ => object.value().get("upstream").cloned(),
         });
         let previous = self.upstreams.remove(key);
         if key.0 == Kind::Upstream {
@@ -64,7 +64,7 @@ impl Compiler {
                 .ok_or_else(|| format!("type {}: pickers written in Lua are not supported", conf.balancer))?,
             hash_on: HashOn::from_name(&conf.hash_on).unwrap_or_default(),
             key: conf.key.as_deref().map(Box::from),
-            checks: conf.checks.as_ref().map(checks),
+            checks: conf.checks.as_ref().map(|conf| Box::new(checks(conf))),
             ..UpstreamSpec::default()
         };
         let hash_key = (spec.algorithm == Algorithm::ConsistentHash).then(|| hash_key(&conf));
@@ -92,7 +92,7 @@ impl Compiler {
             }),
             hash_key,
             tls: tls.map(|(_, config)| TlsClient { config: speaking(scheme, config) }),
-            value: Arc::new(value.clone()),
+            document: Document::new(value),
             version,
         })
     }
@@ -153,7 +153,7 @@ impl Compiler {
     /// Certificate and key of the `ssl` resource that `client_cert_id` names.
     fn client_pair(&self, id: &str) -> Result<(String, String), String> {
         let object = self.object(Kind::Ssl, id).ok_or_else(|| format!("ssl {id} does not exist"))?;
-        let mut value = (*object.value).clone();
+        let mut value = Arc::unwrap_or_clone(object.value());
         secrets::resolve(&mut value, self.secrets.as_ref())?;
         let ssl = resources::Ssl::from_value(&value)?;
         if ssl.kind != "client" {

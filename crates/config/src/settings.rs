@@ -5,6 +5,7 @@
 
 mod apisix;
 mod deployment;
+mod history;
 mod http2;
 mod nginx;
 mod reader;
@@ -19,6 +20,7 @@ pub use self::{
         StreamListener, Tls,
     },
     deployment::{Admin, AdminKey, AdminRole, Etcd, EtcdTls, Provider, Role},
+    history::History,
     nginx::{AccessLog, Level, Nginx, Timeouts, UpstreamKeepalive},
     reader::Reader,
 };
@@ -32,6 +34,7 @@ pub struct Settings {
     pub provider: Provider,
     pub admin: Admin,
     pub etcd: Etcd,
+    pub history: History,
     /// Names of the HTTP plugins that are on.
     pub plugins: Vec<String>,
     pub stream_plugins: Vec<String>,
@@ -83,6 +86,7 @@ impl Settings {
             provider: Provider::read(&reader),
             admin: Admin::read(&reader),
             etcd: Etcd::read(&reader),
+            history: History::read(&reader),
             plugins: reader.texts("plugins"),
             stream_plugins: reader.texts("stream_plugins"),
             plugin_attr: reader.value("plugin_attr").cloned().unwrap_or_default(),

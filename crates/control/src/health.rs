@@ -89,7 +89,7 @@ async fn supervise(mut upstreams: watch::Receiver<Vec<Monitored>>, prober: Probe
             kept
         });
         for (identity, monitored) in wanted {
-            let used = monitored.upstream.health.as_ref().is_some_and(Health::is_used);
+            let used = monitored.upstream.health.as_deref().is_some_and(Health::is_used);
             if used && !running.contains_key(&identity) {
                 let task = tasks.spawn(watch_over(monitored.clone(), prober.clone()));
                 running.insert(identity, (monitored, task));

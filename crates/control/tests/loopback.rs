@@ -31,7 +31,7 @@ fn upstream(addresses: &[SocketAddr], active: Active) -> Arc<Upstream> {
     });
     let checks = Some(Checks { active, passive: None });
     Arc::new(Upstream::new(
-        UpstreamSpec { nodes: nodes.collect(), checks, ..UpstreamSpec::default() },
+        UpstreamSpec { nodes: nodes.collect(), checks: checks.map(Box::new), ..UpstreamSpec::default() },
         1,
         None,
     ))

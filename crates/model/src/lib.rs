@@ -6,6 +6,7 @@
 
 pub mod catalog;
 pub mod check;
+pub mod document;
 pub mod encrypt;
 pub mod object;
 pub mod resources;
@@ -13,5 +14,6 @@ pub mod schema;
 pub mod schemas;
 
 pub use catalog::{PluginCatalog, SchemaKind};
+pub use document::Document;
 pub use object::{Kind, Object};
 pub use schema::Schema;

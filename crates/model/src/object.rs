@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::Document;
+
 /// The kinds of resources, in the order in which references point (a later kind may name an earlier one).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
@@ -85,16 +87,22 @@ impl Kind {
 
 /// One resource as it is stored: what the user sent plus `id`, `create_time` and `update_time`.
 ///
-/// Schema defaults are not in `value`; whoever compiles it fills them into a copy. Secret fields
+/// Schema defaults are not in it; whoever compiles it fills them into a copy. Secret fields
 /// (`encrypt_fields`) are plain here: stores that encrypt at rest do so at their own edge.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Object {
     pub kind: Kind,
     /// The id below its directory: `1`, `jack`, `jack/credentials/34`, `vault/test` (secrets).
     pub id: Arc<str>,
-    pub value: Arc<Value>,
+    pub document: Document,
     /// The store's revision that created the object (`createdIndex`).
     pub created: u64,
     /// The store's revision that last wrote it (`modifiedIndex`).
     pub modified: u64,
+}
+
+impl Object {
+    pub fn value(&self) -> Arc<Value> {
+        self.document.value()
+    }
 }

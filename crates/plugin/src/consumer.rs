@@ -3,6 +3,7 @@
 use std::{any::Any, sync::Arc};
 
 use ahash::RandomState;
+use model::Document;
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 
@@ -20,7 +21,7 @@ pub struct Consumer {
     /// The group it names does not exist: requests of this consumer get 503, as in APISIX.
     pub group_missing: bool,
     /// The resource as configured, for policy plugins that pass it on.
-    pub value: Arc<Value>,
+    pub document: Document,
     pub version: u64,
     /// Number of this consumer within the process, never reused: names it in per-worker caches and metrics.
     pub serial: u64,

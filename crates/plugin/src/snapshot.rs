@@ -2,6 +2,7 @@
 
 use std::{cell::RefCell, net::SocketAddr, ops::Deref, rc::Rc, sync::Arc};
 
+use model::Document;
 use routing::router::Router;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
@@ -87,8 +88,8 @@ pub struct Route {
     pub enable_websocket: bool,
     pub filter: Option<Arc<dyn FilterFunction>>,
     /// The merged resource, for plugins that pass it on (opa, forward-auth variables).
-    pub value: Arc<Value>,
-    pub service_value: Option<Arc<Value>>,
+    pub document: Document,
+    pub service: Option<Document>,
     /// Never reused within the process: names the route in per-worker caches and metrics.
     pub serial: u64,
     pub version: u64,
@@ -198,7 +199,7 @@ pub struct UpstreamHandle {
     pub keepalive: KeepalivePool,
     pub hash_key: Option<HashKey>,
     pub tls: Option<TlsClient>,
-    pub value: Arc<Value>,
+    pub document: Document,
     pub version: u64,
 }
 

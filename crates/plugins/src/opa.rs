@@ -141,15 +141,13 @@ impl Opa {
         input.insert("var".to_owned(), variables);
         let route = request.route.as_ref();
         if let Some(route) = route.filter(|_| self.with_route) {
-            input.insert("route".to_owned(), without_upstream(&route.value));
+            input.insert("route".to_owned(), without_upstream(&route.document.value()));
         }
         if let Some(consumer) = request.consumer.as_ref().filter(|_| self.with_consumer) {
-            input.insert("consumer".to_owned(), (*consumer.value).clone());
+            input.insert("consumer".to_owned(), (*consumer.document.value()).clone());
         }
-        if let Some(service) =
-            route.and_then(|route| route.service_value.as_ref()).filter(|_| self.with_service)
-        {
-            input.insert("service".to_owned(), without_upstream(service));
+        if let Some(service) = route.and_then(|route| route.service.as_ref()).filter(|_| self.with_service) {
+            input.insert("service".to_owned(), without_upstream(&service.value()));
         }
         json!({ "input": input })
     }

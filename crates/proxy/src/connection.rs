@@ -20,7 +20,7 @@ use crate::{
     client::{Client, HeadError},
     handshake, http2, proxy_protocol, request, respond,
     settings::Listen,
-    stats,
+    stall, stats,
     stream::Stream,
     worker::Worker,
 };
@@ -38,17 +38,19 @@ pub fn spawn(worker: &'static Worker, stream: TcpStream, peer: SocketAddr, liste
     let local = stream.local_addr().unwrap_or(listen.address);
     let ends = Ends { peer, local, announced: None };
     if listen.proxy_protocol {
-        tokio::task::spawn_local(accept_announced(worker, stream, ends, listen.tls, Open::new(worker)));
+        let task = accept_announced(worker, stream, ends, listen.tls, Open::new(worker));
+        tokio::task::spawn_local(stall::watched(worker, "a connection", task));
         return;
     }
     let Some(admitted) = admit(worker, peer) else { return };
     let guard = Open { admitted, ..Open::new(worker) };
     if listen.tls {
-        tokio::task::spawn_local(accept_tls(worker, stream, ends, guard));
+        let task = accept_tls(worker, stream, ends, guard);
+        tokio::task::spawn_local(stall::watched(worker, "a TLS connection", task));
         return;
     }
     let client = Rc::new(Client::new(worker, Stream::Plain(stream), ends.facts(worker, None)));
-    tokio::task::spawn_local(run(client, guard));
+    tokio::task::spawn_local(stall::watched(worker, "a connection", run(client, guard)));
 }
 
 /// The outer `None`: too many connections are open. The inner one: nobody counts.

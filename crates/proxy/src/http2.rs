@@ -34,8 +34,8 @@ use self::{
     stream::Http2Stream,
 };
 use crate::{
-    buffer::Buffer, client::Client, request, respond, settings::Http2, stats, stream::Stream, timers::Timer,
-    worker::Worker,
+    buffer::Buffer, client::Client, request, respond, settings::Http2, stall, stats, stream::Stream,
+    timers::Timer, worker::Worker,
 };
 
 /// The first bytes of a client that speaks HTTP/2 without having asked.
@@ -260,7 +260,8 @@ impl Life {
             return;
         }
         shared.working.set(shared.working.get() + 1);
-        tokio::task::spawn_local(answer(Working(shared.clone()), request, respond));
+        let task = answer(Working(shared.clone()), request, respond);
+        tokio::task::spawn_local(stall::watched(shared.worker, "an HTTP/2 request", task));
     }
 }
 

@@ -29,6 +29,7 @@ pub mod publish;
 pub mod request;
 pub mod respond;
 pub mod settings;
+pub mod stall;
 pub mod stats;
 pub mod stream;
 pub mod timers;

@@ -7,6 +7,8 @@ use plugin::{
     reply::ReplyBody, step::Verdict,
 };
 
+use crate::stall;
+
 /// The chains of one request.
 pub struct Chains {
     snapshot: Rc<WorkerSnapshot>,
@@ -99,6 +101,7 @@ impl Chains {
         if !applies(instance, request) {
             return Ok(());
         }
+        stall::mark(phase_name(phase), instance.def.name);
         self.note(instance, phase_name(phase));
         if let Some(function) = &instance.pre_function {
             settle(step(function.as_ref(), phase, request)).await?;
@@ -137,6 +140,7 @@ impl Chains {
         if self.runs_in(Phases::HEADER_FILTER) {
             for instance in self.of_phase(Phases::HEADER_FILTER) {
                 if applies(instance, request) {
+                    stall::mark("header_filter", instance.def.name);
                     self.note(instance, "header_filter");
                     if let Some(function) = &instance.pre_function {
                         function.header_filter(request);
@@ -154,6 +158,7 @@ impl Chains {
     pub fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
         for instance in self.of_phase(Phases::BODY_FILTER) {
             if applies(instance, request) {
+                stall::mark("body_filter", instance.def.name);
                 if let Some(function) = &instance.pre_function {
                     function.body_filter(request, chunk);
                 }
@@ -170,6 +175,7 @@ impl Chains {
         if self.runs_in(Phases::LOG) {
             for instance in self.of_phase(Phases::LOG) {
                 if applies(instance, request) {
+                    stall::mark("log", instance.def.name);
                     if let Some(function) = &instance.pre_function {
                         function.log(request);
                     }

@@ -15,6 +15,9 @@ pub struct WorkerStats {
     pub revision: AtomicU64,
     /// The longest the worker's loop was late, in microseconds, since somebody last looked.
     pub stall_us: AtomicU64,
+    /// Polls that held the loop up, by length: see [`crate::stall`].
+    pub stalls: [AtomicU64; crate::stall::BOUNDS_US.len() + 1],
+    pub stalled_us: AtomicU64,
 }
 
 pub fn add(counter: &AtomicU64, by: u64) {

@@ -30,6 +30,7 @@ use crate::{
     listeners::Listeners,
     pool::Pool,
     settings::Listen,
+    stall::{self, Stalls},
     stats::{self, WorkerStats},
     timers::{Deadlines, TICK_MS},
 };
@@ -43,6 +44,7 @@ pub struct Worker {
     pub pool: Pool,
     pub http2_pool: Http2Pool,
     pub stats: Arc<WorkerStats>,
+    pub stalls: Stalls,
     /// Answers say that their connection closes.
     pub draining: Cell<bool>,
     /// Connections without a request close.
@@ -73,6 +75,7 @@ impl Worker {
             pool: Pool::default(),
             http2_pool: Http2Pool::default(),
             stats,
+            stalls: Stalls::of_this_thread(),
             draining: Cell::new(false),
             closing_idle: Cell::new(false),
             connections: Cell::new(0),
@@ -263,6 +266,7 @@ fn run(worker: Worker, listeners: Vec<(std::net::TcpListener, Listen)>, signals:
         .enable_all()
         .event_interval(61)
         .max_io_events_per_tick(1024)
+        .on_thread_unpark(stall::awake)
         .build_local(Default::default())
     {
         Ok(runtime) => runtime,
@@ -281,7 +285,11 @@ fn run(worker: Worker, listeners: Vec<(std::net::TcpListener, Listen)>, signals:
             match TcpListener::from_std(listener) {
                 Ok(listener) => {
                     let listener = Rc::new(listener);
-                    let task = tokio::task::spawn_local(accept(worker, listener.clone(), listen.clone()));
+                    let task = tokio::task::spawn_local(stall::watched(
+                        worker,
+                        "new connections",
+                        accept(worker, listener.clone(), listen.clone()),
+                    ));
                     accepting.push((task, listener, listen));
                 }
                 Err(error) => {
@@ -289,7 +297,7 @@ fn run(worker: Worker, listeners: Vec<(std::net::TcpListener, Listen)>, signals:
                 }
             }
         }
-        let ticking = tokio::task::spawn_local(tick(worker));
+        let ticking = tokio::task::spawn_local(stall::watched(worker, "the clock", tick(worker)));
         let ending = || signals.drain.load(Ordering::SeqCst) || signals.stop.load(Ordering::SeqCst);
         wait_until(&signals.notify, ending).await;
         let handed_over = signals.handed_over.load(Ordering::SeqCst);
@@ -393,6 +401,7 @@ async fn tick(worker: &'static Worker) {
         let late = now.saturating_duration_since(expected).as_micros() as u64;
         expected = now + Duration::from_millis(TICK_MS);
         worker.stats.stall_us.fetch_max(late, Ordering::Relaxed);
+        worker.stalls.look();
         let now_ms = now.duration_since(started).as_millis() as u64;
         worker.deadlines.tick(now_ms);
         worker.snapshot();

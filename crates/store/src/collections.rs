@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use model::{Kind, Object};
+use model::{Document, Kind, Object};
 use serde_json::{Map, Value};
 
 use crate::{Change, State};
@@ -173,12 +173,12 @@ pub fn changes(
         let current = state.get(kind, &id);
         let same_version =
             item.declared.is_some() && declared.get(&(kind, id.clone())).copied() == item.declared;
-        if current.is_some_and(|object| same_version || *object.value == item.value) {
+        let document = Document::new(&item.value);
+        if current.is_some_and(|object| same_version || object.document == document) {
             continue;
         }
         let created = current.map_or(revision, |object| object.created);
-        let object =
-            Object { kind, id: id.clone(), value: Arc::new(item.value), created, modified: revision };
+        let object = Object { kind, id: id.clone(), document, created, modified: revision };
         changes.push((revision, Change { kind, id, object: Some(object) }));
     }
     changes

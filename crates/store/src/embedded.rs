@@ -4,8 +4,11 @@
 //! order is their revision. The thread takes all writes that are waiting, commits them with one fsync, makes
 //! them visible and answers them: under load many writes share an fsync, alone a write waits for nobody.
 
+mod checkpoints;
 mod database;
+mod entries;
 mod record;
+mod retrieval;
 mod writer;
 
 use std::{path::Path, sync::Arc};
@@ -15,7 +18,10 @@ use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 
 use self::{database::Database, writer::Writer};
-use crate::{BoxFuture, Changes, Operation, State, Store, StoreError, Written, live::Live};
+use crate::{
+    Author, BoxFuture, Changes, History, Operation, State, Store, StoreError, Written, history::Retention,
+    live::Live,
+};
 
 /// Changes values on their way to and from the disk; plain values are in memory.
 pub type Hook = Box<dyn Fn(Kind, &mut Value) + Send + Sync>;
@@ -29,22 +35,31 @@ pub struct Hooks {
 
 pub struct Embedded {
     live: Arc<Live>,
+    /// For the history, which is not in memory. Let go before the writer, whose thread closes the file: closing a
+    /// damaged one may panic.
+    database: Arc<Database>,
     writer: Writer,
 }
 
 impl Embedded {
     /// Opens the database at `path`, or creates it. The error names the path and what to do.
     pub fn open(path: &Path, hooks: Hooks) -> Result<Self, StoreError> {
-        let (database, loaded) = Database::open(path, hooks)?;
+        Self::open_with(path, hooks, Retention::default())
+    }
+
+    /// As [`Embedded::open`], keeping so much history.
+    pub fn open_with(path: &Path, hooks: Hooks, retention: Retention) -> Result<Self, StoreError> {
+        let (database, loaded) = Database::open(path, hooks, retention)?;
+        let database = Arc::new(database);
         let live = Arc::new(Live::new(loaded.state));
-        let writer = Writer::start(database, live.clone(), loaded.expiries)?;
-        Ok(Self { live, writer })
+        let writer = Writer::start(database.clone(), live.clone(), loaded.expiries)?;
+        Ok(Self { live, database, writer })
     }
 
     /// `write` for callers without a runtime.
     pub fn write_blocking(&self, operations: Vec<Operation>) -> Result<Written, StoreError> {
         let (reply, answer) = oneshot::channel();
-        self.writer.send(None, operations, reply)?;
+        self.writer.send(Author::default(), None, operations, reply)?;
         answer.blocking_recv().unwrap_or_else(|_| Err(stopped()))
     }
 
@@ -65,12 +80,13 @@ impl Embedded {
 
     fn send(
         &self,
+        author: Author,
         at: Option<u64>,
         operations: Vec<Operation>,
     ) -> BoxFuture<'_, Result<Written, StoreError>> {
         let (reply, answer) = oneshot::channel();
         // Sent now, not when first polled: a caller that goes away does not undo its write.
-        let sent = self.writer.send(at, operations, reply);
+        let sent = self.writer.send(author, at, operations, reply);
         Box::pin(async move {
             sent?;
             answer.await.unwrap_or_else(|_| Err(stopped()))
@@ -84,7 +100,7 @@ impl Store for Embedded {
     }
 
     fn write(&self, operations: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>> {
-        self.send(None, operations)
+        self.send(Author::default(), None, operations)
     }
 
     fn write_at(
@@ -92,7 +108,20 @@ impl Store for Embedded {
         revision: u64,
         operations: Vec<Operation>,
     ) -> BoxFuture<'_, Result<Written, StoreError>> {
-        self.send(Some(revision), operations)
+        self.send(Author::default(), Some(revision), operations)
+    }
+
+    fn write_by(
+        &self,
+        author: Author,
+        at: Option<u64>,
+        operations: Vec<Operation>,
+    ) -> BoxFuture<'_, Result<Written, StoreError>> {
+        self.send(author, at, operations)
+    }
+
+    fn history(&self) -> Option<&dyn History> {
+        Some(self.database.as_ref())
     }
 
     fn changes_since(&self, revision: u64) -> Changes {

@@ -225,15 +225,15 @@ impl Shared {
     }
 }
 
-impl Store for Etcd {
-    fn read(&self, read: &mut dyn FnMut(&State)) {
-        self.shared.live.read(|state| read(state));
-    }
-
-    fn write(&self, operations: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>> {
+impl Etcd {
+    fn send(
+        &self,
+        at: Option<u64>,
+        operations: Vec<Operation>,
+    ) -> BoxFuture<'_, Result<Written, StoreError>> {
         let shared = self.shared.clone();
         // On a task of its own: a caller that goes away does not leave a write half done.
-        let written = self.runtime.spawn(async move { write::write(&shared, operations).await });
+        let written = self.runtime.spawn(async move { write::write(&shared, at, operations).await });
         Box::pin(async move {
             written.await.unwrap_or_else(|_| {
                 Err(StoreError::Unavailable(
@@ -241,6 +241,24 @@ impl Store for Etcd {
                 ))
             })
         })
+    }
+}
+
+impl Store for Etcd {
+    fn read(&self, read: &mut dyn FnMut(&State)) {
+        self.shared.live.read(|state| read(state));
+    }
+
+    fn write(&self, operations: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>> {
+        self.send(None, operations)
+    }
+
+    fn write_at(
+        &self,
+        revision: u64,
+        operations: Vec<Operation>,
+    ) -> BoxFuture<'_, Result<Written, StoreError>> {
+        self.send(Some(revision), operations)
     }
 
     fn changes_since(&self, revision: u64) -> Changes {

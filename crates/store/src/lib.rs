@@ -10,6 +10,7 @@ mod collections;
 pub mod embedded;
 pub mod etcd;
 pub mod file;
+pub mod history;
 mod live;
 pub mod memory;
 pub mod state;
@@ -21,6 +22,7 @@ pub use collections::COLLECTIONS;
 pub use embedded::Embedded;
 pub use etcd::Etcd;
 pub use file::File;
+pub use history::{Author, History};
 pub use memory::Memory;
 use model::{Kind, Object};
 use serde_json::Value;
@@ -109,6 +111,22 @@ pub trait Store: Send + Sync {
         let refused =
             if self.is_writable() { StoreError::Unsupported(NO_TRANSACTIONS) } else { StoreError::ReadOnly };
         Box::pin(std::future::ready(Err(refused)))
+    }
+    /// As `write`, or as `write_at` with a revision, by somebody whom a history should name.
+    fn write_by(
+        &self,
+        _author: Author,
+        at: Option<u64>,
+        operations: Vec<Operation>,
+    ) -> BoxFuture<'_, Result<Written, StoreError>> {
+        match at {
+            Some(revision) => self.write_at(revision, operations),
+            None => self.write(operations),
+        }
+    }
+    /// What was changed, where the provider keeps it.
+    fn history(&self) -> Option<&dyn History> {
+        None
     }
     fn changes_since(&self, revision: u64) -> Changes;
     /// Notified with the new revision after every visible change.

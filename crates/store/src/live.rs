@@ -106,7 +106,7 @@ mod tests {
         let object = Object {
             kind: Kind::Route,
             id: id.clone(),
-            value: Arc::new(json!({})),
+            document: json!({}).into(),
             created: revision,
             modified: revision,
         };

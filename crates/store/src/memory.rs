@@ -106,7 +106,8 @@ fn apply_one(
     let previous = state.get(kind, &id);
     check_expected(previous, expected)?;
     let created = previous.map_or(revision, |object| object.created);
-    let object = Object { kind, id: id.clone(), value, created, modified: revision };
+    let document = model::Document::new(&value);
+    let object = Object { kind, id: id.clone(), document, created, modified: revision };
     state.put(object.clone());
     Ok((Some(Change { kind, id, object: Some(object.clone()) }), Some(object)))
 }

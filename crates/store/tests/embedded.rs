@@ -38,9 +38,9 @@ fn revisions() {
     let posted = store.write_blocking(vec![posted.clone(), posted]).unwrap();
     let ids: Vec<&str> = posted.objects.iter().flatten().map(|object| object.id.as_ref()).collect();
     assert_eq!(ids, ["00000000000000000003", "00000000000000000004"]);
-    assert_eq!(first(&posted).value["id"], "00000000000000000003");
+    assert_eq!(first(&posted).value()["id"], "00000000000000000003");
     let gone = store.write_blocking(vec![delete("1", None), delete("none", None)]).unwrap();
-    assert_eq!(first(&gone).value["uri"], "/b");
+    assert_eq!(first(&gone).value()["uri"], "/b");
     assert!(gone.objects[1].is_none());
     let nothing = store.write_blocking(vec![delete("none", None)]).unwrap();
     assert_eq!(nothing.revision, gone.revision, "deleting nothing is no change");
@@ -72,7 +72,7 @@ fn conditions() {
         !conflict(vec![put("2", json!(1), None), put("2", json!(2), Some(2))]),
         "operations see each other"
     );
-    assert_eq!(*store.get(Kind::Route, "2").unwrap().value, json!(2));
+    assert_eq!(*store.get(Kind::Route, "2").unwrap().value(), json!(2));
 }
 
 #[test]
@@ -153,13 +153,13 @@ fn values_are_encrypted_on_disk_only() {
     let path = folder.path().join("db");
     let store = Embedded::open(&path, hooks()).unwrap();
     let written = store.write_blocking(vec![put("1", json!({"key": "plain-words"}), None)]).unwrap();
-    assert_eq!(first(&written).value["key"], "plain-words");
+    assert_eq!(first(&written).value()["key"], "plain-words");
     drop(store);
     let bytes = std::fs::read(&path).unwrap();
     let has = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
     assert!(has("sealed-words") && !has("plain-words"));
     let store = Embedded::open(&path, hooks()).unwrap();
-    assert_eq!(store.get(Kind::Route, "1").unwrap().value["key"], "plain-words");
+    assert_eq!(store.get(Kind::Route, "1").unwrap().value()["key"], "plain-words");
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn another_process_has_the_file_for_a_while() {
     store.release().unwrap();
     let refused = store.write_blocking(vec![put("1", json!({"uri": "/lost"}), None)]);
     assert!(matches!(refused, Err(StoreError::HandedOver)));
-    assert_eq!(store.get(Kind::Route, "1").unwrap().value["uri"], "/a", "reads go on");
+    assert_eq!(store.get(Kind::Route, "1").unwrap().value()["uri"], "/a", "reads go on");
 
     let other = open(&path);
     other.write_blocking(vec![put("1", json!({"uri": "/b"}), None), delete("2", None)]).unwrap();
@@ -274,7 +274,7 @@ fn another_process_has_the_file_for_a_while() {
     let changed: Vec<_> =
         changes.iter().map(|change| (change.id.as_ref(), change.object.is_some())).collect();
     assert_eq!((revision, changed), (3, vec![("2", false), ("1", true), ("3", true)]));
-    assert_eq!(store.get(Kind::Route, "1").unwrap().value["uri"], "/b");
+    assert_eq!(store.get(Kind::Route, "1").unwrap().value()["uri"], "/b");
     let written = store.write_blocking(vec![put("4", json!({}), None)]).unwrap();
     assert_eq!(written.revision, 4);
     // Once more without anything done in between.

@@ -144,7 +144,7 @@ fn json() {
     let subject =
         Subject::new(Format::Json, Some(r#"{"routes": [{"id": "1", "uri": "${{CARGO_PKG_NAME}}"}]}"#));
     subject.check(&[("1", 1)], &[]);
-    assert_eq!(subject.file.get(Kind::Route, "1").unwrap().value["uri"], json!("store"));
+    assert_eq!(subject.file.get(Kind::Route, "1").unwrap().value()["uri"], json!("store"));
     subject.rewrite("{\"routes\": [\n}");
     subject.check(&[("1", 1)], &[":2:1: "]);
 }

@@ -31,10 +31,16 @@ fn nothing_acknowledged_is_lost() {
     for round in 0..ROUNDS {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let lines = 1 + (seed >> 16) as usize % 60;
-        for (id, revision) in run_writer(&path, lines) {
+        let round_acknowledged = run_writer(&path, lines);
+        let store = Embedded::open(&path, Hooks::default()).unwrap();
+        for (id, revision) in round_acknowledged {
+            let (_, differences) = store
+                .history()
+                .and_then(|history| history.entry(revision, 0, 10).unwrap())
+                .unwrap_or_else(|| panic!("round {round}: revision {revision} is not in the history"));
+            assert_eq!(differences[0].id.as_ref(), id, "round {round}");
             acknowledged.insert(id, revision);
         }
-        let store = Embedded::open(&path, Hooks::default()).unwrap();
         for (id, revision) in &acknowledged {
             let found = store.get(Kind::Route, id).map(|object| object.modified);
             // A later write of the same id may have been committed without its line being read.

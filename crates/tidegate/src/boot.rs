@@ -182,7 +182,7 @@ pub fn explain_offline(
     let provider = provider::open(&settings, &catalog, &runtime, None)?;
     let snapshot = control::compile_once(&settings, &runtime, &catalog, &provider)?;
     let store = provider.store();
-    let get = |kind, id: &str| store.get(kind, id).map(|object| object.value);
+    let get = |kind, id: &str| store.get(kind, id).map(|object| object.value());
     let objects = explain::Objects { get: &get, catalog: catalog.as_ref() };
     let explained = explain::answer(&snapshot, &objects, question);
     provider.close();

@@ -3,6 +3,7 @@
 mod admin_api;
 mod bench;
 mod completions;
+mod configuration;
 mod daemon;
 mod explain;
 mod import;
@@ -57,6 +58,9 @@ enum Verb {
     Routes,
     /// Tell which route a request would take and why, and what would run
     Explain(explain::Arguments),
+    /// Export, import and roll back the configuration of the running gateway, and tell who changed what
+    #[command(subcommand)]
+    Config(configuration::Verb),
     /// Turn the configuration of another gateway into objects of this one, and say what became of each part
     Import(import::Arguments),
     /// Measure an HTTP server: throughput, latency, and what causes the tail
@@ -107,6 +111,7 @@ pub fn main() -> ExitCode {
         Verb::Version => version::run(),
         Verb::Routes => routes::run(&place),
         Verb::Explain(arguments) => explain::run(&place, &arguments),
+        Verb::Config(verb) => configuration::run(&place, &verb),
         Verb::Import(arguments) => import::run(&arguments),
         Verb::Bench(arguments) => return bench::run(&arguments),
         Verb::Completions(arguments) => completions::run(&arguments),

@@ -22,7 +22,7 @@ use crate::{
 pub struct Upstream {
     pub spec: UpstreamSpec,
     pub nodes: Vec<Node>,
-    pub health: Option<Health>,
+    pub health: Option<Box<Health>>,
     lanes: Vec<Lane>,
     all: Vec<Group>,
     /// Some nodes, but not all, are unhealthy.
@@ -62,21 +62,23 @@ impl Upstream {
             .map(|node| Node { spec: node.clone(), statistics: known.statistics(node) })
             .collect();
         let health = spec.checks.clone().map(|checks| {
-            let kept = previous.and_then(|previous| previous.health.as_ref());
-            let kept = kept.filter(|health| health.checks == checks);
+            let kept = previous.and_then(|previous| previous.health.as_deref());
+            let kept = kept.filter(|health| health.checks == *checks);
             let targets = spec.nodes.iter().map(|node| known.target(node, kept.is_some())).collect();
-            let health = Health::new(checks, targets);
+            let health = Box::new(Health::new(*checks, targets));
             if kept.is_some_and(Health::is_used) {
                 health.mark_used();
             }
             health
         });
         let seed = RandomState::new();
+        // Nobody picks from a lone node.
+        let lanes = if nodes.len() > 1 { lanes.max(1) } else { 0 };
         let all = groups(spec.algorithm, &spec.nodes, &|_| true);
         let upstream = Self {
             nodes,
             health,
-            lanes: (0..lanes.max(1)).map(|lane| Lane::new(seed.hash_one(lane))).collect(),
+            lanes: (0..lanes).map(|lane| Lane::new(seed.hash_one(lane))).collect(),
             all,
             narrowed: AtomicBool::new(false),
             healthy: ArcSwapOption::empty(),
@@ -98,7 +100,7 @@ impl Upstream {
         }
         let lane = self.lanes.get(lane % self.lanes.len())?;
         let narrowed = self.narrowed.load(Ordering::Relaxed);
-        let health = if narrowed { self.health.as_ref() } else { None };
+        let health = if narrowed { self.health.as_deref() } else { None };
         let candidates = Candidates { nodes: &self.nodes, tried, health, hash_key, now_ms };
         if narrowed && let Some(healthy) = &*self.healthy.load() {
             return healthy.iter().find_map(|group| group.pick(lane, &candidates));

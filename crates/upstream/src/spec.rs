@@ -18,7 +18,8 @@ pub struct UpstreamSpec {
     /// The `Host` sent with [`PassHost::Rewrite`].
     pub upstream_host: Option<Box<str>>,
     pub scheme: Scheme,
-    pub checks: Option<Checks>,
+    /// Boxed: most upstreams have none, and there may be 50,000.
+    pub checks: Option<Box<Checks>>,
 }
 
 #[derive(Clone, Debug, Default)]

@@ -16,7 +16,7 @@ fn upstream(algorithm: Algorithm, weights: &[u32]) -> UpstreamSpec {
 }
 
 fn checked(mut spec: UpstreamSpec) -> UpstreamSpec {
-    spec.checks = Some(Checks { passive: Some(Thresholds::passive()), ..Checks::default() });
+    spec.checks = Some(Box::new(Checks { passive: Some(Thresholds::passive()), ..Checks::default() }));
     spec
 }
 
@@ -177,7 +177,7 @@ fn a_change_of_nodes_keeps_what_is_known() {
     assert_eq!((state(&after, 0), state(&after, 2)), (State::Healthy, State::Unhealthy));
     assert_eq!(counts(&after, 10, &[])[2], 0);
     let mut other = spec;
-    other.checks = Some(Checks::default());
+    other.checks = Some(Box::default());
     let reset = Upstream::new(other, 1, Some(&after));
     assert_eq!(state(&reset, 1), State::Healthy, "other checks begin anew");
 }

@@ -47,16 +47,93 @@ fn three_gateways_agree() {
 }
 
 #[test]
-fn revisions_are_told_and_transactions_are_refused_clearly() {
+fn revisions_are_told() {
     let etcd = Etcd::start();
     let gateway = Gateway::start(&config(&etcd.url()), None);
     let (code, answer) = gateway.admin("PUT", "/apisix/admin/routes/1?wait=applied", &mock("/a", 202));
     assert_eq!(code, 201, "{answer}");
     assert_eq!(status(&gateway, "/a"), 202);
-    let route = mock("/b", 203);
-    let changes = format!(r#"{{"changes": [{{"method": "PUT", "path": "/routes/2", "value": {route}}}]}}"#);
-    let (code, answer) = gateway.admin("POST", "/apisix/admin/transactions", &changes);
+}
+
+/// `{"changes": [...]}` that puts these routes.
+fn routes(ids: impl Iterator<Item = usize>, uri: &str) -> String {
+    let put = |id| {
+        let route = mock(&format!("{uri}{id}"), 203);
+        format!(r#"{{"method": "PUT", "path": "/routes/{id}", "value": {route}}}"#)
+    };
+    format!(r#"{{"changes": [{}]}}"#, ids.map(put).collect::<Vec<_>>().join(","))
+}
+
+#[test]
+fn of_transactions_on_one_revision_one_is_done() {
+    let etcd = Etcd::start();
+    let gateways = [&config(&etcd.url()), &config(&etcd.url())].map(|config| Gateway::start(config, None));
+    let transact = |gateway: &Gateway, body: &str| gateway.admin("POST", "/apisix/admin/transactions", body);
+    let (code, answer) = transact(&gateways[0], &routes(1..129, "/first"));
+    assert_eq!(code, 200, "{answer}");
+    for gateway in &gateways {
+        wait("all are there", || status(gateway, "/first128") == 203);
+    }
+    let (code, answer) = transact(&gateways[0], &routes(1..130, "/more"));
     assert_eq!(code, 501, "{answer}");
-    assert!(answer.contains("no transactions"), "{answer}");
-    assert_eq!(gateway.admin("GET", "/apisix/admin/routes/2", "").0, 404);
+    assert!(answer.contains("at most 128"), "{answer}");
+    assert_eq!(status(&gateways[0], "/more1"), 404);
+
+    // Read at one revision through both; each changes another half of the same thing.
+    for round in 0..10 {
+        let stored = |gateway: &Gateway| {
+            let (_, answer) = gateway.admin("GET", "/apisix/admin/revision", "");
+            let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
+            answer["stored"].as_u64().expect("a number")
+        };
+        wait("both stand at one revision", || stored(&gateways[0]) == stored(&gateways[1]));
+        let revision = stored(&gateways[0]);
+        let uris = [format!("/left{round}-"), format!("/right{round}-")];
+        let codes: Vec<u16> = std::thread::scope(|scope| {
+            let one = |(gateway, uri): (&Gateway, &String)| {
+                let (admin, body) = (gateway.admin, routes(1..3, uri));
+                scope.spawn(move || at_revision(admin, revision, &body))
+            };
+            let threads: Vec<_> = gateways.iter().zip(&uris).map(one).collect();
+            threads.into_iter().map(|thread| thread.join().expect("an answer")).collect()
+        });
+        assert!(codes == [200, 412] || codes == [412, 200], "round {round}: {codes:?}");
+    }
+}
+
+/// A transaction with `If-Match`; its status.
+fn at_revision(admin: std::net::SocketAddr, revision: u64, body: &str) -> u16 {
+    let mut client = testkit::Client::connect(admin).expect("the admin port");
+    let length = body.len();
+    let answer = client.request(&format!(
+        "POST /apisix/admin/transactions HTTP/1.1\r\nHost: admin\r\nX-API-KEY: {}\r\nIf-Match: {revision}\r\n\
+         Content-Length: {length}\r\nConnection: close\r\n\r\n{body}",
+        testkit::gateway::ADMIN_KEY
+    ));
+    answer.expect("an answer").status()
+}
+
+#[test]
+fn the_past_is_etcds_and_documents_are_transactions() {
+    let etcd = Etcd::start();
+    let gateway = Gateway::start(&config(&etcd.url()), None);
+    for (method, path) in [
+        ("GET", "history"),
+        ("GET", "history/1"),
+        ("GET", "checkpoints"),
+        ("PUT", "checkpoints/a"),
+        ("DELETE", "checkpoints/a"),
+        ("POST", "rollback"),
+    ] {
+        let (code, answer) = gateway.admin(method, &format!("/apisix/admin/{path}"), r#"{"revision": 1}"#);
+        assert_eq!(code, 501, "{method} {path}: {answer}");
+        assert!(answer.contains("keeps no history"), "{answer}");
+    }
+    assert_eq!(gateway.admin("PUT", "/apisix/admin/routes/old", &mock("/old", 201)).0, 201);
+    let document = format!(r#"{{"routes": [{}]}}"#, mock("/new", 202).replacen('{', r#"{"id": "new","#, 1));
+    let (code, answer) = gateway.admin("PUT", "/apisix/admin/import?mode=replace", &document);
+    assert_eq!(code, 200, "{answer}");
+    assert_eq!((status(&gateway, "/new"), status(&gateway, "/old")), (202, 404));
+    let (code, exported) = gateway.admin("GET", "/apisix/admin/export", "");
+    assert!(code == 200 && exported.contains("/new") && exported.ends_with("#END\n"), "{exported}");
 }

@@ -27,7 +27,7 @@ pub(super) fn object(parts: &ControlParts, object: &Object) -> Value {
 
 /// The value with the defaults of its schema and of its plugins.
 pub(super) fn filled(parts: &ControlParts, object: &Object) -> Value {
-    let mut value = object.value.as_ref().clone();
+    let mut value = (*object.value()).clone();
     for tls in ["/tls", "/upstream/tls"] {
         // Nobody has to prove who they are here.
         if let Some(Value::Object(tls)) = value.pointer_mut(tls) {

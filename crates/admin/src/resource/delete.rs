@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Kind, schema::lua};
+use model::{Kind, Object, schema::lua};
 use serde_json::Value;
 use store::{Operation, State};
 
@@ -27,7 +27,7 @@ pub(super) async fn delete(api: &AdminApi, request: &Request, target: &Target) -
     let main = Operation::Delete { kind: target.kind, id: store_id.as_str().into(), expected: None };
     let mut operations = vec![main];
     operations.extend(nested(api, target.kind, id));
-    let written = api.store.write(operations).await.map_err(|error| store_failed(&error))?;
+    let written = super::submit(api, request, operations).await.map_err(|error| store_failed(&error))?;
     if !matches!(written.objects.first(), Some(Some(_))) {
         return Err(not_found());
     }
@@ -56,12 +56,17 @@ pub(super) fn owned_by(state: &State, kind: Kind, id: &str) -> Vec<(Kind, Arc<st
     owned.map(|object| (kind, object.id.clone())).collect()
 }
 
+/// Without parsing those that do not mention it: there may be many.
+fn with_field<'s>(state: &'s State, kind: Kind, field: &'s str) -> impl Iterator<Item = &'s Object> {
+    state.list(kind).filter(move |object| object.document.may_have(field))
+}
+
 /// The message that names a user of the object, if it has any.
 pub(super) fn find_user(state: &State, kind: Kind, id: &str) -> Option<String> {
     let by_field = |kind: Kind, field: &str| {
-        let mut objects = state.list(kind);
-        let user = objects.find(|object| object.value.get(field).map(lua::text).as_deref() == Some(id));
-        user.map(|object| shown_id(&object.value, &object.id))
+        let user = with_field(state, kind, field)
+            .find(|object| object.value().get(field).map(lua::text).as_deref() == Some(id));
+        user.map(|object| shown_id(&object.value(), &object.id))
     };
     match kind {
         Kind::Service => [(Kind::Route, "route"), (Kind::StreamRoute, "stream_route")].into_iter().find_map(
@@ -78,8 +83,8 @@ pub(super) fn find_user(state: &State, kind: Kind, id: &str) -> Option<String> {
         Kind::StreamRoute => {
             let superior = |value: &Value| value.pointer("/protocol/superior_id").map(lua::text);
             let mut routes = state.list(Kind::StreamRoute);
-            let user = routes.find(|object| superior(&object.value).as_deref() == Some(id))?;
-            let user = shown_id(&user.value, &user.id);
+            let user = routes.find(|object| superior(&object.value()).as_deref() == Some(id))?;
+            let user = shown_id(&user.value(), &user.id);
             Some(format!(
                 "can not delete this stream route directly, stream route [{user}] is still using it as superior_id"
             ))
@@ -92,11 +97,12 @@ pub(super) fn find_user(state: &State, kind: Kind, id: &str) -> Option<String> {
 
 fn find_proto_user(state: &State, id: &str) -> Option<String> {
     [(Kind::Route, "route"), (Kind::Service, "service")].into_iter().find_map(|(kind, noun)| {
-        let user = state.list(kind).find(|object| {
-            let proto = object.value.pointer("/plugins/grpc-transcode/proto_id");
+        let user = with_field(state, kind, "proto_id").find(|object| {
+            let value = object.value();
+            let proto = value.pointer("/plugins/grpc-transcode/proto_id");
             proto.map(lua::text).as_deref() == Some(id)
         })?;
-        let user = shown_id(&user.value, &user.id);
+        let user = shown_id(&user.value(), &user.id);
         Some(format!("can not delete this proto, {noun} [{user}] is still using it now"))
     })
 }
@@ -111,14 +117,14 @@ fn find_upstream_user(state: &State, id: &str) -> Option<String> {
         (Kind::GlobalRule, "global_rules", false),
     ];
     kinds.into_iter().find_map(|(kind, noun, direct)| {
-        state.list(kind).find_map(|object| {
-            let user = shown_id(&object.value, &object.id);
-            if splits_traffic_to(&object.value, id) {
+        with_field(state, kind, "upstream_id").find_map(|object| {
+            let user = shown_id(&object.value(), &object.id);
+            if splits_traffic_to(&object.value(), id) {
                 return Some(format!(
                     "can not delete this upstream, plugin in {noun} [{user}] is still using it now"
                 ));
             }
-            let used = direct && object.value.get("upstream_id").map(lua::text).as_deref() == Some(id);
+            let used = direct && object.value().get("upstream_id").map(lua::text).as_deref() == Some(id);
             used.then(|| format!("can not delete this upstream, {noun} [{user}] is still using it now"))
         })
     })

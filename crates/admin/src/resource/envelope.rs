@@ -67,7 +67,7 @@ pub(super) fn entry(settings: &AdminSettings, object: &Object) -> Value {
 /// The value without private keys. Those of an `ssl` resource are left out; those for upstreams are as at rest, so
 /// that a value which is read, changed and written back keeps its key.
 fn shown(settings: &AdminSettings, object: &Object) -> Value {
-    match (object.kind, object.value.as_ref()) {
+    match (object.kind, object.value().as_ref()) {
         (Kind::Ssl, Value::Object(fields)) => {
             let public = fields.iter().filter(|(name, _)| !matches!(name.as_str(), "key" | "keys"));
             Value::Object(public.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>())

@@ -33,7 +33,7 @@ pub(super) async fn patch(
     }
     let store_id: Arc<str> = target.store_id(id).into();
     let previous = api.store.get(target.kind, &store_id).ok_or_else(not_found)?;
-    let mut value = patched(target, &previous.value, conf).map_err(|error| refuse(&error))?;
+    let mut value = patched(target, &previous.value(), conf).map_err(|error| refuse(&error))?;
     check(api, target, &mut value, true, true)?;
     let operation = Operation::Put {
         kind: target.kind,
@@ -42,7 +42,7 @@ pub(super) async fn patch(
         expected: Some(previous.modified),
         ttl_seconds: ttl(request),
     };
-    let written = api.store.write(vec![operation]).await.map_err(|error| store_failed(&error))?;
+    let written = super::submit(api, request, vec![operation]).await.map_err(|error| store_failed(&error))?;
     let body = envelope::written(api, "compareAndSwap", (target.kind, &store_id), &value, written.lease);
     Ok(super::written(200, &body, &written))
 }

@@ -46,7 +46,7 @@ fn collect(api: &AdminApi, target: &Target) -> Vec<Object> {
 
 fn list(api: &AdminApi, request: &Request, target: &Target, mut objects: Vec<Object>) -> Response {
     let filter = Filter::read(request, target.kind);
-    objects.retain(|object| filter.matches(&object.value));
+    objects.retain(|object| filter.matches(&object.value()));
     let total = objects.len();
     let number = |name: &str| request.argument(name).and_then(|value| value.trim().parse::<f64>().ok());
     if let (Some(page), Some(size)) = (number("page"), number("page_size")) {

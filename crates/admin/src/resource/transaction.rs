@@ -1,15 +1,15 @@
 //! `POST /transactions`: many changes, checked against what the configuration is after all of them, written as one
 //! revision or not at all.
 
-mod diff;
+pub(super) mod diff;
 mod stage;
 
 use model::schema::lua;
 use serde_json::{Value, json};
-use store::{State, StoreError};
+use store::{Author, State, StoreError};
 
-use self::stage::Stage;
-use super::store_failed;
+pub(super) use self::stage::{Stage, Wanted};
+use super::{history, store_failed};
 use crate::{
     AdminApi,
     api::{read_body, revisions::REVISION},
@@ -19,7 +19,7 @@ use crate::{
 const MAX_CHANGES: usize = 10_000;
 
 /// Others may write while the changes are checked; then they are checked again.
-const ATTEMPTS: usize = 8;
+pub(super) const ATTEMPTS: usize = 8;
 
 /// One change as it was asked for.
 pub(super) struct Change {
@@ -52,51 +52,89 @@ fn named_field(message: &str) -> Option<&str> {
     rest.split_once('"').map(|(field, _)| field)
 }
 
-pub(crate) async fn answer(api: &AdminApi, request: &Request) -> Response {
-    run(api, request).await.unwrap_or_else(|refused| refused)
-}
-
-async fn run(api: &AdminApi, request: &Request) -> Result<Response, Response> {
-    if !api.store.is_writable() {
-        return Err(Response::error(
-            501,
-            "this configuration provider is read-only: change its file instead",
-        ));
-    }
-    let expected = if_match(request)?;
+pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, Response> {
+    let order = Order::of(api, request)?;
     let body = read_body(request)?.ok_or_else(|| Response::error(400, "missing changes"))?;
     let (changes, dry_run) = parse(&body)?;
+    let order = Order { dry_run, ..order };
     for _ in 0..ATTEMPTS {
-        let mut state = State::default();
-        api.store.read(&mut |current| state = current.clone());
+        let state = order.current(api)?;
         let revision = state.revision;
-        if let Some(expected) = expected.filter(|expected| *expected != revision) {
-            return Err(mismatch(expected, revision));
-        }
-        let stage = Stage::play(api, state, &changes).map_err(|faults| refused(&faults))?;
-        if dry_run {
-            let body = json!({"dry_run": true, "revision": revision, "changes": stage.differences(api)});
-            return Ok(Response::json(200, &body));
-        }
-        match api.store.write_at(revision, stage.operations()).await {
-            Ok(written) => {
-                let body = json!({"revision": written.revision, "changes": stage.summary()});
-                return Ok(Response::json(200, &body).with_header(REVISION, written.revision.to_string()));
-            }
-            Err(StoreError::Conflict) => {}
-            Err(error @ (StoreError::Unsupported(_) | StoreError::ReadOnly)) => {
-                return Err(Response::error(501, &error.to_string()));
-            }
-            Err(error) => return Err(store_failed(&error)),
-        }
-        if let Some(expected) = expected {
-            return Err(mismatch(expected, api.stored_revision()));
+        let stage = Stage::play(api, state, &changes).map_err(|faults| refused("transaction", &faults))?;
+        if let Some(response) = order.carry_out(api, &stage, revision).await? {
+            return Ok(response);
         }
     }
-    Err(Response::error(
-        409,
-        "others kept changing the configuration meanwhile; nothing was written, try again",
-    ))
+    Err(busy())
+}
+
+/// How many changes are to be made one, and for whom.
+pub(super) struct Order {
+    pub author: Author,
+    /// `If-Match`
+    pub expected: Option<u64>,
+    pub dry_run: bool,
+}
+
+impl Order {
+    pub fn of(api: &AdminApi, request: &Request) -> Result<Order, Response> {
+        if !api.store.is_writable() {
+            return Err(Response::error(
+                501,
+                "this configuration provider is read-only: change its file instead",
+            ));
+        }
+        let author = history::author(api, request, None);
+        Ok(Order { author, expected: if_match(request)?, dry_run: false })
+    }
+
+    /// The configuration, provided that it is at the expected revision.
+    pub fn current(&self, api: &AdminApi) -> Result<State, Response> {
+        let mut state = State::default();
+        api.store.read(&mut |current| state = current.clone());
+        match self.expected.filter(|expected| *expected != state.revision) {
+            Some(expected) => Err(mismatch(expected, state.revision)),
+            None => Ok(state),
+        }
+    }
+
+    /// Writes what was staged at `revision`, or tells it. `None`: somebody else wrote meanwhile, stage it again.
+    pub async fn carry_out(
+        &self,
+        api: &AdminApi,
+        stage: &Stage,
+        revision: u64,
+    ) -> Result<Option<Response>, Response> {
+        if self.dry_run {
+            let body = json!({"dry_run": true, "revision": revision, "changes": stage.differences(api)});
+            return Ok(Some(Response::json(200, &body)));
+        }
+        match api.store.write_by(self.author.clone(), Some(revision), stage.operations()).await {
+            Ok(written) => {
+                let body = json!({"revision": written.revision, "changes": stage.summary()});
+                Ok(Some(Response::json(200, &body).with_header(REVISION, written.revision.to_string())))
+            }
+            Err(StoreError::Conflict) => match self.expected {
+                Some(expected) => Err(mismatch(expected, api.stored_revision())),
+                None => Ok(None),
+            },
+            Err(error @ (StoreError::Unsupported(_) | StoreError::ReadOnly)) => {
+                Err(Response::error(501, &error.to_string()))
+            }
+            Err(error) => Err(store_failed(&error)),
+        }
+    }
+}
+
+/// Works through what may be fifty thousand objects, without holding up the tasks that share this thread.
+pub(super) fn at_length<T>(work: impl FnOnce() -> T) -> T {
+    let shared = tokio::runtime::Handle::try_current()
+        .is_ok_and(|handle| handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread);
+    if shared { tokio::task::block_in_place(work) } else { work() }
+}
+
+pub(super) fn busy() -> Response {
+    Response::error(409, "others kept changing the configuration meanwhile; nothing was written, try again")
 }
 
 /// The revision of `If-Match`, bare or in quotes.
@@ -117,10 +155,11 @@ fn mismatch(expected: u64, revision: u64) -> Response {
     Response::json(412, &json!({"error_msg": message, "revision": revision}))
 }
 
-fn refused(faults: &[Fault]) -> Response {
+/// Why `what` (a transaction, a rollback, an import) cannot be.
+pub(super) fn refused(what: &str, faults: &[Fault]) -> Response {
     let first =
         faults.first().map(|fault| format!(": changes[{}] {}: {}", fault.index, fault.path, fault.error));
-    let message = format!("transaction refused, nothing was written{}", first.unwrap_or_default());
+    let message = format!("{what} refused, nothing was written{}", first.unwrap_or_default());
     let errors: Vec<Value> = faults.iter().map(Fault::to_json).collect();
     Response::json(400, &json!({"error_msg": message, "errors": errors}))
 }
@@ -148,7 +187,7 @@ fn parse(body: &Value) -> Result<(Vec<Change>, bool), Response> {
         )));
     }
     let changes = items.iter().enumerate().map(|(index, item)| change(index, item));
-    Ok((changes.collect::<Result<_, _>>().map_err(|fault| refused(&[fault]))?, dry_run))
+    Ok((changes.collect::<Result<_, _>>().map_err(|fault| refused("transaction", &[fault]))?, dry_run))
 }
 
 fn change(index: usize, item: &Value) -> Result<Change, Fault> {

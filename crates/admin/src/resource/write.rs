@@ -33,7 +33,7 @@ pub(super) async fn put(
     if target.kind == Kind::PluginMetadata {
         set(&mut conf, "id", json!(id));
     } else {
-        set_times(&mut conf, previous.as_ref().map(|object| object.value.as_ref()));
+        set_times(&mut conf, previous.as_ref().map(model::Object::value).as_deref());
     }
     let put = Operation::Put {
         kind: target.kind,
@@ -47,7 +47,7 @@ pub(super) async fn put(
         // A new service must not take over the decorations of a deleted one of the same name.
         operations.extend(super::delete::nested(api, Kind::Service, &id));
     }
-    let written = api.store.write(operations).await.map_err(|error| store_failed(&error))?;
+    let written = super::submit(api, request, operations).await.map_err(|error| store_failed(&error))?;
     let body = envelope::written(api, "set", (target.kind, &store_id), &conf, written.lease);
     Ok(super::written(if is_new(&written) { 201 } else { 200 }, &body, &written))
 }
@@ -70,11 +70,11 @@ pub(super) async fn post(
         }
         kind => Operation::Create { kind, value: conf, ttl_seconds: ttl(request) },
     };
-    let written = api.store.write(vec![operation]).await.map_err(|error| store_failed(&error))?;
+    let written = super::submit(api, request, vec![operation]).await.map_err(|error| store_failed(&error))?;
     let Some(Some(object)) = written.objects.first() else {
         return Err(Response::error(503, "the store did not return the new object"));
     };
-    let body = envelope::written(api, "create", (target.kind, &object.id), &object.value, written.lease);
+    let body = envelope::written(api, "create", (target.kind, &object.id), &object.value(), written.lease);
     Ok(super::written(201, &body, &written))
 }
 
@@ -111,7 +111,7 @@ pub(super) fn check_field_path(api: &AdminApi, target: &Target, conf: &Value) ->
     let mut other = None;
     api.store.read(&mut |state| {
         let decorations = state.list(target.kind).filter(|object| object.id.starts_with(&prefix));
-        let mut same = decorations.filter(|object| object.value.get("field_path") == Some(path));
+        let mut same = decorations.filter(|object| object.value().get("field_path") == Some(path));
         let found = same.find(|object| Some(object.id.as_ref()) != own.as_deref());
         other = found.and_then(|object| object.id.strip_prefix(&prefix).map(str::to_owned));
     });

@@ -1,4 +1,4 @@
-//! `deployment`: the role, the configuration provider, the Admin API, etcd.
+//! `deployment`: the role, the configuration provider, the Admin API, etcd. `history`: what is kept of changes.
 
 use super::{COUNT, Key, PORT, Takes::*, key, unset};
 
@@ -53,4 +53,7 @@ pub const KEYS: &[Key] = &[
     key("deployment.etcd.tls.verify", Bool, "true", "Check the certificates of the members."),
     unset("deployment.etcd.tls.sni", Text, "\"etcd.example.com\"", "SNI, in place of the host."),
     unset("deployment.certs", FreeTable, "{}", "Not used since APISIX 3.0."),
+    key("history", Table, "{}", "Who changed what and how to get back, for config_provider embedded. Not in APISIX."),
+    key("history.max_entries", Integer(0, 10_000_000), "10000", "Changes that are kept; 0: none. Checkpoints do not count."),
+    key("history.max_age", Duration, "\"30d\"", "How long they are kept."),
 ];

@@ -20,7 +20,7 @@ use telemetry::error_log;
 use tokio::sync::Notify;
 
 use super::io::{Io, SharedWire, Wire};
-use crate::{buffer::Buffer, stream::Stream, timers::Timer, worker::Worker};
+use crate::{buffer::Buffer, stall, stream::Stream, timers::Timer, worker::Worker};
 
 /// Streams of one connection, whatever the node allows.
 const MOST_STREAMS: usize = 128;
@@ -192,7 +192,7 @@ pub async fn establish(
     let timer = Timer::new(&worker.deadlines);
     let driver =
         Driver { connection, wire, closed: closed.clone(), timer, blocked: false, address, attached: false };
-    tokio::task::spawn_local(driver);
+    tokio::task::spawn_local(stall::watched(worker, "an HTTP/2 connection to an upstream", driver));
     let shared = Rc::new(Shared {
         address,
         server_name: server_name.into(),

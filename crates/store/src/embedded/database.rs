@@ -9,16 +9,17 @@ use std::{
 };
 
 use model::Object;
+use parking_lot::{MappedRwLockReadGuard, RwLock, RwLockReadGuard};
 use redb::{DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition};
 
 use super::{
-    Hooks,
+    Hooks, entries,
     record::{self, Record},
 };
-use crate::{State, StoreError};
+use crate::{State, StoreError, history::Retention};
 
-const OBJECTS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("objects");
-const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
+pub(super) const OBJECTS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("objects");
+pub(super) const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 /// Raised when an older program could no longer read the file.
 const FORMAT: u64 = 1;
 /// Reads happen once, at the start; a larger cache would only hold memory.
@@ -29,10 +30,11 @@ const MAX_DECODERS: usize = 4;
 const OBJECTS_PER_DECODER: usize = 1000;
 
 pub struct Database {
-    /// `None` while another process has the file.
-    redb: Option<redb::Database>,
-    path: PathBuf,
-    hooks: Hooks,
+    /// `None` while another process has the file. Closing it waits for whoever reads it.
+    redb: RwLock<Option<redb::Database>>,
+    pub(super) path: PathBuf,
+    pub(super) hooks: Hooks,
+    pub(super) retention: Retention,
 }
 
 pub struct Loaded {
@@ -48,52 +50,64 @@ pub enum Stored<'a> {
 }
 
 impl Database {
-    pub fn open(path: &Path, hooks: Hooks) -> Result<(Self, Loaded), StoreError> {
+    pub fn open(path: &Path, hooks: Hooks, retention: Retention) -> Result<(Self, Loaded), StoreError> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::create_dir_all(folder).map_err(|error| {
                 unavailable(format!("cannot create folder {} for the database: {error}", folder.display()))
             })?;
         }
         // redb checks much, but some damage makes it panic: that is an answer too.
-        catch_unwind(AssertUnwindSafe(|| Self::open_file(path, hooks)))
+        catch_unwind(AssertUnwindSafe(|| Self::open_file(path, hooks, retention)))
             .unwrap_or_else(|_| Err(unavailable(damaged(path, "its pages contradict each other"))))
     }
 
-    fn open_file(path: &Path, hooks: Hooks) -> Result<(Self, Loaded), StoreError> {
+    fn open_file(path: &Path, hooks: Hooks, retention: Retention) -> Result<(Self, Loaded), StoreError> {
         let redb = open_redb(path)?;
         restrict(path);
-        let database = Self { redb: Some(redb), path: path.to_owned(), hooks };
+        let database = Self { redb: RwLock::new(Some(redb)), path: path.to_owned(), hooks, retention };
         let loaded = database.load()?;
+        database
+            .begin_history(loaded.state.revision)
+            .map_err(|error| unavailable(damaged(path, &error.to_string())))?;
         Ok((database, loaded))
     }
 
     /// Closes the file, so that another process can open it.
-    pub fn release(&mut self) {
-        self.redb = None;
+    pub fn release(&self) {
+        *self.redb.write() = None;
     }
 
     pub fn is_released(&self) -> bool {
-        self.redb.is_none()
+        self.redb.read_recursive().is_none()
     }
 
     /// Opens the file again; what is in it now.
-    pub fn resume(&mut self) -> Result<Loaded, StoreError> {
-        self.redb = Some(open_redb(&self.path)?);
-        self.load().inspect_err(|_| self.redb = None)
+    pub fn resume(&self) -> Result<Loaded, StoreError> {
+        *self.redb.write() = Some(open_redb(&self.path)?);
+        let load = || {
+            let loaded = self.load()?;
+            let begun = self.begin_history(loaded.state.revision);
+            begun.map_err(|error| unavailable(damaged(&self.path, &error.to_string())))?;
+            Ok(loaded)
+        };
+        load().inspect_err(|_| self.release())
     }
 
-    fn opened(&self) -> Result<&redb::Database, redb::Error> {
+    /// Keeps the file open as long as it is held.
+    pub(super) fn opened(&self) -> Result<MappedRwLockReadGuard<'_, redb::Database>, redb::Error> {
         // Callers look first; redb's own word for a file that is not open.
-        self.redb.as_ref().ok_or(redb::Error::DatabaseAlreadyOpen)
+        RwLockReadGuard::try_map(self.redb.read_recursive(), Option::as_ref)
+            .map_err(|_| redb::Error::DatabaseAlreadyOpen)
     }
 
-    /// Writes all changes and the revision they lead to, with one fsync.
+    /// Writes all changes, what the history says of them and the revision they lead to, with one fsync.
     pub fn commit<'a>(
         &self,
         revision: u64,
         changes: impl Iterator<Item = Stored<'a>>,
+        history: &[entries::Draft<'_>],
     ) -> Result<(), StoreError> {
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.try_commit(revision, changes)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.try_commit(revision, changes, history)));
         let problem = match outcome {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => error.to_string(),
@@ -109,14 +123,16 @@ impl Database {
         &self,
         revision: u64,
         changes: impl Iterator<Item = Stored<'a>>,
+        history: &[entries::Draft<'_>],
     ) -> Result<(), redb::Error> {
-        let transaction = self.opened()?.begin_write()?;
+        let redb = self.opened()?;
+        let transaction = redb.begin_write()?;
         {
             let mut objects = transaction.open_table(OBJECTS)?;
             for change in changes {
                 match change {
                     Stored::Put { object, expires_at_ms } => {
-                        let bytes = self.encode(object, expires_at_ms).map_err(std::io::Error::from)?;
+                        let bytes = self.encode(object, expires_at_ms);
                         objects.insert(record::key(object.kind, &object.id).as_slice(), bytes.as_slice())?;
                     }
                     Stored::Delete { object } => {
@@ -126,18 +142,19 @@ impl Database {
             }
             transaction.open_table(META)?.insert("revision", revision)?;
         }
+        self.append(&transaction, revision, history)?;
         transaction.commit()?;
         Ok(())
     }
 
-    fn encode(&self, object: &Object, expires_at_ms: Option<u64>) -> Result<Vec<u8>, serde_json::Error> {
+    fn encode(&self, object: &Object, expires_at_ms: Option<u64>) -> Vec<u8> {
         match &self.hooks.encrypt {
             Some(encrypt) => {
-                let mut value = object.value.as_ref().clone();
+                let mut value = Arc::unwrap_or_clone(object.value());
                 encrypt(object.kind, &mut value);
-                record::encode(object, &value, expires_at_ms)
+                record::encode(object, &value.to_string(), expires_at_ms)
             }
-            None => record::encode(object, &object.value, expires_at_ms),
+            None => record::encode(object, object.document.text(), expires_at_ms),
         }
     }
 
@@ -153,7 +170,8 @@ impl Database {
     }
 
     fn create_tables(&self) -> Result<(), redb::Error> {
-        let transaction = self.opened()?.begin_write()?;
+        let redb = self.opened()?;
+        let transaction = redb.begin_write()?;
         transaction.open_table(OBJECTS)?;
         let mut meta = transaction.open_table(META)?;
         meta.insert("format", FORMAT)?;
@@ -221,13 +239,15 @@ impl Database {
         })
     }
 
-    fn decode(&self, key: &[u8], value: &[u8]) -> Result<Record, String> {
+    pub(super) fn decode(&self, key: &[u8], value: &[u8]) -> Result<Record, String> {
         let Some(mut record) = record::decode(key, value) else {
             let key = String::from_utf8_lossy(key.get(1..).unwrap_or_default());
             return Err(damaged(&self.path, &format!("the object with id {key:?} cannot be read")));
         };
         if let Some(decrypt) = &self.hooks.decrypt {
-            decrypt(record.object.kind, Arc::make_mut(&mut record.object.value));
+            let mut value = Arc::unwrap_or_clone(record.object.value());
+            decrypt(record.object.kind, &mut value);
+            record.object.document = value.into();
         }
         Ok(record)
     }
@@ -262,7 +282,7 @@ fn open_problem(path: &Path, error: &DatabaseError) -> String {
     }
 }
 
-fn damaged(path: &Path, problem: &str) -> String {
+pub(super) fn damaged(path: &Path, problem: &str) -> String {
     let path = path.display();
     format!(
         "database {path} is damaged ({problem}); restore it from a backup, or move it away to start empty"
@@ -276,6 +296,6 @@ fn restrict(path: &Path) {
     let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o600));
 }
 
-fn unavailable(message: String) -> StoreError {
+pub(super) fn unavailable(message: String) -> StoreError {
     StoreError::Unavailable(message)
 }

@@ -5,8 +5,7 @@
 
 use std::{str, sync::Arc};
 
-use model::{Kind, Object};
-use serde_json::Value;
+use model::{Document, Kind, Object};
 
 /// An object and when it expires, in milliseconds since 1970.
 #[derive(Debug, PartialEq)]
@@ -26,37 +25,37 @@ pub fn key(kind: Kind, id: &str) -> Vec<u8> {
 }
 
 /// `value` is what goes to the disk: the object's own, or its encrypted copy.
-pub fn encode(
-    object: &Object,
-    value: &Value,
-    expires_at_ms: Option<u64>,
-) -> Result<Vec<u8>, serde_json::Error> {
-    let mut bytes = Vec::with_capacity(HEAD_BYTES + 256);
+pub fn encode(object: &Object, value: &str, expires_at_ms: Option<u64>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEAD_BYTES + value.len());
     for number in [object.created, object.modified, expires_at_ms.unwrap_or(0)] {
         bytes.extend_from_slice(&number.to_le_bytes());
     }
-    serde_json::to_writer(&mut bytes, value)?;
-    Ok(bytes)
+    bytes.extend_from_slice(value.as_bytes());
+    bytes
 }
 
 /// `None` when the bytes are not such a record.
 pub fn decode(key: &[u8], bytes: &[u8]) -> Option<Record> {
     let (code, id) = key.split_first()?;
-    let kind = Kind::ALL.into_iter().find(|kind| self::code(*kind) == *code)?;
+    let kind = kind(*code)?;
     let (head, json) = bytes.split_at_checked(HEAD_BYTES)?;
     let number = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
     let expires = number(16)?;
     let object = Object {
         kind,
         id: Arc::from(str::from_utf8(id).ok()?),
-        value: Arc::new(serde_json::from_slice(json).ok()?),
+        document: Document::parse(str::from_utf8(json).ok()?)?,
         created: number(0)?,
         modified: number(8)?,
     };
     Some(Record { object, expires_at_ms: (expires != 0).then_some(expires) })
 }
 
-fn code(kind: Kind) -> u8 {
+pub fn kind(code: u8) -> Option<Kind> {
+    Kind::ALL.into_iter().find(|kind| self::code(*kind) == code)
+}
+
+pub fn code(kind: Kind) -> u8 {
     match kind {
         Kind::Secret => 1,
         Kind::Proto => 2,
@@ -85,9 +84,9 @@ mod tests {
     fn round_trip() {
         for kind in Kind::ALL {
             for expires_at_ms in [None, Some(7)] {
-                let value = Arc::new(json!({"id": "a/b", "deep": [1, 2.5, null, "é"]}));
-                let object = Object { kind, id: "a/b".into(), value, created: 3, modified: u64::MAX };
-                let bytes = encode(&object, &object.value, expires_at_ms).unwrap();
+                let document = Document::new(&json!({"id": "a/b", "deep": [1, 2.5, null, "é"]}));
+                let object = Object { kind, id: "a/b".into(), document, created: 3, modified: u64::MAX };
+                let bytes = encode(&object, object.document.text(), expires_at_ms);
                 assert_eq!(decode(&key(kind, "a/b"), &bytes), Some(Record { object, expires_at_ms }));
             }
         }

@@ -4,20 +4,24 @@ use std::{
     collections::{BTreeSet, HashMap},
     sync::{Arc, mpsc},
     thread::{self, JoinHandle},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use model::{Kind, Object};
+use model::{Document, Kind, Object};
 use tokio::sync::oneshot;
 
 use super::{
     database::{Database, Stored},
-    stopped,
+    entries, stopped,
 };
-use crate::{Change, Operation, State, StoreError, Written, live::Live};
+use crate::{Author, Change, Operation, State, StoreError, Written, live::Live};
 
 /// Writes that share one fsync, at most: bounds how long the first of them waits.
 const MAX_GROUP: usize = 512;
+
+/// Between steps of trimming the history while there is more to trim, and between looks whether there is.
+const NEXT_STEP: Duration = Duration::from_millis(50);
+const NEXT_LOOK: Duration = Duration::from_secs(600);
 
 type Reply = oneshot::Sender<Result<Written, StoreError>>;
 type Key = (Kind, Arc<str>);
@@ -29,6 +33,7 @@ enum Message {
 }
 
 struct Request {
+    author: Author,
     /// The revision that the whole must still have.
     at: Option<u64>,
     operations: Vec<Operation>,
@@ -44,12 +49,13 @@ pub struct Writer {
 
 impl Writer {
     pub fn start(
-        database: Database,
+        database: Arc<Database>,
         live: Arc<Live>,
         expiries: Vec<(u64, Object)>,
     ) -> Result<Self, StoreError> {
         let (queue, requests) = mpsc::channel();
-        let mut worker = Worker { database, live, expiries: Expiries::default() };
+        let trim_at = Instant::now() + NEXT_STEP;
+        let mut worker = Worker { database, live, expiries: Expiries::default(), trim_at };
         for (at_ms, object) in expiries {
             worker.expiries.set((object.kind, object.id), Some(at_ms));
         }
@@ -60,8 +66,14 @@ impl Writer {
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
 
-    pub fn send(&self, at: Option<u64>, operations: Vec<Operation>, reply: Reply) -> Result<(), StoreError> {
-        self.queue(Message::Write(Request { at, operations, reply: Some(reply) }))
+    pub fn send(
+        &self,
+        author: Author,
+        at: Option<u64>,
+        operations: Vec<Operation>,
+        reply: Reply,
+    ) -> Result<(), StoreError> {
+        self.queue(Message::Write(Request { author, at, operations, reply: Some(reply) }))
     }
 
     /// See [`super::Embedded::release`].
@@ -89,9 +101,11 @@ impl Drop for Writer {
 }
 
 struct Worker {
-    database: Database,
+    database: Arc<Database>,
     live: Arc<Live>,
     expiries: Expiries,
+    /// When to look for history that is too old. Most of it goes with the writes that exceed it.
+    trim_at: Instant,
 }
 
 impl Worker {
@@ -100,9 +114,12 @@ impl Worker {
             let mut group = Vec::new();
             let mut other = None;
             // Nothing expires while another process has the file.
-            let first = match self.expiries.wait().filter(|_| !self.database.is_released()) {
-                None => messages.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected),
-                Some(wait) => messages.recv_timeout(wait),
+            let first = if self.database.is_released() {
+                messages.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected)
+            } else {
+                let until_trim = self.trim_at.saturating_duration_since(Instant::now());
+                let wait = self.expiries.wait().map_or(until_trim, |wait| wait.min(until_trim));
+                messages.recv_timeout(wait)
             };
             match first {
                 Ok(Message::Write(request)) => group.push(request),
@@ -133,6 +150,15 @@ impl Worker {
         }
     }
 
+    /// A step of trimming, when nobody waits for a write. What cannot be trimmed now is tried again later.
+    fn trim(&mut self) {
+        if Instant::now() < self.trim_at {
+            return;
+        }
+        let more = self.database.trim_step(now_ms());
+        self.trim_at = Instant::now() + if more { NEXT_STEP } else { NEXT_LOOK };
+    }
+
     fn write(&mut self, mut group: Vec<Request>) {
         if self.database.is_released() {
             for reply in group.into_iter().filter_map(|request| request.reply) {
@@ -144,9 +170,14 @@ impl Worker {
         if !expired.is_empty() {
             let operations =
                 expired.into_iter().map(|(kind, id)| Operation::Delete { kind, id, expected: None });
-            group.insert(0, Request { at: None, operations: operations.collect(), reply: None });
+            let author = Author { request: "ttl".to_owned(), ..Author::default() };
+            group.insert(0, Request { author, at: None, operations: operations.collect(), reply: None });
         }
-        self.commit(group);
+        if group.is_empty() {
+            self.trim();
+        } else {
+            self.commit(group);
+        }
     }
 
     /// Takes the file back. Whoever had it may have written.
@@ -170,20 +201,21 @@ impl Worker {
     /// Decides every request, writes those that hold with one fsync, shows them, answers all.
     fn commit(&mut self, requests: Vec<Request>) {
         let live = self.live.clone();
-        let mut group = Group::new(&live);
+        let mut group = Group::new(&live, &self.expiries);
         let mut answers = Vec::with_capacity(requests.len());
         for request in requests {
-            let result = group.apply(request.at, request.operations);
-            answers.push((request.reply, result));
+            let Request { author, at, operations, reply } = request;
+            answers.push((reply, group.apply(author, at, operations)));
         }
         let outcome = if group.changes.is_empty() {
             Ok(())
         } else {
             let stored = group.changes.iter().filter_map(|change| change.stored());
-            self.database.commit(group.revision, stored)
+            self.database.commit(group.revision, stored, &group.history())
         };
+        let Group { revision, changes, .. } = group;
         match outcome {
-            Ok(()) => self.show(group),
+            Ok(()) => self.show(revision, changes),
             Err(error) => {
                 let message = error.to_string();
                 for (_, result) in &mut answers {
@@ -201,16 +233,16 @@ impl Worker {
         }
     }
 
-    fn show(&mut self, group: Group) {
-        if group.changes.is_empty() {
+    fn show(&mut self, revision: u64, pending: Vec<Pending>) {
+        if pending.is_empty() {
             return;
         }
-        let mut changes = Vec::with_capacity(group.changes.len());
-        for pending in group.changes {
+        let mut changes = Vec::with_capacity(pending.len());
+        for pending in pending {
             self.expiries.set((pending.change.kind, pending.change.id.clone()), pending.expires_at_ms);
             changes.push((pending.revision, pending.change));
         }
-        self.live.publish(group.revision, changes);
+        self.live.publish(revision, changes);
     }
 }
 
@@ -229,36 +261,67 @@ fn differences(old: &State, new: &State) -> Vec<(u64, Change)> {
 /// Changes that are decided but not yet durable. Later requests of the group see them, readers do not.
 struct Group<'a> {
     live: &'a Live,
+    expiries: &'a Expiries,
     revision: u64,
-    overlay: HashMap<Key, Option<Object>>,
+    overlay: HashMap<Key, Held>,
     changes: Vec<Pending>,
+    /// The writes, each with its revision and where its changes end.
+    writes: Vec<(Author, u64, usize)>,
 }
+
+/// An object, if there is one, and when it expires.
+type Held = (Option<Object>, Option<u64>);
 
 struct Pending {
     revision: u64,
     change: Change,
-    removed: Option<Object>,
+    before: Held,
     expires_at_ms: Option<u64>,
 }
 
 impl Pending {
     fn stored(&self) -> Option<Stored<'_>> {
-        match (&self.change.object, &self.removed) {
+        match (&self.change.object, &self.before.0) {
             (Some(object), _) => Some(Stored::Put { object, expires_at_ms: self.expires_at_ms }),
             (None, Some(object)) => Some(Stored::Delete { object }),
             (None, None) => None,
         }
     }
+
+    fn told(&self) -> entries::Changed<'_> {
+        let before = self.before.0.as_ref().map(|object| (&object.document, self.before.1));
+        let after = self.change.object.as_ref().map(|object| (&object.document, self.expires_at_ms));
+        entries::Changed { kind: self.change.kind, id: &self.change.id, before, after }
+    }
 }
 
 impl<'a> Group<'a> {
-    fn new(live: &'a Live) -> Self {
+    fn new(live: &'a Live, expiries: &'a Expiries) -> Self {
         let revision = live.read(|state| state.revision);
-        Self { live, revision, overlay: HashMap::new(), changes: Vec::new() }
+        let (overlay, changes, writes) = (HashMap::new(), Vec::new(), Vec::new());
+        Self { live, expiries, revision, overlay, changes, writes }
+    }
+
+    /// What the history is to say of the writes so far.
+    fn history(&self) -> Vec<entries::Draft<'_>> {
+        let mut begin = 0;
+        let mut drafts = Vec::with_capacity(self.writes.len());
+        for (author, revision, end) in &self.writes {
+            let changes = self.changes.get(begin..*end).unwrap_or_default();
+            let changes = changes.iter().map(Pending::told).collect();
+            drafts.push(entries::Draft { author, revision: *revision, changes });
+            begin = *end;
+        }
+        drafts
     }
 
     /// Applies one request as a whole: when one operation does not hold, none is done.
-    fn apply(&mut self, at: Option<u64>, operations: Vec<Operation>) -> Result<Written, StoreError> {
+    fn apply(
+        &mut self,
+        author: Author,
+        at: Option<u64>,
+        operations: Vec<Operation>,
+    ) -> Result<Written, StoreError> {
         if at.is_some_and(|at| at != self.revision) {
             return Err(StoreError::Conflict);
         }
@@ -278,14 +341,18 @@ impl<'a> Group<'a> {
             self.revision = revision;
             self.overlay.extend(overlay);
             self.changes.extend(changes);
+            self.writes.push((author, revision, self.changes.len()));
         }
         Ok(Written { revision: self.revision, objects, lease })
     }
 
-    fn current(&self, key: &Key) -> Option<Object> {
+    fn current(&self, key: &Key) -> Held {
         match self.overlay.get(key) {
-            Some(object) => object.clone(),
-            None => self.live.read(|state| state.get(key.0, &key.1).cloned()),
+            Some(held) => held.clone(),
+            None => {
+                let object = self.live.read(|state| state.get(key.0, &key.1).cloned());
+                (object, self.expiries.by_key.get(key).copied())
+            }
         }
     }
 }
@@ -294,7 +361,7 @@ impl<'a> Group<'a> {
 struct Draft<'g, 'a> {
     group: &'g Group<'a>,
     revision: u64,
-    overlay: HashMap<Key, Option<Object>>,
+    overlay: HashMap<Key, Held>,
     changes: Vec<Pending>,
     lease: Option<u64>,
 }
@@ -304,15 +371,16 @@ impl Draft<'_, '_> {
         match operation {
             Operation::Put { kind, id, value, expected, ttl_seconds } => {
                 let current = self.current(&(kind, id.clone()));
-                check(expected, current.as_ref())?;
-                let created = current.map_or(self.revision, |object| object.created);
-                let object = Object { kind, id, value, created, modified: self.revision };
-                Ok(Some(self.put(object, ttl_seconds)))
+                check(expected, current.0.as_ref())?;
+                let created = current.0.as_ref().map_or(self.revision, |object| object.created);
+                let document = Document::new(&value);
+                let object = Object { kind, id, document, created, modified: self.revision };
+                Ok(Some(self.put(object, current, ttl_seconds)))
             }
             Operation::Create { kind, mut value, ttl_seconds } => {
                 let mut id: Arc<str> = format!("{:020}", self.revision).into();
                 // Only when one request creates twice, or somebody used such an id by hand.
-                while self.current(&(kind, id.clone())).is_some() {
+                while self.current(&(kind, id.clone())).0.is_some() {
                     self.revision += 1;
                     id = format!("{:020}", self.revision).into();
                 }
@@ -322,46 +390,41 @@ impl Draft<'_, '_> {
                 let object = Object {
                     kind,
                     id,
-                    value: Arc::new(value),
+                    document: value.into(),
                     created: self.revision,
                     modified: self.revision,
                 };
-                Ok(Some(self.put(object, ttl_seconds)))
+                Ok(Some(self.put(object, (None, None), ttl_seconds)))
             }
             Operation::Delete { kind, id, expected } => {
                 let key = (kind, id);
                 let current = self.current(&key);
-                check(expected, current.as_ref())?;
-                if let Some(object) = &current {
+                check(expected, current.0.as_ref())?;
+                if current.0.is_some() {
                     let change = Change { kind, id: key.1.clone(), object: None };
-                    let removed = Some(object.clone());
-                    self.changes.push(Pending {
-                        revision: self.revision,
-                        change,
-                        removed,
-                        expires_at_ms: None,
-                    });
-                    self.overlay.insert(key, None);
+                    let (revision, before) = (self.revision, current.clone());
+                    self.changes.push(Pending { revision, change, before, expires_at_ms: None });
+                    self.overlay.insert(key, (None, None));
                 }
-                Ok(current)
+                Ok(current.0)
             }
         }
     }
 
-    fn put(&mut self, object: Object, ttl_seconds: Option<u64>) -> Object {
+    fn put(&mut self, object: Object, before: Held, ttl_seconds: Option<u64>) -> Object {
         let expires_at_ms = ttl_seconds.map(|seconds| now_ms().saturating_add(seconds.saturating_mul(1000)));
         if expires_at_ms.is_some() {
             self.lease = Some(self.revision);
         }
         let change = Change { kind: object.kind, id: object.id.clone(), object: Some(object.clone()) };
-        self.changes.push(Pending { revision: self.revision, change, removed: None, expires_at_ms });
-        self.overlay.insert((object.kind, object.id.clone()), Some(object.clone()));
+        self.changes.push(Pending { revision: self.revision, change, before, expires_at_ms });
+        self.overlay.insert((object.kind, object.id.clone()), (Some(object.clone()), expires_at_ms));
         object
     }
 
-    fn current(&self, key: &Key) -> Option<Object> {
+    fn current(&self, key: &Key) -> Held {
         match self.overlay.get(key) {
-            Some(object) => object.clone(),
+            Some(held) => held.clone(),
             None => self.group.current(key),
         }
     }
@@ -400,12 +463,12 @@ impl Expiries {
         Some(Duration::from_millis(at_ms.saturating_sub(now_ms())))
     }
 
+    /// Each is told once; that it had a time to live is known until it is gone.
     fn due(&mut self, now_ms: u64) -> Vec<Key> {
         let mut due = Vec::new();
         while self.by_time.first().is_some_and(|(at_ms, _)| *at_ms <= now_ms)
             && let Some((_, key)) = self.by_time.pop_first()
         {
-            self.by_key.remove(&key);
             due.push(key);
         }
         due
@@ -413,7 +476,7 @@ impl Expiries {
 }
 
 /// Wall-clock time: expiries outlive the process.
-fn now_ms() -> u64 {
+pub fn now_ms() -> u64 {
     let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
 }

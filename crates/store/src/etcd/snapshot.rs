@@ -86,7 +86,7 @@ fn write(shared: &Shared) -> io::Result<()> {
         )?;
     }
     for object in &objects {
-        let mut value = object.value.as_ref().clone();
+        let mut value = Arc::unwrap_or_clone(object.value());
         if let Some(encrypt) = &options.encrypt {
             encrypt(object.kind, &object.id, &mut value);
         }
@@ -191,8 +191,8 @@ fn parse(options: &Options, text: &str) -> Result<Kept, String> {
                 let (created, modified) = (number(&line, "created")?, number(&line, "modified")?);
                 match values::decode(options, kind, id, &bytes) {
                     Ok(value) => {
-                        let (id, value) = (id.into(), Arc::new(value));
-                        kept.state.put(Object { kind, id, value, created, modified });
+                        let (id, document) = (id.into(), value.into());
+                        kept.state.put(Object { kind, id, document, created, modified });
                     }
                     Err(reason) => values::complain(key.as_bytes(), &format!("{reason}; it is left out")),
                 }

@@ -1,7 +1,5 @@
 //! From a key and its bytes to an object, or to the reason why it is none.
 
-use std::sync::Arc;
-
 use etcd_client::KeyValue;
 use model::{Kind, Object};
 use serde_json::Value;
@@ -30,7 +28,7 @@ pub fn object(options: &Options, kind: Kind, id: &str, entry: &KeyValue, kept: b
         Ok(value) => Some(Object {
             kind,
             id: id.into(),
-            value: Arc::new(value),
+            document: value.into(),
             created: revision(entry.create_revision()),
             modified: revision(entry.mod_revision()),
         }),

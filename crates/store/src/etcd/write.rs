@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use etcd_client::{Client, Compare, CompareOp, DeleteOptions, PutOptions, Txn, TxnOp, TxnOpResponse};
-use model::{Kind, Object};
+use model::{Document, Kind, Object};
 use serde_json::Value;
 
 use super::{Shared, connection, keys, values};
@@ -18,6 +18,9 @@ const MAX_OPERATIONS: usize = 128;
 /// etcd's answer to a signed token that is older than the last change of users and roles.
 const OLD_TOKEN: &str = "etcdserver: revision of auth store is old";
 
+const TOO_MANY_FOR_ONE: &str = "etcd takes at most 128 changes in one transaction (--max-txn-ops), and these are more; \
+    split them into several, or keep the configuration in the embedded store";
+
 /// One operation, ready to send, and what its result is made of.
 struct Prepared {
     kind: Kind,
@@ -27,7 +30,16 @@ struct Prepared {
     value: Option<Arc<Value>>,
 }
 
-pub async fn write(shared: &Shared, operations: Vec<Operation>) -> Result<Written, StoreError> {
+/// With `at`, provided that no object was written since that revision. That one was deleted meanwhile is not noticed:
+/// etcd compares what is there.
+pub async fn write(
+    shared: &Shared,
+    at: Option<u64>,
+    operations: Vec<Operation>,
+) -> Result<Written, StoreError> {
+    if operations.len() > MAX_OPERATIONS && at.is_some() {
+        return Err(StoreError::Unsupported(TOO_MANY_FOR_ONE));
+    }
     if operations.len() > MAX_OPERATIONS {
         let count = operations.len();
         return Err(StoreError::Unavailable(format!(
@@ -36,7 +48,7 @@ pub async fn write(shared: &Shared, operations: Vec<Operation>) -> Result<Writte
     }
     let client = connected(shared).await?;
     let mut prepared = Vec::with_capacity(operations.len());
-    let mut compares = Vec::new();
+    let mut compares = at.map(|at| unchanged_since(shared, at)).transpose()?.unwrap_or_default();
     let mut ops = Vec::with_capacity(operations.len());
     let mut lease = None;
     for operation in operations {
@@ -83,6 +95,20 @@ pub async fn write(shared: &Shared, operations: Vec<Operation>) -> Result<Writte
         let _ = tokio::time::timeout(SEEN_PATIENCE, seen.wait_for(|seen| *seen >= revision)).await;
     }
     Ok(Written { revision, objects, lease: lease.map(values::revision) })
+}
+
+/// What holds while every object has the revision that this gateway knows, and there is no further one.
+fn unchanged_since(shared: &Shared, at: u64) -> Result<Vec<Compare>, StoreError> {
+    if shared.live.read(|state| state.revision) != at {
+        return Err(StoreError::Conflict);
+    }
+    let later = i64::try_from(at).unwrap_or(i64::MAX).saturating_add(1);
+    let directories = keys::DIRECTORIES.iter().filter(|name| **name != "plugins");
+    let unchanged = directories.map(|name| {
+        let directory = format!("{}/{name}/", shared.options.prefix);
+        Compare::mod_revision(directory, CompareOp::Less, later).with_prefix()
+    });
+    Ok(unchanged.collect())
 }
 
 /// The connection in use. While another member is being found, writes wait instead of failing.
@@ -183,7 +209,8 @@ fn object(shared: &Shared, item: Prepared, result: &TxnOpResponse, revision: u64
     match (result, value) {
         (TxnOpResponse::Put(put), Some(value)) => {
             let before = put.prev_key().map(|entry| values::revision(entry.create_revision()));
-            Some(Object { kind, id, value, created: before.unwrap_or(revision), modified: revision })
+            let document = Document::new(&value);
+            Some(Object { kind, id, document, created: before.unwrap_or(revision), modified: revision })
         }
         (TxnOpResponse::Delete(deleted), _) => {
             let entry = deleted.prev_kvs().first()?;
@@ -191,7 +218,7 @@ fn object(shared: &Shared, item: Prepared, result: &TxnOpResponse, revision: u64
             let value = values::decode(&shared.options, kind, &id, entry.value()).unwrap_or_default();
             let created = values::revision(entry.create_revision());
             let modified = values::revision(entry.mod_revision());
-            Some(Object { kind, id, value: Arc::new(value), created, modified })
+            Some(Object { kind, id, document: value.into(), created, modified })
         }
         _ => None,
     }

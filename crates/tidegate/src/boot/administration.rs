@@ -16,7 +16,7 @@ use plugin::{Catalog, Variable};
 use proxy::{Internal, InternalRequest, InternalResponse};
 use routing::expr::Expression;
 use serde_json::Value;
-use store::{ApiDriven, BoxFuture, Changes, Operation, State, Store, StoreError, Written};
+use store::{ApiDriven, Author, BoxFuture, Changes, History, Operation, State, Store, StoreError, Written};
 use tokio::{runtime::Runtime, sync::watch};
 
 use super::{control::Control, data_plane, hooks::ProcessHooks, provider::Provider, sockets::Sockets};
@@ -134,6 +134,19 @@ impl Store for Published {
         operations: Vec<Operation>,
     ) -> BoxFuture<'_, Result<Written, StoreError>> {
         self.published(self.inner.write_at(revision, operations))
+    }
+
+    fn write_by(
+        &self,
+        author: Author,
+        at: Option<u64>,
+        operations: Vec<Operation>,
+    ) -> BoxFuture<'_, Result<Written, StoreError>> {
+        self.published(self.inner.write_by(author, at, operations))
+    }
+
+    fn history(&self) -> Option<&dyn History> {
+        self.inner.history()
     }
 
     fn changes_since(&self, revision: u64) -> Changes {

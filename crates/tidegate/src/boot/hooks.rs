@@ -42,7 +42,7 @@ impl Hooks for ProcessHooks {
         Box::pin(async move {
             // Conditions may be Lua functions, and there may be many routes: not on a thread that others wait for.
             let explained = tokio::task::spawn_blocking(move || {
-                let get = |kind, id: &str| store.get(kind, id).map(|object| object.value);
+                let get = |kind, id: &str| store.get(kind, id).map(|object| object.value());
                 let objects = explain::Objects { get: &get, catalog: catalog.as_ref() };
                 explain::answer(&snapshot, &objects, &question)
             });

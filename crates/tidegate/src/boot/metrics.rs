@@ -102,7 +102,6 @@ impl Metrics {
         });
         self.collect_certificates(writer, &process.control);
         self.collect_shared_memory(writer);
-        self.collect_certificates(writer, &process.control);
         self.collect_log_entries(writer);
     }
 
@@ -139,6 +138,27 @@ impl Metrics {
         writer.family(&stall, "The longest a worker's loop was late since the last scrape", Kind::Gauge);
         for (index, stats) in workers.stats.iter().enumerate() {
             writer.sample(&stall, &[("worker", &index.to_string())], stats.stall_us.swap(0, Relaxed) as f64);
+        }
+        self.collect_stalls(writer, workers);
+    }
+
+    /// Only what took over a millisecond is measured, so the shortest are missing.
+    fn collect_stalls(&self, writer: &mut TextWriter, workers: &Workers) {
+        let name = self.name("worker_stall_seconds");
+        writer.family(&name, "How long tasks of over 1 ms held up their worker", Kind::Histogram);
+        let (bucket, total, count_name) =
+            (format!("{name}_bucket"), format!("{name}_sum"), format!("{name}_count"));
+        for (index, stats) in workers.stats.iter().enumerate() {
+            let worker = index.to_string();
+            let mut count = 0;
+            for (position, stalls) in stats.stalls.iter().enumerate() {
+                count += stalls.load(Relaxed);
+                let bound = proxy::stall::BOUNDS_US.get(position).map(|us| *us as f64 / 1e6);
+                let bound = bound.map_or_else(|| "+Inf".to_owned(), |seconds| seconds.to_string());
+                writer.sample(&bucket, &[("worker", &worker), ("le", &bound)], count as f64);
+            }
+            writer.sample(&total, &[("worker", &worker)], stats.stalled_us.load(Relaxed) as f64 / 1e6);
+            writer.sample(&count_name, &[("worker", &worker)], count as f64);
         }
     }
 

@@ -7,7 +7,7 @@ use config::Settings;
 use model::{Kind, PluginCatalog};
 use plugin::Catalog;
 use serde_json::{Value, json};
-use store::{ApiDriven, Embedded, Etcd, File, Store, StoreError};
+use store::{ApiDriven, Embedded, Etcd, File, Store, StoreError, history::Retention};
 use telemetry::error_log;
 
 use super::handover::predecessor::Predecessor;
@@ -137,7 +137,9 @@ fn open_kind(
                     .with_context(|| format!("cannot create {}", folder.display()))?;
             }
             let hooks = encryption(settings, catalog);
-            Ok(Provider::Embedded(Arc::new(Embedded::open(path, hooks)?)))
+            let retention =
+                Retention { max_entries: settings.history.max_entries, max_age: settings.history.max_age };
+            Ok(Provider::Embedded(Arc::new(Embedded::open_with(path, hooks, retention)?)))
         }
         config::Provider::Yaml | config::Provider::Json => {
             let yaml = settings.provider == config::Provider::Yaml;

@@ -111,9 +111,10 @@ impl Secrets {
     pub fn note(&self, key: &Key, object: Option<&Object>) {
         let mut state = self.lock();
         if key.0 == Kind::Secret {
-            state.set_manager(&key.1, object.map(|object| &object.value));
+            state.set_manager(&key.1, object.map(Object::value).as_ref());
         } else {
-            let references = object.map(|object| compile::secret_references(&object.value));
+            let value = object.map(Object::value);
+            let references = value.as_deref().map(compile::secret_references);
             state.set_references(key, &references.unwrap_or_default());
         }
     }

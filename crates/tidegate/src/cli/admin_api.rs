@@ -15,14 +15,40 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Larger answers are none of ours.
 const MAX_ANSWER_BYTES: u64 = 256 << 20;
 
+/// What is asked of the Admin API.
+pub struct Question<'a> {
+    pub method: &'a str,
+    /// Below `/apisix/admin/`, with its query.
+    pub path: &'a str,
+    pub content_type: &'a str,
+    pub body: &'a str,
+    /// What to do when the gateway cannot be asked.
+    pub instead: &'a str,
+}
+
 /// Posts JSON and returns the answer's; an answer that is no success is an error with its message.
 pub fn post(settings: &Settings, path: &str, body: &Value) -> anyhow::Result<Value> {
+    let body = body.to_string();
+    let question = Question {
+        method: "POST",
+        path,
+        content_type: "application/json",
+        body: &body,
+        instead: "--offline does without it",
+    };
+    let answer = ask(settings, &question)?;
+    serde_json::from_str(&answer).context("the Admin API answered without JSON")
+}
+
+/// The answer's body; an answer that is no success is an error with its message.
+pub fn ask(settings: &Settings, question: &Question<'_>) -> anyhow::Result<String> {
+    let Question { method, path, content_type, body, instead } = question;
     let Some(listen) = &settings.admin.listen else {
-        bail!("the Admin API is off; use --offline");
+        bail!("the Admin API is off; {instead}");
     };
     if settings.admin.https {
         bail!(
-            "the Admin API speaks HTTPS, which this command does not; use --offline, or curl with POST /apisix/admin/{path}"
+            "the Admin API speaks HTTPS, which this command does not; {instead}, or use curl with {method} /apisix/admin/{path}"
         );
     }
     let ip = match listen.ip.as_str() {
@@ -32,9 +58,8 @@ pub fn post(settings: &Settings, path: &str, body: &Value) -> anyhow::Result<Val
     };
     let key = settings.admin.keys.iter().find(|key| key.role == AdminRole::Admin).map(|key| key.key.as_str());
     let place = format!("{ip}:{}", listen.port);
-    let body = body.to_string();
     let mut request = format!(
-        "POST /apisix/admin/{path} HTTP/1.0\r\nHost: {place}\r\nContent-Type: application/json\r\n\
+        "{method} /apisix/admin/{path} HTTP/1.0\r\nHost: {place}\r\nContent-Type: {content_type}\r\n\
          Content-Length: {}\r\n",
         body.len()
     );
@@ -42,17 +67,27 @@ pub fn post(settings: &Settings, path: &str, body: &Value) -> anyhow::Result<Val
         request.push_str(&format!("X-API-KEY: {key}\r\n"));
     }
     request.push_str("\r\n");
-    request.push_str(&body);
-    let (status, answer) = exchange((ip, listen.port), request.as_bytes()).with_context(|| {
-        format!("cannot ask the Admin API at {place}; is the gateway running? --offline does without it")
-    })?;
-    let answer: Value = serde_json::from_str(&answer)
-        .with_context(|| format!("the Admin API at {place} answered {status} without JSON"))?;
-    if status != "200" {
-        let message = answer.get("error_msg").and_then(Value::as_str).unwrap_or("no reason given");
-        bail!("the Admin API at {place} answered {status}: {message}");
+    request.push_str(body);
+    let (status, answer) = exchange((ip, listen.port), request.as_bytes())
+        .with_context(|| format!("cannot ask the Admin API at {place}; is the gateway running? {instead}"))?;
+    if status != "200" && status != "201" {
+        let json: Value = serde_json::from_str(&answer)
+            .with_context(|| format!("the Admin API at {place} answered {status} without JSON"))?;
+        bail!("the Admin API at {place} answered {status}: {}", reason(&json));
     }
     Ok(answer)
+}
+
+/// The message, and what is wrong with which object beyond the first.
+fn reason(answer: &Value) -> String {
+    let message = answer.get("error_msg").or_else(|| answer.get("description")).and_then(Value::as_str);
+    let mut text = message.unwrap_or("no reason given").to_owned();
+    let errors = answer.get("errors").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    for error in errors.iter().skip(1) {
+        let part = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default();
+        text.push_str(&format!("\n  {}: {}", part("path"), part("error")));
+    }
+    text
 }
 
 /// With HTTP/1.0, so that the answer ends where the connection does. Returns status and body.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const UPDATE_TIME: &str = "/update_time";
 
 /// Entries of `path` (a JSON pointer), `before` and `after`; what is not there has no such member.
-pub(super) fn of_object(
+pub(in super::super) fn of_object(
     key: &(Kind, Arc<str>),
     before: Option<&Value>,
     after: Option<&Value>,

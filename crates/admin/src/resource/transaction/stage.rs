@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use model::{Kind, Object, check::References};
+use model::{Document, Kind, Object, check::References};
 use serde_json::{Value, json};
 use store::{Operation, State};
 
@@ -24,16 +24,30 @@ struct Touched {
     path: String,
     target: Target,
     before: Option<Object>,
+    ttl_seconds: Option<u64>,
 }
 
-pub(super) struct Stage {
+/// An object as it is to be, whatever it is now.
+pub(in super::super) struct Wanted {
+    pub kind: Kind,
+    pub id: Arc<str>,
+    /// `None`: gone.
+    pub value: Option<Arc<Value>>,
+    pub ttl_seconds: Option<u64>,
+}
+
+pub(in super::super) struct Stage {
     state: State,
     touched: BTreeMap<Key, Touched>,
 }
 
 impl Stage {
     /// Plays the changes in their order; references are looked at only when all are done.
-    pub(super) fn play(api: &AdminApi, state: State, changes: &[Change]) -> Result<Stage, Vec<Fault>> {
+    pub(in super::super) fn play(
+        api: &AdminApi,
+        state: State,
+        changes: &[Change],
+    ) -> Result<Stage, Vec<Fault>> {
         let mut stage = Stage { state, touched: BTreeMap::new() };
         let mut faults = Vec::new();
         for change in changes {
@@ -50,11 +64,39 @@ impl Stage {
         if faults.is_empty() { Ok(stage) } else { Err(faults) }
     }
 
+    /// Changes what is not as wanted. Values are taken as they are: they were written before, or checked like a file's.
+    pub(in super::super) fn reach(
+        api: &AdminApi,
+        state: State,
+        wanted: Vec<Wanted>,
+    ) -> Result<Stage, Vec<Fault>> {
+        let mut stage = Stage { state, touched: BTreeMap::new() };
+        for (index, Wanted { kind, id, value, ttl_seconds }) in wanted.into_iter().enumerate() {
+            let current = stage.state.get(kind, &id).map(Object::value);
+            if current == value {
+                continue;
+            }
+            let path = format!("/{}/{id}", kind.directory());
+            let change = Change { index, method: String::new(), path, value: None };
+            let target = Target::of(kind, &id);
+            stage.touch(&change, target, &id);
+            if let Some(touched) = stage.touched.get_mut(&(kind, id.clone())) {
+                touched.ttl_seconds = ttl_seconds;
+            }
+            if let Some(value) = value {
+                let document = Document::new(&value);
+                stage.state.put(Object { kind, id, document, created: 0, modified: 0 });
+            }
+        }
+        let faults = stage.check(api);
+        if faults.is_empty() { Ok(stage) } else { Err(faults) }
+    }
+
     fn apply(&mut self, api: &AdminApi, change: &Change) -> Result<(), String> {
         let target = parse_target(api, change)?;
         let id = target.id.clone().unwrap_or_default();
         let store_id: Arc<str> = target.store_id(&id).into();
-        let previous = self.state.get(target.kind, &store_id).map(|object| object.value.clone());
+        let previous = self.state.get(target.kind, &store_id).map(|object| object.value());
         let missing = || "Key not found".to_owned();
         match (change.method.as_str(), change.value.clone()) {
             ("PUT", Some(mut value)) => {
@@ -94,7 +136,7 @@ impl Stage {
         let kind = target.kind;
         self.touch(change, target, &id);
         // The store gives the revisions.
-        self.state.put(Object { kind, id, value: Arc::new(value), created: 0, modified: 0 });
+        self.state.put(Object { kind, id, document: value.into(), created: 0, modified: 0 });
     }
 
     /// Takes the object out and remembers what it was.
@@ -105,7 +147,7 @@ impl Stage {
             Some(touched) => (touched.index, touched.path) = (index, path),
             None => {
                 let key = (target.kind, id.clone());
-                self.touched.insert(key, Touched { index, path, target, before: removed });
+                self.touched.insert(key, Touched { index, path, target, before: removed, ttl_seconds: None });
             }
         }
     }
@@ -130,7 +172,7 @@ impl Stage {
                         Kind::Secret => id.as_ref(),
                         _ => name,
                     };
-                    validate(context, &touched.target, Some(own), &object.value)?;
+                    validate(context, &touched.target, Some(own), &object.value())?;
                     self.check_owner(&touched.target)
                 }),
                 None if touched.before.is_none() => Ok(()),
@@ -158,9 +200,9 @@ impl Stage {
             Some(object) => Some(Operation::Put {
                 kind: *kind,
                 id: id.clone(),
-                value: object.value.clone(),
+                value: object.value(),
                 expected: None,
-                ttl_seconds: None,
+                ttl_seconds: touched.ttl_seconds,
             }),
             // Created and deleted again: nothing to write.
             None => touched.before.as_ref().map(|_| Operation::Delete {
@@ -181,9 +223,9 @@ impl Stage {
     pub(super) fn differences(&self, api: &AdminApi) -> Vec<Value> {
         let catalog = api.plugins();
         let with_diff = |(mut entry, key, touched): (Value, &Key, &Touched)| {
-            let before = touched.before.as_ref().map(|object| object.value.as_ref());
-            let after = self.state.get(key.0, &key.1).map(|object| object.value.as_ref());
-            let diff = diff::of_object(key, before, after, catalog.as_ref());
+            let before = touched.before.as_ref().map(model::Object::value);
+            let after = self.state.get(key.0, &key.1).map(model::Object::value);
+            let diff = diff::of_object(key, before.as_deref(), after.as_deref(), catalog.as_ref());
             if let Some(fields) = entry.as_object_mut() {
                 fields.insert("diff".to_owned(), Value::Array(diff));
             }
@@ -242,10 +284,10 @@ struct StateReferences<'a>(&'a State);
 
 impl References for StateReferences<'_> {
     fn get(&self, kind: Kind, id: &str) -> Option<Arc<Value>> {
-        self.0.get(kind, id).map(|object| object.value.clone())
+        self.0.get(kind, id).map(|object| object.value())
     }
 
     fn each(&self, kind: Kind, visit: &mut dyn FnMut(&str, &Value)) {
-        self.0.list(kind).for_each(|object| visit(&object.id, &object.value));
+        self.0.list(kind).for_each(|object| visit(&object.id, &object.value()));
     }
 }

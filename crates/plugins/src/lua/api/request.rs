@@ -232,12 +232,13 @@ fn install_context(lua: &Lua, native: &Table) -> mlua::Result<()> {
                 },
                 "matched_route" => {
                     let route =
-                        current::read(|request| request.route.as_ref().map(|route| route.value.clone()))?;
+                        current::read(|request| request.route.as_ref().map(|route| route.document.value()))?;
                     wrapped(lua, route)
                 }
                 "matched_upstream" => {
-                    let upstream =
-                        current::read(|request| request.upstream().map(|upstream| upstream.value.clone()))?;
+                    let upstream = current::read(|request| {
+                        request.upstream().map(|upstream| upstream.document.value())
+                    })?;
                     upstream.map_or(Ok(Value::Nil), |value| crate::lua::json::to_lua(lua, &value))
                 }
                 "jwt_auth_payload" => {
@@ -248,7 +249,7 @@ fn install_context(lua: &Lua, native: &Table) -> mlua::Result<()> {
                 }
                 "consumer" => {
                     let consumer = current::read(|request| {
-                        request.consumer.as_ref().map(|consumer| consumer.value.clone())
+                        request.consumer.as_ref().map(|consumer| consumer.document.value())
                     })?;
                     consumer.map_or(Ok(Value::Nil), |value| crate::lua::json::to_lua(lua, &value))
                 }

@@ -63,7 +63,7 @@ fn shown_candidate(candidate: &Candidate, won: Option<&Candidate>) -> Value {
 }
 
 fn reason(candidate: &Candidate, won: Option<&Candidate>) -> Option<String> {
-    let value = &candidate.route.value;
+    let value = &*candidate.route.document.value();
     let field = |name: &str| value.get(name).map(Value::to_string).unwrap_or_default();
     let either = |one: &str, many: &str| if value.get(many).is_some() { field(many) } else { field(one) };
     match candidate.verdict {
@@ -131,7 +131,7 @@ fn shown_route(route: &Route, won: Option<&Candidate>) -> Value {
         "uri": won.map(|won| won.uri.as_str()),
         "host": won.and_then(|won| won.host.as_deref()),
         "service": route.service_id.as_deref(),
-        "plugin_config": route.value.get("plugin_config_id").map(lua::text),
+        "plugin_config": route.document.value().get("plugin_config_id").map(lua::text),
         "upstream": upstream,
         "answers": route.broken,
     })
@@ -186,7 +186,7 @@ fn plugins(objects: &Objects<'_>, explanation: &Explanation) -> Vec<Value> {
 /// The objects below the owner that configure the same plugin, in vain: a plugin is taken from one place as a whole.
 fn hidden(objects: &Objects<'_>, explanation: &Explanation, planned: &Planned) -> Vec<String> {
     let Some(route) = &explanation.route else { return Vec::new() };
-    let plugin_config = route.value.get("plugin_config_id").map(lua::text);
+    let plugin_config = route.document.value().get("plugin_config_id").map(lua::text);
     let layers = [
         (Kind::Route, Some(route.id.to_string())),
         (Kind::PluginConfig, plugin_config),

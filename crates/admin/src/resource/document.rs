@@ -1,0 +1,84 @@
+//! `GET /export`, and the form it shares with apisix.yaml: one list for each kind, credentials among the consumers.
+
+use model::{Kind, Object};
+use serde_json::{Map, Value, json};
+use store::{COLLECTIONS, State};
+
+use crate::{
+    AdminApi, Role,
+    api::revisions::REVISION,
+    message::{Request, Response},
+};
+
+/// What the file form ends with, so that half of a file is not taken for the whole.
+pub(super) const END: &str = "#END";
+
+pub(super) async fn export(api: &AdminApi, request: &Request) -> Result<Response, Response> {
+    // Private keys and passwords are in it, in plain.
+    if api.settings.key_required && api.key_of(request).is_some_and(|key| key.role != Role::Admin) {
+        return Err(Response::error(403, "an export holds secrets: it needs a key with role admin"));
+    }
+    let mut state = State::default();
+    api.store.read(&mut |current| state = current.clone());
+    let revision = state.revision;
+    // Megabytes of text: not on a thread that others wait for.
+    let text = if state.all().count() > 100 {
+        let written = tokio::task::spawn_blocking(move || text_of(&state)).await;
+        written.unwrap_or_else(|_| Err("it could not be written".to_owned()))
+    } else {
+        text_of(&state)
+    };
+    let text = text.map_err(|error| Response::error(500, &format!("failed to encode yaml: {error}")))?;
+    Ok(Response::text(200, &text)
+        .with_header("Content-Type", "application/yaml")
+        .with_header(REVISION, revision.to_string()))
+}
+
+fn text_of(state: &State) -> Result<String, String> {
+    let mut text = String::new();
+    let left_out = state.list(Kind::GraphqlCostDecoration).count();
+    if left_out > 0 {
+        text.push_str(&format!("# {left_out} graphql_cost_decorations have no place in this form\n"));
+    }
+    let document = of_state(state);
+    // Quoted throughout: what reads it may take on, no, 010 and others for more than text.
+    let options = serde_saphyr::ser_options! { quote_all: true };
+    serde_saphyr::to_fmt_writer_with_options(&mut text, &document, options)
+        .map_err(|error| error.to_string())?;
+    text.truncate(text.trim_end().len());
+    text.push_str(&format!("\n{END}\n"));
+    Ok(text)
+}
+
+fn of_state(state: &State) -> Value {
+    let mut document = Map::new();
+    for (name, kind) in COLLECTIONS {
+        let mut items: Vec<Value> = state.list(kind).map(item).collect();
+        if kind == Kind::Consumer {
+            items.extend(state.list(Kind::Credential).map(item));
+        }
+        if !items.is_empty() {
+            document.insert(name.to_owned(), Value::Array(items));
+        }
+    }
+    if document.is_empty() {
+        document.insert("routes".to_owned(), json!([]));
+    }
+    Value::Object(document)
+}
+
+/// With the id that is its name in the store, first; consumers are named by `username`.
+fn item(object: &Object) -> Value {
+    let value = object.value();
+    let Value::Object(fields) = value.as_ref() else { return value.as_ref().clone() };
+    let mut item = Map::new();
+    if object.kind != Kind::Consumer {
+        item.insert("id".to_owned(), json!(object.id.as_ref()));
+    }
+    for (name, value) in fields {
+        if name != "id" || object.kind == Kind::Consumer {
+            item.insert(name.clone(), value.clone());
+        }
+    }
+    Value::Object(item)
+}

@@ -1,0 +1,220 @@
+//! `/history` and `/checkpoints`: what was changed, by whom, and the states that have a name.
+
+use model::Kind;
+use serde_json::{Map, Value, json};
+use store::{
+    Author, History,
+    history::{Checkpoint, Difference, Entry, HistoryError, Query},
+};
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+
+use super::{Target, store_failed, transaction::diff};
+use crate::{
+    AdminApi, Role,
+    api::revisions::REVISION,
+    message::{Request, Response},
+};
+
+const NO_HISTORY: &str = "this configuration provider keeps no history, checkpoints or way back; the embedded one \
+    does. etcd keeps revisions of its own (etcdctl get --rev, etcdctl snapshot save); GET /apisix/admin/export \
+    gives the whole configuration to keep";
+
+const PAGE_SIZE: usize = 20;
+const LARGEST_PAGE: usize = 500;
+const LONGEST_NAME: usize = 64;
+/// Of a path, in entries.
+const LONGEST_REQUEST: usize = 200;
+
+/// Whoever sent this request.
+pub(super) fn author(api: &AdminApi, request: &Request, note: Option<String>) -> Author {
+    let key = api.key_of(request).filter(|_| api.settings.key_required);
+    let path: String = request.path.chars().take(LONGEST_REQUEST).collect();
+    let role = |role: Role| if role == Role::Admin { "admin" } else { "viewer" };
+    Author {
+        name: key.map(|key| key.name.clone()),
+        role: key.map(|key| role(key.role).to_owned()),
+        address: Some(request.peer.to_canonical()),
+        request: format!("{} {path}", request.method),
+        note,
+    }
+}
+
+/// Asks on a thread that may wait for the disk.
+pub(super) async fn ask<T: Send + 'static>(
+    api: &AdminApi,
+    question: impl FnOnce(&dyn History) -> Result<T, HistoryError> + Send + 'static,
+) -> Result<T, Response> {
+    let store = api.store.clone();
+    if store.history().is_none() {
+        return Err(Response::error(501, NO_HISTORY));
+    }
+    let asked = tokio::task::spawn_blocking(move || store.history().map(question));
+    match asked.await {
+        Ok(Some(Ok(answer))) => Ok(answer),
+        Ok(Some(Err(error))) => Err(failed(&error)),
+        Ok(None) => Err(Response::error(501, NO_HISTORY)),
+        Err(_) => Err(Response::error(503, "the history cannot be read; see the error log")),
+    }
+}
+
+fn failed(error: &HistoryError) -> Response {
+    let status = match error {
+        HistoryError::Trimmed { .. } => 410,
+        HistoryError::Future { .. } | HistoryError::NoCheckpoint(_) => 404,
+        HistoryError::TooManyCheckpoints => 400,
+        HistoryError::Store(error) => return store_failed(error),
+    };
+    Response::error(status, &error.to_string())
+}
+
+pub(super) async fn list(api: &AdminApi, request: &Request) -> Result<Response, Response> {
+    let (skip, take) = page(request)?;
+    let since = number(request, "since")?.unwrap_or(0);
+    let object = request.argument("key").map(|key| object(&key)).transpose()?;
+    let query = Query { object, since, skip, take };
+    let page = ask(api, move |history| history.entries(&query)).await?;
+    let list: Vec<Value> = page.entries.iter().map(entry).collect();
+    Ok(Response::json(200, &json!({"list": list, "total": page.total, "oldest": page.oldest})))
+}
+
+pub(super) async fn one(api: &AdminApi, request: &Request, revision: &str) -> Result<Response, Response> {
+    let revision: u64 = revision
+        .parse()
+        .map_err(|_| Response::error(400, "a revision is a number, as GET /history tells it"))?;
+    let (skip, take) = page(request)?;
+    let Some((found, differences)) = ask(api, move |history| history.entry(revision, skip, take)).await?
+    else {
+        let message =
+            format!("revision {revision} is not in the history; GET /apisix/admin/history tells what is");
+        return Err(Response::error(404, &message));
+    };
+    let mut body = entry(&found);
+    if let Some(fields) = body.as_object_mut() {
+        fields.shift_remove("objects");
+        let changes: Vec<Value> = differences.iter().map(|change| difference(api, change)).collect();
+        fields.insert("changes".to_owned(), json!(changes));
+    }
+    Ok(Response::json(200, &body))
+}
+
+fn entry(entry: &Entry) -> Value {
+    let objects: Vec<Value> = entry
+        .first
+        .iter()
+        .map(|(kind, id, action)| json!({"resource": resource(*kind, id), "action": action.name()}))
+        .collect();
+    json!({
+        "revision": entry.revision,
+        "time": time(entry.time_ms),
+        "who": who(&entry.author),
+        "request": entry.author.request,
+        "note": entry.author.note,
+        "total": entry.changes,
+        "objects": objects,
+    })
+}
+
+/// As in the answer to a transaction; secrets are not shown.
+fn difference(api: &AdminApi, difference: &Difference) -> Value {
+    let key = (difference.kind, difference.id.clone());
+    let before = difference.before.as_ref().map(|version| version.value.as_ref());
+    let after = difference.after.as_ref().map(|version| version.value.as_ref());
+    let action = match (before, after) {
+        (None, _) => "create",
+        (Some(_), None) => "delete",
+        (Some(_), Some(_)) => "update",
+    };
+    let diff = diff::of_object(&key, before, after, api.plugins().as_ref());
+    json!({"resource": resource(key.0, &key.1), "action": action, "diff": diff})
+}
+
+fn resource(kind: Kind, id: &str) -> String {
+    format!("{}/{id}", kind.directory())
+}
+
+fn who(author: &Author) -> Value {
+    let mut fields = Map::new();
+    fields.insert("name".to_owned(), json!(author.name));
+    fields.insert("role".to_owned(), json!(author.role));
+    fields.insert("address".to_owned(), json!(author.address.map(|address| address.to_string())));
+    Value::Object(fields)
+}
+
+fn time(time_ms: u64) -> String {
+    let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(time_ms) * 1_000_000);
+    time.ok().and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
+}
+
+/// How many to skip, and how many to show.
+fn page(request: &Request) -> Result<(usize, usize), Response> {
+    let number = |name: &str| number(request, name);
+    let page = number("page")?.unwrap_or(1).max(1) - 1;
+    let size = number("page_size")?.map_or(PAGE_SIZE, |size| usize::try_from(size).unwrap_or(usize::MAX));
+    if !(1..=LARGEST_PAGE).contains(&size) {
+        return Err(Response::error(400, "page_size must be between 1 and 500"));
+    }
+    Ok((usize::try_from(page).unwrap_or(usize::MAX).saturating_mul(size), size))
+}
+
+fn number(request: &Request, name: &str) -> Result<Option<u64>, Response> {
+    let parse = |text: String| {
+        let parsed = text.trim().parse().ok();
+        parsed.ok_or_else(|| Response::error(400, &format!("invalid argument {name}: should be a number")))
+    };
+    request.argument(name).map(parse).transpose()
+}
+
+/// The object that `key` names as the Admin API's paths do.
+fn object(key: &str) -> Result<(Kind, std::sync::Arc<str>), Response> {
+    let path = key.strip_prefix("/apisix/admin").unwrap_or(key);
+    let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let target = Target::parse(&segments);
+    let id =
+        target.as_ref().and_then(|target| target.id.clone().map(|id| (target.kind, target.store_id(&id))));
+    let (kind, id) = id
+        .ok_or_else(|| Response::error(400, "invalid argument key: should name an object, like /routes/1"))?;
+    Ok((kind, id.into()))
+}
+
+pub(super) async fn checkpoints(api: &AdminApi) -> Result<Response, Response> {
+    let found = ask(api, |history| history.checkpoints()).await?;
+    let list: Vec<Value> = found.iter().map(checkpoint).collect();
+    Ok(Response::json(200, &json!({"list": list, "total": list.len()})))
+}
+
+pub(super) async fn put_checkpoint(
+    api: &AdminApi,
+    request: &Request,
+    name: &str,
+) -> Result<Response, Response> {
+    let good = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    // A number would be taken for a revision.
+    let number = name.bytes().all(|byte| byte.is_ascii_digit());
+    if number || name.len() > LONGEST_NAME || !name.chars().all(good) {
+        let rule = "a checkpoint's name has 1 to 64 letters, digits, - _ or . and is no number";
+        return Err(Response::error(400, rule));
+    }
+    let (name, author) = (name.to_owned(), author(api, request, None));
+    let (made, replaced) = ask(api, move |history| history.put_checkpoint(&name, &author)).await?;
+    let status = if replaced { 200 } else { 201 };
+    Ok(Response::json(status, &checkpoint(&made)).with_header(REVISION, made.revision.to_string()))
+}
+
+pub(super) async fn delete_checkpoint(api: &AdminApi, name: &str) -> Result<Response, Response> {
+    let wanted = name.to_owned();
+    if !ask(api, move |history| history.delete_checkpoint(&wanted)).await? {
+        return Err(Response::error(404, &format!("there is no checkpoint {name}")));
+    }
+    Ok(Response::json(200, &json!({"deleted": "1", "name": name})))
+}
+
+fn checkpoint(checkpoint: &Checkpoint) -> Value {
+    json!({
+        "name": checkpoint.name,
+        "revision": checkpoint.revision,
+        "time": time(checkpoint.time_ms),
+        "who": who(&checkpoint.author),
+        "objects": checkpoint.objects,
+        "bytes": checkpoint.bytes,
+    })
+}

@@ -1,0 +1,229 @@
+//! `PUT /import`: a whole configuration in the form of apisix.yaml, all of it or nothing.
+
+use std::{collections::HashMap, sync::Arc};
+
+use model::{Kind, schema::lua};
+use serde_json::{Map, Value, json};
+use store::{COLLECTIONS, State};
+
+use super::{
+    Target, delete, document, now, set,
+    transaction::{ATTEMPTS, Fault, Order, Stage, Wanted, at_length, busy, refused},
+};
+use crate::{
+    AdminApi,
+    api::IMPORT_LIMIT,
+    message::{Request, RequestBody, Response},
+};
+
+/// What becomes of objects that the file does not have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// They stay.
+    Merge,
+    /// They go.
+    Replace,
+}
+
+pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, Response> {
+    let order = Order::of(api, request)?;
+    let mode = match request.argument("mode").as_deref() {
+        None | Some("merge") => Mode::Merge,
+        Some("replace") => Mode::Replace,
+        Some(_) => return Err(Response::error(400, "invalid argument mode: should be merge or replace")),
+    };
+    let dry_run = match request.argument("dry_run").as_deref() {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(_) => return Err(Response::error(400, "invalid argument dry_run: should be true or false")),
+    };
+    let mut order = Order { dry_run, ..order };
+    order.author.note =
+        Some(if mode == Mode::Merge { "import, merge" } else { "import, replace" }.to_owned());
+    let document = parse(request).await?;
+    let items = at_length(|| read(api, &document)).map_err(|faults| refused("import", &faults))?;
+    for _ in 0..ATTEMPTS {
+        let state = order.current(api)?;
+        let revision = state.revision;
+        let stage = at_length(|| {
+            let wanted = plan(&state, &items, mode);
+            Stage::reach(api, state, wanted)
+        });
+        let stage = stage.map_err(|faults| refused("import", &faults))?;
+        if let Some(response) = order.carry_out(api, &stage, revision).await? {
+            return Ok(response);
+        }
+    }
+    Err(busy())
+}
+
+/// YAML, or with a content type of JSON that.
+async fn parse(request: &Request) -> Result<Map<String, Value>, Response> {
+    let bytes = match &request.body {
+        RequestBody::TooLarge(size) => {
+            let message = format!("{size} bytes are more than an import takes: {IMPORT_LIMIT}");
+            return Err(Response::error(400, &message));
+        }
+        RequestBody::Bytes(bytes) => bytes.clone(),
+    };
+    let json = request.header("content-type").is_some_and(|kind| kind.starts_with("application/json"));
+    // Reading megabytes takes a while: not on a thread that others wait for.
+    let read = tokio::task::spawn_blocking(move || {
+        if json { serde_json::from_slice(&bytes).map_err(|error| error.to_string()) } else { yaml(&bytes) }
+    });
+    let refuse = |reason: &str| Response::error(400, &format!("invalid request body: {reason}"));
+    match read.await {
+        Ok(Ok(Value::Object(document))) => Ok(document),
+        Ok(Ok(_)) => Err(refuse("it should hold keys like routes and upstreams")),
+        Ok(Err(reason)) => Err(refuse(&reason)),
+        Err(_) => Err(refuse("it cannot be read")),
+    }
+}
+
+fn yaml(bytes: &[u8]) -> Result<Value, String> {
+    let text = str::from_utf8(bytes).map_err(|error| error.to_string())?;
+    if !text.trim_end().ends_with(document::END) {
+        return Err("missing valid end flag: the last line should be #END".to_owned());
+    }
+    match config::yaml::to_value(text).map_err(|fault| fault.to_string())? {
+        // Nothing but comments: an empty configuration.
+        Value::Null => Ok(json!({})),
+        document => Ok(document),
+    }
+}
+
+type Items = HashMap<(Kind, Arc<str>), Value>;
+
+/// The objects of a document. Anything that is not understood is a fault: an import is all or nothing.
+fn read(api: &AdminApi, document: &Map<String, Value>) -> Result<Items, Vec<Fault>> {
+    let (mut items, mut faults) = (Items::new(), Vec::new());
+    let fault = |path: String, error: &str| Fault { index: 0, path, error: error.to_owned() };
+    for (name, list) in document {
+        let path = format!("/{name}");
+        let Some((_, kind)) = COLLECTIONS.iter().find(|(known, _)| known == name) else {
+            // Versions mean something to API-driven gateways only.
+            if name == "plugins" {
+                faults.push(fault(path, "which plugins are on is config.yaml's matter; take the list out"));
+            } else if !name.ends_with("_conf_version") {
+                faults.push(fault(path, "is no list of objects that is known"));
+            }
+            continue;
+        };
+        let list = match list {
+            Value::Null => continue,
+            Value::Array(list) => list,
+            _ => {
+                faults.push(fault(path, "should be a list"));
+                continue;
+            }
+        };
+        for (index, item) in list.iter().enumerate() {
+            match read_item(api, *kind, index, item) {
+                Ok((key, _)) if items.contains_key(&key) => {
+                    let error = "is there twice".to_owned();
+                    faults.push(Fault { index, path: format!("/{name}/{}", key.1), error });
+                }
+                Ok((key, value)) => {
+                    items.insert(key, value);
+                }
+                Err(error) => faults.push(Fault { index, path: path.clone(), error }),
+            }
+        }
+    }
+    if faults.is_empty() { Ok(items) } else { Err(faults) }
+}
+
+/// Named as the file provider names it; the value as the Admin API stores it.
+fn read_item(
+    api: &AdminApi,
+    kind: Kind,
+    index: usize,
+    item: &Value,
+) -> Result<((Kind, Arc<str>), Value), String> {
+    let mut fields = item.as_object().ok_or("should be an object")?.clone();
+    fields.shift_remove("modifiedIndex");
+    let id = fields.shift_remove("id").filter(|id| !id.is_null());
+    let id = match id.as_ref().or_else(|| fields.get("username").filter(|_| kind == Kind::Consumer)) {
+        Some(id @ (Value::String(_) | Value::Number(_))) => lua::text(id),
+        Some(_) => return Err(format!("[{index}]: its id should be text or a number")),
+        None => format!("arr_{}", index + 1),
+    };
+    let kind = if kind == Kind::Consumer && id.contains("/credentials/") { Kind::Credential } else { kind };
+    if kind == Kind::StreamRoute && !api.settings.stream {
+        return Err("stream mode is disabled, can not add stream routes".to_owned());
+    }
+    if kind == Kind::Secret && !id.contains('/') {
+        return Err(format!("{id}: the id of a secret should be MANAGER/ID"));
+    }
+    if kind == Kind::Consumer && fields.get("username").map(lua::text).as_deref() != Some(&id) {
+        return Err(format!("{id}: the id of a consumer should be its username"));
+    }
+    if let Some(Value::Object(plugins)) = fields.get_mut("plugins") {
+        plugins.values_mut().filter(|conf| conf.is_null()).for_each(|conf| *conf = json!({}));
+    }
+    let own = match kind {
+        Kind::Consumer => None,
+        Kind::Credential => Target::of(kind, &id).id,
+        _ => Some(id.clone()),
+    };
+    let mut named = Map::new();
+    if let Some(own) = own {
+        named.insert("id".to_owned(), json!(own));
+    }
+    named.extend(fields);
+    let mut value = Value::Object(named);
+    if let Some(keyring) = &api.settings.keyring {
+        keyring.decrypt_private_keys(kind, &mut value);
+    }
+    Ok(((kind, id.into()), value))
+}
+
+fn plan(state: &State, items: &Items, mode: Mode) -> Vec<Wanted> {
+    let mut wanted = Vec::new();
+    for ((kind, id), value) in items {
+        let current = state.get(*kind, id).map(model::Object::value);
+        let value = match current.as_deref() {
+            Some(current) if timed(*kind, value, Some(current), Some(current)) == *current => continue,
+            current => timed(*kind, value, current, None),
+        };
+        wanted.push(Wanted { kind: *kind, id: id.clone(), value: Some(Arc::new(value)), ttl_seconds: None });
+    }
+    if mode == Mode::Replace {
+        for object in state.all() {
+            // Decorations have no place in the form; they go with their service.
+            let kept = object.kind == Kind::GraphqlCostDecoration
+                || items.contains_key(&(object.kind, object.id.clone()));
+            if kept {
+                continue;
+            }
+            let gone = |kind, id| Wanted { kind, id, value: None, ttl_seconds: None };
+            wanted.push(gone(object.kind, object.id.clone()));
+            if object.kind == Kind::Service {
+                let owned = delete::owned_by(state, object.kind, &object.id).into_iter();
+                wanted.extend(owned.map(|(kind, id)| gone(kind, id)));
+            }
+        }
+    }
+    wanted.sort_by(|left, right| (left.kind, &left.id).cmp(&(right.kind, &right.id)));
+    wanted
+}
+
+/// With the times that the file does not give: made when `created` was, changed when `updated` was or now.
+fn timed(kind: Kind, value: &Value, created: Option<&Value>, updated: Option<&Value>) -> Value {
+    let mut value = value.clone();
+    if kind == Kind::PluginMetadata {
+        return value;
+    }
+    for (field, from) in [("create_time", created), ("update_time", updated)] {
+        if value.get(field).is_none() {
+            let time = from.and_then(|from| from.get(field)).cloned();
+            match (time, from) {
+                (Some(time), _) => set(&mut value, field, time),
+                // Without a time of its own it is compared without one.
+                (None, Some(_)) => {}
+                (None, None) => set(&mut value, field, json!(now())),
+            }
+        }
+    }
+    value
+}

@@ -1,0 +1,89 @@
+//! `POST /rollback`: the configuration as it was at a revision or a checkpoint, as one transaction.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+use store::history::{Past, Point, Version};
+
+use super::{
+    history,
+    transaction::{ATTEMPTS, Order, Stage, Wanted, at_length, busy, refused},
+};
+use crate::{
+    AdminApi,
+    api::read_body,
+    message::{Request, Response},
+};
+
+/// What is durable is visible soon after.
+const VISIBLE_PATIENCE: Duration = Duration::from_secs(2);
+
+pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, Response> {
+    let order = Order::of(api, request)?;
+    let body = read_body(request)?.ok_or_else(|| Response::error(400, "missing revision or checkpoint"))?;
+    let (point, dry_run) = parse(&body)?;
+    let mut order = Order { dry_run, ..order };
+    for _ in 0..ATTEMPTS {
+        let wanted = point.clone();
+        let past = history::ask(api, move |history| history.past(&wanted)).await?;
+        order.author.note = Some(match &point {
+            Point::Revision(revision) => format!("rollback to revision {revision}"),
+            Point::Checkpoint(name) => format!("rollback to checkpoint {name} of revision {}", past.revision),
+        });
+        let mut visible = api.store.watch();
+        let _ = tokio::time::timeout(VISIBLE_PATIENCE, visible.wait_for(|at| *at >= past.base)).await;
+        let state = order.current(api)?;
+        let base = past.base;
+        if state.revision != base {
+            continue;
+        }
+        let stage = at_length(|| Stage::reach(api, state, wanted_of(past)));
+        let stage = stage.map_err(|faults| refused("rollback", &faults))?;
+        if let Some(response) = order.carry_out(api, &stage, base).await? {
+            return Ok(response);
+        }
+    }
+    Err(busy())
+}
+
+fn parse(body: &Value) -> Result<(Point, bool), Response> {
+    let refuse = |message: &str| Response::error(400, &format!("invalid rollback: {message}"));
+    let fields = body.as_object().ok_or_else(|| refuse("should be an object"))?;
+    let known = |name: &str| matches!(name, "revision" | "checkpoint" | "dry_run");
+    if let Some(unknown) = fields.keys().find(|name| !known(name)) {
+        return Err(refuse(&format!("unknown field {unknown}")));
+    }
+    let dry_run = match fields.get("dry_run") {
+        None => false,
+        Some(Value::Bool(dry_run)) => *dry_run,
+        Some(_) => return Err(refuse("dry_run should be true or false")),
+    };
+    let point = match (fields.get("revision"), fields.get("checkpoint")) {
+        (Some(revision), None) => {
+            Point::Revision(revision.as_u64().ok_or_else(|| refuse("revision should be a number"))?)
+        }
+        (None, Some(Value::String(name))) => Point::Checkpoint(name.clone()),
+        _ => return Err(refuse("give either revision, a number, or checkpoint, a name")),
+    };
+    Ok((point, dry_run))
+}
+
+fn wanted_of(past: Past) -> Vec<Wanted> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+    let objects = past.objects.into_iter();
+    objects
+        .map(|(kind, id, version)| match version.filter(|version| lives(version, now_ms)) {
+            None => Wanted { kind, id, value: None, ttl_seconds: None },
+            Some(Version { value, expires_at_ms }) => {
+                let left = expires_at_ms.map(|at| at.saturating_sub(now_ms).div_ceil(1000));
+                Wanted { kind, id, value: Some(value), ttl_seconds: left }
+            }
+        })
+        .collect()
+}
+
+/// What has expired since does not come back.
+fn lives(version: &Version, now_ms: u64) -> bool {
+    version.expires_at_ms.is_none_or(|at| at > now_ms)
+}

@@ -1,0 +1,112 @@
+//! A JSON value kept as text.
+
+use std::{cell::RefCell, sync::Arc};
+
+use serde_json::Value;
+
+/// A parsed route takes ten times the memory of its text, and is looked at when it is compiled or asked for. So the
+/// text is what stays; who needs the value parses it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document(Arc<str>);
+
+/// Whoever compiles or checks an object asks for its value several times in a row.
+const REMEMBERED: usize = 4;
+
+thread_local! {
+    static PARSED: RefCell<Vec<(Document, Arc<Value>)>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Document {
+    pub fn new(value: &Value) -> Document {
+        Document(value.to_string().into())
+    }
+
+    /// `None` when it is no JSON.
+    pub fn parse(text: &str) -> Option<Document> {
+        serde_json::from_str::<serde::de::IgnoredAny>(text).ok()?;
+        Some(Document(text.into()))
+    }
+
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    pub fn value(&self) -> Arc<Value> {
+        PARSED.with_borrow_mut(|parsed| {
+            if let Some((_, value)) = parsed.iter().find(|(document, _)| Arc::ptr_eq(&document.0, &self.0)) {
+                return value.clone();
+            }
+            // Written by `Document::new`, so it can be read.
+            let value = Arc::new(serde_json::from_str(&self.0).unwrap_or_default());
+            if parsed.len() == REMEMBERED {
+                parsed.remove(0);
+            }
+            parsed.push((self.clone(), value));
+            parsed.last().map(|(_, value)| value.clone()).unwrap_or_default()
+        })
+    }
+
+    /// Whether an object in it may have this field: cheaper than to look, and never wrong about a no.
+    pub fn may_have(&self, field: &str) -> bool {
+        let mut rest = self.text();
+        while let Some(at) = rest.find(field) {
+            let (before, after) = (rest.get(..at).unwrap_or_default(), rest.get(at + field.len()..));
+            if before.ends_with('"') && after.is_some_and(|after| after.starts_with('"')) {
+                return true;
+            }
+            rest = after.unwrap_or_default();
+        }
+        // A name may be written with escapes.
+        self.text().contains('\\')
+    }
+}
+
+/// `null`.
+impl Default for Document {
+    fn default() -> Document {
+        Document::new(&Value::Null)
+    }
+}
+
+impl From<Value> for Document {
+    fn from(value: Value) -> Document {
+        Document::new(&value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_come_back() {
+        let values = [
+            json!({}),
+            json!({"b": [1, -2.5, "x\"\\\u{1}ü"], "a": null}),
+            json!(18_446_744_073_709_551_615_u64),
+        ];
+        for value in values {
+            let document = Document::new(&value);
+            assert_eq!((&*document.value(), &*document.value()), (&value, &value));
+        }
+    }
+
+    #[test]
+    fn the_last_few_are_remembered() {
+        let documents: Vec<_> = (0..10).map(|number| Document::new(&json!({"n": number}))).collect();
+        let first = documents.first().map(Document::value);
+        for (number, document) in documents.iter().enumerate() {
+            assert_eq!(document.value().get("n"), Some(&json!(number)));
+        }
+        assert_eq!(first, documents.first().map(Document::value));
+    }
+
+    #[test]
+    fn fields() {
+        let document = Document::new(&json!({"upstream_id": "1", "plugins": {"x": {"id": 1}}}));
+        assert!(document.may_have("upstream_id") && document.may_have("id"));
+        assert!(!document.may_have("stream_id") && !document.may_have("service_id"));
+    }
+}

@@ -1,0 +1,233 @@
+//! `tidegate config ...`: the whole configuration of the running gateway, and its past.
+
+use std::{fs, io::Write, path::PathBuf};
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use config::Settings;
+use serde_json::{Value, json};
+
+use super::{Place, admin_api};
+
+#[derive(Subcommand)]
+pub enum Verb {
+    /// Print all objects in the form of apisix.yaml, secrets included
+    Export {
+        /// Write to this file, which only its owner may read
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Put all objects of a file in the form of apisix.yaml, or none
+    Import(Import),
+    /// Tell who changed what, the newest first
+    History(History),
+    /// Make the configuration what it was at a revision or a checkpoint
+    Rollback(Rollback),
+    /// Give the configuration as it is now a name to roll back to
+    Checkpoint { name: String },
+}
+
+#[derive(Args)]
+pub struct Import {
+    file: PathBuf,
+    /// Remove the objects that the file does not have
+    #[arg(long)]
+    replace: bool,
+    /// Only tell what would change
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Args)]
+pub struct History {
+    /// Tell what this change did, field by field
+    revision: Option<u64>,
+    /// Only changes of this object, like /routes/1
+    #[arg(long, value_name = "PATH")]
+    key: Option<String>,
+    /// Only changes after this revision
+    #[arg(long, value_name = "REVISION", default_value_t = 0)]
+    since: u64,
+    /// How many
+    #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 20)]
+    number: u16,
+    /// Print JSON, as GET /apisix/admin/history answers it
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub struct Rollback {
+    /// A revision, as `config history` tells it, or the name of a checkpoint
+    to: String,
+    /// Only tell what would change
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub fn run(place: &Place, verb: &Verb) -> anyhow::Result<()> {
+    let settings = place.load()?.settings;
+    match verb {
+        Verb::Export { output } => export(&settings, output.as_ref()),
+        Verb::Import(arguments) => import(&settings, arguments),
+        Verb::History(arguments) => history(&settings, arguments),
+        Verb::Rollback(arguments) => rollback(&settings, arguments),
+        Verb::Checkpoint { name } => {
+            let made = ask_json(&settings, "PUT", &format!("checkpoints/{name}"), "")?;
+            println!("checkpoint {name} is revision {}, {} objects", made["revision"], made["objects"]);
+            Ok(())
+        }
+    }
+}
+
+fn ask(
+    settings: &Settings,
+    method: &str,
+    path: &str,
+    content_type: &str,
+    body: &str,
+) -> anyhow::Result<String> {
+    let instead = "start it, or give --prefix or --config of the one that runs";
+    admin_api::ask(settings, &admin_api::Question { method, path, content_type, body, instead })
+}
+
+fn ask_json(settings: &Settings, method: &str, path: &str, body: &str) -> anyhow::Result<Value> {
+    let answer = ask(settings, method, path, "application/json", body)?;
+    serde_json::from_str(&answer).context("the Admin API answered without JSON")
+}
+
+fn export(settings: &Settings, output: Option<&PathBuf>) -> anyhow::Result<()> {
+    let text = ask(settings, "GET", "export", "application/json", "")?;
+    let Some(path) = output else {
+        print!("{text}");
+        return Ok(());
+    };
+    write_private(path, &text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// By a file beside it that takes its name: half of an export never stands there. It holds secrets.
+fn write_private(path: &PathBuf, text: &str) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut beside = path.clone().into_os_string();
+    beside.push(format!(".{}.new", std::process::id()));
+    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside);
+    let written = file
+        .and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.sync_all()
+        })
+        .and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written
+}
+
+fn import(settings: &Settings, arguments: &Import) -> anyhow::Result<()> {
+    let shown = arguments.file.display();
+    let text = fs::read_to_string(&arguments.file).with_context(|| format!("cannot read {shown}"))?;
+    let mode = if arguments.replace { "replace" } else { "merge" };
+    let path = format!("import?mode={mode}&dry_run={}", arguments.dry_run);
+    let json = arguments.file.extension().is_some_and(|extension| extension == "json");
+    let content_type = if json { "application/json" } else { "application/yaml" };
+    let answer = ask(settings, "PUT", &path, content_type, &text).with_context(|| format!("{shown}"))?;
+    tell(&serde_json::from_str(&answer).context("the Admin API answered without JSON")?);
+    Ok(())
+}
+
+fn rollback(settings: &Settings, arguments: &Rollback) -> anyhow::Result<()> {
+    let to = match arguments.to.parse::<u64>() {
+        Ok(revision) => json!({"revision": revision, "dry_run": arguments.dry_run}),
+        Err(_) => json!({"checkpoint": arguments.to, "dry_run": arguments.dry_run}),
+    };
+    tell(&ask_json(settings, "POST", "rollback", &to.to_string())?);
+    Ok(())
+}
+
+/// What was changed, or would be.
+fn tell(answer: &Value) {
+    let dry_run = answer["dry_run"] == true;
+    let changes = list(&answer["changes"]);
+    for change in changes {
+        println!("{} {}", text(&change["action"]), text(&change["resource"]));
+        list(&change["diff"]).iter().for_each(tell_field);
+    }
+    let (count, revision) = (changes.len(), &answer["revision"]);
+    if dry_run {
+        println!("{count} objects would change; the configuration stays at revision {revision}");
+    } else {
+        println!("{count} objects changed; the configuration is at revision {revision}");
+    }
+}
+
+fn tell_field(entry: &Value) {
+    let path = match text(&entry["path"]) {
+        "" => "(all)",
+        path => path,
+    };
+    for (sign, value) in [("-", entry.get("before")), ("+", entry.get("after"))] {
+        if let Some(value) = value {
+            println!("  {sign} {path}: {value}");
+        }
+    }
+}
+
+fn history(settings: &Settings, arguments: &History) -> anyhow::Result<()> {
+    let path = match arguments.revision {
+        Some(revision) => format!("history/{revision}?page_size=500"),
+        None => {
+            let key = arguments.key.as_ref().map(|key| format!("&key={}", encoded(key)));
+            let (number, since) = (arguments.number, arguments.since);
+            format!("history?page_size={number}&since={since}{}", key.unwrap_or_default())
+        }
+    };
+    let answer = ask_json(settings, "GET", &path, "")?;
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&answer)?);
+        return Ok(());
+    }
+    if arguments.revision.is_some() {
+        tell_entry(&answer);
+        for change in list(&answer["changes"]) {
+            println!("{} {}", text(&change["action"]), text(&change["resource"]));
+            list(&change["diff"]).iter().for_each(tell_field);
+        }
+        return Ok(());
+    }
+    let entries = list(&answer["list"]);
+    entries.iter().for_each(tell_entry);
+    let oldest = &answer["oldest"];
+    println!("{} of {}; the way back leads to revision {oldest}", entries.len(), answer["total"]);
+    Ok(())
+}
+
+fn tell_entry(entry: &Value) {
+    let who = &entry["who"];
+    let name = who["name"].as_str().unwrap_or("-");
+    let address = who["address"].as_str().unwrap_or("-");
+    let what = entry["note"].as_str().unwrap_or_else(|| text(&entry["request"]));
+    let objects: Vec<&str> = list(&entry["objects"]).iter().map(|object| text(&object["resource"])).collect();
+    let count = entry["total"].as_u64().unwrap_or(0);
+    let more = if !objects.is_empty() && count > objects.len() as u64 { " ..." } else { "" };
+    println!(
+        "{:>8}  {}  {name} {address}  {what}  {}{more}",
+        entry["revision"],
+        text(&entry["time"]),
+        objects.join(" ")
+    );
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// For a query.
+fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
+    let encode = |byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(encode).collect()
+}
