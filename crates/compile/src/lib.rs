@@ -25,6 +25,7 @@ use model::{
 };
 use plugin::{Catalog, Chain, Instance, LuaCompiler, Snapshot, UpstreamHandle, snapshot::RouterOptions};
 use references::References;
+use routes::Replaced;
 use routing::router::Mode;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
@@ -218,16 +219,30 @@ impl Compiler {
         self.rebuild_upstreams_of(dirty);
     }
 
+    /// Routes that only have to point to another upstream are not compiled again.
     fn rebuild_upstreams_of(&mut self, dirty: FxHashSet<Key>) {
-        let owners: Vec<Key> = dirty.iter().cloned().collect();
-        for key in &owners {
+        let mut replaced = Replaced::default();
+        let mut compiled_again = FxHashSet::default();
+        for key in &dirty {
+            let before = self.upstreams.get(key).cloned();
             self.build_upstream_of(key);
+            // Upstreams inside of plugins are in the chains of routes.
+            let within_plugins = self.inline_upstreams.contains_key(key);
             self.rebuild_inline_upstreams(key);
             self.note_checks(key);
+            match (before, self.upstreams.get(key)) {
+                (Some(before), Some(after)) if !within_plugins => replaced.add(before, after.clone()),
+                _ => drop(compiled_again.insert(key.clone())),
+            }
         }
-        let dirty = self.references.closure(dirty);
-        for key in dirty.iter().filter(|key| key.0 == Kind::Route) {
-            self.build_route(key);
+        let compiled_again = self.references.closure(compiled_again);
+        for key in self.references.closure(dirty).iter().filter(|key| key.0 == Kind::Route) {
+            if compiled_again.contains(key) {
+                self.build_route(key);
+            } else {
+                let serial = self.next_serial();
+                self.routes.point(&key.1, &replaced, serial);
+            }
         }
     }
 
