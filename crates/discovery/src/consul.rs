@@ -79,7 +79,7 @@ impl Consul {
                     if retry.is_first() {
                         log_error("consul", &format!("{}: {reason}", server.url));
                     }
-                    self.known.failed();
+                    self.known.failed(number);
                     retry.wait().await;
                 }
             }

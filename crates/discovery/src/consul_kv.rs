@@ -2,7 +2,7 @@
 //!
 //! A service is named by the address of its folder: `http://127.0.0.1:8500/v1/kv/upstreams/SERVICE/`.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Instant};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use model::resources::{DiscoveredService, Node};
@@ -15,7 +15,7 @@ use crate::{
     conf::typed,
     consul::{
         Collected,
-        conf::{Common, Server},
+        conf::{Common, Server, pause_after},
     },
     http,
     known::{Known, Services},
@@ -86,7 +86,7 @@ impl ConsulKv {
             if retry.is_first() {
                 log_error("consul_kv", &format!("{}: {reason}", server.url));
             }
-            self.known.failed();
+            self.known.failed(number);
             retry.wait().await;
         }
     }
@@ -111,8 +111,13 @@ impl ConsulKv {
                 dump.write("consul_kv", &self.known.all()).await;
             }
             answer = if self.conf.common.keepalive {
+                let began = Instant::now();
                 let (blocking, wait) = self.conf.common.blocking(&format!("{target}&"), answer.index);
-                client.get_slowly(&blocking, wait).await?
+                let next = client.get_slowly(&blocking, wait).await?;
+                if next.index == answer.index {
+                    pause_after(began).await;
+                }
+                next
             } else {
                 tokio::time::sleep(self.conf.common.interval()).await;
                 client.get(&target).await?

@@ -170,7 +170,7 @@ impl Dns {
                     if retry.is_first() {
                         log_error("dns", &format!("{name}: {reason}"));
                     }
-                    self.known.failed();
+                    self.known.failed(0);
                     retry.wait().await;
                 }
             }

@@ -92,7 +92,7 @@ impl Eureka {
                     tokio::time::sleep(Duration::from_secs(self.conf.fetch_interval)).await;
                 }
                 None => {
-                    self.known.failed();
+                    self.known.failed(0);
                     retry.wait().await;
                 }
             }

@@ -136,7 +136,7 @@ impl Nacos {
                 let _ = tokio::time::timeout(interval, self.more.notified()).await;
             } else {
                 *self.tried.lock().unwrap_or_else(PoisonError::into_inner) = wanted;
-                self.known.failed();
+                self.known.failed(0);
                 // A service that is new does not wait for the end of a pause.
                 tokio::select! {
                     () = retry.wait() => {}

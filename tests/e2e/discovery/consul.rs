@@ -1,7 +1,7 @@
 //! Consul's services.
 
-use testkit::Consul;
 use testkit::upstream::Upstream;
+use testkit::{Consul, Relay};
 
 use super::{control, gateway, get, node, route, wait_for};
 
@@ -50,6 +50,30 @@ fn instances_come_and_go_and_stay_while_consul_is_down() {
         assert_eq!(get(&gateway, "/web"), (200, "b".to_owned()));
     }
     assert_eq!(get(&gateway, "/web"), (200, "b".to_owned()));
+}
+
+#[test]
+fn a_partition_changes_nothing_and_heals() {
+    let consul = Consul::start();
+    let (a, b) = (node("a"), node("b"));
+    register(&consul, "web", "web-1", &a);
+    let network = Relay::to(consul.address);
+    let timeout = "timeout: {connect: 200, read: 200, wait: 1}";
+    let gateway = gateway(&format!("  consul: {{servers: [\"http://{}\"], {timeout}}}", network.address));
+    route(&gateway, "/web", r#""service_name":"web","discovery_type":"consul""#);
+    assert_eq!(get(&gateway, "/web"), (200, "a".to_owned()));
+    network.partition();
+    register(&consul, "web", "web-2", &b);
+    consul.deregister("web-1");
+    let start = std::time::Instant::now();
+    while !gateway.error_log().contains("discovery consul: http://") {
+        assert!(start.elapsed() < testkit::PATIENCE, "{}", gateway.error_log());
+        assert_eq!(get(&gateway, "/web"), (200, "a".to_owned()));
+    }
+    network.heal();
+    let start = std::time::Instant::now();
+    wait_for(&gateway, "/web", &["b"]);
+    assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
 }
 
 #[test]

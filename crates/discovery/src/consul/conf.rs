@@ -1,13 +1,21 @@
 //! What consul and consul_kv have in common: servers, tokens, blocking queries.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use model::resources::Node;
 use plugins::common::http_client::Endpoint;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{dump_file::Dump, http::Client, known::Known};
+use crate::{
+    dump_file::Dump,
+    http::Client,
+    known::{FILE, Known},
+};
 
 #[derive(Clone, Deserialize)]
 pub struct Common {
@@ -67,8 +75,7 @@ impl Common {
         if let Some(dump) = self.dump.as_ref().filter(|dump| dump.load_on_init)
             && let Some(services) = dump.read(kind)
         {
-            // As the first server's word, whose first answer takes its place.
-            known.set(0, services);
+            known.set(FILE, services);
         }
     }
 
@@ -116,9 +123,22 @@ impl Common {
         target: &str,
         index: Option<u64>,
     ) -> Result<bool, String> {
+        let began = Instant::now();
         let (blocking, wait) = self.blocking(target, index);
         let answer = client.get_slowly(&blocking, wait).await?;
         answer.good().map_err(|reason| format!("{target}: {reason}"))?;
-        Ok(answer.index != index)
+        let changed = answer.index != index;
+        if !changed {
+            pause_after(began).await;
+        }
+        Ok(changed)
+    }
+}
+
+/// A server that does not wait must not become a busy loop.
+pub async fn pause_after(began: Instant) {
+    const SHORT: Duration = Duration::from_secs(1);
+    if began.elapsed() < SHORT {
+        tokio::time::sleep(SHORT).await;
     }
 }

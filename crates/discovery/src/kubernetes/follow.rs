@@ -6,7 +6,10 @@
 //!   `-- pause <-- any failure; what is known stays
 //! ```
 
-use std::{sync::Arc, sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
 
 use http_body_util::BodyExt;
 use serde_json::Value;
@@ -25,6 +28,9 @@ const MAX_PAGES: usize = 100_000;
 const WATCH_SECONDS: std::ops::Range<u64> = 1809..2799;
 /// Beyond the end of a watch.
 const GRACE: Duration = Duration::from_secs(120);
+/// A watch that ends so early is followed by a pause.
+const SHORT: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(200);
 /// One event; etcd, where objects lie, takes no more than 1.5 MiB for one.
 const MAX_EVENT_BYTES: usize = 8 << 20;
 
@@ -42,7 +48,7 @@ pub async fn follow(followed: Arc<Followed>) {
             if retry.is_first() {
                 log_error("kubernetes", &reason);
             }
-            followed.known.failed();
+            followed.known.failed(0);
             retry.wait().await;
         }
     }
@@ -56,9 +62,14 @@ async fn list_and_watch(followed: &Followed, retry: &mut Retry) -> Result<(), St
     loop {
         // The token may be another one by now.
         let mut client = followed.cluster.client().await?;
-        match watch(followed, &mut client, &mut objects, &mut version, retry).await? {
-            End::Over => {}
-            End::Gone => return Ok(()),
+        let began = Instant::now();
+        let end = watch(followed, &mut client, &mut objects, &mut version, retry).await?;
+        if began.elapsed() < SHORT {
+            // Something between here and the server ends watches: it must not become a busy loop.
+            tokio::time::sleep(PAUSE).await;
+        }
+        if matches!(end, End::Gone) {
+            return Ok(());
         }
     }
 }
