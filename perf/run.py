@@ -17,11 +17,12 @@ import tempfile
 import time
 
 from harness import (
-    churn, figures, footprint, http2, hyperapi, nginx, plugins, processes, scrape, slow, static,
+    churn, figures, footprint, http2, hyperapi, manyroutes, nginx, plugins, processes, scrape, slow, static,
     throughput, tidegate, tls)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-OTHERS = ("plugins", "handshake", "http2", "slow", "memory", "start", "scrape", "churn", "static", "hyperapi")
+OTHERS = ("plugins", "handshake", "http2", "slow", "memory", "start", "scrape", "churn", "static", "hyperapi",
+          "manyroutes")
 KEYS = [f"key-{number:03d}-0123456789abcdef" for number in range(100)]
 
 
@@ -87,6 +88,8 @@ def measure(folder, wanted, rounds, seconds, binary, quick, results):
             results["plugins"] = plugins.run(binary, folder, upstream_port, rounds, seconds, say)
         if "start" in wanted:
             results["start"] = footprint.run_start(binary, folder, upstream_port, rounds, 1000, say)
+        if "manyroutes" in wanted and binary:
+            results["manyroutes"] = manyroutes.run(binary, folder, upstream_port, rounds, seconds, say)
         if "scrape" in wanted and binary:
             results["scrape"] = scrape.run(binary, folder, upstream_port, 5000 if quick else 25_000, say)
         if "churn" in wanted:
@@ -139,6 +142,8 @@ def show(results, target):
     if "plugins" in results:
         headings = ["plugin", "figure", "plain", "with it", "us", "over", "rounds", "target", ""]
         print("\n" + figures.table(headings, plugins.rows(results["plugins"])))
+    if "manyroutes" in results:
+        print("\n" + figures.table(["many routes", "measured", "target"], manyroutes.rows(results["manyroutes"])))
     if "scrape" in results:
         headings = [f"{results['scrape']['series']:,} series, us", "p50", "p99", "p99.9", "max", ">5 ms", ">10 ms"]
         print("\n" + figures.table(headings, scrape.rows(results["scrape"])))

@@ -20,6 +20,7 @@ required=(
     libprotobuf-dev   # definitions that it includes
     etcd-server       # configuration from etcd
     etcd-client       # etcdctl: tests write and compact as operators do
+    dnsmasq-base      # a name server for service discovery
     openssl           # TLS seen by another implementation
     slowhttptest      # slow clients in perf/
     wrk               # load

@@ -13,6 +13,7 @@ mod chunks;
 mod compression;
 mod connections;
 mod differential;
+mod discovery;
 mod downgrade;
 mod downgrade_cases;
 mod etcd;

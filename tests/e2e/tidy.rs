@@ -16,6 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("routing", &["model"]),
     ("upstream", &["model"]),
     ("control", &["model", "upstream", "plugin", "telemetry"]),
+    ("discovery", &["model", "plugins", "telemetry", "wire"]),
     ("plugin", &["wire", "model", "routing", "upstream", "telemetry"]),
     ("plugins", &["plugin", "wire", "model", "routing", "upstream", "telemetry"]),
     ("compile", &["model", "plugin", "routing", "upstream", "telemetry"]),

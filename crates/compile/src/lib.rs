@@ -19,9 +19,13 @@ mod upstreams;
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use model::{Kind, Object};
+use model::{
+    Kind, Object,
+    resources::{DiscoveredService, Node},
+};
 use plugin::{Catalog, Chain, Instance, LuaCompiler, Snapshot, UpstreamHandle, snapshot::RouterOptions};
 use references::References;
+use routes::Replaced;
 use routing::router::Mode;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
@@ -33,6 +37,12 @@ pub use tls::UpstreamTrust;
 pub trait Addresses: Send + Sync {
     /// `None`: not known (yet). Asking makes the resolver look and keep looking.
     fn of(&self, host: &str) -> Option<Vec<IpAddr>>;
+}
+
+/// Nodes of services that registries know.
+pub trait ServiceNodes: Send + Sync {
+    /// `None`: not known (yet).
+    fn of(&self, service: &DiscoveredService) -> Option<Arc<[Node]>>;
 }
 
 /// An object that is not used, and why.
@@ -67,6 +77,7 @@ pub struct Compiler {
     options: Options,
     catalog: Arc<Catalog>,
     addresses: Arc<dyn Addresses>,
+    nodes: Arc<dyn ServiceNodes>,
     secrets: Arc<dyn SecretSource>,
     lua: Option<Arc<dyn LuaCompiler>>,
     objects: BTreeMap<Kind, BTreeMap<Arc<str>, Object>>,
@@ -90,6 +101,10 @@ pub struct Compiler {
     names: FxHashMap<Arc<str>, FxHashSet<Key>>,
     /// And back.
     names_of: FxHashMap<Key, FxHashSet<Arc<str>>>,
+    /// Services whose nodes some upstream waits for.
+    services: FxHashMap<DiscoveredService, FxHashSet<Key>>,
+    /// And back.
+    services_of: FxHashMap<Key, FxHashSet<DiscoveredService>>,
     pools: pools::PoolNumbers,
     tls: tls::TlsClients,
     servers: certificates::Servers,
@@ -101,6 +116,7 @@ impl Compiler {
         options: Options,
         catalog: Arc<Catalog>,
         addresses: Arc<dyn Addresses>,
+        nodes: Arc<dyn ServiceNodes>,
         secrets: Arc<dyn SecretSource>,
         lua: Option<Arc<dyn LuaCompiler>>,
     ) -> Compiler {
@@ -110,6 +126,7 @@ impl Compiler {
             options,
             catalog,
             addresses,
+            nodes,
             secrets,
             lua,
             objects: BTreeMap::new(),
@@ -125,6 +142,8 @@ impl Compiler {
             incomplete: FxHashSet::default(),
             names: FxHashMap::default(),
             names_of: FxHashMap::default(),
+            services: FxHashMap::default(),
+            services_of: FxHashMap::default(),
             pools: pools::PoolNumbers::default(),
             tls,
             servers,
@@ -188,15 +207,42 @@ impl Compiler {
         for host in hosts {
             dirty.extend(self.names.get(host).into_iter().flatten().cloned());
         }
-        let owners: Vec<Key> = dirty.iter().cloned().collect();
-        for key in &owners {
+        self.rebuild_upstreams_of(dirty);
+    }
+
+    /// Rebuilds the upstreams whose nodes come from one of these services.
+    pub fn nodes_changed(&mut self, services: &[DiscoveredService]) {
+        let mut dirty = FxHashSet::default();
+        for service in services {
+            dirty.extend(self.services.get(service).into_iter().flatten().cloned());
+        }
+        self.rebuild_upstreams_of(dirty);
+    }
+
+    /// Routes that only have to point to another upstream are not compiled again.
+    fn rebuild_upstreams_of(&mut self, dirty: FxHashSet<Key>) {
+        let mut replaced = Replaced::default();
+        let mut compiled_again = FxHashSet::default();
+        for key in &dirty {
+            let before = self.upstreams.get(key).cloned();
             self.build_upstream_of(key);
+            // Upstreams inside of plugins are in the chains of routes.
+            let within_plugins = self.inline_upstreams.contains_key(key);
             self.rebuild_inline_upstreams(key);
             self.note_checks(key);
+            match (before, self.upstreams.get(key)) {
+                (Some(before), Some(after)) if !within_plugins => replaced.add(before, after.clone()),
+                _ => drop(compiled_again.insert(key.clone())),
+            }
         }
-        let dirty = self.references.closure(dirty);
-        for key in dirty.iter().filter(|key| key.0 == Kind::Route) {
-            self.build_route(key);
+        let compiled_again = self.references.closure(compiled_again);
+        for key in self.references.closure(dirty).iter().filter(|key| key.0 == Kind::Route) {
+            if compiled_again.contains(key) {
+                self.build_route(key);
+            } else {
+                let serial = self.next_serial();
+                self.routes.point(&key.1, &replaced, serial);
+            }
         }
     }
 
@@ -217,6 +263,11 @@ impl Compiler {
     /// Names that upstreams use.
     pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
         self.names.keys()
+    }
+
+    /// Services that upstreams use.
+    pub fn services(&self) -> impl Iterator<Item = &DiscoveredService> {
+        self.services.keys()
     }
 
     pub fn problems(&self) -> Vec<Problem> {

@@ -7,7 +7,7 @@ use std::{
 
 use model::{Kind, resources};
 use plugin::{
-    Chain, Instance, Route, Variable,
+    Chain, Instance, Route, UpstreamHandle, Variable,
     snapshot::{FilterFunction, RouteTable, RouteUpstream, Timeouts},
 };
 use routing::{
@@ -15,6 +15,7 @@ use routing::{
     expr::Expression,
     router::{Layer, Mode, Stale},
 };
+use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 use crate::{Compiler, Key};
@@ -44,6 +45,16 @@ pub struct Routes {
     changed: BTreeSet<Arc<str>>,
 }
 
+/// Upstreams that were built again. The old ones are kept, so that no new one is at the place of another.
+#[derive(Default)]
+pub struct Replaced(FxHashMap<*const UpstreamHandle, (Arc<UpstreamHandle>, Arc<UpstreamHandle>)>);
+
+impl Replaced {
+    pub fn add(&mut self, before: Arc<UpstreamHandle>, after: Arc<UpstreamHandle>) {
+        self.0.insert(Arc::as_ptr(&before), (before, after));
+    }
+}
+
 /// So few changes are never worth a new base; of many routes this part may have changed.
 const MIN_CHANGES: usize = 64;
 const CHANGED_PART: usize = 64;
@@ -58,6 +69,19 @@ impl Routes {
         self.on_body += usize::from(on_body);
         self.by_id.insert(id.clone(), Compiled { slot, spec, on_body, position: None });
         self.changed.insert(id.clone());
+    }
+
+    /// Makes a route use the new upstream if it uses one that was replaced. Nothing else of it changes, so that the
+    /// router does not either.
+    pub fn point(&mut self, id: &str, replaced: &Replaced, serial: u64) {
+        let Some(compiled) = self.by_id.get(id) else { return };
+        let Some(route) = self.table.get(compiled.slot as usize) else { return };
+        let RouteUpstream::Some(upstream) = &route.upstream else { return };
+        if let Some((_, after)) = replaced.0.get(&Arc::as_ptr(upstream)) {
+            let upstream = RouteUpstream::Some(after.clone());
+            let route = Route { upstream, serial, ..(**route).clone() };
+            self.table.set(compiled.slot, Some(Arc::new(route)));
+        }
     }
 
     fn remove(&mut self, id: &Arc<str>) {

@@ -1,11 +1,14 @@
 //! Upstreams: of their own, and inline in routes and services.
 
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv6Addr, SocketAddr},
     sync::Arc,
 };
 
-use model::{Document, Kind, resources};
+use model::{
+    Document, Kind,
+    resources::{self, DiscoveredService},
+};
 use plugin::{
     Template, UpstreamHandle, Variable,
     snapshot::{HashKey, KeepalivePool, Node, PassHost, Scheme, TlsClient},
@@ -49,7 +52,8 @@ impl Compiler {
         let tls = self.tls_client(&conf, scheme)?;
         let mut nodes = Vec::new();
         let mut specs = Vec::new();
-        for node in conf.nodes.iter().flatten() {
+        let discovered = conf.discovered().map(|service| self.discover(key, service));
+        for node in discovered.as_ref().or(conf.nodes.as_ref()).into_iter().flatten() {
             let (node, spec) = self.node(key, node, scheme, tls.as_ref().map(|(number, _)| *number))?;
             nodes.push(node);
             specs.push(spec);
@@ -93,8 +97,24 @@ impl Compiler {
         })
     }
 
-    /// The object no longer waits for the addresses of any name.
+    /// The nodes of a service as far as they are known; the object is built again when they change.
+    fn discover(&mut self, key: &Key, service: DiscoveredService) -> Vec<resources::Node> {
+        let nodes = self.nodes.of(&service).map(|nodes| nodes.iter().map(bracketed).collect());
+        self.services_of.entry(key.clone()).or_default().insert(service.clone());
+        self.services.entry(service).or_default().insert(key.clone());
+        nodes.unwrap_or_default()
+    }
+
+    /// The object no longer waits for the addresses of any name, nor for the nodes of a service.
     fn forget_names(&mut self, key: &Key) {
+        for service in self.services_of.remove(key).into_iter().flatten() {
+            if let Some(waiting) = self.services.get_mut(&service) {
+                waiting.remove(key);
+                if waiting.is_empty() {
+                    self.services.remove(&service);
+                }
+            }
+        }
         for name in self.names_of.remove(key).into_iter().flatten() {
             if let Some(waiting) = self.names.get_mut(&name) {
                 waiting.remove(key);
@@ -186,6 +206,15 @@ impl Compiler {
         };
         Ok((node, spec))
     }
+}
+
+/// Registries write IPv6 addresses without brackets.
+fn bracketed(node: &resources::Node) -> resources::Node {
+    let mut node = node.clone();
+    if node.host.parse::<Ipv6Addr>().is_ok() {
+        node.host = format!("[{}]", node.host);
+    }
+    node
 }
 
 /// gRPC asks for HTTP/2 in the handshake.

@@ -74,6 +74,7 @@ pub struct RouterOptions {
 }
 
 /// What a route, merged with its plugin config and service, does with a request.
+#[derive(Clone)]
 pub struct Route {
     pub id: Arc<str>,
     pub name: Option<Arc<str>>,

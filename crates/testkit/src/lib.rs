@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod consul;
 pub mod etcd;
 pub mod gateway;
 pub mod http2;
@@ -18,6 +19,7 @@ pub mod upstream;
 pub mod wrk;
 
 pub use client::Client;
+pub use consul::Consul;
 pub use etcd::Etcd;
 pub use gateway::Gateway;
 pub use http2::Http2Client;

@@ -74,6 +74,18 @@ pub fn etcd() -> Server {
     start("etcd", command, folder, address)
 }
 
+/// A name server for these records, such as `--host-record=NAME,ADDRESS`, at an address of one's own or a new one.
+pub fn dnsmasq(address: Option<SocketAddr>, records: &[&str]) -> Server {
+    let (folder, free) = place();
+    let address = address.unwrap_or(free);
+    let mut command = Command::new(find("dnsmasq"));
+    command.args(["--keep-in-foreground", "--no-resolv", "--no-hosts", "--conf-file=/dev/null", "--user="]);
+    command.args(["--bind-interfaces", "--pid-file=", "--log-facility=-", "--local=/service/"]);
+    command.arg(format!("--listen-address={}", address.ip())).arg(format!("--port={}", address.port()));
+    command.args(records);
+    start("dnsmasq", command, folder, address)
+}
+
 /// Whether a program is installed; tests that need an optional one ask first and say so.
 pub fn installed(program: &str) -> bool {
     find(program).as_os_str() != program

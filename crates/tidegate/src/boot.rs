@@ -20,6 +20,7 @@ mod hooks;
 mod logs;
 mod metrics;
 mod names;
+mod nodes;
 pub mod notify;
 mod ocsp;
 pub mod pid_file;

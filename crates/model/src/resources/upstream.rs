@@ -1,5 +1,7 @@
 //! Upstreams, their nodes and their health checks. Times are in seconds.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Deserializer, de::Error};
 use serde_json::{Map, Value};
 
@@ -36,6 +38,37 @@ pub struct Upstream {
     pub checks: Option<Checks>,
     #[serde(default, deserialize_with = "read::table")]
     pub labels: Map<String, Value>,
+}
+
+/// What an upstream asks a registry for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DiscoveredService {
+    /// `discovery_type`; empty when the upstream does not say.
+    pub registry: Arc<str>,
+    pub name: Arc<str>,
+    /// `discovery_args.namespace_id` and `group_name`, of Nacos.
+    pub namespace: Option<Arc<str>>,
+    pub group: Option<Arc<str>>,
+    /// Registries may know another port for gRPC.
+    pub grpc: bool,
+}
+
+impl Upstream {
+    /// `None`: the upstream has nodes of its own.
+    pub fn discovered(&self) -> Option<DiscoveredService> {
+        let name = self.service_name.as_deref()?;
+        let argument = |name: &str| {
+            let value = self.discovery_args.as_ref()?.get(name)?.as_str()?;
+            Some(Arc::from(value))
+        };
+        Some(DiscoveredService {
+            registry: self.discovery_type.as_deref().unwrap_or_default().into(),
+            name: name.into(),
+            namespace: argument("namespace_id"),
+            group: argument("group_name"),
+            grpc: matches!(self.scheme.as_str(), "grpc" | "grpcs"),
+        })
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]

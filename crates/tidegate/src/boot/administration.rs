@@ -198,7 +198,7 @@ impl Apis {
             plugins,
             stream_plugins: None,
             health: control.health.clone(),
-            hooks: Arc::new(admin::NoControlHooks) as Arc<dyn ControlHooks>,
+            hooks: control.nodes.clone() as Arc<dyn ControlHooks>,
         }));
         Arc::new(Apis { admin, hooks, control })
     }

@@ -9,6 +9,7 @@ use std::{
 use anyhow::Context;
 use compile::{Compiler, Options, UpstreamTrust};
 use config::{Settings, settings::HttpRouter};
+use model::resources::DiscoveredService;
 use plugin::{
     Catalog, Snapshot,
     snapshot::{KeepalivePool, RouterOptions, Timeouts},
@@ -18,7 +19,7 @@ use routing::router::Mode;
 use store::{Changes, Store};
 use tokio::{runtime::Runtime, sync::watch};
 
-use super::{health::Health, names::Names, provider::Provider, secrets::Secrets};
+use super::{health::Health, names::Names, nodes::Nodes, provider::Provider, secrets::Secrets};
 
 /// How long a change may wait for the addresses of names that are new.
 const NAME_PATIENCE: Duration = Duration::from_millis(500);
@@ -28,6 +29,12 @@ const SECRET_PATIENCE: Duration = Duration::from_millis(500);
 
 /// The same for the first snapshot: better to start late than without keys and passwords.
 const FIRST_SECRET_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a change may wait for the nodes of services that are new.
+const NODE_PATIENCE: Duration = Duration::from_millis(500);
+
+/// The same for the first snapshot: better to start late than to answer 503.
+const FIRST_NODE_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The runtime of everything that is not a request.
 pub fn runtime() -> anyhow::Result<Runtime> {
@@ -51,6 +58,7 @@ pub struct Control {
     pub publisher: Arc<Publisher>,
     pub published: watch::Receiver<u64>,
     pub health: Arc<Health>,
+    pub nodes: Arc<Nodes>,
     stop: watch::Sender<bool>,
     compiler: Mutex<Option<thread::JoinHandle<()>>>,
 }
@@ -85,10 +93,12 @@ pub fn start(
     provider: &Arc<Provider>,
 ) -> anyhow::Result<Arc<Control>> {
     let mut follower = follower(settings, runtime, catalog, provider)?;
+    // Reading and compiling everything left as much behind as it made.
+    super::data_plane::release_memory();
     let publisher = Arc::new(Publisher::new(follower.compiler.snapshot(follower.revision)));
     let (sender, published) = watch::channel(follower.revision);
     follower.share();
-    let health = follower.health.clone();
+    let (health, nodes) = (follower.health.clone(), follower.nodes.clone());
     let (stop, stopped) = watch::channel(false);
     let handle = runtime.handle().clone();
     let to_publish = publisher.clone();
@@ -100,7 +110,7 @@ pub fn start(
         })
         .context("cannot start the compiler thread")?;
     let compiler = Mutex::new(Some(compiler));
-    Ok(Arc::new(Control { publisher, published, health, stop, compiler }))
+    Ok(Arc::new(Control { publisher, published, health, nodes, stop, compiler }))
 }
 
 /// A follower that has compiled the first time.
@@ -111,11 +121,13 @@ fn follower(
     provider: &Arc<Provider>,
 ) -> anyhow::Result<Follower> {
     let names = Names::start(settings, runtime);
+    let nodes = Nodes::start(settings, runtime)?;
     let secrets = Secrets::start(settings, runtime.handle());
     let compiler = Compiler::new(
         options(settings),
         catalog.clone(),
         names.clone(),
+        nodes.clone(),
         secrets.clone(),
         plugins::lua_compiler(),
     );
@@ -128,12 +140,14 @@ fn follower(
         configured_plugins: settings.plugins.clone(),
         active_plugins: None,
         names,
+        nodes,
         secrets,
         revision: 0,
         health,
     };
     runtime.block_on(async {
         follower.follow(true).await;
+        follower.discover_nodes(FIRST_NODE_PATIENCE).await;
         follower.resolve_names().await;
     });
     Ok(follower)
@@ -171,6 +185,9 @@ fn options(settings: &Settings) -> Options {
     }
 }
 
+/// So many objects at once leave memory behind that is worth giving back.
+const MANY_CHANGES: usize = 500;
+
 struct Follower {
     compiler: Compiler,
     store: Arc<dyn Store>,
@@ -180,6 +197,7 @@ struct Follower {
     /// The plugin list of apisix.yaml that is in force.
     active_plugins: Option<Vec<String>>,
     names: Arc<Names>,
+    nodes: Arc<Nodes>,
     secrets: Arc<Secrets>,
     revision: u64,
     health: Arc<Health>,
@@ -194,6 +212,7 @@ impl Follower {
     ) {
         let mut watch = self.store.watch();
         let mut names = self.names.changes();
+        let mut nodes = self.nodes.changes();
         let mut secrets = self.secrets.changes();
         let mut second = tokio::time::interval(Duration::from_secs(1));
         loop {
@@ -205,6 +224,7 @@ impl Follower {
                     }
                     watch.borrow_and_update();
                     self.follow(false).await;
+                    self.discover_nodes(NODE_PATIENCE).await;
                     self.resolve_names().await;
                 }
                 changed = names.changed() => {
@@ -213,6 +233,17 @@ impl Follower {
                     }
                     names.borrow_and_update();
                     self.take_addresses();
+                }
+                changed = nodes.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    nodes.borrow_and_update();
+                    if !self.take_nodes() {
+                        continue;
+                    }
+                    // Registries may name hosts instead of addresses.
+                    self.resolve_names().await;
                 }
                 changed = secrets.changed() => {
                     if changed.is_err() {
@@ -224,6 +255,7 @@ impl Follower {
                         continue;
                     }
                     self.compiler.secrets_changed(&changed);
+                    self.discover_nodes(NODE_PATIENCE).await;
                     self.resolve_names().await;
                 }
                 _ = second.tick() => {
@@ -248,6 +280,7 @@ impl Follower {
         let changes = if first { Changes::Reset } else { self.store.changes_since(self.revision) };
         match changes {
             Changes::Delta { revision, changes } if !list_changed => {
+                let many = changes.len() > MANY_CHANGES;
                 for change in &changes {
                     self.secrets.note(&(change.kind, change.id.clone()), change.object.as_ref());
                 }
@@ -255,6 +288,9 @@ impl Follower {
                 self.compiler
                     .apply(changes.into_iter().map(|change| ((change.kind, change.id), change.object)));
                 self.revision = revision;
+                if many {
+                    super::data_plane::release_memory();
+                }
             }
             _ => {
                 let mut objects = Vec::new();
@@ -287,6 +323,21 @@ impl Follower {
         let names: Vec<Arc<str>> = self.compiler.names().cloned().collect();
         let changed = self.names.take_changed(&names);
         self.compiler.addresses_changed(changed.iter().map(AsRef::as_ref));
+    }
+
+    /// New services should have their nodes when their route is there, within reason.
+    async fn discover_nodes(&mut self, patience: Duration) {
+        let services: Vec<DiscoveredService> = self.compiler.services().cloned().collect();
+        self.nodes.want(&services, patience).await;
+        self.take_nodes();
+    }
+
+    /// Whether there was anything to take.
+    fn take_nodes(&mut self) -> bool {
+        let services: Vec<DiscoveredService> = self.compiler.services().cloned().collect();
+        let changed = self.nodes.take_changed(&services);
+        self.compiler.nodes_changed(&changed);
+        !changed.is_empty()
     }
 
     /// Shows the Control API and the probes what there is now.

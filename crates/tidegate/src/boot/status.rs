@@ -45,6 +45,10 @@ impl admin::listener::Service for Status {
                     let body = json!({ "status": "error", "error": "no worker is serving" });
                     return AdminResponse::json(503, &body);
                 }
+                // As APISIX: without the endpoints of Kubernetes every request would be a 503.
+                if let Err(reason) = self.control.nodes.is_ready() {
+                    return AdminResponse::json(503, &json!({ "status": "error", "error": reason }));
+                }
                 AdminResponse::json(200, &json!({ "status": "ok" }))
             }
             _ => AdminResponse::page(404),

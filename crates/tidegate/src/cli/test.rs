@@ -22,6 +22,9 @@ pub fn run(place: &Place) -> anyhow::Result<()> {
     for warning in &loaded.warnings {
         eprintln!("warning: {warning}");
     }
+    if let Err(reason) = discovery::check(&loaded.settings.discovery) {
+        bail!("{}: {reason}", loaded.settings.files.config.display());
+    }
     println!("{} is good", loaded.settings.files.config.display());
     if let Some((path, format)) = resources(&loaded.settings) {
         check_file(&path, format, &loaded.settings.plugins)?;

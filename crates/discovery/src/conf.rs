@@ -1,0 +1,44 @@
+//! The configuration of registries: their schemas, which also fill in defaults.
+
+use model::Schema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+const KINDS: [(&str, &str); 6] = [
+    ("dns", include_str!("../schemas/dns.json")),
+    ("consul", include_str!("../schemas/consul.json")),
+    ("consul_kv", include_str!("../schemas/consul_kv.json")),
+    ("nacos", include_str!("../schemas/nacos.json")),
+    ("eureka", include_str!("../schemas/eureka.json")),
+    ("kubernetes", include_str!("../schemas/kubernetes.json")),
+];
+const CLUSTERS: &str = include_str!("../schemas/kubernetes_clusters.json");
+
+/// Checks `discovery` of config.yaml without starting anything.
+pub fn check(conf: &Value) -> Result<(), String> {
+    let registries = conf.as_object().into_iter().flatten().filter(|(_, conf)| !conf.is_null());
+    for (kind, conf) in registries {
+        checked(kind, conf)?;
+    }
+    Ok(())
+}
+
+/// The configuration of one registry with its defaults.
+pub fn checked(kind: &str, conf: &Value) -> Result<Value, String> {
+    let Some((_, schema)) = KINDS.iter().find(|(name, _)| *name == kind) else {
+        let names: Vec<&str> = KINDS.iter().map(|(name, _)| *name).collect();
+        return Err(format!("discovery.{kind} is not supported; there are {}", names.join(", ")));
+    };
+    // Several clusters are a list.
+    let schema = if kind == "kubernetes" && conf.is_array() { CLUSTERS } else { schema };
+    let schema: Value = serde_json::from_str(schema).map_err(|error| format!("schema of {kind}: {error}"))?;
+    let schema = Schema::compile(&schema).map_err(|error| format!("schema of {kind}: {error}"))?;
+    let mut conf = conf.clone();
+    schema.check(&mut conf).map_err(|reason| format!("invalid discovery {kind} configuration: {reason}"))?;
+    Ok(conf)
+}
+
+/// Reads a configuration that has passed its schema.
+pub fn typed<T: DeserializeOwned>(kind: &str, conf: &Value) -> Result<T, String> {
+    T::deserialize(conf).map_err(|error| format!("discovery.{kind}: {error}"))
+}

@@ -1,0 +1,144 @@
+//! What consul and consul_kv have in common: servers, tokens, blocking queries.
+
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use model::resources::Node;
+use plugins::common::http_client::Endpoint;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{
+    dump_file::Dump,
+    http::Client,
+    known::{FILE, Known},
+};
+
+#[derive(Clone, Deserialize)]
+pub struct Common {
+    servers: Vec<String>,
+    token: String,
+    /// Seconds between fetches when `keepalive` is off.
+    fetch_interval: u64,
+    /// Wait for changes with blocking queries.
+    pub keepalive: bool,
+    pub weight: u32,
+    timeout: Timeout,
+    pub dump: Option<Dump>,
+    default_service: Option<Fallback>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+struct Timeout {
+    /// Milliseconds.
+    connect: u64,
+    read: u64,
+    /// Seconds.
+    wait: u64,
+}
+
+#[derive(Clone, Deserialize)]
+struct Fallback {
+    host: Option<String>,
+    port: Option<u16>,
+    metadata: Option<Value>,
+}
+
+#[derive(Clone)]
+pub struct Server {
+    /// As it is written.
+    pub url: String,
+    endpoint: Endpoint,
+    token: String,
+    timeout: Timeout,
+}
+
+impl Server {
+    pub fn client(&self) -> Client {
+        let mut client = Client::new(self.endpoint.clone(), true, self.timeout.connect, self.timeout.read);
+        if !self.token.is_empty() {
+            client.set_header("X-Consul-Token", self.token.clone());
+        }
+        client
+    }
+}
+
+impl Common {
+    pub fn place(&mut self, prefix: &Path) {
+        self.dump = self.dump.take().map(|dump| dump.below(prefix));
+    }
+
+    pub fn load_dump(&self, kind: &str, known: &Known) {
+        if let Some(dump) = self.dump.as_ref().filter(|dump| dump.load_on_init)
+            && let Some(services) = dump.read(kind)
+        {
+            known.set(FILE, services);
+        }
+    }
+
+    pub fn servers(&self, kind: &str) -> Result<Vec<Server>, String> {
+        let server = |url: &String| {
+            let endpoint =
+                Endpoint::parse(url).map_err(|reason| format!("discovery.{kind}.servers: {reason}"))?;
+            if endpoint.target != "/" || url.ends_with('/') {
+                return Err(format!("discovery.{kind}.servers: {url}: write http://address:port"));
+            }
+            Ok(Server { url: url.clone(), endpoint, token: self.token.clone(), timeout: self.timeout })
+        };
+        self.servers.iter().map(server).collect()
+    }
+
+    pub fn interval(&self) -> Duration {
+        Duration::from_secs(self.fetch_interval)
+    }
+
+    /// The node of services that the registry does not know.
+    pub fn fallback(&self) -> Option<Arc<[Node]>> {
+        let service = self.default_service.as_ref()?;
+        let node = Node {
+            host: service.host.clone()?,
+            port: service.port,
+            weight: self.weight,
+            priority: 0,
+            metadata: service.metadata.clone(),
+        };
+        Some(Arc::new([node]))
+    }
+
+    /// Target of a query that waits until its index is another one. Consul adds up to a sixteenth to the wait.
+    pub fn blocking(&self, target: &str, index: Option<u64>) -> (String, Duration) {
+        let wait = Duration::from_secs(self.timeout.wait);
+        // An index of 0 would not wait.
+        let index = index.unwrap_or(1).max(1);
+        (format!("{target}index={index}&wait={}s", self.timeout.wait), wait + wait / 8)
+    }
+
+    /// Waits at the server; whether the index is another one.
+    pub async fn changed(
+        &self,
+        client: &mut Client,
+        target: &str,
+        index: Option<u64>,
+    ) -> Result<bool, String> {
+        let began = Instant::now();
+        let (blocking, wait) = self.blocking(target, index);
+        let answer = client.get_slowly(&blocking, wait).await?;
+        answer.good().map_err(|reason| format!("{target}: {reason}"))?;
+        let changed = answer.index != index;
+        if !changed {
+            pause_after(began).await;
+        }
+        Ok(changed)
+    }
+}
+
+/// A server that does not wait must not become a busy loop.
+pub async fn pause_after(began: Instant) {
+    const SHORT: Duration = Duration::from_secs(1);
+    if began.elapsed() < SHORT {
+        tokio::time::sleep(SHORT).await;
+    }
+}

@@ -1,0 +1,174 @@
+//! Nodes in Consul's key-value store: `PREFIX/SERVICE/HOST:PORT` with a document such as `{"weight": 1}`.
+//!
+//! A service is named by the address of its folder: `http://127.0.0.1:8500/v1/kv/upstreams/SERVICE/`.
+
+use std::{path::PathBuf, sync::Arc, time::Instant};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use model::resources::{DiscoveredService, Node};
+use regex::Regex;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    Registry, Start,
+    conf::typed,
+    consul::{
+        Collected,
+        conf::{Common, Server, pause_after},
+    },
+    http,
+    known::{Known, Services},
+    log_error,
+    retry::Retry,
+    shown,
+};
+
+#[derive(Clone, Deserialize)]
+struct Conf {
+    #[serde(flatten)]
+    common: Common,
+    prefix: String,
+    #[serde(default)]
+    skip_keys: Vec<String>,
+}
+
+struct ConsulKv {
+    conf: Conf,
+    shown: Value,
+    known: Known,
+    /// Folder, host and port of a key.
+    pattern: Regex,
+}
+
+pub fn start(conf: &Value, start: &Start) -> Result<Arc<dyn Registry>, String> {
+    let mut typed: Conf = typed("consul_kv", conf)?;
+    typed.common.place(&start.prefix);
+    let servers = typed.common.servers("consul_kv")?;
+    let pattern = format!("({}/.*/)([a-zA-Z0-9.]+):([0-9]+)", regex::escape(&typed.prefix));
+    let pattern = Regex::new(&pattern).map_err(|error| format!("discovery.consul_kv.prefix: {error}"))?;
+    let registry = Arc::new(ConsulKv {
+        conf: typed,
+        shown: shown::configuration(conf),
+        known: Known::new(&start.signals),
+        pattern,
+    });
+    registry.conf.common.load_dump("consul_kv", &registry.known);
+    for (number, server) in servers.into_iter().enumerate() {
+        start.runtime.spawn(registry.clone().follow(number, server));
+    }
+    Ok(registry)
+}
+
+impl Registry for ConsulKv {
+    fn nodes(&self, service: &DiscoveredService) -> Option<Arc<[Node]>> {
+        self.known.nodes(&service.name).or_else(|| self.conf.common.fallback())
+    }
+
+    fn is_settled(&self, _: &DiscoveredService) -> bool {
+        self.known.is_settled()
+    }
+
+    fn dump(&self) -> Option<Value> {
+        Some(json!({ "config": self.shown, "services": shown::services(&self.known.all()) }))
+    }
+
+    fn dump_file(&self) -> Option<PathBuf> {
+        self.conf.common.dump.as_ref().map(|dump| dump.path.clone())
+    }
+}
+
+impl ConsulKv {
+    async fn follow(self: Arc<Self>, number: usize, server: Server) {
+        let mut retry = Retry::default();
+        loop {
+            let Err(reason) = self.rounds(number, &server, &mut retry).await;
+            if retry.is_first() {
+                log_error("consul_kv", &format!("{}: {reason}", server.url));
+            }
+            self.known.failed(number);
+            retry.wait().await;
+        }
+    }
+
+    async fn rounds(
+        &self,
+        number: usize,
+        server: &Server,
+        retry: &mut Retry,
+    ) -> Result<std::convert::Infallible, String> {
+        let mut client = server.client();
+        let target = format!("/v1/kv/{}?recurse=true", self.conf.prefix);
+        let mut answer = client.get(&target).await?;
+        loop {
+            // 404: there is no such key any more, which is an answer.
+            let document = if answer.status == 404 { json!([]) } else { answer.good()? };
+            let services = self.services(&document, server);
+            let changed = services != self.known.of(number);
+            self.known.set(number, services);
+            retry.reset();
+            if changed && let Some(dump) = &self.conf.common.dump {
+                dump.write("consul_kv", &self.known.all()).await;
+            }
+            answer = if self.conf.common.keepalive {
+                let began = Instant::now();
+                let (blocking, wait) = self.conf.common.blocking(&format!("{target}&"), answer.index);
+                let next = client.get_slowly(&blocking, wait).await?;
+                if next.index == answer.index {
+                    pause_after(began).await;
+                }
+                next
+            } else {
+                tokio::time::sleep(self.conf.common.interval()).await;
+                client.get(&target).await?
+            };
+        }
+    }
+
+    fn services(&self, document: &Value, server: &Server) -> Services {
+        let mut collected = Collected::new();
+        for entry in document.as_array().into_iter().flatten() {
+            match self.node(entry) {
+                Ok(Some((folder, node))) => {
+                    let name = format!("{}/v1/kv/{folder}", server.url);
+                    collected.entry(name).or_default().push(node);
+                }
+                Ok(None) => {}
+                Err(reason) => {
+                    let key = entry.get("Key").and_then(Value::as_str).unwrap_or("?");
+                    log_error("consul_kv", &format!("key {key}: {reason}"));
+                }
+            }
+        }
+        collected.into_iter().map(|(name, nodes)| (name, nodes.into())).collect()
+    }
+
+    /// `None`: a folder, one that is skipped, or a node that says it is not well.
+    fn node(&self, entry: &Value) -> Result<Option<(String, Node)>, String> {
+        let key = entry.get("Key").and_then(Value::as_str).unwrap_or_default();
+        if key.ends_with('/') {
+            return Ok(None);
+        }
+        let parts = self.pattern.captures(key).ok_or("is not PREFIX/SERVICE/HOST:PORT")?;
+        let (_, [folder, host, port]) = parts.extract();
+        if self.conf.skip_keys.iter().any(|skipped| skipped == folder) {
+            return Ok(None);
+        }
+        let port = port.parse().map_err(|_| format!("{port} is no port"))?;
+        let value = entry.get("Value").and_then(Value::as_str).filter(|value| !value.is_empty());
+        let value = STANDARD.decode(value.ok_or("has no value")?).map_err(|error| error.to_string())?;
+        let value: Value = serde_json::from_slice(&value).map_err(|error| error.to_string())?;
+        if matches!(value.get("check_status"), Some(status) if *status == json!(false) || *status == json!("false"))
+        {
+            return Ok(None);
+        }
+        let node = Node {
+            host: host.to_owned(),
+            port: Some(port),
+            weight: http::weight(value.get("weight"), self.conf.common.weight),
+            priority: 0,
+            metadata: None,
+        };
+        Ok(Some((folder.to_owned(), node)))
+    }
+}

@@ -1,0 +1,115 @@
+//! From Endpoints and EndpointSlice objects to nodes.
+
+use std::collections::BTreeMap;
+
+use model::resources::Node;
+use serde_json::Value;
+
+use super::conf::Cluster;
+use crate::{http, known::Services};
+
+/// What an object says: the service it belongs to, and its nodes by port.
+pub struct Part {
+    /// `NAMESPACE/SERVICE`
+    pub service: String,
+    /// Tells the slices of a service apart.
+    pub name: String,
+    pub ports: BTreeMap<String, Vec<Node>>,
+}
+
+/// Objects by service and name. Endpoints have one object per service, slices several.
+#[derive(Default)]
+pub struct Objects(BTreeMap<String, BTreeMap<String, BTreeMap<String, Vec<Node>>>>);
+
+impl Objects {
+    pub fn put(&mut self, part: Part) {
+        self.0.entry(part.service).or_default().insert(part.name, part.ports);
+    }
+
+    pub fn remove(&mut self, part: &Part) {
+        if let Some(parts) = self.0.get_mut(&part.service) {
+            parts.remove(&part.name);
+            if parts.is_empty() {
+                self.0.remove(&part.service);
+            }
+        }
+    }
+
+    /// All services, or one, with the parts put together.
+    pub fn services(&self, only: Option<&str>) -> Services {
+        let mut services = Services::new();
+        let chosen = self.0.iter().filter(|(service, _)| only.is_none_or(|only| only == *service));
+        for (service, parts) in chosen {
+            let mut ports: BTreeMap<&String, Vec<Node>> = BTreeMap::new();
+            for (port, nodes) in parts.values().flatten() {
+                ports.entry(port).or_default().extend(nodes.iter().cloned());
+            }
+            for (port, mut nodes) in ports {
+                nodes.sort_by(|a, b| (&a.host, a.port).cmp(&(&b.host, b.port)));
+                // An address may be in two slices while it moves from one to the other.
+                nodes.dedup_by(|a, b| (&a.host, a.port) == (&b.host, b.port));
+                services.insert(format!("{service}:{port}"), nodes.into());
+            }
+        }
+        services
+    }
+}
+
+/// `None`: an object of another namespace, or one that says nothing usable.
+pub fn part(object: &Value, cluster: &Cluster) -> Option<Part> {
+    let text = |path: &str| object.pointer(path).and_then(Value::as_str);
+    let (name, namespace) = (text("/metadata/name")?, text("/metadata/namespace")?);
+    if !cluster.has_namespace(namespace) {
+        return None;
+    }
+    let (service, ports) = if cluster.slices {
+        (text("/metadata/labels/kubernetes.io~1service-name")?, slice(object, cluster.weight))
+    } else {
+        (name, subsets(object, cluster.weight))
+    };
+    Some(Part { service: format!("{namespace}/{service}"), name: name.to_owned(), ports })
+}
+
+fn subsets(object: &Value, weight: u32) -> BTreeMap<String, Vec<Node>> {
+    let mut ports: BTreeMap<String, Vec<Node>> = BTreeMap::new();
+    for subset in list(object.get("subsets")) {
+        let addresses: Vec<&str> = list(subset.get("addresses"))
+            .filter_map(|address| address.get("ip").and_then(Value::as_str))
+            .collect();
+        add(&mut ports, subset, &addresses, weight);
+    }
+    ports
+}
+
+fn slice(object: &Value, weight: u32) -> BTreeMap<String, Vec<Node>> {
+    let ready = |endpoint: &&Value| endpoint.pointer("/conditions/ready") == Some(&Value::Bool(true));
+    let addresses: Vec<&str> = list(object.get("endpoints"))
+        .filter(ready)
+        .flat_map(|endpoint| list(endpoint.get("addresses")))
+        .filter_map(Value::as_str)
+        .collect();
+    let mut ports = BTreeMap::new();
+    add(&mut ports, object, &addresses, weight);
+    ports
+}
+
+/// Each address at each port of `holder`.
+fn add(ports: &mut BTreeMap<String, Vec<Node>>, holder: &Value, addresses: &[&str], weight: u32) {
+    for port in list(holder.get("ports")) {
+        let Some(number) = http::port(port.get("port")) else { continue };
+        // Unnamed ports have no name in Endpoints and an empty one in slices.
+        let named = port.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
+        let name = named.map_or_else(|| number.to_string(), str::to_owned);
+        ports.entry(name).or_default().extend(addresses.iter().map(|address| Node {
+            host: (*address).to_owned(),
+            port: Some(number),
+            weight,
+            priority: 0,
+            metadata: None,
+        }));
+    }
+}
+
+fn list(value: Option<&Value>) -> impl Iterator<Item = &Value> {
+    value.and_then(Value::as_array).into_iter().flatten()
+}

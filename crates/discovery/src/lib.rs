@@ -1,0 +1,173 @@
+//! Service discovery: the nodes of upstreams that have a `service_name` instead of nodes.
+//!
+//! Each registry that config.yaml names under `discovery` is followed by tasks on the control runtime. What they learn
+//! lies in a table of [`Known`] nodes that the compiler reads; no request ever waits for a registry. While a registry
+//! does not answer, its last word stays: only an answer takes nodes away.
+//!
+//! One file per registry: `dns`, `consul`, `consul_kv`, `nacos`, `eureka`, `kubernetes`.
+
+#![forbid(unsafe_code)]
+
+mod conf;
+mod consul;
+mod consul_kv;
+mod dns;
+mod dump_file;
+mod eureka;
+mod http;
+mod known;
+mod kubernetes;
+mod nacos;
+mod retry;
+mod shown;
+
+use std::{collections::BTreeMap, path::Path, path::PathBuf, sync::Arc, time::Duration};
+
+use model::resources::{DiscoveredService, Node};
+use serde_json::Value;
+use telemetry::error_log::{self, Level};
+use tokio::{runtime::Handle, sync::watch};
+
+pub use conf::check;
+
+/// One registry as the others see it.
+trait Registry: Send + Sync {
+    /// `None`: the registry does not know the service, or nothing is known yet.
+    fn nodes(&self, service: &DiscoveredService) -> Option<Arc<[Node]>>;
+
+    /// The services in use, for registries that are asked one by one.
+    fn want(&self, _services: &[DiscoveredService]) {}
+
+    /// Whether the registry has answered, or failed, as far as this service goes.
+    fn is_settled(&self, service: &DiscoveredService) -> bool;
+
+    /// What `/v1/discovery/TYPE/dump` shows; DNS has no such page in APISIX.
+    fn dump(&self) -> Option<Value> {
+        None
+    }
+
+    /// Where the last answers are kept on disk.
+    fn dump_file(&self) -> Option<PathBuf> {
+        None
+    }
+
+    /// Kubernetes only: whether the lists of all clusters have come.
+    fn is_ready(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// What a registry is started with.
+#[derive(Clone)]
+struct Start {
+    runtime: Handle,
+    signals: Signals,
+    /// Where relative paths begin.
+    prefix: PathBuf,
+    /// `apisix.enable_ipv6`
+    ipv6: bool,
+}
+
+/// How registries tell that something happened.
+#[derive(Clone)]
+struct Signals {
+    /// Counts changes of nodes.
+    changes: watch::Sender<u64>,
+    /// Counts answers and failures.
+    attempts: watch::Sender<u64>,
+}
+
+/// The registries of config.yaml. Following ends with the runtime.
+pub struct Discovery {
+    registries: BTreeMap<String, Arc<dyn Registry>>,
+    signals: Signals,
+}
+
+impl Discovery {
+    /// Starts following. `conf` is `discovery` of config.yaml; the error names the place in it.
+    pub fn start(conf: &Value, runtime: &Handle, prefix: &Path, ipv6: bool) -> Result<Discovery, String> {
+        let signals = Signals { changes: watch::Sender::new(0), attempts: watch::Sender::new(0) };
+        let start =
+            Start { runtime: runtime.clone(), signals: signals.clone(), prefix: prefix.to_owned(), ipv6 };
+        let mut registries: BTreeMap<String, Arc<dyn Registry>> = BTreeMap::new();
+        for (kind, conf) in conf.as_object().into_iter().flatten().filter(|(_, conf)| !conf.is_null()) {
+            let conf = conf::checked(kind, conf)?;
+            let _entered = runtime.enter();
+            let registry: Arc<dyn Registry> = match kind.as_str() {
+                "dns" => dns::start(&conf, &start)?,
+                "consul" => consul::start(&conf, &start)?,
+                "consul_kv" => consul_kv::start(&conf, &start)?,
+                "nacos" => nacos::start(&conf, &start)?,
+                "eureka" => eureka::start(&conf, &start)?,
+                _ => kubernetes::start(&conf, &start)?,
+            };
+            registries.insert(kind.clone(), registry);
+        }
+        Ok(Discovery { registries, signals })
+    }
+
+    /// The nodes that a service has as far as is known. Empty and `None` are both no nodes.
+    pub fn nodes(&self, service: &DiscoveredService) -> Option<Arc<[Node]>> {
+        self.registries.get(&*service.registry)?.nodes(service)
+    }
+
+    /// Tells the services in use, and waits for the first word on them, within reason.
+    pub async fn want(&self, services: &[DiscoveredService], patience: Duration) {
+        for (kind, registry) in &self.registries {
+            let mine: Vec<_> =
+                services.iter().filter(|service| *service.registry == **kind).cloned().collect();
+            registry.want(&mine);
+        }
+        let settled = async {
+            let mut attempts = self.signals.attempts.subscribe();
+            while !services.iter().all(|service| self.is_settled(service)) {
+                if attempts.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(patience, settled).await;
+    }
+
+    fn is_settled(&self, service: &DiscoveredService) -> bool {
+        self.registries.get(&*service.registry).is_none_or(|registry| registry.is_settled(service))
+    }
+
+    /// Whether config.yaml has this registry.
+    pub fn has(&self, kind: &str) -> bool {
+        self.registries.contains_key(kind)
+    }
+
+    /// Changes when the nodes of any service have changed.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.signals.changes.subscribe()
+    }
+
+    pub fn dump(&self, kind: &str) -> Option<Value> {
+        self.registries.get(kind)?.dump()
+    }
+
+    /// `Some(None)`: the registry is there but keeps nothing on disk.
+    pub fn dump_file(&self, kind: &str) -> Option<Option<PathBuf>> {
+        Some(self.registries.get(kind)?.dump_file())
+    }
+
+    /// The error says what is missing.
+    pub fn is_ready(&self) -> Result<(), String> {
+        self.registries.values().try_for_each(|registry| registry.is_ready())
+    }
+}
+
+impl Signals {
+    fn changed(&self) {
+        self.changes.send_modify(|changes| *changes += 1);
+    }
+
+    fn attempted(&self) {
+        self.attempts.send_modify(|attempts| *attempts += 1);
+    }
+}
+
+fn log_error(kind: &str, message: &str) {
+    error_log::log(Level::Error, format_args!("discovery {kind}: {message}"));
+}

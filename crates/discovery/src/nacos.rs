@@ -1,0 +1,228 @@
+//! Nacos, API version 1: the healthy instances of each service in use.
+
+mod login;
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use model::resources::{DiscoveredService, Node};
+use plugins::common::http_client::Endpoint;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
+
+use crate::{
+    Registry, Start,
+    conf::typed,
+    http,
+    http::Client,
+    known::{Known, Services},
+    log_error,
+    retry::Retry,
+    shown,
+};
+use login::Login;
+
+#[derive(Deserialize)]
+struct Conf {
+    host: Vec<String>,
+    /// Seconds.
+    fetch_interval: u64,
+    prefix: String,
+    weight: u32,
+    timeout: Timeout,
+    access_key: String,
+    secret_key: String,
+}
+
+/// Milliseconds.
+#[derive(Clone, Copy, Deserialize)]
+struct Timeout {
+    connect: u64,
+    read: u64,
+}
+
+struct Nacos {
+    conf: Conf,
+    known: Known,
+    wanted: Mutex<Vec<DiscoveredService>>,
+    /// Services that were asked for in vain: nobody waits for them again.
+    tried: Mutex<Vec<DiscoveredService>>,
+    more: Notify,
+}
+
+struct Host {
+    client: Client,
+    login: Login,
+}
+
+pub fn start(conf: &Value, start: &Start) -> Result<Arc<dyn Registry>, String> {
+    let typed: Conf = typed("nacos", conf)?;
+    let hosts = typed.host.iter().map(|url| host(url, &typed)).collect::<Result<Vec<_>, _>>()?;
+    let nacos = Arc::new(Nacos {
+        conf: typed,
+        known: Known::new(&start.signals),
+        wanted: Mutex::default(),
+        tried: Mutex::default(),
+        more: Notify::new(),
+    });
+    start.runtime.spawn(nacos.clone().follow(hosts));
+    Ok(nacos)
+}
+
+fn host(url: &str, conf: &Conf) -> Result<Host, String> {
+    let (user, url) = http::split_user(url);
+    let endpoint = Endpoint::parse(&format!("{url}{}", conf.prefix));
+    let endpoint = endpoint.map_err(|reason| format!("discovery.nacos.host: {reason}"))?;
+    let client = Client::new(endpoint, true, conf.timeout.connect, conf.timeout.read);
+    Ok(Host { client, login: Login::new(user, &conf.access_key, &conf.secret_key) })
+}
+
+impl Registry for Nacos {
+    fn nodes(&self, service: &DiscoveredService) -> Option<Arc<[Node]>> {
+        self.known.nodes(&key(service))
+    }
+
+    fn want(&self, services: &[DiscoveredService]) {
+        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let more = services.iter().any(|service| !wanted.contains(service));
+        *wanted = services.to_vec();
+        drop(wanted);
+        if more {
+            self.more.notify_one();
+        }
+    }
+
+    fn is_settled(&self, service: &DiscoveredService) -> bool {
+        let tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        tried.contains(service) || self.known.nodes(&key(service)).is_some()
+    }
+
+    fn dump(&self) -> Option<Value> {
+        let all = self.known.all();
+        let service = |(name, nodes): (&String, &Arc<[Node]>)| {
+            // gRPC and HTTP ports of a service are apart; it is one service nevertheless.
+            let name = name.trim_start_matches("grpc:").to_owned();
+            (name, json!({ "nodes": shown::nodes(nodes) }))
+        };
+        Some(json!({ "services": all.iter().map(service).collect::<Map<String, Value>>() }))
+    }
+}
+
+/// As APISIX names services of the one registry of config.yaml.
+fn key(service: &DiscoveredService) -> String {
+    let scheme = if service.grpc { "grpc:" } else { "" };
+    format!("{scheme}default/{}/{}/{}", namespace(service), group(service), service.name)
+}
+
+fn namespace(service: &DiscoveredService) -> &str {
+    service.namespace.as_deref().unwrap_or("public")
+}
+
+fn group(service: &DiscoveredService) -> &str {
+    service.group.as_deref().unwrap_or("DEFAULT_GROUP")
+}
+
+impl Nacos {
+    async fn follow(self: Arc<Self>, mut hosts: Vec<Host>) {
+        let mut retry = Retry::default();
+        loop {
+            let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if self.fetch(&wanted, &mut hosts, retry.is_first()).await {
+                retry.reset();
+                let interval = Duration::from_secs(self.conf.fetch_interval);
+                let _ = tokio::time::timeout(interval, self.more.notified()).await;
+            } else {
+                *self.tried.lock().unwrap_or_else(PoisonError::into_inner) = wanted;
+                self.known.failed(0);
+                // A service that is new does not wait for the end of a pause.
+                tokio::select! {
+                    () = retry.wait() => {}
+                    () = self.more.notified() => {}
+                }
+            }
+        }
+    }
+
+    /// Asks the hosts in turn, beginning anywhere; whether one of them answered.
+    async fn fetch(&self, wanted: &[DiscoveredService], hosts: &mut [Host], log: bool) -> bool {
+        let count = hosts.len();
+        let first = rand::random_range(0..count.max(1));
+        for turn in 0..count {
+            let Some(host) = hosts.get_mut((first + turn) % count) else { continue };
+            match self.fetch_from(host, wanted).await {
+                Ok(()) => return true,
+                Err(reason) if log => log_error("nacos", &format!("{}: {reason}", host.client.server())),
+                Err(_) => {}
+            }
+        }
+        false
+    }
+
+    /// A service that the server refuses keeps the nodes it had, and does not stand in the way of others.
+    async fn fetch_from(&self, host: &mut Host, wanted: &[DiscoveredService]) -> Result<(), String> {
+        host.login.renew(&mut host.client).await?;
+        let mut fetched = Services::new();
+        let mut refused = Vec::new();
+        for service in wanted {
+            let document = self.ask(host, service).await?.good();
+            match document {
+                Ok(document) => {
+                    let instances = document.get("hosts").and_then(Value::as_array);
+                    let nodes = instances.into_iter().flatten().filter_map(|it| self.node(it, service.grpc));
+                    fetched.insert(key(service), nodes.collect());
+                }
+                Err(reason) => refused.push(format!("service {}: {reason}", service.name)),
+            }
+        }
+        if fetched.is_empty() && !refused.is_empty() {
+            return Err(refused.join(", "));
+        }
+        for reason in &refused {
+            log_error("nacos", &format!("{}: {reason}", host.client.server()));
+        }
+        if !refused.is_empty() {
+            *self.tried.lock().unwrap_or_else(PoisonError::into_inner) = wanted.to_vec();
+        }
+        self.known.update(0, |services| {
+            services.retain(|name, _| wanted.iter().any(|service| key(service) == *name));
+            services.extend(fetched);
+        });
+        Ok(())
+    }
+
+    async fn ask(&self, host: &mut Host, service: &DiscoveredService) -> Result<http::Answer, String> {
+        let (namespace, group) = (namespace(service), group(service));
+        let target = format!(
+            "/ns/instance/list?healthyOnly=true&serviceName={}&namespaceId={}&groupName={}{}",
+            http::encoded(&service.name),
+            http::encoded(namespace),
+            http::encoded(group),
+            host.login.arguments(group, &service.name),
+        );
+        let answer = host.client.get(&target).await?;
+        if answer.status == 403 {
+            // The token may have ended early, with a restart of the server.
+            host.login.forget();
+        }
+        Ok(answer)
+    }
+
+    /// `None`: switched off, or without an address.
+    fn node(&self, instance: &Value, grpc: bool) -> Option<Node> {
+        let off = |name: &str| instance.get(name) == Some(&Value::Bool(false));
+        if off("enabled") || off("healthy") {
+            return None;
+        }
+        let grpc_port = http::port(instance.pointer("/metadata/gRPC_port")).filter(|_| grpc);
+        Some(Node {
+            host: instance.get("ip")?.as_str()?.to_owned(),
+            port: Some(grpc_port.or_else(|| http::port(instance.get("port")))?),
+            weight: http::weight(instance.get("weight"), self.conf.weight),
+            priority: 0,
+            metadata: None,
+        })
+    }
+}

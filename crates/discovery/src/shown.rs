@@ -1,0 +1,72 @@
+//! What the Control API shows. Nobody needs a password to read it, so it has none in it.
+
+use std::sync::Arc;
+
+use model::resources::Node;
+use serde_json::{Map, Value, json};
+
+use crate::known::Services;
+
+pub fn services(services: &Services) -> Value {
+    Value::Object(services.iter().map(|(name, list)| (name.clone(), nodes(list))).collect())
+}
+
+pub fn nodes(nodes: &Arc<[Node]>) -> Value {
+    nodes.iter().map(node).collect()
+}
+
+fn node(node: &Node) -> Value {
+    let mut shown = Map::new();
+    shown.insert("host".to_owned(), json!(node.host));
+    if let Some(port) = node.port {
+        shown.insert("port".to_owned(), json!(port));
+    }
+    shown.insert("weight".to_owned(), json!(node.weight));
+    if node.priority != 0 {
+        shown.insert("priority".to_owned(), json!(node.priority));
+    }
+    if let Some(metadata) = &node.metadata {
+        shown.insert("metadata".to_owned(), metadata.clone());
+    }
+    Value::Object(shown)
+}
+
+/// A configuration with its secrets masked, those in URLs included.
+pub fn configuration(conf: &Value) -> Value {
+    match conf {
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| {
+                let secret = matches!(name.as_str(), "token" | "access_key" | "secret_key");
+                let filled = value.as_str().is_some_and(|text| !text.is_empty());
+                (name.clone(), if secret && filled { json!("***") } else { configuration(value) })
+            })
+            .collect(),
+        Value::Array(items) => items.iter().map(configuration).collect(),
+        Value::String(text) => Value::String(without_user(text)),
+        other => other.clone(),
+    }
+}
+
+fn without_user(text: &str) -> String {
+    match (text.split_once("://"), text.rfind('@')) {
+        (Some((scheme, rest)), Some(at)) if at > scheme.len() => {
+            let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+            format!("{scheme}://***@{host}")
+        }
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_masked() {
+        let conf = json!({"token": "t", "host": ["http://u:p@127.0.0.1:8848", "http://a"], "secret_key": ""});
+        let expected =
+            json!({"token": "***", "host": ["http://***@127.0.0.1:8848", "http://a"], "secret_key": ""});
+        assert_eq!(configuration(&conf), expected);
+    }
+}

@@ -1,0 +1,107 @@
+//! Nodes that come from service discovery: between the registries and the compiler, and on the Control API.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use admin::{AdminRequest, AdminResponse, ControlHooks};
+use compile::ServiceNodes;
+use config::Settings;
+use discovery::Discovery;
+use model::resources::{DiscoveredService, Node};
+use store::BoxFuture;
+use telemetry::error_log;
+use tokio::{runtime::Runtime, sync::watch};
+
+pub struct Nodes {
+    discovery: Discovery,
+    /// What the compiler has been told.
+    told: Mutex<HashMap<DiscoveredService, Option<Arc<[Node]>>>>,
+    /// Registries that upstreams name and config.yaml does not: said once each.
+    missing: Mutex<HashSet<Arc<str>>>,
+}
+
+impl Nodes {
+    pub fn start(settings: &Settings, runtime: &Runtime) -> anyhow::Result<Arc<Nodes>> {
+        let (prefix, ipv6) = (&settings.files.prefix, settings.apisix.enable_ipv6);
+        let discovery = Discovery::start(&settings.discovery, runtime.handle(), prefix, ipv6);
+        let discovery = discovery.map_err(|reason| anyhow::anyhow!("config.yaml: {reason}"))?;
+        Ok(Arc::new(Nodes { discovery, told: Mutex::default(), missing: Mutex::default() }))
+    }
+
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.discovery.changes()
+    }
+
+    /// The services in use, and no others. Waits for the first word on new ones, within reason.
+    pub async fn want(&self, services: &[DiscoveredService], patience: Duration) {
+        for service in services.iter().filter(|service| !self.discovery.has(&service.registry)) {
+            let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+            if missing.insert(service.registry.clone()) {
+                error_log::log(
+                    error_log::Level::Error,
+                    format_args!(
+                        "service {} has no nodes: config.yaml has no discovery.{}",
+                        service.name, service.registry
+                    ),
+                );
+            }
+        }
+        self.discovery.want(services, patience).await;
+    }
+
+    /// The services whose nodes differ from what the compiler was told before.
+    pub fn take_changed(&self, services: &[DiscoveredService]) -> Vec<DiscoveredService> {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = Vec::new();
+        let mut next = HashMap::new();
+        for service in services {
+            let nodes = self.discovery.nodes(service);
+            if told.get(service) != Some(&nodes) {
+                changed.push(service.clone());
+            }
+            next.insert(service.clone(), nodes);
+        }
+        *told = next;
+        changed
+    }
+
+    /// The error says which registry has not answered yet.
+    pub fn is_ready(&self) -> Result<(), String> {
+        self.discovery.is_ready()
+    }
+
+    /// `/v1/discovery/TYPE/dump` and `/v1/discovery/TYPE/show_dump_file`
+    fn shown(&self, request: &AdminRequest) -> Option<AdminResponse> {
+        let path = request.decoded_path();
+        let (kind, what) = path.strip_prefix("/v1/discovery/")?.split_once('/')?;
+        if request.method != "GET" {
+            return None;
+        }
+        match what {
+            "dump" => Some(AdminResponse::json(200, &self.discovery.dump(kind)?)),
+            "show_dump_file" if kind.starts_with("consul") => match self.discovery.dump_file(kind)? {
+                None => Some(AdminResponse::text(503, "dump params is nil")),
+                Some(file) => Some(match std::fs::read_to_string(&file) {
+                    Ok(text) => AdminResponse::text(200, &text),
+                    Err(error) => AdminResponse::text(503, &format!("{}: {error}", file.display())),
+                }),
+            },
+            _ => None,
+        }
+    }
+}
+
+impl ServiceNodes for Nodes {
+    fn of(&self, service: &DiscoveredService) -> Option<Arc<[Node]>> {
+        self.discovery.nodes(service)
+    }
+}
+
+impl ControlHooks for Nodes {
+    fn answer<'a>(&'a self, request: &'a AdminRequest) -> BoxFuture<'a, Option<AdminResponse>> {
+        Box::pin(async { self.shown(request) })
+    }
+}
