@@ -17,11 +17,12 @@ import tempfile
 import time
 
 from harness import (
-    churn, figures, footprint, http2, nginx, plugins, processes, scrape, slow, static,
+    churn, figures, footprint, http2, hyperapi, manyroutes, nginx, plugins, processes, scrape, slow, static,
     throughput, tidegate, tls)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-OTHERS = ("plugins", "handshake", "http2", "slow", "memory", "start", "scrape", "churn", "static")
+OTHERS = ("plugins", "handshake", "http2", "slow", "memory", "start", "scrape", "churn", "static", "hyperapi",
+          "manyroutes")
 KEYS = [f"key-{number:03d}-0123456789abcdef" for number in range(100)]
 
 
@@ -81,10 +82,14 @@ def measure(folder, wanted, rounds, seconds, binary, quick, results):
             server.stop()
         if "static" in wanted:
             results["static"] = static.run(binary, folder, scripts["plain"], rounds, seconds, say)
+        if "hyperapi" in wanted and binary:
+            results["hyperapi"] = hyperapi.run(binary, folder, scripts["plain"], rounds, seconds, say)
         if "plugins" in wanted and binary:
             results["plugins"] = plugins.run(binary, folder, upstream_port, rounds, seconds, say)
         if "start" in wanted:
             results["start"] = footprint.run_start(binary, folder, upstream_port, rounds, 1000, say)
+        if "manyroutes" in wanted and binary:
+            results["manyroutes"] = manyroutes.run(binary, folder, upstream_port, rounds, seconds, say)
         if "scrape" in wanted and binary:
             results["scrape"] = scrape.run(binary, folder, upstream_port, 5000 if quick else 25_000, say)
         if "churn" in wanted:
@@ -131,9 +136,14 @@ def show(results, target):
         rows += static.rows(results["static"])
     if rows:
         print("\n" + figures.table(["scenario", "figure", "nginx", target, "ratio", "+-", "target", ""], rows))
+    if "left_out" not in results.get("hyperapi", {"left_out": ""}):
+        headings = ["against", "figure", "theirs", "tidegate", "ratio", "+-", "target", ""]
+        print("\n" + figures.table(headings, hyperapi.rows(results["hyperapi"])))
     if "plugins" in results:
         headings = ["plugin", "figure", "plain", "with it", "us", "over", "rounds", "target", ""]
         print("\n" + figures.table(headings, plugins.rows(results["plugins"])))
+    if "manyroutes" in results:
+        print("\n" + figures.table(["many routes", "measured", "target"], manyroutes.rows(results["manyroutes"])))
     if "scrape" in results:
         headings = [f"{results['scrape']['series']:,} series, us", "p50", "p99", "p99.9", "max", ">5 ms", ">10 ms"]
         print("\n" + figures.table(headings, scrape.rows(results["scrape"])))

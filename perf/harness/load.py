@@ -1,5 +1,6 @@
 """Load: wrk for throughput, one plain connection for latency, many idle ones for memory."""
 
+import http.client
 import json
 import socket
 import struct
@@ -122,6 +123,21 @@ class Connection:
         """Closes with RST, so that 10,000 of these leave no TIME_WAIT behind."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
+
+
+def wait_for_body(port, path, body, seconds=20):
+    """Until a GET is answered with 200 and exactly this body."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        client = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        client.request("GET", path)
+        answer = client.getresponse()
+        got = answer.read()
+        client.close()
+        if answer.status == 200 and got == body:
+            return
+        time.sleep(0.01)
+    raise SystemExit(f"port {port}: {path} is answered {answer.status} {got[:200]!r}")
 
 
 def request_bytes(path, host="perf.example"):

@@ -38,7 +38,7 @@ def free_port():
 class Server:
     """A server process tree on one core. Its output goes to a file, shown when it fails."""
 
-    def __init__(self, name, command, core, folder, env=None):
+    def __init__(self, name, command, core, folder, env=None, session=False):
         self.name = name
         self.log = os.path.join(folder, name + ".out")
         self.tls_port = None
@@ -50,6 +50,7 @@ class Server:
                 stdout=log,
                 stderr=log,
                 env={**os.environ, **(env or {})},
+                start_new_session=session,
             )
 
     def wait_for_port(self, port, seconds=60):

@@ -270,3 +270,51 @@ fn a_real_server_with_and_without_tls() {
     }
     drop(nginx);
 }
+
+const RULES: &str = r#"syntax = "proto3";
+package helloworld;
+import "google/api/annotations.proto";
+service Greeter {
+  rpc SayHello (HelloRequest) returns (HelloReply) {
+    option (google.api.http) = { get: "/v1/hello/{name}" additional_bindings { post: "/v1/hello" body: "*" } };
+  }
+}
+message HelloRequest { string name = 1; int32 age = 2; }
+message HelloReply { string message = 1; repeated string items = 2; }
+"#;
+
+#[test]
+fn the_http_rules_of_kongs_grpc_gateway() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("hello.proto");
+    std::fs::write(&file, RULES).expect("written");
+    let gateway = Gateway::start_from(
+        "kong",
+        &format!(
+            "_format_version: '3.0'\nservices:\n- {{name: g, url: 'grpc://{}', routes: [{{name: r, paths: [/], \
+             plugins: [{{name: grpc-gateway, config: {{proto: {}}}}}]}}]}}\n",
+            server.address,
+            file.display()
+        ),
+    );
+    gateway.process.wait_for_output("approximated: plugin grpc-gateway");
+    let mut client = gateway.client();
+    let hello = |name: &str| format!("{{\"message\":\"Hello {name}\",\"items\":[]}}");
+    for (target, name) in
+        [("/v1/hello/world", "world"), ("/v1/hello/a%20b", "a b"), ("/v1/hello/path?name=query", "path")]
+    {
+        let answer = client.get("h", target).expect("answers");
+        assert_eq!(
+            (answer.status(), answer.body_text()),
+            (200, hello(name)),
+            "{target} {}",
+            gateway.error_log()
+        );
+    }
+    let answer = post(&mut client, "/v1/hello", "application/json", b"{\"name\": \"body\"}");
+    assert_eq!((answer.status(), answer.body_text()), (200, hello("body")));
+    for target in ["/v1/hello", "/v1/hello/a/b", "/"] {
+        assert_eq!(client.get("h", target).expect("answers").status(), 400, "{target}");
+    }
+}

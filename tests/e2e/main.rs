@@ -31,6 +31,7 @@ mod limits;
 mod malformed;
 mod nginx;
 mod nginx_files;
+mod nginx_rewrites;
 mod ocsp;
 mod pages;
 mod path_escapes;

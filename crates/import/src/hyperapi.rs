@@ -39,9 +39,10 @@ fn service(node: &Node, clients: &[Client], imported: &mut Imported) {
     let Some(upstream) = upstream else {
         return imported.report.unsupported(node.line, &subject, "no upstream of it has a usable `target`");
     };
+    let bare = if base.is_empty() { "/" } else { &base };
     plugins.insert(
         "proxy-rewrite".to_owned(),
-        json!({"regex_uri": ["^/[^/]+/?$", format!("{base}/"), "^/[^/]+(/.*)$", format!("{base}$1")]}),
+        json!({"regex_uri": ["^/[^/]+$", bare, "^/[^/]+(/.*)$", format!("{base}$1")]}),
     );
     let members: Vec<(&str, &str)> = clients.iter().filter_map(|client| client.on(&id)).collect();
     let authenticates = authentication(&fields, &members, &mut plugins, &mut imported.report);
@@ -49,19 +50,18 @@ fn service(node: &Node, clients: &[Client], imported: &mut Imported) {
     for filter in fields.list("filters") {
         filters::on_service(filter, &path, &mut plugins, &mut rules, &mut imported.report);
     }
-    let mut limits = Vec::new();
     for sla in fields.list("sla") {
         let name = sla.get("name").and_then(fields::text).unwrap_or_default();
         let names: Vec<&str> =
             members.iter().filter(|(_, member)| *member == name).map(|(client, _)| *client).collect();
         for filter in sla.get("filters").map(fields::list).unwrap_or_default() {
             if authenticates && !names.is_empty() {
-                filters::on_sla(filter, &path, &names, (&mut rules, &mut limits), &mut imported.report);
+                let level = (name.as_str(), names.as_slice());
+                filters::on_sla(filter, &path, level, &mut plugins, &mut rules, &mut imported.report);
             }
         }
     }
-    // The first rule that matches is the only one that acts: refusals stand before limits.
-    rules.append(&mut limits);
+    filters::members(&mut plugins, &members);
     if !rules.is_empty() {
         plugins.insert("workflow".to_owned(), json!({"rules": rules}));
     }

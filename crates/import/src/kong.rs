@@ -6,6 +6,7 @@
 
 mod consumers;
 mod entities;
+mod grpc_gateway;
 mod loggers;
 mod merge;
 mod plugins;
@@ -19,7 +20,11 @@ use config::yaml::Node;
 use crate::Imported;
 use entities::Entities;
 
-pub fn convert(root: &Node, imported: &mut Imported) -> Result<(), String> {
+pub fn convert(
+    root: &Node,
+    files: &dyn Fn(&str) -> Result<String, String>,
+    imported: &mut Imported,
+) -> Result<(), String> {
     let version = root.get("_format_version").and_then(crate::fields::text);
     let regex_needs_tilde = match version.as_deref() {
         Some("1.1" | "2.1") => false,
@@ -34,6 +39,6 @@ pub fn convert(root: &Node, imported: &mut Imported) -> Result<(), String> {
     consumers::convert(&entities, imported);
     upstreams::certificates(&entities, imported);
     plugins::everywhere(&entities, imported);
-    routes::convert(&entities, imported);
+    routes::convert(&entities, files, imported);
     Ok(())
 }

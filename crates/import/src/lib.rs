@@ -1,6 +1,6 @@
 //! Configurations of other gateways, turned into the lists of apisix.yaml and a report on what became of each part.
 //!
-//! Pure: text in, objects out; no file and no network. Whoever adds a source adds a [`Source`] and one module.
+//! Pure: text in, objects out; no network, and files only through the caller's hand. Whoever adds a source adds a [`Source`] and one module.
 
 #![forbid(unsafe_code)]
 
@@ -45,11 +45,16 @@ pub struct Imported {
     pub report: Report,
 }
 
-/// Converts a whole text; the error says where it cannot be read.
-pub fn import(source: Source, text: &str) -> Result<Imported, String> {
+/// Converts a whole text; the error says where it cannot be read. `files` reads what the text names: certificates, proto
+/// files.
+pub fn import(
+    source: Source,
+    text: &str,
+    files: &dyn Fn(&str) -> Result<String, String>,
+) -> Result<Imported, String> {
     if source == Source::Nginx {
         let mut imported = Imported { output: Output::default(), report: Report::default() };
-        nginx::convert(text, &mut imported)?;
+        nginx::convert(text, files, &mut imported)?;
         return Ok(imported);
     }
     let document = config::yaml::parse(text).map_err(|fault| fault.to_string())?;
@@ -58,7 +63,7 @@ pub fn import(source: Source, text: &str) -> Result<Imported, String> {
         imported.report.approximated(note.line, "YAML", &note.message);
     }
     match source {
-        Source::Kong => kong::convert(&document.root, &mut imported)?,
+        Source::Kong => kong::convert(&document.root, files, &mut imported)?,
         Source::Hyperapi => hyperapi::convert(&document.root, &mut imported)?,
         Source::Nginx => {}
         Source::Apisix => apisix::convert(document.root, &mut imported)?,

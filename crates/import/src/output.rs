@@ -56,6 +56,10 @@ impl Output {
         self.lists.insert(collection.to_owned(), list);
     }
 
+    pub fn has(&self, collection: &str) -> bool {
+        self.lists.contains_key(collection)
+    }
+
     /// Collection, objects; in the order in which an Admin API takes them.
     pub fn lists(&self) -> impl Iterator<Item = (&str, &[Value])> {
         ORDER.iter().filter_map(|name| Some((*name, self.lists.get(*name)?.as_array()?.as_slice())))

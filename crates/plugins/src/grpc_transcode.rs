@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use plugin::{
-    BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, Step, Verdict,
+    BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, SchemaKind, Step,
+    Verdict,
 };
 use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, prost::Message};
 use serde::Deserialize;
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 use telemetry::error_log;
 use wire::{HeaderId, Method};
 
-use crate::common::{conf::typed, form, held_body::HeldBody, instance_state, nginx_base64};
+use crate::common::{conf::typed, form, held_body::HeldBody, instance_state, nginx_base64, regexes::Regex};
 pub use proto::check as check_proto;
 use writing::Options;
 
@@ -29,9 +30,16 @@ pub static PLUGIN: PluginDef = PluginDef {
     priority: 506,
     schema: include_str!("../schemas/grpc-transcode.json"),
     phases: Phases::ACCESS.and(Phases::HEADER_FILTER).and(Phases::BODY_FILTER),
+    check,
     build,
     ..PluginDef::DEFAULT
 };
+
+fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
+    let pattern = conf.get("path_regex").and_then(Value::as_str);
+    let fault = pattern.and_then(|pattern| Regex::new(pattern, false).err());
+    fault.map_or(Ok(()), |fault| Err(format!("invalid path_regex: {fault}")))
+}
 
 /// Larger requests get 413.
 const MAX_REQUEST_BYTES: usize = 64 * 1024 * 1024;
@@ -46,9 +54,14 @@ struct Conf {
     show_status_in_body: bool,
     status_detail_type: Option<String>,
     max_resp_body_size: usize,
+    path_regex: Option<String>,
+    #[serde(default)]
+    path_fields: Vec<String>,
 }
 
 struct Transcode {
+    /// Ours: fields that stand in the path, as the HTTP rules of proto files have them.
+    path: Option<Regex>,
     conf: Conf,
     options: Options,
     /// Why there is none is logged for every request, as in APISIX.
@@ -68,7 +81,8 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
     };
     let method = compiled.as_ref().ok().and_then(|compiled| compiled.method(&conf.service, &conf.method));
     let options = Options::new(&conf.pb_option);
-    Ok(Arc::new(Transcode { options, method, pool: compiled.map(|compiled| compiled.pool), conf }))
+    let path = conf.path_regex.as_deref().map(|pattern| Regex::new(pattern, false)).transpose()?;
+    Ok(Arc::new(Transcode { path, options, method, pool: compiled.map(|compiled| compiled.pool), conf }))
 }
 
 impl Plugin for Transcode {
@@ -134,7 +148,8 @@ impl Transcode {
 
     async fn send(&self, request: &mut Request, method: &MethodDescriptor) -> Verdict {
         let body = request.collect_body(MAX_REQUEST_BYTES).await?;
-        let source = source(request, &body);
+        let mut source = source(request, &body);
+        self.add_path_fields(request, &mut source);
         let message = match reading::message(method.input(), &source) {
             Ok(message) => message.encode_to_vec(),
             Err(reason) => {
@@ -155,6 +170,16 @@ impl Transcode {
         }
         instance_state::set(request, self, Call(HeldBody::new(self.conf.max_resp_body_size)));
         Ok(())
+    }
+
+    /// What the path says counts more than what a body or the query does.
+    fn add_path_fields(&self, request: &Request, source: &mut Value) {
+        let Some(groups) = self.path.as_ref().and_then(|path| path.captures(&request.path)) else { return };
+        let Value::Object(source) = source else { return };
+        for (name, group) in self.conf.path_fields.iter().zip(groups.into_iter().skip(1)) {
+            let text = group.and_then(|range| request.path.get(range)).unwrap_or_default();
+            source.insert(name.clone(), String::from_utf8_lossy(text).into_owned().into());
+        }
     }
 
     /// The first message of an answer.

@@ -58,6 +58,7 @@ mod request_id;
 mod request_validation;
 mod response_rewrite;
 mod serverless;
+mod sla;
 mod static_files;
 mod syslog;
 mod tcp_logger;

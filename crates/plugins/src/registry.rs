@@ -56,6 +56,7 @@ pub static PLUGINS: &[&PluginDef] = &[
     &crate::response_rewrite::PLUGIN,
     &crate::serverless::POST_FUNCTION,
     &crate::serverless::PRE_FUNCTION,
+    &crate::sla::PLUGIN,
     &crate::static_files::PLUGIN,
     &crate::syslog::PLUGIN,
     &crate::tcp_logger::PLUGIN,

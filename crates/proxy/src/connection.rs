@@ -35,7 +35,11 @@ enum After {
 }
 
 pub fn spawn(worker: &'static Worker, stream: TcpStream, peer: SocketAddr, listen: &Listen) {
-    let local = stream.local_addr().unwrap_or(listen.address);
+    // A listener for all addresses does not say which one the client chose; any other does, without asking the kernel.
+    let local = match listen.address.ip().is_unspecified() {
+        true => stream.local_addr().unwrap_or(listen.address),
+        false => listen.address,
+    };
     let ends = Ends { peer, local, announced: None };
     if listen.proxy_protocol {
         let task = accept_announced(worker, stream, ends, listen.tls, Open::new(worker));

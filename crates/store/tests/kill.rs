@@ -16,6 +16,7 @@ use model::Kind;
 use serde_json::json;
 use store::{Embedded, Operation, Store, embedded::Hooks};
 
+/// `KILL_ROUNDS` asks for more.
 const ROUNDS: usize = 40;
 const PATH_VARIABLE: &str = "STORE_KILL_TEST_DATABASE";
 
@@ -28,7 +29,8 @@ fn nothing_acknowledged_is_lost() {
     let path = folder.path().join("db");
     let mut acknowledged: HashMap<String, u64> = HashMap::new();
     let mut seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().subsec_nanos();
-    for round in 0..ROUNDS {
+    let rounds = env::var("KILL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(ROUNDS);
+    for round in 0..rounds {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let lines = 1 + (seed >> 16) as usize % 60;
         let round_acknowledged = run_writer(&path, lines);

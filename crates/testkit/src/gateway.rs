@@ -105,11 +105,16 @@ impl Gateway {
 
     /// As [`Gateway::start`] with `tidegate run --from KIND:FILE` for this text; the folder's config.yaml sets ports.
     pub fn start_from(kind: &str, text: &str) -> Self {
+        Gateway::start_from_with(YAML_PROVIDER, kind, text)
+    }
+
+    /// As [`Gateway::start_from`], with this config.yaml.
+    pub fn start_from_with(config: &str, kind: &str, text: &str) -> Self {
         let prefix = tempfile::tempdir().expect("a temporary folder");
         let address = || SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         let (http, admin, control, metrics) = (address(), address(), address(), address());
         fs::create_dir_all(prefix.path().join("conf")).expect("a folder in the prefix");
-        let ports = YAML_PROVIDER
+        let ports = config
             .replace("@HTTP@", &http.port().to_string())
             .replace("@CONTROL@", &control.port().to_string())
             .replace("@METRICS@", &metrics.port().to_string());

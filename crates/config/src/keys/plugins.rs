@@ -65,6 +65,7 @@ pub const PLUGINS: &[&str] = &[
     "proxy-rewrite",
     "workflow",
     "api-breaker",
+    "sla",
     "graphql-limit-count",
     "limit-conn",
     "limit-count",

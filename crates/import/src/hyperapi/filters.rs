@@ -26,59 +26,98 @@ pub fn on_service(
     let (kind, fields) = settings(filter);
     match kind.as_str() {
         "RateLimit" => {
-            let (limit, interval) =
-                (fields.number("limit").unwrap_or(0.0), fields.number("interval").unwrap_or(1.0).max(1.0));
-            let burst = fields.number("burst").unwrap_or(limit).max(limit);
-            if limit <= 0.0 {
-                return report.unsupported(fields.line(), fields.subject(), "`limit` is missing or 0");
-            }
-            let how = "requests refill the bucket evenly and not once per interval; it is full at the start";
-            report.approximated(fields.line(), fields.subject(), how);
-            let conf = json!({"rate": limit / interval, "burst": burst - 1.0, "nodelay": true, "key": "route_id",
-                "rejected_code": 429, "rejected_msg": "Rate Limited"});
-            plugins.insert("limit-req".to_owned(), conf);
+            let bucket = bucket(&fields);
+            report.converted(fields.line(), fields.subject());
+            push(sla(plugins), "limits", bucket);
         }
-        "Header" => headers(&fields, plugins, report),
+        "Header" => headers(&fields, plugins_of(plugins), report),
         "ACL" => rules.extend(acl(&fields, path, &[], report)),
         other => report.unsupported(filter.line, fields.subject(), &format!("filter {other:?} is not known")),
     }
     fields.finish(report);
 }
 
-/// `out`: rules that refuse, rules that count.
+/// A filter of the SLA `level`, which `clients` have.
 pub fn on_sla(
     filter: &Node,
     path: &str,
-    clients: &[&str],
-    out: (&mut Vec<Value>, &mut Vec<Value>),
+    (level, clients): (&str, &[&str]),
+    plugins: &mut Map<String, Value>,
+    rules: &mut Vec<Value>,
     report: &mut Report,
 ) {
     let (kind, fields) = settings(filter);
-    let subject = format!("SLA: {}", fields.subject());
+    let subject = format!("SLA {level}: {}", fields.subject());
     match kind.as_str() {
         "RateLimit" => {
-            let (limit, interval) =
-                (fields.integer("limit").unwrap_or(0), fields.integer("interval").unwrap_or(1));
-            if limit <= 0 {
-                return report.unsupported(fields.line(), &subject, "`limit` is missing or 0");
-            }
-            fields.skip(&["burst"]);
-            let how = "each client may send `limit` requests in `interval` seconds; `burst` is not looked at";
-            report.approximated(fields.line(), &subject, how);
-            let action = json!(["limit-count", {"count": limit, "time_window": interval.max(1),
-                "key": "consumer_name", "rejected_code": 429, "rejected_msg": "Rate Limited"}]);
-            out.1.push(json!({"case": [["consumer_name", "in", clients]], "actions": [action]}));
+            let bucket = bucket(&fields);
+            push(self::level(sla(plugins), level), "limits", bucket);
+            report.converted(fields.line(), &subject);
         }
-        "ACL" => out.0.extend(acl(&fields, path, clients, report)),
+        "Header" => {
+            let level = self::level(sla(plugins), level);
+            headers(
+                &fields,
+                |side| edits(level, if side == "response" { "response_headers" } else { "request_headers" }),
+                report,
+            );
+        }
+        "ACL" => rules.extend(acl(&fields, path, clients, report)),
         other => {
-            let why = format!("filter {other:?} is converted on services only");
-            return report.unsupported(filter.line, &subject, &why);
+            return report.unsupported(filter.line, &subject, &format!("filter {other:?} is not known"));
         }
     }
     fields.finish(report);
 }
 
-fn headers(fields: &Fields, plugins: &mut Map<String, Value>, report: &mut Report) {
+/// The configuration of plugin sla on this route.
+fn sla(plugins: &mut Map<String, Value>) -> &mut Value {
+    plugins.entry("sla").or_insert_with(|| json!({}))
+}
+
+/// Who has which level.
+pub fn members(plugins: &mut Map<String, Value>, clients: &[(&str, &str)]) {
+    let Some(sla) = plugins.get_mut("sla") else { return };
+    let known = |level: &str| sla.get("levels").is_some_and(|levels| levels.get(level).is_some());
+    let consumers: Map<String, Value> = clients
+        .iter()
+        .filter(|(_, level)| known(level))
+        .map(|(client, level)| ((*client).to_owned(), (*level).into()))
+        .collect();
+    if !consumers.is_empty() {
+        sla["consumers"] = consumers.into();
+    }
+}
+
+fn level<'a>(sla: &'a mut Value, name: &str) -> &'a mut Value {
+    edits(edits(sla, "levels"), name)
+}
+
+/// The object below a name, made if it is not there.
+fn edits<'a>(object: &'a mut Value, name: &str) -> &'a mut Value {
+    if object.get(name).is_none() {
+        object[name] = json!({});
+    }
+    &mut object[name]
+}
+
+fn push(object: &mut Value, name: &str, value: Value) {
+    if object.get(name).is_none() {
+        object[name] = json!([]);
+    }
+    if let Some(list) = object[name].as_array_mut() {
+        list.push(value);
+    }
+}
+
+fn bucket(fields: &Fields) -> Value {
+    let number = |name: &str| fields.integer(name).map(|number| number.max(0));
+    let limit = number("limit").unwrap_or(0);
+    json!({"interval": number("interval").unwrap_or(1).max(1), "limit": limit, "burst": number("burst").unwrap_or(limit)})
+}
+
+/// `target`: where the edits of a side, request or response, are kept.
+fn headers<'a>(fields: &Fields, target: impl FnOnce(&str) -> &'a mut Value, report: &mut Report) {
     let set: Map<String, Value> = match fields.get("injection").map(|node| &node.content) {
         Some(Content::Map(entries)) => entries
             .iter()
@@ -93,36 +132,58 @@ fn headers(fields: &Fields, plugins: &mut Map<String, Value>, report: &mut Repor
             .collect(),
         _ => Map::new(),
     };
-    let mut headers = Map::new();
-    // What is removed and then set is only set: here removing comes last.
-    let mut removed = fields.texts("removal");
-    removed.retain(|name| !set.keys().any(|key| key.eq_ignore_ascii_case(name)));
-    if !removed.is_empty() {
-        headers.insert("remove".to_owned(), removed.into());
+    let removal = fields.texts("removal");
+    let side = fields.text("operate_on").unwrap_or_default();
+    if side != "request" && side != "response" {
+        // hyperapi does nothing with it either.
+        let why = "`operate_on` is neither request nor response";
+        return report.unsupported(fields.line(), fields.subject(), why);
     }
-    if !set.is_empty() {
-        headers.insert("set".to_owned(), set.into());
-    }
-    if headers.is_empty() {
+    report.converted(fields.line(), fields.subject());
+    if set.is_empty() && removal.is_empty() {
         return;
     }
-    let plugin = match fields.text("operate_on").as_deref() {
-        Some("response") => "response-rewrite",
-        _ => "proxy-rewrite",
-    };
-    let conf = plugins.entry(plugin).or_insert_with(|| json!({}));
-    if conf.get("headers").is_some() {
-        return report.unsupported(
-            fields.line(),
-            fields.subject(),
-            "a second filter for the same side is left out",
-        );
+    let conf = target(&side);
+    // Filters act one after the other: a later one removes what an earlier one set.
+    let mut removed = conf.get("remove").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut result = conf.get("set").and_then(Value::as_object).cloned().unwrap_or_default();
+    result.retain(|name, _| !removal.iter().any(|gone| gone.eq_ignore_ascii_case(name)));
+    removed.extend(removal.into_iter().map(Value::from));
+    for (name, value) in set {
+        result.retain(|other, _| !other.eq_ignore_ascii_case(&name));
+        result.insert(name, value);
     }
-    conf["headers"] = headers.into();
+    // What is removed and then set is only set: here removing comes last.
+    let is_set = |name: &Value| {
+        result.keys().any(|key| name.as_str().is_some_and(|name| key.eq_ignore_ascii_case(name)))
+    };
+    removed.retain(|name| !is_set(name));
+    removed.dedup();
+    for (name, value, is_empty) in [
+        ("remove", Value::from(removed.clone()), removed.is_empty()),
+        ("set", result.clone().into(), result.is_empty()),
+    ] {
+        match is_empty {
+            false => conf[name] = value,
+            true => _ = conf.as_object_mut().and_then(|conf| conf.remove(name)),
+        }
+    }
 }
+
+/// Where the plugins of a route keep the edits of a side.
+fn plugins_of<'a>(plugins: &'a mut Map<String, Value>) -> impl FnOnce(&str) -> &'a mut Value {
+    |side| {
+        let plugin = if side == "response" { "response-rewrite" } else { "proxy-rewrite" };
+        edits(plugins.entry(plugin).or_insert_with(|| json!({})), "headers")
+    }
+}
+
+/// What `*` stands for: not HEAD.
+const EVERY_METHOD: [&str; 6] = ["GET", "POST", "DELETE", "PUT", "OPTIONS", "PATCH"];
 
 /// The rules that refuse: `allow` refuses what no path describes, anything else what one does.
 fn acl(fields: &Fields, service: &str, clients: &[&str], report: &mut Report) -> Vec<Value> {
+    let allows = fields.text("access_control").as_deref() == Some("allow");
     let mut matches: Vec<Value> = fields
         .list("paths")
         .iter()
@@ -133,9 +194,11 @@ fn acl(fields: &Fields, service: &str, clients: &[&str], report: &mut Report) ->
             let methods = rule.get("methods").and_then(fields::text).unwrap_or_else(|| "*".to_owned());
             let methods: Vec<&str> =
                 methods.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-            Some(match methods.contains(&"*") {
-                true => uri,
-                false => json!(["AND", uri, ["request_method", "in", methods]]),
+            Some(match (methods.contains(&"*"), allows) {
+                // hyperapi lets HEAD past a refusal for all methods; we do not.
+                (true, false) => uri,
+                (true, true) => json!(["AND", uri, ["request_method", "in", EVERY_METHOD]]),
+                (false, _) => json!(["AND", uri, ["request_method", "in", methods]]),
             })
         })
         .collect();
@@ -148,7 +211,6 @@ fn acl(fields: &Fields, service: &str, clients: &[&str], report: &mut Report) ->
     if let [only] = matches.as_slice() {
         matches.push(only.clone());
     }
-    let allows = fields.text("access_control").as_deref() == Some("allow");
     report.converted(fields.line(), fields.subject());
     let mut condition = vec![Value::from(if allows { "!OR" } else { "OR" })];
     condition.extend(matches);

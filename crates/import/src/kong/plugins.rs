@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     entities::{Entities, Plugin, key_text, name},
-    loggers, merge, traffic, transform,
+    grpc_gateway, loggers, merge, traffic, transform,
 };
 use crate::{Imported, Report, fields::Fields};
 
@@ -156,6 +156,10 @@ fn convert(node: &Node, place: Place, imported: &mut Imported) -> Converted {
                 "requests that are not gRPC-Web are answered 405 or 400",
             );
             Some(vec![("grpc-web", json!({}))])
+        }
+        // Its routes are made where this one is.
+        "grpc-gateway" => {
+            Some(vec![("grpc-gateway", json!({"proto": grpc_gateway::file(&conf), "line": node.line}))])
         }
         "prometheus" => loggers::prometheus(&conf, report),
         "zipkin" => loggers::zipkin(&conf, report),

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     entities::{Entities, key_text, label, name},
-    merge, plugins,
+    grpc_gateway, merge, plugins,
     upstreams::{self, Target},
 };
 use crate::{
@@ -37,7 +37,10 @@ enum Path {
 /// Smaller is asked first.
 type Rank = (Reverse<usize>, bool, Reverse<usize>, bool, Reverse<i64>, Reverse<usize>, usize);
 
-pub fn convert(entities: &Entities, imported: &mut Imported) {
+/// Priorities of a route: its own, and above it those of the rules of grpc-gateway.
+const BAND: usize = 1000;
+
+pub fn convert(entities: &Entities, files: &dyn Fn(&str) -> Result<String, String>, imported: &mut Imported) {
     let mut entries = Vec::new();
     for (created, (node, service)) in entities.routes.iter().enumerate() {
         entries.extend(expand(entities, node, *service, created, imported));
@@ -59,7 +62,7 @@ pub fn convert(entities: &Entities, imported: &mut Imported) {
                 uris.push(other);
             }
         }
-        let mut route = json!({"name": name(entry.node), "uris": uris, "priority": count - index});
+        let mut route = json!({"name": name(entry.node), "uris": uris, "priority": (count - index) * BAND});
         conditions(entry, native, &mut route, imported);
         let mut plugins = plugins::of_route(entities, entry.node, entry.service, imported);
         if let Some(service) = entry.service {
@@ -80,8 +83,12 @@ pub fn convert(entities: &Entities, imported: &mut Imported) {
             route["upstream_id"] = id.into();
             rewrite(entry, &target, &mut plugins, imported);
         }
+        let gateway = plugins.remove("grpc-gateway");
         if !plugins.is_empty() {
             route["plugins"] = plugins.into();
+        }
+        if let Some(gateway) = gateway {
+            grpc_gateway::add_routes(&gateway, &name(entry.node), &mut route, BAND, files, imported);
         }
         let id = imported.output.id("routes", &name(entry.node));
         imported.output.add("routes", &id, route);

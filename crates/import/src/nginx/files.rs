@@ -14,7 +14,9 @@ pub const INHERITED: [&str; 6] =
 pub const OWN: [&str; 2] = ["alias", "try_files"];
 
 /// Reported where they are left out, and they do not change which file a path names.
-const HARMLESS: [&str; 10] = [
+const HARMLESS: [&str; 11] = [
+    // What it matches has a route of its own.
+    "rewrite",
     "expires",
     "access_log",
     "log_not_found",

@@ -96,7 +96,10 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
             first => {
                 let mut word = String::from(first);
                 // `${name}` belongs to the word, any other brace ends it.
-                while let Some(next) = rest.next_if(|&c| !c.is_whitespace() && c != ';') {
+                while let Some(next) = {
+                    let named = word.ends_with('$');
+                    rest.next_if(|&c| !c.is_whitespace() && c != ';' && (c != '{' || named))
+                } {
                     word.push(next);
                     if word.ends_with("${") {
                         while let Some(inner) = rest.next_if(|&c| c != '}' && c != '\n') {

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Context, Place, parse::Directive};
+use super::{Context, Place, answers, limits, parse::Directive};
 use crate::Report;
 
 /// The directives of a name that count: those of the innermost block that has any.
-fn effective<'a>(scopes: &[&'a [Directive]; 3], name: &str) -> Vec<&'a Directive> {
+pub fn effective<'a>(scopes: &[&'a [Directive]; 3], name: &str) -> Vec<&'a Directive> {
     let of = |scope: &&'a [Directive]| -> Vec<&'a Directive> {
         scope.iter().filter(|directive| directive.name == name).collect()
     };
@@ -167,58 +167,19 @@ pub fn extras(
         }
         rewrite["headers"] = headers.into();
     }
-    let mut added = Vec::new();
-    for header in effective(scopes, "add_header") {
-        if header.argument(2) != "always" {
-            let how = "without `always` it is added to answers of errors too";
-            report.approximated(header.line, "add_header", how);
-        }
-        added.push(format!("{}: {}", header.argument(0), header.argument(1)));
-    }
-    if !added.is_empty() {
-        plugins.insert("response-rewrite".to_owned(), json!({"headers": {"add": added}}));
-    }
-    if effective(scopes, "gzip").first().is_some_and(|gzip| gzip.argument(0) == "on") {
-        plugins.insert("gzip".to_owned(), json!({}));
-    }
+    answers::headers(scopes, plugins, report);
+    answers::gzip(scopes, plugins, report);
     if let Some(bytes) =
         effective(scopes, "client_max_body_size").first().and_then(|size| bytes(size.argument(0)))
     {
         plugins.insert("client-control".to_owned(), json!({"max_body_size": bytes}));
     }
-    limit(scopes, context, plugins, report);
+    limits::requests(scopes, &context.zones, plugins, report);
+    limits::connections(scopes, &context.zones, plugins, report);
 }
 
 fn bytes(text: &str) -> Option<u64> {
     let text = text.to_lowercase();
     let units = [("k", 1024), ("m", 1 << 20), ("g", 1 << 30), ("", 1)];
     units.iter().find_map(|(unit, factor)| text.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(*factor))
-}
-
-fn limit(
-    scopes: &[&[Directive]; 3],
-    context: &Context,
-    plugins: &mut Map<String, Value>,
-    report: &mut Report,
-) {
-    let limits = effective(scopes, "limit_req");
-    let Some(first) = limits.first() else { return };
-    for other in limits.iter().skip(1) {
-        report.unsupported(other.line, "limit_req", "one for each location is converted");
-    }
-    let named = |key: &str| first.arguments.iter().find_map(|word| word.strip_prefix(key));
-    let Some((variable, rate)) = named("zone=").and_then(|zone| context.zones.get(zone)) else {
-        return report.unsupported(first.line, "limit_req", "its zone is not in the file");
-    };
-    let status =
-        effective(scopes, "limit_req_status").first().and_then(|found| found.argument(0).parse().ok());
-    let conf = json!({
-        "rate": rate,
-        "burst": named("burst=").and_then(|burst| burst.parse::<u32>().ok()).unwrap_or(0),
-        "nodelay": first.arguments.iter().any(|word| word == "nodelay"),
-        "key": variable,
-        "rejected_code": status.unwrap_or(503_u16),
-    });
-    report.approximated(first.line, "limit_req", "each location counts for itself, also with a shared zone");
-    plugins.insert("limit-req".to_owned(), conf);
 }

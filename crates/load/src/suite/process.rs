@@ -13,7 +13,7 @@ use rustix::{
     thread::{CpuSet, sched_setaffinity},
 };
 
-use crate::Problem;
+use crate::{Problem, system::find_program};
 
 const START: Duration = Duration::from_secs(20);
 const STOP: Duration = Duration::from_secs(3);
@@ -30,7 +30,7 @@ impl Started {
     /// Starts a command and waits until it listens. Its output goes to a file of the folder.
     pub fn start(
         name: &str,
-        mut command: Command,
+        command: Command,
         address: SocketAddr,
         folder: &Path,
     ) -> Result<Started, Problem> {
@@ -38,6 +38,7 @@ impl Started {
         let failed = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot start {name}: {why}"));
         let output = File::create(&log).map_err(|error| failed(&error))?;
         let errors = output.try_clone().map_err(|error| failed(&error))?;
+        let mut command = in_own_session(&command);
         command.stdin(Stdio::null()).stdout(output).stderr(errors).current_dir(folder);
         let child = command.spawn().map_err(|error| failed(&error))?;
         let mut started = Started { name: name.to_owned(), child, log, address };
@@ -61,6 +62,18 @@ impl Started {
         }
         Ok(())
     }
+}
+
+/// Kernels that group tasks by session share the CPU between sessions: servers in one would share what a single one gets.
+fn in_own_session(command: &Command) -> Command {
+    let Some(setsid) = find_program("setsid") else {
+        let mut same = Command::new(command.get_program());
+        same.args(command.get_args());
+        return same;
+    };
+    let mut own = Command::new(setsid);
+    own.arg(command.get_program()).args(command.get_args());
+    own
 }
 
 impl Drop for Started {

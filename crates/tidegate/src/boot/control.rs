@@ -93,6 +93,8 @@ pub fn start(
     provider: &Arc<Provider>,
 ) -> anyhow::Result<Arc<Control>> {
     let mut follower = follower(settings, runtime, catalog, provider)?;
+    // Reading and compiling everything left as much behind as it made.
+    super::data_plane::release_memory();
     let publisher = Arc::new(Publisher::new(follower.compiler.snapshot(follower.revision)));
     let (sender, published) = watch::channel(follower.revision);
     follower.share();
@@ -182,6 +184,9 @@ fn options(settings: &Settings) -> Options {
         timeouts: Timeouts::default(),
     }
 }
+
+/// So many objects at once leave memory behind that is worth giving back.
+const MANY_CHANGES: usize = 500;
 
 struct Follower {
     compiler: Compiler,
@@ -275,6 +280,7 @@ impl Follower {
         let changes = if first { Changes::Reset } else { self.store.changes_since(self.revision) };
         match changes {
             Changes::Delta { revision, changes } if !list_changed => {
+                let many = changes.len() > MANY_CHANGES;
                 for change in &changes {
                     self.secrets.note(&(change.kind, change.id.clone()), change.object.as_ref());
                 }
@@ -282,6 +288,9 @@ impl Follower {
                 self.compiler
                     .apply(changes.into_iter().map(|change| ((change.kind, change.id), change.object)));
                 self.revision = revision;
+                if many {
+                    super::data_plane::release_memory();
+                }
             }
             _ => {
                 let mut objects = Vec::new();

@@ -166,7 +166,7 @@ fn ipv6_available() -> bool {
     std::net::TcpListener::bind((std::net::Ipv6Addr::LOCALHOST, 0)).is_ok()
 }
 
-fn release_memory() {
+pub fn release_memory() {
     // SAFETY: takes no pointers and may be called at any time by any thread.
     unsafe { libmimalloc_sys::mi_collect(true) }
 }

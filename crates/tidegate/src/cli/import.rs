@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow, bail};
-use import::{Imported, Source};
+use import::{Imported, Output, Source};
 use model::Kind;
 use plugin::Catalog;
 
@@ -53,15 +53,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// Converts `KIND:FILE` to an apisix.yaml at `target`.
-pub fn prepare(from: &str, target: &Path, strict: bool) -> anyhow::Result<()> {
+pub fn prepare(from: &str, target: &Path, strict: bool) -> anyhow::Result<Output> {
     let (kind, file) = from
         .split_once(':')
         .with_context(|| format!("--from {from}: give KIND:FILE, like kong:kong.yaml"))?;
     let imported = read(kind, Path::new(file), strict)?;
-    if let Some(folder) = target.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    }
-    write(target, &imported.output.yaml().map_err(anyhow::Error::msg)?)
+    write(target, &imported.output.yaml().map_err(anyhow::Error::msg)?)?;
+    Ok(imported.output)
 }
 
 /// Reads and converts; the report goes to standard error, so that the objects can be piped.
@@ -70,7 +68,12 @@ fn read(kind: &str, file: &Path, strict: bool) -> anyhow::Result<Imported> {
         .with_context(|| format!("cannot import {kind:?}; {} can be imported", Source::NAMES))?;
     let shown = file.display().to_string();
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
-    let mut imported = import::import(source, &text).map_err(|message| anyhow!("{shown}:{message}"))?;
+    // As nginx does: from the folder of its configuration.
+    let folder = file.parent().unwrap_or(Path::new("."));
+    let named =
+        |name: &str| fs::read_to_string(folder.join(name)).map_err(|error| format!("{name}: {error}"));
+    let mut imported =
+        import::import(source, &text, &named).map_err(|message| anyhow!("{shown}:{message}"))?;
     check(&mut imported)?;
     eprint!("{}", imported.report.text(&shown));
     if strict && !imported.report.is_exact() {
@@ -104,6 +107,9 @@ fn check(imported: &mut Imported) -> anyhow::Result<()> {
 /// The file holds secrets: nobody else may read it.
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     use std::{io::Write, os::unix::fs::OpenOptionsExt};
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    }
     let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
     file.and_then(|mut file| file.write_all(text.as_bytes()))
         .with_context(|| format!("cannot write {}", path.display()))

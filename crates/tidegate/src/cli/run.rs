@@ -56,9 +56,13 @@ fn serve(place: &Place, arguments: &Arguments, mut predecessor: Option<Predecess
 /// The file that was converted takes the place of apisix.yaml; there is no Admin API to change it behind its back.
 fn serve_imported(from: &str, strict: bool, settings: &mut Settings) -> anyhow::Result<()> {
     let target = settings.files.prefix.join("data").join("imported.yaml");
-    import::prepare(from, &target, strict)?;
+    let imported = import::prepare(from, &target, strict)?;
     settings.files.resources_yaml = target;
     settings.provider = Provider::Yaml;
+    settings.admin.listen = None;
+    // Without a config.yaml nobody asked for HTTPS, and another gateway may be at its port.
+    let asked = settings.files.config.exists() || imported.has("ssls");
+    settings.apisix.tls.enable &= asked;
     // The other gateway has no list to switch plugins on: what its configuration names is on.
     for plugin in plugins::registry::PLUGINS {
         if !settings.plugins.iter().any(|name| name == plugin.name) {

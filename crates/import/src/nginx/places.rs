@@ -1,0 +1,102 @@
+//! How locations match, and which one takes a path.
+
+use super::parse::Directive;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Place {
+    Exact(String),
+    Prefix { path: String, ends: bool },
+    Regex(String),
+}
+
+/// `None` for named and relative locations.
+pub fn place(location: &Directive) -> Option<Place> {
+    let second = location.argument(1).to_owned();
+    Some(match location.argument(0) {
+        "=" => Place::Exact(second),
+        "^~" => Place::Prefix { path: second, ends: true },
+        "~" => Place::Regex(second),
+        "~*" => Place::Regex(format!("(?i){second}")),
+        path if path.starts_with('/') => Place::Prefix { path: path.to_owned(), ends: false },
+        _ => return None,
+    })
+}
+
+pub fn uri(place: &Place) -> String {
+    match place {
+        Place::Exact(path) => path.clone(),
+        Place::Prefix { path, .. } => format!("{path}*"),
+        Place::Regex(_) => "/*".to_owned(),
+    }
+}
+
+/// Which of the places takes every path that begins with `literal`, or just this one if it is `whole`. `None` where that
+/// depends on the rest of the path, or nothing takes it.
+pub fn taker(places: &[&Place], literal: &str, whole: bool) -> Option<usize> {
+    let mut best: Option<(usize, &str, bool)> = None;
+    for (index, place) in places.iter().enumerate() {
+        match place {
+            Place::Exact(path) if whole && path == literal => return Some(index),
+            Place::Exact(path) | Place::Prefix { path, .. }
+                if !whole && path.starts_with(literal) && path != literal =>
+            {
+                return None;
+            }
+            Place::Prefix { path, ends }
+                if literal.starts_with(path.as_str())
+                    && best.is_none_or(|(_, longest, _)| path.len() > longest.len()) =>
+            {
+                best = Some((index, path, *ends));
+            }
+            _ => {}
+        }
+    }
+    if best.is_some_and(|(_, _, ends)| ends) {
+        return best.map(|(index, ..)| index);
+    }
+    for (index, place) in places.iter().enumerate() {
+        if let Place::Regex(pattern) = place {
+            if !whole {
+                return None;
+            }
+            if regex::Regex::new(pattern).ok()?.is_match(literal) {
+                return Some(index);
+            }
+        }
+    }
+    best.map(|(index, ..)| index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_takes_a_path() {
+        let prefix = |path: &str, ends| Place::Prefix { path: path.to_owned(), ends };
+        let all = [
+            prefix("/", false),
+            prefix("/a/", false),
+            prefix("/a/b/", true),
+            Place::Exact("/x".to_owned()),
+            Place::Regex("\\.php$".to_owned()),
+        ];
+        let places: Vec<&Place> = all.iter().collect();
+        let cases = [
+            ("/x", true, Some(3)),
+            ("/x", false, None),
+            ("/index.php", true, Some(4)),
+            ("/index.html", true, Some(0)),
+            ("/a/b/c", false, Some(2)),
+            ("/a/", true, Some(1)),
+            // A regular expression could match the rest.
+            ("/a/", false, None),
+        ];
+        for (literal, whole, expected) in cases {
+            assert_eq!(taker(&places, literal, whole), expected, "{literal} {whole}");
+        }
+        let fewer: Vec<&Place> = all.iter().take(3).collect();
+        assert_eq!(taker(&fewer, "/a/", false), None, "it could go on with b/");
+        assert_eq!(taker(&fewer, "/c/", false), Some(0));
+    }
+}
