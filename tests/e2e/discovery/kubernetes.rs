@@ -1,5 +1,5 @@
 //! Kubernetes, by a fake of the API server: lists in pages, watches that send events as chunks and end, versions that
-//! are gone, tokens. Nothing that Debian has is one.
+//! are gone, tokens. Debian has no API server, and building one takes ten minutes.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
