@@ -318,7 +318,18 @@ fn checks(conf: &resources::Checks) -> health::Checks {
 
 #[cfg(test)]
 mod tests {
-    use super::split_port;
+    use super::{bracketed, split_port};
+    use model::resources::Node;
+
+    #[test]
+    fn addresses_of_registries_get_brackets() {
+        for (host, expected) in
+            [("fd00::1", "[fd00::1]"), ("[::1]", "[::1]"), ("10.0.0.1", "10.0.0.1"), ("a.b", "a.b")]
+        {
+            let node = Node { host: host.to_owned(), port: Some(80), weight: 1, priority: 0, metadata: None };
+            assert_eq!(bracketed(&node).host, expected);
+        }
+    }
 
     #[test]
     fn hosts_may_carry_their_port() {

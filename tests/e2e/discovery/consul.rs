@@ -126,8 +126,16 @@ fn the_dump_file_serves_a_start_without_consul() {
     let mut gateway = gateway(&conf(&consul, ", dump: {path: data/consul.json}"));
     route(&gateway, "/web", r#""service_name":"web","discovery_type":"consul""#);
     wait_for(&gateway, "/web", &["a"]);
-    let shown = control(&gateway, "/v1/discovery/consul/show_dump_file");
-    assert_eq!((shown.0, &shown.1["services"]["web"][0]["host"]), (200, &serde_json::json!("127.0.0.1")));
+    // The file follows the nodes.
+    let start = std::time::Instant::now();
+    let shown = loop {
+        let (status, shown) = control(&gateway, "/v1/discovery/consul/show_dump_file");
+        if status == 200 {
+            break shown;
+        }
+        assert!(start.elapsed() < testkit::PATIENCE, "no dump file");
+    };
+    assert_eq!(shown["services"]["web"][0]["host"], "127.0.0.1", "{shown}");
     consul.kill();
     gateway.process.stop();
     gateway.restart();

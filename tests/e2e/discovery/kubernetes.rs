@@ -1,5 +1,5 @@
 //! Kubernetes, by a fake of the API server: lists in pages, watches that send events as chunks and end, versions that
-//! are gone, tokens. Nothing that Debian has is one.
+//! are gone, tokens. Debian has no API server, and building one takes ten minutes.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -239,4 +239,34 @@ fn several_clusters_and_one_that_is_gone() {
     first.put("web", endpoints("web", &[&b]));
     wait_for(&gateway, "/one", &["b"]);
     assert_eq!(get(&gateway, "/two"), (200, "b".to_owned()));
+}
+
+#[test]
+fn the_gateway_is_ready_when_the_list_has_come() {
+    let server = Server::start(false);
+    let port = testkit::free_port();
+    let apisix = format!("apisix:\n  status: {{ip: 127.0.0.1, port: {port}}}\n");
+    let config = testkit::gateway::EMBEDDED.replace("apisix:\n", &apisix);
+    // The list fails until there is the right token.
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("token");
+    std::fs::write(&file, "bad-token\n").expect("a file");
+    let token = format!("token_file: \"{}\"", file.display());
+    let conf = server.conf().replace(&format!("token: {TOKEN}"), &token);
+    let gateway = testkit::Gateway::start(&format!("{config}discovery:\n  kubernetes: {conf}\n"), None);
+    let ready = || {
+        let mut client = testkit::Client::connect(([127, 0, 0, 1], port).into()).expect("the status port");
+        client.get("h", "/status/ready").expect("an answer").status()
+    };
+    assert_eq!(ready(), 503);
+    let start = std::time::Instant::now();
+    while !gateway.error_log().contains("list: status 401") {
+        assert!(start.elapsed() < testkit::PATIENCE, "{}", gateway.error_log());
+        assert_eq!(ready(), 503);
+    }
+    std::fs::write(&file, format!("{TOKEN}\n")).expect("a file");
+    let start = std::time::Instant::now();
+    while ready() != 200 {
+        assert!(start.elapsed() < testkit::PATIENCE, "never ready");
+    }
 }

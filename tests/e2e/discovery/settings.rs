@@ -25,7 +25,10 @@ fn a_registry_that_is_not_configured_has_no_nodes() {
     let gateway = gateway("  consul: {servers: [\"http://127.0.0.1:1\"]}");
     route(&gateway, "/web", r#""service_name":"web","discovery_type":"nacos""#);
     assert_eq!(get(&gateway, "/web").0, 503);
-    assert!(gateway.error_log().contains("config.yaml has no discovery.nacos"), "{}", gateway.error_log());
+    let start = std::time::Instant::now();
+    while !gateway.error_log().contains("config.yaml has no discovery.nacos") {
+        assert!(start.elapsed() < testkit::PATIENCE, "{}", gateway.error_log());
+    }
     assert_eq!(control(&gateway, "/v1/discovery/nacos/dump").0, 404);
     assert_eq!(control(&gateway, "/v1/discovery/consul/dump").0, 200);
 }
