@@ -29,6 +29,7 @@ mod http2_floods;
 mod imports;
 mod limits;
 mod malformed;
+mod max_conn;
 mod nginx;
 mod nginx_files;
 mod nginx_rewrites;

@@ -189,6 +189,7 @@ impl Compiler {
             host: bare.into(),
             port,
             weight: node.weight,
+            max_conn: node.max_conn,
             priority: i32::try_from(node.priority).unwrap_or(if node.priority < 0 {
                 i32::MIN
             } else {

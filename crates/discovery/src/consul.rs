@@ -166,7 +166,7 @@ impl Consul {
                 continue;
             }
             let weight = self.conf.common.weight;
-            nodes.push(Node { host, port: Some(port), weight, priority: 0, metadata: None });
+            nodes.push(Node { host, port: Some(port), weight, max_conn: None, priority: 0, metadata: None });
         }
         match self.conf.sort_type.as_str() {
             "host_sort" => nodes.sort_by(|a, b| a.host.cmp(&b.host)),

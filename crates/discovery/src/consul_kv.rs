@@ -166,6 +166,7 @@ impl ConsulKv {
             host: host.to_owned(),
             port: Some(port),
             weight: http::weight(value.get("weight"), self.conf.common.weight),
+            max_conn: None,
             priority: 0,
             metadata: None,
         };

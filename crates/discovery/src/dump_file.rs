@@ -77,6 +77,7 @@ fn nodes(list: &Value) -> Arc<[Node]> {
             host: node.get("host")?.as_str()?.to_owned(),
             port: http::port(node.get("port")),
             weight: http::weight(node.get("weight"), 1),
+            max_conn: None,
             priority: node.get("priority").and_then(Value::as_i64).unwrap_or_default(),
             metadata: node.get("metadata").cloned(),
         })

@@ -141,7 +141,14 @@ impl Eureka {
         if let Some(metadata) = metadata.as_mut().and_then(Value::as_object_mut) {
             metadata.remove("weight");
         }
-        Some(Node { host: text("ipAddr")?.to_owned(), port: Some(port), weight, priority: 0, metadata })
+        Some(Node {
+            host: text("ipAddr")?.to_owned(),
+            port: Some(port),
+            weight,
+            max_conn: None,
+            priority: 0,
+            metadata,
+        })
     }
 }
 

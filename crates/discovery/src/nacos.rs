@@ -221,6 +221,7 @@ impl Nacos {
             host: instance.get("ip")?.as_str()?.to_owned(),
             port: Some(grpc_port.or_else(|| http::port(instance.get("port")))?),
             weight: http::weight(instance.get("weight"), self.conf.weight),
+            max_conn: None,
             priority: 0,
             metadata: None,
         })

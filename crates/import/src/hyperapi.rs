@@ -123,7 +123,7 @@ fn sla_names(fields: &Fields) -> Vec<String> {
 /// The upstream, the path that all targets have in common, and the plugins that guard it.
 fn upstream(fields: &Fields, report: &mut Report) -> (Option<Value>, String, Map<String, Value>) {
     let (mut nodes, mut base, mut plugins) = (Vec::new(), None, Map::new());
-    let (mut scheme, mut limit) = ("http", 0);
+    let mut scheme = "http";
     for node in fields.list("upstreams") {
         let one = Fields::new(node, format!("{}: upstream", fields.subject()));
         one.skip(&["id", "version", "timeout"]);
@@ -151,22 +151,13 @@ fn upstream(fields: &Fields, report: &mut Report) -> (Option<Value>, String, Map
             Some((host, port)) => (host, port.parse::<u16>().unwrap_or(default)),
             None => (authority, default),
         };
-        nodes.push(json!({"host": host, "port": port, "weight": one.integer("weight").unwrap_or(100)}));
-        limit += one.integer("max_conn").unwrap_or(0);
+        let mut node = json!({"host": host, "port": port, "weight": one.integer("weight").unwrap_or(100)});
+        if let Some(limit) = one.integer("max_conn").filter(|limit| *limit > 0) {
+            node["max_conn"] = limit.into();
+        }
+        nodes.push(node);
         breaker(&one, &mut plugins, report);
         one.finish(report);
-    }
-    if limit > 0 {
-        if nodes.len() > 1 {
-            report.approximated(
-                fields.line(),
-                fields.subject(),
-                "max_conn: one limit for all upstreams, their sum",
-            );
-        }
-        let conf = json!({"conn": limit, "burst": 0, "default_conn_delay": 1, "key": "route_id",
-            "rejected_code": 502});
-        plugins.insert("limit-conn".to_owned(), conf);
     }
     let given = fields.number("timeout").unwrap_or(3.0);
     // No upstream is given a quarter of an hour: it is the older shape, in milliseconds.

@@ -39,9 +39,9 @@ pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) 
         else {
             return Err(no_node(&upstream, !tried.is_empty()));
         };
+        let in_flight = InFlight::new(&upstream, index, client.worker);
         request.outcome.balancer_node = Some((node.host.clone(), node.port));
         chains.before_proxy(request).await?;
-        let in_flight = InFlight::new(&upstream, index, client.worker);
         match one_attempt(request, client, &upstream, index).await {
             Ok(answer) => {
                 in_flight.answered(answer.header_seconds() * 1000.0);
@@ -119,9 +119,15 @@ async fn one_attempt(
 }
 
 fn no_node(upstream: &UpstreamHandle, after_tries: bool) -> Box<Reply> {
-    let reason = if after_tries { "every node was tried" } else { "no valid upstream node" };
+    let full = upstream.balancer.is_limited() && !upstream.nodes.is_empty();
+    let reason = match (after_tries, full) {
+        (true, true) => "every node was tried or is at its max_conn",
+        (true, false) => "every node was tried",
+        (false, true) => "every node is at its max_conn",
+        (false, false) => "no valid upstream node",
+    };
     error_log::log(error_log::Level::Error, format_args!("{reason}, upstream: {}", upstream.name));
-    Box::new(Reply::page(if after_tries { 502 } else { 503 }))
+    Box::new(Reply::page(if after_tries || full { 502 } else { 503 }))
 }
 
 /// Whether another node is asked after this failure.

@@ -10,6 +10,7 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
+use smallvec::SmallVec;
 
 use crate::{
     balancer::{Candidates, Group, Lane, groups},
@@ -27,6 +28,8 @@ pub struct Upstream {
     all: Vec<Group>,
     /// Some nodes, but not all, are unhealthy.
     narrowed: AtomicBool,
+    /// Some node has a `max_conn`.
+    limited: bool,
     /// Groups of the healthy nodes, for the balancer whose proportions depend on who takes part.
     healthy: ArcSwapOption<Vec<Group>>,
     change: Mutex<()>,
@@ -75,7 +78,9 @@ impl Upstream {
         // Nobody picks from a lone node.
         let lanes = if nodes.len() > 1 { lanes.max(1) } else { 0 };
         let all = groups(spec.algorithm, &spec.nodes, &|_| true);
+        let limited = nodes.iter().any(|node| node.spec.max_conn.is_some());
         let upstream = Self {
+            limited,
             nodes,
             health,
             lanes: (0..lanes).map(|lane| Lane::new(seed.hash_one(lane))).collect(),
@@ -91,7 +96,24 @@ impl Upstream {
 
     /// The node for the next attempt, or `None` when every node was tried. `lane` is the worker's number,
     /// `hash_key` what consistent hashing hashes. A lone node is returned even if it was tried.
+    /// Where a node has a `max_conn`, a place there is taken with the pick; `None` as well when all places are.
+    /// Each pick is followed by [`started`](Self::started).
     pub fn pick(&self, lane: usize, hash_key: Option<&[u8]>, tried: &[u16], now_ms: u64) -> Option<u16> {
+        if !self.limited {
+            return self.choose(lane, hash_key, tried, now_ms);
+        }
+        let mut tried: SmallVec<[u16; 8]> = tried.into();
+        for _ in 0..self.nodes.len() {
+            let node = self.choose(lane, hash_key, &tried, now_ms)?;
+            if self.nodes.get(usize::from(node)).is_some_and(Node::take_place) {
+                return Some(node);
+            }
+            tried.push(node);
+        }
+        None
+    }
+
+    fn choose(&self, lane: usize, hash_key: Option<&[u8]>, tried: &[u16], now_ms: u64) -> Option<u16> {
         if let Some(health) = &self.health {
             health.mark_used();
         }
@@ -108,9 +130,16 @@ impl Upstream {
         self.all.iter().find_map(|group| group.pick(lane, &candidates))
     }
 
+    /// Whether nodes have a `max_conn`.
+    pub fn is_limited(&self) -> bool {
+        self.limited
+    }
+
     /// A request was sent to the node. Each call needs a [`finished`](Self::finished).
     pub fn started(&self, node: u16) {
+        // With limits the pick has counted it.
         if self.spec.algorithm == Algorithm::LeastConnections
+            && !self.limited
             && let Some(node) = self.nodes.get(usize::from(node))
         {
             node.statistics.active.fetch_add(1, Ordering::Relaxed);
@@ -120,12 +149,12 @@ impl Upstream {
     /// The request ended; `latency_ms` is the time to connect and to answer, `None` if there was no answer.
     pub fn finished(&self, node: u16, latency_ms: Option<f64>, now_ms: u64) {
         let Some(node) = self.nodes.get(usize::from(node)) else { return };
+        if self.limited || self.spec.algorithm == Algorithm::LeastConnections {
+            let less = |active: u32| Some(active.saturating_sub(1));
+            // The closure never refuses, so there is no error to look at.
+            let _ = node.statistics.active.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        }
         match (self.spec.algorithm, latency_ms) {
-            (Algorithm::LeastConnections, _) => {
-                let less = |active: u32| Some(active.saturating_sub(1));
-                // The closure never refuses, so there is no error to look at.
-                let _ = node.statistics.active.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-            }
             (Algorithm::Ewma, Some(latency_ms)) => node.statistics.add_latency(latency_ms, now_ms),
             _ => {}
         }
@@ -171,6 +200,13 @@ impl Node {
     /// Requests in flight, as `least_conn` counts them.
     pub fn active(&self) -> u32 {
         self.statistics.active.load(Ordering::Relaxed)
+    }
+
+    /// Counts a request, unless as many as the node takes are on the way.
+    fn take_place(&self) -> bool {
+        let limit = self.spec.max_conn.unwrap_or(u32::MAX);
+        let more = |active: u32| (active < limit).then_some(active.saturating_add(1));
+        self.statistics.active.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 }
 

@@ -28,6 +28,8 @@ pub struct NodeSpec {
     pub host: Box<str>,
     pub port: u16,
     pub weight: u32,
+    /// So many requests at a time, all workers together; `None`: no limit.
+    pub max_conn: Option<u32>,
     /// Nodes of a lower priority are used when all of the higher ones were tried or are unhealthy.
     pub priority: i32,
     /// What the host resolves to; the address itself when it is one. Empty: not resolvable now.

@@ -234,3 +234,35 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn nodes_take_so_many_requests_at_a_time() {
+    for algorithm in
+        [Algorithm::RoundRobin, Algorithm::LeastConnections, Algorithm::Ewma, Algorithm::ConsistentHash]
+    {
+        let limited = |port, max_conn| NodeSpec { max_conn, ..node(port, 1, 0) };
+        let spec = UpstreamSpec {
+            nodes: vec![limited(1, Some(2)), limited(2, Some(1))],
+            algorithm,
+            ..UpstreamSpec::default()
+        };
+        let upstream = Upstream::new(spec, 1, None);
+        let pick = || {
+            let picked = upstream.pick(0, Some(b"key"), &[], 0);
+            picked.inspect(|picked| upstream.started(*picked))
+        };
+        let mut picked: Vec<_> = (0..3).map(|_| pick()).collect();
+        picked.sort_unstable();
+        assert_eq!(picked, [Some(0), Some(0), Some(1)], "{algorithm:?}");
+        assert_eq!(pick(), None, "{algorithm:?}");
+        upstream.finished(1, None, 0);
+        assert_eq!(pick(), Some(1), "{algorithm:?}");
+        assert_eq!(pick(), None, "{algorithm:?}");
+    }
+    let lone = UpstreamSpec {
+        nodes: vec![NodeSpec { max_conn: Some(1), ..node(1, 1, 0) }],
+        ..UpstreamSpec::default()
+    };
+    let lone = Upstream::new(lone, 1, None);
+    assert_eq!((lone.pick(0, None, &[], 0), lone.pick(0, None, &[], 0)), (Some(0), None));
+}

@@ -102,6 +102,7 @@ impl Common {
             host: service.host.clone()?,
             port: service.port,
             weight: self.weight,
+            max_conn: None,
             priority: 0,
             metadata: service.metadata.clone(),
         };

@@ -220,7 +220,7 @@ fn node(address: IpAddr, port: Option<u16>, weight: u32, priority: i64) -> Node 
         IpAddr::V4(address) => address.to_string(),
         IpAddr::V6(address) => format!("[{address}]"),
     };
-    Node { host, port, weight, priority, metadata: None }
+    Node { host, port, weight, max_conn: None, priority, metadata: None }
 }
 
 fn common_multiple(a: u64, b: u64) -> u64 {

@@ -104,6 +104,7 @@ fn add(ports: &mut BTreeMap<String, Vec<Node>>, holder: &Value, addresses: &[&st
             host: (*address).to_owned(),
             port: Some(number),
             weight,
+            max_conn: None,
             priority: 0,
             metadata: None,
         }));

@@ -14,6 +14,12 @@ pub(super) fn check(context: &Context<'_>, conf: &mut Value) -> Result<(), Strin
         if node.get("host").and_then(Value::as_str).is_some_and(addresses::is_bare_ipv6) {
             return Err("invalid configuration: IPv6 address must be enclosed with '[' and ']'".into());
         }
+        let limit = node.get("max_conn");
+        if limit.is_some_and(|limit| {
+            !limit.as_u64().is_some_and(|limit| (1..=u64::from(u32::MAX)).contains(&limit))
+        }) {
+            return Err("invalid configuration: max_conn of a node must be an integer of at least 1".into());
+        }
     }
     super::check_schema(Kind::Upstream, conf)?;
     for address in conf.get("nodes").and_then(Value::as_object).into_iter().flat_map(|nodes| nodes.keys()) {

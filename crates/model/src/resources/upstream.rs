@@ -77,6 +77,8 @@ pub struct Node {
     pub host: String,
     pub port: Option<u16>,
     pub weight: u32,
+    /// Ours: how many requests the node gets at a time.
+    pub max_conn: Option<u32>,
     #[serde(default)]
     pub priority: i64,
     pub metadata: Option<Value>,
@@ -206,6 +208,7 @@ fn nodes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Node>>
                     port: port.map_err(|_| D::Error::custom(format!("{address}: no such port")))?,
                     weight: serde_json::from_value(weight.clone())
                         .map_err(|error| D::Error::custom(format!("weight of {address}: {error}")))?,
+                    max_conn: None,
                     priority: 0,
                     metadata: None,
                 })
