@@ -327,7 +327,14 @@ mod tests {
         for (host, expected) in
             [("fd00::1", "[fd00::1]"), ("[::1]", "[::1]"), ("10.0.0.1", "10.0.0.1"), ("a.b", "a.b")]
         {
-            let node = Node { host: host.to_owned(), port: Some(80), weight: 1, priority: 0, metadata: None };
+            let node = Node {
+                host: host.to_owned(),
+                port: Some(80),
+                weight: 1,
+                max_conn: None,
+                priority: 0,
+                metadata: None,
+            };
             assert_eq!(bracketed(&node).host, expected);
         }
     }

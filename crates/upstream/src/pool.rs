@@ -154,9 +154,8 @@ impl Upstream {
             // The closure never refuses, so there is no error to look at.
             let _ = node.statistics.active.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         }
-        match (self.spec.algorithm, latency_ms) {
-            (Algorithm::Ewma, Some(latency_ms)) => node.statistics.add_latency(latency_ms, now_ms),
-            _ => {}
+        if let (Algorithm::Ewma, Some(latency_ms)) = (self.spec.algorithm, latency_ms) {
+            node.statistics.add_latency(latency_ms, now_ms);
         }
     }
 
