@@ -453,7 +453,15 @@ fn serve_is_a_web_server_in_one_line() {
     let site = Site::new();
     let port = free_port();
     let mut command = Command::new(testkit::gateway::binary());
-    command.args(["serve", "-r"]).arg(site.root()).args(["-p", &port.to_string(), "-t", "5", "-w", "1"]);
+    command.args(["serve", "-r"]).arg(site.root()).args([
+        "-p",
+        &port.to_string(),
+        "-t",
+        "5",
+        "-w",
+        "1",
+        "-d",
+    ]);
     let mut server = testkit::process::Process::start("tidegate serve", &mut command);
     server.wait_for_port(([127, 0, 0, 1], port).into());
     let url = format!("http://127.0.0.1:{port}/");
@@ -470,13 +478,14 @@ fn serve_is_a_web_server_in_one_line() {
     refused(&["-r", "/nonexistent"], "cannot serve /nonexistent");
     refused(&["-r", "/etc/passwd"], "no directory");
     refused(&["-r", "/", "-w", "1000"], "processors");
+    refused(&["-r", "/", "-d", "--daemon"], "cannot be used with");
     in_background(&site, &free_port().to_string());
 }
 
 fn in_background(site: &Site, port: &str) {
     let log = site.root().join("../log");
     let started = Command::new(testkit::gateway::binary())
-        .args(["serve", "-d", "-p", port, "-r"])
+        .args(["serve", "--daemon", "-p", port, "-r"])
         .arg(site.root())
         .stdout(fs::File::create(&log).expect("a file"))
         .output()

@@ -43,8 +43,11 @@ pub struct Arguments {
     /// Threads that serve; at most one per processor [default: 4, or one per processor if there are fewer]
     #[arg(short, long)]
     workers: Option<usize>,
-    /// Serve in the background; returns when connections are accepted
+    /// For debugging: one worker, whatever -w says, and a detailed log on standard error
     #[arg(short, long)]
+    debug: bool,
+    /// Serve in the background; returns when connections are accepted
+    #[arg(long, conflicts_with = "debug")]
     daemon: bool,
     /// Folder for the configuration, made by the process that started this one
     #[arg(long, hide = true)]
@@ -57,7 +60,7 @@ pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     if !root.is_dir() {
         bail!("cannot serve {}: it is no directory", root.display());
     }
-    let workers = workers(arguments.workers)?;
+    let workers = if arguments.debug { 1 } else { workers(arguments.workers)? };
     if arguments.daemon {
         return in_background(place, arguments, &root, workers);
     }
@@ -65,7 +68,8 @@ pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
         Some(home) => Home(home.clone()),
         None => Home::create()?,
     };
-    write_configuration(&home.0, &root, workers, arguments.timeout)?;
+    let level = if arguments.debug { "debug" } else { "warn" };
+    write_configuration(&home.0, &root, workers, arguments.timeout, level)?;
     let listen = place.listen.clone().unwrap_or_else(|| arguments.port.to_string());
     let source = Source { prefix: home.0.clone(), file: None, listen: Some(listen.clone()) };
     let settings = config::load(&source)?.settings;
@@ -117,7 +121,13 @@ impl Drop for Home {
     }
 }
 
-fn write_configuration(home: &Path, root: &Path, workers: usize, timeout: u64) -> anyhow::Result<()> {
+fn write_configuration(
+    home: &Path,
+    root: &Path,
+    workers: usize,
+    timeout: u64,
+    level: &str,
+) -> anyhow::Result<()> {
     let root =
         root.to_str().context("the path of the directory is no UTF-8; rename it, or serve a link to it")?;
     let route = json!({"id": "files", "uri": "/*", "plugins": {"static-files": {"root": root}}});
@@ -126,6 +136,7 @@ fn write_configuration(home: &Path, root: &Path, workers: usize, timeout: u64) -
 nginx_config:
   worker_processes: {workers}
   error_log: /dev/stderr
+  error_log_level: {level}
   http:
     access_log: /dev/stdout
     access_log_format: \"{LOG_FORMAT}\"
