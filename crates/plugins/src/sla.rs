@@ -64,14 +64,13 @@ struct Edits {
 
 struct Sla {
     shared: Vec<Bucket>,
-    levels: HashMap<String, LevelConf>,
     members: HashMap<String, Member>,
     rejected_code: u16,
     rejected_msg: String,
 }
 
 struct Member {
-    level: String,
+    level: Arc<LevelConf>,
     buckets: Vec<Bucket>,
 }
 
@@ -89,17 +88,18 @@ struct Tokens {
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let conf: Conf = typed(conf)?;
     let now = monotonic_seconds(Instant::now());
+    let levels: HashMap<String, Arc<LevelConf>> =
+        conf.levels.into_iter().map(|(name, level)| (name, Arc::new(level))).collect();
     let mut members = HashMap::new();
     for (name, level) in conf.consumers {
-        let Some(found) = conf.levels.get(&level) else {
+        let Some(found) = levels.get(&level) else {
             return Err(format!("consumer {name} has the level {level}, which `levels` lacks"));
         };
         let buckets = found.limits.iter().map(|limit| Bucket::new(*limit, now)).collect();
-        members.insert(name, Member { level, buckets });
+        members.insert(name, Member { level: found.clone(), buckets });
     }
     Ok(Arc::new(Sla {
         shared: conf.limits.iter().map(|limit| Bucket::new(*limit, now)).collect(),
-        levels: conf.levels,
         members,
         rejected_code: conf.rejected_code,
         rejected_msg: conf.rejected_msg,
@@ -118,7 +118,7 @@ impl Plugin for Sla {
         if !passes {
             return Step::reply(Reply::error_msg(self.rejected_code, &self.rejected_msg));
         }
-        if let Some(level) = member.and_then(|member| self.levels.get(&member.level)) {
+        if let Some(level) = member.map(|member| &member.level) {
             for name in &level.request_headers.remove {
                 request.head.headers.remove(name);
             }
@@ -130,7 +130,7 @@ impl Plugin for Sla {
     }
 
     fn header_filter(&self, request: &mut Request) {
-        let Some(level) = self.member(request).and_then(|member| self.levels.get(&member.level)) else {
+        let Some(level) = self.member(request).map(|member| &member.level) else {
             return;
         };
         for name in &level.response_headers.remove {

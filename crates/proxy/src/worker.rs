@@ -226,7 +226,8 @@ impl Workers {
         self.stats.iter().map(|stats| stats.revision.load(Ordering::SeqCst)).collect()
     }
 
-    /// Resolves when no worker uses an older one. A worker looks with each request, an idle one each [`TICK_MS`].
+    /// Resolves when no worker uses an older one. A worker looks with each request, an idle one is
+    /// woken.
     pub async fn wait_for_revision(&self, revision: u64) {
         wait_until(&self.applied, || self.revisions().iter().all(|used| *used >= revision)).await;
     }
