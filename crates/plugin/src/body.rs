@@ -41,6 +41,9 @@ impl From<BodyError> for Box<Reply> {
 pub trait BodyReader {
     /// Appends what is there to `out`; `Ready(Ok(false))` at the end of the body.
     fn poll_data(&self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, BodyError>>;
+
+    /// Begins anew; `false`: bytes are gone that cannot be given a second time.
+    fn rewind(&self) -> bool;
 }
 
 #[derive(Default)]
@@ -61,6 +64,14 @@ impl RequestBody {
             RequestBody::Empty => true,
             RequestBody::Unread { .. } => false,
             RequestBody::Collected(bytes) => bytes.is_empty(),
+        }
+    }
+
+    /// Whether the whole body can be sent, once more if it was before.
+    pub fn rewind(&self) -> bool {
+        match self {
+            RequestBody::Empty | RequestBody::Collected(_) => true,
+            RequestBody::Unread { reader, .. } => reader.rewind(),
         }
     }
 

@@ -59,17 +59,24 @@ pub struct UpstreamEdits {
     pub timeouts: Option<Timeouts>,
     /// `X-Forwarded-*` fields that a plugin took away: they are not written anew.
     pub without: SmallVec<[HeaderId; 0]>,
+    /// `proxy-control`: the body goes to the node as it comes, from its first byte.
+    pub unbuffered_body: bool,
 }
 
 /// One try to reach an upstream node.
 #[derive(Clone, Debug)]
 pub struct Attempt {
     pub address: std::net::SocketAddr,
-    /// 0 without a response: then 502 or 504 in `$upstream_status`.
+    /// 0 without a response: then 502 or 504 in `$upstream_status`. See also [`Attempt::ABANDONED`].
     pub status: u16,
     pub connect_seconds: Option<f64>,
     pub header_seconds: Option<f64>,
     pub response_seconds: f64,
+}
+
+impl Attempt {
+    /// The status of a try whose end the client did not wait for.
+    pub const ABANDONED: u16 = 1;
 }
 
 /// What happened, for logs and metrics.

@@ -323,6 +323,7 @@ impl Request {
             Named::UpstreamAddr => self.per_attempt(|attempt| attempt.address.to_string()),
             Named::UpstreamStatus => self.per_attempt(|attempt| match attempt.status {
                 0 => "502".to_owned(),
+                crate::request::Attempt::ABANDONED => "-".to_owned(),
                 status => status.to_string(),
             }),
             Named::UpstreamResponseTime | Named::ApisixUpstreamResponseTime => {

@@ -1,5 +1,7 @@
 //! The client's side of a connection: reading heads and bodies, writing answers, within time limits.
 
+mod gone;
+
 use std::{
     cell::{Cell, RefCell},
     fs::File,
@@ -32,6 +34,8 @@ enum Framing {
     Chunked(Box<ChunkedDecoder>),
     /// Frames tell the end.
     Http2,
+    /// Nothing good will come of it.
+    Broken,
 }
 
 /// How far the current request's body has been read.
@@ -52,6 +56,8 @@ pub struct Client {
     pub timer: Timer,
     /// Bytes of an answer to the current request are out: an error can only close.
     pub answering: Cell<bool>,
+    /// Nobody is there any more to be answered.
+    pub gone: Cell<bool>,
     stream: RefCell<Stream>,
     input: RefCell<Buffer>,
     body: RefCell<BodyState>,
@@ -83,6 +89,7 @@ impl Client {
             facts,
             timer: Timer::new(&worker.deadlines),
             answering: Cell::new(false),
+            gone: Cell::new(false),
             stream: RefCell::new(stream),
             input: RefCell::default(),
             body: RefCell::default(),
@@ -117,14 +124,6 @@ impl Client {
         match &mut *self.stream.borrow_mut() {
             Stream::Http2(stream) => act(stream),
             _ => Err(io::ErrorKind::Unsupported.into()),
-        }
-    }
-
-    /// Ready once nobody waits for the answer any more. HTTP/1 clients are asked when something is sent to them.
-    pub fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
-        match &mut *self.stream.borrow_mut() {
-            Stream::Http2(stream) => stream.poll_gone(context),
-            _ => Poll::Pending,
         }
     }
 
@@ -278,6 +277,7 @@ impl Client {
             match &mut body.framing {
                 Framing::Ended => return Ok(Some(out.len() > before)),
                 Framing::Http2 => return Ok(None),
+                Framing::Broken => return Err(BodyError::Closed),
                 Framing::Fixed(left) => {
                     let count = input.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
                     if count == 0 {
@@ -532,8 +532,9 @@ impl Client {
     }
 }
 
-impl BodyReader for Client {
-    fn poll_data(&self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, BodyError>> {
+impl Client {
+    /// A piece of the body. Whoever waits for it holds no buffer: a read that brings a byte borrows one.
+    fn poll_piece(&self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, BodyError>> {
         loop {
             if let Some(more) = self.decode(out)? {
                 return Poll::Ready(Ok(more));
@@ -543,7 +544,10 @@ impl BodyReader for Client {
                 return self.poll_http2_data(context, out);
             }
             match self.poll_fill(context, crate::buffer::SIZE) {
-                Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(Err(BodyError::Closed)),
+                Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => {
+                    self.gone.set(true);
+                    return Poll::Ready(Err(BodyError::Closed));
+                }
                 Poll::Ready(Ok(count)) => {
                     let settings = &self.worker.settings;
                     let now_ms = self.worker.deadlines.now_ms();
@@ -554,10 +558,26 @@ impl BodyReader for Client {
                 }
                 Poll::Pending if self.timer.expired() => return Poll::Ready(Err(BodyError::Timeout)),
                 Poll::Pending => {
+                    self.release_buffer();
                     self.body.borrow().pace.waits(self.worker.deadlines.now_ms());
                     return Poll::Pending;
                 }
             }
         }
+    }
+}
+
+impl BodyReader for Client {
+    fn poll_data(&self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, BodyError>> {
+        let piece = self.poll_piece(context, out);
+        if let Poll::Ready(Err(_)) = piece {
+            // Nobody waits for the rest to go on with the connection.
+            self.body.borrow_mut().framing = Framing::Broken;
+        }
+        piece
+    }
+
+    fn rewind(&self) -> bool {
+        self.body.borrow().received == 0
     }
 }

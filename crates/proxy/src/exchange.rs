@@ -20,6 +20,7 @@ use upstream::{
 use crate::{
     balancer::{self, InFlight},
     client::Client,
+    gather,
     phases::Chains,
 };
 
@@ -29,6 +30,9 @@ pub use attempt::Upstream;
 /// Proxies the request. `Ok`: answered, and whether the client's connection may go on.
 pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) -> Result<bool, Box<Reply>> {
     let first = balancer::upstream(request)?;
+    if gather::is_due(request, &first) {
+        gather::start_of_body(request, client).await?;
+    }
     let hash_key = balancer::hash_key(request, &first);
     let mut tried: SmallVec<[u16; 4]> = SmallVec::new();
     let mut upstream = first;
@@ -139,7 +143,7 @@ fn verdict(
     started: Option<Instant>,
 ) -> Verdict {
     let progress = match failure {
-        // What was taken off the client's connection cannot be sent again.
+        // What went from the client's connection to a node cannot be sent again.
         Failure { body_consumed: true, .. } => Progress::Committed,
         Failure { request_sent: true, .. } => Progress::RequestSent,
         _ => Progress::NothingSent,

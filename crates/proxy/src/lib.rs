@@ -16,6 +16,7 @@ pub mod exchange;
 pub mod explain;
 pub mod filters;
 pub mod finish;
+pub mod gather;
 pub mod handshake;
 pub mod http2;
 pub mod internal;

@@ -30,7 +30,7 @@ enum Body {
 
 /// Sends a reply through header and body filters. Returns whether the connection may go on.
 pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply: Reply) -> bool {
-    if reply.status == NO_ANSWER && matches!(reply.body, ReplyBody::Page) {
+    if client.gone.get() || (reply.status == NO_ANSWER && matches!(reply.body, ReplyBody::Page)) {
         fill_response(request, reply);
         return false;
     }

@@ -1,15 +1,16 @@
 //! One attempt: connect, send the request, read the head of the answer.
 
 use std::{
-    future::poll_fn,
+    future::{Future, poll_fn},
     io,
     net::SocketAddr,
+    pin::pin,
     rc::Rc,
     task::{Context, Poll},
     time::Instant,
 };
 
-use plugin::{BodyError, Request, RequestBody, Source, UpstreamHandle};
+use plugin::{BodyError, Request, RequestBody, Source, UpstreamHandle, request::Attempt};
 use upstream::retry;
 use wire::{BodyLength, HeaderId, Method, chunked, framing::ConnectionOptions};
 
@@ -30,7 +31,7 @@ pub struct Failure {
     pub kind: FailureKind,
     /// Bytes of the request have gone out.
     pub request_sent: bool,
-    /// Body bytes were taken off the client's connection: they cannot be sent again.
+    /// Body bytes are gone: they cannot be sent again.
     pub body_consumed: bool,
 }
 
@@ -46,6 +47,17 @@ pub enum FailureKind {
     Closed,
     Malformed(&'static str),
     Client(BodyError),
+}
+
+impl FailureKind {
+    /// For `$upstream_status`.
+    pub fn attempt_status(&self) -> u16 {
+        match self {
+            FailureKind::ConnectTimeout | FailureKind::SendTimeout | FailureKind::ReadTimeout => 504,
+            FailureKind::Client(BodyError::Closed) => Attempt::ABANDONED,
+            _ => 502,
+        }
+    }
 }
 
 impl Failure {
@@ -115,7 +127,7 @@ pub enum SendBody {
     Streaming {
         chunked: bool,
         scratch: Vec<u8>,
-        /// Body bytes taken off the client's connection.
+        /// Body bytes so far.
         consumed: u64,
     },
 }
@@ -166,15 +178,24 @@ async fn once(
     let mut out = client.worker.buffers.output();
     let plan = upstream_head::write(request, handle, node, upgrade, &mut out);
     let sni: Box<[u8]> = if handle.tls.is_some() { sent_host(&out).into() } else { Box::default() };
-    let Connected { stream, uses, address } =
-        match connect::connect(client, handle, node, timeouts, &sni, fresh).await {
-            Ok(connected) => connected,
-            Err(kind) => {
-                client.worker.buffers.give_back_output(out);
-                note_failed(request, node, started);
-                return Err(fail(kind));
+    let connected = {
+        let mut connecting = pin!(connect::connect(client, handle, node, timeouts, &sni, fresh));
+        poll_fn(|context| match connecting.as_mut().poll(context) {
+            Poll::Pending if client.poll_gone(context).is_ready() => {
+                Poll::Ready(Err(FailureKind::Client(BodyError::Closed)))
             }
-        };
+            other => other,
+        })
+        .await
+    };
+    let Connected { stream, uses, address } = match connected {
+        Ok(connected) => connected,
+        Err(kind) => {
+            client.worker.buffers.give_back_output(out);
+            note_failed(request, node, started, &kind);
+            return Err(fail(kind));
+        }
+    };
     let body = match (&request.body, plan) {
         (RequestBody::Collected(bytes), _) => {
             out.extend_from_slice(bytes);
@@ -207,10 +228,10 @@ async fn once(
         Err(kind) => {
             let failure = Failure {
                 request_sent: upstream.sent > 0,
-                body_consumed: matches!(upstream.body, SendBody::Streaming { consumed: 1.., .. }),
+                body_consumed: !request.body.rewind(),
                 kind,
             };
-            record(request, &upstream, if failure.timed_out() { 504 } else { 502 }, None, None);
+            record(request, &upstream, failure.kind.attempt_status(), None, None);
             let reused = upstream.uses > 0;
             upstream.discard(client);
             Err((failure, reused))
@@ -218,11 +239,21 @@ async fn once(
     }
 }
 
-pub fn note_failed(request: &mut Request, node: &plugin::snapshot::Node, started: Instant) {
+/// Writes down an attempt that came to no connection.
+pub fn note_failed(
+    request: &mut Request,
+    node: &plugin::snapshot::Node,
+    started: Instant,
+    kind: &FailureKind,
+) {
+    let status = match kind.attempt_status() {
+        abandoned @ Attempt::ABANDONED => abandoned,
+        _ => 0,
+    };
     if let Some(&address) = node.addresses.first() {
-        request.outcome.attempts.push(plugin::request::Attempt {
+        request.outcome.attempts.push(Attempt {
             address,
-            status: 0,
+            status,
             connect_seconds: None,
             header_seconds: None,
             response_seconds: started.elapsed().as_secs_f64(),

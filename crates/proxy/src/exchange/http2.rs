@@ -111,7 +111,7 @@ async fn once(
     let (lease, message) = match (lease, message) {
         (Ok(lease), Ok(message)) => (lease, message),
         (Err(kind), _) | (_, Err(kind)) => {
-            note_failed(request, node, started);
+            note_failed(request, node, started, &kind);
             return Err(unsent(kind));
         }
     };
@@ -120,7 +120,7 @@ async fn once(
         match start(request, client, timeouts, lease, message, started, connect_seconds).await {
             Ok(begun) => begun,
             Err(kind) => {
-                note_failed(request, node, started);
+                note_failed(request, node, started, &kind);
                 return Err((Failure { kind, request_sent: false, body_consumed: false }, !fresh));
             }
         };
@@ -266,9 +266,9 @@ async fn exchange(
     match received {
         Ok(response) => Ok(take_head(request, response, stream)),
         Err((kind, never_begun)) => {
-            let body_consumed = matches!(&stream.body, Body::Streaming(piece) if piece.consumed > 0);
+            let body_consumed = !request.body.rewind();
             let failure = Failure { request_sent: !never_begun || body_consumed, body_consumed, kind };
-            stream.record(request, if failure.timed_out() { 504 } else { 502 }, None);
+            stream.record(request, failure.kind.attempt_status(), None);
             let reused = stream.lease.uses > 0;
             if never_begun {
                 stream.lease.retire();
