@@ -48,6 +48,7 @@ mod openid_connect;
 mod opentelemetry;
 mod prometheus;
 mod proxy_cache;
+mod proxy_control;
 mod proxy_mirror;
 mod proxy_rewrite;
 mod public_api;

@@ -45,6 +45,7 @@ pub static PLUGINS: &[&PluginDef] = &[
     &crate::opentelemetry::PLUGIN,
     &crate::prometheus::PLUGIN,
     &crate::proxy_cache::PLUGIN,
+    &crate::proxy_control::PLUGIN,
     &crate::proxy_mirror::PLUGIN,
     &crate::proxy_rewrite::PLUGIN,
     &crate::public_api::PLUGIN,

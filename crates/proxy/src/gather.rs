@@ -112,7 +112,8 @@ mod tests {
         let mut context = Context::from_waker(Waker::noop());
         let mut next = || {
             let mut out = Vec::new();
-            let more = body.poll_data(&mut context, &mut out).map(|more| more == Ok(true)) == Poll::Ready(true);
+            let more =
+                body.poll_data(&mut context, &mut out).map(|more| more == Ok(true)) == Poll::Ready(true);
             (String::from_utf8(out).expect("text"), more)
         };
         assert_eq!(next(), ("start".to_owned(), true));

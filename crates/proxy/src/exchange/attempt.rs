@@ -226,11 +226,8 @@ async fn once(
         Ok(()) => finish_head(request, client, upstream, upgrade)
             .map_err(|kind| (Failure { kind, request_sent: true, body_consumed: true }, false)),
         Err(kind) => {
-            let failure = Failure {
-                request_sent: upstream.sent > 0,
-                body_consumed: !request.body.rewind(),
-                kind,
-            };
+            let failure =
+                Failure { request_sent: upstream.sent > 0, body_consumed: !request.body.rewind(), kind };
             record(request, &upstream, failure.kind.attempt_status(), None, None);
             let reused = upstream.uses > 0;
             upstream.discard(client);
