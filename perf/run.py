@@ -75,7 +75,7 @@ def measure(folder, wanted, rounds, seconds, binary, quick, results):
         if "http2" in wanted:
             results["http2"] = http2.run(servers, rounds, seconds, say)
         if "slow" in wanted:
-            results["slow"] = slow.run(servers, upstream_port, scripts["plain"], 2 * seconds, say)
+            results["slow"] = slow.run(servers, upstream_port, scripts["plain"], seconds + 1, say)
         if "memory" in wanted:
             results["memory"] = footprint.run_idle(servers, 2000 if quick else 10_000, say)
         for server in running[1:]:

@@ -1,6 +1,8 @@
 """Slow clients by slowhttptest (header, body and read modes) while wrk is served."""
 
+import http.client
 import subprocess
+import threading
 import time
 
 from . import figures, load, processes
@@ -13,49 +15,119 @@ MODES = {
 }
 # p99 of good clients, over what it is when nobody is slow.
 MOST = 2.0
+# For the slow connections to stand, and for them to end. Nothing else here takes longer than it is told to.
+PATIENCE_SECONDS = 20
+# What the slow connections cost is measured for so long before wrk starts.
+ALONE_SECONDS = 3
 
 
 def run(servers, upstream_port, script, seconds, say):
     """For each mode: p99 quiet, then with 2,000 slow connections open; of nginx too.
 
     slowhttptest keeps its core busy, which is wrk's as well. So there is a control: the gateway's p99 while the slow
-    connections are those of the upstream alone. What is above that is the gateway's.
+    connections are those of the upstream alone. What is above that is the gateway's. A mode that fails says why, and the
+    next one has its turn.
     """
     results = {}
     for mode in MODES:
-        nginx, gateway = servers["nginx"][1], servers["gateway"][1]
-        quiet = load.wrk(gateway, "/", script, seconds)
-        peer_quiet = load.wrk(nginx, "/", script, seconds)
-        control, _ = with_slow(mode, upstream_port, gateway, script, seconds)
-        peer, _ = with_slow(mode, nginx, nginx, script, seconds)
-        busy, clients = with_slow(mode, gateway, gateway, script, seconds)
-        results[mode] = {"quiet_p99_us": quiet["p99_us"], "slow_p99_us": busy["p99_us"],
-                         "control_p99_us": control["p99_us"], "nginx_quiet_p99_us": peer_quiet["p99_us"],
-                         "nginx_slow_p99_us": peer["p99_us"], **clients,
-                         "quiet_rps": quiet["requests"] / (quiet["duration_us"] / 1e6),
-                         "slow_rps": busy["requests"] / (busy["duration_us"] / 1e6)}
-        say(f"slow {mode}: p99 {quiet['p99_us']} us quiet, {busy['p99_us']} us with {clients['connections']} slow "
-            f"connections, {control['p99_us']} us when they are another server's; nginx {peer_quiet['p99_us']} us "
-            f"quiet, {peer['p99_us']} us")
+        started = time.monotonic()
+        try:
+            results[mode] = run_mode(mode, servers, upstream_port, script, seconds)
+        except SystemExit as problem:
+            results[mode] = {"failed": str(problem)}
+        results[mode]["took_s"] = round(time.monotonic() - started, 1)
+        say(f"slow {mode}: {told(results[mode])}; {results[mode]['took_s']} s")
     return results
 
 
-def with_slow(mode, slow_port, port, script, seconds):
+def run_mode(mode, servers, upstream_port, script, seconds):
+    (nginx, nginx_port), (gateway, port) = servers["nginx"], servers["gateway"]
+    quiet = load.wrk(port, "/", script, seconds)
+    peer_quiet = load.wrk(nginx_port, "/", script, seconds)
+    control, _ = with_slow(mode, upstream_port, None, port, script, seconds)
+    peer, peer_clients = with_slow(mode, nginx_port, nginx, nginx_port, script, seconds)
+    busy, clients = with_slow(mode, port, gateway, port, script, seconds)
+    return {"quiet_p99_us": quiet["p99_us"], "slow_p99_us": busy["p99_us"], "control_p99_us": control["p99_us"],
+            "nginx_quiet_p99_us": peer_quiet["p99_us"], "nginx_slow_p99_us": peer["p99_us"],
+            "nginx_alone_cpu": peer_clients["alone_cpu"], **clients, "quiet_rps": rate(quiet), "slow_rps": rate(busy)}
+
+
+def told(one):
+    if "failed" in one:
+        return "FAILED: " + one["failed"]
+    return (f"p99 {one['quiet_p99_us']} us quiet, {one['slow_p99_us']} us with {one['connections']} slow connections "
+            f"({one['slow_p99_us'] / one['quiet_p99_us']:.2f}), {one['control_p99_us']} us when they are another "
+            f"server's; nginx {one['nginx_quiet_p99_us']} us quiet, {one['nginx_slow_p99_us']} us "
+            f"({one['nginx_slow_p99_us'] / one['nginx_quiet_p99_us']:.2f}); CPU for the slow ones alone "
+            f"{one['alone_cpu']:.1%}, nginx {one['nginx_alone_cpu']:.1%}; {one['probes']} probes, {one['unanswered']} "
+            "unanswered")
+
+
+def rate(figures_of_wrk):
+    return figures_of_wrk["requests"] / (figures_of_wrk["duration_us"] / 1e6)
+
+
+def with_slow(mode, slow_port, server, port, script, seconds):
     """wrk on one port while slow connections are open on one; its figures, and what became of the slow ones."""
+    # The gateways' idle connections to the upstream are none of the slow ones.
+    others = established(slow_port)
+    length = str(int(seconds) + ALONE_SECONDS + 3 * PATIENCE_SECONDS)
     slow = subprocess.Popen(
         ["taskset", "-c", str(processes.load_core()), "slowhttptest", "-c", str(CONNECTIONS), "-r", "1000",
-         "-l", str(seconds + 60), "-p", "5", "-v", "1", "-u", f"http://127.0.0.1:{slow_port}/upload", *MODES[mode]],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+         "-l", length, "-p", "5", "-v", "1", "-u", f"http://127.0.0.1:{slow_port}/upload", *MODES[mode]],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )
+    clients = {}
     try:
-        held = wait_for_connections(slow_port, CONNECTIONS * 9 // 10)
-        figures_of_wrk = load.wrk(port, "/", script, seconds)
-        held = min(held, established(slow_port))
+        held = wait_for_connections(slow_port, others + CONNECTIONS * 9 // 10) - others
+        with Probe(slow_port) as probe:
+            if server:
+                clients["alone_cpu"] = cpu_share(server)
+            figures_of_wrk = load.wrk(port, "/", script, seconds)
+        clients |= {"connections": min(held, established(slow_port) - others), "probes": probe.asked,
+                    "unanswered": probe.unanswered}
     finally:
-        slow.terminate()
-        output, _ = slow.communicate(timeout=30)
-    wait_for_end(slow_port)
-    return figures_of_wrk, {"connections": held, "available": "service available:   NO" not in output}
+        slow.kill()
+        slow.wait()
+    wait_for_end(slow_port, others + 100)
+    return figures_of_wrk, clients
+
+
+def cpu_share(server):
+    """Of one core, while nobody but the slow clients wants anything."""
+    before, started = server.cpu_seconds(), time.monotonic()
+    time.sleep(ALONE_SECONDS)
+    return (server.cpu_seconds() - before) / (time.monotonic() - started)
+
+
+class Probe:
+    """A request on a connection of its own several times a second: whether the server takes in new clients."""
+
+    def __init__(self, port):
+        self.port, self.asked, self.unanswered = port, 0, 0
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self.ask, daemon=True)
+
+    def ask(self):
+        while not self.stop.wait(0.25):
+            self.asked += 1
+            client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+            try:
+                client.request("GET", "/")
+                if client.getresponse().status != 200:
+                    self.unanswered += 1
+            except (OSError, http.client.HTTPException):
+                self.unanswered += 1
+            finally:
+                client.close()
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        self.thread.join()
 
 
 def established(port):
@@ -66,30 +138,37 @@ def established(port):
     return sum(row[1].endswith(wanted) and row[3] == "01" for row in rows)
 
 
-def wait_for_connections(port, count, seconds=60):
-    deadline = time.monotonic() + seconds
+def wait_for_connections(port, count):
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while (open_now := established(port)) < count:
         if time.monotonic() > deadline:
-            raise SystemExit(f"slowhttptest holds only {open_now} connections")
+            raise SystemExit(f"slowhttptest holds only {open_now} connections after {PATIENCE_SECONDS} s")
         time.sleep(0.05)
     return open_now
 
 
-def wait_for_end(port, seconds=90):
-    deadline = time.monotonic() + seconds
-    while established(port) > 100 and time.monotonic() < deadline:
+def wait_for_end(port, most):
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while (left := established(port)) > most:
+        if time.monotonic() > deadline:
+            raise SystemExit(f"{left} connections stand {PATIENCE_SECONDS} s after their clients ended")
         time.sleep(0.1)
 
 
 def rows(results):
     out = []
     for mode, one in results.items():
+        if "failed" in one:
+            out.append([f"slow {mode}", one["failed"], "", "", "", "", f"<={MOST:.2f}", "FAILED"])
+            continue
         ratio = one["slow_p99_us"] / one["quiet_p99_us"]
-        met = "ok" if ratio <= MOST and one["available"] else "MISSED"
+        met = "ok" if ratio <= MOST and not one["unanswered"] else "MISSED"
         out.append([f"slow {mode}", f"p99_us, {one['connections']} slow", figures.shown(one["quiet_p99_us"]),
                     figures.shown(one["slow_p99_us"]), f"{ratio:.2f}", "", f"<={MOST:.2f}", met])
         for name, before, after in (("of another server", "quiet_p99_us", "control_p99_us"),
                                     ("of nginx, p99 of nginx", "nginx_quiet_p99_us", "nginx_slow_p99_us")):
             out.append(["", name, figures.shown(one[before]), figures.shown(one[after]),
                         f"{one[after] / one[before]:.2f}", "", "", ""])
+        out.append(["", "CPU for them alone, % (nginx)", f"{100 * one['nginx_alone_cpu']:.1f}",
+                    f"{100 * one['alone_cpu']:.1f}", "", "", "", ""])
     return out
