@@ -35,8 +35,17 @@ pub async fn start_of_body(request: &mut Request, client: &Client) -> Result<(),
     };
     client.timer.set(client.worker.settings.client_body_timeout_ms);
     let mut start = Vec::new();
+    let mut waited = false;
     loop {
-        let more = poll_fn(|context| reader.poll_data(context, &mut start)).await?;
+        let more = poll_fn(|context| {
+            if waited && !client.timer.expired() {
+                ready!(client.worker.slow_lane.poll_turn(context));
+            }
+            let more = reader.poll_data(context, &mut start);
+            waited = more.is_pending();
+            more
+        });
+        let more = more.await?;
         if request.body_limit.is_some_and(|limit| start.len() as u64 > limit) {
             return Err(BodyError::TooLarge);
         }

@@ -30,6 +30,7 @@ pub mod publish;
 pub mod request;
 pub mod respond;
 pub mod settings;
+pub mod slow_lane;
 pub mod stall;
 pub mod stats;
 pub mod stream;

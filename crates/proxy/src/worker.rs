@@ -30,6 +30,7 @@ use crate::{
     listeners::Listeners,
     pool::Pool,
     settings::Listen,
+    slow_lane::SlowLane,
     stall::{self, Stalls},
     stats::{self, WorkerStats},
     timers::{Deadlines, TICK_MS},
@@ -45,6 +46,7 @@ pub struct Worker {
     pub http2_pool: Http2Pool,
     pub stats: Arc<WorkerStats>,
     pub stalls: Stalls,
+    pub slow_lane: SlowLane,
     /// Answers say that their connection closes.
     pub draining: Cell<bool>,
     /// Connections without a request close.
@@ -76,6 +78,7 @@ impl Worker {
             http2_pool: Http2Pool::default(),
             stats,
             stalls: Stalls::of_this_thread(),
+            slow_lane: SlowLane::default(),
             draining: Cell::new(false),
             closing_idle: Cell::new(false),
             connections: Cell::new(0),
