@@ -98,6 +98,19 @@ fn a_stream_that_was_never_begun_is_sent_again() {
 }
 
 #[test]
+fn a_call_whose_message_is_gone_is_not_sent_again() {
+    let server = Server::start();
+    let gateway = gateway(&server, "");
+    runtime().block_on(async {
+        let caller = Caller::connect(gateway.http).await;
+        let answer = caller.call("/e.Echo/RefuseLate", &[b"whole"], false).await;
+        assert_eq!(answer.status, 502, "{answer:?}");
+    });
+    // Not an empty message instead.
+    assert_eq!(server.calls(), 1);
+}
+
+#[test]
 fn a_goodbye_costs_nothing() {
     let server = Server::start();
     let gateway = gateway(&server, "");

@@ -93,6 +93,13 @@ async fn answer(
             respond.send_reset(Reason::REFUSED_STREAM);
             return Ok(());
         }
+        "RefuseLate" if number == 0 => {
+            while let Some(data) = body.data().await {
+                data?;
+            }
+            respond.send_reset(Reason::REFUSED_STREAM);
+            return Ok(());
+        }
         "Silent" => {
             std::future::poll_fn(|context| respond.poll_reset(context)).await?;
             return Ok(());
