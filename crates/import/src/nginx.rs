@@ -96,7 +96,7 @@ fn is_default(servers: &[&Directive], index: usize) -> bool {
 }
 
 /// Counts for inner blocks that do not have it themselves.
-const INHERITED: [&str; 20] = [
+const INHERITED: [&str; 21] = [
     "proxy_set_header",
     "add_header",
     "gzip",
@@ -112,6 +112,7 @@ const INHERITED: [&str; 20] = [
     "ssl_certificate_key",
     "ssl_protocols",
     "client_max_body_size",
+    "proxy_request_buffering",
     "proxy_connect_timeout",
     "proxy_send_timeout",
     "proxy_read_timeout",

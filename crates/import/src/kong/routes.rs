@@ -65,6 +65,9 @@ pub fn convert(entities: &Entities, files: &dyn Fn(&str) -> Result<String, Strin
         let mut route = json!({"name": name(entry.node), "uris": uris, "priority": (count - index) * BAND});
         conditions(entry, native, &mut route, imported);
         let mut plugins = plugins::of_route(entities, entry.node, entry.service, imported);
+        if key_text(entry.node, "request_buffering").as_deref() == Some("false") {
+            merge::add(&mut plugins, "proxy-control", json!({"request_buffering": false}));
+        }
         if let Some(service) = entry.service {
             let Some(target) = upstreams::target(service, imported) else { continue };
             let preserve = key_text(entry.node, "preserve_host").as_deref() == Some("true");
