@@ -21,6 +21,9 @@ pub(super) fn check(context: &Context<'_>, conf: &mut Value) -> Result<(), Strin
             return Err("invalid configuration: max_conn of a node must be an integer of at least 1".into());
         }
     }
+    if conf.get("proxy_protocol").is_some_and(|version| !matches!(version.as_str(), Some("v1" | "v2"))) {
+        return Err("invalid configuration: proxy_protocol of an upstream must be \"v1\" or \"v2\"".into());
+    }
     super::check_schema(Kind::Upstream, conf)?;
     for address in conf.get("nodes").and_then(Value::as_object).into_iter().flat_map(|nodes| nodes.keys()) {
         if let (_, Some(port)) = parse_address(address)
