@@ -38,6 +38,8 @@ mod pages;
 mod path_escapes;
 mod prometheus;
 mod proxy_protocol;
+mod proxy_protocol_out;
+mod proxy_protocol_settings;
 mod quota;
 mod readings;
 mod responses;

@@ -181,7 +181,8 @@ impl Http2Pool {
     /// `fresh`: not one that has been used before.
     pub fn next(&'static self, place: Place, server_name: &[u8], fresh: bool) -> Next {
         let ready = self.with_node(place, |node| node.next(server_name, fresh));
-        ready.unwrap_or(Next::Open(Opening { pool: self, place }))
+        // Not before it is needed: dropping one says that a connection is there.
+        ready.unwrap_or_else(|| Next::Open(Opening { pool: self, place }))
     }
 
     /// Closes what is too old. Connections with streams on them stay until those have ended.
