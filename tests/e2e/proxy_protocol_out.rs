@@ -265,6 +265,30 @@ fn a_client_is_who_the_connection_came_from() {
 }
 
 #[test]
+fn clients_over_ipv6() {
+    // Containers may have none at all; the bytes themselves are tested in `wire`.
+    if TcpListener::bind("[::1]:0").is_err() {
+        eprintln!("no IPv6 here: not tested");
+        return;
+    }
+    let nginx = Nginx::start();
+    let to: SocketAddr = format!("[::1]:{}", free_port()).parse().expect("an address");
+    let listen = format!("port: @HTTP@}}, {{ip: \"::1\", port: {}}}]", to.port());
+    let [http, _, grpc, _] = nginx.ports;
+    let routes = format!(
+        "routes:\n- {{id: 1, uri: /v1, upstream: {}}}\n- {{id: 2, uri: /v2, upstream: {}}}\n",
+        upstream("http", http, "proxy_protocol: v1"),
+        upstream("grpc", grpc, "proxy_protocol: v2")
+    );
+    let gateway = Gateway::start(&YAML_PROVIDER.replace("port: @HTTP@}]", &listen), Some(&routes));
+    let (mut client, from) = client_at("::1", to);
+    for path in ["/v1", "/v2"] {
+        let ends = format!("{from} to {to}").replace(['[', ']'], "");
+        assert_eq!(seen(&mut client, path).0, ends, "{}", gateway.error_log());
+    }
+}
+
+#[test]
 fn haproxy_reads_it_and_tunnels_pass() {
     // haproxy passes on no other answer to this key.
     let switching = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
