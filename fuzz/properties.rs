@@ -233,8 +233,8 @@ fn ends(data: &[u8]) -> impl Iterator<Item = usize> {
 
 fn roomy() -> RequestLimits {
     let limits = RequestLimits::default();
-    // Rewriting may add a Host field and the default reason's few bytes.
-    RequestLimits { head_bytes: limits.head_bytes * 2, fields: limits.fields + 1, ..limits }
+    // Rewriting may add fields (Host, Transfer-Encoding, the four of a WebSocket's handshake) and a reason's few bytes.
+    RequestLimits { head_bytes: limits.head_bytes * 2, fields: limits.fields + 6, ..limits }
 }
 
 fn fields(head: &Head) -> Vec<(&[u8], &[u8])> {
