@@ -80,10 +80,12 @@ fn upstream(scheme: &str, port: u16, more: &str) -> String {
     format!("{{type: roundrobin, scheme: {scheme}, nodes: {{\"127.0.0.1:{port}\": 1}}, {more}}}")
 }
 
-/// A client of its own address.
+/// A client of its own address, and what that is.
 fn client_at(address: &str, to: SocketAddr) -> (Client, String) {
-    let from = SocketAddr::new(address.parse().expect("an address"), free_port());
-    (Client::connect_from(from, to).expect("connects"), from.to_string())
+    let from = SocketAddr::new(address.parse().expect("an address"), 0);
+    let client = Client::connect_from(from, to).expect("connects");
+    let local = client.local().to_string();
+    (client, local)
 }
 
 /// Who nginx says the client is, and the number of the connection.
@@ -181,6 +183,40 @@ fn idle_connections_are_bounded() {
         assert!(one.0 == two.0 && one.1 != two.1, "{path}: {one:?} {two:?}");
         nginx.wait_for_open(0);
     }
+}
+
+/// Places are few, so that connections come and go all the time.
+#[test]
+fn many_clients_at_once_are_never_mixed_up() {
+    let nginx = Nginx::start();
+    let [http, _, grpc, _] = nginx.ports;
+    let more = "proxy_protocol: v2, keepalive_pool: {size: 3, idle_timeout: 60, requests: 4}";
+    let config = YAML_PROVIDER.replace("worker_processes: 1", "worker_processes: 2");
+    let gateway = Gateway::start(
+        &config,
+        Some(&format!(
+            "routes:\n- {{id: 1, uri: /http, upstream: {}}}\n- {{id: 2, uri: /grpc, upstream: {}}}\n",
+            upstream("http", http, more),
+            upstream("grpc", grpc, more),
+        )),
+    );
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let to = gateway.http;
+            scope.spawn(move || {
+                for round in 0..5 {
+                    let mut clients: Vec<_> = (0..10).map(|_| client_at("127.0.0.1", to)).collect();
+                    for request in 0..4 {
+                        for (client, from) in &mut clients {
+                            let path = if request % 2 == 0 { "/http" } else { "/grpc" };
+                            assert_eq!(seen(client, path).0, format!("{from} to {to}"), "{round} {path}");
+                        }
+                    }
+                }
+            });
+        }
+    });
+    nginx.wait_for_open(0);
 }
 
 #[test]
