@@ -5,6 +5,7 @@
 //! sources instead of running anything.
 
 mod bench;
+mod bench_ahead;
 mod bench_diagnosis;
 mod case;
 mod certs;
