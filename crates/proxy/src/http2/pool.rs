@@ -208,15 +208,12 @@ impl Http2Pool {
     /// A client's connection carries no stream any more; the one that has carried none for longest may have to go.
     fn became_idle(&self, connection: &Shared, client: u64) {
         let Place { pool, .. } = connection.place;
-        let surplus = {
-            let mut ages = self.ages.borrow_mut();
-            connection.idle.set(Some(ages.enter(pool, client)));
-            ages.surplus(pool, connection.limits.size)
-        };
-        if let Some((number, client)) = surplus
-            && let Some(node) = self.own.borrow_mut().get_mut(&(client, pool))
-        {
-            node.connections.retain(|connection| connection.idle.get() != Some(number));
+        let (mut ages, mut own) = (self.ages.borrow_mut(), self.own.borrow_mut());
+        connection.idle.set(Some(ages.enter(pool, client)));
+        while let Some((number, client)) = ages.surplus(pool, connection.limits.size) {
+            if let Some(node) = own.get_mut(&(client, pool)) {
+                node.connections.retain(|connection| connection.idle.get() != Some(number));
+            }
         }
     }
 

@@ -35,6 +35,7 @@ impl Ages {
         idle.pop_first()
     }
 
+    #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.pools.is_empty()
     }

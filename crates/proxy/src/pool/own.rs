@@ -63,7 +63,7 @@ impl OwnPool {
         let state = &mut *self.state.borrow_mut();
         let number = state.ages.enter(pool, client);
         state.idle.insert((client, pool, number), Idle { stream, server_name, uses, expires_ms });
-        if let Some((number, client)) = state.ages.surplus(pool, size.max(1)) {
+        while let Some((number, client)) = state.ages.surplus(pool, size.max(1)) {
             state.idle.remove(&(client, pool, number));
         }
     }
