@@ -176,7 +176,7 @@ pub struct Workers {
     /// The listening sockets, as long as they are this process's to hand over.
     kept: Mutex<Vec<StdListener>>,
     pub stats: Vec<Arc<WorkerStats>>,
-    pub addresses: Vec<SocketAddr>,
+    pub listening: Vec<Listen>,
 }
 
 impl Workers {
@@ -255,8 +255,8 @@ pub fn start(settings: &Settings, listeners: Listeners, publisher: &Arc<Publishe
         })?;
         threads.push(thread);
     }
-    let (kept, addresses) = (Mutex::new(listeners.kept), listeners.addresses);
-    Ok(Workers { threads, signals, applied: publisher.applied.clone(), kept, stats: all_stats, addresses })
+    let (kept, listening) = (Mutex::new(listeners.kept), listeners.open);
+    Ok(Workers { threads, signals, applied: publisher.applied.clone(), kept, stats: all_stats, listening })
 }
 
 fn run(worker: Worker, listeners: Vec<(std::net::TcpListener, Listen)>, signals: &Arc<Signals>) {
