@@ -174,7 +174,8 @@ pub fn extras(
     {
         plugins.insert("client-control".to_owned(), json!({"max_body_size": bytes}));
     }
-    if effective(scopes, "proxy_request_buffering").first().is_some_and(|switch| switch.argument(0) == "off") {
+    if effective(scopes, "proxy_request_buffering").first().is_some_and(|switch| switch.argument(0) == "off")
+    {
         plugins.insert("proxy-control".to_owned(), json!({"request_buffering": false}));
     }
     limits::requests(scopes, &context.zones, plugins, report);
