@@ -179,17 +179,7 @@ async fn once(
     let mut out = client.worker.buffers.output();
     let plan = upstream_head::write(request, handle, node, upgrade, &mut out);
     let sni: Box<[u8]> = if handle.tls.is_some() { sent_host(&out).into() } else { Box::default() };
-    let connected = {
-        let mut connecting = pin!(connect::connect(client, handle, node, timeouts, &sni, fresh));
-        poll_fn(|context| match connecting.as_mut().poll(context) {
-            Poll::Pending if client.poll_gone(context).is_ready() => {
-                Poll::Ready(Err(FailureKind::Client(BodyError::Closed)))
-            }
-            other => other,
-        })
-        .await
-    };
-    let Connected { stream, uses, address } = match connected {
+    let Connected { stream, uses, address } = match reach(client, handle, node, timeouts, &sni, fresh).await {
         Ok(connected) => connected,
         Err(kind) => {
             client.worker.buffers.give_back_output(out);
@@ -235,6 +225,25 @@ async fn once(
             Err((failure, reused))
         }
     }
+}
+
+/// A connection, as long as the client waits for one.
+async fn reach(
+    client: &Client,
+    handle: &UpstreamHandle,
+    node: &plugin::snapshot::Node,
+    timeouts: plugin::snapshot::Timeouts,
+    sni: &[u8],
+    fresh: bool,
+) -> Result<Connected, FailureKind> {
+    let mut connecting = pin!(connect::connect(client, handle, node, timeouts, sni, fresh));
+    poll_fn(|context| match connecting.as_mut().poll(context) {
+        Poll::Pending if client.poll_gone(context).is_ready() => {
+            Poll::Ready(Err(FailureKind::Client(BodyError::Closed)))
+        }
+        other => other,
+    })
+    .await
 }
 
 /// Writes down an attempt that came to no connection.
