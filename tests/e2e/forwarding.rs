@@ -7,10 +7,10 @@ use std::io::{self, Read, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use testkit::free_port;
 use testkit::gateway::{Gateway, YAML_PROVIDER, workspace_root};
 use testkit::message::{BodyEnd, Reader};
 use testkit::servers::{self, Server};
+use testkit::{Client, free_port};
 
 use crate::readings;
 
@@ -219,6 +219,10 @@ fn run_all<C: Sync>(
     cases: &[C],
     run: &(impl Fn(SocketAddr, &Recorder, &C) -> Outcome + Sync),
 ) -> Vec<Outcome> {
+    // A proxy is waited for at its first port; the others may open a moment later.
+    for (front, _) in &proxy.lanes {
+        Client::connect(*front).expect("listens");
+    }
     let done: Mutex<BTreeMap<usize, Outcome>> = Mutex::default();
     std::thread::scope(|scope| {
         for (lane, (front, recorder)) in proxy.lanes.iter().enumerate() {
