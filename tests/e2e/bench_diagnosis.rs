@@ -141,17 +141,75 @@ fn workers_with_unequal_loads() {
     check("uneven-connections", || findings(&upstream, &["-c", "8", "-d", "1500ms"]));
 }
 
-#[test]
-fn more_than_the_server_can_do() {
-    // One at a time, 5 ms each: 200 a second.
+/// One request after the other, each as long.
+fn one_at_a_time(each: Duration) -> Upstream {
     let turn = Mutex::new(());
-    let upstream = Upstream::with(move |_| {
+    Upstream::with(move |_| {
         let held = turn.lock().expect("no panic");
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(each);
         drop(held);
         ok_after(Duration::ZERO)
-    });
+    })
+}
+
+#[test]
+fn more_than_the_server_can_do() {
+    // 200 a second.
+    let upstream = one_at_a_time(Duration::from_millis(5));
     check("saturation", || findings(&upstream, &["-R", "600", "-c", "16", "-d", "2s"]));
+}
+
+/// In a closed loop only fewer connections show it: they get as much.
+#[test]
+fn a_closed_loop_on_a_full_server() {
+    let upstream = one_at_a_time(Duration::from_millis(2));
+    let words = [&url(&upstream, "/"), "-t", "1", "-c", "16", "-d", "3s"];
+    check("saturation", || {
+        let found = outcome(&words);
+        let names = named(&found);
+        if names == ["saturation"] {
+            let finding = &found["findings"][0];
+            assert!(finding["title"].as_str().is_some_and(|title| title.contains("it waits")), "{finding}");
+            let steps: Vec<_> =
+                found["probe"].as_array().expect("steps").iter().map(|step| &step["connections"]).collect();
+            assert!(steps.len() == 2 && *steps[0] == 4, "{}", found["probe"]);
+            // What fewer connections got is not in the run: 16 in the queue take 32 ms, 8 of them 16.
+            assert!(found["latency"]["percentiles"][0][1].as_f64() > Some(30_000.0), "{}", found["latency"]);
+            assert!(found["seconds"].as_f64() < Some(3.2), "{}", found["seconds"]);
+        }
+        names
+    });
+    assert_eq!(named(&outcome(&[&words[..], &["--no-probe"]].concat())), ["upstream-bound"]);
+}
+
+/// Each request takes its time, any number at once: half of the connections get half.
+#[test]
+fn a_closed_loop_on_a_server_with_room() {
+    let upstream = Upstream::with(|_| ok_after(Duration::from_millis(2)));
+    let words = [&url(&upstream, "/"), "-t", "1", "-c", "8", "-d", "2s"];
+    let found = outcome(&words);
+    assert_eq!(named(&found), [""; 0], "{}", found["probe"]);
+    assert_eq!(found["probe"].as_array().map(Vec::len), Some(2), "{}", found["probe"]);
+}
+
+/// A worker of nginx that has no CPU left is named as what is full; where other tests take its core, the machine is.
+#[test]
+fn a_closed_loop_on_a_server_without_cpu() {
+    let compressed =
+        "gzip on; gzip_comp_level 9; gzip_types *; location / { root /usr/share/common-licenses; }";
+    let nginx = testkit::servers::nginx(compressed);
+    let url = format!("http://{}/Apache-2.0", nginx.address);
+    let words = [&url, "-t", "1", "-c", "8", "-d", "3s", "-H", "Accept-Encoding: gzip"];
+    check("full CPU", || {
+        let found = outcome(&words);
+        assert_eq!(found["bad_statuses"], 0, "{found}");
+        let title = found["findings"][0]["title"].as_str().unwrap_or_default();
+        let full = ["the server's CPU is full", "the CPUs of this machine are full"];
+        if title.starts_with("saturation") && full.iter().any(|who| title.ends_with(who)) {
+            return vec!["full CPU".into()];
+        }
+        named(&found)
+    });
 }
 
 #[test]
