@@ -192,26 +192,6 @@ fn a_closed_loop_on_a_server_with_room() {
     assert_eq!(found["probe"].as_array().map(Vec::len), Some(2), "{}", found["probe"]);
 }
 
-/// A worker of nginx that has no CPU left is named as what is full; where other tests take its core, the machine is.
-#[test]
-fn a_closed_loop_on_a_server_without_cpu() {
-    let compressed =
-        "gzip on; gzip_comp_level 9; gzip_types *; location / { root /usr/share/common-licenses; }";
-    let nginx = testkit::servers::nginx(compressed);
-    let url = format!("http://{}/Apache-2.0", nginx.address);
-    let words = [&url, "-t", "1", "-c", "8", "-d", "3s", "-H", "Accept-Encoding: gzip"];
-    check("full CPU", || {
-        let found = outcome(&words);
-        assert_eq!(found["bad_statuses"], 0, "{found}");
-        let title = found["findings"][0]["title"].as_str().unwrap_or_default();
-        let full = ["the server's CPU is full", "the CPUs of this machine are full"];
-        if title.starts_with("saturation") && full.iter().any(|who| title.ends_with(who)) {
-            return vec!["full CPU".into()];
-        }
-        named(&found)
-    });
-}
-
 #[test]
 fn a_server_that_waits_for_another() {
     let upstream = Upstream::with(|_| ok_after(Duration::from_millis(80)));

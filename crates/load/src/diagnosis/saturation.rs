@@ -37,7 +37,8 @@ const FLAT: f64 = 0.9;
 /// How much longer than in proportion a request may take with fewer connections.
 const OUT_OF_LINE: f64 = 1.3;
 
-/// The run's throughput stays with half of its connections (see [`crate::probe`]), and latency falls in proportion.
+/// The run's throughput stays with half of its connections or fewer (see [`crate::probe`]), and latency falls in
+/// proportion. One step that shows it is enough: what disturbs a step lowers its throughput.
 pub fn closed_loop(outcome: &Outcome) -> Option<Finding> {
     let rate = usual_rate(outcome);
     let is_flat = |step: &Step| {
@@ -45,8 +46,7 @@ pub fn closed_loop(outcome: &Outcome) -> Option<Finding> {
         step.requests_per_second >= FLAT * rate
             && step.mean_us <= OUT_OF_LINE * fewer * outcome.latency.mean_us
     };
-    let flat: Vec<&Step> = outcome.probe.iter().rev().take_while(|step| is_flat(step)).collect();
-    let enough = flat.last()?.connections;
+    let enough = outcome.probe.iter().find(|step| is_flat(step))?.connections;
     let mut evidence: Vec<String> = outcome
         .probe
         .iter()
@@ -103,6 +103,7 @@ const ROOM: f64 = 0.7;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Full {
     Server,
+    /// The server would work if it got a CPU.
     Machine,
     Client,
     /// Not the server's CPU: a lock, a pool, a limit, or what the server asks.
@@ -118,13 +119,11 @@ impl Full {
         let Some(server) = &outcome.server else {
             return if client_busy { Full::Client } else { Full::Unseen };
         };
-        let counters = &outcome.counters;
         let cpus = outcome.machine.cpus.max(1) as f64;
-        let idle = counters.cpu_idle as f64 / counters.cpu_total.max(1) as f64;
         let wanted = server.busiest_thread + server.busiest_waited;
         if server.busiest_thread >= BUSY || cores(outcome) >= BUSY * cpus {
             Full::Server
-        } else if wanted >= BUSY || idle <= 1.0 - BUSY {
+        } else if wanted >= BUSY {
             Full::Machine
         } else if client_busy {
             Full::Client
@@ -191,6 +190,75 @@ fn line(values: &[f64]) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        outcome::{Latency, Series, Server, SlotFigures},
+        system::Machine,
+    };
+
+    /// 32 connections that got 1,000 requests/s; 8 and 16 got these.
+    fn closed_loop_with(eight: f64, sixteen: f64) -> Outcome {
+        let step = |connections: usize, requests_per_second: f64| Step {
+            connections,
+            seconds: 0.4,
+            requests: (0.4 * requests_per_second) as u64,
+            requests_per_second,
+            mean_us: connections as f64 * 1e6 / requests_per_second,
+        };
+        Outcome {
+            connections: 32,
+            seconds: 10.0,
+            requests: 10_000,
+            latency: Latency { mean_us: 32_000.0, ..Latency::default() },
+            probe: vec![step(8, eight), step(16, sixteen)],
+            machine: Machine { cpus: 4, ..Machine::default() },
+            ..Outcome::default()
+        }
+    }
+
+    #[test]
+    fn throughput_that_stays_is_saturation() {
+        let remedy =
+            |eight, sixteen| closed_loop(&closed_loop_with(eight, sixteen)).map(|found| found.remedy);
+        assert!(remedy(980.0, 1010.0).is_some_and(|told| told.contains("with -c 8 or fewer")));
+        assert!(remedy(700.0, 950.0).is_some_and(|told| told.contains("with -c 16 or fewer")));
+        assert_eq!(remedy(250.0, 500.0), None, "twice the connections get twice as much");
+        assert_eq!(remedy(600.0, 850.0), None);
+        let unknown = Outcome { probe: Vec::new(), ..closed_loop_with(1000.0, 1000.0) };
+        assert_eq!(closed_loop(&unknown), None);
+    }
+
+    #[test]
+    fn a_pause_of_the_run_is_no_limit() {
+        let slot = |count| SlotFigures { count, ..SlotFigures::default() };
+        let mut paused = closed_loop_with(500.0, 1000.0);
+        // Nothing for a while, then 190 in each tenth of a second.
+        let slots = (0..100).map(|at| slot(if at < 45 { 0 } else { 190 })).collect();
+        paused.series = Series { slot_ms: 100, slots, ..Series::default() };
+        assert_eq!(closed_loop(&paused), None);
+    }
+
+    #[test]
+    fn who_is_full() {
+        let check = |server: Option<(f64, f64, f64)>, client: f64, who: Full| {
+            let mut outcome = closed_loop_with(1000.0, 1000.0);
+            outcome.client.busiest_thread = client;
+            outcome.server = server.map(|(cores, busiest_thread, busiest_waited)| Server {
+                cpu_seconds: cores * outcome.seconds,
+                busiest_thread,
+                busiest_waited,
+                ..Server::default()
+            });
+            assert_eq!(Full::of(&outcome), who, "{server:?} {client}");
+        };
+        check(Some((0.99, 0.97, 0.0)), 0.4, Full::Server);
+        check(Some((3.8, 0.5, 0.1)), 0.4, Full::Server);
+        check(Some((0.6, 0.6, 0.38)), 0.4, Full::Machine);
+        check(Some((0.5, 0.5, 0.1)), 0.85, Full::Client);
+        check(None, 0.85, Full::Client);
+        check(Some((0.1, 0.02, 0.01)), 0.1, Full::Behind);
+        check(Some((0.8, 0.75, 0.05)), 0.3, Full::Unclear);
+        check(None, 0.3, Full::Unseen);
+    }
 
     #[test]
     fn lines() {

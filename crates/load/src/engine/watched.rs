@@ -40,3 +40,28 @@ impl Watched {
         (now.cpu_ns.saturating_sub(cpu), now.waited_ns.saturating_sub(waited))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::system::find_listener;
+
+    #[test]
+    fn the_thread_that_works_is_seen() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let watched = Watched::new(find_listener(address).expect("this process listens"));
+        let begun = Instant::now();
+        let mut turns = 0u64;
+        while begun.elapsed().as_millis() < 100 {
+            turns = std::hint::black_box(turns + 1);
+        }
+        let server = watched.over(begun.elapsed().as_secs_f64());
+        // Other tests may take the CPU, but not without its being seen.
+        assert!(server.busiest_thread > 0.0, "{server:?}");
+        assert!(server.busiest_thread + server.busiest_waited > 0.5, "{server:?}");
+        assert!(server.cpu_seconds >= server.busiest_thread * 0.1, "{server:?}");
+    }
+}
