@@ -1,7 +1,7 @@
 """Percentiles of `tidegate bench` and wrk side by side, on a server whose own delays set the latency.
 
 At a server that is full, latency is connections / throughput (Little's law), so two load generators of unequal speed
-cannot agree there. Here the server is never full: 64 connections, delays of milliseconds.
+cannot agree there. Here the server is never full: 64 connections, delays of tens of milliseconds.
 
 wrk adds requests that it did not send to its histogram: for each latency of twice the usual interval of a connection or
 more, one for each interval that the connection stood still. In the shape "narrow" no delay is that long, so what is

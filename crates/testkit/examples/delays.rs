@@ -1,7 +1,7 @@
 //! A server whose own delays set the latency, for comparing load generators: `delays PORT`.
 //!
-//! `/narrow` and `/wide` are distributions. Each is a list of 1,000 delays that is gone through in a fixed order, one for
-//! each request, whatever its connection; so every thousand requests wait the same delays.
+//! `/narrow` and `/wide` are distributions. Each is a list of 10,000 delays that is gone through in a fixed order, one for
+//! each request, whatever its connection; so all runs wait the same delays.
 
 use std::{
     io::Write,
@@ -15,15 +15,18 @@ use std::{
 
 use testkit::message::Reader;
 
-/// (share of the requests in thousandths, shortest and longest of their delays in microseconds). Percentiles that people
+/// (share of the requests in ten-thousandths, shortest and longest of their delays in microseconds). Percentiles that people
 /// look at lie inside of the parts, not where one ends.
 type Shape = [(u32, u32, u32); 4];
-/// None is twice the mean.
-const NARROW: Shape = [(800, 4000, 5000), (150, 6000, 7000), (45, 7500, 8000), (5, 8500, 9000)];
-const WIDE: Shape = [(800, 4000, 6000), (150, 8000, 12_000), (45, 16_000, 24_000), (5, 32_000, 48_000)];
-const ALL: usize = 1000;
+/// None is twice the mean. All are long beside what the server needs to wake up and answer, so that 64 connections keep
+/// its core idle for most of the time.
+const NARROW: Shape =
+    [(8000, 16_000, 20_000), (1500, 24_000, 28_000), (450, 30_000, 32_000), (50, 34_000, 36_000)];
+const WIDE: Shape =
+    [(8000, 16_000, 24_000), (1500, 32_000, 48_000), (450, 64_000, 96_000), (50, 128_000, 192_000)];
+const ALL: usize = 10_000;
 /// Has no factor in common with `ALL`, so its multiples visit the whole list, and neighbours lie far apart.
-const STRIDE: usize = 617;
+const STRIDE: usize = 6173;
 
 struct Delays {
     list: Vec<Duration>,
