@@ -9,19 +9,17 @@ required=(
     curl              # black-box tests speak to the gateway as users do
     python3           # perf/ harness, standard library only
     util-linux        # taskset pins processes while measuring
-    haproxy           # a balancer in tests, and a peer to compare what is forwarded
-    openssl           # examples of the documentation sign with it
+    haproxy           # a balancer in tests, a peer to compare what is forwarded, and one in `tidegate bench suite`
+    openssl           # TLS seen by another implementation; examples of the documentation sign with it
     iproute2          # ss: tests count the segments of an answer
     brotli            # tests decode what the plugin compressed
     nginx             # a real upstream in tests, the peer in perf/
-    haproxy           # a peer in `tidegate bench suite`
     redis-server      # limit plugins with policy redis
     protobuf-compiler # etcd's interface is generated from its definition
     libprotobuf-dev   # definitions that it includes
     etcd-server       # configuration from etcd
     etcd-client       # etcdctl: tests write and compact as operators do
     dnsmasq-base      # a name server for service discovery
-    openssl           # TLS seen by another implementation
     slowhttptest      # slow clients in perf/
     wrk               # load
     apache2-utils     # ab: load without keep-alive

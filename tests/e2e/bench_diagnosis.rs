@@ -37,6 +37,12 @@ fn check(wanted: &str, run: impl Fn() -> Vec<String>) {
     panic!("wanted {wanted}, found {tries:?}");
 }
 
+/// Asserts that a run finds nothing; a machine that is busy with other tests is a finding in itself, so three tries.
+fn check_healthy(run: impl Fn() -> Vec<String>) {
+    let tries: Vec<_> = (0..3).map(|_| run()).take_while(|found| !found.is_empty()).collect();
+    assert!(tries.len() < 3, "found {tries:?}");
+}
+
 fn named(outcome: &serde_json::Value) -> Vec<String> {
     let all = outcome["findings"].as_array().expect("findings");
     all.iter().map(|finding| finding["name"].as_str().expect("a name").to_owned()).collect()
@@ -45,10 +51,10 @@ fn named(outcome: &serde_json::Value) -> Vec<String> {
 #[test]
 fn a_healthy_server_has_no_finding() {
     let upstream = Upstream::with(|_| ok_after(Duration::ZERO));
-    assert_eq!(findings(&upstream, &["-R", "300", "-c", "6", "-d", "2s"]), [""; 0]);
+    check_healthy(|| findings(&upstream, &["-R", "300", "-c", "6", "-d", "2s"]));
     let nginx = testkit::servers::nginx("location / { return 200 hello; }");
     let url = format!("http://{}/", nginx.address);
-    assert_eq!(named(&outcome(&[&url, "-R", "500", "-c", "8", "-t", "1", "-d", "2s"])), [""; 0]);
+    check_healthy(|| named(&outcome(&[&url, "-R", "500", "-c", "8", "-t", "1", "-d", "2s"])));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! sources instead of running anything.
 
 mod bench;
+mod bench_ahead;
 mod bench_diagnosis;
 mod case;
 mod certs;
@@ -38,6 +39,8 @@ mod pages;
 mod path_escapes;
 mod prometheus;
 mod proxy_protocol;
+mod proxy_protocol_out;
+mod proxy_protocol_settings;
 mod quota;
 mod readings;
 mod responses;

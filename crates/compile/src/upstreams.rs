@@ -11,7 +11,7 @@ use model::{
 };
 use plugin::{
     Template, UpstreamHandle, Variable,
-    snapshot::{HashKey, KeepalivePool, Node, PassHost, Scheme, TlsClient},
+    snapshot::{HashKey, KeepalivePool, Node, PassHost, ProxyProtocol, Scheme, TlsClient},
 };
 use serde_json::Value;
 use upstream::{Algorithm, HashOn, NodeSpec, Upstream, UpstreamSpec, health};
@@ -50,11 +50,13 @@ impl Compiler {
         let conf = resources::Upstream::from_value(value)?;
         let scheme = scheme(&conf.scheme)?;
         let tls = self.tls_client(&conf, scheme)?;
+        let proxy_protocol = conf.proxy_protocol.as_deref().map(proxy_protocol).transpose()?;
+        let mark = pool_mark(tls.as_ref().map(|(number, _)| *number), proxy_protocol);
         let mut nodes = Vec::new();
         let mut specs = Vec::new();
         let discovered = conf.discovered().map(|service| self.discover(key, service));
         for node in discovered.as_ref().or(conf.nodes.as_ref()).into_iter().flatten() {
-            let (node, spec) = self.node(key, node, scheme, tls.as_ref().map(|(number, _)| *number))?;
+            let (node, spec) = self.node(key, node, scheme, &mark)?;
             nodes.push(node);
             specs.push(spec);
         }
@@ -64,7 +66,7 @@ impl Compiler {
                 .ok_or_else(|| format!("type {}: pickers written in Lua are not supported", conf.balancer))?,
             hash_on: HashOn::from_name(&conf.hash_on).unwrap_or_default(),
             key: conf.key.as_deref().map(Box::from),
-            checks: conf.checks.as_ref().map(|conf| Box::new(checks(conf))),
+            checks: conf.checks.as_ref().map(|conf| Box::new(checks(conf, proxy_protocol))),
             ..UpstreamSpec::default()
         };
         let hash_key = (spec.algorithm == Algorithm::ConsistentHash).then(|| hash_key(&conf));
@@ -90,6 +92,7 @@ impl Compiler {
                 idle_timeout_ms: (pool.idle_timeout * 1000.0) as u64,
                 requests: u32::try_from(pool.requests).unwrap_or(u32::MAX),
             }),
+            proxy_protocol,
             hash_key,
             tls: tls.map(|(_, config)| TlsClient { config: speaking(scheme, config) }),
             document: Document::new(value),
@@ -167,7 +170,7 @@ impl Compiler {
         key: &Key,
         node: &resources::Node,
         scheme: Scheme,
-        tls: Option<u64>,
+        mark: &str,
     ) -> Result<(Node, NodeSpec), String> {
         let (host, written_port) = split_port(&node.host);
         let port = node.port.or(written_port).unwrap_or(scheme.default_port());
@@ -181,7 +184,6 @@ impl Compiler {
                 self.addresses.of(bare).unwrap_or_default()
             }
         };
-        let mark = tls.map_or_else(String::new, |number| number.to_string());
         let pool = self.pools.number(format!("{}#{bare}#{port}#{mark}", scheme.as_str()));
         let host_header =
             if port == scheme.default_port() { host.to_owned() } else { format!("{host}:{port}") };
@@ -216,6 +218,21 @@ fn bracketed(node: &resources::Node) -> resources::Node {
         node.host = format!("[{}]", node.host);
     }
     node
+}
+
+/// What tells apart the pools of one node: the TLS setting, and the header that connections begin with.
+fn pool_mark(tls: Option<u64>, proxy_protocol: Option<ProxyProtocol>) -> String {
+    let mut mark = tls.map_or_else(String::new, |number| number.to_string());
+    if let Some(version) = proxy_protocol {
+        mark.push('#');
+        mark.push_str(version.as_str());
+    }
+    mark
+}
+
+fn proxy_protocol(name: &str) -> Result<ProxyProtocol, String> {
+    ProxyProtocol::from_name(name)
+        .ok_or_else(|| format!("proxy_protocol {name}: there are \"v1\" and \"v2\""))
 }
 
 /// gRPC asks for HTTP/2 in the handshake.
@@ -264,7 +281,7 @@ fn hash_key(conf: &resources::Upstream) -> HashKey {
     }
 }
 
-fn checks(conf: &resources::Checks) -> health::Checks {
+fn checks(conf: &resources::Checks, proxy_protocol: Option<ProxyProtocol>) -> health::Checks {
     let limit = |count: u32| u8::try_from(count).unwrap_or(u8::MAX);
     let mut checks = health::Checks::default();
     if let Some(active) = &conf.active {
@@ -281,6 +298,11 @@ fn checks(conf: &resources::Checks) -> health::Checks {
         target.http_req_body = active.http_req_body.as_str().into();
         target.host = active.host.as_deref().map(Box::from);
         target.port = active.port;
+        if let Some(version) = proxy_protocol {
+            let mut header = Vec::new();
+            version.write(None, &mut header);
+            target.preface = header.into();
+        }
         target.https_verify_certificate = active.https_verify_certificate;
         target.req_headers = active.req_headers.iter().map(|line| Box::from(line.as_str())).collect();
         if let Some(healthy) = &active.healthy {

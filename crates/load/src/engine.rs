@@ -36,6 +36,10 @@ use tally::{SharedSlots, Tally};
 use watched::Watched;
 use worker::{Harvest, Worker};
 
+/// From so many connections of a thread on, what is gained by taking several answers together outweighs the moment
+/// that one of them waits.
+const CROWD: usize = 16;
+
 /// A run under way.
 pub struct Running {
     plan: Arc<Plan>,
@@ -148,12 +152,15 @@ fn worker(
         None => None,
         Some(_) => Some(crate::tls::server_name(&plan.origin)?),
     };
+    let connections = share(plan.connections as u64, thread, plan.threads) as usize;
+    let is_crowd = connections >= CROWD;
+    let ahead = form.keep_alive && plan.pipeline == 1 && plan.rate.is_none() && plan.tls.is_none();
     let context = Context {
         keep_alive: form.keep_alive,
         depth: plan.pipeline,
         server_name,
         clock,
-        poll: poll::Poll::new(plan.rate.is_some())?,
+        poll: poll::Poll::new(plan.rate.is_some(), is_crowd)?,
         receive: Context::new_receive_buffer(),
         plain: Vec::new(),
         parser: Default::default(),
@@ -162,13 +169,14 @@ fn worker(
         pace: plan.rate.map(|rate| pace::Pace::new(rate, thread, plan.threads)),
         idle: VecDeque::new(),
         refill: Vec::new(),
+        ahead: ahead && is_crowd,
+        undecided: Vec::new(),
         reopen: Vec::new(),
         left: plan.count.map_or(u64::MAX, |count| share(count, thread, plan.threads)),
         outstanding: 0,
         stopping: false,
         plan: Arc::clone(plan),
     };
-    let connections = share(plan.connections as u64, thread, plan.threads) as usize;
     Ok(Worker::new(context, connections, stop))
 }
 

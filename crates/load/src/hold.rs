@@ -34,15 +34,17 @@ pub struct Held {
     /// Resident memory that the server took more, when it is on this machine.
     pub server_bytes: Option<u64>,
     pub server_name: String,
-    /// What the kernel took more for sockets of both ends.
-    pub kernel_bytes: u64,
+    /// What the kernel took more for sockets of both ends; `None` when others on the machine gave more back.
+    pub kernel_bytes: Option<u64>,
     /// Connections that the server closed again while others were opened.
     pub closed: usize,
 }
 
 impl Held {
     pub fn render(&self) -> String {
-        let each = |all: u64| bytes(all as f64 / self.opened.max(1) as f64);
+        // What the server closed again takes no memory.
+        let left = self.opened.saturating_sub(self.closed).max(1);
+        let each = |all: u64| bytes(all as f64 / left as f64);
         let mut out = format!(
             "held {} of {} connections, opened in {:.1} s ({:.0}/s)\n",
             count(self.opened as u64),
@@ -53,10 +55,12 @@ impl Held {
         if let Some(server) = self.server_bytes {
             out.push_str(&format!("  {:<10} {} per connection\n", self.server_name, each(server)));
         }
-        out.push_str(&format!(
-            "  kernel     {} per connection (both ends, those on this machine)\n",
-            each(self.kernel_bytes)
-        ));
+        out.push_str(&match self.kernel_bytes {
+            Some(all) => {
+                format!("  kernel     {} per connection (both ends, those on this machine)\n", each(all))
+            }
+            None => "  kernel     not measured: other processes gave memory back meanwhile\n".to_owned(),
+        });
         if self.closed > 0 {
             let closed = count(self.closed as u64);
             out.push_str(&format!("  closed     {closed} again by the server, to make room for others\n"));
@@ -109,7 +113,7 @@ pub fn hold(
         stopped_by,
         server_bytes,
         server_name: listener.map_or_else(String::new, |listener| listener.name),
-        kernel_bytes: kernel_bytes().saturating_sub(kernel_before),
+        kernel_bytes: kernel_bytes().checked_sub(kernel_before),
         closed: open.iter().filter(|stream| is_closed(stream)).count(),
     })
 }

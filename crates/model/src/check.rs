@@ -132,6 +132,7 @@ fn check_route(context: &Context<'_>, conf: &mut Value) -> Result<(), String> {
     if both("remote_addr", "remote_addrs") {
         return Err("only one of remote_addr or remote_addrs is allowed".into());
     }
+    upstream::check_proxy_protocol(conf.get("upstream"))?;
     check_schema(Kind::Route, conf)?;
     upstream::check_embedded(context, conf)?;
     relations::check_reference(context, conf, "upstream_id", Kind::Upstream)?;
@@ -160,6 +161,7 @@ fn check_script(context: &Context<'_>, conf: &Value) -> Result<(), String> {
 }
 
 fn check_service(context: &Context<'_>, conf: &mut Value) -> Result<(), String> {
+    upstream::check_proxy_protocol(conf.get("upstream"))?;
     check_schema(Kind::Service, conf)?;
     upstream::check_embedded(context, conf)?;
     relations::check_reference(context, conf, "upstream_id", Kind::Upstream)?;

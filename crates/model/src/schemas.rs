@@ -1,4 +1,5 @@
-//! The schemas of the resources, as published by APISIX 3.18 (`crates/model/schemas`).
+//! The schemas of the resources, as published by APISIX 3.18 (`crates/model/schemas`), with `proxy_protocol` of upstreams
+//! added.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 

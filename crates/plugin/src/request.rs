@@ -1,6 +1,6 @@
 //! One request on its way through the phases, and the response it gets.
 
-use std::{net::IpAddr, rc::Rc, sync::Arc, time::Instant};
+use std::{any::Any, cell::OnceCell, net::IpAddr, rc::Rc, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -24,6 +24,8 @@ pub struct Connection {
     /// What a balancer said in front (PROXY protocol).
     pub announced: Option<Box<Announced>>,
     pub requests: std::cell::Cell<u64>,
+    /// Set by the request path: dropped once the connection and all its requests have ended.
+    pub at_end: OnceCell<Box<dyn Any>>,
 }
 
 #[derive(Debug, Default)]

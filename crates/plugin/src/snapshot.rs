@@ -6,6 +6,7 @@ use model::Document;
 use routing::router::Router;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
+pub use wire::proxy_protocol::Version as ProxyProtocol;
 
 use crate::{Chain, Consumer, ConsumerIndex, Request, Template, Variable, certificates::Certificates};
 
@@ -198,6 +199,8 @@ pub struct UpstreamHandle {
     pub retries: Option<u32>,
     pub retry_timeout_ms: u64,
     pub keepalive: KeepalivePool,
+    /// Connections begin with this header. Each then belongs to one client: see `proxy/src/pool/own.rs`.
+    pub proxy_protocol: Option<ProxyProtocol>,
     pub hash_key: Option<HashKey>,
     pub tls: Option<TlsClient>,
     pub document: Document,
@@ -211,7 +214,7 @@ pub struct Node {
     pub addresses: Vec<SocketAddr>,
     /// The `Host` of `pass_host: node`: with the port unless it is the scheme's own.
     pub host_header: Box<str>,
-    /// Names the keep-alive pool of this scheme, address and TLS setting within the process.
+    /// Names the keep-alive pool of this scheme, address, TLS setting and PROXY header within the process.
     pub pool: u32,
 }
 

@@ -87,6 +87,7 @@ impl Ends {
             tls: tls.map(Box::new),
             announced: self.announced.map(Box::new),
             requests: Default::default(),
+            at_end: Default::default(),
         }
     }
 }
@@ -132,12 +133,8 @@ async fn accept_announced(
         }
         Err(_) => return,
     }
-    // Connections count for the client only where the peer is believed: else anybody could be everybody.
-    let believed = worker
-        .settings
-        .real_ip
-        .as_ref()
-        .is_some_and(|real_ip| real_ip.trusted.contains(ends.peer.ip().to_canonical()));
+    // Connections count for the client only where the peer is believed.
+    let believed = proxy_protocol::believes(worker, ends.peer);
     let client = ends.announced.filter(|_| believed).map_or(ends.peer, |announced| announced.client);
     let Some(admitted) = admit(worker, client) else { return };
     guard.admitted = admitted;

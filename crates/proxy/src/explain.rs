@@ -87,6 +87,7 @@ pub fn explain(snapshot: &Arc<Snapshot>, question: &Question) -> Result<Explanat
         local,
         tls,
         announced: None,
+        at_end: Default::default(),
         requests: 1.into(),
     };
     let worker_snapshot = Rc::new(WorkerSnapshot::new(snapshot.clone()));

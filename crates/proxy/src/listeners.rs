@@ -19,14 +19,15 @@ pub struct Listeners {
     pub(crate) workers: Vec<Vec<(TcpListener, Listen)>>,
     /// The same sockets once more, to hand them to a successor.
     pub(crate) kept: Vec<TcpListener>,
-    pub(crate) addresses: Vec<SocketAddr>,
+    /// What is listened on, with the ports that the system chose.
+    pub(crate) open: Vec<Listen>,
 }
 
 /// Opens the addresses of the settings, except those that `inherited` has sockets for. What is left in there has
 /// other uses, or none. An address that cannot be opened is an error that names it.
 pub fn open(settings: &Settings, inherited: &mut Vec<TcpListener>) -> io::Result<Listeners> {
     let count = settings.workers.max(1);
-    let mut listeners = Listeners { workers: Vec::new(), kept: Vec::new(), addresses: Vec::new() };
+    let mut listeners = Listeners { workers: Vec::new(), kept: Vec::new(), open: Vec::new() };
     listeners.workers.resize_with(count, Vec::new);
     for listen in &settings.listen {
         let mut listen = listen.clone();
@@ -68,7 +69,7 @@ impl Listeners {
                 worker.push((socket, listen.clone()));
             }
         }
-        self.addresses.push(listen.address);
+        self.open.push(listen);
         Ok(())
     }
 }
@@ -127,7 +128,7 @@ mod tests {
     #[test]
     fn a_successor_takes_every_socket_whatever_its_workers() {
         let first = open(&settings("127.0.0.1:0", 2), &mut Vec::new()).unwrap();
-        let address = first.addresses[0];
+        let address = first.open[0].address;
         let same = settings(&address.to_string(), 2);
         // Somebody else does not get in.
         assert!(open(&same, &mut Vec::new()).is_err());

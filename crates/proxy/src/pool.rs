@@ -1,7 +1,11 @@
 //! Idle upstream connections of one worker, by the pool number of a [`plugin::snapshot::Node`].
 //!
-//! The number stands for scheme, address and TLS setting. Under TLS the server name counts too: the certificate was
-//! judged for that name, and the server may serve by it.
+//! The number stands for scheme, address, TLS setting and PROXY header. Under TLS the server name counts too: the
+//! certificate was judged for that name, and the server may serve by it. Connections that belong to one client are in
+//! [`own`].
+
+pub mod ages;
+pub mod own;
 
 use std::{
     cell::RefCell,

@@ -1,12 +1,18 @@
-//! The PROXY protocol in front of a client's first byte.
+//! The PROXY protocol in front of a client's first byte, and of the first one to an upstream with `proxy_protocol`.
 //!
-//! Only on ports that are opened for it: there a connection without a header is closed, so that nobody can slip past
+//! It is read only on ports that are opened for it: there a connection without a header is closed, so that nobody can slip past
 //! the balancer. What the header says becomes the client's address only where configuration believes the peer.
 
-use std::io;
+use std::{io, net::SocketAddr};
 
-use tokio::{io::AsyncReadExt, net::TcpStream};
+use plugin::{request::Connection, snapshot::ProxyProtocol};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 use wire::proxy_protocol::{Announced, Decoder};
+
+use crate::worker::Worker;
 
 /// Bytes looked at together; most headers are shorter.
 const LOOK: usize = 256;
@@ -31,6 +37,28 @@ pub async fn read(stream: &mut TcpStream) -> io::Result<Option<Announced>> {
             return Ok(announced);
         }
     }
+}
+
+/// Writes the header of a connection to an upstream. Without a time limit of its own: the caller has one.
+pub async fn write(stream: &mut TcpStream, version: ProxyProtocol, ends: Announced) -> io::Result<()> {
+    let mut header = Vec::with_capacity(128);
+    version.write(Some(ends), &mut header);
+    stream.write_all(&header).await
+}
+
+/// Both ends of the client's connection, as a balancer says that is believed. What requests say about their client
+/// changes nothing: the header is for all of them.
+pub fn ends(worker: &Worker, client: &Connection) -> Announced {
+    match client.announced.as_deref() {
+        Some(announced) if believes(worker, client.peer) => *announced,
+        _ => Announced { client: client.peer, server: client.local },
+    }
+}
+
+/// Whether `real_ip_from` has the peer: else anybody could be everybody.
+pub fn believes(worker: &Worker, peer: SocketAddr) -> bool {
+    let real_ip = worker.settings.real_ip.as_ref();
+    real_ip.is_some_and(|real_ip| real_ip.trusted.contains(peer.ip().to_canonical()))
 }
 
 fn malformed(reason: &str) -> io::Error {

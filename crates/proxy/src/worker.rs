@@ -28,7 +28,7 @@ use crate::{
     connection,
     http2::pool::Http2Pool,
     listeners::Listeners,
-    pool::Pool,
+    pool::{Pool, own::OwnPool},
     settings::Listen,
     stall::{self, Stalls},
     stats::{self, WorkerStats},
@@ -42,6 +42,7 @@ pub struct Worker {
     pub deadlines: Deadlines,
     pub buffers: Buffers,
     pub pool: Pool,
+    pub own_pool: OwnPool,
     pub http2_pool: Http2Pool,
     pub stats: Arc<WorkerStats>,
     pub stalls: Stalls,
@@ -73,6 +74,7 @@ impl Worker {
             deadlines: Deadlines::default(),
             buffers: Buffers::default(),
             pool: Pool::default(),
+            own_pool: OwnPool::default(),
             http2_pool: Http2Pool::default(),
             stats,
             stalls: Stalls::of_this_thread(),
@@ -174,7 +176,7 @@ pub struct Workers {
     /// The listening sockets, as long as they are this process's to hand over.
     kept: Mutex<Vec<StdListener>>,
     pub stats: Vec<Arc<WorkerStats>>,
-    pub addresses: Vec<SocketAddr>,
+    pub listening: Vec<Listen>,
 }
 
 impl Workers {
@@ -253,8 +255,8 @@ pub fn start(settings: &Settings, listeners: Listeners, publisher: &Arc<Publishe
         })?;
         threads.push(thread);
     }
-    let (kept, addresses) = (Mutex::new(listeners.kept), listeners.addresses);
-    Ok(Workers { threads, signals, applied: publisher.applied.clone(), kept, stats: all_stats, addresses })
+    let (kept, listening) = (Mutex::new(listeners.kept), listeners.open);
+    Ok(Workers { threads, signals, applied: publisher.applied.clone(), kept, stats: all_stats, listening })
 }
 
 fn run(worker: Worker, listeners: Vec<(std::net::TcpListener, Listen)>, signals: &Arc<Signals>) {
@@ -410,6 +412,7 @@ async fn tick(worker: &'static Worker) {
             second = now_ms / 1000;
             worker.renew_date();
             worker.pool.sweep(now_ms);
+            worker.own_pool.sweep(now_ms);
             worker.http2_pool.sweep(now_ms);
             worker.buffers.trim();
             // What a burst left behind goes back to the system once there is time for it.

@@ -30,6 +30,8 @@ impl Client {
     /// Connects from an address of this machine: any of 127.0.0.0/8 will do.
     pub fn connect_from(from: SocketAddr, to: SocketAddr) -> io::Result<Self> {
         let socket = socket2::Socket::new(socket2::Domain::for_address(from), socket2::Type::STREAM, None)?;
+        // Else its port stays taken for a minute after the end, for whoever wants to listen at all addresses.
+        socket.set_reuse_address(true)?;
         socket.bind(&from.into())?;
         socket.connect_timeout(&to.into(), PATIENCE)?;
         Self::over(socket.into())
@@ -40,6 +42,11 @@ impl Client {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         Ok(Client { reader: Reader::new(stream) })
+    }
+
+    /// This end of the connection.
+    pub fn local(&self) -> SocketAddr {
+        self.reader.stream.local_addr().expect("a connected socket has an address")
     }
 
     /// Sends bytes as they are. The peer having closed already is not an error: its answer tells more.

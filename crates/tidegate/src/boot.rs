@@ -110,7 +110,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     if options.predecessor.is_none() {
         match &options.says {
             Some(text) => eprintln!("{text}"),
-            None => welcome::print(&settings, &workers.addresses),
+            None => welcome::print(&settings, &workers.listening),
         }
         notify::ready();
     }

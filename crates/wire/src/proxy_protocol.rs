@@ -1,9 +1,13 @@
 //! The PROXY protocol, versions 1 and 2, in front of a connection's first byte (haproxy's proxy-protocol.txt).
 //!
 //! Bytes in, both ends of the balancer's connection out; however the bytes are cut, and never one more than the header
-//! has. Extensions of version 2 (TLVs), its checksum among them, are skipped.
+//! has. Extensions of version 2 (TLVs), its checksum among them, are skipped. [`Version::write`] is the way back.
+
+mod encoder;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+pub use encoder::Version;
 
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 /// `PROXY UNKNOWN` with its line end; no header of either version is shorter.

@@ -31,7 +31,9 @@ pub async fn probe(upstream: &Upstream, node: u16, tls: &ProbeTls) -> Option<Out
     let Some(address) = spec.addresses.first() else { return Some(Outcome::TcpFailure) };
     let address = SocketAddr::new(*address, active.port.unwrap_or(spec.port));
     let host = host_name(upstream, active, &spec.host);
-    let outcome = attempt(active, address, host, tls).await;
+    // Another port is not where requests go: as haproxy does, nothing is said there.
+    let preface = if address.port() == spec.port { &*active.preface } else { &[] };
+    let outcome = attempt(active, address, host, tls, preface).await;
     Some(outcome.unwrap_or_else(|failure| match failure {
         Failure::Tcp => Outcome::TcpFailure,
         Failure::Timeout => Outcome::Timeout,
@@ -57,9 +59,13 @@ async fn attempt(
     address: SocketAddr,
     host: &str,
     tls: &ProbeTls,
+    preface: &[u8],
 ) -> Result<Outcome, Failure> {
     let limit = Duration::from_millis(active.timeout_ms);
     let mut stream = within(limit, TcpStream::connect(address)).await?;
+    if !preface.is_empty() {
+        within(limit, stream.write_all(preface)).await?;
+    }
     match active.kind {
         ProbeKind::Tcp => Ok(Outcome::Success),
         ProbeKind::Http => exchange(active, host, limit, &mut stream).await,

@@ -94,6 +94,15 @@ impl AnswerReader {
         !matches!(self.state, State::Head)
     }
 
+    /// Bytes until the answer ends: at its beginning as many as the `usual` one has. `None` where only reading tells.
+    pub fn missing(&self, usual: u64) -> Option<u64> {
+        match self.state {
+            State::Head => Some(usual),
+            State::Body(left) => Some(left),
+            State::Chunked(_) | State::UntilClose => None,
+        }
+    }
+
     /// Takes bytes from `input`: how many are used up, and the answer when it ended there.
     pub fn next(
         &mut self,

@@ -3,6 +3,8 @@
 //! An open one has requests on the way, at most as many as the pipeline is deep. It owns no buffer unless an answer
 //! ended in the middle of its framing or the system did not take a whole request.
 
+mod ahead;
+
 use std::collections::VecDeque;
 
 use rustix::event::epoll::EventFlags;
@@ -37,6 +39,7 @@ pub struct Connection {
     /// When the request was due that waits for this connection to open.
     waiting: Option<u64>,
     pub usual: Usual,
+    size: ahead::Size,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +72,7 @@ impl Connection {
             in_flight: VecDeque::with_capacity(depth),
             waiting: None,
             usual: Usual::default(),
+            size: ahead::Size::default(),
         }
     }
 
@@ -146,7 +150,10 @@ impl Connection {
             self.flush()?;
         }
         if events.intersects(EventFlags::IN | gone) {
-            self.read(events.intersects(gone), context)?;
+            let gone = events.intersects(gone);
+            if gone || !context.ahead || !self.go_ahead(context)? {
+                self.read(gone, context)?;
+            }
         }
         Ok(())
     }
@@ -272,7 +279,7 @@ impl Connection {
             if socket.is_tls() {
                 self.read_encrypted(received, context)?;
             } else {
-                self.consume(received, context)?;
+                self.consume(received, context.clock.now(), context)?;
             }
             if self.generation != generation || (length < buffer.len() && !gone) {
                 return Ok(());
@@ -295,11 +302,10 @@ impl Connection {
             context.tally.handshake.saturating_record(now - self.connect_started);
             self.opened(now, context);
         }
-        if plain.is_empty() { Ok(()) } else { self.consume(&plain, context) }
+        if plain.is_empty() { Ok(()) } else { self.consume(&plain, context.clock.now(), context) }
     }
 
-    fn consume(&mut self, received: &[u8], context: &mut Context) -> Result<(), Broken> {
-        let now = context.clock.now();
+    fn consume(&mut self, received: &[u8], now: u64, context: &mut Context) -> Result<(), Broken> {
         if self.partial.is_empty() {
             let used = self.answers(received, now, context)?;
             self.partial.extend_from_slice(received.get(used..).unwrap_or_default());
@@ -311,6 +317,7 @@ impl Connection {
             self.partial = whole;
         }
         if self.state == State::Open {
+            self.fit_buffer(context);
             self.fill_after_answers(context);
         } else if self.state == State::Closed {
             self.partial.clear();
@@ -339,6 +346,7 @@ impl Connection {
                     Broken::new(Failure::Malformed, format!("malformed answer: {text}"))
                 })?;
             used += taken;
+            self.size.current += taken as u64;
             let Some(answer) = answer else { return Ok(used) };
             self.complete(sent, now, answer, context);
             if answer.close || !context.keep_alive {
@@ -352,6 +360,7 @@ impl Connection {
 
     fn complete(&mut self, sent: Sent, now: u64, answer: Answer, context: &mut Context) {
         self.in_flight.pop_front();
+        self.size.learn();
         context.outstanding -= 1;
         context.tally.complete(now, sent.at, sent.due, answer.status);
         context.tally.body_bytes += answer.body;
@@ -393,6 +402,7 @@ impl Connection {
         self.state = State::Closed;
         self.generation = self.generation.wrapping_add(1);
         self.reader = AnswerReader::default();
+        self.size = ahead::Size::default();
         self.partial.clear();
         self.out.clear();
     }

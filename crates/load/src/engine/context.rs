@@ -33,6 +33,10 @@ pub struct Context {
     /// Connections that got their answers and send again after the events at hand: requests that leave in a burst
     /// cost the server fewer wake-ups than requests that leave one by one.
     pub refill: Vec<u32>,
+    /// Whether requests are sent ahead of reading, see [`super::connection`]'s `ahead`.
+    pub ahead: bool,
+    /// Connections whose answer is not whole, as it seems, and since when.
+    pub undecided: Vec<(u64, u32)>,
     /// Connections to be opened again, and when.
     pub reopen: Vec<(u64, u32)>,
     /// Requests not issued yet.

@@ -87,6 +87,17 @@ impl Socket {
         }
     }
 
+    /// Bytes that wait to be received.
+    pub fn queued(&self) -> Option<u64> {
+        rustix::io::ioctl_fionread(&self.fd).ok()
+    }
+
+    /// From now on the system does not size the receive buffer itself. It takes twice as much as asked for.
+    pub fn set_receive_buffer(&self, bytes: usize) {
+        // Where it is refused, acknowledgements take their usual way.
+        let _ = sockopt::set_socket_recv_buffer_size(&self.fd, bytes);
+    }
+
     /// Sends what the system takes: how much that was.
     pub fn send(&self, bytes: &[u8]) -> Result<usize, Broken> {
         loop {

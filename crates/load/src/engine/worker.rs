@@ -27,6 +27,9 @@ const GRACE_NS: u64 = 1_000_000_000;
 /// With connections waiting to be opened again, the loop looks this often.
 const REOPEN_POLL_NS: u64 = 5_000_000;
 
+/// A head and its body that were sent separately are together after this time on a machine that is not too busy.
+const DECIDE_NS: u64 = 5_000;
+
 /// What a thread brings home.
 #[derive(Debug)]
 pub struct Harvest {
@@ -127,6 +130,9 @@ impl Worker {
         if !self.context.reopen.is_empty() {
             until = until.min(now + REOPEN_POLL_NS);
         }
+        if !self.context.undecided.is_empty() {
+            until = now;
+        }
         let may_look = self.context.outstanding > 0 && self.context.pace.is_none();
         let Context { poll, clock, .. } = &mut self.context;
         poll.wait(events, clock, until, may_look)?;
@@ -138,12 +144,32 @@ impl Worker {
                 connection.ready(flags, &mut self.context);
             }
         }
+        self.decide();
         while let Some(index) = self.context.refill.pop() {
             if let Some(connection) = self.connections.get_mut(index as usize) {
                 connection.fill(&mut self.context);
             }
         }
         Ok(())
+    }
+
+    /// Reads what did not become the answer that was expected.
+    fn decide(&mut self) {
+        if self.context.undecided.is_empty() {
+            return;
+        }
+        let now = self.context.clock.now();
+        let mut undecided = std::mem::take(&mut self.context.undecided);
+        undecided.retain(|&(since, index)| {
+            if now < since + DECIDE_NS {
+                return true;
+            }
+            if let Some(connection) = self.connections.get_mut(index as usize) {
+                connection.decide(&mut self.context);
+            }
+            false
+        });
+        self.context.undecided.append(&mut undecided);
     }
 
     fn reopen(&mut self, now: u64) {

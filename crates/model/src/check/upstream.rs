@@ -21,6 +21,7 @@ pub(super) fn check(context: &Context<'_>, conf: &mut Value) -> Result<(), Strin
             return Err("invalid configuration: max_conn of a node must be an integer of at least 1".into());
         }
     }
+    check_proxy_protocol(Some(conf))?;
     super::check_schema(Kind::Upstream, conf)?;
     for address in conf.get("nodes").and_then(Value::as_object).into_iter().flat_map(|nodes| nodes.keys()) {
         if let (_, Some(port)) = parse_address(address)
@@ -39,6 +40,14 @@ pub(super) fn check(context: &Context<'_>, conf: &mut Value) -> Result<(), Strin
         certificate::check_pair(certificate, key)?;
     }
     if text("type") == Some("chash") { check_hash_key(conf) } else { Ok(()) }
+}
+
+/// Before the schema, which would not say what there is.
+pub(super) fn check_proxy_protocol(upstream: Option<&Value>) -> Result<(), String> {
+    match upstream.and_then(|upstream| upstream.get("proxy_protocol")).map(Value::as_str) {
+        None | Some(Some("v1" | "v2")) => Ok(()),
+        _ => Err("invalid configuration: proxy_protocol of an upstream must be \"v1\" or \"v2\"".into()),
+    }
 }
 
 fn check_client_certificate(context: &Context<'_>, conf: &Value) -> Result<(), String> {

@@ -30,6 +30,8 @@ pub struct Upstream {
     #[serde(default = "pass")]
     pub pass_host: String,
     pub upstream_host: Option<String>,
+    /// Ours: `v1` or `v2`, the PROXY header that connections to the nodes begin with.
+    pub proxy_protocol: Option<String>,
     pub retries: Option<u32>,
     pub retry_timeout: Option<f64>,
     pub timeout: Option<Timeout>,

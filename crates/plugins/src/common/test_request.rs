@@ -19,6 +19,7 @@ pub fn request(text: &str) -> Request {
         local: address,
         tls: None,
         announced: None,
+        at_end: Default::default(),
         requests: std::cell::Cell::new(1),
     };
     let snapshot = Snapshot {

@@ -21,6 +21,7 @@ use crate::{
     balancer,
     buffer::Buffer,
     client::Client,
+    pool::own,
     stream::Stream,
     upstream_head::{self, BodyPlan},
 };
@@ -450,7 +451,11 @@ impl Upstream {
         let pool = handle.keepalive;
         if uses < pool.requests && self.input.is_empty() && pool.idle_timeout_ms > 0 {
             let expires = worker.deadlines.now_ms() + pool.idle_timeout_ms;
-            worker.pool.put((node.pool, self.server_name), (self.stream, uses), expires, pool.size);
+            let (place, stream) = ((node.pool, self.server_name), (self.stream, uses));
+            match handle.proxy_protocol {
+                None => worker.pool.put(place, stream, expires, pool.size),
+                Some(_) => own::keep(worker, &client.facts, place, stream, expires, pool.size),
+            }
         }
         worker.buffers.give_back(self.input);
         worker.buffers.give_back_output(self.out);

@@ -4,12 +4,12 @@ use std::{future::poll_fn, net::SocketAddr, pin::pin, task::Poll};
 
 use plugin::{
     UpstreamHandle,
-    snapshot::{Node, Timeouts},
+    snapshot::{Node, ProxyProtocol, Timeouts},
 };
 use tokio::net::TcpStream;
 
 use super::{attempt::FailureKind, tls};
-use crate::{client::Client, stream::Stream};
+use crate::{client::Client, proxy_protocol, stream::Stream};
 
 pub struct Connected {
     pub stream: Stream,
@@ -27,7 +27,7 @@ pub async fn connect(
     fresh: bool,
 ) -> Result<Connected, FailureKind> {
     let address = *pick_address(node, client).ok_or(FailureKind::Unresolved)?;
-    if !fresh && let Some((stream, uses)) = client.worker.pool.take(node.pool, sni) {
+    if !fresh && let Some((stream, uses)) = idle(client, upstream, node, sni) {
         return Ok(Connected { stream, uses, address });
     }
     client.timer.set(timeouts.connect_ms);
@@ -37,18 +37,45 @@ pub async fn connect(
         other => other.map(Some),
     })
     .await;
-    let stream = match connected {
+    let mut stream = match connected {
         None => return Err(FailureKind::ConnectTimeout),
         Some(Err(error)) => return Err(FailureKind::Connect(error)),
         Some(Ok(stream)) => stream,
     };
     // Head and first body bytes leave in one write, but later ones must not wait for an acknowledgement.
     let _ = stream.set_nodelay(true);
+    if let Some(version) = upstream.proxy_protocol {
+        announce(client, &mut stream, version).await?;
+    }
     let stream = match &upstream.tls {
         None => Stream::Plain(stream),
         Some(settings) => tls::handshake(client, stream, settings, sni, timeouts).await?,
     };
     Ok(Connected { stream, uses: 0, address })
+}
+
+/// With `proxy_protocol` only the client's own, and then the shared pool has none of this node.
+fn idle(client: &Client, upstream: &UpstreamHandle, node: &Node, sni: &[u8]) -> Option<(Stream, u32)> {
+    let worker = client.worker;
+    worker.pool.take(node.pool, sni).or_else(|| match upstream.proxy_protocol {
+        None => None,
+        Some(_) => worker.own_pool.take(client.facts.id, node.pool, sni),
+    })
+}
+
+/// Says whose connection this is, within the time for connecting.
+async fn announce(
+    client: &Client,
+    stream: &mut TcpStream,
+    version: ProxyProtocol,
+) -> Result<(), FailureKind> {
+    let ends = proxy_protocol::ends(client.worker, &client.facts);
+    let mut writing = pin!(proxy_protocol::write(stream, version, ends));
+    let written = poll_fn(|context| match writing.as_mut().poll(context) {
+        Poll::Pending if client.timer.expired() => Poll::Ready(None),
+        other => other.map(Some),
+    });
+    written.await.ok_or(FailureKind::ConnectTimeout)?.map_err(FailureKind::Connect)
 }
 
 /// A name with several addresses: one of them, in turn.

@@ -32,8 +32,9 @@ use crate::{
     client::Client,
     http2::{
         head,
-        pool::{self, Lease, Next},
+        pool::{self, Lease, Next, Place},
     },
+    pool::own,
     upstream_head,
 };
 
@@ -138,9 +139,14 @@ async fn lease(
 ) -> Result<Lease, FailureKind> {
     let worker = client.worker;
     let server_name = if handle.tls.is_some() { host } else { &[] };
+    let own = handle.proxy_protocol.is_some();
+    if own {
+        own::close_at_end(worker, &client.facts);
+    }
+    let place = Place { pool: node.pool, client: own.then_some(client.facts.id) };
     client.timer.set(timeouts.connect_ms);
     loop {
-        match worker.http2_pool.next(node.pool, server_name, fresh) {
+        match worker.http2_pool.next(place, server_name, fresh) {
             Next::Use(lease) => return Ok(lease),
             Next::Wait(notify) => {
                 if !pool::changed(&notify, || client.timer.expired()).await {

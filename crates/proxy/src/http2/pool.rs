@@ -1,10 +1,12 @@
-//! HTTP/2 connections to nodes, per worker, shared by the requests of that worker.
+//! HTTP/2 connections to nodes, per worker, shared by the requests of that worker; those that begin with a PROXY header
+//! by the requests of one client connection only.
 //!
 //! A connection is used while it has room for a stream and served fewer requests than the upstream's
 //! `keepalive_pool.requests`. While one is being opened, requests that find none wait for it instead of opening theirs.
 
 use std::{
     cell::{Cell, RefCell},
+    collections::BTreeMap,
     future::{Future, poll_fn},
     io,
     net::SocketAddr,
@@ -20,7 +22,7 @@ use telemetry::error_log;
 use tokio::sync::Notify;
 
 use super::io::{Io, SharedWire, Wire};
-use crate::{buffer::Buffer, stall, stream::Stream, timers::Timer, worker::Worker};
+use crate::{buffer::Buffer, pool::ages::Ages, stall, stream::Stream, timers::Timer, worker::Worker};
 
 /// Streams of one connection, whatever the node allows.
 const MOST_STREAMS: usize = 128;
@@ -30,8 +32,20 @@ const MOST_CONNECTIONS: usize = 64;
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 
+/// The connections that a request may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The pool number of a [`plugin::snapshot::Node`].
+    pub pool: u32,
+    /// The client connection that they belong to; `None`: anybody's.
+    pub client: Option<u64>,
+}
+
 /// A connection that requests share.
 pub struct Shared {
+    place: Place,
+    /// A client's own, without a stream: its number in the pool's [`Ages`].
+    idle: Cell<Option<u64>>,
     pub address: SocketAddr,
     /// The name of its TLS handshake: a certificate judged for one name is not used for another.
     server_name: Box<[u8]>,
@@ -52,6 +66,15 @@ impl Shared {
             && self.active.get() < self.send.current_max_send_streams().min(MOST_STREAMS)
     }
 
+    /// Without keep-alive it serves one request alone.
+    fn is_kept(&self) -> bool {
+        self.limits.idle_timeout_ms > 0 && self.limits.size > 0
+    }
+
+    fn is_offered(&self) -> bool {
+        self.is_kept() && !self.closed.get()
+    }
+
     fn expired(&self, now_ms: u64) -> bool {
         let retired = self.closed.get() || self.uses.get() >= self.limits.requests;
         self.active.get() == 0 && (retired || self.idle_until_ms.get() <= now_ms)
@@ -67,6 +90,7 @@ pub struct Lease {
 
 impl Lease {
     fn new(connection: &Rc<Shared>) -> Lease {
+        connection.worker.http2_pool.not_idle(connection);
         let uses = connection.uses.get();
         connection.uses.set(uses + 1);
         connection.active.set(connection.active.get() + 1);
@@ -89,6 +113,12 @@ impl Drop for Lease {
         connection.active.set(connection.active.get().saturating_sub(1));
         let now_ms = connection.worker.deadlines.now_ms();
         connection.idle_until_ms.set(now_ms.saturating_add(connection.limits.idle_timeout_ms));
+        if let Some(client) = connection.place.client
+            && connection.is_offered()
+            && connection.active.get() == 0
+        {
+            connection.worker.http2_pool.became_idle(connection, client);
+        }
     }
 }
 
@@ -103,6 +133,9 @@ struct Node {
 #[derive(Default)]
 pub struct Http2Pool {
     nodes: RefCell<Vec<Node>>,
+    /// By client connection and pool number; see [`crate::pool::own`].
+    own: RefCell<BTreeMap<(u64, u32), Node>>,
+    ages: RefCell<Ages>,
 }
 
 /// What a request that needs a stream does next.
@@ -116,48 +149,40 @@ pub enum Next {
 /// Held by the request that opens a connection.
 pub struct Opening {
     pool: &'static Http2Pool,
-    number: u32,
+    place: Place,
 }
 
 impl Drop for Opening {
     fn drop(&mut self) {
-        if let Some(node) = self.pool.nodes.borrow_mut().get_mut(self.number as usize) {
+        self.pool.with_node(self.place, |node| {
             node.opening = false;
             node.changed.notify_waiters();
-        }
+        });
     }
 }
 
 impl Http2Pool {
-    /// `fresh`: not one that has been used before.
-    pub fn next(&'static self, number: u32, server_name: &[u8], fresh: bool) -> Next {
+    /// Made where there is none.
+    fn with_node<R>(&self, place: Place, act: impl FnOnce(&mut Node) -> R) -> R {
+        if let Some(client) = place.client {
+            return act(self.own.borrow_mut().entry((client, place.pool)).or_default());
+        }
         let mut nodes = self.nodes.borrow_mut();
-        let index = number as usize;
+        let index = place.pool as usize;
         if index >= nodes.len() {
             nodes.resize_with(index + 1, Node::default);
         }
-        let Some(node) = nodes.get_mut(index) else { return Next::Open(Opening { pool: self, number }) };
-        let usable = |connection: &&Rc<Shared>| {
-            connection.has_room()
-                && *connection.server_name == *server_name
-                && !(fresh && connection.uses.get() > 0)
-        };
-        if let Some(connection) = node.connections.iter().find(usable) {
-            return Next::Use(Lease::new(connection));
+        match nodes.get_mut(index) {
+            Some(node) => act(node),
+            None => act(&mut Node::default()),
         }
-        if node.opening {
-            return Next::Wait(node.changed.clone());
-        }
-        if node.connections.len() >= MOST_CONNECTIONS {
-            let least = node.connections.iter().filter(|connection| !connection.closed.get());
-            if let Some(connection) = least.min_by_key(|connection| connection.active.get())
-                && *connection.server_name == *server_name
-            {
-                return Next::Use(Lease::new(connection));
-            }
-        }
-        node.opening = true;
-        Next::Open(Opening { pool: self, number })
+    }
+
+    /// `fresh`: not one that has been used before.
+    pub fn next(&'static self, place: Place, server_name: &[u8], fresh: bool) -> Next {
+        let ready = self.with_node(place, |node| node.next(server_name, fresh));
+        // Not before it is needed: dropping one says that a connection is there.
+        ready.unwrap_or_else(|| Next::Open(Opening { pool: self, place }))
     }
 
     /// Closes what is too old. Connections with streams on them stay until those have ended.
@@ -165,6 +190,74 @@ impl Http2Pool {
         for node in self.nodes.borrow_mut().iter_mut() {
             node.connections.retain(|connection| !connection.expired(now_ms));
         }
+        self.own.borrow_mut().retain(|_, node| {
+            node.retain(self, |connection| !connection.expired(now_ms));
+            node.opening || !node.connections.is_empty()
+        });
+    }
+
+    /// The client has left: none of its requests is at work.
+    pub fn forget(&self, client: u64) {
+        let mut own = self.own.borrow_mut();
+        let places: Vec<_> = own.range((client, 0)..=(client, u32::MAX)).map(|(place, _)| *place).collect();
+        for mut node in places.iter().filter_map(|place| own.remove(place)) {
+            node.retain(self, |_| false);
+        }
+    }
+
+    /// A client's connection carries no stream any more; the one that has carried none for longest may have to go.
+    fn became_idle(&self, connection: &Shared, client: u64) {
+        let Place { pool, .. } = connection.place;
+        let (mut ages, mut own) = (self.ages.borrow_mut(), self.own.borrow_mut());
+        connection.idle.set(Some(ages.enter(pool, client)));
+        while let Some((number, client)) = ages.surplus(pool, connection.limits.size) {
+            if let Some(node) = own.get_mut(&(client, pool)) {
+                node.connections.retain(|connection| connection.idle.get() != Some(number));
+            }
+        }
+    }
+
+    fn not_idle(&self, connection: &Shared) {
+        if let (Some(number), Some(client)) = (connection.idle.take(), connection.place.client) {
+            self.ages.borrow_mut().leave(connection.place.pool, number, client);
+        }
+    }
+}
+
+impl Node {
+    /// `None`: a connection has to be opened; that is noted.
+    fn next(&mut self, server_name: &[u8], fresh: bool) -> Option<Next> {
+        let usable = |connection: &&Rc<Shared>| {
+            connection.has_room()
+                && *connection.server_name == *server_name
+                && !(fresh && connection.uses.get() > 0)
+        };
+        if let Some(connection) = self.connections.iter().find(usable) {
+            return Some(Next::Use(Lease::new(connection)));
+        }
+        if self.opening {
+            return Some(Next::Wait(self.changed.clone()));
+        }
+        if self.connections.len() >= MOST_CONNECTIONS {
+            let least = self.connections.iter().filter(|connection| !connection.closed.get());
+            if let Some(connection) = least.min_by_key(|connection| connection.active.get())
+                && *connection.server_name == *server_name
+            {
+                return Some(Next::Use(Lease::new(connection)));
+            }
+        }
+        self.opening = true;
+        None
+    }
+
+    fn retain(&mut self, pool: &Http2Pool, keep: impl Fn(&Shared) -> bool) {
+        self.connections.retain(|connection| {
+            let kept = keep(connection);
+            if !kept {
+                pool.not_idle(connection);
+            }
+            kept
+        });
     }
 }
 
@@ -194,6 +287,8 @@ pub async fn establish(
         Driver { connection, wire, closed: closed.clone(), timer, blocked: false, address, attached: false };
     tokio::task::spawn_local(stall::watched(worker, "an HTTP/2 connection to an upstream", driver));
     let shared = Rc::new(Shared {
+        place: opening.place,
+        idle: Cell::default(),
         address,
         server_name: server_name.into(),
         send,
@@ -205,13 +300,12 @@ pub async fn establish(
         worker,
     });
     let lease = Lease::new(&shared);
-    if let Some(node) = opening.pool.nodes.borrow_mut().get_mut(opening.number as usize) {
-        node.connections.retain(|connection| !connection.closed.get());
-        // Without keep-alive it serves this request alone.
-        if limits.idle_timeout_ms > 0 && limits.size > 0 {
+    opening.pool.with_node(opening.place, |node| {
+        node.retain(opening.pool, |connection| !connection.closed.get());
+        if shared.is_kept() {
             node.connections.push(shared);
         }
-    }
+    });
     Ok(lease)
 }
 

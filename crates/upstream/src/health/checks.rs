@@ -21,6 +21,8 @@ pub struct Active {
     /// `None`: the node's port.
     pub port: Option<u16>,
     pub https_verify_certificate: bool,
+    /// Sent before all else, before a TLS handshake too, where the probe goes to the node's own port: a PROXY header.
+    pub preface: Box<[u8]>,
     /// Whole lines, `name: value`.
     pub req_headers: Vec<Box<str>>,
     pub healthy_interval_s: u64,
@@ -108,6 +110,7 @@ impl Default for Active {
             host: None,
             port: None,
             https_verify_certificate: true,
+            preface: Box::default(),
             req_headers: Vec::new(),
             healthy_interval_s: 1,
             unhealthy_interval_s: 1,
@@ -166,6 +169,7 @@ fn active(value: &serde_json::Value) -> Active {
             .get("https_verify_certificate")
             .and_then(serde_json::Value::as_bool)
             .unwrap_or(true),
+        preface: Box::default(),
         req_headers: value
             .get("req_headers")
             .and_then(serde_json::Value::as_array)
