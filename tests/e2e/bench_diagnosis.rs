@@ -201,9 +201,14 @@ fn a_closed_loop_on_a_full_server() {
 fn a_closed_loop_on_a_server_with_room() {
     let upstream = Upstream::with(|_| ok_after(Duration::from_millis(2)));
     let words = [&url(&upstream, "/"), "-t", "1", "-c", "8", "-d", "2s"];
-    let found = outcome(&words);
-    assert_eq!(named(&found), [""; 0], "{}", found["probe"]);
-    assert_eq!(found["probe"].as_array().map(Vec::len), Some(2), "{}", found["probe"]);
+    check("nothing, with two steps", || {
+        let found = outcome(&words);
+        let (mut names, steps) = (named(&found), found["probe"].as_array().map_or(0, Vec::len));
+        if names.is_empty() && steps == 2 {
+            names.push("nothing, with two steps".into());
+        }
+        names
+    });
 }
 
 #[test]

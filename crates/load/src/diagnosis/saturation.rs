@@ -36,6 +36,9 @@ pub fn open_model(outcome: &Outcome) -> Option<Finding> {
 const FLAT: f64 = 0.9;
 /// Few answers are counted less exactly; this much is wanted of any number.
 const FLAT_OF_FEW: f64 = 0.8;
+/// A queue that costs less than this, in microseconds, is nobody's trouble: a fast server that is asked as fast as it can
+/// is always full.
+const LEAST_QUEUE_US: f64 = 1000.0;
 /// How much longer than in proportion a request may take with fewer connections.
 const OUT_OF_LINE: f64 = 1.3;
 
@@ -49,7 +52,10 @@ pub fn closed_loop(outcome: &Outcome) -> Option<Finding> {
         step.requests_per_second >= flat * rate
             && step.mean_us <= OUT_OF_LINE * fewer * outcome.latency.mean_us
     };
-    let enough = outcome.probe.iter().find(|step| is_flat(step))?.connections;
+    let enough = outcome.probe.iter().find(|step| is_flat(step))?;
+    if outcome.latency.mean_us - enough.mean_us < LEAST_QUEUE_US {
+        return None;
+    }
     let mut evidence: Vec<String> = outcome
         .probe
         .iter()
@@ -71,8 +77,9 @@ pub fn closed_loop(outcome: &Outcome) -> Option<Finding> {
     ));
     let full = Full::of(outcome);
     let remedy = format!(
-        "{}; for a latency that is not a queue's, measure with -c {enough} or fewer, or with -R below {rate:.0}",
-        full.remedy()
+        "{}; for a latency that is not a queue's, measure with -c {} or fewer, or with -R below {rate:.0}",
+        full.remedy(),
+        enough.connections
     );
     let title = format!("saturation: {rate:.0} requests/s and no more, {}", full.who());
     Some(finding("saturation", title, evidence, &remedy))
@@ -228,6 +235,14 @@ mod tests {
         assert_eq!(remedy(600.0, 830.0), None);
         let unknown = Outcome { probe: Vec::new(), ..closed_loop_with(1000.0, 1000.0) };
         assert_eq!(closed_loop(&unknown), None);
+    }
+
+    #[test]
+    fn a_short_queue_is_nobody_s_trouble() {
+        let mut fast = closed_loop_with(1000.0, 1000.0);
+        fast.latency.mean_us /= 40.0;
+        fast.probe.iter_mut().for_each(|step| step.mean_us /= 40.0);
+        assert_eq!(closed_loop(&fast), None);
     }
 
     #[test]
