@@ -1,0 +1,129 @@
+//! A new connection: speaks HTTP/2 on it, offers it to the other requests, and moves it until it ends.
+
+use std::{
+    cell::Cell,
+    future::Future,
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use h2::client::Connection;
+use plugin::snapshot::KeepalivePool;
+use telemetry::error_log;
+
+use super::{
+    super::io::{Io, SharedWire, Wire},
+    Lease, Opening, Shared,
+};
+use crate::{buffer::Buffer, stall, stream::Stream, timers::Timer, worker::Worker};
+
+/// Bytes of an answer's body that may be under way before the client has taken them.
+const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
+const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
+/// Requests have time limits of their own; this ends a connection on which none moves.
+const NODE_TAKES_NOTHING_MS: u64 = 60_000;
+
+/// Speaks HTTP/2 on a new connection and offers it to the other requests too.
+pub async fn establish(
+    opening: Opening,
+    worker: &'static Worker,
+    stream: Stream,
+    address: SocketAddr,
+    server_name: &[u8],
+    limits: KeepalivePool,
+) -> io::Result<Lease> {
+    let wire = Wire::new(worker, stream, Buffer::default(), None);
+    let mut builder = h2::client::Builder::new();
+    builder
+        .enable_push(false)
+        .initial_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_header_list_size(u32::try_from(worker.settings.max_response_head_bytes).unwrap_or(u32::MAX))
+        .max_send_buffer_size(64 * 1024);
+    // Sends the preface and waits for nothing.
+    let (send, connection) =
+        builder.handshake::<_, Bytes>(Io(wire.clone())).await.map_err(io::Error::other)?;
+    let closed = Rc::new(Cell::new(false));
+    let timer = Timer::new(&worker.deadlines);
+    let driver =
+        Driver { connection, wire, closed: closed.clone(), timer, blocked: false, address, attached: false };
+    tokio::task::spawn_local(stall::watched(worker, "an HTTP/2 connection to an upstream", driver));
+    let shared = Rc::new(Shared {
+        place: opening.place,
+        idle: Cell::default(),
+        address,
+        server_name: server_name.into(),
+        send,
+        active: Cell::new(0),
+        uses: Cell::new(0),
+        closed,
+        limits,
+        idle_until_ms: Cell::new(u64::MAX),
+        worker,
+    });
+    let lease = Lease::new(&shared);
+    opening.pool.with_node(opening.place, |node| {
+        node.retain(opening.pool, |connection| !connection.closed.get());
+        if shared.is_kept() {
+            node.connections.push(shared);
+        }
+    });
+    Ok(lease)
+}
+
+/// The task of a connection: it ends when nobody holds the connection any more, or the node closes it.
+struct Driver {
+    connection: Connection<Io, Bytes>,
+    wire: SharedWire,
+    closed: Rc<Cell<bool>>,
+    timer: Timer,
+    /// The node takes nothing; the timer runs.
+    blocked: bool,
+    address: SocketAddr,
+    attached: bool,
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let driver = &mut *self;
+        if !std::mem::replace(&mut driver.attached, true) {
+            driver.timer.attach(context);
+        }
+        let ended = Pin::new(&mut driver.connection).poll(context);
+        let sent = driver.wire.borrow_mut().poll_send(context);
+        if let Poll::Ready(ended) = ended {
+            if let Err(error) = ended {
+                error_log::log(
+                    error_log::Level::Info,
+                    format_args!("HTTP/2 connection to upstream {} ended: {error}", driver.address),
+                );
+            }
+            return Poll::Ready(());
+        }
+        match sent {
+            Poll::Ready(Err(_)) => return Poll::Ready(()),
+            Poll::Ready(Ok(())) => {
+                driver.timer.clear();
+                driver.blocked = false;
+            }
+            Poll::Pending if !driver.blocked => {
+                driver.timer.set(NODE_TAKES_NOTHING_MS);
+                driver.blocked = true;
+            }
+            Poll::Pending => {}
+        }
+        if driver.timer.expired() { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.closed.set(true);
+    }
+}
