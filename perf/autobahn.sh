@@ -12,64 +12,15 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 gateway=${2:-${TIDEGATE_BIN:-$root/target/release/tidegate}}
 cases=${CASES:-'"*"'}
 
-folder=$(mktemp -d)
-children=()
-finish() {
-    for child in "${children[@]}"; do
-        kill "$child" 2>/dev/null || true
-        wait "$child" 2>/dev/null || true
-    done
-    rm -rf "$folder"
-}
-trap finish EXIT
+# shellcheck source=perf/gateway.sh
+. "$root/perf/gateway.sh"
+echo_port=$(port)
 
-port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
-wait_for() {
-    python3 -c '
-import socket, sys, time
-for _ in range(200):
-    try: socket.create_connection(("127.0.0.1", int(sys.argv[1]))); sys.exit(0)
-    except OSError: time.sleep(0.05)
-sys.exit("nothing listens on port " + sys.argv[1])' "$1"
-}
-echo_port=$(port) plain=$(port) secure=$(port) control=$(port) metrics=$(port)
-
-mkdir "$folder/conf" "$folder/logs"
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
-    -addext subjectAltName=DNS:localhost -keyout "$folder/key.pem" -out "$folder/cert.pem" 2>/dev/null
-cat >"$folder/conf/config.yaml" <<END
-apisix:
-  node_listen: [{ip: 127.0.0.1, port: $plain}]
-  ssl: {fallback_sni: localhost, listen: [{ip: 127.0.0.1, port: $secure}]}
-  enable_admin: false
-  control: {ip: 127.0.0.1, port: $control}
-nginx_config: {worker_processes: 1, http: {enable_access_log: false}}
-deployment:
-  role: data_plane
-  role_data_plane: {config_provider: yaml}
-plugin_attr:
-  prometheus: {export_addr: {ip: 127.0.0.1, port: $metrics}}
-END
-# The echo server wants its own port in the Host field.
-quoted() { printf '"'; awk '{printf "%s\\n", $0}' "$1"; printf '"'; }
-cat >"$folder/conf/apisix.yaml" <<END
-routes:
-- id: 1
-  uri: "/*"
-  enable_websocket: true
-  upstream: {type: roundrobin, pass_host: node, nodes: {"127.0.0.1:$echo_port": 1}}
-ssls:
-- {id: 1, sni: localhost, cert: $(quoted "$folder/cert.pem"), key: $(quoted "$folder/key.pem")}
-#END
-END
-
-"${wstest[@]}" -m "${SERVER:-echoserver}" -w "ws://127.0.0.1:$echo_port" >"$folder/echo.log" 2>&1 &
-children+=($!)
-"$gateway" run --prefix "$folder" -c "$folder/conf/config.yaml" &
-children+=($!)
+background "${wstest[@]}" -m "${SERVER:-echoserver}" -w "ws://127.0.0.1:$echo_port" >"$folder/echo.log" 2>&1
 wait_for "$echo_port"
-wait_for "$plain"
-wait_for "$secure"
+# The echo server wants its own port in the Host field.
+start_gateway "$gateway" "uri: '/*', enable_websocket: true,
+  upstream: {type: roundrobin, pass_host: node, nodes: {'127.0.0.1:$echo_port': 1}}"
 
 cat >"$folder/spec.json" <<END
 {"outdir": "$folder/report", "cases": [$cases], "exclude-cases": [], "exclude-agent-cases": {}, "servers": [

@@ -17,12 +17,12 @@ import tempfile
 import time
 
 from harness import (
-    churn, figures, footprint, http2, hyperapi, manyroutes, nginx, plugins, processes, scrape, slow, static,
+    accuracy, churn, figures, footprint, http2, hyperapi, manyroutes, nginx, plugins, processes, scrape, slow, static,
     throughput, tidegate, tls)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OTHERS = ("plugins", "handshake", "http2", "slow", "memory", "start", "scrape", "churn", "static", "hyperapi",
-          "manyroutes")
+          "manyroutes", "accuracy")
 KEYS = [f"key-{number:03d}-0123456789abcdef" for number in range(100)]
 
 
@@ -90,6 +90,8 @@ def measure(folder, wanted, rounds, seconds, binary, quick, results):
             results["start"] = footprint.run_start(binary, folder, upstream_port, rounds, 1000, say)
         if "manyroutes" in wanted and binary:
             results["manyroutes"] = manyroutes.run(binary, folder, upstream_port, rounds, seconds, say)
+        if "accuracy" in wanted and binary:
+            results["accuracy"] = accuracy.run(binary, ROOT, folder, rounds, seconds, say)
         if "scrape" in wanted and binary:
             results["scrape"] = scrape.run(binary, folder, upstream_port, 5000 if quick else 25_000, say)
         if "churn" in wanted:
@@ -144,6 +146,8 @@ def show(results, target):
         print("\n" + figures.table(headings, plugins.rows(results["plugins"])))
     if "manyroutes" in results:
         print("\n" + figures.table(["many routes", "measured", "target"], manyroutes.rows(results["manyroutes"])))
+    if "accuracy" in results:
+        print("\n" + figures.table(accuracy.HEADINGS, accuracy.rows(results["accuracy"])))
     if "scrape" in results:
         headings = [f"{results['scrape']['series']:,} series, us", "p50", "p99", "p99.9", "max", ">5 ms", ">10 ms"]
         print("\n" + figures.table(headings, scrape.rows(results["scrape"])))

@@ -147,17 +147,68 @@ fn workers_with_unequal_loads() {
     check("uneven-connections", || findings(&upstream, &["-c", "8", "-d", "1500ms"]));
 }
 
-#[test]
-fn more_than_the_server_can_do() {
-    // One at a time, 5 ms each: 200 a second.
+/// One request after the other, each as long.
+fn one_at_a_time(each: Duration) -> Upstream {
     let turn = Mutex::new(());
-    let upstream = Upstream::with(move |_| {
+    Upstream::with(move |_| {
         let held = turn.lock().expect("no panic");
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(each);
         drop(held);
         ok_after(Duration::ZERO)
-    });
+    })
+}
+
+#[test]
+fn more_than_the_server_can_do() {
+    // 200 a second.
+    let upstream = one_at_a_time(Duration::from_millis(5));
     check("saturation", || findings(&upstream, &["-R", "600", "-c", "16", "-d", "2s"]));
+}
+
+/// In a closed loop only fewer connections show it: they get as much.
+#[test]
+fn a_closed_loop_on_a_full_server() {
+    let upstream = one_at_a_time(Duration::from_millis(2));
+    let words = [&url(&upstream, "/"), "-t", "1", "-c", "16"];
+    check("saturation", || {
+        let found = outcome(&[&words[..], &["-d", "5s"]].concat());
+        let mut names = named(&found);
+        if names == ["saturation"] {
+            let finding = &found["findings"][0];
+            assert!(finding["title"].as_str().is_some_and(|title| title.contains("it waits")), "{finding}");
+            let steps: Vec<_> =
+                found["probe"].as_array().expect("steps").iter().map(|step| &step["connections"]).collect();
+            assert!(steps.len() == 2 && *steps[0] == 4, "{}", found["probe"]);
+            // What fewer connections got is not in the run: 16 in the queue take 32 ms, 8 of them 16.
+            assert!(found["latency"]["percentiles"][0][1].as_f64() > Some(30_000.0), "{}", found["latency"]);
+            assert!(found["seconds"].as_f64() < Some(5.3), "{}", found["seconds"]);
+        } else {
+            names.push(format!(
+                "{} of {}/s",
+                found["probe"],
+                found["requests"].as_f64().unwrap_or(0.0) / 5.0
+            ));
+        }
+        names
+    });
+    let without = outcome(&[&words[..], &["-d", "1s", "--no-probe"]].concat());
+    assert_eq!(without["probe"], serde_json::json!([]));
+    assert!(!named(&without).contains(&"saturation".to_owned()), "{:?}", named(&without));
+}
+
+/// Each request takes its time, any number at once: half of the connections get half.
+#[test]
+fn a_closed_loop_on_a_server_with_room() {
+    let upstream = Upstream::with(|_| ok_after(Duration::from_millis(2)));
+    let words = [&url(&upstream, "/"), "-t", "1", "-c", "8", "-d", "2s"];
+    check("nothing, with two steps", || {
+        let found = outcome(&words);
+        let (mut names, steps) = (named(&found), found["probe"].as_array().map_or(0, Vec::len));
+        if names.is_empty() && steps == 2 {
+            names.push("nothing, with two steps".into());
+        }
+        names
+    });
 }
 
 #[test]

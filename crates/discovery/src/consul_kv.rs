@@ -2,10 +2,10 @@
 //!
 //! A service is named by the address of its folder: `http://127.0.0.1:8500/v1/kv/upstreams/SERVICE/`.
 
-use std::{path::PathBuf, sync::Arc, time::Instant};
+use std::{convert::Infallible, sync::Arc, time::Instant};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use model::resources::{DiscoveredService, Node};
+use model::resources::Node;
 use regex::Regex;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,15 +16,15 @@ use crate::{
     consul::{
         Collected,
         conf::{Common, Server, pause_after},
+        registry::{self, Followed, Source},
     },
     http,
-    known::{Known, Services},
+    known::Services,
     log_error,
     retry::Retry,
-    shown,
 };
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 struct Conf {
     #[serde(flatten)]
     common: Common,
@@ -34,101 +34,59 @@ struct Conf {
 }
 
 struct ConsulKv {
-    conf: Conf,
-    shown: Value,
-    known: Known,
+    prefix: String,
+    skip_keys: Vec<String>,
     /// Folder, host and port of a key.
     pattern: Regex,
 }
 
 pub fn start(conf: &Value, start: &Start) -> Result<Arc<dyn Registry>, String> {
-    let mut typed: Conf = typed("consul_kv", conf)?;
-    typed.common.place(&start.prefix);
-    let servers = typed.common.servers("consul_kv")?;
-    let pattern = format!("({}/.*/)([a-zA-Z0-9.]+):([0-9]+)", regex::escape(&typed.prefix));
+    let Conf { common, prefix, skip_keys } = typed("consul_kv", conf)?;
+    let pattern = format!("({}/.*/)([a-zA-Z0-9.]+):([0-9]+)", regex::escape(&prefix));
     let pattern = Regex::new(&pattern).map_err(|error| format!("discovery.consul_kv.prefix: {error}"))?;
-    let registry = Arc::new(ConsulKv {
-        conf: typed,
-        shown: shown::configuration(conf),
-        known: Known::new(&start.signals),
-        pattern,
-    });
-    registry.conf.common.load_dump("consul_kv", &registry.known);
-    for (number, server) in servers.into_iter().enumerate() {
-        start.runtime.spawn(registry.clone().follow(number, server));
-    }
-    Ok(registry)
+    registry::start(ConsulKv { prefix, skip_keys, pattern }, common, conf, start)
 }
 
-impl Registry for ConsulKv {
-    fn nodes(&self, service: &DiscoveredService) -> Option<Arc<[Node]>> {
-        self.known.nodes(&service.name).or_else(|| self.conf.common.fallback())
-    }
-
-    fn is_settled(&self, _: &DiscoveredService) -> bool {
-        self.known.is_settled()
-    }
-
-    fn dump(&self) -> Option<Value> {
-        Some(json!({ "config": self.shown, "services": shown::services(&self.known.all()) }))
-    }
-
-    fn dump_file(&self) -> Option<PathBuf> {
-        self.conf.common.dump.as_ref().map(|dump| dump.path.clone())
-    }
-}
-
-impl ConsulKv {
-    async fn follow(self: Arc<Self>, number: usize, server: Server) {
-        let mut retry = Retry::default();
-        loop {
-            let Err(reason) = self.rounds(number, &server, &mut retry).await;
-            if retry.is_first() {
-                log_error("consul_kv", &format!("{}: {reason}", server.url));
-            }
-            self.known.failed(number);
-            retry.wait().await;
-        }
-    }
+impl Source for ConsulKv {
+    const KIND: &'static str = "consul_kv";
 
     async fn rounds(
         &self,
+        followed: &Followed<Self>,
         number: usize,
         server: &Server,
         retry: &mut Retry,
-    ) -> Result<std::convert::Infallible, String> {
+    ) -> Result<Infallible, String> {
         let mut client = server.client();
-        let target = format!("/v1/kv/{}?recurse=true", self.conf.prefix);
+        let target = format!("/v1/kv/{}?recurse=true", self.prefix);
         let mut answer = client.get(&target).await?;
         loop {
             // 404: there is no such key any more, which is an answer.
             let document = if answer.status == 404 { json!([]) } else { answer.good()? };
-            let services = self.services(&document, server);
-            let changed = services != self.known.of(number);
-            self.known.set(number, services);
+            let services = self.services(&document, server, followed.common.weight);
+            followed.learn(number, services).await;
             retry.reset();
-            if changed && let Some(dump) = &self.conf.common.dump {
-                dump.write("consul_kv", &self.known.all()).await;
-            }
-            answer = if self.conf.common.keepalive {
+            answer = if followed.common.keepalive {
                 let began = Instant::now();
-                let (blocking, wait) = self.conf.common.blocking(&format!("{target}&"), answer.index);
+                let (blocking, wait) = followed.common.blocking(&format!("{target}&"), answer.index);
                 let next = client.get_slowly(&blocking, wait).await?;
                 if next.index == answer.index {
                     pause_after(began).await;
                 }
                 next
             } else {
-                tokio::time::sleep(self.conf.common.interval()).await;
+                tokio::time::sleep(followed.common.interval()).await;
                 client.get(&target).await?
             };
         }
     }
+}
 
-    fn services(&self, document: &Value, server: &Server) -> Services {
+impl ConsulKv {
+    fn services(&self, document: &Value, server: &Server, weight: u32) -> Services {
         let mut collected = Collected::new();
         for entry in document.as_array().into_iter().flatten() {
-            match self.node(entry) {
+            match self.node(entry, weight) {
                 Ok(Some((folder, node))) => {
                     let name = format!("{}/v1/kv/{folder}", server.url);
                     collected.entry(name).or_default().push(node);
@@ -144,14 +102,14 @@ impl ConsulKv {
     }
 
     /// `None`: a folder, one that is skipped, or a node that says it is not well.
-    fn node(&self, entry: &Value) -> Result<Option<(String, Node)>, String> {
+    fn node(&self, entry: &Value, weight: u32) -> Result<Option<(String, Node)>, String> {
         let key = entry.get("Key").and_then(Value::as_str).unwrap_or_default();
         if key.ends_with('/') {
             return Ok(None);
         }
         let parts = self.pattern.captures(key).ok_or("is not PREFIX/SERVICE/HOST:PORT")?;
         let (_, [folder, host, port]) = parts.extract();
-        if self.conf.skip_keys.iter().any(|skipped| skipped == folder) {
+        if self.skip_keys.iter().any(|skipped| skipped == folder) {
             return Ok(None);
         }
         let port = port.parse().map_err(|_| format!("{port} is no port"))?;
@@ -165,7 +123,7 @@ impl ConsulKv {
         let node = Node {
             host: host.to_owned(),
             port: Some(port),
-            weight: http::weight(value.get("weight"), self.conf.common.weight),
+            weight: http::weight(value.get("weight"), weight),
             max_conn: None,
             priority: 0,
             metadata: None,

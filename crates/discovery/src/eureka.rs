@@ -1,16 +1,15 @@
 //! Eureka: the whole registry, fetched again and again.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use model::resources::{DiscoveredService, Node};
-use plugins::common::http_client::Endpoint;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
     Registry, Start,
     conf::typed,
+    hosts::{Hosts, in_turn},
     http,
     http::Client,
     known::{Known, Services},
@@ -19,52 +18,25 @@ use crate::{
     shown,
 };
 
-#[derive(Deserialize)]
-struct Conf {
-    host: Vec<String>,
-    /// Seconds.
-    fetch_interval: u64,
-    #[serde(default)]
-    prefix: String,
-    weight: u32,
-    timeout: Timeout,
-}
-
-/// Milliseconds.
-#[derive(Clone, Copy, Deserialize)]
-struct Timeout {
-    connect: u64,
-    read: u64,
-}
-
 struct Eureka {
-    conf: Conf,
+    hosts: Hosts,
     shown: Value,
     known: Known,
 }
 
 pub fn start(conf: &Value, start: &Start) -> Result<Arc<dyn Registry>, String> {
-    let typed: Conf = typed("eureka", conf)?;
-    let clients = typed.host.iter().map(|url| client(url, &typed)).collect::<Result<Vec<_>, _>>()?;
-    let eureka = Arc::new(Eureka {
-        conf: typed,
-        shown: shown::configuration(conf),
-        known: Known::new(&start.signals),
-    });
+    let hosts: Hosts = typed("eureka", conf)?;
+    // As APISIX: certificates of Eureka servers are rarely anybody's but their own.
+    let clients = hosts.clients("eureka", false, |mut client, user| {
+        if let Some(user) = user {
+            client.set_header("Authorization", format!("Basic {}", STANDARD.encode(user)));
+        }
+        client
+    })?;
+    let shown = shown::configuration(conf);
+    let eureka = Arc::new(Eureka { hosts, shown, known: Known::new(&start.signals) });
     start.runtime.spawn(eureka.clone().follow(clients));
     Ok(eureka)
-}
-
-fn client(url: &str, conf: &Conf) -> Result<Client, String> {
-    let (user, url) = http::split_user(url);
-    let endpoint = Endpoint::parse(&format!("{url}{}", conf.prefix));
-    let endpoint = endpoint.map_err(|reason| format!("discovery.eureka.host: {reason}"))?;
-    // As APISIX: certificates of Eureka servers are rarely anybody's but their own.
-    let mut client = Client::new(endpoint, false, conf.timeout.connect, conf.timeout.read);
-    if let Some(user) = user {
-        client.set_header("Authorization", format!("Basic {}", STANDARD.encode(user)));
-    }
-    Ok(client)
 }
 
 impl Registry for Eureka {
@@ -89,7 +61,7 @@ impl Eureka {
                 Some(services) => {
                     self.known.set(0, services);
                     retry.reset();
-                    tokio::time::sleep(Duration::from_secs(self.conf.fetch_interval)).await;
+                    tokio::time::sleep(self.hosts.interval()).await;
                 }
                 None => {
                     self.known.failed(0);
@@ -101,10 +73,8 @@ impl Eureka {
 
     /// The answer of the first server that gives one, beginning anywhere.
     async fn fetch(&self, clients: &mut [Client], log: bool) -> Option<Services> {
-        let count = clients.len();
-        let first = rand::random_range(0..count.max(1));
-        for turn in 0..count {
-            let client = clients.get_mut((first + turn) % count)?;
+        for at in in_turn(clients.len()) {
+            let client = clients.get_mut(at)?;
             let answer = client.get("/apps").await.and_then(|answer| answer.good());
             match answer.and_then(|document| self.services(&document)) {
                 Ok(services) => return Some(services),
@@ -137,7 +107,7 @@ impl Eureka {
         }
         let port = port(instance.get("securePort")).or_else(|| port(instance.get("port")))?;
         let mut metadata = instance.get("metadata").filter(|metadata| metadata.is_object()).cloned();
-        let weight = http::weight(metadata.as_ref().and_then(|it| it.get("weight")), self.conf.weight);
+        let weight = http::weight(metadata.as_ref().and_then(|it| it.get("weight")), self.hosts.weight);
         if let Some(metadata) = metadata.as_mut().and_then(Value::as_object_mut) {
             metadata.remove("weight");
         }

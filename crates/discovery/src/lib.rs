@@ -14,6 +14,7 @@ mod consul_kv;
 mod dns;
 mod dump_file;
 mod eureka;
+mod hosts;
 mod http;
 mod known;
 mod kubernetes;

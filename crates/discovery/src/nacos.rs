@@ -2,13 +2,9 @@
 
 mod login;
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use model::resources::{DiscoveredService, Node};
-use plugins::common::http_client::Endpoint;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
@@ -16,6 +12,7 @@ use tokio::sync::Notify;
 use crate::{
     Registry, Start,
     conf::typed,
+    hosts::{Hosts, in_turn},
     http,
     http::Client,
     known::{Known, Services},
@@ -27,25 +24,14 @@ use login::Login;
 
 #[derive(Deserialize)]
 struct Conf {
-    host: Vec<String>,
-    /// Seconds.
-    fetch_interval: u64,
-    prefix: String,
-    weight: u32,
-    timeout: Timeout,
+    #[serde(flatten)]
+    hosts: Hosts,
     access_key: String,
     secret_key: String,
 }
 
-/// Milliseconds.
-#[derive(Clone, Copy, Deserialize)]
-struct Timeout {
-    connect: u64,
-    read: u64,
-}
-
 struct Nacos {
-    conf: Conf,
+    hosts: Hosts,
     known: Known,
     wanted: Mutex<Vec<DiscoveredService>>,
     /// Services that were asked for in vain: nobody waits for them again.
@@ -59,25 +45,20 @@ struct Host {
 }
 
 pub fn start(conf: &Value, start: &Start) -> Result<Arc<dyn Registry>, String> {
-    let typed: Conf = typed("nacos", conf)?;
-    let hosts = typed.host.iter().map(|url| host(url, &typed)).collect::<Result<Vec<_>, _>>()?;
+    let Conf { hosts, access_key, secret_key } = typed("nacos", conf)?;
+    let servers = hosts.clients("nacos", true, |client, user| Host {
+        client,
+        login: Login::new(user, &access_key, &secret_key),
+    })?;
     let nacos = Arc::new(Nacos {
-        conf: typed,
+        hosts,
         known: Known::new(&start.signals),
         wanted: Mutex::default(),
         tried: Mutex::default(),
         more: Notify::new(),
     });
-    start.runtime.spawn(nacos.clone().follow(hosts));
+    start.runtime.spawn(nacos.clone().follow(servers));
     Ok(nacos)
-}
-
-fn host(url: &str, conf: &Conf) -> Result<Host, String> {
-    let (user, url) = http::split_user(url);
-    let endpoint = Endpoint::parse(&format!("{url}{}", conf.prefix));
-    let endpoint = endpoint.map_err(|reason| format!("discovery.nacos.host: {reason}"))?;
-    let client = Client::new(endpoint, true, conf.timeout.connect, conf.timeout.read);
-    Ok(Host { client, login: Login::new(user, &conf.access_key, &conf.secret_key) })
 }
 
 impl Registry for Nacos {
@@ -132,7 +113,7 @@ impl Nacos {
             let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
             if self.fetch(&wanted, &mut hosts, retry.is_first()).await {
                 retry.reset();
-                let interval = Duration::from_secs(self.conf.fetch_interval);
+                let interval = self.hosts.interval();
                 let _ = tokio::time::timeout(interval, self.more.notified()).await;
             } else {
                 *self.tried.lock().unwrap_or_else(PoisonError::into_inner) = wanted;
@@ -148,10 +129,8 @@ impl Nacos {
 
     /// Asks the hosts in turn, beginning anywhere; whether one of them answered.
     async fn fetch(&self, wanted: &[DiscoveredService], hosts: &mut [Host], log: bool) -> bool {
-        let count = hosts.len();
-        let first = rand::random_range(0..count.max(1));
-        for turn in 0..count {
-            let Some(host) = hosts.get_mut((first + turn) % count) else { continue };
+        for at in in_turn(hosts.len()) {
+            let Some(host) = hosts.get_mut(at) else { continue };
             match self.fetch_from(host, wanted).await {
                 Ok(()) => return true,
                 Err(reason) if log => log_error("nacos", &format!("{}: {reason}", host.client.server())),
@@ -220,7 +199,7 @@ impl Nacos {
         Some(Node {
             host: instance.get("ip")?.as_str()?.to_owned(),
             port: Some(grpc_port.or_else(|| http::port(instance.get("port")))?),
-            weight: http::weight(instance.get("weight"), self.conf.weight),
+            weight: http::weight(instance.get("weight"), self.hosts.weight),
             max_conn: None,
             priority: 0,
             metadata: None,

@@ -5,20 +5,22 @@ mod comb;
 mod connections;
 mod limits;
 mod plateau;
+mod saturation;
 
 use crate::{Outcome, outcome::Finding};
 
 type Rule = fn(&Outcome) -> Option<Finding>;
 
 /// In the order in which they are told.
-const RULES: [Rule; 7] = [
+const RULES: [Rule; 8] = [
     connections::keep_alive_off,
     connections::slow_connects,
     plateau::delayed_ack,
     plateau::retransmission_timeout,
     comb::comb,
     connections::uneven,
-    limits::saturation,
+    saturation::open_model,
+    saturation::closed_loop,
 ];
 
 /// Fewer requests than this show no shape.
@@ -35,6 +37,11 @@ pub fn diagnose(outcome: &mut Outcome) {
         findings.extend(limits::upstream_bound(outcome));
     }
     outcome.findings = findings;
+}
+
+/// Whether the load generator is what was measured.
+pub fn is_client_bound(outcome: &Outcome) -> bool {
+    limits::client_bound(outcome).is_some()
 }
 
 fn finding(name: &str, title: impl Into<String>, evidence: Vec<String>, remedy: &str) -> Finding {

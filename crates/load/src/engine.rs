@@ -12,6 +12,7 @@ mod poll;
 pub mod slot;
 mod socket;
 pub mod tally;
+mod watched;
 mod worker;
 
 use std::{
@@ -26,12 +27,13 @@ use std::{
 use crate::{
     Outcome, Plan, Problem, Protocol,
     request::{Http1, Request},
-    system::{Counters, Listener, find_listener},
+    system::{Counters, find_listener},
 };
 use clock::Clock;
 use context::{Context, Requests};
 use slot::Slot;
 use tally::{SharedSlots, Tally};
+use watched::Watched;
 use worker::{Harvest, Worker};
 
 /// From so many connections of a thread on, what is gained by taking several answers together outweighs the moment
@@ -46,18 +48,24 @@ pub struct Running {
     stop: Arc<AtomicBool>,
     clock: Clock,
     before: Counters,
-    server: Option<(Listener, u64)>,
+    server: Option<Watched>,
 }
 
 /// Begins a run. `stop` ends it early; signal handlers may set it.
 pub fn start(plan: Plan, stop: Arc<AtomicBool>) -> Result<Running, Problem> {
     plan.check()?;
-    let plan = Arc::new(plan);
     let server = plan.addresses.first().and_then(|&address| find_listener(address));
-    let server = server.map(|listener| {
-        let cpu = listener.cpu_ns();
-        (listener, cpu)
-    });
+    launch(plan, stop, server.map(Watched::new))
+}
+
+/// As [`start`], without looking for the server on this machine, which takes time.
+pub fn start_unwatched(plan: Plan, stop: Arc<AtomicBool>) -> Result<Running, Problem> {
+    plan.check()?;
+    launch(plan, stop, None)
+}
+
+fn launch(plan: Plan, stop: Arc<AtomicBool>, server: Option<Watched>) -> Result<Running, Problem> {
+    let plan = Arc::new(plan);
     let before = Counters::read();
     let clock = worker::common_start();
     let (mut threads, mut slots) = (Vec::new(), Vec::new());
@@ -114,12 +122,7 @@ impl Running {
         let mut outcome = gather::outcome(&self.plan, harvests, &self.slots);
         outcome.counters = Counters::read().since(&self.before);
         outcome.interrupted = self.stop.load(Relaxed);
-        outcome.server = self.server.map(|(listener, cpu_before)| crate::outcome::Server {
-            cpu_seconds: listener.cpu_ns().saturating_sub(cpu_before) as f64 / 1e9,
-            memory_kib: listener.memory_kib(),
-            processes: listener.pids.len(),
-            name: listener.name,
-        });
+        outcome.server = self.server.map(|server| server.over(outcome.seconds));
         Ok(outcome)
     }
 }

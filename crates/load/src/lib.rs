@@ -16,6 +16,7 @@ pub mod interrupt;
 pub mod outcome;
 pub mod plan;
 pub mod preflight;
+pub mod probe;
 mod problem;
 pub mod report;
 pub mod request;

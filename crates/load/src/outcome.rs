@@ -5,13 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     engine::slot::Slot,
+    probe::Step,
     system::{Counters, Machine},
 };
 
 /// Percentiles that reports show.
 pub const SHOWN: [f64; 8] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 100.0];
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
     pub url: String,
     pub protocol: String,
@@ -53,6 +54,9 @@ pub struct Outcome {
     pub server: Option<Server>,
     pub counters: Counters,
     pub machine: Machine,
+    /// What fewer connections gave afterwards; fewest first.
+    #[serde(default)]
+    pub probe: Vec<Step>,
     #[serde(default)]
     pub findings: Vec<Finding>,
 }
@@ -199,6 +203,11 @@ pub struct Server {
     pub name: String,
     pub processes: usize,
     pub cpu_seconds: f64,
+    /// CPU of the thread that wanted most of it, as a share of the run, and how long that thread was ready but had none.
+    #[serde(default)]
+    pub busiest_thread: f64,
+    #[serde(default)]
+    pub busiest_waited: f64,
     pub memory_kib: u64,
 }
 

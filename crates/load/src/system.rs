@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 pub mod process;
 
-pub use process::{Listener, find_listener, find_program};
+pub use process::{Listener, Thread, find_listener, find_program};
 
 /// How long the calling thread was ready to run and had no CPU, since it began.
 pub fn thread_wait_ns() -> u64 {

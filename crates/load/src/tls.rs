@@ -3,11 +3,11 @@
 use std::{fs, sync::Arc};
 
 use rustls::{
-    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+    ClientConfig, RootCertStore,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
+use trust::AnyCertificate;
 
 use crate::{Problem, target::Origin};
 
@@ -15,7 +15,7 @@ use crate::{Problem, target::Origin};
 pub struct TlsOptions {
     /// PEM file with certificates to trust in place of the public ones.
     pub ca_file: Option<String>,
-    /// Trusts every certificate.
+    /// Trusts every certificate; the handshake is real, the name on it is not looked at.
     pub insecure: bool,
     /// Offers `h2` instead of `http/1.1`.
     pub http2: bool,
@@ -28,8 +28,10 @@ pub fn config(options: &TlsOptions) -> Result<Arc<ClientConfig>, Problem> {
         .with_safe_default_protocol_versions()
         .map_err(failed)?;
     let mut config = if options.insecure {
-        let trust = Arc::new(TrustEverything(provider));
-        builder.dangerous().with_custom_certificate_verifier(trust).with_no_client_auth()
+        builder
+            .dangerous()
+            .with_custom_certificate_verifier(AnyCertificate::new(provider))
+            .with_no_client_auth()
     } else {
         builder.with_root_certificates(roots(options.ca_file.as_deref())?).with_no_client_auth()
     };
@@ -58,43 +60,4 @@ fn roots(file: Option<&str>) -> Result<RootCertStore, Problem> {
         return Err(wrong(&"no certificate in it; it must be PEM"));
     }
     Ok(roots)
-}
-
-/// For `--insecure`: the handshake is real, the name on it is not looked at.
-#[derive(Debug)]
-struct TrustEverything(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for TrustEverything {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }

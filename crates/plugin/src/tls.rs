@@ -1,19 +1,14 @@
 //! TLS toward servers: upstreams, and whatever plugins and probes talk to.
 //!
-//! One place makes every client configuration, so that there is one answer to what "verified" means, and one verifier
-//! that accepts anybody, for those who asked for that.
+//! One place makes every client configuration, so that there is one answer to what "verified" means.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::Path, sync::Arc};
 
 use rustls::{
-    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::CryptoProvider,
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
+use trust::AnyCertificate;
 
 /// Whom a client trusts.
 pub enum Trust {
@@ -30,9 +25,7 @@ pub fn client_config(trust: Trust, client: Option<(&str, &str)>) -> Result<Clien
         .map_err(|error| error.to_string())?;
     let builder = match trust {
         Trust::Roots(roots) => builder.with_root_certificates(roots),
-        Trust::Anybody => {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
-        }
+        Trust::Anybody => builder.dangerous().with_custom_certificate_verifier(AnyCertificate::new(provider)),
     };
     let Some((chain, key)) = client else { return Ok(builder.with_no_client_auth()) };
     let chain = CertificateDer::pem_slice_iter(chain.as_bytes())
@@ -43,18 +36,12 @@ pub fn client_config(trust: Trust, client: Option<(&str, &str)>) -> Result<Clien
     builder.with_client_auth_cert(chain, key).map_err(|error| format!("client certificate: {error}"))
 }
 
-const SYSTEM_CERTIFICATES: [&str; 3] =
-    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
-
 /// The authorities of `apisix.ssl.ssl_trusted_certificate`: PEM files separated by commas, `system` for the system's.
 pub fn trusted_roots(setting: &str, prefix: &Path) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for name in setting.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         let path = match name {
-            "system" => SYSTEM_CERTIFICATES
-                .iter()
-                .map(PathBuf::from)
-                .find(|path| path.exists())
+            "system" => trust::system_authorities()
                 .ok_or("no certificate authorities found: set apisix.ssl.ssl_trusted_certificate")?,
             name => prefix.join(name),
         };
@@ -67,47 +54,6 @@ pub fn trusted_roots(setting: &str, prefix: &Path) -> Result<RootCertStore, Stri
         }
     }
     Ok(roots)
-}
-
-/// Accepts every certificate, but still wants the server to hold its key.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
 
 #[cfg(test)]

@@ -37,35 +37,6 @@ pub fn client_bound(outcome: &Outcome) -> Option<Finding> {
     ))
 }
 
-/// A constant rate that the server does not keep up with: throughput stays flat and latency grows in a line.
-pub fn saturation(outcome: &Outcome) -> Option<Finding> {
-    let rate = outcome.rate?;
-    let achieved = outcome.requests_per_second();
-    if outcome.interrupted || outcome.seconds < 0.5 || achieved >= 0.95 * rate {
-        return None;
-    }
-    let slots = &outcome.series.slots;
-    let means: Vec<f64> = slots.iter().filter(|slot| slot.count > 0).map(|slot| slot.mean_us).collect();
-    let (slope, fit) = line(&means);
-    if slope <= 0.0 || fit < 0.7 {
-        return None;
-    }
-    let per_second = slope * 1000.0 / outcome.series.slot_ms.max(1) as f64;
-    let mut evidence = vec![
-        format!("{rate:.0} requests/s were wanted, {achieved:.0} were answered"),
-        format!("latency grows by {} each second, in a line (r2 {fit:.2})", time(per_second)),
-    ];
-    if outcome.unsent > 0 {
-        evidence.push(format!("{} requests were due at the end and not sent", outcome.unsent));
-    }
-    Some(finding(
-        "saturation",
-        format!("saturation: the server answers {achieved:.0} requests/s and no more"),
-        evidence,
-        "measure latency below that rate (half of it is a fair start), or find what the server lacks: CPU, workers, connections to its upstream",
-    ))
-}
-
 /// Nobody works and the answer still takes long: the server waits for something.
 pub fn upstream_bound(outcome: &Outcome) -> Option<Finding> {
     let server = outcome.server.as_ref()?;
@@ -79,7 +50,7 @@ pub fn upstream_bound(outcome: &Outcome) -> Option<Finding> {
     if outcome.seconds < 0.2 || !idle || p50 < 3_000.0 || p50 < 15.0 * works_us {
         return None;
     }
-    let evidence = vec![
+    let mut evidence = vec![
         format!("half of the requests take {} or longer", time(p50)),
         format!(
             "{} works {} of CPU for one, and is idle {:.0} % of the time",
@@ -88,6 +59,7 @@ pub fn upstream_bound(outcome: &Outcome) -> Option<Finding> {
             100.0 * (1.0 - cores).max(0.0)
         ),
     ];
+    evidence.extend(in_proportion(outcome));
     Some(finding(
         "upstream-bound",
         "the server waits: the time goes to something behind it",
@@ -96,30 +68,15 @@ pub fn upstream_bound(outcome: &Outcome) -> Option<Finding> {
     ))
 }
 
-/// Slope per step and r2 of the least-squares line.
-fn line(values: &[f64]) -> (f64, f64) {
-    let count = values.len() as f64;
-    if values.len() < 4 {
-        return (0.0, 0.0);
-    }
-    let (mean_x, mean_y) = ((count - 1.0) / 2.0, values.iter().sum::<f64>() / count);
-    let (mut xy, mut xx, mut yy) = (0.0, 0.0, 0.0);
-    for (at, value) in values.iter().enumerate() {
-        let (dx, dy) = (at as f64 - mean_x, value - mean_y);
-        (xy, xx, yy) = (xy + dx * dy, xx + dx * dx, yy + dy * dy);
-    }
-    if yy == 0.0 { (0.0, 0.0) } else { (xy / xx, xy * xy / (xx * yy)) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines() {
-        let (slope, fit) = line(&[1.0, 3.0, 5.0, 7.0, 9.0]);
-        assert!((slope - 2.0).abs() < 1e-9 && (fit - 1.0).abs() < 1e-9);
-        assert!(line(&[1.0, 9.0, 2.0, 8.0, 1.0, 9.0]).1 < 0.3);
-        assert_eq!(line(&[5.0; 10]), (0.0, 0.0));
-    }
+/// Throughput that grows with the connections shows that requests take their time and do not queue.
+fn in_proportion(outcome: &Outcome) -> Option<String> {
+    let fewer = outcome.probe.last()?;
+    let rate = outcome.requests_per_second();
+    let connections = fewer.connections as f64 / outcome.connections.max(1) as f64;
+    (fewer.requests_per_second < 1.2 * connections * rate).then(|| {
+        format!(
+            "{} connections get {:.0} requests/s and {} get {rate:.0}: nothing queues",
+            fewer.connections, fewer.requests_per_second, outcome.connections
+        )
+    })
 }

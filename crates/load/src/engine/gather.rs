@@ -73,6 +73,7 @@ pub fn outcome(plan: &Plan, harvests: Vec<Harvest>, slots: &[SharedSlots]) -> Ou
         server: None,
         counters: Counters::default(),
         machine: Machine::read(),
+        probe: Vec::new(),
         findings: Vec::new(),
     }
 }

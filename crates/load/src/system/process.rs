@@ -22,13 +22,27 @@ impl Listener {
 
     /// CPU time of each of their threads so far, in nanoseconds, in a stable order.
     pub fn thread_cpu_ns(&self) -> Vec<u64> {
-        self.pids.iter().flat_map(|&pid| tasks(pid)).map(|(_, ns)| ns).collect()
+        self.threads().iter().map(|thread| thread.cpu_ns).collect()
+    }
+
+    /// Each of their threads, in a stable order.
+    pub fn threads(&self) -> Vec<Thread> {
+        self.pids.iter().flat_map(|&pid| threads(pid)).collect()
     }
 
     /// Resident memory, in KiB.
     pub fn memory_kib(&self) -> u64 {
         self.pids.iter().map(|&pid| memory_kib(pid)).sum()
     }
+}
+
+/// A thread, and its time so far in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Thread {
+    pub id: u32,
+    pub cpu_ns: u64,
+    /// Ready to run, but without a CPU.
+    pub waited_ns: u64,
 }
 
 /// Who listens there, when it is on this machine and may be looked at.
@@ -116,20 +130,21 @@ fn holds(pid: u32, inodes: &HashSet<String>) -> bool {
 }
 
 fn cpu_ns(pid: u32) -> u64 {
-    tasks(pid).iter().map(|(_, ns)| ns).sum()
+    threads(pid).iter().map(|thread| thread.cpu_ns).sum()
 }
 
-/// Threads by number with their CPU time. From the scheduler, to the nanosecond; ticks of 10 ms would be too coarse for
-/// short runs.
-fn tasks(pid: u32) -> Vec<(u32, u64)> {
+/// From the scheduler, to the nanosecond; ticks of 10 ms would be too coarse for short runs.
+fn threads(pid: u32) -> Vec<Thread> {
     let Ok(folder) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let of = |task: fs::DirEntry| -> Option<(u32, u64)> {
+    let of = |task: fs::DirEntry| -> Option<Thread> {
         let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
-        Some((task.file_name().to_str()?.parse().ok()?, text.split_whitespace().next()?.parse().ok()?))
+        let mut fields = text.split_whitespace();
+        let mut next = || fields.next()?.parse().ok();
+        Some(Thread { id: task.file_name().to_str()?.parse().ok()?, cpu_ns: next()?, waited_ns: next()? })
     };
-    let mut tasks: Vec<(u32, u64)> = folder.flatten().filter_map(of).collect();
-    tasks.sort_unstable();
-    tasks
+    let mut threads: Vec<Thread> = folder.flatten().filter_map(of).collect();
+    threads.sort_unstable();
+    threads
 }
 
 fn memory_kib(pid: u32) -> u64 {

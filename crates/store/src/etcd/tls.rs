@@ -6,27 +6,22 @@ use std::{
     sync::Arc,
 };
 
-use rustls::{
-    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, aws_lc_rs},
-};
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject};
+use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use trust::AnyCertificate;
 
 /// `deployment.etcd.tls`, with paths that can be opened.
 #[derive(Clone, Debug, Default)]
 pub struct TlsOptions {
     /// Files with the client's certificate and its key.
     pub client: Option<(PathBuf, PathBuf)>,
+    /// Else anybody is trusted who holds the key of the certificate shown.
     pub verify: bool,
     /// The name to ask for and to check, in place of the host.
     pub sni: Option<String>,
     /// Files with authorities; empty: the system's.
     pub authorities: Vec<PathBuf>,
 }
-
-const SYSTEM_AUTHORITIES: [&str; 3] =
-    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
 /// Reads the files. The error names the file.
 pub fn client_config(options: &TlsOptions) -> Result<ClientConfig, String> {
@@ -37,7 +32,7 @@ pub fn client_config(options: &TlsOptions) -> Result<ClientConfig, String> {
     let builder = if options.verify {
         builder.with_root_certificates(authorities(&options.authorities)?)
     } else {
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+        builder.dangerous().with_custom_certificate_verifier(AnyCertificate::new(provider))
     };
     let mut config = match &options.client {
         None => builder.with_no_client_auth(),
@@ -56,10 +51,9 @@ pub fn client_config(options: &TlsOptions) -> Result<ClientConfig, String> {
 }
 
 fn authorities(files: &[PathBuf]) -> Result<RootCertStore, String> {
-    let system = || SYSTEM_AUTHORITIES.iter().map(PathBuf::from).find(|path| path.exists());
     let files = if files.is_empty() {
         vec![
-            system()
+            trust::system_authorities()
                 .ok_or("no certificate authorities on this system: set apisix.ssl.ssl_trusted_certificate")?,
         ]
     } else {
@@ -83,45 +77,4 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
 
 fn read(file: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(file).map_err(|error: io::Error| format!("cannot read {}: {error}", file.display()))
-}
-
-/// `tls.verify: false`: encrypts, trusts anybody who holds the key of the certificate shown.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }

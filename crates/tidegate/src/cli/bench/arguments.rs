@@ -98,6 +98,9 @@ pub struct Load {
     /// No progress line
     #[arg(short = 'q', long)]
     pub quiet: bool,
+    /// After a closed-loop run of 1 s or more, do not try fewer connections to see whether the server is full
+    #[arg(long)]
+    pub no_probe: bool,
     /// Write the whole outcome to a file, for `tidegate bench compare`
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

@@ -27,6 +27,14 @@ pub fn follow(running: &Running, total: Option<Duration>, quiet: bool) {
     }
 }
 
+/// What goes on now, in the place of the line.
+pub fn say(what: &str, quiet: bool) {
+    if !quiet && stderr().is_terminal() {
+        let _ = write!(stderr(), "\r\x1b[2K{what}");
+        let _ = stderr().flush();
+    }
+}
+
 /// Prints what happened since the slot `from`; returns where the next line begins.
 fn line(running: &Running, total: Option<Duration>, from: usize) -> usize {
     let until = running.slots();

@@ -1,9 +1,9 @@
 //! `tidegate bench URL`: one run.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::Arc};
 
 use load::{
-    Outcome, Plan, Problem, Protocol, engine, flame, interrupt, preflight,
+    Outcome, Plan, Problem, Protocol, engine, flame, interrupt, preflight, probe,
     report::{self, Style},
     request::{Http1, RequestSpec},
     system,
@@ -33,9 +33,14 @@ pub fn run(arguments: &Load) -> Result<ExitCode, Problem> {
     let stop = interrupt::flag()?;
     let total = plan.duration;
     let recording = arguments.flamegraph.map(flame::Recording::start).transpose()?;
-    let running = engine::start(plan, stop)?;
+    let running = engine::start(plan.clone(), Arc::clone(&stop))?;
     progress::follow(&running, total, arguments.quiet);
     let mut outcome = running.finish()?;
+    if wants_probe(arguments) && probe::applies(&plan) {
+        progress::say("the same with fewer connections ...", arguments.quiet);
+        probe::run(&plan, &mut outcome, &stop);
+        progress::say("", arguments.quiet);
+    }
     load::diagnosis::diagnose(&mut outcome);
     write(arguments, &outcome)?;
     // After the report: a process that may not be sampled does not cost the figures.
@@ -43,6 +48,13 @@ pub fn run(arguments: &Load) -> Result<ExitCode, Problem> {
         files::write(&arguments.flamegraph_file, &recording.finish()?)?;
     }
     Ok(exit(&outcome))
+}
+
+/// Where nobody reads findings the probe would cost time for nothing; in a flame graph it would be seen.
+fn wants_probe(arguments: &Load) -> bool {
+    let style = matches!(arguments.style, StyleName::Text | StyleName::Json);
+    let file = [&arguments.json, &arguments.markdown, &arguments.html].iter().any(|path| path.is_some());
+    !arguments.no_probe && arguments.flamegraph.is_none() && (style || file)
 }
 
 fn write(arguments: &Load, outcome: &Outcome) -> Result<(), Problem> {

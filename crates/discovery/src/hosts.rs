@@ -1,0 +1,54 @@
+//! What eureka and nacos have in common: interchangeable hosts that are asked every few seconds, beginning anywhere.
+
+use std::time::Duration;
+
+use plugins::common::http_client::Endpoint;
+use serde::Deserialize;
+
+use crate::{http, http::Client};
+
+#[derive(Deserialize)]
+pub struct Hosts {
+    host: Vec<String>,
+    /// Seconds.
+    fetch_interval: u64,
+    #[serde(default)]
+    prefix: String,
+    pub weight: u32,
+    timeout: Timeout,
+}
+
+/// Milliseconds.
+#[derive(Clone, Copy, Deserialize)]
+struct Timeout {
+    connect: u64,
+    read: u64,
+}
+
+impl Hosts {
+    /// For each host a client, and `user:password` of its URL, made into what the registry `kind` asks with.
+    pub fn clients<T>(
+        &self,
+        kind: &str,
+        verify: bool,
+        make: impl Fn(Client, Option<&str>) -> T,
+    ) -> Result<Vec<T>, String> {
+        let one = |url: &String| {
+            let (user, url) = http::split_user(url);
+            let endpoint = Endpoint::parse(&format!("{url}{}", self.prefix));
+            let endpoint = endpoint.map_err(|reason| format!("discovery.{kind}.host: {reason}"))?;
+            Ok(make(Client::new(endpoint, verify, self.timeout.connect, self.timeout.read), user))
+        };
+        self.host.iter().map(one).collect()
+    }
+
+    pub fn interval(&self) -> Duration {
+        Duration::from_secs(self.fetch_interval)
+    }
+}
+
+/// All of them once, beginning anywhere, so that many gateways spread over many hosts.
+pub fn in_turn(count: usize) -> impl Iterator<Item = usize> {
+    let first = rand::random_range(0..count.max(1));
+    (0..count).map(move |turn| (first + turn) % count)
+}

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Prints docs/dependencies.md: version, licence and dates of the libraries that the workspace names itself.
+
+Licences are those the packages state (`cargo metadata`); dates are those of cargo's own copy of the index, which a build
+fills. Nothing is asked of a network. A package whose index entry has no date gets a "?".
+"""
+
+import collections
+import glob
+import json
+import os
+import subprocess
+
+# Two years before this page was last looked at.
+QUIET_SINCE = "2024-11-22"
+
+HEAD = """# Dependencies
+
+Made by `scripts/dependencies.py > docs/dependencies.md` from Cargo.lock, the packages' own statements and cargo's copy of
+the index: the libraries that a crate of this workspace names itself, without those that only tests use. "Last" is the
+newest release that was known when the lock file was last brought up to date, pre-releases aside.
+
+| library | version | of | last | of | licence |
+|---|---|---|---|---|---|"""
+
+
+def metadata():
+    done = subprocess.run(["cargo", "metadata", "--format-version", "1", "--locked", "--offline"], check=True,
+                          capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+def index_entry(name):
+    """{version: date} of the releases that were not taken back, in their order."""
+    name = name.lower()
+    short = {1: "1", 2: "2", 3: f"3/{name[0]}"}
+    folder = short.get(len(name), f"{name[:2]}/{name[2:4]}")
+    home = os.environ.get("CARGO_HOME") or os.path.expanduser("~/.cargo")
+    found = {}
+    for path in glob.glob(f"{home}/registry/index/*/.cache/{folder}/{name}"):
+        with open(path, "rb") as file:
+            parts = file.read().split(b"\0")
+        for part in parts:
+            if part.startswith(b"{"):
+                release = json.loads(part)
+                if not release.get("yanked"):
+                    found[release["vers"]] = release.get("pubtime", "?")[:10]
+    return found
+
+
+def order(version):
+    return [int(number) for number in version.split("+")[0].split(".")]
+
+
+def direct(all_packages):
+    """The packages that members name, those of tests left out."""
+    packages = {package["id"]: package for package in all_packages["packages"]}
+    members = set(all_packages["workspace_members"])
+    used = set()
+    for node in all_packages["resolve"]["nodes"]:
+        if node["id"] in members and packages[node["id"]]["name"] not in ("e2e", "testkit"):
+            used |= {one["pkg"] for one in node["deps"] if any(kind["kind"] != "dev" for kind in one["dep_kinds"])}
+    return sorted((packages[one] for one in used - members), key=lambda package: package["name"])
+
+
+def spelled(licence):
+    """Choices in the order of the alphabet, so that the same ones count together."""
+    licence = (licence or "?").replace("/", " OR ")
+    return licence if " AND " in licence else " OR ".join(sorted(one.strip() for one in licence.split(" OR ")))
+
+
+def main():
+    all_packages = metadata()
+    print(HEAD)
+    old, newer = [], []
+    for package in direct(all_packages):
+        name, version = package["name"], package["version"]
+        known = index_entry(name)
+        last = max((one for one in known if "-" not in one), key=order, default="?")
+        print(f"| {name} | {version} | {known.get(version, '?')} | {last} | {known.get(last, '?')} | "
+              f"{spelled(package['license'])} |")
+        if known.get(last, "?") < QUIET_SINCE:
+            old.append(f"{name} ({known.get(last, '?')[:4]})")
+        if last != "?" and order(last)[:2] != order(version)[:2]:
+            newer.append(f"{name} {last}")
+    print(f"\nWithout a release since {QUIET_SINCE}: {', '.join(old) or 'none'}.")
+    print(f"\nA newer series than ours exists: {', '.join(newer) or 'none'}.")
+    members = set(all_packages["workspace_members"])
+    others = [package for package in all_packages["packages"] if package["id"] not in members]
+    print(f"\nLicences of all {len(others)} packages, those of tests and of other systems included:\n")
+    print("| licence | packages |\n|---|---|")
+    for licence, count in collections.Counter(spelled(package["license"]) for package in others).most_common():
+        print(f"| {licence} | {count} |")
+
+
+if __name__ == "__main__":
+    main()
