@@ -40,7 +40,7 @@ fn a_write_that_waits_is_in_force_on_every_worker() {
     let nodes = json!({ upstream.address.to_string(): 1 });
     for count in 1..=20 {
         let route = json!({"uri": format!("/r{count}"), "upstream": {"nodes": nodes}});
-        let put = ask(&gateway, "PUT", &format!("/routes/{count}?wait=applied"), "", &route);
+        let put = ask(&gateway, "PUT", &format!("/routes/{count}?wait=applied&wait_timeout=60"), "", &route);
         assert_eq!(put.status(), 201, "{}", put.body_text());
         let written = number(&put);
         let state = revision(&gateway);
@@ -50,11 +50,11 @@ fn a_write_that_waits_is_in_force_on_every_worker() {
         let got = gateway.client().get("h", &format!("/r{count}")).expect("an answer");
         assert_eq!(got.status(), 200);
     }
-    let deleted = ask(&gateway, "DELETE", "/routes/1?wait=applied", "", &Value::Null);
+    let deleted = ask(&gateway, "DELETE", "/routes/1?wait=applied&wait_timeout=60", "", &Value::Null);
     assert_eq!(deleted.status(), 200);
     assert_eq!(revision(&gateway)["applied"], json!([number(&deleted), number(&deleted)]));
     // What writes nothing has no revision and does not wait.
-    let missing = ask(&gateway, "DELETE", "/routes/1?wait=applied", "", &Value::Null);
+    let missing = ask(&gateway, "DELETE", "/routes/1?wait=applied&wait_timeout=60", "", &Value::Null);
     assert_eq!((missing.status(), missing.header("X-Tidegate-Revision")), (404, None));
     for query in ["wait=stored", "wait=applied&wait_timeout=0", "wait=applied&wait_timeout=x"] {
         let refused = ask(&gateway, "DELETE", &format!("/routes/2?{query}"), "", &Value::Null);
@@ -84,7 +84,8 @@ fn a_transaction_is_checked_by_its_outcome_and_is_one_revision() {
     assert!(entries.iter().all(|entry| entry["action"] == "create"), "{entries:?}");
     assert_eq!(revision(&gateway)["stored"], json!(before), "a dry run writes nothing");
 
-    let done = ask(&gateway, "POST", "/transactions?wait=applied", "", &json!({"changes": changes}));
+    let done =
+        ask(&gateway, "POST", "/transactions?wait=applied&wait_timeout=60", "", &json!({"changes": changes}));
     assert_eq!(done.status(), 200, "{}", done.body_text());
     assert_eq!(number(&done), before + 1);
     assert_eq!(revision(&gateway)["applied"], json!([before + 1, before + 1]));

@@ -13,8 +13,11 @@ fn explain(gateway: &Gateway, question: &Value) -> Value {
 }
 
 fn put(gateway: &Gateway, path: &str, value: &Value) {
-    let (status, body) =
-        gateway.admin("PUT", &format!("/apisix/admin{path}?wait=applied"), &value.to_string());
+    let (status, body) = gateway.admin(
+        "PUT",
+        &format!("/apisix/admin{path}?wait=applied&wait_timeout=60"),
+        &value.to_string(),
+    );
     assert!(matches!(status, 200 | 201), "{path}: {status} {body}");
 }
 

@@ -142,7 +142,8 @@ fn a_rollback_is_one_transaction_that_can_be_undone() {
     assert_eq!(get(&gateway, "/revision")["stored"], 6);
 
     // A route and the upstream that it names come back together.
-    let done = checked(&gateway, "POST", "/rollback?wait=applied", &json!({"revision": 4}), 200);
+    let done =
+        checked(&gateway, "POST", "/rollback?wait=applied&wait_timeout=60", &json!({"revision": 4}), 200);
     assert_eq!(done["revision"], 7, "{done}");
     assert_eq!(get(&gateway, "/routes/2")["value"]["upstream_id"], "u");
     let done = checked(&gateway, "POST", "/rollback", &json!({"revision": 2}), 200);

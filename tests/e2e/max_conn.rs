@@ -25,7 +25,7 @@ fn a_full_node_gets_nothing_more() {
     let (held, other) = (holding(), Upstream::start());
     let node = |upstream: &Upstream, limit: u32| json!({"host": "127.0.0.1", "port": upstream.address.port(), "weight": 1, "max_conn": limit});
     let gateway = Gateway::start(EMBEDDED, None);
-    let path = "/apisix/admin/routes/1?wait=applied";
+    let path = "/apisix/admin/routes/1?wait=applied&wait_timeout=60";
     assert_eq!(put(&gateway, path, &json!([node(&held, 1)])).0, 201);
 
     let mut first = gateway.client();

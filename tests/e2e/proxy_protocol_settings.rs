@@ -15,8 +15,11 @@ fn every_upstream_may_have_it() {
     let mut gateway = Gateway::start(EMBEDDED, None);
     gateway.process.wait_for_port(gateway.admin);
     let put = |path: &str, body: &Value| {
-        let (status, answer) =
-            gateway.admin("PUT", &format!("/apisix/admin/{path}?wait=applied"), &body.to_string());
+        let (status, answer) = gateway.admin(
+            "PUT",
+            &format!("/apisix/admin/{path}?wait=applied&wait_timeout=60"),
+            &body.to_string(),
+        );
         assert!(matches!(status, 200 | 201), "{path}: {answer}");
     };
     let upstream = |version: &str| json!({"type": "roundrobin", "nodes": {format!("127.0.0.1:{told}"): 1}, "proxy_protocol": version});

@@ -50,7 +50,8 @@ fn three_gateways_agree() {
 fn revisions_are_told() {
     let etcd = Etcd::start();
     let gateway = Gateway::start(&config(&etcd.url()), None);
-    let (code, answer) = gateway.admin("PUT", "/apisix/admin/routes/1?wait=applied", &mock("/a", 202));
+    let (code, answer) =
+        gateway.admin("PUT", "/apisix/admin/routes/1?wait=applied&wait_timeout=60", &mock("/a", 202));
     assert_eq!(code, 201, "{answer}");
     assert_eq!(status(&gateway, "/a"), 202);
 }
