@@ -1,5 +1,7 @@
 //! HTTP/1 on a TCP listener for the Admin or Control API.
 
+mod in_turns;
+
 use std::{convert::Infallible, future::Future, net::IpAddr, pin::Pin, sync::Arc};
 
 use bytes::Bytes;
@@ -17,6 +19,7 @@ use tokio::{
     sync::watch,
 };
 
+use self::in_turns::InTurns;
 use crate::{
     AdminApi, ControlApi,
     message::{Request, RequestBody, Response},
@@ -136,7 +139,7 @@ async fn serve_connection<S: Service>(
     let mut builder = hyper::server::conn::http1::Builder::new();
     // Names do not depend on case, but people read them.
     builder.title_case_headers(true);
-    let connection = builder.timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), answer);
+    let connection = builder.timer(TokioTimer::new()).serve_connection(TokioIo::new(InTurns(stream)), answer);
     let mut connection = std::pin::pin!(connection);
     // A client that goes away in the middle of a request is nobody's error.
     tokio::select! {
