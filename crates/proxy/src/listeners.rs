@@ -20,14 +20,14 @@ pub struct Listeners {
     /// The same sockets once more, to hand them to a successor.
     pub(crate) kept: Vec<TcpListener>,
     /// What is listened on, with the ports that the system chose.
-    pub(crate) open: Vec<Listen>,
+    pub(crate) listening: Vec<Listen>,
 }
 
 /// Opens the addresses of the settings, except those that `inherited` has sockets for. What is left in there has
 /// other uses, or none. An address that cannot be opened is an error that names it.
 pub fn open(settings: &Settings, inherited: &mut Vec<TcpListener>) -> io::Result<Listeners> {
     let count = settings.workers.max(1);
-    let mut listeners = Listeners { workers: Vec::new(), kept: Vec::new(), open: Vec::new() };
+    let mut listeners = Listeners { workers: Vec::new(), kept: Vec::new(), listening: Vec::new() };
     listeners.workers.resize_with(count, Vec::new);
     for listen in &settings.listen {
         let mut listen = listen.clone();
@@ -69,7 +69,7 @@ impl Listeners {
                 worker.push((socket, listen.clone()));
             }
         }
-        self.open.push(listen);
+        self.listening.push(listen);
         Ok(())
     }
 }
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_successor_takes_every_socket_whatever_its_workers() {
         let first = open(&settings("127.0.0.1:0", 2), &mut Vec::new()).unwrap();
-        let address = first.open[0].address;
+        let address = first.listening[0].address;
         let same = settings(&address.to_string(), 2);
         // Somebody else does not get in.
         assert!(open(&same, &mut Vec::new()).is_err());

@@ -258,7 +258,7 @@ pub fn start(settings: &Settings, listeners: Listeners, publisher: &Arc<Publishe
         })?;
         threads.push(thread);
     }
-    let (kept, listening) = (Mutex::new(listeners.kept), listeners.open);
+    let (kept, listening) = (Mutex::new(listeners.kept), listeners.listening);
     Ok(Workers { threads, signals, applied: publisher.applied.clone(), kept, stats: all_stats, listening })
 }
 
