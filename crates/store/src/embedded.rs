@@ -5,6 +5,7 @@
 //! them visible and answers them: under load many writes share an fsync, alone a write waits for nobody.
 
 mod checkpoints;
+mod creation;
 mod database;
 mod entries;
 mod record;

@@ -35,8 +35,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::{runtime::Handle, sync::watch, task};
 
-use self::connection::Member;
 pub use self::tls::TlsOptions;
+use self::{connection::Member, snapshot::Earlier};
 use crate::{
     BoxFuture, Changes, Operation, State, Store, StoreError, Written,
     collections::{Check, PluginList},
@@ -87,6 +87,8 @@ struct Shared {
     client: watch::Sender<Option<Client>>,
     followed: watch::Sender<Followed>,
     plugins: Mutex<Option<PluginList>>,
+    /// Why the snapshot of an earlier run could not be used.
+    unusable: Option<String>,
     /// The newest revision of the whole cluster that was heard of.
     cluster_revision: AtomicU64,
     /// The term of the member that was last watched.
@@ -122,11 +124,13 @@ impl Etcd {
         } else {
             None
         };
-        let kept = snapshot::read(&options);
+        let earlier = snapshot::read(&options);
         let (sender, receiver) = mpsc::channel();
-        let (state, cluster, plugins) = match &kept {
-            Some(kept) => (kept.state.clone(), kept.cluster, kept.plugins.clone()),
-            None => (State::default(), 0, None),
+        let has_snapshot = matches!(earlier, Earlier::Kept(_));
+        let (state, cluster, plugins, unusable) = match earlier {
+            Earlier::Kept(kept) => (kept.state, kept.cluster, kept.plugins, None),
+            Earlier::Unusable(reason) => (State::default(), 0, None, Some(reason)),
+            Earlier::Nothing => (State::default(), 0, None, None),
         };
         let shared = Arc::new(Shared {
             options,
@@ -135,12 +139,13 @@ impl Etcd {
             client: watch::Sender::new(None),
             followed: watch::Sender::new(Followed { cluster, ..Followed::default() }),
             plugins: Mutex::new(plugins),
+            unusable,
             cluster_revision: AtomicU64::new(0),
             term: AtomicU64::new(0),
             changed: Mutex::new(Some(sender)),
         });
         let follower = runtime.spawn(follow::run(shared.clone(), tls));
-        if let Err(error) = runtime.block_on(shared.first_state(kept.is_some())) {
+        if let Err(error) = runtime.block_on(shared.first_state(has_snapshot)) {
             follower.abort();
             return Err(error);
         }
@@ -206,10 +211,13 @@ impl Shared {
             );
             return Ok(());
         }
+        let file = self.options.snapshot.display();
+        let snapshot = match &self.unusable {
+            Some(reason) => format!("{file} cannot be used either ({reason})"),
+            None => format!("there is no configuration of an earlier run in {file}"),
+        };
         Err(StoreError::Unavailable(format!(
-            "etcd cannot be used ({problem}), and there is no configuration of an earlier run in {}; \
-             start etcd, or correct deployment.etcd",
-            self.options.snapshot.display()
+            "etcd cannot be used ({problem}), and {snapshot}; start etcd, or correct deployment.etcd"
         )))
     }
 

@@ -188,7 +188,111 @@ fn files_that_cannot_be_opened() {
     std::fs::File::options().write(true).open(&truncated).unwrap().set_len(length / 3).unwrap();
     check(&truncated, &["damaged", "backup"]);
 
-    check(folder.path(), &["check that"]);
+    let store = open(&folder.path().join("good"));
+    store.write_blocking(vec![put("1", json!({}), None)]).unwrap();
+    drop(store);
+    let good = std::fs::read(folder.path().join("good")).unwrap();
+    for (name, bytes, problem) in [
+        ("empty", Vec::new(), "0 bytes"),
+        ("zeros", vec![0; good.len()], "magic number"),
+        ("cut-off", good[..100].to_vec(), "damaged"),
+    ] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        check(&path, &[problem, "backup"]);
+    }
+    std::fs::create_dir(folder.path().join("folder")).unwrap();
+    check(&folder.path().join("folder"), &["not a regular file", "backup"]);
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(folder.path().join("nothing"), &link).unwrap();
+    check(&link, &["a link to a file that is not there"]);
+}
+
+/// What a program that knows redb, or a bug, could leave: a database, but not a whole store.
+#[test]
+fn a_database_without_its_tables_is_no_new_store() {
+    const META: redb::TableDefinition<&str, u64> = redb::TableDefinition::new("meta");
+    const OBJECTS: redb::TableDefinition<&[u8], &[u8]> = redb::TableDefinition::new("objects");
+    type Break = fn(&redb::WriteTransaction);
+    let breaks: [(&str, Break); 6] = [
+        ("meta", |change| assert!(change.delete_table(META).unwrap())),
+        ("objects", |change| assert!(change.delete_table(OBJECTS).unwrap())),
+        ("its revision is missing", |change| {
+            change.open_table(META).unwrap().remove("revision").unwrap();
+        }),
+        ("its format is missing", |change| {
+            change.open_table(META).unwrap().remove("format").unwrap();
+        }),
+        ("0 objects in place of 2", |change| {
+            assert!(change.delete_table(OBJECTS).unwrap());
+            change.open_table(OBJECTS).unwrap();
+        }),
+        ("is of revision 1, the whole of revision 0", |change| {
+            change.open_table(META).unwrap().insert("revision", 0).unwrap();
+        }),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    for (index, (problem, damage)) in breaks.into_iter().enumerate() {
+        let path = folder.path().join(index.to_string());
+        let store = open(&path);
+        store.write_blocking(vec![put("1", json!({}), None), put("2", json!({}), None)]).unwrap();
+        drop(store);
+        let database = redb::Database::open(&path).unwrap();
+        let change = database.begin_write().unwrap();
+        damage(&change);
+        change.commit().unwrap();
+        drop(database);
+        let Err(error) = Embedded::open(&path, Hooks::default()) else { panic!("{problem}: opened") };
+        let message = error.to_string();
+        assert!(message.contains(problem) && message.contains("backup"), "{problem}: {message}");
+    }
+}
+
+#[test]
+fn a_lost_store_is_not_taken_for_a_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tidegate.redb");
+    let marker = folder.path().join("tidegate.created");
+    let store = open(&path);
+    store.write_blocking(vec![put("1", json!({}), None)]).unwrap();
+    std::fs::rename(&path, folder.path().join("backup")).unwrap();
+    let lost = store.write_blocking(vec![put("2", json!({}), None)]);
+    assert!(lost.is_err_and(|error| error.to_string().contains("No such file")), "would be lost at the end");
+    drop(store);
+    let Err(error) = Embedded::open(&path, Hooks::default()) else { panic!("it opened empty") };
+    let message = error.to_string();
+    for word in
+        [path.to_str().unwrap(), "is missing", marker.to_str().unwrap(), "backup", "empty configuration"]
+    {
+        assert!(message.contains(word), "{message:?} lacks {word:?}");
+    }
+    assert!(!path.exists(), "a refused start makes nothing");
+    std::fs::rename(folder.path().join("backup"), &path).unwrap();
+    assert!(open(&path).get(Kind::Route, "1").is_some());
+    // On purpose.
+    std::fs::remove_file(&path).unwrap();
+    std::fs::remove_file(&marker).unwrap();
+    assert!(open(&path).get(Kind::Route, "1").is_none());
+    // Programs of before the marker left none.
+    std::fs::remove_file(&marker).unwrap();
+    drop(open(&path));
+    assert!(marker.exists());
+}
+
+/// A crash leaves a store under another name, in any state.
+#[test]
+fn a_first_start_can_be_repeated() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open(&folder.path().join("good")));
+    let good = std::fs::read(folder.path().join("good")).unwrap();
+    for (index, left) in [&good[..0], &good[..1000], &vec![0; 5000], &good].into_iter().enumerate() {
+        let path = folder.path().join(format!("{index}.redb"));
+        std::fs::write(folder.path().join(format!("{index}.redb.new")), left).unwrap();
+        let store = open(&path);
+        store.write_blocking(vec![put("1", json!({}), None)]).unwrap();
+        drop(store);
+        assert!(open(&path).get(Kind::Route, "1").is_some());
+    }
 }
 
 /// Bytes changed anywhere: the file opens, or the error says so; it never takes the process down.

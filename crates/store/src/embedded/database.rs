@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::ErrorKind,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::Arc,
@@ -10,16 +11,28 @@ use std::{
 
 use model::Object;
 use parking_lot::{MappedRwLockReadGuard, RwLock, RwLockReadGuard};
-use redb::{DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition};
+use redb::{
+    DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageError, TableDefinition,
+};
 
+pub(super) use super::creation::damaged;
 use super::{
-    Hooks, entries,
+    Hooks,
+    creation::{self, Place},
+    entries,
     record::{self, Record},
 };
+use telemetry::error_log::{Level, log};
+
 use crate::{State, StoreError, history::Retention};
 
 pub(super) const OBJECTS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("objects");
 pub(super) const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
+const FORMAT_KEY: &str = "format";
+const REVISION_KEY: &str = "revision";
+/// How many objects there are, and at which revision they were counted: programs that do not count leave both alone.
+const COUNT_KEY: &str = "objects";
+const COUNTED_AT_KEY: &str = "objects_counted_at";
 /// Raised when an older program could no longer read the file.
 const FORMAT: u64 = 1;
 /// Reads happen once, at the start; a larger cache would only hold memory.
@@ -62,13 +75,22 @@ impl Database {
     }
 
     fn open_file(path: &Path, hooks: Hooks, retention: Retention) -> Result<(Self, Loaded), StoreError> {
-        let redb = open_redb(path)?;
+        let redb = match creation::look(path).map_err(unavailable)? {
+            Place::Taken => open_redb(path)?,
+            Place::New => creation::create(path, |file| new_redb(path, file)).map_err(unavailable)?,
+        };
         restrict(path);
         let database = Self { redb: RwLock::new(Some(redb)), path: path.to_owned(), hooks, retention };
-        let loaded = database.load()?;
-        database
-            .begin_history(loaded.state.revision)
-            .map_err(|error| unavailable(damaged(path, &error.to_string())))?;
+        let loaded = database.load_all()?;
+        if let Err(error) = creation::mark(path) {
+            let shown = path.display();
+            log(
+                Level::Warn,
+                format_args!(
+                    "cannot write beside {shown}: {error}; if it is lost, a start will take it for new"
+                ),
+            );
+        }
         Ok((database, loaded))
     }
 
@@ -83,14 +105,9 @@ impl Database {
 
     /// Opens the file again; what is in it now.
     pub fn resume(&self) -> Result<Loaded, StoreError> {
+        creation::look(&self.path).map_err(unavailable)?;
         *self.redb.write() = Some(open_redb(&self.path)?);
-        let load = || {
-            let loaded = self.load()?;
-            let begun = self.begin_history(loaded.state.revision);
-            begun.map_err(|error| unavailable(damaged(&self.path, &error.to_string())))?;
-            Ok(loaded)
-        };
-        load().inspect_err(|_| self.release())
+        self.load_all().inspect_err(|_| self.release())
     }
 
     /// Keeps the file open as long as it is held.
@@ -107,7 +124,12 @@ impl Database {
         changes: impl Iterator<Item = Stored<'a>>,
         history: &[entries::Draft<'_>],
     ) -> Result<(), StoreError> {
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.try_commit(revision, changes, history)));
+        let commit = || {
+            // A file without a name would take the write, and lose it at the next start.
+            fs::metadata(&self.path).map_err(redb::Error::Io)?;
+            self.try_commit(revision, changes, history)
+        };
+        let outcome = catch_unwind(AssertUnwindSafe(commit));
         let problem = match outcome {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => error.to_string(),
@@ -140,7 +162,10 @@ impl Database {
                     }
                 }
             }
-            transaction.open_table(META)?.insert("revision", revision)?;
+            let mut meta = transaction.open_table(META)?;
+            meta.insert(REVISION_KEY, revision)?;
+            meta.insert(COUNT_KEY, objects.len()?)?;
+            meta.insert(COUNTED_AT_KEY, revision)?;
         }
         self.append(&transaction, revision, history)?;
         transaction.commit()?;
@@ -158,63 +183,59 @@ impl Database {
         }
     }
 
-    fn load(&self) -> Result<Loaded, StoreError> {
-        match self.try_load() {
-            Ok(Some(loaded)) => Ok(loaded),
-            Ok(None) => {
-                self.create_tables().map_err(|error| unavailable(damaged(&self.path, &error.to_string())))?;
-                Ok(Loaded { state: State::default(), expiries: Vec::new() })
-            }
-            Err(message) => Err(unavailable(message)),
-        }
+    fn load_all(&self) -> Result<Loaded, StoreError> {
+        let loaded = self.load().map_err(unavailable)?;
+        let begun = self.begin_history(loaded.state.revision);
+        begun.map_err(|error| unavailable(damaged(&self.path, &error.to_string())))?;
+        Ok(loaded)
     }
 
-    fn create_tables(&self) -> Result<(), redb::Error> {
-        let redb = self.opened()?;
-        let transaction = redb.begin_write()?;
-        transaction.open_table(OBJECTS)?;
-        let mut meta = transaction.open_table(META)?;
-        meta.insert("format", FORMAT)?;
-        meta.insert("revision", 0)?;
-        drop(meta);
-        transaction.commit()?;
-        Ok(())
-    }
-
-    /// `None`: the database is new.
-    fn try_load(&self) -> Result<Option<Loaded>, String> {
+    /// What is in the file. A store has had its tables since it had its name: without them it is damaged, not new.
+    fn load(&self) -> Result<Loaded, String> {
         let problem = |error: redb::Error| damaged(&self.path, &error.to_string());
         let redb = self.opened().map_err(problem)?;
         let transaction = redb.begin_read().map_err(|error| problem(error.into()))?;
-        let meta = match transaction.open_table(META) {
-            Ok(meta) => meta,
-            Err(redb::TableError::TableDoesNotExist(_)) => return Ok(None),
-            Err(error) => return Err(problem(error.into())),
+        let meta = transaction.open_table(META).map_err(|error| problem(error.into()))?;
+        let number = |name: &str| -> Result<Option<u64>, String> {
+            Ok(meta.get(name).map_err(|error| problem(error.into()))?.map(|number| number.value()))
         };
-        let number = |name: &str| -> Result<u64, String> {
-            Ok(meta.get(name).map_err(|error| problem(error.into()))?.map_or(0, |number| number.value()))
+        let required = |name: &str| -> Result<u64, String> {
+            number(name)?.ok_or_else(|| damaged(&self.path, &format!("its {name} is missing")))
         };
-        let format = number("format")?;
+        let format = required(FORMAT_KEY)?;
         if format != FORMAT {
             let path = self.path.display();
             return Err(format!(
                 "database {path} has format {format}, this program reads {FORMAT}; use a newer program"
             ));
         }
-        let mut loaded = Loaded { state: State::at(number("revision")?), expiries: Vec::new() };
+        let revision = required(REVISION_KEY)?;
         let objects = transaction.open_table(OBJECTS).map_err(|error| problem(error.into()))?;
         let mut raw = Vec::new();
         for entry in objects.iter().map_err(|error| problem(error.into()))? {
             let (key, value) = entry.map_err(|error| problem(error.into()))?;
             raw.push((key.value().to_vec(), value.value().to_vec()));
         }
+        if let Some(count) = number(COUNT_KEY)?
+            && number(COUNTED_AT_KEY)? == Some(revision)
+            && count != raw.len() as u64
+        {
+            return Err(damaged(&self.path, &format!("it has {} objects in place of {count}", raw.len())));
+        }
+        let mut loaded = Loaded { state: State::at(revision), expiries: Vec::new() };
         for record in self.decode_all(&raw)? {
+            if record.object.modified > revision {
+                let (id, modified) = (&record.object.id, record.object.modified);
+                let reason =
+                    format!("object {id:?} is of revision {modified}, the whole of revision {revision}");
+                return Err(damaged(&self.path, &reason));
+            }
             if let Some(expires_at_ms) = record.expires_at_ms {
                 loaded.expiries.push((expires_at_ms, record.object.clone()));
             }
             loaded.state.put(record.object);
         }
-        Ok(Some(loaded))
+        Ok(loaded)
     }
 
     /// Parsing JSON is most of the time a start takes, so many objects are parsed by several threads.
@@ -254,10 +275,31 @@ impl Database {
 }
 
 fn open_redb(path: &Path) -> Result<redb::Database, StoreError> {
-    redb::Builder::new()
-        .set_cache_size(CACHE_BYTES)
-        .create(path)
-        .map_err(|error| unavailable(open_problem(path, &error)))
+    builder().open(path).map_err(|error| unavailable(open_problem(path, &error)))
+}
+
+/// A database without objects at revision 0, in an empty file.
+fn new_redb(path: &Path, file: fs::File) -> Result<redb::Database, String> {
+    let redb = builder().create_file(file).map_err(|error| open_problem(path, &error))?;
+    let fill = || -> Result<(), redb::Error> {
+        let transaction = redb.begin_write()?;
+        transaction.open_table(OBJECTS)?;
+        let mut meta = transaction.open_table(META)?;
+        meta.insert(FORMAT_KEY, FORMAT)?;
+        meta.insert(REVISION_KEY, 0)?;
+        drop(meta);
+        transaction.commit()?;
+        Ok(())
+    };
+    fill()
+        .map_err(|error| format!("cannot write to database {}: {error}; check free space", path.display()))?;
+    Ok(redb)
+}
+
+fn builder() -> redb::Builder {
+    let mut builder = redb::Builder::new();
+    builder.set_cache_size(CACHE_BYTES);
+    builder
 }
 
 fn open_problem(path: &Path, error: &DatabaseError) -> String {
@@ -273,20 +315,15 @@ fn open_problem(path: &Path, error: &DatabaseError) -> String {
                 "database {shown} has the old file version {version}; export it with the program that wrote it"
             )
         }
-        DatabaseError::Storage(StorageError::Io(io)) if io.kind() != std::io::ErrorKind::InvalidData => {
+        DatabaseError::Storage(StorageError::Io(io))
+            if !matches!(io.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) =>
+        {
             format!(
                 "cannot open database {shown}: {io}; check that the path exists and this user may write to it"
             )
         }
         other => damaged(path, &other.to_string()),
     }
-}
-
-pub(super) fn damaged(path: &Path, problem: &str) -> String {
-    let path = path.display();
-    format!(
-        "database {path} is damaged ({problem}); restore it from a backup, or move it away to start empty"
-    )
 }
 
 /// Credentials and private keys are in there: nobody else should read it. Where the file system has no such

@@ -140,6 +140,17 @@ impl Found {
                 shared.options.snapshot.display()
             ));
         }
+        if let Some(reason) = &shared.unusable
+            && self.present.is_empty()
+            && !shared.followed.borrow().from_etcd
+        {
+            return Err(format!(
+                "it has nothing below {}, while {} shows an earlier configuration and cannot be used ({reason}); restore \
+                 etcd's data, correct deployment.etcd.prefix, or remove the file to start with an empty configuration",
+                shared.options.prefix,
+                shared.options.snapshot.display()
+            ));
+        }
         self.changes.extend(gone);
         let (revision, changed) = (self.revision, !self.changes.is_empty());
         let other_plugins = {

@@ -8,7 +8,6 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, BufWriter, Write},
     os::unix::fs::OpenOptionsExt,
-    path::Path,
     str,
     sync::{Arc, mpsc},
     thread::{self, JoinHandle},
@@ -130,30 +129,33 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// What there is of an earlier run.
+pub enum Earlier {
+    Kept(Kept),
+    /// There is a file, and it cannot be used: whatever it held is known to etcd alone.
+    Unusable(String),
+    Nothing,
+}
+
 /// The snapshot, if there is a good one. A file that is there but broken is named and not used.
-pub fn read(options: &Options) -> Option<Kept> {
+pub fn read(options: &Options) -> Earlier {
     let path = &options.snapshot;
-    let text = match read_text(path) {
-        Ok(text) => text?,
-        Err(error) => return refuse(path, &error.to_string()),
+    let parsed = match fs::read_to_string(path) {
+        Ok(text) => parse(options, &text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Earlier::Nothing,
+        Err(error) => Err(error.to_string()),
     };
-    match parse(options, &text) {
-        Ok(kept) => Some(kept),
-        Err(reason) => refuse(path, &reason),
+    match parsed {
+        Ok(kept) => Earlier::Kept(kept),
+        Err(reason) => {
+            let file = path.display();
+            log(
+                Level::Error,
+                format_args!("{file} is not used: {reason}; it is replaced by what etcd holds"),
+            );
+            Earlier::Unusable(reason)
+        }
     }
-}
-
-fn read_text(path: &Path) -> io::Result<Option<String>> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-fn refuse(path: &Path, reason: &str) -> Option<Kept> {
-    log(Level::Error, format_args!("{} is not used: {reason}; it is written anew", path.display()));
-    None
 }
 
 fn parse(options: &Options, text: &str) -> Result<Kept, String> {

@@ -132,6 +132,13 @@ fn open_kind(
     match settings.provider {
         config::Provider::Embedded => {
             let path = &settings.files.database;
+            if settings.role == config::Role::DataPlane && !path.exists() {
+                bail!(
+                    "database {} is missing, and role data_plane does not write to it; restore it from a backup, or \
+                     correct deployment.role_data_plane.config_provider",
+                    path.display()
+                );
+            }
             if let Some(folder) = path.parent() {
                 std::fs::create_dir_all(folder)
                     .with_context(|| format!("cannot create {}", folder.display()))?;

@@ -1,0 +1,137 @@
+//! Telling a new store from a lost one.
+//!
+//! A store gets its name only once it is complete: it is made beside its place and renamed, so a crash in between leaves
+//! a start that can be tried again. What lies at that place and is no store is therefore damage, whatever its size.
+//! After that a marker is written. It stays when the store is gone, and so do files of other stores of the gateway: a
+//! start that finds them and no store would serve an empty configuration to everybody, and fails instead.
+
+use std::{
+    fs::{self, File, TryLockError},
+    io::{self, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+/// Written once there is a store, for operators to read.
+const MARKER_EXTENSION: &str = "created";
+/// The name of a store that is being made.
+const UNFINISHED_SUFFIX: &str = ".new";
+/// What the gateway writes into the same folder when the configuration comes from elsewhere. Not the admin key: a first
+/// start may write it before there is a store.
+const OTHER_SIGNS: [(&str, &str); 1] = [("etcd.snapshot", "the gateway had its configuration from etcd")];
+
+pub enum Place {
+    /// Something is there; whether it is a store is to be seen.
+    Taken,
+    /// Nothing is, nor was.
+    New,
+}
+
+/// What is at the store's place. The error names what is wrong and the remedy.
+pub fn look(path: &Path) -> Result<Place, String> {
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() => Err(damaged(path, "it is not a regular file")),
+        Ok(found) if found.len() == 0 => Err(damaged(path, "it has 0 bytes")),
+        Ok(_) => Ok(Place::Taken),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => absent(path),
+        Err(error) => Err(format!(
+            "cannot open database {}: {error}; check that the path exists and this user may write to it",
+            path.display()
+        )),
+    }
+}
+
+fn absent(path: &Path) -> Result<Place, String> {
+    let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();
+    if is_there(path) {
+        return Err(damaged(path, "it is a link to a file that is not there"));
+    }
+    let others = OTHER_SIGNS.into_iter().map(|(name, meaning)| (path.with_file_name(name), meaning));
+    let mut signs = [(marker(path), "it has been in use")].into_iter().chain(others);
+    match signs.find(|(sign, _)| is_there(sign)) {
+        None => Ok(Place::New),
+        Some((sign, meaning)) => Err(format!(
+            "database {} is missing, but {} shows that {meaning}; restore the database from a backup, or move {} away \
+             to start with an empty configuration",
+            path.display(),
+            sign.display(),
+            sign.display()
+        )),
+    }
+}
+
+/// Makes a store with what `fill` writes into it. It has its name when that is durable.
+pub fn create(
+    path: &Path,
+    fill: impl FnOnce(File) -> Result<redb::Database, String>,
+) -> Result<redb::Database, String> {
+    let unfinished = unfinished(path);
+    let problem = |error: io::Error| {
+        let shown = path.display();
+        format!("cannot create database {shown}: {error}; check free space and permissions of its folder")
+    };
+    let file = claim(&unfinished).map_err(problem)?;
+    let redb = fill(file)?;
+    fs::rename(&unfinished, path).and_then(|()| sync_folder(path)).map_err(problem)?;
+    Ok(redb)
+}
+
+/// An empty file that belongs to this process alone. What a crash left of an earlier attempt is emptied.
+fn claim(path: &Path) -> io::Result<File> {
+    let file = File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(io::Error::other("another process is creating it")),
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    // Another process may have finished it, and let it go, between the two calls: then it is a store by now.
+    if fs::metadata(path)?.ino() != file.metadata()?.ino() {
+        return Err(io::Error::other("another process has just created it"));
+    }
+    file.set_len(0)?;
+    Ok(file)
+}
+
+/// Leaves the marker beside a store that is good. Durable before it returns.
+pub fn mark(path: &Path) -> io::Result<()> {
+    let marker = marker(path);
+    if fs::symlink_metadata(&marker).is_ok() {
+        return Ok(());
+    }
+    let database = path.file_name().unwrap_or_default().to_string_lossy();
+    let own = marker.file_name().unwrap_or_default().to_string_lossy();
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(&marker)?;
+    writeln!(
+        file,
+        "{database} holds the configuration of this gateway. As long as {own} exists, a start without a good\n\
+         {database} fails: it would serve an empty configuration. To start with an empty configuration on purpose,\n\
+         move both files away."
+    )?;
+    file.sync_all()?;
+    sync_folder(path)
+}
+
+/// The message for a store that cannot be used.
+pub fn damaged(path: &Path, problem: &str) -> String {
+    let (shown, marker) = (path.display(), marker(path));
+    let and_marker = if marker.exists() { format!(" and {}", marker.display()) } else { String::new() };
+    format!(
+        "database {shown} is damaged ({problem}); restore it from a backup, or move it{and_marker} away to start with \
+         an empty configuration"
+    )
+}
+
+fn marker(path: &Path) -> PathBuf {
+    path.with_extension(MARKER_EXTENSION)
+}
+
+fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(UNFINISHED_SUFFIX);
+    name.into()
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
