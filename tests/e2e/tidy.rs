@@ -11,7 +11,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("model", &[]),
     ("telemetry", &[]),
-    ("config", &[]),
+    ("config", &["model"]),
     ("testkit", &[]),
     ("trust", &[]),
     ("routing", &["model"]),

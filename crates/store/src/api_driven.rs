@@ -60,6 +60,10 @@ impl ApiDriven {
         self.current.lock().document.clone()
     }
 
+    pub fn has_document(&self) -> bool {
+        self.current.lock().document.is_some()
+    }
+
     /// The document for a successor; nothing is accepted from now on.
     pub fn release(&self) -> Option<Document> {
         let mut current = self.current.lock();
@@ -94,7 +98,7 @@ impl ApiDriven {
         }
         let old = current.document.as_ref().map(|document| &document.body);
         let body = Value::Object(next_body(old, body)?);
-        let objects = collections::read(&body, &self.check, &self.report);
+        let objects = collections::read(&body, &collections::Nowhere, &self.check, &self.report);
         let declared = collections::declared(&objects);
         let (revision, changes) = self.live.read(|state| {
             let revision = state.revision + 1;

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use model::{Document, Kind, Object};
+use model::{Document, Kind, Object, nearest};
 use serde_json::{Map, Value};
 
 use crate::{Change, State};
@@ -16,6 +16,26 @@ use crate::{Change, State};
 pub type Check = Box<dyn Fn(Kind, &str, &Value) -> Result<(), String> + Send + Sync>;
 /// Takes messages about what was left out, ready to log.
 pub type Report = Box<dyn Fn(&str) + Send + Sync>;
+
+/// Tells where something stands, as the beginning of a message: `FILE:LINE:COLUMN: `.
+pub trait Places {
+    fn key(&self, key: &str) -> String;
+    /// An item of a list by its position from 0, or the part of it that the message of its check is about.
+    fn item(&self, list: &str, index: usize, message: &str) -> String;
+}
+
+/// For documents that do not come from a file.
+pub struct Nowhere;
+
+impl Places for Nowhere {
+    fn key(&self, _: &str) -> String {
+        String::new()
+    }
+
+    fn item(&self, _: &str, _: usize, _: &str) -> String {
+        String::new()
+    }
+}
 
 /// The lists a document may have. Credentials ride among the consumers.
 pub const COLLECTIONS: [(&str, Kind); 12] = [
@@ -51,24 +71,31 @@ pub struct Item {
 }
 
 /// Takes a document apart. A bad object is reported and left out; the rest counts.
-pub fn read(document: &Value, check: &Check, report: &Report) -> Objects {
+pub fn read(document: &Value, places: &dyn Places, check: &Check, report: &Report) -> Objects {
     let mut objects = Objects::new();
     for (name, kind) in COLLECTIONS {
         match document.get(name) {
             None | Some(Value::Null) => {}
             Some(Value::Array(items)) => {
                 for (index, item) in items.iter().enumerate() {
-                    read_item(name, kind, index + 1, item, check, report, &mut objects);
+                    match read_item(name, kind, index + 1, item, check) {
+                        Ok((key, item)) => _ = objects.insert(key, item),
+                        Err(message) => report(&format!("{}{message}", places.item(name, index, &message))),
+                    }
                 }
             }
-            Some(_) => report(&format!("invalid data of [{name}], it should be a list")),
+            Some(_) => {
+                report(&format!("{}invalid data of [{name}], it should be a list", places.key(name)));
+            }
         }
     }
     if let Some(map) = document.as_object() {
         for key in map.keys().filter(|key| !is_known(key)) {
-            report(&format!(
-                "unknown key [{key}] is ignored, known are routes, upstreams, services and so on"
-            ));
+            let known = COLLECTIONS.iter().map(|(name, _)| *name);
+            let hint = nearest::hint(key, known.chain(["plugins"]));
+            let hint =
+                if hint.is_empty() { ", known are routes, upstreams, services and so on" } else { &hint };
+            report(&format!("{}unknown key [{key}] is ignored{hint}", places.key(key)));
         }
     }
     objects
@@ -110,12 +137,9 @@ fn read_item(
     number: usize,
     item: &Value,
     check: &Check,
-    report: &Report,
-    objects: &mut Objects,
-) {
+) -> Result<((Kind, Arc<str>), Item), String> {
     let Value::Object(map) = item else {
-        report(&format!("invalid item data of [{name}/{number}], val: {item}, it should be an object"));
-        return;
+        return Err(format!("invalid item data of [{name}/{number}], val: {item}, it should be an object"));
     };
     let mut map = map.clone();
     let declared = map.shift_remove("modifiedIndex").and_then(|index| index.as_u64());
@@ -127,14 +151,10 @@ fn read_item(
     empty_plugins(&mut map);
     map.insert("id".to_owned(), Value::String(id.clone()));
     let value = Value::Object(map);
-    match check(kind, &id, &value) {
-        Ok(()) => {
-            objects.insert((kind, id.into()), Item { value, declared });
-        }
-        Err(message) => {
-            report(&format!("failed to check item data of [{name}] err:{message} ,id: {id}, val: {item}"));
-        }
-    }
+    // Not with the object itself: it may hold secrets, and is found by its place or its id.
+    check(kind, &id, &value)
+        .map_err(|message| format!("failed to check item data of [{name}] err:{message} ,id: {id}"))?;
+    Ok(((kind, id.into()), Item { value, declared }))
 }
 
 fn item_id(map: &Map<String, Value>, number: usize) -> String {
@@ -205,7 +225,7 @@ mod tests {
             Some(_) => Err("it is bad".to_owned()),
             None => Ok(()),
         });
-        let objects = read(document, &check, &report);
+        let objects = read(document, &Nowhere, &check, &report);
         (objects, std::mem::take(&mut *messages.lock().unwrap()))
     }
 

@@ -1,13 +1,14 @@
 //! Configuration that somebody else writes: conf/apisix.yaml or conf/apisix.json.
 //!
-//! The file is looked at once a second. A file that cannot be read whole (missing, half-written, a variable not
-//! set) changes nothing: the last good state stays, and the problem is reported once.
+//! The file is looked at once a second. A file that cannot be read whole (missing, empty, half-written, a variable not
+//! set) changes nothing: the last good state stays, and the problem is reported once. A start has no last good state,
+//! and fails.
 
+mod places;
 mod read;
 
 use std::{
     fs::Metadata,
-    io,
     path::{Path, PathBuf},
     sync::{Arc, mpsc},
     thread::{self, JoinHandle},
@@ -18,6 +19,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
 
+use self::places::Text;
 pub use crate::collections::{Check, PluginList, Report};
 use crate::{BoxFuture, Changes, Operation, State, Store, StoreError, Written, collections, live::Live};
 
@@ -73,13 +75,16 @@ struct Stamp {
 }
 
 impl File {
-    /// Reads the file and starts looking after it. A file that is missing or bad is reported, not an error: the
-    /// store is empty until it appears.
+    /// Reads the file and starts looking after it. A file that cannot be read whole is an error: without it there
+    /// is nothing to serve, and nothing to guard it with.
     pub fn open(path: &Path, options: Options) -> Result<Self, StoreError> {
         let interval = options.interval;
         let live = Live::new(State::default());
         let shared = Arc::new(Shared { path: path.to_owned(), options, live, seen: Mutex::default() });
         shared.look();
+        if let Some(problem) = shared.seen.lock().problem.take() {
+            return Err(StoreError::Unavailable(problem));
+        }
         if interval.is_zero() {
             return Ok(Self { shared, stop: None, thread: None });
         }
@@ -103,11 +108,6 @@ impl File {
         self.shared.look();
     }
 
-    /// Whether the file has ever been read whole.
-    pub fn is_loaded(&self) -> bool {
-        self.shared.seen.lock().loaded
-    }
-
     /// The `plugins` list of the file, which takes the place of config.yaml's lists. Changes ring `watch`.
     pub fn plugins(&self) -> Option<PluginList> {
         self.shared.seen.lock().plugins.clone()
@@ -116,8 +116,8 @@ impl File {
 
 /// Reads a file once, for `tidegate test`: the number of good objects, or why it cannot be read.
 pub fn check(path: &Path, options: &Options) -> Result<usize, String> {
-    let document = read::document(path, options.format)?;
-    Ok(collections::read(&document, &options.check, &options.report).len())
+    let (document, text) = read::document(path, options.format)?;
+    Ok(collections::read(&document, &text, &options.check, &options.report).len())
 }
 
 impl Drop for File {
@@ -134,15 +134,15 @@ impl Shared {
         let mut seen = self.seen.lock();
         let stamp = match std::fs::metadata(&self.path) {
             Ok(metadata) => Stamp::of(&metadata),
-            Err(error) => return self.complain(&mut seen, self.missing(&error)),
+            Err(error) => return self.complain(&mut seen, read::missing(&self.path, &error)),
         };
         if seen.stamp == Some(stamp) {
             return;
         }
         match read::document(&self.path, self.options.format) {
-            Ok(document) => {
+            Ok((document, text)) => {
                 seen.problem = None;
-                self.apply(&document, &mut seen);
+                self.apply(&document, &text, &mut seen);
             }
             Err(problem) => self.complain(&mut seen, problem),
         }
@@ -150,12 +150,12 @@ impl Shared {
         seen.stamp = Some(stamp);
     }
 
-    fn apply(&self, document: &Value, seen: &mut Seen) {
+    fn apply(&self, document: &Value, text: &Text, seen: &mut Seen) {
         let plugins = collections::plugins(document, &self.options.report);
         if let Some(choose) = &self.options.choose_plugins {
             choose(plugins.as_ref());
         }
-        let objects = collections::read(document, &self.options.check, &self.options.report);
+        let objects = collections::read(document, text, &self.options.check, &self.options.report);
         let none = std::collections::HashMap::new();
         let (revision, changes) = self.live.read(|state| {
             let revision = state.revision + 1;
@@ -172,16 +172,11 @@ impl Shared {
 
     fn complain(&self, seen: &mut Seen, problem: String) {
         if seen.problem.as_ref() != Some(&problem) {
-            (self.options.report)(&problem);
+            if seen.loaded {
+                (self.options.report)(&format!("{problem}; the last good configuration stays"));
+            }
             seen.problem = Some(problem);
         }
-    }
-
-    fn missing(&self, error: &io::Error) -> String {
-        format!(
-            "failed to fetch {} attributes: {error}; it is read as soon as it is there",
-            self.path.display()
-        )
     }
 }
 

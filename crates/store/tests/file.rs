@@ -35,12 +35,10 @@ fn options(format: Format, interval: Duration, messages: &Arc<Mutex<Vec<String>>
 }
 
 impl Subject {
-    fn new(format: Format, text: Option<&str>) -> Self {
+    fn new(format: Format, text: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("apisix.conf");
-        if let Some(text) = text {
-            std::fs::write(&path, text).unwrap();
-        }
+        std::fs::write(&path, text).unwrap();
         let messages = Arc::new(Mutex::new(Vec::new()));
         let file = File::open(&path, options(format, Duration::ZERO, &messages)).unwrap();
         Self { _folder: folder, path, file, messages }
@@ -79,7 +77,7 @@ fn replace(path: &Path, text: &str) {
 
 #[test]
 fn only_what_changed_gets_a_new_revision() {
-    let subject = Subject::new(Format::Yaml, Some("routes:\n  - uri: /a\n  - {id: 2, uri: /b}\n#END\n"));
+    let subject = Subject::new(Format::Yaml, "routes:\n  - uri: /a\n  - {id: 2, uri: /b}\n#END\n");
     subject.check(&[("2", 1), ("arr_1", 1)], &[]);
     subject.rewrite("routes:\n  - uri: /a\n  - {id: 2, uri: /c}\n#END");
     subject.check(&[("2", 2), ("arr_1", 1)], &[]);
@@ -96,13 +94,7 @@ fn only_what_changed_gets_a_new_revision() {
 
 #[test]
 fn bad_files_change_nothing() {
-    let subject = Subject::new(Format::Yaml, None);
-    assert!(!subject.file.is_loaded());
-    subject.check(&[], &["as soon as it is there"]);
-    subject.file.look();
-    subject.check(&[], &[]);
-    subject.rewrite("routes: [{id: 1}]\n#END");
-    assert!(subject.file.is_loaded());
+    let subject = Subject::new(Format::Yaml, "routes: [{id: 1}]\n#END");
     subject.check(&[("1", 1)], &[]);
     for (text, complaint) in [
         ("routes: [{id: 1}, {id: 2", "missing valid end flag in file"),
@@ -110,6 +102,9 @@ fn bad_files_change_nothing() {
         ("routes: [{id: 1}]\n#END and more", "missing valid end flag"),
         ("routes: ${{STORE_TEST_NO_SUCH}}\n#END", "can't find environment variable STORE_TEST_NO_SUCH"),
         ("- 1\n#END", "it should hold keys"),
+        ("", "0 bytes"),
+        ("\0\0\0\0\0\0\0\0", "missing valid end flag"),
+        ("# nothing but a comment\n#END\n", "it holds nothing"),
     ] {
         subject.rewrite(text);
         subject.check(&[("1", 1)], &[complaint]);
@@ -119,19 +114,55 @@ fn bad_files_change_nothing() {
     std::fs::remove_file(&subject.path).unwrap();
     subject.file.look();
     subject.check(&[("1", 1)], &["failed to fetch"]);
-    subject.rewrite("#END\n");
+    subject.rewrite("routes: []\n#END\n");
     subject.check(&[], &[]);
 }
 
 #[test]
+fn a_start_needs_a_whole_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("apisix.conf");
+    let messages = Arc::default();
+    let refused = |format, complaint: &str| {
+        let Err(error) = File::open(&path, options(format, Duration::ZERO, &messages)) else {
+            panic!("{complaint}: it opened")
+        };
+        let message = error.to_string();
+        assert!(message.contains(complaint) && message.contains(path.to_str().unwrap()), "{message}");
+    };
+    refused(Format::Yaml, "No such file");
+    for (format, text, complaint) in [
+        (Format::Yaml, "", "0 bytes"),
+        (Format::Yaml, "routes: [{id: 1}]", "missing valid end flag"),
+        (Format::Yaml, "#END", "it holds nothing"),
+        (Format::Json, "", "0 bytes"),
+        (Format::Json, "{\"routes\": [", "failed to parse"),
+        (Format::Json, "null", "it holds nothing"),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        refused(format, complaint);
+    }
+}
+
+#[test]
+fn a_bad_object_is_named_with_its_place() {
+    let text = "routes:\n  - id: 1\n  - id: 2\n    bad: 1\nrotes: []\n#END";
+    let subject = Subject::new(Format::Yaml, text);
+    let file = subject.path.display();
+    let bad = format!("{file}:3:5: failed to check item data of [routes] err:route 2 is bad");
+    let unknown = format!("{file}:5:1: unknown key [rotes] is ignored; did you mean routes?");
+    subject.check(&[("1", 1)], &[&bad, &unknown]);
+}
+
+#[test]
 fn one_bad_object_does_not_spoil_the_rest() {
-    let subject = Subject::new(Format::Yaml, Some("routes: [{id: 1}, {id: 2, bad: 1}, {id: 3}]\n#END"));
+    let subject = Subject::new(Format::Yaml, "routes: [{id: 1}, {id: 2, bad: 1}, {id: 3}]\n#END");
     subject.check(&[("1", 1), ("3", 1)], &["failed to check item data of [routes] err:route 2 is bad"]);
 }
 
 #[test]
 fn plugins_ring_the_bell() {
-    let subject = Subject::new(Format::Yaml, Some("plugins: [{name: cors}]\n#END"));
+    let subject = Subject::new(Format::Yaml, "plugins: [{name: cors}]\n#END");
     assert_eq!(subject.file.plugins().unwrap().http, ["cors"]);
     let before = *subject.file.watch().borrow();
     subject.rewrite("plugins: [{name: cors}, {name: mqtt-proxy, stream: true}]\n#END");
@@ -141,8 +172,7 @@ fn plugins_ring_the_bell() {
 
 #[test]
 fn json() {
-    let subject =
-        Subject::new(Format::Json, Some(r#"{"routes": [{"id": "1", "uri": "${{CARGO_PKG_NAME}}"}]}"#));
+    let subject = Subject::new(Format::Json, r#"{"routes": [{"id": "1", "uri": "${{CARGO_PKG_NAME}}"}]}"#);
     subject.check(&[("1", 1)], &[]);
     assert_eq!(subject.file.get(Kind::Route, "1").unwrap().value()["uri"], json!("store"));
     subject.rewrite("{\"routes\": [\n}");
@@ -151,7 +181,7 @@ fn json() {
 
 #[test]
 fn it_is_read_only() {
-    let subject = Subject::new(Format::Json, Some("{}"));
+    let subject = Subject::new(Format::Json, "{}");
     assert!(!subject.file.is_writable());
     let delete = Operation::Delete { kind: Kind::Route, id: "1".into(), expected: None };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -163,6 +193,7 @@ fn it_looks_by_itself() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("apisix.yaml");
     let messages = Arc::default();
+    replace(&path, "routes: []\n#END");
     let file = File::open(&path, options(Format::Yaml, Duration::from_millis(5), &messages)).unwrap();
     let mut watch = file.watch();
     watch.mark_unchanged();

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Context, LuaChunk, LuaFault};
-use crate::SchemaKind;
+use crate::{PluginCatalog, SchemaKind, nearest::hint};
 
 /// Checks the field `plugins`, if there is one.
 pub(super) fn check_field(context: &Context<'_>, conf: &mut Value, kind: SchemaKind) -> Result<(), String> {
@@ -11,7 +11,7 @@ pub(super) fn check_field(context: &Context<'_>, conf: &mut Value, kind: SchemaK
     for (name, plugin) in plugins {
         check_conf_is_table(name, plugin)?;
         if !context.plugins.is_enabled(name) {
-            return Err(format!("unknown plugin [{name}]"));
+            return Err(unknown(name, Some(context.plugins)));
         }
         if let Err(error) = context.plugins.check(name, kind, plugin)
             && !is_disabled(plugin)
@@ -28,7 +28,7 @@ pub(super) fn check_stream_field(context: &Context<'_>, conf: &mut Value) -> Res
     for (name, plugin) in plugins {
         check_conf_is_table(name, plugin)?;
         let catalog = context.stream_plugins.filter(|catalog| catalog.is_enabled(name));
-        let catalog = catalog.ok_or_else(|| format!("unknown plugin [{name}]"))?;
+        let catalog = catalog.ok_or_else(|| unknown(name, context.stream_plugins))?;
         if let Err(error) = catalog.check(name, SchemaKind::Plugin, plugin)
             && !is_disabled(plugin)
         {
@@ -46,8 +46,21 @@ pub(super) fn check_metadata(
     let name = name.ok_or("missing plugin name")?;
     let catalogs = [Some(context.plugins), context.stream_plugins];
     let mut known = catalogs.into_iter().flatten().filter(|catalog| catalog.facts(name).is_some());
-    let catalog = known.next().ok_or("invalid plugin name")?;
+    let catalog = known
+        .next()
+        .ok_or_else(|| format!("invalid plugin name{}", hint(name, context.plugins.enabled())))?;
     catalog.check(name, SchemaKind::Metadata, conf).map_err(|error| format!("invalid configuration: {error}"))
+}
+
+/// APISIX's message, and what to do about it.
+fn unknown(name: &str, catalog: Option<&dyn PluginCatalog>) -> String {
+    let Some(catalog) = catalog else { return format!("unknown plugin [{name}]") };
+    let remedy = if catalog.facts(name).is_some() {
+        "; it is off, the list plugins of config.yaml switches it on".to_owned()
+    } else {
+        hint(name, catalog.enabled())
+    };
+    format!("unknown plugin [{name}]{remedy}")
 }
 
 fn check_conf_is_table(name: &str, plugin: &Value) -> Result<(), String> {

@@ -8,6 +8,7 @@ use super::{
     Additional, ArrayRules, Contains, DEPTH_LIMIT, Dependency, Format, Index, Items, Node, NumberRules,
     ObjectRules, Schema, StringRules, Type, Types, is_secret_reference, lua,
 };
+use crate::nearest::hint;
 
 /// How many nodes one check may visit: references can make a small schema do exponential work.
 const STEP_LIMIT: u32 = 2_000_000;
@@ -70,7 +71,8 @@ fn check(schema: &Schema, index: Index, value: &mut Value, depth: Depth<'_>) -> 
     if let Some(allowed) = &node.allowed
         && !allowed.iter().any(|candidate| equal(candidate, value))
     {
-        return Err("matches none of the enum values".into());
+        let hint = value.as_str().map(|word| hint(word, allowed.iter().filter_map(Value::as_str)));
+        return Err(format!("matches none of the enum values{}", hint.unwrap_or_default()));
     }
     check_combined(schema, node, value, depth + 1)?;
     check_rest(schema, node, value, depth + 1)
@@ -219,7 +221,10 @@ fn check_other_entries(
         }
         match rules.additional {
             Additional::Allowed => {}
-            Additional::Forbidden => return Err(format!("additional properties forbidden, found {name}")),
+            Additional::Forbidden => {
+                let hint = hint(name, rules.properties.iter().map(|property| property.name.as_str()));
+                return Err(format!("additional properties forbidden, found {name}{hint}"));
+            }
             Additional::Checked(index) => check(schema, index, entry, depth)
                 .map_err(|error| format!("failed to validate additional property {name}: {error}"))?,
         }

@@ -1,64 +1,97 @@
 //! Reading one file whole.
 
-use std::{fs, path::Path};
+use std::{fs, io, path::Path};
 
 use config::{environment, yaml};
 use serde_json::Value;
 
-use super::Format;
+use super::{Format, places::Text};
 
 /// Files above this are refused rather than read into memory.
 const MAX_BYTES: u64 = 1 << 30;
 /// Where `#END` must stand: so many bytes at the end, blanks after it allowed.
 const END_MARK_BYTES: usize = 10;
 
-pub fn document(path: &Path, format: Format) -> Result<Value, String> {
+/// The document, and its text with the environment's variables in it.
+pub fn document(path: &Path, format: Format) -> Result<(Value, Text), String> {
     let shown = path.display();
-    let text = text(path).map_err(|error| format!("failed to open file {shown} : {error}"))?;
-    let document = match format {
-        Format::Yaml => parse_yaml(&text),
-        Format::Json => parse_json(&text),
+    let text = match text(path) {
+        Ok(text) => text,
+        Err(Unread::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(missing(path, &error));
+        }
+        Err(problem) => return Err(format!("failed to open file {shown} : {problem}")),
     };
-    let document = document.map_err(|problem| match problem {
-        Problem::End => format!("missing valid end flag in file {shown}"),
+    let parsed = match format {
+        Format::Yaml => parse_yaml(text),
+        Format::Json => parse_json(text),
+    };
+    let (document, text) = parsed.map_err(|problem| match problem {
+        Problem::Empty => format!("failed to open file {shown} : it has 0 bytes; restore it"),
+        Problem::End => {
+            format!("missing valid end flag in file {shown}; its last line has to be #END, once all of it is written")
+        }
         Problem::At(place) => format!("failed to parse the content of file {shown}:{place}"),
         Problem::Whole(message) => format!("failed to parse the content of file {shown}: {message}"),
     })?;
     match document {
-        Value::Object(_) | Value::Null => Ok(document),
+        Value::Object(_) => Ok((document, Text::new(shown.to_string(), text))),
+        Value::Null => Err(format!(
+            "failed to parse the content of file {shown}: it holds nothing; for an empty configuration write routes: []"
+        )),
         _ => Err(format!(
             "failed to parse the content of file {shown}: it should hold keys like routes and upstreams"
         )),
     }
 }
 
+pub fn missing(path: &Path, error: &io::Error) -> String {
+    format!("failed to fetch {} attributes: {error}; create it, or correct config_provider", path.display())
+}
+
 enum Problem {
+    Empty,
     End,
     At(String),
     Whole(String),
 }
 
-fn text(path: &Path) -> Result<String, String> {
-    let size = fs::metadata(path).map_err(|error| error.to_string())?.len();
-    if size > MAX_BYTES {
-        return Err(format!("it has {size} bytes, at most {MAX_BYTES} are read"));
-    }
-    fs::read_to_string(path).map_err(|error| error.to_string())
+#[derive(thiserror::Error, Debug)]
+enum Unread {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("it has {0} bytes, at most {MAX_BYTES} are read")]
+    TooLarge(u64),
 }
 
-fn parse_yaml(text: &str) -> Result<Value, Problem> {
+fn text(path: &Path) -> Result<String, Unread> {
+    let size = fs::metadata(path)?.len();
+    if size > MAX_BYTES {
+        return Err(Unread::TooLarge(size));
+    }
+    Ok(fs::read_to_string(path)?)
+}
+
+fn parse_yaml(text: String) -> Result<(Value, String), Problem> {
+    if text.is_empty() {
+        return Err(Problem::Empty);
+    }
     let trimmed = text.trim_end();
     let blanks = text.len() - trimmed.len();
     if !trimmed.ends_with("#END") || blanks > END_MARK_BYTES - "#END".len() {
         return Err(Problem::End);
     }
-    let resolved = environment::substitute_text(text, &environment::process).map_err(Problem::Whole)?;
-    yaml::to_value(&resolved).map_err(|fault| Problem::At(fault.to_string()))
+    let resolved = environment::substitute_text(&text, &environment::process).map_err(Problem::Whole)?;
+    let value = yaml::to_value(&resolved).map_err(|fault| Problem::At(fault.to_string()))?;
+    Ok((value, resolved))
 }
 
-fn parse_json(text: &str) -> Result<Value, Problem> {
-    let mut value: Value = serde_json::from_str(text)
+fn parse_json(text: String) -> Result<(Value, String), Problem> {
+    if text.is_empty() {
+        return Err(Problem::Empty);
+    }
+    let mut value: Value = serde_json::from_str(&text)
         .map_err(|error| Problem::At(format!("{}:{}: {error}", error.line(), error.column())))?;
     environment::substitute_value(&mut value, &environment::process).map_err(Problem::Whole)?;
-    Ok(value)
+    Ok((value, text))
 }
