@@ -4,7 +4,7 @@
 //! upstream connections, buffers and timers; workers share nothing but the [`plugin::Snapshot`] they read and the
 //! counters they own. Configuration reaches them through [`publish::Publisher`].
 //!
-//! Deliberately absent: anything that reads a file, a store or JSON.
+//! Deliberately absent: anything that reads a file, a store or JSON. [`port_owner`] looks into /proc, before a start fails.
 
 pub mod admission;
 pub mod balancer;
@@ -25,6 +25,7 @@ pub mod matching;
 pub mod pace;
 pub mod phases;
 pub mod pool;
+pub mod port_owner;
 pub mod proxy_protocol;
 pub mod publish;
 pub mod request;

@@ -12,7 +12,7 @@ use std::{
 use socket2::{Domain, Protocol, Socket, Type};
 use telemetry::error_log;
 
-use crate::{Settings, settings::Listen};
+use crate::{Settings, port_owner, settings::Listen};
 
 /// Sockets that are bound, for each worker; nobody accepts yet.
 pub struct Listeners {
@@ -61,7 +61,7 @@ impl Listeners {
                 Some(first) => first.try_clone(),
                 None => Err(error),
             });
-            sockets.push(opened.map_err(|error| cannot_listen(listen.address, &error))?);
+            sockets.push(opened.map_err(|error| cannot_listen(listen.address, error))?);
         }
         for (index, socket) in sockets.into_iter().enumerate() {
             self.kept.push(socket.try_clone()?);
@@ -89,7 +89,7 @@ fn refuse_shared(address: SocketAddr) -> io::Result<()> {
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
-    socket.bind(&address.into()).map_err(|error| cannot_listen(address, &error))
+    socket.bind(&address.into()).map_err(|error| cannot_listen(address, error))
 }
 
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
@@ -107,7 +107,8 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-fn cannot_listen(address: SocketAddr, error: &io::Error) -> io::Error {
+fn cannot_listen(address: SocketAddr, error: io::Error) -> io::Error {
+    let error = port_owner::explained(address, error);
     io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
 }
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use admin::listener::Phase;
-use proxy::{Listeners, Workers};
+use proxy::{Listeners, Workers, port_owner};
 use tokio::{net::TcpListener, runtime::Runtime, sync::watch, task::JoinHandle};
 
 /// A busy machine may need that long; more is not waited for.
@@ -43,7 +43,7 @@ impl Sockets {
         let of_address = |socket: &StdListener| socket.local_addr().is_ok_and(|local| local == address);
         let socket = match inherited.iter().position(of_address) {
             Some(index) => inherited.swap_remove(index),
-            None => StdListener::bind(address)?,
+            None => StdListener::bind(address).map_err(|error| port_owner::explained(address, error))?,
         };
         socket.set_nonblocking(true)?;
         lock(&self.kept).push(socket.try_clone()?);
