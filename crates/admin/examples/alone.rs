@@ -156,6 +156,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         languages: Arc::new(AnyLanguage),
         hooks: Arc::new(NoHooks),
         standalone: yaml.then(|| Arc::new(Document::default()) as Arc<dyn Standalone>),
+        audit: None,
     }));
     let control = Arc::new(ControlApi::new(ControlParts {
         key_prefix: "/apisix".into(),
@@ -165,6 +166,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         stream_plugins: Some(stream),
         health: Arc::new(NoHealth),
         hooks: Arc::new(NoControlHooks),
+        audit: None,
     }));
     let data = TcpListener::bind("127.0.0.2:1984").await?;
     let (_doors, serving) = tokio::sync::watch::channel(admin::listener::Phase::Serving);

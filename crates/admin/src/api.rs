@@ -1,6 +1,6 @@
 //! The Admin API: who may ask, and which part answers.
 
-mod configurations;
+pub(crate) mod configurations;
 mod json;
 pub(crate) mod plugins;
 pub(crate) mod revisions;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use store::{BoxFuture, Store};
 
 use crate::{
-    AdminKey, AdminSettings, ApiVersion,
+    AdminKey, AdminSettings, ApiVersion, Audit,
     message::{Request, RequestBody, Response},
     resource::{self, Target},
     settings::Role,
@@ -41,6 +41,7 @@ pub struct AdminApi {
     languages: Arc<dyn Languages>,
     hooks: Arc<dyn Hooks>,
     standalone: Option<Arc<dyn Standalone>>,
+    audit: Option<Arc<Audit>>,
 }
 
 /// What an [`AdminApi`] is made of.
@@ -53,6 +54,8 @@ pub struct Parts {
     pub hooks: Arc<dyn Hooks>,
     /// Set when the whole configuration is driven through `/configs`; the resources are not offered then.
     pub standalone: Option<Arc<dyn Standalone>>,
+    /// Where every attempt to change something is told.
+    pub audit: Option<Arc<Audit>>,
 }
 
 /// What the process does when asked through the Admin API.
@@ -96,6 +99,7 @@ impl AdminApi {
             languages: parts.languages,
             hooks: parts.hooks,
             standalone: parts.standalone,
+            audit: parts.audit,
         }
     }
 
@@ -119,14 +123,11 @@ impl AdminApi {
     }
 
     pub async fn handle(&self, request: Request) -> Response {
-        let mut response = match Wait::of(&request) {
-            Err(refused) => refused,
-            Ok(None) => self.answer(&request).await,
-            Ok(Some(wait)) => {
-                let response = self.answer(&request).await;
-                self.hold(response, &wait).await
-            }
-        };
+        let wait = Wait::of(&request);
+        let mut response = self.answer_on_record(&request, wait.as_ref().err()).await;
+        if let Ok(Some(wait)) = &wait {
+            response = self.hold(response, wait).await;
+        }
         if !response.has_header("Content-Type") {
             response = response.with_header("Content-Type", "application/json");
         }
@@ -138,6 +139,21 @@ impl AdminApi {
                 .with_header("Access-Control-Max-Age", "3600");
         }
         response.with_header("Server", self.settings.server())
+    }
+
+    /// As [`AdminApi::answer`], unless it is refused before. A change has its line in the audit log before anybody waits
+    /// for the workers to have it.
+    async fn answer_on_record(&self, request: &Request, refused: Option<&Response>) -> Response {
+        let audit = self.audit.as_ref().filter(|_| changes_something(request));
+        let mut attempt = audit.map(|audit| audit.attempt("admin", request, self.key_of(request)));
+        let response = match refused {
+            Some(refused) => refused.clone(),
+            None => self.answer(request).await,
+        };
+        if let Some(attempt) = &mut attempt {
+            attempt.answered(&response);
+        }
+        response
     }
 
     async fn answer(&self, request: &Request) -> Response {
@@ -294,6 +310,15 @@ impl References for StoreReferences<'_> {
     fn each(&self, kind: Kind, visit: &mut dyn FnMut(&str, &Value)) {
         self.0.read(&mut |state| state.list(kind).for_each(|object| visit(&object.id, &object.value())));
     }
+}
+
+/// Questions that are asked with `POST` change nothing.
+fn changes_something(request: &Request) -> bool {
+    let path = request.decoded_path();
+    let mut segments = path.strip_prefix(PREFIX).unwrap_or(&path).split('/').filter(|part| !part.is_empty());
+    let first_two = (segments.next(), segments.next());
+    let asks = matches!(first_two, (Some("explain"), None) | (Some("configs" | "schema"), Some("validate")));
+    !matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS") && !(asks && request.method == "POST")
 }
 
 fn token(request: &Request) -> Option<String> {

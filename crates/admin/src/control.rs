@@ -11,6 +11,7 @@ use store::{BoxFuture, Store};
 
 pub use self::health::{HealthView, NoHealth, NodeHealth};
 use crate::{
+    Audit,
     api::plugins::all,
     message::{Request, Response},
 };
@@ -29,6 +30,8 @@ pub struct ControlParts {
     pub stream_plugins: Option<Arc<dyn PluginCatalog>>,
     pub health: Arc<dyn HealthView>,
     pub hooks: Arc<dyn ControlHooks>,
+    /// Where every attempt to change something is told.
+    pub audit: Option<Arc<Audit>>,
 }
 
 /// What others add to the Control API.
@@ -55,10 +58,16 @@ impl ControlApi {
     }
 
     pub async fn handle(&self, request: Request) -> Response {
+        let audit = self.parts.audit.as_ref().filter(|_| !matches!(request.method.as_str(), "GET" | "HEAD"));
+        let mut attempt = audit.map(|audit| audit.attempt("control", &request, None));
         let response = match self.parts.hooks.answer(&request).await {
             Some(response) => response,
             None => self.answer(&request).await,
         };
+        if let Some(attempt) = &mut attempt {
+            attempt.answered(&response);
+        }
+        drop(attempt);
         response.with_header("Server", self.parts.server)
     }
 

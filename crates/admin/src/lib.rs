@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+mod audit;
 pub mod control;
 pub mod listener;
 mod message;
@@ -15,6 +16,7 @@ pub mod settings;
 mod testing;
 
 pub use api::{AdminApi, Hooks, NoHooks, Parts, Progress, Standalone};
+pub use audit::Audit;
 pub use control::{ControlApi, ControlHooks, ControlParts, HealthView, NoControlHooks, NoHealth, NodeHealth};
 pub use message::{Request as AdminRequest, RequestBody, Response as AdminResponse};
 pub use settings::{AdminKey, AdminSettings, ApiVersion, Role};

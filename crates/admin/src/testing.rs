@@ -72,6 +72,7 @@ pub(crate) fn parts(settings: AdminSettings) -> Parts {
         languages: Arc::new(AnyLanguage),
         hooks: Arc::new(NoHooks),
         standalone: None,
+        audit: None,
     }
 }
 

@@ -7,6 +7,7 @@ mod lines;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -136,7 +137,7 @@ fn open(path: &Path) -> io::Result<File> {
     match path.to_str() {
         Some("/dev/stdout") => Ok(duplicate(&io::stdout())?),
         Some("/dev/stderr") => Ok(duplicate(&io::stderr())?),
-        _ => OpenOptions::new().create(true).append(true).open(path),
+        _ => OpenOptions::new().create(true).append(true).mode(0o640).open(path),
     }
 }
 

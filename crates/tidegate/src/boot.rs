@@ -81,7 +81,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     let provider = provider::open(&settings, &catalog, &runtime, options.predecessor.as_ref())?;
     let control = control::start(&settings, &runtime, &catalog, &provider)?;
     let _compiler = StopCompiler(control.clone());
-    let apis = administration::Apis::new(&settings, &catalog, &provider, &control);
+    let apis = administration::Apis::new(&settings, &catalog, &provider, &control, &logs);
     let proxy_settings = data_plane::settings(&settings, &logs, &apis)?;
     let listeners = sockets.open_data_plane(&proxy_settings).context("cannot open the data plane")?;
     let status = {
@@ -103,7 +103,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     expiry::watch(&runtime, &control);
     ocsp::watch(&runtime, &control);
     if let Some(socket) = status {
-        status::serve(socket, &runtime, &sockets, &workers, &control);
+        status::serve(socket, &runtime, &sockets, &workers, &control, &provider);
     }
     take_office(&settings, &signals, &mut options)?;
     sockets.serve();
@@ -171,6 +171,7 @@ pub fn explain_offline(
 ) -> anyhow::Result<serde_json::Value> {
     settings.nginx.error_log = "stderr".to_owned();
     settings.nginx.access_log.enable = false;
+    settings.admin.audit_log = None;
     let logs = logs::Logs::open(&settings)?;
     let runtime = control::runtime()?;
     let catalog = Arc::new(

@@ -38,6 +38,7 @@ fn api(objects: &[(Kind, &str, Value)]) -> ControlApi {
         stream_plugins: None,
         health: Arc::new(Checked),
         hooks: Arc::new(NoControlHooks),
+        audit: None,
     })
 }
 

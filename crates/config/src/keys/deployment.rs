@@ -25,6 +25,8 @@ pub const KEYS: &[Key] = &[
     unset("deployment.admin.admin_api_mtls.admin_ssl_cert_key", Text, "\"\"", "File with its key (PEM)."),
     unset("deployment.admin.admin_api_mtls.admin_ssl_ca_cert", Text, "\"\"", "File with the CA of client certificates (PEM)."),
     key("deployment.admin.admin_api_version", Word(&["v3", "v2", "default"]), "\"v3\"", "The shape of answers."),
+    key("deployment.admin.audit_log", Text, "\"logs/audit.log\"",
+        "A line for each attempt to change something through the Admin or Control API, below the prefix; /dev/stdout or /dev/stderr for containers, off for none. Not in APISIX."),
     key("deployment.role", Word(&["traditional", "control_plane", "data_plane", "standalone"]), "\"traditional\"",
         "traditional serves traffic and the Admin API; data_plane traffic only; control_plane the Admin API only."),
     key("deployment.role_traditional", Table, "{}", "For role traditional."),

@@ -47,6 +47,8 @@ pub struct Admin {
     pub version_2: bool,
     pub cors: bool,
     pub ui: bool,
+    /// Relative to the prefix; `None`: no line is kept of who tried to change what.
+    pub audit_log: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,6 +138,7 @@ impl Admin {
             version_2: reader.text(&at("admin_api_version")).is_some_and(|version| version != "v3"),
             cors: reader.bool(&at("enable_admin_cors")),
             ui: reader.bool(&at("enable_admin_ui")),
+            audit_log: reader.text(&at("audit_log")).filter(|path| path != "off"),
         }
     }
 }

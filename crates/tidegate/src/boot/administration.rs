@@ -3,8 +3,8 @@
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use admin::{
-    AdminApi, AdminRequest, AdminResponse, AdminSettings, ApiVersion, ControlApi, ControlHooks, ControlParts,
-    Hooks, Parts, Role, Standalone,
+    AdminApi, AdminRequest, AdminResponse, AdminSettings, ApiVersion, Audit, ControlApi, ControlHooks,
+    ControlParts, Hooks, Parts, Role, Standalone,
 };
 use anyhow::Context;
 use config::{Settings, settings::AdminRole};
@@ -19,7 +19,9 @@ use serde_json::Value;
 use store::{ApiDriven, Author, BoxFuture, Changes, History, Operation, State, Store, StoreError, Written};
 use tokio::{runtime::Runtime, sync::watch};
 
-use super::{control::Control, data_plane, hooks::ProcessHooks, provider::Provider, sockets::Sockets};
+use super::{
+    control::Control, data_plane, hooks::ProcessHooks, logs::Logs, provider::Provider, sockets::Sockets,
+};
 
 /// How long an answered write may wait to be in force. Past that it is durable, and follows.
 const PUBLISH_PATIENCE: Duration = Duration::from_secs(5);
@@ -168,7 +170,9 @@ impl Apis {
         catalog: &Arc<Catalog>,
         provider: &Arc<Provider>,
         control: &Arc<Control>,
+        logs: &Logs,
     ) -> Arc<Apis> {
+        let audit = logs.audit.clone().map(|sink| Arc::new(Audit::new(sink)));
         let store: Arc<dyn Store> =
             Arc::new(Published { inner: provider.store(), published: control.published.clone() });
         let plugins: Arc<dyn PluginCatalog> = catalog.clone();
@@ -188,6 +192,7 @@ impl Apis {
                 languages: Arc::new(Checks),
                 hooks: hooks.clone() as Arc<dyn Hooks>,
                 standalone,
+                audit: audit.clone(),
             }))
         });
         let database = matches!(provider.as_ref(), Provider::Embedded(_) | Provider::Etcd(_));
@@ -199,6 +204,7 @@ impl Apis {
             stream_plugins: None,
             health: control.health.clone(),
             hooks: control.nodes.clone() as Arc<dyn ControlHooks>,
+            audit,
         }));
         Arc::new(Apis { admin, hooks, control })
     }

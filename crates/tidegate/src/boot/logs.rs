@@ -12,6 +12,8 @@ use telemetry::{
 pub struct Logs {
     pub writer: LogWriter,
     pub access: Option<LogSink>,
+    /// Of the Admin and the Control API.
+    pub audit: Option<LogSink>,
 }
 
 impl Logs {
@@ -26,11 +28,14 @@ impl Logs {
             }
             writer.open(&path).with_context(|| format!("cannot open log file {}", path.display()))
         };
-        let to_stderr = matches!(nginx.error_log.as_str(), "stderr" | "/dev/stderr");
+        let to_stderr = is_stderr(&nginx.error_log);
         let error_sink = if to_stderr { None } else { Some(open(&nginx.error_log)?) };
         error_log::init(level(nginx.error_log_level), error_sink, to_stderr);
         let access = nginx.access_log.enable.then(|| open(&nginx.access_log.path)).transpose()?;
-        Ok(Logs { writer, access })
+        let audit = settings.admin.audit_log.as_deref();
+        let audit = audit.filter(|_| settings.admin.listen.is_some() || settings.apisix.control.is_some());
+        let audit = audit.map(|path| if is_stderr(path) { "/dev/stderr" } else { path }).map(open);
+        Ok(Logs { writer, access, audit: audit.transpose()? })
     }
 
     /// After logrotate has moved the files.
@@ -41,6 +46,10 @@ impl Logs {
     pub fn close(&self) {
         self.writer.drain(Duration::from_secs(1));
     }
+}
+
+fn is_stderr(path: &str) -> bool {
+    matches!(path, "stderr" | "/dev/stderr")
 }
 
 pub fn level(level: config::settings::Level) -> error_log::Level {

@@ -9,11 +9,12 @@ use proxy::Workers;
 use serde_json::json;
 use tokio::{net::TcpListener, runtime::Runtime};
 
-use super::{control::Control, data_plane, sockets::Sockets};
+use super::{control::Control, data_plane, provider::Provider, sockets::Sockets};
 
 struct Status {
     workers: Arc<Workers>,
     control: Arc<Control>,
+    provider: Arc<Provider>,
 }
 
 /// The socket, before there are workers to tell of.
@@ -30,8 +31,10 @@ pub fn serve(
     sockets: &Sockets,
     workers: &Arc<Workers>,
     control: &Arc<Control>,
+    provider: &Arc<Provider>,
 ) {
-    let status = Arc::new(Status { workers: workers.clone(), control: control.clone() });
+    let (workers, control, provider) = (workers.clone(), control.clone(), provider.clone());
+    let status = Arc::new(Status { workers, control, provider });
     sockets.spawn(runtime, admin::listener::serve(listener, status, sockets.phase()));
 }
 
@@ -44,6 +47,11 @@ impl admin::listener::Service for Status {
                 if self.workers.finished() || self.control.publisher.generation() == 0 {
                     let body = json!({ "status": "error", "error": "no worker is serving" });
                     return AdminResponse::json(503, &body);
+                }
+                // As APISIX: whoever drives the API has to send the configuration first.
+                if self.provider.api_driven().is_some_and(|store| !store.has_document()) {
+                    let error = "no configuration yet: it comes with PUT /apisix/admin/configs";
+                    return AdminResponse::json(503, &json!({ "status": "error", "error": error }));
                 }
                 // As APISIX: without the endpoints of Kubernetes every request would be a 503.
                 if let Err(reason) = self.control.nodes.is_ready() {
