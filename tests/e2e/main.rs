@@ -4,6 +4,7 @@
 //! [`case::check`]; what needs a conversation is in [`connections`] and [`responses`]. [`tidy`] reads the
 //! sources instead of running anything.
 
+mod audit;
 mod bench;
 mod bench_ahead;
 mod bench_diagnosis;
@@ -31,6 +32,7 @@ mod http2_floods;
 mod imports;
 mod leaving;
 mod limits;
+mod lost_store;
 mod malformed;
 mod max_conn;
 mod nginx;
@@ -56,6 +58,7 @@ mod tidy;
 mod tls;
 mod tls_server;
 mod tls_upstream;
+mod told;
 mod upgrade;
 mod valid;
 mod websocket;

@@ -29,14 +29,24 @@ pub(super) const COLLECTIONS: [(&str, Option<Kind>); 13] = [
     ("plugins", None),
 ];
 
+/// Faults that an answer names; a configuration may have as many as objects.
+pub(crate) const MOST_FAULTS: usize = 100;
+
+/// What is wrong with a configuration: the first faults, and how many more there are.
+#[derive(Default)]
+pub(super) struct Faults {
+    named: Vec<Fault>,
+    more: usize,
+}
+
 /// One thing wrong with a configuration.
 pub(super) struct Fault {
     collection: &'static str,
     /// Position (from 0) and id of the item; absent when the collection as such is wrong.
     item: Option<(usize, Value)>,
-    pub(super) error: String,
+    error: String,
     /// The wording when only the first fault is told.
-    pub(super) short: String,
+    short: String,
 }
 
 impl AdminApi {
@@ -45,19 +55,19 @@ impl AdminApi {
             Ok(document) => document,
             Err(refused) => return refused,
         };
-        let faults = self.faults(&document);
-        if faults.is_empty() {
-            return Response::json(200, &json!({}));
+        match self.faults(&document) {
+            None => Response::json(200, &json!({})),
+            Some(faults) => faults.refuse("Configuration validation failed"),
         }
-        let errors: Vec<Value> = faults.iter().map(Fault::to_json).collect();
-        Response::json(400, &json!({"error_msg": "Configuration validation failed", "errors": errors}))
     }
 
-    pub(super) fn faults(&self, document: &Value) -> Vec<Fault> {
-        let mut faults = Vec::new();
+    /// The first fault of every object.
+    pub(super) fn faults(&self, document: &Value) -> Option<Faults> {
+        let mut faults = Faults::default();
         self.with_context(true, |context| {
             for (collection, kind) in COLLECTIONS {
                 check_version(document, collection, &mut faults);
+                check_list(document, collection, &mut faults);
                 let items = document.get(collection).and_then(Value::as_array);
                 let mut ids = HashSet::new();
                 for (index, item) in items.into_iter().flatten().enumerate() {
@@ -71,7 +81,37 @@ impl AdminApi {
                 }
             }
         });
-        faults
+        (!faults.named.is_empty()).then_some(faults)
+    }
+}
+
+impl Faults {
+    fn push(&mut self, fault: Fault) {
+        if self.named.len() < MOST_FAULTS {
+            self.named.push(fault);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// APISIX tells the first alone; so the message begins.
+    pub(super) fn message(&self) -> String {
+        let first = self.named.first().map(|fault| fault.short.as_str()).unwrap_or_default();
+        match self.named.len() + self.more {
+            0 | 1 => first.to_owned(),
+            count => format!("{first} (and {} more, see errors)", count - 1),
+        }
+    }
+
+    pub(super) fn refuse(&self, message: &str) -> Response {
+        let errors: Vec<Value> = self.named.iter().map(Fault::to_json).collect();
+        let mut body = json!({"error_msg": message, "errors": errors});
+        if self.more > 0
+            && let Some(fields) = body.as_object_mut()
+        {
+            fields.insert("more".to_owned(), json!(self.more));
+        }
+        Response::json(400, &body)
     }
 }
 
@@ -86,7 +126,17 @@ impl Fault {
     }
 }
 
-fn check_version(document: &Value, collection: &'static str, faults: &mut Vec<Fault>) {
+/// To Lua an empty object is an empty list.
+fn check_list(document: &Value, collection: &'static str, faults: &mut Faults) {
+    let Some(found) = document.get(collection) else { return };
+    let empty = found.is_null() || found.as_object().is_some_and(serde_json::Map::is_empty);
+    if !empty && !found.is_array() {
+        let error = format!("invalid data of [{collection}], it should be a list");
+        faults.push(Fault { collection, item: None, short: error.clone(), error });
+    }
+}
+
+fn check_version(document: &Value, collection: &'static str, faults: &mut Faults) {
     let field = format!("{collection}_conf_version");
     let Some(version) = document.get(&field).filter(|version| !version.is_number()) else { return };
     let short = format!("{field} must be a number");

@@ -2,7 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use model::nearest::hint;
 use serde_json::{Map, Value, json};
+use telemetry::error_log::{Level, log};
 
 use super::{
     AdminApi, Standalone,
@@ -58,9 +60,10 @@ impl AdminApi {
         if current.and_then(|current| current.get(DIGEST)).and_then(Value::as_str) == Some(digest) {
             return Response::empty(204);
         }
-        if let Some(fault) = self.faults(&document).first() {
-            return Response::error(400, &fault.short);
+        if let Some(faults) = self.faults(&document) {
+            return faults.refuse(&faults.message());
         }
+        warn_of_unknown(&document);
         let mut next = match next_configuration(&document, current) {
             Ok(next) => next,
             Err(error) => return Response::error(400, &error),
@@ -73,6 +76,17 @@ impl AdminApi {
             Ok(()) => with_metadata(Response::empty(202), Some(&next))
                 .with_header(REVISION, self.stored_revision().to_string()),
             Err(error) => Response::text(500, &error),
+        }
+    }
+}
+
+/// APISIX ignores them, too, but in silence.
+fn warn_of_unknown(document: &Value) {
+    for key in document.as_object().into_iter().flat_map(Map::keys) {
+        let name = key.strip_suffix("_conf_version").unwrap_or(key);
+        if !COLLECTIONS.iter().any(|(known, _)| *known == name) {
+            let hint = hint(name, COLLECTIONS.iter().map(|(known, _)| *known));
+            log(Level::Warn, format_args!("PUT /apisix/admin/configs: unknown key [{key}] is ignored{hint}"));
         }
     }
 }

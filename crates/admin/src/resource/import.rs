@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use model::{Kind, schema::lua};
+use model::{Kind, nearest, schema::lua};
 use serde_json::{Map, Value, json};
 use store::{COLLECTIONS, State};
 
@@ -105,7 +105,8 @@ fn read(api: &AdminApi, document: &Map<String, Value>) -> Result<Items, Vec<Faul
             if name == "plugins" {
                 faults.push(fault(path, "which plugins are on is config.yaml's matter; take the list out"));
             } else if !name.ends_with("_conf_version") {
-                faults.push(fault(path, "is no list of objects that is known"));
+                let hint = nearest::hint(name, COLLECTIONS.iter().map(|(known, _)| *known));
+                faults.push(fault(path, &format!("unknown list{hint}")));
             }
             continue;
         };

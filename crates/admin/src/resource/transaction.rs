@@ -12,7 +12,7 @@ pub(super) use self::stage::{Stage, Wanted};
 use super::{history, store_failed};
 use crate::{
     AdminApi,
-    api::{read_body, revisions::REVISION},
+    api::{configurations::MOST_FAULTS, read_body, revisions::REVISION},
     message::{Request, Response},
 };
 
@@ -160,8 +160,15 @@ pub(super) fn refused(what: &str, faults: &[Fault]) -> Response {
     let first =
         faults.first().map(|fault| format!(": changes[{}] {}: {}", fault.index, fault.path, fault.error));
     let message = format!("{what} refused, nothing was written{}", first.unwrap_or_default());
-    let errors: Vec<Value> = faults.iter().map(Fault::to_json).collect();
-    Response::json(400, &json!({"error_msg": message, "errors": errors}))
+    let errors: Vec<Value> = faults.iter().take(MOST_FAULTS).map(Fault::to_json).collect();
+    let mut body = json!({"error_msg": message, "errors": errors});
+    let more = faults.len().saturating_sub(MOST_FAULTS);
+    if more > 0
+        && let Some(fields) = body.as_object_mut()
+    {
+        fields.insert("more".to_owned(), json!(more));
+    }
+    Response::json(400, &body)
 }
 
 fn parse(body: &Value) -> Result<(Vec<Change>, bool), Response> {

@@ -87,6 +87,9 @@ fn reason(answer: &Value) -> String {
         let part = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default();
         text.push_str(&format!("\n  {}: {}", part("path"), part("error")));
     }
+    if let Some(more) = answer.get("more").and_then(Value::as_u64) {
+        text.push_str(&format!("\n  and {more} more"));
+    }
     text
 }
 
@@ -100,5 +103,11 @@ fn exchange(to: (&str, u16), request: &[u8]) -> anyhow::Result<(String, String)>
     let mut answer = String::new();
     stream.take(MAX_ANSWER_BYTES).read_to_string(&mut answer)?;
     let (head, body) = answer.split_once("\r\n\r\n").context("the answer is cut off")?;
+    let length = head.lines().filter_map(|line| line.split_once(':'));
+    let length = length.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    let length = length.filter_map(|(_, value)| value.trim().parse::<usize>().ok()).next();
+    if length.is_some_and(|length| length != body.len()) {
+        bail!("the answer is cut off after {} bytes", body.len());
+    }
     Ok((head.split(' ').nth(1).unwrap_or_default().to_owned(), body.to_owned()))
 }

@@ -1,6 +1,6 @@
 //! `tidegate config ...`: the whole configuration of the running gateway, and its past.
 
-use std::{fs, io::Write, path::PathBuf};
+use std::{fs, io::Write, num::NonZeroUsize, path::PathBuf};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
@@ -8,6 +8,9 @@ use config::Settings;
 use serde_json::{Value, json};
 
 use super::{Place, admin_api};
+
+/// The most that the Admin API puts on a page.
+const LARGEST_PAGE: usize = 500;
 
 #[derive(Subcommand)]
 pub enum Verb {
@@ -48,9 +51,9 @@ pub struct History {
     /// Only changes after this revision
     #[arg(long, value_name = "REVISION", default_value_t = 0)]
     since: u64,
-    /// How many
-    #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 20)]
-    number: u16,
+    /// How many, at least 1
+    #[arg(short = 'n', long, value_name = "NUMBER", default_value = "20")]
+    number: NonZeroUsize,
     /// Print JSON, as GET /apisix/admin/history answers it
     #[arg(long)]
     json: bool,
@@ -173,15 +176,10 @@ fn tell_field(entry: &Value) {
 }
 
 fn history(settings: &Settings, arguments: &History) -> anyhow::Result<()> {
-    let path = match arguments.revision {
-        Some(revision) => format!("history/{revision}?page_size=500"),
-        None => {
-            let key = arguments.key.as_ref().map(|key| format!("&key={}", encoded(key)));
-            let (number, since) = (arguments.number, arguments.since);
-            format!("history?page_size={number}&since={since}{}", key.unwrap_or_default())
-        }
+    let answer = match arguments.revision {
+        Some(revision) => one_change(settings, revision)?,
+        None => newest_changes(settings, arguments)?,
     };
-    let answer = ask_json(settings, "GET", &path, "")?;
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&answer)?);
         return Ok(());
@@ -199,6 +197,60 @@ fn history(settings: &Settings, arguments: &History) -> anyhow::Result<()> {
     let oldest = &answer["oldest"];
     println!("{} of {}; the way back leads to revision {oldest}", entries.len(), answer["total"]);
     Ok(())
+}
+
+/// As many pages as that takes. Others may write meanwhile: what a page repeats is left out.
+fn newest_changes(settings: &Settings, arguments: &History) -> anyhow::Result<Value> {
+    let key = arguments.key.as_ref().map(|key| format!("&key={}", encoded(key))).unwrap_or_default();
+    let (wanted, since) = (arguments.number.get(), arguments.since);
+    let size = wanted.min(LARGEST_PAGE);
+    let mut entries: Vec<Value> = Vec::new();
+    let mut page = 0_u64;
+    loop {
+        page += 1;
+        let path = format!("history?page={page}&page_size={size}&since={since}{key}");
+        let mut answer = ask_json(settings, "GET", &path, "")?;
+        let older = entries.last().map_or(u64::MAX, revision_of);
+        let found = take_list(&mut answer, "list");
+        let last_page = found.len() < size;
+        entries.extend(found.into_iter().filter(|entry| revision_of(entry) < older));
+        entries.truncate(wanted);
+        if last_page || entries.len() == wanted {
+            answer["list"] = Value::Array(entries);
+            return Ok(answer);
+        }
+    }
+}
+
+/// The change with all of its objects.
+fn one_change(settings: &Settings, revision: u64) -> anyhow::Result<Value> {
+    let page = |page: usize| {
+        ask_json(settings, "GET", &format!("history/{revision}?page={page}&page_size={LARGEST_PAGE}"), "")
+    };
+    let mut answer = page(1)?;
+    let mut changes = take_list(&mut answer, "changes");
+    let mut size = changes.len();
+    for number in 2.. {
+        if size < LARGEST_PAGE {
+            break;
+        }
+        let more = take_list(&mut page(number)?, "changes");
+        size = more.len();
+        changes.extend(more);
+    }
+    answer["changes"] = Value::Array(changes);
+    Ok(answer)
+}
+
+fn revision_of(entry: &Value) -> u64 {
+    entry["revision"].as_u64().unwrap_or(0)
+}
+
+fn take_list(answer: &mut Value, name: &str) -> Vec<Value> {
+    match answer.get_mut(name).map(Value::take) {
+        Some(Value::Array(list)) => list,
+        _ => Vec::new(),
+    }
 }
 
 fn tell_entry(entry: &Value) {

@@ -12,9 +12,6 @@ use super::{
 };
 use crate::AdminApi;
 
-/// More than this many mistakes need not be told at once.
-const MAX_FAULTS: usize = 100;
-
 type Key = (Kind, Arc<str>);
 
 /// An object that changes, from before the first to after the last change that is about it.
@@ -53,9 +50,6 @@ impl Stage {
         for change in changes {
             if let Err(error) = stage.apply(api, change) {
                 faults.push(Fault { index: change.index, path: change.path.clone(), error });
-            }
-            if faults.len() >= MAX_FAULTS {
-                return Err(faults);
             }
         }
         if faults.is_empty() {
@@ -183,7 +177,6 @@ impl Stage {
             }
         }
         faults.sort_by_key(|fault| fault.index);
-        faults.truncate(MAX_FAULTS);
         faults
     }
 

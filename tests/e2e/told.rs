@@ -1,0 +1,227 @@
+//! Messages say what is wrong, where, and what to do.
+
+use std::fs;
+use std::net::TcpListener;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway, YAML_PROVIDER, binary};
+use testkit::{Client, servers};
+
+#[test]
+fn a_port_that_is_taken_is_told_with_its_process() {
+    let nginx = servers::nginx("location / { return 200 ok; }");
+    let own = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let (own, pid) = (own.local_addr().expect("an address"), std::process::id());
+    let taken = nginx.address.port().to_string();
+    // Data plane, Admin API, Control API, metrics page, in this order.
+    for place in ["@HTTP@", "@ADMIN@", "@CONTROL@", "@METRICS@"] {
+        let mut gateway = Gateway::start_unready(&EMBEDDED.replace(place, &taken), None);
+        assert!(!gateway.process.wait_for_exit().success());
+        let said = gateway.process.output();
+        assert!(
+            said.contains(&format!("127.0.0.1:{taken}")) && said.contains("(nginx) listens on"),
+            "{place}: {said}"
+        );
+    }
+    let mut gateway = Gateway::start_unready(&EMBEDDED.replace("@HTTP@", &own.port().to_string()), None);
+    gateway.process.wait_for_exit();
+    gateway.process.wait_for_output(&format!("process {pid} ("));
+}
+
+#[test]
+fn a_wrong_object_of_a_file_is_told_with_its_place() {
+    let mock = "mocking: {response_example: x}";
+    let routes = format!(
+        "routes:\n- {{id: good, uri: /good, plugins: {{{mock}}}}}\n- id: bad\n  uri: /bad\n  plugins:\n    kye-auth: {{}}\n\
+         - id: worse\n  uri: /worse\n  plugins:\n    cors:\n      allow_origins: '*'\n      max_age: x\n\
+         - id: odd\n  urii: /odd\nrotes: []\n"
+    );
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&routes));
+    let file = gateway.prefix().join("conf/apisix.yaml");
+    let place = |at: &str| format!("{}:{at}: ", file.display());
+    let wanted = [
+        (place("6:5"), "unknown plugin [kye-auth]; did you mean key-auth?"),
+        (place("12:7"), "property \"max_age\" validation failed"),
+        (place("14:3"), "found urii; did you mean uri?"),
+        (place("15:1"), "unknown key [rotes] is ignored; did you mean routes?"),
+    ];
+    let log = gateway.error_log();
+    let (good, test) = gateway.verb("test");
+    assert!(!good, "{test}");
+    for said in [&log, &test] {
+        for (place, text) in &wanted {
+            assert!(
+                said.lines().any(|line| line.contains(place) && line.contains(text)),
+                "{place} {text}: {said}"
+            );
+        }
+    }
+    assert_eq!(gateway.client().get("h", "/good").expect("an answer").status(), 200);
+}
+
+#[test]
+fn the_admin_api_suggests_too() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    for (body, message) in [
+        (r#"{"uri":"/a","plugins":{"kye-auth":{}}}"#, "unknown plugin [kye-auth]; did you mean key-auth?"),
+        (
+            r#"{"urii":"/a"}"#,
+            "invalid configuration: additional properties forbidden, found urii; did you mean uri?",
+        ),
+        (r#"{"uri":"/a","plugins":{"nothing-like-it":{}}}"#, "unknown plugin [nothing-like-it]"),
+    ] {
+        let (code, answer) = gateway.admin("PUT", "/apisix/admin/routes/1", body);
+        let answer: Value = serde_json::from_str(&answer).expect("JSON");
+        assert_eq!((code, &answer["error_msg"]), (400, &json!(message)));
+    }
+}
+
+#[test]
+fn all_faults_of_a_whole_configuration_are_told() {
+    let config = EMBEDDED
+        .replace("config_provider: embedded", "config_provider: yaml")
+        .replace("apisix:\n", "apisix:\n  status: {ip: 127.0.0.1, port: @STATUS@}\n");
+    let status = testkit::free_port();
+    let mut gateway = Gateway::start_unready(&config.replace("@STATUS@", &status.to_string()), None);
+    gateway.process.wait_for_port(gateway.admin);
+    let ready = || {
+        let mut client = Client::connect(([127, 0, 0, 1], status).into()).expect("connects");
+        client.get("h", "/status/ready").expect("an answer").status()
+    };
+    assert_eq!(ready(), 503, "nothing was sent yet");
+    let ask = |method: &str, path: &str, body: &Value| {
+        let (body, mut client) = (body.to_string(), Client::connect(gateway.admin).expect("connects"));
+        let answer = client.request(&format!(
+            "{method} /apisix/admin{path} HTTP/1.1\r\nHost: a\r\nX-API-KEY: {ADMIN_KEY}\r\nX-Digest: d\r\n\
+             Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        ));
+        let answer = answer.expect("an answer");
+        (answer.status(), serde_json::from_str::<Value>(&answer.body_text()).unwrap_or(Value::Null))
+    };
+    let body = json!({
+        "routes": [
+            {"id": "good", "uri": "/a", "service_id": "s"},
+            {"id": "bad", "uri": 5, "service_id": "s"},
+            {"id": "good", "uri": "/b", "service_id": "s"},
+        ],
+        "services": [{"id": "s", "plugins": {"kye-auth": {}}}],
+        "upstreams": {"u": {}},
+    });
+    let (code, answer) = ask("PUT", "/configs", &body);
+    assert_eq!(code, 400, "{answer}");
+    let message = answer["error_msg"].as_str().expect("a message");
+    assert!(
+        message.starts_with("invalid configuration: property \"uri\"") && message.contains("3 more"),
+        "{message}"
+    );
+    let told: Vec<String> = answer["errors"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|error| {
+            let text = |field: &str| error[field].as_str().unwrap_or("-").to_owned();
+            format!("{} {} {}", text("resource_type"), text("resource_id"), text("error"))
+        })
+        .collect();
+    let wanted = [
+        "routes bad invalid",
+        "routes good found duplicate",
+        "services s unknown plugin",
+        "upstreams - invalid data",
+    ];
+    assert_eq!(told.len(), wanted.len(), "{told:?}");
+    for (told, wanted) in told.iter().zip(wanted) {
+        assert!(told.starts_with(wanted), "{told} {wanted}");
+    }
+    // A bounded number of them, and how many more.
+    let many: Vec<Value> = (0..250).map(|id| json!({"id": id, "uri": 5})).collect();
+    for (method, path) in [("PUT", "/configs"), ("POST", "/configs/validate")] {
+        let (code, answer) = ask(method, path, &json!({"routes": many}));
+        let named = answer["errors"].as_array().map(Vec::len);
+        assert_eq!((code, named, &answer["more"]), (400, Some(100), &json!(150)), "{path}");
+    }
+    // One is told as APISIX tells it.
+    let (_, answer) =
+        ask("PUT", "/configs", &json!({"services": [{"id": "s", "plugins": {"nothing-like-it": {}}}]}));
+    assert_eq!(answer["error_msg"], "unknown plugin [nothing-like-it]");
+    // What is not an error is not passed over in silence.
+    assert_eq!(ready(), 503);
+    assert_eq!(ask("PUT", "/configs", &json!({"rotes": []})).0, 202);
+    assert_eq!(ready(), 200);
+    assert!(gateway.error_log().contains("unknown key [rotes] is ignored; did you mean routes?"));
+}
+
+fn tidegate(gateway: &Gateway, arguments: &[&str]) -> (bool, String) {
+    let mut command = Command::new(binary());
+    let output =
+        command.args(arguments).arg("--prefix").arg(gateway.prefix()).output().expect("tidegate runs");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+}
+
+#[test]
+fn an_import_tells_all_faults() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let items: String = (0..130).map(|id| format!("- {{id: {id}, uri: 5}}\n")).collect();
+    let file = gateway.prefix().join("bad.yaml");
+    fs::write(&file, format!("routes:\n{items}#END\n")).expect("written");
+    let (good, said) = tidegate(&gateway, &["config", "import", file.to_str().expect("a path")]);
+    assert!(
+        !good && said.contains("/routes/0") && said.contains("/routes/17") && said.contains("and 30 more"),
+        "{said}"
+    );
+}
+
+#[test]
+fn long_histories_are_told_whole() {
+    const CHANGES: usize = 620;
+    let gateway = Gateway::start(EMBEDDED, None);
+    let put = |thread: usize| {
+        let mut client = Client::connect(gateway.admin).expect("connects");
+        for number in 0..CHANGES / 20 {
+            let body = format!(r#"{{"nodes":{{"127.0.0.1:{}":1}}}}"#, number + 1);
+            let answer = client.request(&format!(
+                "PUT /apisix/admin/upstreams/{thread}-{number} HTTP/1.1\r\nHost: a\r\nX-API-KEY: {ADMIN_KEY}\r\n\
+                 Content-Length: {}\r\n\r\n{body}",
+                body.len()
+            ));
+            assert_eq!(answer.expect("an answer").status(), 201);
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..20).for_each(|thread| _ = scope.spawn(move || put(thread)));
+    });
+    let lines = |arguments: &[&str]| {
+        let (good, said) = tidegate(&gateway, arguments);
+        assert!(good, "{arguments:?}: {said}");
+        said.lines().count()
+    };
+    // And a line that says how far back it goes.
+    assert_eq!(lines(&["config", "history", "-n", "5000"]), CHANGES + 1);
+    assert_eq!(lines(&["config", "history", "-n", "510"]), 510 + 1);
+    assert_eq!(lines(&["config", "history"]), 20 + 1);
+    let (_, json) = tidegate(&gateway, &["config", "history", "-n", "100000", "--json"]);
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    let revisions: Vec<u64> = json["list"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|entry| entry["revision"].as_u64())
+        .collect();
+    assert_eq!(revisions, (1..=CHANGES as u64).rev().collect::<Vec<_>>());
+    let (good, said) = tidegate(&gateway, &["config", "history", "-n", "0"]);
+    assert!(!good && said.contains("-n"), "{said}");
+
+    // One change of as many objects.
+    let changes: Vec<Value> = (0..20)
+        .flat_map(|thread| (0..CHANGES / 20).map(move |number| format!("/upstreams/{thread}-{number}")))
+        .map(|path| json!({"method": "DELETE", "path": path}))
+        .collect();
+    let (code, answer) =
+        gateway.admin("POST", "/apisix/admin/transactions", &json!({"changes": changes}).to_string());
+    assert_eq!(code, 200, "{answer}");
+    let (good, said) = tidegate(&gateway, &["config", "history", &(CHANGES + 1).to_string()]);
+    assert_eq!((good, said.matches("delete upstreams/").count()), (true, CHANGES));
+}
