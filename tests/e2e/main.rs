@@ -60,5 +60,6 @@ mod tls_server;
 mod tls_upstream;
 mod told;
 mod upgrade;
+mod user_schemas;
 mod valid;
 mod websocket;

@@ -12,6 +12,7 @@
 mod check;
 mod compile;
 pub mod lua;
+mod meta;
 mod pattern;
 
 use serde_json::Value;
@@ -28,12 +29,21 @@ pub(crate) const DEPTH_LIMIT: usize = 96;
 pub struct Schema {
     pub(crate) nodes: Vec<Node>,
     pub(crate) root: usize,
+    /// Whether references to secrets pass instead of the texts that they stand for.
+    takes_references: bool,
 }
 
 impl Schema {
     /// Compiles `schema`; the error names what cannot be compiled (an unknown type, a broken pattern).
     pub fn compile(schema: &Value) -> Result<Schema, String> {
         compile::compile(schema)
+    }
+
+    /// Compiles a schema that a user wrote, for data that clients send: the schema itself is checked first, and texts
+    /// that look like references to secrets are texts. The error starts with the JSON pointer of the fault.
+    pub fn from_user(schema: &Value) -> Result<Schema, String> {
+        meta::check(schema)?;
+        Ok(Schema { takes_references: false, ..compile::compile(schema)? })
     }
 
     /// Checks `value` and fills defaults into it. The error is the library's message, without any prefix.
@@ -67,7 +77,7 @@ pub(crate) struct Node {
     pub one_of: Option<Vec<Index>>,
     pub condition: Option<Condition>,
     pub not: Option<Index>,
-    pub property_names: Option<bool>,
+    pub property_names: Option<Index>,
     pub format: Option<Format>,
     pub constant: Option<Value>,
     pub contains: Option<Contains>,

@@ -26,6 +26,7 @@ pub mod nginx_base64;
 pub mod number;
 pub mod redis_client;
 pub mod regexes;
+pub mod schemas;
 pub mod secret_manager;
 pub mod shards;
 pub mod skip;

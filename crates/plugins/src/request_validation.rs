@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use telemetry::error_log;
 use wire::HeaderId;
 
-use crate::common::{conf::typed, form, json};
+use crate::common::{conf::typed, form, json, schemas};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "request-validation",
@@ -51,8 +51,8 @@ struct HeaderCheck {
 
 fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     for name in ["body_schema", "header_schema"] {
-        if let Some(schema) = conf.get(name).filter(|schema| !schema.is_string()) {
-            Schema::compile(schema)?;
+        if let Some(schema) = conf.get(name) {
+            schemas::compile(name, schema)?;
         }
     }
     Ok(())
@@ -61,23 +61,40 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let conf: Conf = typed(conf)?;
     let headers = conf.header_schema.map(|schema| {
-        let properties = schema.get("properties").and_then(Value::as_object);
-        let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
-        let names = properties
-            .into_iter()
-            .flat_map(|properties| properties.keys().map(String::as_str))
-            .chain(required.filter_map(Value::as_str))
-            .map(str::to_owned)
-            .collect();
-        Ok::<_, String>(HeaderCheck { schema: Schema::compile(&schema)?, names })
+        let mut names = Vec::new();
+        field_names(&schema, &mut names);
+        Ok::<_, String>(HeaderCheck { schema: schemas::compile("header_schema", &schema)?, names })
     });
+    let body = conf.body_schema.map(|schema| schemas::compile("body_schema", &schema));
     Ok(Arc::new(RequestValidation {
         headers: headers.transpose()?,
-        body: conf.body_schema.as_ref().map(Schema::compile).transpose()?,
+        body: body.transpose()?,
         max_body: conf.max_req_body_size,
         rejected_code: conf.rejected_code,
         rejected_msg: conf.rejected_msg,
     }))
+}
+
+/// Names of fields anywhere in a schema: below `allOf` and its like they are looked for, too.
+fn field_names(schema: &Value, names: &mut Vec<String>) {
+    let mut add = |name: &str| {
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    };
+    match schema {
+        Value::Object(rules) => {
+            for keyword in ["properties", "dependencies"] {
+                let entries = rules.get(keyword).and_then(Value::as_object);
+                entries.into_iter().flat_map(|entries| entries.keys()).for_each(|name| add(name));
+            }
+            let required = rules.get("required").and_then(Value::as_array).into_iter().flatten();
+            required.filter_map(Value::as_str).for_each(add);
+            rules.values().for_each(|rule| field_names(rule, names));
+        }
+        Value::Array(rules) => rules.iter().for_each(|rule| field_names(rule, names)),
+        _ => {}
+    }
 }
 
 impl Plugin for RequestValidation {

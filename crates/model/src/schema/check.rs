@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Additional, ArrayRules, Contains, DEPTH_LIMIT, Dependency, Format, Index, Items, Node, NumberRules,
-    ObjectRules, Schema, StringRules, Type, Types, is_secret_reference, lua,
+    ObjectRules, Pattern, Schema, StringRules, Type, Types, is_secret_reference, lua,
 };
 use crate::nearest::hint;
 
@@ -14,7 +14,10 @@ use crate::nearest::hint;
 const STEP_LIMIT: u32 = 2_000_000;
 
 pub(super) fn check_root(schema: &Schema, value: &mut Value) -> Result<(), String> {
-    check(schema, schema.root, value, Depth { level: 0, steps: &Cell::new(0) })
+    let (steps, unfinished) = (Cell::new(0), Cell::new(false));
+    check(schema, schema.root, value, Depth { level: 0, steps: &steps, unfinished: &unfinished })?;
+    // Below `not` and its like a check that gave up must not count as one that failed.
+    if unfinished.get() { Err("value takes too long to check".into()) } else { Ok(()) }
 }
 
 /// How deep a check is, and how much it has done.
@@ -22,6 +25,22 @@ pub(super) fn check_root(schema: &Schema, value: &mut Value) -> Result<(), Strin
 struct Depth<'a> {
     level: usize,
     steps: &'a Cell<u32>,
+    /// Set where a limit ended a part of the check.
+    unfinished: &'a Cell<bool>,
+}
+
+impl Depth<'_> {
+    fn give_up(self, reason: String) -> Result<(), String> {
+        self.unfinished.set(true);
+        Err(reason)
+    }
+
+    fn matches(self, pattern: &Pattern, text: &str) -> bool {
+        pattern.find(text).unwrap_or_else(|| {
+            self.unfinished.set(true);
+            false
+        })
+    }
 }
 
 impl Add<usize> for Depth<'_> {
@@ -35,10 +54,10 @@ impl Add<usize> for Depth<'_> {
 fn check(schema: &Schema, index: Index, value: &mut Value, depth: Depth<'_>) -> Result<(), String> {
     let steps = depth.steps.get() + 1;
     if depth.level > DEPTH_LIMIT {
-        return Err(format!("value is nested deeper than {DEPTH_LIMIT} levels"));
+        return depth.give_up(format!("value is nested deeper than {DEPTH_LIMIT} levels"));
     }
     if steps > STEP_LIMIT {
-        return Err(format!("schema takes more than {STEP_LIMIT} steps to check"));
+        return depth.give_up(format!("schema takes more than {STEP_LIMIT} steps to check"));
     }
     depth.steps.set(steps);
     let Some(node) = schema.nodes.get(index) else { return Ok(()) };
@@ -50,7 +69,7 @@ fn check(schema: &Schema, index: Index, value: &mut Value, depth: Depth<'_>) -> 
     if let Some(target) = node.same_as {
         return check(schema, target, value, depth + 1);
     }
-    if skipped(node, value) {
+    if schema.takes_references && skipped(node, value) {
         return Ok(());
     }
     if let Some(types) = &node.types {
@@ -63,7 +82,7 @@ fn check(schema: &Schema, index: Index, value: &mut Value, depth: Depth<'_>) -> 
         check_array(schema, rules, value, depth + 1)?;
     }
     if let (Some(rules), Value::String(text)) = (&node.string, &*value) {
-        check_string(rules, text)?;
+        check_string(rules, text, depth)?;
     }
     if let (Some(rules), Value::Number(number)) = (&node.number, &*value) {
         check_number(rules, number.as_f64().unwrap_or(f64::NAN))?;
@@ -209,7 +228,7 @@ fn check_other_entries(
     for (name, entry) in entries.iter_mut() {
         let mut matched = false;
         for (pattern, index) in &rules.patterns {
-            if pattern.is_match(name) {
+            if depth.matches(pattern, name) {
                 matched = true;
                 let source = &pattern.source;
                 check(schema, *index, entry, depth)
@@ -289,7 +308,7 @@ fn check_unique(items: &[Value]) -> Result<(), String> {
     Ok(())
 }
 
-fn check_string(rules: &StringRules, text: &str) -> Result<(), String> {
+fn check_string(rules: &StringRules, text: &str, depth: Depth<'_>) -> Result<(), String> {
     let length = text.chars().count() as u64;
     if let Some(minimum) = rules.minimum.filter(|minimum| length < *minimum) {
         return Err(format!("string too short, expected at least {minimum}, got {length}"));
@@ -298,7 +317,7 @@ fn check_string(rules: &StringRules, text: &str) -> Result<(), String> {
         return Err(format!("string too long, expected at most {maximum}, got {length}"));
     }
     match &rules.pattern {
-        Some(pattern) if !pattern.is_match(text) => Err(format!(
+        Some(pattern) if !depth.matches(pattern, text) => Err(format!(
             "failed to match pattern {} with {}",
             lua::quoted(&pattern.source),
             lua::quoted(text)
@@ -377,14 +396,14 @@ fn check_rest(schema: &Schema, node: &Node, value: &mut Value, depth: Depth<'_>)
     if node.not.is_some_and(|not| check(schema, not, value, depth).is_ok()) {
         return Err("value wasn't supposed to match schema".into());
     }
-    match node.property_names {
-        Some(true) => return Ok(()),
-        Some(false) if is_empty_table(value) => return Ok(()),
-        Some(false) => return Err("expect false always".into()),
-        None => {}
+    if let (Some(names), Value::Object(entries)) = (node.property_names, &*value) {
+        for name in entries.keys() {
+            check(schema, names, &mut Value::from(name.as_str()), depth)
+                .map_err(|error| format!("property name \"{name}\" is invalid: {error}"))?;
+        }
     }
     if let (Some(format), Value::String(text)) = (&node.format, &*value) {
-        check_format(format, text)?;
+        check_format(format, text, depth)?;
     }
     if node.constant.as_ref().is_some_and(|constant| !equal(constant, value)) {
         return Err("failed to check const value".into());
@@ -392,11 +411,11 @@ fn check_rest(schema: &Schema, node: &Node, value: &mut Value, depth: Depth<'_>)
     node.contains.as_ref().map_or(Ok(()), |contains| check_contains(schema, contains, value, depth))
 }
 
-fn check_format(format: &Format, text: &str) -> Result<(), String> {
+fn check_format(format: &Format, text: &str, depth: Depth<'_>) -> Result<(), String> {
     let (name, valid) = match format {
         Format::Ipv4 => ("ipv4", text.parse::<std::net::Ipv4Addr>().is_ok()),
         Format::Ipv6 => ("ipv6", text.parse::<std::net::Ipv6Addr>().is_ok()),
-        Format::Pattern(name, pattern) => (*name, pattern.is_match(text)),
+        Format::Pattern(name, pattern) => (*name, depth.matches(pattern, text)),
     };
     if valid { Ok(()) } else { Err(format!("expect valid {name} format but got: {text}")) }
 }

@@ -12,7 +12,14 @@ use super::{
 pub(super) fn compile(document: &Value) -> Result<Schema, String> {
     let mut compiler = Compiler { document, nodes: Vec::new(), references: HashMap::new() };
     let root = compiler.node(document, 0)?;
-    Ok(Schema { nodes: compiler.nodes, root })
+    Ok(Schema { nodes: compiler.nodes, root, takes_references: true })
+}
+
+/// A length or number of entries; `3.0` is the same as `3`.
+pub(super) fn count(value: &Value) -> Option<u64> {
+    let float = || value.as_f64().filter(|count| *count >= 0.0 && count.fract() == 0.0);
+    // Saturates: nothing has more.
+    value.as_u64().or_else(|| float().map(|count| count as u64))
 }
 
 struct Compiler<'a> {
@@ -107,9 +114,9 @@ impl<'a> Compiler<'a> {
             });
         }
         node.not = self.optional(rules.get("not"), depth + 1)?;
-        node.property_names = rules.get("propertyNames").and_then(Value::as_bool);
+        node.property_names = self.optional(rules.get("propertyNames"), depth + 1)?;
         node.format = format(rules.get("format"))?;
-        node.constant = rules.get("const").filter(|value| !value.is_null()).cloned();
+        node.constant = rules.get("const").cloned();
         node.contains = match rules.get("contains") {
             None => None,
             Some(Value::Bool(true)) => Some(Contains::Always),
@@ -162,8 +169,8 @@ impl<'a> Compiler<'a> {
             dependencies,
             patterns,
             additional: self.additional(rules.get("additionalProperties"), depth)?,
-            minimum: rules.get("minProperties").and_then(Value::as_u64),
-            maximum: rules.get("maxProperties").and_then(Value::as_u64),
+            minimum: rules.get("minProperties").and_then(count),
+            maximum: rules.get("maxProperties").and_then(count),
         })
     }
 
@@ -198,8 +205,8 @@ impl<'a> Compiler<'a> {
             Some(schema) => Items::Each(self.node(schema, depth)?),
         };
         Ok(ArrayRules {
-            minimum: rules.get("minItems").and_then(Value::as_u64),
-            maximum: rules.get("maxItems").and_then(Value::as_u64),
+            minimum: rules.get("minItems").and_then(count),
+            maximum: rules.get("maxItems").and_then(count),
             items,
             unique: rules.get("uniqueItems") == Some(&Value::Bool(true)),
         })
@@ -236,8 +243,8 @@ fn type_of(name: &str) -> Result<Type, String> {
 
 fn string(rules: &Map<String, Value>) -> Result<Option<Box<StringRules>>, String> {
     let string = StringRules {
-        minimum: rules.get("minLength").and_then(Value::as_u64),
-        maximum: rules.get("maxLength").and_then(Value::as_u64),
+        minimum: rules.get("minLength").and_then(count),
+        maximum: rules.get("maxLength").and_then(count),
         pattern: rules.get("pattern").and_then(Value::as_str).map(Pattern::compile).transpose()?,
     };
     let any = string.minimum.is_some() || string.maximum.is_some() || string.pattern.is_some();
@@ -246,11 +253,16 @@ fn string(rules: &Map<String, Value>) -> Result<Option<Box<StringRules>>, String
 
 fn number(rules: &Map<String, Value>) -> Option<Box<NumberRules>> {
     let rule = |name: &str| rules.get(name).and_then(Value::as_f64);
+    // Draft 4 says with a boolean that the limit itself is excluded.
+    let exclusive = |name: &str, limit: &str| match rules.get(name) {
+        Some(Value::Bool(true)) => rule(limit),
+        _ => rule(name),
+    };
     let number = NumberRules {
         minimum: rule("minimum"),
-        exclusive_minimum: rule("exclusiveMinimum"),
+        exclusive_minimum: exclusive("exclusiveMinimum", "minimum"),
         maximum: rule("maximum"),
-        exclusive_maximum: rule("exclusiveMaximum"),
+        exclusive_maximum: exclusive("exclusiveMaximum", "maximum"),
         multiple_of: rule("multipleOf").filter(|value| *value != 0.0),
     };
     let NumberRules { minimum, exclusive_minimum, maximum, exclusive_maximum, multiple_of } = &number;

@@ -32,11 +32,11 @@ impl Pattern {
         Ok(Pattern { source: source.to_owned(), program })
     }
 
-    /// A search that runs into the back-tracking limit counts as no match, as in PCRE.
-    pub fn is_match(&self, text: &str) -> bool {
+    /// Whether the text matches; `None`: the search ran into the back-tracking limit.
+    pub fn find(&self, text: &str) -> Option<bool> {
         match &self.program {
-            Program::Bytes(regex) => regex.is_match(text.as_bytes()),
-            Program::Fancy(regex) => regex.is_match(text).unwrap_or(false),
+            Program::Bytes(regex) => Some(regex.is_match(text.as_bytes())),
+            Program::Fancy(regex) => regex.is_match(text).ok(),
         }
     }
 }
@@ -118,7 +118,7 @@ mod tests {
             (r"^[a&&b]+$", "&", true),
         ] {
             let compiled = Pattern::compile(pattern).unwrap();
-            assert_eq!(compiled.is_match(text), expected, "{pattern} on {text}");
+            assert_eq!(compiled.find(text), Some(expected), "{pattern} on {text}");
         }
         assert!(Pattern::compile("(").is_err());
     }

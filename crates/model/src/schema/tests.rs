@@ -152,6 +152,48 @@ fn secrets_are_not_looked_at_unless_another_type_is_wanted() {
 }
 
 #[test]
+fn data_of_clients_cannot_pass_as_a_secret() {
+    let schema = Schema::from_user(&json!({"properties": {"level": {"enum": ["low"]}}})).expect("a schema");
+    for level in ["$secret://vault/1/key", "$env://KEY", "high"] {
+        assert!(schema.check(&mut json!({"level": level})).is_err(), "{level}");
+    }
+    assert_eq!(schema.check(&mut json!({"level": "low"})), Ok(()));
+}
+
+#[test]
+fn limits_of_all_drafts() {
+    let draft4 = json!({"minimum": 1, "exclusiveMinimum": true, "maximum": 3, "exclusiveMaximum": false});
+    check(draft4.clone(), json!(1), "expected 1 to be greater than 1");
+    check(draft4.clone(), json!(3), "");
+    check(draft4, json!(4), "expected 4 to be at most 3");
+    check(json!({"exclusiveMaximum": 3}), json!(3), "expected 3 to be smaller than 3");
+    check(json!({"minLength": 3.0}), json!("ab"), "string too short, expected at least 3, got 2");
+    check(json!({"const": null}), json!("a"), "failed to check const value");
+    check(
+        json!({"propertyNames": {"pattern": "^[a-z]+$"}}),
+        json!({"A": 1}),
+        "property name \"A\" is invalid: failed to match pattern \"^[a-z]+$\" with \"A\"",
+    );
+}
+
+/// What a check could not look at to the end is no proof of the contrary.
+#[test]
+fn a_check_that_gives_up_never_passes() {
+    let mut deep = json!({});
+    for _ in 0..120 {
+        deep = json!({ "next": deep });
+    }
+    let no_evil = json!({"not": {"$ref": "#/definitions/any"},
+        "definitions": {"any": {"properties": {"next": {"$ref": "#/definitions/any"}}, "required": ["next", "evil"]}}});
+    let schema = Schema::from_user(&no_evil).expect("a schema");
+    assert!(schema.check(&mut deep).is_err());
+    let slow = json!({"not": {"pattern": "^(a+)\\1+(a+)\\2+(a+)\\3+(a+)\\4+b$"}});
+    let schema = Schema::from_user(&slow).expect("a schema");
+    assert!(schema.check(&mut json!("aaaaaaaac")).is_ok());
+    assert!(schema.check(&mut json!("a".repeat(300) + "c")).is_err());
+}
+
+#[test]
 fn recursion_ends() {
     let schema = json!({"properties": {"next": {"$ref": "#"}, "size": {"$ref": "#/definitions/size"}},
         "definitions": {"size": {"maximum": 1}}, "additionalProperties": false});

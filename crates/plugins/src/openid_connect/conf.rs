@@ -1,10 +1,10 @@
 //! The configuration as written, and the rules that its schema cannot say.
 
-use model::{SchemaKind, schema::Schema};
+use model::SchemaKind;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::common::{jws::Algorithm, jws_sign::SigningKey};
+use crate::common::{jws::Algorithm, jws_sign::SigningKey, schemas};
 
 #[derive(Deserialize)]
 pub struct Conf {
@@ -144,9 +144,9 @@ pub fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     if !secret_optional && text("client_secret").is_none() {
         return Err("property \"client_secret\" is required".to_owned());
     }
-    if let Some(schema) = conf.get("claim_schema").filter(|schema| schema.is_object()) {
-        Schema::compile(schema)
-            .map_err(|reason| format!("check claim_schema failed: not a schema: {reason}"))?;
+    if let Some(schema) = conf.get("claim_schema") {
+        schemas::compile("claim_schema", schema)
+            .map_err(|reason| format!("check claim_schema failed: {reason}"))?;
     }
     if let Some((name, owner)) = RESERVED.iter().find(|(name, _)| conf.get(name).is_some()) {
         return Err(format!("property \"{name}\" is not allowed, use \"{owner}\" instead"));
