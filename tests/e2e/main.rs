@@ -32,6 +32,7 @@ mod http2_floods;
 mod imports;
 mod leaving;
 mod limits;
+mod locations;
 mod lost_store;
 mod malformed;
 mod max_conn;

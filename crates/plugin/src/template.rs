@@ -1,6 +1,9 @@
 //! Texts with variables: `$name`, `${name}`, `${name ?? default}`; `\$` is no reference, and stays as it is written.
 
-use crate::{Request, Variable};
+use crate::{
+    Request, Variable,
+    location::{self, Location, Origin},
+};
 
 #[derive(Clone, Debug)]
 enum Part {
@@ -103,6 +106,21 @@ impl Template {
             }
         }
         resolved
+    }
+
+    /// The text as a `Location`, of which it is known who wrote what.
+    pub fn location(&self, request: &Request) -> Location {
+        let mut location = Location::default();
+        for part in &self.parts {
+            match part {
+                Part::Literal(text) => location.push(Origin::Author, text),
+                Part::Variable { variable, default } => match request.variable(variable) {
+                    Some(value) => location.push(location::origin(variable), &value),
+                    None => location.push(Origin::Author, default.as_deref().unwrap_or_default()),
+                },
+            }
+        }
+        location
     }
 
     pub fn render(&self, request: &Request) -> Vec<u8> {

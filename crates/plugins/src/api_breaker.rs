@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Template};
+use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Template, location};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -119,11 +119,12 @@ impl Plugin for ApiBreaker {
         let Some(body) = &self.body else { return Step::reply(Reply::page(self.status)) };
         let mut reply = Reply::bytes(self.status, body.clone());
         for (name, value) in &self.headers {
+            let Some(value) = location::field(name, value, request) else { continue };
             // There is one type: the last one counts.
             if name.eq_ignore_ascii_case("content-type") {
                 reply.headers.remove(name);
             }
-            reply = reply.header(name.clone(), value.render(request));
+            reply = reply.header(name, value);
         }
         Step::reply(reply)
     }

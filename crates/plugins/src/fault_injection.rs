@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use plugin::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, Variable,
+    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, Variable, location,
     request::random_u64,
 };
 use routing::expr::Expression;
@@ -132,7 +132,9 @@ impl Abort {
             None => Reply::page(self.status),
         };
         for (name, value) in &self.headers {
-            reply = reply.header(name.clone(), value.render(request));
+            if let Some(value) = location::field(name, value, request) {
+                reply = reply.header(name, value);
+            }
         }
         reply
     }

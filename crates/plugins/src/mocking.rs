@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use plugin::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, reply::ReplyBody,
-    request::random_u64,
+    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, location,
+    reply::ReplyBody, request::random_u64,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::common::{conf::typed, number};
+use crate::common::{conf::typed, number, schemas};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "mocking",
@@ -63,10 +63,29 @@ fn is_xml(content_type: &str) -> bool {
 fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     let content_type = conf.get("content_type").and_then(Value::as_str).unwrap_or_default();
     let known = ["application/xml", "application/json", "text/plain", "text/html", "text/xml"];
-    if known.contains(&media_type(content_type)) {
-        Ok(())
-    } else {
-        Err("unsupported content type!".to_owned())
+    if !known.contains(&media_type(content_type)) {
+        return Err("unsupported content type!".to_owned());
+    }
+    match conf.get("response_schema") {
+        Some(schema) => schemas::compile("response_schema", &with_lower_case_types(schema)).map(|_| ()),
+        None => Ok(()),
+    }
+}
+
+/// Examples are made for types in any case, as in APISIX.
+fn with_lower_case_types(schema: &Value) -> Value {
+    match schema {
+        Value::Object(rules) => Value::Object(
+            rules
+                .iter()
+                .map(|(name, rule)| match rule {
+                    Value::String(kind) if name == "type" => (name.clone(), kind.to_ascii_lowercase().into()),
+                    rule => (name.clone(), with_lower_case_types(rule)),
+                })
+                .collect(),
+        ),
+        Value::Array(rules) => rules.iter().map(with_lower_case_types).collect(),
+        other => other.clone(),
     }
 }
 
@@ -130,7 +149,9 @@ impl Mocking {
         let mut reply = self.base.clone();
         reply.body = ReplyBody::Bytes(body);
         for (name, value) in &self.headers {
-            reply.headers.add(name, value.render(request));
+            if let Some(value) = location::field(name, value, request) {
+                reply.headers.add(name, value);
+            }
         }
         reply
     }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use plugin::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, host,
-    host::plugin_attribute, request::random_u64,
+    BuildContext, Location, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, host,
+    host::plugin_attribute, location::Origin, request::random_u64,
 };
 use serde::Deserialize;
 use serde_json::Value;
+use telemetry::error_log;
 use wire::{HeaderId, Method};
 
 use crate::common::{
@@ -103,9 +104,9 @@ fn https_ports() -> Vec<u16> {
 impl Plugin for Redirect {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         let (status, mut location) = match &self.to {
-            To::Uri(template) => (self.status, template.render(request)),
-            To::Regex(regex, with) => match regex.replace(&request.path, with, false) {
-                Some(uri) => (self.status, uri),
+            To::Uri(template) => (self.status, template.location(request)),
+            To::Regex(regex, with) => match regex.replace_for_location(&request.path, with) {
+                Some(location) => (self.status, location),
                 None => return Step::Next,
             },
             To::Https(ports) => match https_location(request, ports) {
@@ -114,30 +115,33 @@ impl Plugin for Redirect {
             },
             To::Nowhere => return Step::Next,
         };
-        let query_at = location.iter().position(|&byte| byte == b'?');
+        let has_query = location.has_query();
         if self.encode_uri {
-            location = encode_before_query(&location, query_at);
+            location.encode_path();
         }
         if let Some(query) =
             request.head.query().filter(|query| self.append_query_string && !query.is_empty())
         {
-            location.push(if query_at.is_some() { b'&' } else { b'?' });
-            location.extend_from_slice(query);
+            location.push(Origin::Author, if has_query { b"&" } else { b"?" });
+            location.push(Origin::Client, query);
         }
-        Step::reply(Reply::page(status).header("Location", location))
+        Step::reply(match location.finish() {
+            Some(location) => Reply::page(status).header("Location", location),
+            None => {
+                error_log::log(
+                    error_log::Level::Warn,
+                    format_args!(
+                        "redirect: refused, the host would be one that the client chose; name the host in the template"
+                    ),
+                );
+                Reply::page(400)
+            }
+        })
     }
 }
 
-fn encode_before_query(location: &[u8], query_at: Option<usize>) -> Vec<u8> {
-    let (path, query) = location.split_at(query_at.unwrap_or(location.len()));
-    let mut out = Vec::with_capacity(location.len() + 16);
-    wire::uri::encode_path(path, &mut out);
-    out.extend_from_slice(query);
-    out
-}
-
 /// `None` for a request that came by HTTPS, here or at a proxy before.
-fn https_location(request: &Request, ports: &[u16]) -> Option<(u16, Vec<u8>)> {
+fn https_location(request: &Request, ports: &[u16]) -> Option<(u16, Location)> {
     let scheme = match request.head.headers.known(HeaderId::XForwardedProto) {
         Some(scheme) => scheme,
         None if request.https => b"https",
@@ -146,13 +150,14 @@ fn https_location(request: &Request, ports: &[u16]) -> Option<(u16, Vec<u8>)> {
     if scheme == b"https" {
         return None;
     }
-    let mut location = b"https://".to_vec();
-    location.extend_from_slice(&request.host);
+    let mut location = Location::default();
+    location.push(Origin::Author, b"https://");
+    location.push(Origin::Site, &request.host);
     let port = ports.get((random_u64() % ports.len().max(1) as u64) as usize).copied();
     if let Some(port) = port.filter(|port| !matches!(port, 0 | 443)) {
-        location.extend_from_slice(format!(":{port}").as_bytes());
+        location.push(Origin::Author, format!(":{port}").as_bytes());
     }
-    location.extend_from_slice(&request.normal_target());
+    location.push(Origin::Client, &request.normal_target());
     let status = if matches!(request.head.method, Method::Get | Method::Head) { 301 } else { 308 };
     Some((status, location))
 }
@@ -167,8 +172,10 @@ mod tests {
     fn only_the_path_is_encoded() {
         let cases = [("/a b", "/a%20b"), ("/a b?c d", "/a%20b?c d"), ("/%41", "/%2541")];
         for (uri, expected) in cases {
-            let at = uri.find('?');
-            assert_eq!(encode_before_query(uri.as_bytes(), at), expected.as_bytes(), "{uri}");
+            let mut location = Location::default();
+            location.push(Origin::Author, uri.as_bytes());
+            location.encode_path();
+            assert_eq!(location.finish().as_deref(), Some(expected.as_bytes()), "{uri}");
         }
     }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use plugin::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Template, Variable};
+use plugin::{
+    BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Template, Variable, location,
+};
 use routing::expr::Expression;
 use serde::Deserialize;
 use serde_json::Value;
@@ -159,12 +161,14 @@ impl Headers {
 
     fn apply(&self, request: &mut Request) {
         for (name, value) in &self.add {
-            let value = value.render(request);
-            request.response.headers.add(name, value);
+            if let Some(value) = location::field(name, value, request) {
+                request.response.headers.add(name, value);
+            }
         }
         for (name, value) in &self.set {
-            let value = value.render(request);
-            request.response.headers.set(name, value);
+            if let Some(value) = location::field(name, value, request) {
+                request.response.headers.set(name, value);
+            }
         }
         for name in &self.remove {
             request.response.headers.remove(name);

@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use fancy_regex::BytesMode;
+use plugin::location::{Location, Origin};
 
 #[derive(Debug)]
 pub struct Regex {
@@ -85,6 +86,22 @@ impl Regex {
                 Some((0..found.len()).map(|index| found.get(index).map(|group| group.range())).collect())
             }
         }
+    }
+
+    /// Replaces the first match in a client's text, for a redirect; `None` when nothing matches.
+    pub fn replace_for_location(&self, text: &[u8], with: &Replacement) -> Option<Location> {
+        let groups = self.captures(text)?;
+        let whole = groups.first().cloned().flatten()?;
+        let mut location = Location::default();
+        location.push(Origin::Client, text.get(..whole.start).unwrap_or_default());
+        for part in &with.0 {
+            match part {
+                Part::Literal(literal) => location.push(Origin::Author, literal),
+                Part::Group(index) => location.push(Origin::Client, group(text, &groups, *index)),
+            }
+        }
+        location.push(Origin::Client, text.get(whole.end..).unwrap_or_default());
+        Some(location)
     }
 
     /// Replaces the first match, or all; `None` when nothing matches.
@@ -211,13 +228,15 @@ impl Replacement {
         for part in &self.0 {
             match part {
                 Part::Literal(literal) => out.extend_from_slice(literal),
-                Part::Group(index) => {
-                    let group = groups.get(*index).cloned().flatten();
-                    out.extend_from_slice(group.and_then(|range| text.get(range)).unwrap_or_default());
-                }
+                Part::Group(index) => out.extend_from_slice(group(text, groups, *index)),
             }
         }
     }
+}
+
+fn group<'a>(text: &'a [u8], groups: &[Option<Range<usize>>], index: usize) -> &'a [u8] {
+    let range = groups.get(index).cloned().flatten();
+    range.and_then(|range| text.get(range)).unwrap_or_default()
 }
 
 fn count_digits(text: &[u8]) -> usize {

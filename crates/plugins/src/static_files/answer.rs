@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use bytes::{Bytes, BytesMut};
-use plugin::{FileBody, Reply, Request, file_body::Part, reply::ReplyBody};
+use plugin::{FileBody, Reply, Request, file_body::Part, location, reply::ReplyBody};
 use wire::{Head, HeaderId, Method};
 
 use super::{
@@ -25,14 +25,14 @@ pub fn answer(request: &Request, outcome: &Outcome, max_ranges: usize) -> Reply 
 
 /// To the same path with a slash at its end.
 fn redirect(request: &Request) -> Reply {
-    let mut location = Vec::with_capacity(request.path.len() + 16);
-    path::encode(&request.path, &mut location);
-    location.push(b'/');
+    let mut path = Vec::with_capacity(request.path.len() + 16);
+    path::encode(&request.path, &mut path);
+    path.push(b'/');
     if let Some(query) = request.head.query() {
-        location.push(b'?');
-        location.extend_from_slice(query);
+        path.push(b'?');
+        path.extend_from_slice(query);
     }
-    Reply::page(301).header("Location", location)
+    Reply::page(301).header("Location", location::on_this_site(&path))
 }
 
 fn file(request: &Request, served: &Served, max_ranges: usize) -> Reply {
