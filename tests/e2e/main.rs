@@ -51,6 +51,7 @@ mod readings;
 mod responses;
 mod secrets;
 mod secure;
+mod servlet;
 mod slow_clients;
 mod smuggling;
 mod stall;

@@ -1,5 +1,7 @@
 //! What the client asked for, in normal form, and the route that answers it.
 
+mod servlet;
+
 use std::{borrow::Cow, net::IpAddr, rc::Rc};
 
 use plugin::{Reply, Request, RequestBody, Variable};
@@ -76,8 +78,7 @@ fn normalize(request: &Request, path: &mut Vec<u8>) -> Result<(), &'static str> 
         return Ok(());
     }
     if options.normalize_uri_like_servlet {
-        let servlet = like_servlet(raw)?;
-        wire::uri::normalize_path(&servlet, path)?;
+        servlet::normalize(raw, path)?;
     } else if options.match_uri_encoded_slash && !has_dot_segment(raw) {
         // `%2F` stays as it is: hidden from decoding, then put back. Not where dot segments have to be resolved: what
         // they climb over would depend on how the slash is read.
@@ -87,26 +88,6 @@ fn normalize(request: &Request, path: &mut Vec<u8>) -> Result<(), &'static str> 
         wire::uri::normalize_path(raw, path)?;
     }
     Ok(())
-}
-
-/// Path parameters (`;x=1`) dropped per segment, as servlet containers do; what they would misread is refused.
-fn like_servlet(raw: &[u8]) -> Result<Vec<u8>, &'static str> {
-    let mut out = Vec::with_capacity(raw.len());
-    for (index, segment) in raw.split(|&byte| byte == b'/').enumerate() {
-        if index > 0 {
-            out.push(b'/');
-        }
-        let (name, parameters) = match segment.iter().position(|&byte| byte == b';') {
-            Some(at) => segment.split_at(at),
-            None => (segment, &segment[..0]),
-        };
-        let decoded = wire::uri::percent_decode(name, false);
-        if (decoded == b"." || decoded == b"..") && (!parameters.is_empty() || decoded != name) {
-            return Err("suspicious dot segment in the path");
-        }
-        out.extend_from_slice(name);
-    }
-    Ok(out)
 }
 
 fn has_dot_segment(raw: &[u8]) -> bool {
