@@ -8,6 +8,7 @@ mod audit;
 mod bench;
 mod bench_ahead;
 mod bench_diagnosis;
+mod caching;
 mod case;
 mod certs;
 mod changes;

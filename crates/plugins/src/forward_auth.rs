@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use telemetry::error_log;
 
 use crate::common::{
+    auth::Identified,
     conf::typed,
     http_client::{self, ClientOptions, Endpoint, Incoming, Method, Outgoing, TlsWanted},
 };
@@ -179,6 +180,7 @@ impl ForwardAuth {
             request.head.headers.remove(name);
             for value in answer.headers.get_all(name) {
                 request.head.headers.add(name, value.as_bytes());
+                request.extensions.insert(Identified);
             }
         }
     }

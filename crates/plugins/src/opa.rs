@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use telemetry::error_log;
 
 use crate::common::{
+    auth::Identified,
     conf::typed,
     http_client::{self, ClientOptions, Endpoint, Outgoing, TlsWanted},
     number,
@@ -120,6 +121,7 @@ impl Opa {
                 decision.get("headers").and_then(|headers| headers.get(name)).map(texts).unwrap_or_default()
             {
                 request.head.headers.add(name, value);
+                request.extensions.insert(Identified);
             }
         }
         Ok(())

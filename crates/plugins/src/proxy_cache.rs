@@ -17,9 +17,11 @@ use std::sync::Arc;
 
 use conf::Settings;
 use entry::{Answer, Stored, Variants, base_key, variant_key};
-use plugin::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
+use plugin::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Source, Step};
+use rules::Asked;
 use serde_json::Value;
 use telemetry::error_log;
+use wire::Method;
 use zones::{Store, Zone};
 
 use crate::common::clock::unix_seconds;
@@ -48,6 +50,7 @@ struct Exchange {
     /// `MISS`, `HIT`, …; `None` while nothing has been looked up.
     status: Option<&'static str>,
     looked_up: bool,
+    asked: Asked,
     /// The stored answer has no type: none must be made up.
     typeless: bool,
     capture: Option<Capture>,
@@ -58,13 +61,18 @@ struct Capture {
     status: u16,
     headers: Vec<(Vec<u8>, Vec<u8>)>,
     body: Vec<u8>,
-    ttl: f64,
+    /// Seconds that it spent in other caches.
+    age: f64,
+    fresh_for: f64,
     vary: Vec<String>,
 }
 
+/// The request may have changed what is stored under these keys (RFC 9111 section 4.4).
+struct Invalidates([Vec<u8>; 2]);
+
 impl Exchange {
-    fn new(key: Vec<u8>) -> Exchange {
-        Exchange { key, status: None, looked_up: false, typeless: false, capture: None }
+    fn new(key: Vec<u8>, asked: Asked) -> Exchange {
+        Exchange { key, status: None, looked_up: false, asked, typeless: false, capture: None }
     }
 }
 
@@ -100,10 +108,24 @@ struct ProxyCache {
 
 impl Plugin for ProxyCache {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        let key = self.settings.key(request);
+        let purges = request.head.method.as_bytes() == b"PURGE";
+        if !purges && !is_safe(&request.head.method) && !self.settings.caches_method(request) {
+            request.extensions.insert(Invalidates(self.settings.keys(request)));
+        }
         match &self.zone {
-            Zone::Memory(memory) => self.memory_access(memory, request, key),
-            Zone::Disk(disk) => self.disk_access(disk, request, key),
+            Zone::Memory(memory) if purges => purged(purge(memory.as_ref(), &self.settings.keys(request))),
+            Zone::Memory(memory) => self.memory_access(memory, request),
+            Zone::Disk(disk) if purges => {
+                let keys = self.settings.keys(request);
+                Step::wait(async move {
+                    let found = Zone::with_disk(disk, move |disk| purge(disk, &keys)).await;
+                    match purged(found == Some(true)) {
+                        Step::Reply(reply) => Err(reply),
+                        _ => Ok(()),
+                    }
+                })
+            }
+            Zone::Disk(_) => self.disk_access(request),
         }
     }
 
@@ -115,13 +137,16 @@ impl Plugin for ProxyCache {
     }
 
     fn header_filter(&self, request: &mut Request) {
+        if let Some(Invalidates(keys)) = request.extensions.take() {
+            self.invalidate(request, keys);
+        }
         let Some(mut exchange) = request.extensions.take::<Exchange>() else { return };
         let capture = match self.zone {
             Zone::Memory(_) => self.memory_header_filter(request, &exchange),
             Zone::Disk(_) => self.disk_header_filter(request, &exchange),
         };
         // The answer to HEAD has no body to keep.
-        exchange.capture = capture.filter(|_| request.head.method != wire::Method::Head);
+        exchange.capture = capture.filter(|_| request.head.method != Method::Head);
         if exchange.typeless {
             request.response.headers.remove("Content-Type");
         }
@@ -146,7 +171,27 @@ impl Plugin for ProxyCache {
     }
 }
 
+/// Methods that change nothing (RFC 9110 section 9.2.1).
+fn is_safe(method: &Method) -> bool {
+    matches!(method.as_bytes(), b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE")
+}
+
 impl ProxyCache {
+    /// What a request has changed with success must not be answered from before.
+    fn invalidate(&self, request: &Request, keys: [Vec<u8>; 2]) {
+        if request.response.source != Source::Upstream || !(200..400).contains(&request.response.status) {
+            return;
+        }
+        match &self.zone {
+            Zone::Memory(memory) => _ = purge(memory.as_ref(), &keys),
+            Zone::Disk(disk) => {
+                let Some(host) = plugin::host() else { return };
+                let disk = disk.clone();
+                host.background.spawn_blocking(move || purge(disk.as_ref(), &keys));
+            }
+        }
+    }
+
     fn store(&self, request: &Request, key: Vec<u8>, capture: Capture) {
         let signature =
             if capture.vary.is_empty() { String::new() } else { Variants::signature(&capture.vary, request) };
@@ -154,8 +199,8 @@ impl ProxyCache {
             status: capture.status,
             headers: capture.headers,
             body: capture.body.into(),
-            stored: unix_seconds(),
-            ttl: capture.ttl,
+            stored: unix_seconds() - capture.age,
+            ttl: capture.fresh_for + capture.age,
         });
         let vary = capture.vary;
         match &self.zone {
@@ -203,8 +248,12 @@ fn save(store: &impl Store, key: &[u8], vary: Vec<String>, signature: &str, answ
     }
 }
 
-/// Removes a key with all its variants; whether there was something, fresh or not.
-fn purge(store: &impl Store, key: &[u8]) -> bool {
+/// Removes keys with all their variants; whether there was something, fresh or not.
+fn purge(store: &impl Store, keys: &[Vec<u8>]) -> bool {
+    keys.iter().fold(false, |found, key| purge_one(store, key) || found)
+}
+
+fn purge_one(store: &impl Store, key: &[u8]) -> bool {
     let base = base_key(key);
     let Some(stored) = store.load(&base) else { return false };
     if let Stored::Variants(variants) = stored {

@@ -30,6 +30,15 @@ pub fn as_anonymous<'a>(
     anonymous(request, plugin, consumer, scheme, realm).into()
 }
 
+/// The field with a client's credentials. `Err`: there are two, and the upstream might believe the other one.
+pub fn credentials<'a>(request: &'a Request, name: &'a str) -> Result<Option<&'a [u8]>, String> {
+    let mut values = request.head.headers.get_all(name);
+    match (values.next(), values.next()) {
+        (_, Some(_)) => Err(format!("header \"{name}\" is repeated")),
+        (first, None) => Ok(first),
+    }
+}
+
 /// Lets the request through as the anonymous consumer, or rejects it when there is none of that name.
 pub fn anonymous(request: &mut Request, plugin: &str, consumer: &str, scheme: &str, realm: &str) -> Verdict {
     let snapshot = request.snapshot.clone();
@@ -63,3 +72,7 @@ pub fn reason(request: &Request, real: String, public: &str) -> String {
 
 /// A user that an identity provider vouches for, who need not be a consumer. Set by openid-connect, read by acl.
 pub struct ExternalUser(pub serde_json::Value);
+
+/// The request carries the identity of a person or program that is not a consumer, and the upstream is told. Set by
+/// openid-connect, forward-auth and opa, read by proxy-cache: what comes back may be for that one only.
+pub struct Identified;

@@ -3,9 +3,10 @@
 use plugin::{Request, Variable, variables::Named};
 use serde::Deserialize;
 use serde_json::Value;
+use wire::Method;
 
-use super::rules;
-use crate::common::conf::typed;
+use super::rules::{self, Asked, Directives};
+use crate::common::{auth::Identified, conf::typed};
 
 #[derive(Deserialize)]
 struct Conf {
@@ -21,6 +22,9 @@ struct Conf {
     consumer_isolation: bool,
     cache_set_cookie: bool,
 }
+
+/// Ends the keys of answers to `POST`, which are for no other method.
+const POST: &[u8] = b"\x02POST";
 
 enum Part {
     Text(Vec<u8>),
@@ -61,6 +65,7 @@ pub struct Settings {
     key: Joined,
     /// Answers to one consumer are not for others.
     isolation: bool,
+    key_has_credentials: bool,
     methods: Vec<String>,
     statuses: Vec<u16>,
     bypass: Option<Joined>,
@@ -74,6 +79,8 @@ pub struct Settings {
 
 /// Variables that make a key one client's own.
 const IDENTITIES: [&str; 4] = ["$consumer_name", "$consumer_group_id", "$remote_user", "$http_authorization"];
+/// In a key it tells even two clients of one consumer apart, and who does not have the secret cannot make that key.
+const CREDENTIALS: &str = "$http_authorization";
 
 impl Settings {
     pub fn new(conf: &Value) -> Result<Settings, String> {
@@ -82,6 +89,7 @@ impl Settings {
         Ok(Settings {
             key: Joined::new(&conf.cache_key),
             isolation: conf.consumer_isolation && !own,
+            key_has_credentials: conf.cache_key.iter().any(|part| part == CREDENTIALS),
             methods: conf.cache_method,
             statuses: conf.cache_http_status,
             bypass: conf.cache_bypass.as_deref().map(Joined::new),
@@ -95,6 +103,14 @@ impl Settings {
     }
 
     pub fn key(&self, request: &Request) -> Vec<u8> {
+        let mut key = self.key_of_get(request);
+        if request.head.method == Method::Post {
+            key.extend_from_slice(POST);
+        }
+        key
+    }
+
+    fn key_of_get(&self, request: &Request) -> Vec<u8> {
         let mut key = Vec::with_capacity(64);
         if self.isolation {
             let name = request.consumer.as_ref().map(|consumer| consumer.username.as_bytes().to_vec());
@@ -109,6 +125,23 @@ impl Settings {
         }
         self.key.write(request, &mut key);
         key
+    }
+
+    /// The keys under which `GET` and `POST` have their answers, of a request with another method.
+    pub fn keys(&self, request: &Request) -> [Vec<u8>; 2] {
+        let key = self.key_of_get(request);
+        let of_post = [&key, POST].concat();
+        [key, of_post]
+    }
+
+    pub fn asked(&self, request: &Request) -> Asked {
+        let headers = &request.head.headers;
+        let identified =
+            headers.contains("Authorization") || request.extensions.get::<Identified>().is_some();
+        Asked {
+            credentials: identified && !self.key_has_credentials,
+            no_store: Directives::of(headers).no_store,
+        }
     }
 
     pub fn caches_method(&self, request: &Request) -> bool {

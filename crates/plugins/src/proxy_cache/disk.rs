@@ -23,7 +23,8 @@ use serde::{Deserialize, Serialize};
 use super::entry::{Answer, Stored, Variants};
 use crate::common::hex;
 
-const MAGIC: &[u8] = b"tidegate-cache-1\n";
+/// Files of version 1 may hold answers that were for one client only.
+const MAGIC: &[u8] = b"tidegate-cache-2\n";
 
 pub struct Disk {
     root: PathBuf,

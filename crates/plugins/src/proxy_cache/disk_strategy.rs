@@ -9,15 +9,18 @@ use super::{
     Capture, Exchange, ProxyCache, STATUS_HEADER,
     disk::Disk,
     entry::{Answer, Stored, Variants, base_key, variant_key},
-    purge, purged,
-    rules::{self, Directives},
+    rules,
     zones::{self, Zone},
 };
 
 /// Fields that nginx does not pass on from an upstream, or that belong to one delivery.
-const NOT_KEPT: [&str; 8] = [
+const NOT_KEPT: [&str; 12] = [
     "connection",
     "keep-alive",
+    "proxy-authenticate",
+    "proxy-authentication-info",
+    "proxy-authorization",
+    "te",
     "transfer-encoding",
     "upgrade",
     "content-length",
@@ -27,22 +30,9 @@ const NOT_KEPT: [&str; 8] = [
 ];
 
 impl ProxyCache {
-    pub(super) fn disk_access<'a>(
-        &'a self,
-        disk: &'a Arc<Disk>,
-        request: &'a mut Request,
-        key: Vec<u8>,
-    ) -> Step<'a> {
-        if request.head.method.as_bytes() == b"PURGE" {
-            return Step::wait(async move {
-                let found = Zone::with_disk(disk, move |disk| purge(disk, &key)).await;
-                match purged(found == Some(true)) {
-                    Step::Reply(reply) => Err(reply),
-                    _ => Ok(()),
-                }
-            });
-        }
-        request.extensions.insert(Exchange::new(key));
+    pub(super) fn disk_access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        let (key, asked) = (self.settings.key(request), self.settings.asked(request));
+        request.extensions.insert(Exchange::new(key, asked));
         Step::Next
     }
 
@@ -101,23 +91,20 @@ impl ProxyCache {
         if !storable {
             return None;
         }
-        let directives = Directives::of(&response.headers);
-        let ttl = match rules::accel_lifetime(&response.headers) {
-            Some(ttl) => ttl,
-            None if directives.forbids_storing() => return None,
-            None => match rules::lifetime(&response.headers, &directives) {
-                Some(ttl) => ttl,
-                None => zones::zones().map_or(10.0, |zones| zones.default_ttl_seconds),
-            },
-        };
-        let vary = rules::vary(&response.headers).filter(|_| ttl > 0.0)?;
+        let accelerated = rules::accel_lifetime(&response.headers);
+        let permit =
+            rules::permit(exchange.asked, response.status, &response.headers, accelerated.is_some())?;
+        let default = || zones::zones().map_or(10.0, |zones| zones.default_ttl_seconds);
+        let fresh_for = accelerated.or(permit.fresh_for).unwrap_or_else(default);
+        let vary = rules::vary(&response.headers).filter(|_| fresh_for > 0.0)?;
         let kept = |name: &[u8]| !NOT_KEPT.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
         let headers = response.headers.iter().filter(|(name, _)| kept(name));
         Some(Capture {
             status: response.status,
             headers: headers.map(|(name, value)| (name.to_vec(), value.to_vec())).collect(),
             body: Vec::new(),
-            ttl,
+            age: permit.age,
+            fresh_for,
             vary,
         })
     }
@@ -130,7 +117,9 @@ fn reply(answer: &Answer, exchange: &mut Exchange) -> Reply {
         exchange.typeless &= !name.eq_ignore_ascii_case(b"content-type");
         reply = reply.header(name, value);
     }
-    reply
+    let age = answer.age().max(0.0).floor();
+    reply.headers.remove("Age");
+    reply.header("Age", format!("{age}"))
 }
 
 async fn load(disk: &Arc<Disk>, key: Vec<u8>) -> Option<Stored> {

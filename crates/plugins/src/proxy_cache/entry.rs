@@ -22,8 +22,9 @@ pub struct Answer {
     pub status: u16,
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
     pub body: Bytes,
-    /// Seconds since 1970.
+    /// Seconds since 1970, when its age was 0: before it came here, if another cache had it.
     pub stored: f64,
+    /// The age at which it stops being fresh.
     pub ttl: f64,
 }
 
@@ -41,7 +42,7 @@ impl Answer {
     }
 
     pub fn is_fresh(&self) -> bool {
-        self.age() <= self.ttl
+        self.age() < self.ttl
     }
 
     pub fn size(&self) -> usize {

@@ -6,7 +6,6 @@ use super::{
     Capture, Exchange, ProxyCache, STATUS_HEADER, entry,
     entry::{Answer, Stored, Variants, base_key, variant_key},
     memory::Memory,
-    purge, purged,
     rules::{self, Directives},
 };
 
@@ -34,20 +33,13 @@ fn is_cache_header(name: &str) -> bool {
 }
 
 impl ProxyCache {
-    pub(super) fn memory_access<'a>(
-        &'a self,
-        memory: &Memory,
-        request: &'a mut Request,
-        key: Vec<u8>,
-    ) -> Step<'a> {
-        if request.head.method.as_bytes() == b"PURGE" {
-            return purged(purge(memory, &key));
-        }
-        let directives = Directives::of(&request.head.headers);
+    pub(super) fn memory_access<'a>(&'a self, memory: &Memory, request: &'a mut Request) -> Step<'a> {
+        let directives = Directives::of_request(&request.head.headers);
         if let Some(status) = self.not_for_the_cache(request, &directives) {
             request.early_headers.set(STATUS_HEADER, status);
             return Step::Next;
         }
+        let key = self.settings.key(request);
         let found = find(memory, request, &key);
         let status = match &found {
             None if self.settings.cache_control && directives.only_if_cached => {
@@ -59,7 +51,7 @@ impl ProxyCache {
             Some(answer) if self.settings.cache_control && is_too_old(answer, &directives) => "STALE",
             Some(_) => "HIT",
         };
-        let mut exchange = Exchange::new(key);
+        let mut exchange = Exchange::new(key, self.settings.asked(request));
         exchange.status = Some(status);
         let reply = found.filter(|_| status == "HIT").map(|answer| self.reply(&answer, &mut exchange));
         request.extensions.insert(exchange);
@@ -99,17 +91,22 @@ impl ProxyCache {
         if exchange.status == Some("HIT") {
             return None;
         }
-        let directives = Directives::of(&request.response.headers);
-        let lifetime = rules::lifetime(&request.response.headers, &directives).unwrap_or(0.0);
+        let permit = rules::permit(exchange.asked, request.response.status, &request.response.headers, false);
         if self.settings.hide_headers {
             request.response.headers.remove("Expires");
             request.response.headers.remove("Cache-Control");
         }
+        let permit = permit?;
         let response = &request.response;
+        let fresh_for = match permit.fresh_for {
+            said if self.settings.cache_control => said.unwrap_or(0.0),
+            // The configured lifetime never makes up for one that the upstream has ended.
+            Some(said) => said.min(self.settings.ttl_seconds),
+            None => self.settings.ttl_seconds,
+        };
         let cacheable = self.settings.caches_status(response.status)
             && !self.settings.refuses_to_store(request)
-            && !directives.forbids_storing()
-            && (!self.settings.cache_control || lifetime > 0.0)
+            && fresh_for > 0.0
             && (self.settings.keep_set_cookie || !response.headers.contains("Set-Cookie"));
         let vary = rules::vary(&response.headers).filter(|_| cacheable)?;
         Some(Capture {
@@ -121,7 +118,8 @@ impl ProxyCache {
                 .map(|(name, value)| (name.to_vec(), value.to_vec()))
                 .collect(),
             body: Vec::new(),
-            ttl: if self.settings.cache_control { lifetime } else { self.settings.ttl_seconds },
+            age: permit.age,
+            fresh_for,
             vary,
         })
     }
