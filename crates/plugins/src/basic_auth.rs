@@ -73,8 +73,7 @@ impl BasicAuth {
 }
 
 fn find(request: &Request) -> Result<Arc<AuthEntry>, String> {
-    let header =
-        request.head.headers.known(HeaderId::Authorization).ok_or("Missing authorization in request")?;
+    let header = auth::credentials(request, "Authorization")?.ok_or("Missing authorization in request")?;
     let sent = basic_credentials::extract(header)
         .map_err(|reason| auth::reason(request, reason, "Invalid authorization in request"))?;
     let entry = request.snapshot.consumers.find("basic-auth", &sent.username).ok_or_else(|| {

@@ -31,6 +31,7 @@ pub mod secret_manager;
 pub mod shards;
 pub mod skip;
 pub mod socket_sink;
+pub mod spent;
 #[cfg(test)]
 pub mod test_request;
 pub mod token_cache;

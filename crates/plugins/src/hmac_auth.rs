@@ -14,7 +14,12 @@ use serde::Deserialize;
 use serde_json::Value;
 use wire::HeaderId;
 
-use crate::common::{auth, conf::typed, nginx_base64};
+use crate::common::{
+    auth, clock,
+    conf::typed,
+    nginx_base64,
+    spent::{self, Claim, Spent},
+};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "hmac-auth",
@@ -40,7 +45,12 @@ struct HmacAuth {
     hide_credentials: bool,
     realm: String,
     anonymous_consumer: Option<String>,
+    /// A signed field that each request must have another value of.
+    nonce_header: Option<String>,
 }
+
+/// Nonces that requests of the last minutes had: 48 bytes each at most.
+static NONCES: Spent = Spent::new(1 << 20);
 
 /// The secret, ready for each algorithm.
 struct Keys {
@@ -126,11 +136,33 @@ impl HmacAuth {
         if let Some(missing) = self.signed_headers.iter().find(|name| !fields.headers.contains(name)) {
             return Err(format!("expected header \"{missing}\" missing in signing"));
         }
+        check_single(request, &fields.headers)?;
         let key = entry.data::<Keys>().and_then(|keys| keys.of(algorithm)).ok_or("Invalid algorithm")?;
         let sent = nginx_base64::decode(sent.as_bytes()).ok_or("Invalid signature")?;
         hmac::verify(key, &signing_string(request, key_id, &fields.headers), &sent)
             .map_err(|_| "Invalid signature")?;
+        self.use_nonce(request, key_id, &fields.headers)?;
         Ok(entry.clone())
+    }
+
+    /// Only once the signature is good: nobody else can use a nonce up, or fill the memory for them.
+    fn use_nonce(&self, request: &Request, key_id: &str, signed: &[String]) -> Result<(), String> {
+        let Some(name) = &self.nonce_header else { return Ok(()) };
+        let is_signed = |wanted: &str| signed.iter().any(|name| name.eq_ignore_ascii_case(wanted));
+        if let Some(missing) = [name.as_str(), "date"].into_iter().find(|wanted| !is_signed(wanted)) {
+            return Err(format!("expected header \"{missing}\" missing in signing"));
+        }
+        let nonce = request.header(name).filter(|nonce| !nonce.is_empty());
+        let nonce = nonce.ok_or_else(|| format!("nonce header \"{name}\" missing"))?;
+        let now_ms = (clock::unix_seconds() * 1000.0) as i64;
+        // A date of the future counts until it has become one of the past that is too old, and a second is not exact.
+        let skew_ms = i64::try_from(self.clock_skew).unwrap_or(i64::MAX).saturating_mul(1000);
+        let until_ms = now_ms.saturating_add(skew_ms.saturating_mul(2)).saturating_add(2000);
+        match NONCES.claim(spent::mark(&[key_id.as_bytes(), nonce]), until_ms, now_ms) {
+            Claim::First => Ok(()),
+            Claim::Again => Err("nonce was used before".to_owned()),
+            Claim::Full => Err("too many nonces to remember; shorten clock_skew".to_owned()),
+        }
     }
 
     fn check_clock(&self, request: &Request) -> Result<(), String> {
@@ -148,6 +180,9 @@ impl HmacAuth {
 
     /// Whether the body is the one that `Digest` describes.
     async fn check_body(&self, request: &mut Request) -> Result<bool, Box<Reply>> {
+        if request.head.headers.get_all("Digest").nth(1).is_some() {
+            return Ok(false);
+        }
         let Some(sent) = request.header("Digest").map(<[u8]>::to_vec) else { return Ok(false) };
         let limit = self.max_req_body_size;
         let size = request.header_str("Content-Length").and_then(|length| length.parse().ok());
@@ -184,6 +219,17 @@ impl HmacAuth {
         };
         self.hide(request);
         auth::anonymous(request, "hmac-auth", consumer, "hmac", &self.realm)
+    }
+}
+
+/// A signature covers the first of repeated fields, and the upstream may read another one. The date and the header with
+/// the signature itself are as important, signed or not.
+fn check_single(request: &Request, signed: &[String]) -> Result<(), String> {
+    let important = ["date", "authorization"];
+    let mut names = signed.iter().map(String::as_str).chain(important);
+    match names.find(|name| request.head.headers.get_all(name).nth(1).is_some()) {
+        Some(name) => Err(format!("header \"{name}\" is repeated")),
+        None => Ok(()),
     }
 }
 

@@ -141,11 +141,14 @@ fn consumer(conf: &Value) -> Result<ConsumerKey, String> {
 
 impl Plugin for JwtAuth {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        let (token, place) = self.token(request).unzip();
-        let found = match token {
-            Some(token) => self.find(request, token),
-            None => Err("Missing JWT token in request".to_owned()),
+        let (sent, place) = match self.token(request) {
+            Ok(found) => {
+                let (token, place) = found.unzip();
+                (token.ok_or_else(|| "Missing JWT token in request".to_owned()), place)
+            }
+            Err(reason) => (Err(reason), Some(Place::Header)),
         };
+        let found = sent.and_then(|token| self.find(request, token));
         if let Some(place) = place.filter(|_| found.is_ok() || self.anonymous_consumer.is_some()) {
             self.hide(request, place);
         }
@@ -215,15 +218,15 @@ impl JwtAuth {
     }
 
     /// The token and where it was.
-    fn token(&self, request: &Request) -> Option<(Vec<u8>, Place)> {
-        if let Some(value) = request.header(&self.header) {
+    fn token(&self, request: &Request) -> Result<Option<(Vec<u8>, Place)>, String> {
+        if let Some(value) = auth::credentials(request, &self.header)? {
             let token = value.strip_prefix(b"Bearer ").or_else(|| value.strip_prefix(b"bearer "));
-            return Some((token.unwrap_or(value).to_vec(), Place::Header));
+            return Ok(Some((token.unwrap_or(value).to_vec(), Place::Header)));
         }
         if let Some(token) = request.arg(&self.query) {
-            return Some((token, Place::Query));
+            return Ok(Some((token, Place::Query)));
         }
-        Some((request.cookie(&self.cookie)?.to_vec(), Place::Cookie))
+        Ok(request.cookie(&self.cookie).map(|token| (token.to_vec(), Place::Cookie)))
     }
 
     /// Only once the token has served: another plugin of `multi-auth` may need the same header.
@@ -259,7 +262,7 @@ fn verify(token: Token, key: &Key) -> Result<Verified, String> {
     if !token.is_signed_by(&key.verifying) {
         return Err(format!("signature mismatch: {}", token.signature_text()));
     }
-    Ok(Verified { payload: token.payload, key_serial: key.serial })
+    Ok(Verified { payload: token.payload, algorithm: key.algorithm, key_serial: key.serial })
 }
 
 fn check_claim(

@@ -98,8 +98,10 @@ impl Plugin for LdapAuth {
 impl LdapAuth {
     async fn authenticate(&self, request: &mut Request) -> Verdict {
         let reject = |message: &str| auth::rejected("Basic", &self.realm, message);
-        let Some(header) = request.head.headers.known(HeaderId::Authorization) else {
-            return reject("Missing authorization in request");
+        let header = match auth::credentials(request, "Authorization") {
+            Ok(Some(header)) => header,
+            Ok(None) => return reject("Missing authorization in request"),
+            Err(reason) => return reject(&reason),
         };
         let credentials = match basic_credentials::extract(header) {
             Ok(credentials) => credentials,

@@ -5,6 +5,7 @@
 mod bearer;
 mod client;
 mod conf;
+mod ended;
 mod flow;
 mod id_token;
 mod provider;
@@ -25,12 +26,13 @@ use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 use crate::common::{
+    auth::Identified,
     clock,
     conf::typed,
     http_client::{ClientOptions, TlsWanted},
     jws::{Algorithm, VerifyingKey},
     jws_sign::SigningKey,
-    token_cache,
+    schemas, token_cache,
 };
 
 pub static PLUGIN: PluginDef = PluginDef {
@@ -96,6 +98,7 @@ fn build(value: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
         assertion_lifetime_seconds: conf.client_jwt_assertion_expires_in,
         assertion_audience: conf.client_jwt_assertion_audience.clone(),
     };
+    let claim_schema = |schema| schemas::compile("claim_schema", schema);
     let store = |session: &conf::SessionConf| session::Store::new(session);
     Ok(Arc::new(OpenidConnect {
         provider: Provider {
@@ -105,7 +108,7 @@ fn build(value: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
         },
         client,
         sessions: conf.session.as_ref().filter(|_| !conf.bearer_only).map(store).transpose()?,
-        claim_schema: conf.claim_schema.as_ref().map(Schema::compile).transpose()?,
+        claim_schema: conf.claim_schema.as_ref().map(claim_schema).transpose()?,
         public_keys: conf.public_key.as_deref().map(bearer::public_keys).unwrap_or_default(),
         serial: token_cache::next_serial(),
         introspections: Mutex::default(),
@@ -142,6 +145,7 @@ impl OpenidConnect {
             && let Some((claims, token)) = self.check_bearer(request, access_token.as_deref()).await?
         {
             self.check_authorized(&claims)?;
+            request.extensions.insert(Identified);
             self.pass_access_token(request, &token);
             if conf.set_userinfo_header {
                 request.head.headers.set("X-Userinfo", bearer::header_value(&claims));
@@ -168,6 +172,10 @@ impl OpenidConnect {
     fn check_claim_schema(&self, mut claims: Value) -> Result<(), String> {
         self.claim_schema.as_ref().map_or(Ok(()), |schema| schema.check(&mut claims))
     }
+}
+
+fn now_ms() -> i64 {
+    (clock::unix_seconds() * 1000.0) as i64
 }
 
 fn now_seconds() -> i64 {

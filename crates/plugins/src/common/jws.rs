@@ -69,16 +69,22 @@ pub struct Token<'a> {
 }
 
 impl<'a> Token<'a> {
-    /// Three parts of base64url; header a JSON object, payload JSON or a text.
+    /// Three parts of base64url; header a JSON object, payload JSON or a text. No extension is understood, so that a
+    /// token which says that one must be is refused (RFC 7515, section 4.1.11).
     pub fn parse(text: &'a [u8]) -> Result<Token<'a>, String> {
         let dots: Vec<usize> =
             text.iter().enumerate().filter(|(_, b)| **b == b'.').map(|(at, _)| at).collect();
         let [first, second] = dots[..] else { return Err("invalid jwt string".to_owned()) };
         let (encoded_header, encoded_payload) = (&text[..first], &text[first + 1..second]);
         let lossy = String::from_utf8_lossy;
-        let header = decode_url(encoded_header)
+        let header: Map<String, Value> = decode_url(encoded_header)
             .and_then(|json| serde_json::from_slice(&json).ok())
             .ok_or_else(|| format!("invalid header: {}", lossy(encoded_header)))?;
+        if let Some(critical) = header.get("crit") {
+            return Err(format!(
+                "header parameter \"crit\" asks for extensions that are not supported: {critical}"
+            ));
+        }
         let payload = decode_url(encoded_payload)
             .map(|bytes| serde_json::from_slice(&bytes).unwrap_or_else(|_| lossy(&bytes).into_owned().into()))
             .ok_or_else(|| format!("invalid payload: {}", lossy(encoded_payload)))?;
@@ -95,6 +101,10 @@ impl<'a> Token<'a> {
 
     pub fn signature_text(&self) -> String {
         String::from_utf8_lossy(self.signature).into_owned()
+    }
+
+    pub fn has_signature(&self) -> bool {
+        !self.signature.is_empty()
     }
 
     pub fn is_signed_by(&self, key: &VerifyingKey) -> bool {

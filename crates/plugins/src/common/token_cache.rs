@@ -10,8 +10,11 @@ use std::{
 use ahash::AHashMap;
 use serde_json::Value;
 
+use super::jws::Algorithm;
+
 pub struct Verified {
     pub payload: Value,
+    pub algorithm: Algorithm,
     /// Of the key that checked the signature.
     pub key_serial: u64,
 }
@@ -82,7 +85,7 @@ mod tests {
     #[test]
     fn what_is_used_stays_and_the_rest_goes() {
         let mut cache = Cache::default();
-        let verified = Rc::new(Verified { payload: Value::Null, key_serial: 1 });
+        let verified = Rc::new(Verified { payload: Value::Null, algorithm: Algorithm::Hs256, key_serial: 1 });
         let token = |number: usize| number.to_be_bytes().to_vec().into_boxed_slice();
         for number in 0..10 * GENERATION {
             cache.insert(token(number), verified.clone());

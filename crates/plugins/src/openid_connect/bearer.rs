@@ -12,6 +12,7 @@ use telemetry::error_log;
 
 use super::{OpenidConnect, now_seconds};
 use crate::common::{
+    auth,
     jws::{ALGORITHMS, Algorithm, Token, VerifyingKey},
     nginx_base64,
     token_cache::{self, Verified},
@@ -30,7 +31,7 @@ pub fn public_keys(pem: &str) -> Vec<(Algorithm, VerifyingKey)> {
 
 /// The token a request brings, if any. `Err`: the header is malformed.
 pub fn token(request: &Request, access_token_header: Option<&str>) -> Result<Option<String>, ()> {
-    let Some(header) = request.header("Authorization") else {
+    let Some(header) = auth::credentials(request, "Authorization").map_err(|_| ())? else {
         return Ok(access_token_header.map(str::to_owned));
     };
     let header = String::from_utf8_lossy(header);
@@ -117,9 +118,12 @@ impl OpenidConnect {
     /// Claims of a token with a good signature, whose other claims are not checked yet.
     async fn verified_claims(&self, token: &str) -> Result<Value, String> {
         let cached = Some(token.as_bytes()).filter(|_| !self.conf.jwt_verification_cache_ignore);
+        // Keys, and so what was verified with them, are shared by configurations that may expect another algorithm.
+        let counts = |known: &Verified, serial: u64| {
+            known.key_serial == serial && self.expects(known.algorithm.name())
+        };
         if self.conf.public_key.is_some() {
-            if let Some(known) =
-                cached.and_then(token_cache::get).filter(|known| known.key_serial == self.serial)
+            if let Some(known) = cached.and_then(token_cache::get).filter(|known| counts(known, self.serial))
             {
                 return Ok(known.payload.clone());
             }
@@ -129,11 +133,10 @@ impl OpenidConnect {
             if !keys.any(|(_, key)| parsed.is_signed_by(key)) {
                 return Err("jwt signature verification failed".to_owned());
             }
-            return Ok(remember(token, parsed.payload, self.serial));
+            return Ok(remember(token, parsed.payload, algorithm, self.serial));
         }
         let keys = self.provider.keys(false).await?;
-        if let Some(known) = cached.and_then(token_cache::get).filter(|known| known.key_serial == keys.serial)
-        {
+        if let Some(known) = cached.and_then(token_cache::get).filter(|known| counts(known, keys.serial)) {
             return Ok(known.payload.clone());
         }
         let (parsed, algorithm) = self.parse(token)?;
@@ -141,12 +144,12 @@ impl OpenidConnect {
             keys.matching(algorithm, parsed.key_id()).iter().any(|key| parsed.is_signed_by(key))
         };
         if signed(&keys) {
-            return Ok(remember(token, parsed.payload, keys.serial));
+            return Ok(remember(token, parsed.payload, algorithm, keys.serial));
         }
         // The provider may have a new key since.
         let keys = self.provider.keys(true).await?;
         if signed(&keys) {
-            return Ok(remember(token, parsed.payload, keys.serial));
+            return Ok(remember(token, parsed.payload, algorithm, keys.serial));
         }
         Err("jwt signature verification failed".to_owned())
     }
@@ -155,13 +158,17 @@ impl OpenidConnect {
     fn parse<'a>(&self, token: &'a str) -> Result<(Token<'a>, Algorithm), String> {
         let parsed = Token::parse(token.as_bytes())?;
         let name = parsed.algorithm().unwrap_or_default();
-        if self.conf.token_signing_alg_values_expected.as_deref().is_some_and(|expected| expected != name) {
+        if !self.expects(name) {
             return Err(format!("token is signed by unexpected algorithm \"{name}\""));
         }
         let algorithm = Algorithm::of(name).filter(|algorithm| !algorithm.is_hmac());
         let algorithm =
             algorithm.ok_or_else(|| format!("token is signed by unsupported algorithm \"{name}\""))?;
         Ok((parsed, algorithm))
+    }
+
+    pub fn expects(&self, algorithm: &str) -> bool {
+        self.conf.token_signing_alg_values_expected.as_deref().is_none_or(|expected| expected == algorithm)
     }
 
     async fn introspect(&self, request: &Request, token: &str) -> Result<Value, String> {
@@ -181,7 +188,8 @@ impl OpenidConnect {
         let method = &self.conf.introspection_endpoint_auth_method;
         let fields = vec![("token", token.to_owned())];
         let answer = self.client.post_for_json(&self.provider, &url, method, fields, headers).await?;
-        if answer.get("active").is_none_or(|active| matches!(active, Value::Null | Value::Bool(false))) {
+        // RFC 7662, section 2.2: a boolean. The text "false" must not count as true.
+        if answer.get("active") != Some(&Value::Bool(true)) {
             return Err("invalid token".to_owned());
         }
         if let Some(lifetime) = self.introspection_lifetime(&answer) {
@@ -243,8 +251,8 @@ impl OpenidConnect {
     }
 }
 
-fn remember(token: &str, payload: Value, serial: u64) -> Value {
-    let verified = std::rc::Rc::new(Verified { payload: payload.clone(), key_serial: serial });
+fn remember(token: &str, payload: Value, algorithm: Algorithm, serial: u64) -> Value {
+    let verified = std::rc::Rc::new(Verified { payload: payload.clone(), algorithm, key_serial: serial });
     token_cache::put(token.as_bytes().to_vec(), &verified);
     payload
 }

@@ -7,7 +7,7 @@
 //! logout_path               -> session gone; 302 to the provider's logout
 //! ```
 
-use plugin::{Reply, Request, Verdict};
+use plugin::{Reply, Request, Verdict, location};
 use serde_json::{Value, json};
 use telemetry::error_log;
 use wire::HeaderId;
@@ -15,10 +15,11 @@ use wire::HeaderId;
 use super::{
     OpenidConnect, PendingCookies, bearer,
     client::with_arguments,
-    now_seconds, random_token,
+    now_ms, now_seconds, random_token,
     session::{Identity, Login, Session, Store},
 };
 use crate::common::{
+    auth::Identified,
     http_client::{Endpoint, Outgoing},
     jws::Token,
     nginx_base64,
@@ -109,12 +110,12 @@ impl OpenidConnect {
         prompt: Option<&str>,
     ) -> Result<Box<Reply>, String> {
         let endpoint = self.provider.endpoint("authorization_endpoint").await?;
-        let original_url = String::from_utf8_lossy(request.head.target()).into_owned();
         let login = Login {
             state: random_token(),
-            original_url: local_url(original_url),
+            original_url: local_url(request.head.target()),
             nonce: self.conf.use_nonce.then(random_token),
             verifier: self.conf.use_pkce.then(|| format!("{}{}", random_token(), random_token())),
+            begun_ms: now_ms(),
         };
         let mut arguments = vec![
             ("client_id", self.conf.client_id.clone()),
@@ -207,8 +208,18 @@ impl OpenidConnect {
                 None => Err(fail(500, reason)),
             };
         };
-        let identity = self.exchange(request, &code, &login, redirect_uri).await;
-        let identity = identity.map_err(|reason| fail(500, &reason))?;
+        match sessions.claim(&login.state, &session).await {
+            Ok(true) => {}
+            Ok(false) => return Err(fail(400, "this callback was used before")),
+            Err(reason) => return Err(fail(500, &reason)),
+        }
+        let identity = match self.exchange(request, &code, &login, redirect_uri).await {
+            Ok(identity) => identity,
+            Err(reason) => {
+                sessions.release(&login.state).await;
+                return Err(fail(500, &reason));
+            }
+        };
         // A new session: whoever knew the old one's id must not know this one's.
         let gone = sessions.destroy(Some(&session), request).await;
         gone.map_err(|reason| fail(500, &reason))?;
@@ -392,6 +403,7 @@ impl OpenidConnect {
     }
 
     fn pass_on(&self, request: &mut Request, identity: &Identity) {
+        request.extensions.insert(Identified);
         if let Some(token) = &identity.access_token {
             self.pass_access_token(request, token);
         }
@@ -496,12 +508,12 @@ fn path_of(target: &str) -> &str {
     target.split('?').next().unwrap_or_default()
 }
 
-/// The URL within this host: `//elsewhere` would lead a browser away.
-fn local_url(url: String) -> String {
-    if url.len() > LONGEST_URL_BYTES || !url.starts_with('/') {
+/// The URL within this host that the browser comes back to.
+fn local_url(url: &[u8]) -> String {
+    if url.len() > LONGEST_URL_BYTES || !url.starts_with(b"/") {
         return "/".to_owned();
     }
-    format!("/{}", url.trim_start_matches(['/', '\\']))
+    String::from_utf8_lossy(&location::on_this_site(url)).into_owned()
 }
 
 /// Scopes that the access token names, or else the ID token.
@@ -523,7 +535,7 @@ mod tests {
         let cases =
             [("/a?b", "/a?b"), ("//evil.test/x", "/evil.test/x"), ("/\\evil.test", "/evil.test"), ("*", "/")];
         for (url, expected) in cases {
-            assert_eq!(local_url(url.to_owned()), expected);
+            assert_eq!(local_url(url.as_bytes()), expected);
         }
     }
 

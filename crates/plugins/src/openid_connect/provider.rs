@@ -40,32 +40,38 @@ type Documents<T> = Mutex<Option<FxHashMap<String, (T, Instant)>>>;
 static DISCOVERIES: Documents<Arc<Value>> = Mutex::new(None);
 static KEYS: Documents<Arc<Keys>> = Mutex::new(None);
 
-fn recall<T: Clone>(documents: &Documents<T>, url: &str, lifetime: Duration) -> Option<T> {
+fn recall<T: Clone>(documents: &Documents<T>, name: &str, lifetime: Duration) -> Option<T> {
     let documents = documents.lock();
-    let (document, since) = documents.as_ref()?.get(url)?;
+    let (document, since) = documents.as_ref()?.get(name)?;
     (since.elapsed() < lifetime).then(|| document.clone())
 }
 
-fn remember<T>(documents: &Documents<T>, url: &str, document: T) {
+fn remember<T>(documents: &Documents<T>, name: &str, document: T) {
     let mut documents = documents.lock();
     let documents = documents.get_or_insert_default();
-    if documents.len() >= MAX_DOCUMENTS && !documents.contains_key(url) {
+    if documents.len() >= MAX_DOCUMENTS && !documents.contains_key(name) {
         documents.clear();
     }
-    documents.insert(url.to_owned(), (document, Instant::now()));
+    documents.insert(name.to_owned(), (document, Instant::now()));
 }
 
 impl Provider {
+    /// Documents are shared by configurations that ask for them with the same care.
+    fn shared_name(&self, url: &str) -> String {
+        format!("{} {url}", if self.options.tls.verify { "verified" } else { "unverified" })
+    }
+
     pub async fn discovery(&self) -> Result<Arc<Value>, String> {
         let url = &self.discovery_url;
-        if let Some(document) = recall(&DISCOVERIES, url, DISCOVERY_LIFETIME) {
+        let name = self.shared_name(url);
+        if let Some(document) = recall(&DISCOVERIES, &name, DISCOVERY_LIFETIME) {
             return Ok(document);
         }
         let document = Arc::new(self.get_json(url).await?);
         if document.get("issuer").and_then(Value::as_str).is_none() {
             return Err(format!("discovery document at {url} has no issuer"));
         }
-        remember(&DISCOVERIES, url, document.clone());
+        remember(&DISCOVERIES, &name, document.clone());
         Ok(document)
     }
 
@@ -79,7 +85,8 @@ impl Provider {
     /// `fresh`: not from memory, unless they were read a moment ago.
     pub async fn keys(&self, fresh: bool) -> Result<Arc<Keys>, String> {
         let url = self.endpoint("jwks_uri").await?;
-        if let Some(keys) = recall(&KEYS, &url, self.keys_lifetime)
+        let name = self.shared_name(&url);
+        if let Some(keys) = recall(&KEYS, &name, self.keys_lifetime)
             && (!fresh || keys.read.elapsed() < KEYS_MIN_AGE)
         {
             return Ok(keys);
@@ -88,7 +95,7 @@ impl Provider {
         let keys = document.get("keys").and_then(Value::as_array);
         let keys = keys.ok_or_else(|| format!("JWKS at {url} has no keys"))?.clone();
         let keys = Arc::new(Keys { keys, serial: token_cache::next_serial(), read: Instant::now() });
-        remember(&KEYS, &url, keys.clone());
+        remember(&KEYS, &name, keys.clone());
         Ok(keys)
     }
 

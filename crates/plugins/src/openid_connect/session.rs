@@ -2,15 +2,17 @@
 //!
 //! The format is Tidegate's own: sessions of APISIX (lua-resty-session) are not readable, users log in once more.
 
+mod in_redis;
+
 use aws_lc_rs::{
     aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
     hmac, rand,
 };
 use plugin::Request;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{conf::SessionConf, random_token};
+use super::{conf::SessionConf, ended, now_ms, random_token};
 use crate::common::{
     nginx_base64::{decode_url, encode_url},
     redis_client::RedisClient,
@@ -23,6 +25,8 @@ pub struct Login {
     pub original_url: String,
     pub nonce: Option<String>,
     pub verifier: Option<String>,
+    #[serde(default)]
+    pub begun_ms: i64,
 }
 
 /// What a finished login left.
@@ -50,6 +54,8 @@ pub struct Session {
     /// Consecutive logins begun anew because their callback failed.
     pub restarts: u32,
     pub identity: Option<Identity>,
+    /// Names a session that is kept in a cookie; the same in all its copies.
+    mark: Option<String>,
     /// Where Redis keeps it.
     #[serde(skip)]
     id: Option<String>,
@@ -57,6 +63,8 @@ pub struct Session {
 
 /// Logins waiting at once; the oldest goes.
 const MAX_LOGINS: usize = 5;
+/// A login that has waited longer begins again.
+const LONGEST_LOGIN_MS: i64 = 3_600_000;
 /// Browsers take about 4 KB per cookie, attributes included.
 const COOKIE_BYTES: usize = 3800;
 const MAX_COOKIES: usize = 8;
@@ -77,7 +85,8 @@ impl Session {
 
     pub fn take_login(&mut self, state: &str) -> Option<Login> {
         let at = self.logins.iter().position(|login| login.state == state)?;
-        Some(self.logins.remove(at))
+        let login = self.logins.remove(at);
+        (now_ms() - login.begun_ms <= LONGEST_LOGIN_MS).then_some(login)
     }
 }
 
@@ -121,7 +130,7 @@ impl Store {
             idling_ms: conf.idling_timeout.unwrap_or(900).saturating_mul(1000),
             rolling_ms: conf.rolling_timeout.unwrap_or(3600).saturating_mul(1000),
             absolute_ms: conf.absolute_timeout.or(lifetime).unwrap_or(86_400).saturating_mul(1000),
-            redis: redis(conf)?,
+            redis: in_redis::client(conf)?,
         })
     }
 
@@ -135,8 +144,11 @@ impl Store {
         if sent.is_empty() {
             return Ok(None);
         }
+        let now = now_ms();
         let session = match &self.redis {
-            None => self.open(&sent),
+            None => self
+                .open(&sent)
+                .filter(|session| !ended::is_over(session.mark.as_deref(), session.created_ms, now)),
             Some((client, prefix)) => {
                 let Some(id) = std::str::from_utf8(&sent).ok().filter(|id| is_id(id)) else {
                     return Ok(None);
@@ -149,7 +161,7 @@ impl Store {
                     .map(|session| Session { id: Some(id.to_owned()), ..session })
             }
         };
-        Ok(session.filter(|session| !self.is_over(session, now_ms())))
+        Ok(session.filter(|session| !self.is_over(session, now)))
     }
 
     /// Keeps the session; answers the `Set-Cookie` lines for it.
@@ -162,21 +174,14 @@ impl Store {
         if session.rolled_ms == 0 || now - session.rolled_ms > self.rolling_ms / 4 {
             session.rolled_ms = now;
         }
+        session.mark.get_or_insert_with(random_token);
         let sealed = self.seal(session)?;
         let value = match &self.redis {
             None => sealed,
-            Some((client, prefix)) => {
-                let id =
-                    session.id.get_or_insert_with(|| format!("{}{}", random_token(), random_token())).clone();
-                let mut set = redis::cmd("SET");
-                set.arg(format!("{prefix}:{id}")).arg(sealed);
-                let limits = [self.idling_ms, self.rolling_ms, self.absolute_ms];
-                if let Some(shortest) = limits.into_iter().filter(|limit| *limit > 0).min() {
-                    set.arg("PX").arg(shortest);
-                }
-                client.command::<()>(&set).await?;
-                id
-            }
+            Some((client, prefix)) => match self.save_in_redis(client, prefix, session, sealed).await? {
+                Some(id) => id,
+                None => return Ok(Vec::new()),
+            },
         };
         self.cookies(&value, request)
     }
@@ -190,6 +195,13 @@ impl Store {
             delete.arg(format!("{prefix}:{id}"));
             client.command::<()>(&delete).await?;
         }
+        // A cookie that was copied before is as good as the one that is removed here.
+        if let Some(Session { mark: Some(mark), identity: Some(_), .. }) = session
+            && self.redis.is_none()
+        {
+            let now = now_ms();
+            ended::end(mark, session.map_or(i64::MAX, |session| self.ends_ms(session, now)), now);
+        }
         self.cookies("", request)
     }
 
@@ -197,6 +209,15 @@ impl Store {
     pub fn wants_saving(&self, session: &Session) -> bool {
         let unused = now_ms() - session.used_ms;
         self.idling_ms > 0 && unused > (self.idling_ms / 10).min(60_000)
+    }
+
+    /// When the last copy of a session that is not used any more is too old.
+    fn ends_ms(&self, session: &Session, now_ms: i64) -> i64 {
+        let limits =
+            [(session.created_ms, self.absolute_ms), (now_ms, self.rolling_ms), (now_ms, self.idling_ms)];
+        let ends = limits.into_iter().filter(|(_, limit)| *limit > 0);
+        // Limits count whole milliseconds, the last one included.
+        ends.map(|(since, limit)| since.saturating_add(limit).saturating_add(1)).min().unwrap_or(i64::MAX)
     }
 
     fn is_over(&self, session: &Session, now_ms: i64) -> bool {
@@ -264,33 +285,10 @@ fn is_id(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-fn redis(conf: &SessionConf) -> Result<Option<(RedisClient, String)>, String> {
-    let Some(settings) = conf.redis.as_ref().filter(|_| conf.storage == "redis") else { return Ok(None) };
-    let of = |name: &str| settings.get(name).cloned().unwrap_or(Value::Null);
-    let mut named = json!({
-        "redis_host": of("host"),
-        "redis_port": of("port"),
-        "redis_database": of("database"),
-        "redis_ssl": of("ssl"),
-        "redis_ssl_verify": of("ssl_verify"),
-        "redis_timeout": of("connect_timeout"),
-        "redis_keepalive_timeout": of("keepalive_timeout"),
-    });
-    for (name, from) in [("redis_username", "username"), ("redis_password", "password")] {
-        if let Some(value) = settings.get(from) {
-            named[name] = value.clone();
-        }
-    }
-    let prefix = settings.get("prefix").and_then(Value::as_str).unwrap_or("sessions").to_owned();
-    Ok(RedisClient::from_conf("redis", &named)?.map(|client| (client, prefix)))
-}
-
-fn now_ms() -> i64 {
-    (crate::common::clock::unix_seconds() * 1000.0) as i64
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn store(secret: &str) -> Store {
@@ -307,6 +305,7 @@ mod tests {
             original_url: "/x".to_owned(),
             nonce: None,
             verifier: None,
+            begun_ms: now_ms(),
         });
         let sealed = store("0123456789abcdef").seal(&session).expect("sealed");
         let opened = store("0123456789abcdef").open(sealed.as_bytes()).expect("session");
@@ -324,6 +323,8 @@ mod tests {
         let session = Session { created_ms: 1_000, rolled_ms: 1_000, used_ms: 1_000, ..Session::default() };
         assert!(!store.is_over(&session, 11_000));
         assert!(store.is_over(&session, 11_001), "absolute");
+        // A session that has ended is remembered as long as a copy of it would count.
+        assert_eq!(store.ends_ms(&session, 2_000), 11_001);
         let idle = Session { created_ms: 900_000, used_ms: 0, ..session };
         assert!(store.is_over(&idle, 900_001), "idle for 15 minutes");
     }
@@ -333,11 +334,21 @@ mod tests {
         let mut session = Session::default();
         for number in 0..10 {
             let state = number.to_string();
-            session.add_login(Login { state, original_url: "/".to_owned(), nonce: None, verifier: None });
+            let begun_ms = now_ms();
+            session.add_login(Login {
+                state,
+                original_url: "/".to_owned(),
+                nonce: None,
+                verifier: None,
+                begun_ms,
+            });
         }
         assert_eq!(session.logins.len(), MAX_LOGINS);
         assert!(session.take_login("0").is_none());
         assert!(session.take_login("9").is_some());
         assert!(session.take_login("9").is_none(), "a state serves once");
+        let old = session.logins.iter_mut().find(|login| login.state == "8").expect("waiting");
+        old.begun_ms -= LONGEST_LOGIN_MS + 1;
+        assert!(session.take_login("8").is_none(), "too old");
     }
 }

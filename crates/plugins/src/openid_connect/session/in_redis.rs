@@ -1,0 +1,86 @@
+//! Sessions in Redis, where one that has ended is gone for all gateways.
+
+use serde_json::{Value, json};
+
+use super::{LONGEST_LOGIN_MS, Session, Store};
+use crate::{
+    common::redis_client::RedisClient,
+    openid_connect::{conf::SessionConf, ended, now_ms, random_token},
+};
+
+impl Store {
+    /// The id of the session; `None` where it has ended meanwhile: a request that was under way must not bring it back.
+    pub(super) async fn save_in_redis(
+        &self,
+        client: &RedisClient,
+        prefix: &str,
+        session: &mut Session,
+        sealed: String,
+    ) -> Result<Option<String>, String> {
+        let set = |id: &str, condition: &str| {
+            let mut set = redis::cmd("SET");
+            set.arg(format!("{prefix}:{id}")).arg(&sealed).arg(condition);
+            let limits = [self.idling_ms, self.rolling_ms, self.absolute_ms];
+            if let Some(shortest) = limits.into_iter().filter(|limit| *limit > 0).min() {
+                set.arg("PX").arg(shortest);
+            }
+            set
+        };
+        if let Some(id) = &session.id {
+            let done: Option<String> = client.command(&set(id, "XX")).await?;
+            if done.is_some() || session.identity.is_some() {
+                return Ok(done.map(|_| id.clone()));
+            }
+        }
+        let id = format!("{}{}", random_token(), random_token());
+        let done: Option<String> = client.command(&set(&id, "NX")).await?;
+        done.ok_or("a new session's id is taken")?;
+        session.id = Some(id.clone());
+        Ok(Some(id))
+    }
+
+    /// Uses the state of a login; `false`: its callback came before.
+    pub async fn claim(&self, state: &str, session: &Session) -> Result<bool, String> {
+        let now = now_ms();
+        let until = self.ends_ms(session, now).min(now.saturating_add(LONGEST_LOGIN_MS));
+        let Some((client, prefix)) = &self.redis else { return ended::claim_state(state, until, now) };
+        let mut set = redis::cmd("SET");
+        set.arg(state_name(prefix, state)).arg(1).arg("NX").arg("PX").arg((until - now).max(1));
+        let first: Option<String> = client.command(&set).await?;
+        Ok(first.is_some())
+    }
+
+    /// Gives the state of a login back that came to nothing.
+    pub async fn release(&self, state: &str) {
+        let Some((client, prefix)) = &self.redis else { return ended::release_state(state) };
+        let mut delete = redis::cmd("DEL");
+        delete.arg(state_name(prefix, state));
+        // Otherwise it runs out by itself.
+        let _ = client.command::<()>(&delete).await;
+    }
+}
+
+fn state_name(prefix: &str, state: &str) -> String {
+    format!("{prefix}:state:{state}")
+}
+
+pub(super) fn client(conf: &SessionConf) -> Result<Option<(RedisClient, String)>, String> {
+    let Some(settings) = conf.redis.as_ref().filter(|_| conf.storage == "redis") else { return Ok(None) };
+    let of = |name: &str| settings.get(name).cloned().unwrap_or(Value::Null);
+    let mut named = json!({
+        "redis_host": of("host"),
+        "redis_port": of("port"),
+        "redis_database": of("database"),
+        "redis_ssl": of("ssl"),
+        "redis_ssl_verify": of("ssl_verify"),
+        "redis_timeout": of("connect_timeout"),
+        "redis_keepalive_timeout": of("keepalive_timeout"),
+    });
+    for (name, from) in [("redis_username", "username"), ("redis_password", "password")] {
+        if let Some(value) = settings.get(from) {
+            named[name] = value.clone();
+        }
+    }
+    let prefix = settings.get("prefix").and_then(Value::as_str).unwrap_or("sessions").to_owned();
+    Ok(RedisClient::from_conf("redis", &named)?.map(|client| (client, prefix)))
+}
