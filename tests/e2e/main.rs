@@ -64,6 +64,7 @@ mod tls_server;
 mod tls_upstream;
 mod tokens;
 mod told;
+mod trust;
 mod upgrade;
 mod user_schemas;
 mod valid;

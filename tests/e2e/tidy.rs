@@ -16,12 +16,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("trust", &[]),
     ("routing", &["model"]),
     ("upstream", &["model"]),
-    ("control", &["model", "upstream", "plugin", "telemetry"]),
+    ("control", &["model", "upstream", "telemetry", "trust"]),
     ("discovery", &["model", "plugins", "telemetry", "wire"]),
     ("plugin", &["wire", "model", "routing", "upstream", "telemetry", "trust"]),
-    ("plugins", &["plugin", "wire", "model", "routing", "upstream", "telemetry"]),
-    ("compile", &["model", "plugin", "routing", "upstream", "telemetry"]),
-    ("proxy", &["wire", "model", "plugin", "routing", "upstream", "telemetry", "compile"]),
+    ("plugins", &["plugin", "wire", "model", "routing", "upstream", "telemetry", "trust"]),
+    ("compile", &["model", "plugin", "routing", "upstream", "telemetry", "trust"]),
+    ("proxy", &["wire", "model", "plugin", "routing", "upstream", "telemetry", "compile", "trust"]),
     ("store", &["model", "config", "telemetry", "trust"]),
     ("admin", &["model", "store", "config", "telemetry"]),
     ("load", &["wire", "telemetry", "trust"]),
@@ -88,6 +88,20 @@ fn every_plugin_file_is_registered() {
         .filter(|name| !registry.contains(&format!("{name}::")))
         .collect();
     assert!(missing.is_empty(), "not in registry.rs: {missing:?}");
+}
+
+/// ADR 20: what makes a verifier of its own, or a handshake that explains nothing, belongs into crate `trust`.
+#[test]
+fn certificates_are_verified_in_one_place() {
+    let own = ["with_root_certificates", "WebPkiServerVerifier", "WebPkiClientVerifier", "RootCertStore", "TlsConnector"];
+    let mut wrong = Vec::new();
+    for file in sources().iter().filter(|file| !file.starts_with(workspace_root().join("crates/trust"))) {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        for word in own.iter().filter(|word| text.contains(**word)) {
+            wrong.push(format!("{}: {word}; use crate trust", file.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// Names in the `[dependencies]` section.

@@ -265,6 +265,16 @@ impl Compiler {
         self.names.keys()
     }
 
+    /// The objects that use a name, as text for messages: the first three.
+    pub fn users_of(&self, name: &str) -> String {
+        let mut users: Vec<String> = self.names.get(name).into_iter().flatten().map(|(kind, id)| format!("{}/{id}", kind.directory())).collect();
+        users.sort_unstable();
+        let more = users.len().saturating_sub(3);
+        users.truncate(3);
+        let text = users.join(", ");
+        if more == 0 { text } else { format!("{text} and {more} more") }
+    }
+
     /// Services that upstreams use.
     pub fn services(&self) -> impl Iterator<Item = &DiscoveredService> {
         self.services.keys()

@@ -2,9 +2,9 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use plugin::tls::{Trust, client_config, trusted_roots};
 use rustc_hash::FxHashMap;
 use rustls::{ClientConfig, client::Resumption};
+use trust::{Anchors, Trust, client_config};
 
 /// What distinguishes two settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -45,10 +45,10 @@ impl TlsClients {
             return Ok(made.clone());
         }
         let trust = match wanted.verify {
-            true => Trust::Roots(trusted_roots(&self.trusted.setting, &self.trusted.prefix)?),
+            true => Trust::Anchors(Anchors::from_setting(&self.trusted.setting, &self.trusted.prefix)?),
             false => Trust::Anybody,
         };
-        let client = wanted.client.as_ref().map(|(chain, key)| (chain.as_str(), key.as_str()));
+        let client = wanted.client.as_ref().map(|(chain, key)| (chain.as_bytes(), key.as_bytes()));
         let mut config = client_config(trust, client)?;
         config.enable_sni = self.trusted.send_server_name;
         config.resumption = Resumption::in_memory_sessions(SESSIONS);

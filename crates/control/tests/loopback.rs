@@ -59,7 +59,7 @@ async fn closed() -> SocketAddr {
 }
 
 fn tls() -> ProbeTls {
-    ProbeTls::with_public_roots().unwrap()
+    ProbeTls::new(trust::Anchors::default()).unwrap()
 }
 
 async fn outcome(address: SocketAddr, active: Active) -> Outcome {
@@ -139,9 +139,9 @@ async fn https_with_and_without_verification() {
     };
     assert_eq!(outcome(address, active("foo.com", true)).await, Outcome::TcpFailure);
     assert_eq!(outcome(address, active("foo.com", false)).await, Outcome::Status(200));
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(certificate).unwrap();
-    let trusted = ProbeTls::new(roots).unwrap();
+    let mut anchors = trust::Anchors::default();
+    anchors.add(certificate).unwrap();
+    let trusted = ProbeTls::new(anchors).unwrap();
     for (host, expected) in [("foo.com", Outcome::Status(200)), ("bar.com", Outcome::TcpFailure)] {
         let probed = probe(&upstream(&[address], active(host, true)), 0, &trusted).await;
         assert_eq!(probed, Some(expected), "{host}");

@@ -2,12 +2,8 @@
 
 use std::{fs, sync::Arc};
 
-use rustls::{
-    ClientConfig, RootCertStore,
-    crypto::aws_lc_rs,
-    pki_types::{CertificateDer, ServerName, pem::PemObject},
-};
-use trust::AnyCertificate;
+use rustls::{ClientConfig, pki_types::ServerName};
+use trust::{Anchors, Trust};
 
 use crate::{Problem, target::Origin};
 
@@ -22,19 +18,9 @@ pub struct TlsOptions {
 }
 
 pub fn config(options: &TlsOptions) -> Result<Arc<ClientConfig>, Problem> {
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let failed = |error: rustls::Error| Problem::failed(format!("tls: {error}"));
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .map_err(failed)?;
-    let mut config = if options.insecure {
-        builder
-            .dangerous()
-            .with_custom_certificate_verifier(AnyCertificate::new(provider))
-            .with_no_client_auth()
-    } else {
-        builder.with_root_certificates(roots(options.ca_file.as_deref())?).with_no_client_auth()
-    };
+    let trust = if options.insecure { Trust::Anybody } else { Trust::Anchors(anchors(options.ca_file.as_deref())?) };
+    let mut config =
+        trust::client_config(trust, None).map_err(|error| Problem::failed(format!("tls: {error}")))?;
     config.alpn_protocols = vec![if options.http2 { b"h2".to_vec() } else { b"http/1.1".to_vec() }];
     Ok(Arc::new(config))
 }
@@ -44,20 +30,12 @@ pub fn server_name(origin: &Origin) -> Result<ServerName<'static>, Problem> {
         .map_err(|_| Problem::usage(format!("{:?} is neither a host name nor an address", origin.host)))
 }
 
-fn roots(file: Option<&str>) -> Result<RootCertStore, Problem> {
-    let mut roots = RootCertStore::empty();
+fn anchors(file: Option<&str>) -> Result<Anchors, Problem> {
     let Some(file) = file else {
-        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-        return Ok(roots);
+        let mut anchors = Anchors::default();
+        anchors.add_bare(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+        return Ok(anchors);
     };
     let wrong = |why: &dyn std::fmt::Display| Problem::usage(format!("--cacert {file}: {why}"));
-    let text = fs::read(file).map_err(|error| wrong(&error))?;
-    for certificate in CertificateDer::pem_slice_iter(&text) {
-        let certificate = certificate.map_err(|error| wrong(&error))?;
-        roots.add(certificate).map_err(|error| wrong(&error))?;
-    }
-    if roots.is_empty() {
-        return Err(wrong(&"no certificate in it; it must be PEM"));
-    }
-    Ok(roots)
+    Anchors::from_pem(&fs::read(file).map_err(|error| wrong(&error))?).map_err(|error| wrong(&error))
 }

@@ -3,7 +3,7 @@
 //! One [`TlsServer`] is one `ssl` resource. Names are exact or have a `*` for their first label; a name that two
 //! resources claim belongs to the one with the smaller id.
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use arc_swap::ArcSwap;
 use routing::expr::Pattern;
@@ -71,16 +71,17 @@ pub enum ClientVerdict {
     #[default]
     None,
     Success,
-    Failed,
+    /// With the reason, in OpenSSL's words.
+    Failed(&'static str),
 }
 
 impl ClientVerdict {
     /// The words of `$ssl_client_verify`.
-    pub fn as_str(self) -> &'static str {
+    pub fn text(self) -> Cow<'static, str> {
         match self {
-            ClientVerdict::None => "NONE",
-            ClientVerdict::Success => "SUCCESS",
-            ClientVerdict::Failed => "FAILED",
+            ClientVerdict::None => "NONE".into(),
+            ClientVerdict::Success => "SUCCESS".into(),
+            ClientVerdict::Failed(reason) => format!("FAILED:{reason}").into(),
         }
     }
 }
@@ -91,7 +92,7 @@ impl ClientCheck {
         let Some((leaf, rest)) = chain.and_then(<[_]>::split_first) else { return ClientVerdict::None };
         match self.verifier.verify_client_cert(leaf, rest, UnixTime::now()) {
             Ok(_) => ClientVerdict::Success,
-            Err(_) => ClientVerdict::Failed,
+            Err(error) => ClientVerdict::Failed(trust::openssl_words(&error, leaf)),
         }
     }
 

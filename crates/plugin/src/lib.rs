@@ -29,7 +29,6 @@ pub mod snapshot;
 pub mod step;
 pub mod stop;
 pub mod template;
-pub mod tls;
 pub mod variables;
 
 pub use body::{BodyError, BodyReader, RequestBody};

@@ -11,6 +11,7 @@ use crate::{
     AuthEntry, Consumer, Extensions, Reply, RequestBody, Response, Route, UpstreamHandle, WorkerSnapshot,
     certificates::{ClientVerdict, TlsServer},
     snapshot::Timeouts,
+    variables::ClientCertificate,
 };
 
 /// Facts of the client's connection, the same for all its requests.
@@ -39,6 +40,16 @@ pub struct TlsFacts {
     pub client_verdict: ClientVerdict,
     /// The `ssl` resource of the handshake.
     pub server: Option<Arc<TlsServer>>,
+    /// See [`TlsFacts::client`].
+    pub client: OnceCell<Option<Box<ClientCertificate>>>,
+}
+
+impl TlsFacts {
+    /// The client's certificate for `$ssl_client_*`, read when it is first asked for.
+    pub fn client(&self) -> Option<&ClientCertificate> {
+        let read = || ClientCertificate::of(self.client_certificate.as_deref()?).map(Box::new);
+        self.client.get_or_init(read).as_deref()
+    }
 }
 
 /// Which pattern of the route matched, and what its parameters caught.

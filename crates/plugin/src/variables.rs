@@ -2,6 +2,7 @@
 //! request never looks a name up.
 
 mod body;
+mod client_certificate;
 mod graphql;
 pub mod json_path;
 mod time_text;
@@ -13,6 +14,7 @@ use wire::HeaderId;
 
 use crate::{Request, host};
 
+pub use client_certificate::ClientCertificate;
 pub use json_path::{is_valid as is_json_path, select as json_path};
 pub use time_text::{http_date, iso8601, local};
 
@@ -72,7 +74,13 @@ named! {
     Connection = "connection", ConnectionRequests = "connection_requests", BodyBytesSent = "body_bytes_sent",
     BytesSent = "bytes_sent", Status = "status", Pipe = "pipe", NginxVersion = "nginx_version",
     RequestType = "request_type", SslServerName = "ssl_server_name", SslProtocol = "ssl_protocol",
-    SslCipher = "ssl_cipher", SslClientVerify = "ssl_client_verify", UpstreamAddr = "upstream_addr", UpstreamStatus = "upstream_status",
+    SslCipher = "ssl_cipher", SslClientVerify = "ssl_client_verify",
+    SslClientFingerprint = "ssl_client_fingerprint", SslClientSerial = "ssl_client_serial",
+    SslClientSubject = "ssl_client_s_dn", SslClientIssuer = "ssl_client_i_dn",
+    SslClientSubjectLegacy = "ssl_client_s_dn_legacy", SslClientIssuerLegacy = "ssl_client_i_dn_legacy",
+    SslClientCert = "ssl_client_cert", SslClientRawCert = "ssl_client_raw_cert",
+    SslClientEscapedCert = "ssl_client_escaped_cert", SslClientStart = "ssl_client_v_start",
+    SslClientEnd = "ssl_client_v_end", SslClientRemain = "ssl_client_v_remain", UpstreamAddr = "upstream_addr", UpstreamStatus = "upstream_status",
     UpstreamResponseTime = "upstream_response_time", ApisixUpstreamResponseTime = "apisix_upstream_response_time",
     UpstreamConnectTime = "upstream_connect_time", UpstreamHeaderTime = "upstream_header_time",
     UpstreamScheme = "upstream_scheme", UpstreamHost = "upstream_host", UpstreamUri = "upstream_uri",
@@ -262,6 +270,18 @@ impl Request {
             Named::SslServerName | Named::SslProtocol | Named::SslCipher | Named::SslClientVerify => {
                 self.tls_variable(named)
             }
+            Named::SslClientFingerprint
+            | Named::SslClientSerial
+            | Named::SslClientSubject
+            | Named::SslClientIssuer
+            | Named::SslClientSubjectLegacy
+            | Named::SslClientIssuerLegacy
+            | Named::SslClientCert
+            | Named::SslClientRawCert
+            | Named::SslClientEscapedCert
+            | Named::SslClientStart
+            | Named::SslClientEnd
+            | Named::SslClientRemain => self.client_certificate_variable(named),
             Named::ProxyProtocolAddr
             | Named::ProxyProtocolPort
             | Named::ProxyProtocolServerAddr
@@ -281,9 +301,32 @@ impl Request {
         match named {
             Named::SslServerName => tls.server_name.as_deref().map(|name| Cow::Borrowed(name.as_bytes())),
             Named::SslProtocol => borrowed(tls.protocol.as_bytes()),
-            Named::SslClientVerify => borrowed(tls.client_verdict.as_str().as_bytes()),
+            Named::SslClientVerify => Some(match tls.client_verdict.text() {
+                Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+                Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+            }),
             _ => borrowed(tls.cipher.as_bytes()),
         }
+    }
+
+    /// Nothing where no certificate was presented.
+    fn client_certificate_variable(&self, named: Named) -> Text<'_> {
+        let certificate = self.connection.tls.as_ref()?.client()?;
+        let text = match named {
+            Named::SslClientFingerprint => &certificate.fingerprint,
+            Named::SslClientSerial => &certificate.serial,
+            Named::SslClientSubject => &certificate.subject,
+            Named::SslClientIssuer => &certificate.issuer,
+            Named::SslClientSubjectLegacy => &certificate.subject_legacy,
+            Named::SslClientIssuerLegacy => &certificate.issuer_legacy,
+            Named::SslClientRawCert => &certificate.pem,
+            Named::SslClientStart => &certificate.start,
+            Named::SslClientEnd => &certificate.end,
+            Named::SslClientCert => return owned(certificate.folded_pem()),
+            Named::SslClientEscapedCert => return owned(certificate.escaped_pem()),
+            _ => return owned(certificate.remaining_days().to_string()),
+        };
+        (!text.is_empty()).then(|| Cow::Borrowed(text.as_bytes()))
     }
 
     fn announced_variable(&self, named: Named) -> Text<'_> {

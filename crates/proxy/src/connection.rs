@@ -162,12 +162,7 @@ async fn accept_tls(worker: &'static Worker, stream: TcpStream, ends: Ends, guar
             let client = Rc::new(Client::new(worker, stream, facts));
             run(client, guard).await;
         }
-        Err(error) => {
-            error_log::log(
-                error_log::Level::Info,
-                format_args!("TLS handshake with {} failed: {error}", ends.peer),
-            );
-        }
+        Err(failed) => failed.log(ends.peer),
     }
 }
 

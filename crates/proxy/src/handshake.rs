@@ -2,7 +2,7 @@
 //!
 //! A client without a certificate of ours gets the alert `unrecognized_name`, never a default certificate.
 
-use std::{io, sync::Arc};
+use std::{cell::OnceCell, io, net::SocketAddr, sync::Arc};
 
 use plugin::{
     Reply, Request,
@@ -10,7 +10,7 @@ use plugin::{
     request::TlsFacts,
 };
 use rustls::server::Acceptor;
-use telemetry::error_log;
+use telemetry::{error_log, handshakes::Refused};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 use tokio_rustls::{LazyConfigAcceptor, server::TlsStream};
 
@@ -19,7 +19,32 @@ use crate::worker::Worker;
 /// A fatal alert, `unrecognized_name`, as a record of its own.
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 
-pub async fn accept(worker: &Worker, stream: TcpStream) -> io::Result<(TlsStream<TcpStream>, TlsFacts)> {
+/// A handshake that came to nothing.
+pub struct Failed {
+    error: io::Error,
+    server_name: Option<String>,
+    server: Option<Arc<TlsServer>>,
+}
+
+impl From<io::Error> for Failed {
+    fn from(error: io::Error) -> Failed {
+        Failed { error, server_name: None, server: None }
+    }
+}
+
+impl Failed {
+    pub fn log(&self, client: SocketAddr) {
+        let refused = Refused {
+            client: &client.to_string(),
+            server_name: self.server_name.as_deref().unwrap_or_default(),
+            ssl: self.server.as_ref().map(|server| &*server.id).unwrap_or_default(),
+            port: "",
+        };
+        refused.log(&self.error, &trust::reason(&self.error));
+    }
+}
+
+pub async fn accept(worker: &Worker, stream: TcpStream) -> Result<(TlsStream<TcpStream>, TlsFacts), Failed> {
     let mut start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
     let name = start.client_hello().server_name().map(normal_name);
     let wanted = name.as_deref().or(worker.settings.fallback_sni.as_deref());
@@ -34,9 +59,12 @@ pub async fn accept(worker: &Worker, stream: TcpStream) -> io::Result<(TlsStream
                 "failed to find SNI: the client sent none and apisix.ssl.fallback_sni is not set".to_owned()
             }
         };
-        return Err(io::Error::new(io::ErrorKind::NotFound, reason));
+        return Err(io::Error::new(io::ErrorKind::NotFound, reason).into());
     };
-    let stream = start.into_stream(server.config.clone()).await?;
+    let stream = match start.into_stream(server.config.clone()).await {
+        Ok(stream) => stream,
+        Err(error) => return Err(Failed { error, server_name: name, server: Some(server) }),
+    };
     let facts = facts(stream.get_ref().1, name, server);
     Ok((stream, facts))
 }
@@ -69,6 +97,7 @@ fn facts(
             Some(check) => check.verdict(chain),
         },
         server: Some(server),
+        client: OnceCell::new(),
     }
 }
 
@@ -88,32 +117,28 @@ fn openssl_name(suite: rustls::CipherSuite) -> String {
 /// handshake but belongs to a resource which asks for certificates.
 pub fn check_client(request: &Request) -> Result<(), Box<Reply>> {
     let Some(tls) = &request.connection.tls else { return Ok(()) };
-    let refuse = |reason: &str| {
+    let refuse = |reason: &dyn std::fmt::Display| {
         error_log::log(error_log::Level::Error, format_args!("{reason}, client: {}", request.remote_addr));
         Err(Box::new(Reply::page(400)))
     };
-    let unverified = match tls.client_verdict {
-        ClientVerdict::Success => None,
-        ClientVerdict::None => Some("client certificate was not present"),
-        ClientVerdict::Failed => Some("client certificate verification is not passed: FAILED"),
+    let verdict = tls.client_verdict;
+    let verified = verdict == ClientVerdict::Success;
+    let unverified = || match verdict {
+        ClientVerdict::None => refuse(&"client certificate was not present"),
+        _ => refuse(&format_args!("client certificate verification is not passed: {}", verdict.text())),
     };
     let own = tls.server.as_ref().and_then(|server| server.client.as_ref());
-    if let Some(reason) = unverified
-        && own.is_some_and(|check| !check.skip.is_empty() && !check.skips(&request.path))
-    {
-        return refuse(reason);
+    if !verified && own.is_some_and(|check| !check.skip.is_empty() && !check.skips(&request.path)) {
+        return unverified();
     }
     let Ok(host) = std::str::from_utf8(&request.host) else { return Ok(()) };
     let Some(other) = request.snapshot.certificates.find(host) else { return Ok(()) };
     let Some(check) = &other.client else { return Ok(()) };
     let skipped = own.is_some_and(|own| own.skips(&request.path)) && check.skips(&request.path);
     if tls.server_name.as_deref() != Some(host) {
-        return refuse("the client certificate was verified for another server name than the host");
+        return refuse(&"the client certificate was verified for another server name than the host");
     }
-    match unverified {
-        Some(reason) if !skipped => refuse(reason),
-        _ => Ok(()),
-    }
+    if verified || skipped { Ok(()) } else { unverified() }
 }
 
 #[cfg(test)]

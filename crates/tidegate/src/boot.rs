@@ -19,6 +19,7 @@ mod health;
 mod hooks;
 mod logs;
 mod metrics;
+mod name_failures;
 mod names;
 mod nodes;
 pub mod notify;

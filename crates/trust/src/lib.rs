@@ -1,72 +1,41 @@
-//! Whom a TLS client trusts when it is told no more than "the system's authorities" or "anybody".
+//! Whom TLS peers are trusted as: the one verifier for upstreams, etcd, Redis, Kafka, LDAP, registries, the servers of
+//! loggers and of secrets, the clients of our own ports and those of the Admin API.
+//!
+//! ```text
+//! leaf --+-- X.509 v3, not an authority --> webpki builds the path --+--> policy --> name (servers only)
+//!        +-- v1, CA:TRUE or itself trusted --> path.rs builds it ----+
+//! ```
+//!
+//! Verdicts follow OpenSSL's (security level 2, as Debian builds it), because that is what APISIX verifies with. Where
+//! they differ, `docs/guide/tls.md` says why; `tests/chains.rs` compares them. Revocation is not checked.
 //!
 //! A crate of its own because upstreams, etcd and the load generator need it and none of them may use another.
 
 #![forbid(unsafe_code)]
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+mod anchors;
+mod any;
+mod certificate;
+mod client;
+mod config;
+mod connect;
+mod distinguished_name;
+mod key_pair;
+mod name;
+mod path;
+mod policy;
+mod refusal;
+mod server;
+mod signature;
 
-use rustls::{
-    DigitallySignedStruct, Error, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime},
-};
-
-/// Where distributions keep the authorities: Debian, Red Hat, Alpine.
-const SYSTEM_AUTHORITIES: [&str; 3] =
-    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
-
-/// The PEM file with the system's authorities, when there is one.
-pub fn system_authorities() -> Option<PathBuf> {
-    SYSTEM_AUTHORITIES.iter().map(Path::new).find(|path| path.exists()).map(Path::to_owned)
-}
-
-/// Accepts every certificate, but still wants the server to hold its key.
-#[derive(Debug)]
-pub struct AnyCertificate(Arc<CryptoProvider>);
-
-impl AnyCertificate {
-    /// With the provider whose signature algorithms the connection uses.
-    pub fn new(provider: Arc<CryptoProvider>) -> Arc<AnyCertificate> {
-        Arc::new(AnyCertificate(provider))
-    }
-}
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
-}
+pub use anchors::{Anchors, system_authorities};
+pub use certificate::{Certificate, Unreadable};
+pub use client::ClientVerifier;
+pub use config::{Trust, client_config};
+use any::AnyCertificate;
+pub use connect::{connect, explain, speaks_tls};
+pub use distinguished_name::{one_line, rfc2253};
+pub use key_pair::{certified_key, single};
+pub use policy::Purpose;
+pub use refusal::{openssl_words, reason};
+use server::ServerVerifier;

@@ -8,7 +8,8 @@ use hickory_resolver::{
     config::{
         ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts,
     },
-    net::runtime::TokioRuntimeProvider,
+    net::{DnsError, NetError, runtime::TokioRuntimeProvider},
+    proto::op::ResponseCode,
     system_conf::read_system_conf,
 };
 
@@ -37,6 +38,8 @@ impl Default for SystemLookupOptions {
 pub struct SystemLookup {
     resolver: TokioResolver,
     valid_s: Option<u64>,
+    /// What is asked of whom, for errors.
+    asked: String,
 }
 
 impl SystemLookup {
@@ -57,12 +60,36 @@ impl SystemLookup {
         }
         let (domain, search) = if options.search { (domain, search) } else { (None, Vec::new()) };
         apply(&options, &mut settings);
+        let asked = asked(&servers, options.ipv6);
         let config = ResolverConfig::from_parts(domain, search, servers);
         let resolver = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
             .with_options(settings)
             .build()
             .map_err(|error| format!("failed to set up the resolver: {error}"))?;
-        Ok(Self { resolver, valid_s: options.valid_s })
+        Ok(Self { resolver, valid_s: options.valid_s, asked })
+    }
+}
+
+/// `A and AAAA records asked of 127.0.0.53:53`
+fn asked(servers: &[NameServerConfig], ipv6: bool) -> String {
+    let server = |server: &NameServerConfig| {
+        let port = server.connections.first().map_or(53, |connection| connection.port);
+        SocketAddr::new(server.ip, port).to_string()
+    };
+    let servers: Vec<String> = servers.iter().map(server).collect();
+    let records = if ipv6 { "A and AAAA records" } else { "A records" };
+    format!("{records} asked of {}", servers.join(", "))
+}
+
+fn reason(error: &NetError) -> String {
+    match error {
+        NetError::Dns(DnsError::NoRecordsFound(none)) => match none.response_code {
+            ResponseCode::NXDomain => "no such name (NXDOMAIN)".to_owned(),
+            ResponseCode::NoError => "the name has no such record".to_owned(),
+            code => format!("the server answered {code}"),
+        },
+        NetError::Timeout => "no answer in time".to_owned(),
+        other => other.to_string(),
     }
 }
 
@@ -91,7 +118,7 @@ impl Lookup for SystemLookup {
     ) -> Pin<Box<dyn Future<Output = Result<Answer, String>> + Send + 'a>> {
         Box::pin(async move {
             let found = self.resolver.lookup_ip(name).await;
-            let found = found.map_err(|error| format!("failed to resolve {name}: {error}"))?;
+            let found = found.map_err(|error| format!("{}: {}", self.asked, reason(&error)))?;
             let ttl = found.valid_until().saturating_duration_since(Instant::now());
             Ok(Answer {
                 addresses: found.iter().collect(),

@@ -2,30 +2,32 @@
 
 use std::{io, sync::Arc};
 
-use plugin::tls::{Trust, client_config};
-use rustls::RootCertStore;
+use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
+use telemetry::{
+    error_log::{self, Level},
+    limiter::Limiter,
+};
 use tokio::net::TcpStream;
-use tokio_rustls::{TlsConnector, client::TlsStream};
+use tokio_rustls::client::TlsStream;
+use trust::{Anchors, Trust, client_config};
+
+/// A line a minute: probes come every second or so, and the change of state is logged anyway.
+static LIMITER: Limiter = Limiter::new(1, 60_000);
 
 /// Both ways to connect; cheap to clone.
 #[derive(Clone)]
 pub struct ProbeTls {
-    verifying: TlsConnector,
-    trusting: TlsConnector,
+    verifying: Arc<ClientConfig>,
+    trusting: Arc<ClientConfig>,
 }
 
 impl ProbeTls {
-    /// `roots`: whom to trust, from `ssl_trusted_certificate`.
-    pub fn new(roots: RootCertStore) -> Result<Self, String> {
-        let verifying = Arc::new(client_config(Trust::Roots(roots), None)?);
+    /// `anchors`: whom to trust, from `ssl_trusted_certificate`.
+    pub fn new(anchors: Anchors) -> Result<Self, String> {
+        let verifying = Arc::new(client_config(Trust::Anchors(anchors), None)?);
         let trusting = Arc::new(client_config(Trust::Anybody, None)?);
-        Ok(Self { verifying: verifying.into(), trusting: trusting.into() })
-    }
-
-    /// Trusts the public authorities.
-    pub fn with_public_roots() -> Result<Self, String> {
-        Self::new(webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect())
+        Ok(Self { verifying, trusting })
     }
 
     pub(super) async fn connect(
@@ -36,7 +38,14 @@ impl ProbeTls {
     ) -> io::Result<TlsStream<TcpStream>> {
         let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let name = ServerName::try_from(bare).map_err(io::Error::other)?;
-        let connector = if verify { &self.verifying } else { &self.trusting };
-        connector.connect(name, stream).await
+        let config = if verify { &self.verifying } else { &self.trusting };
+        let peer = stream.peer_addr();
+        trust::connect(config.clone(), name, stream).await.inspect_err(|error| {
+            if LIMITER.pass().is_some() {
+                let peer = peer.map_or_else(|_| host.to_owned(), |peer| peer.to_string());
+                let line = format_args!("health check of {peer} ({host}): TLS handshake failed: {error}");
+                error_log::log(Level::Warn, line);
+            }
+        })
     }
 }

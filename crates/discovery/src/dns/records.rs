@@ -148,7 +148,7 @@ impl Lookups {
                 Ok(records.filter(|record| record.record_type() == kind).cloned().collect())
             }
             Err(error) if says_no(&error) => Ok(Vec::new()),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(format!("{kind} record of {name}: {error}")),
         }
     }
 

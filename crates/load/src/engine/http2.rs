@@ -25,7 +25,6 @@ use tokio::{
     task::LocalSet,
     time::{Instant, sleep, timeout},
 };
-use tokio_rustls::TlsConnector;
 
 use self::request::Http2Request;
 use super::{
@@ -391,7 +390,7 @@ async fn open(index: usize, common: &Common) -> Result<SendRequest<Bytes>, Broke
     match tls {
         None => shake_hands(socket).await,
         Some((config, name)) => {
-            let connected = timeout(limit, TlsConnector::from(config).connect(name, socket));
+            let connected = timeout(limit, trust::connect(config, name, socket));
             let session = connected
                 .await
                 .map_err(late)?

@@ -6,6 +6,7 @@
 
 mod sentinel;
 mod settings;
+mod tls;
 
 use std::{
     cell::RefCell,
@@ -53,7 +54,7 @@ impl ToRedisArgs for Argument<'_> {
 #[derive(Clone)]
 enum Connection {
     One(MultiplexedConnection),
-    Cluster(ClusterConnection),
+    Cluster(ClusterConnection<tls::Node>),
 }
 
 /// One worker's connection for one setting.
@@ -202,11 +203,9 @@ impl RedisClient {
         };
         match &settings.target {
             Target::Single(info) => {
-                let client = redis::Client::open(info.clone())?;
-                let connection = client.get_multiplexed_async_connection_with_config(&one()).await?;
-                Ok(Connection::One(connection))
+                Ok(Connection::One(tls::connect(info.clone(), one()).await?))
             }
-            Target::Cluster(client) => Ok(Connection::Cluster(client.get_async_connection().await?)),
+            Target::Cluster(client) => Ok(Connection::Cluster(client.get_async_generic_connection().await?)),
             Target::Sentinel(sentinel) => Ok(Connection::One(sentinel.connect(&one()).await?)),
         }
     }

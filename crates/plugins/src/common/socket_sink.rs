@@ -6,7 +6,6 @@ use tokio::{
     io::AsyncWriteExt,
     net::{TcpStream, UdpSocket},
 };
-use tokio_rustls::TlsConnector;
 
 use super::http_client::{TlsWanted, tls_config};
 
@@ -40,10 +39,10 @@ impl SocketSink {
                 let stream = self.connect().await?;
                 let failed = |reason: String| self.failed("perform TLS handshake to TCP server", &reason);
                 let wanted = TlsWanted { verify: false, client: None };
-                let connector = TlsConnector::from(tls_config(&wanted).map_err(failed)?);
+                let config = tls_config(&wanted).map_err(failed)?;
                 let name = server_name.as_deref().unwrap_or(&self.host).to_owned();
                 let name = name.try_into().map_err(|_| failed("invalid server name".to_owned()))?;
-                let handshake = self.within(connector.connect(name, stream)).await;
+                let handshake = self.within(trust::connect(config, name, stream)).await;
                 let mut stream = handshake.map_err(failed)?;
                 self.write(&mut stream, data).await
             }

@@ -1,12 +1,11 @@
 //! A connection to one broker: TLS, login, and one request at a time.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
 };
-use tokio_rustls::TlsConnector;
 
 use super::{
     protocol::{self, Reader, SASL_AUTHENTICATE, SASL_HANDSHAKE, Writer},
@@ -54,9 +53,8 @@ impl Connection {
             let stream: Box<dyn Stream> = match &settings.tls {
                 None => Box::new(stream),
                 Some(wanted) => {
-                    let connector = TlsConnector::from(Arc::clone(&tls_config(wanted)?));
                     let name = host.to_owned().try_into().map_err(|_| "invalid server name".to_owned())?;
-                    let secured = connector.connect(name, stream).await;
+                    let secured = trust::connect(tls_config(wanted)?, name, stream).await;
                     Box::new(secured.map_err(|error| format!("TLS handshake: {error}"))?)
                 }
             };

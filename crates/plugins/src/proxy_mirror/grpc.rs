@@ -12,7 +12,6 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
 };
-use tokio_rustls::TlsConnector;
 
 use crate::common::http_client::{Endpoint, Method, TlsWanted, tls_config};
 
@@ -58,8 +57,7 @@ async fn connect(endpoint: &Endpoint, tls: Option<Arc<ClientConfig>>) -> Result<
     let _ = stream.set_nodelay(true);
     let Some(tls) = tls else { return Ok(Box::pin(stream)) };
     let name = ServerName::try_from(host.clone()).map_err(|error| format!("{host}: {error}"))?;
-    let stream = TlsConnector::from(tls)
-        .connect(name, stream)
+    let stream = trust::connect(tls, name, stream)
         .await
         .map_err(|error| format!("TLS handshake with {host}:{port} failed: {error}"))?;
     Ok(Box::pin(stream))

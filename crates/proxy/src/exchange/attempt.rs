@@ -47,6 +47,8 @@ pub enum FailureKind {
     /// Closed without an answer.
     Closed,
     Malformed(&'static str),
+    /// The answer to plain HTTP was a TLS record.
+    SpeaksTls(SocketAddr),
     Client(BodyError),
 }
 
@@ -91,6 +93,9 @@ impl Failure {
                 "upstream prematurely closed connection while reading response header".to_owned()
             }
             FailureKind::Malformed(reason) => (*reason).to_owned(),
+            FailureKind::SpeaksTls(server) => {
+                format!("the server at {server} speaks TLS, not plain HTTP: its scheme should be https or grpcs")
+            }
             FailureKind::Client(_) => "client failed to send its body".to_owned(),
         }
     }
@@ -453,8 +458,11 @@ impl Upstream {
         loop {
             while !self.input.is_empty() {
                 let parsed = self.response.parse(self.input.filled(), max_head, 200);
-                match parsed.map_err(|error| FailureKind::Malformed(error.reason)) {
-                    Err(kind) => return Poll::Ready(Err(kind)),
+                match parsed {
+                    Err(_) if self.server_name.is_empty() && trust::speaks_tls(self.input.filled()) => {
+                        return Poll::Ready(Err(FailureKind::SpeaksTls(self.address)));
+                    }
+                    Err(error) => return Poll::Ready(Err(FailureKind::Malformed(error.reason))),
                     Ok(None) => break,
                     Ok(Some(used)) => {
                         self.input.consume(used);

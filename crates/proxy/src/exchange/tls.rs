@@ -20,9 +20,8 @@ pub async fn handshake(
         let address = stream.peer_addr().map_or(std::net::Ipv4Addr::LOCALHOST.into(), |address| address.ip());
         ServerName::IpAddress(address.into())
     });
-    let connector = tokio_rustls::TlsConnector::from(settings.config.clone());
     client.timer.set(timeouts.connect_ms);
-    let mut shaking = pin!(connector.connect(name, stream));
+    let mut shaking = pin!(trust::connect(settings.config.clone(), name, stream));
     let done = poll_fn(|context| match shaking.as_mut().poll(context) {
         Poll::Pending if client.timer.expired() => Poll::Ready(None),
         other => other.map(Some),

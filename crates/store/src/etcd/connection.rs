@@ -10,7 +10,6 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
 };
-use tokio_rustls::TlsConnector;
 use tonic::transport::Endpoint;
 
 use super::Options;
@@ -103,7 +102,7 @@ async fn open(
     stream.set_nodelay(true)?;
     let Some(tls) = tls else { return Ok(Box::new(stream)) };
     let name = ServerName::try_from(sni.unwrap_or_else(|| member.host.clone())).map_err(io::Error::other)?;
-    Ok(Box::new(TlsConnector::from(tls).connect(name, stream).await?))
+    Ok(Box::new(trust::connect(tls, name, stream).await?))
 }
 
 /// The words of a failure, which for gRPC are the server's own.

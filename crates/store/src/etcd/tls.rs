@@ -1,14 +1,9 @@
 //! TLS with etcd: whom to trust, what to show.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::path::{Path, PathBuf};
 
-use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
-use trust::AnyCertificate;
+use rustls::ClientConfig;
+use trust::{Anchors, Trust};
 
 /// `deployment.etcd.tls`, with paths that can be opened.
 #[derive(Clone, Debug, Default)]
@@ -25,24 +20,15 @@ pub struct TlsOptions {
 
 /// Reads the files. The error names the file.
 pub fn client_config(options: &TlsOptions) -> Result<ClientConfig, String> {
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
-    let builder = if options.verify {
-        builder.with_root_certificates(authorities(&options.authorities)?)
-    } else {
-        builder.dangerous().with_custom_certificate_verifier(AnyCertificate::new(provider))
-    };
+    let trust = if options.verify { Trust::Anchors(authorities(&options.authorities)?) } else { Trust::Anybody };
     let mut config = match &options.client {
-        None => builder.with_no_client_auth(),
+        None => trust::client_config(trust, None)?,
         Some((certificate, key)) => {
-            let chain = certificates(certificate)?;
-            let key = PrivateKeyDer::from_pem_slice(&read(key)?)
-                .map_err(|error| format!("deployment.etcd.tls.key: {}: {error}", key.display()))?;
-            builder
-                .with_client_auth_cert(chain, key)
-                .map_err(|error| format!("deployment.etcd.tls.cert: {}: {error}", certificate.display()))?
+            let (chain, secret) = (read(certificate)?, read(key)?);
+            trust::client_config(trust, Some((&chain, &secret))).map_err(|error| {
+                let (certificate, key) = (certificate.display(), key.display());
+                format!("deployment.etcd.tls.cert ({certificate}) and key ({key}): {error}")
+            })?
         }
     };
     // gRPC servers refuse connections that do not ask for HTTP/2.
@@ -50,31 +36,15 @@ pub fn client_config(options: &TlsOptions) -> Result<ClientConfig, String> {
     Ok(config)
 }
 
-fn authorities(files: &[PathBuf]) -> Result<RootCertStore, String> {
-    let files = if files.is_empty() {
-        vec![
-            trust::system_authorities()
-                .ok_or("no certificate authorities on this system: set apisix.ssl.ssl_trusted_certificate")?,
-        ]
-    } else {
-        files.to_vec()
-    };
-    let mut roots = RootCertStore::empty();
-    for file in files {
-        // A bundle may hold certificates that are too old for the library; the others serve.
-        roots.add_parsable_certificates(certificates(&file)?);
+fn authorities(files: &[PathBuf]) -> Result<Anchors, String> {
+    if files.is_empty() {
+        return Anchors::from_setting("system", Path::new(""));
     }
-    Ok(roots)
-}
-
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let found: Vec<_> = CertificateDer::pem_slice_iter(&read(file)?).filter_map(Result::ok).collect();
-    if found.is_empty() {
-        return Err(format!("{}: no certificate in it (PEM is expected)", file.display()));
-    }
-    Ok(found)
+    let mut anchors = Anchors::default();
+    files.iter().try_for_each(|file| anchors.add_file(file))?;
+    Ok(anchors)
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(file).map_err(|error: io::Error| format!("cannot read {}: {error}", file.display()))
+    std::fs::read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use admin::listener::{Accept, Connection};
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use config::Settings;
-use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use rustls::ServerConfig;
+use telemetry::handshakes::Refused;
 use tokio_rustls::TlsAcceptor;
+use trust::{Anchors, ClientVerifier};
 
 /// `None` without `https_admin`.
 pub fn accept(settings: &Settings) -> anyhow::Result<Option<Accept>> {
@@ -22,29 +23,34 @@ pub fn accept(settings: &Settings) -> anyhow::Result<Option<Accept>> {
         let path = settings.below_prefix(path);
         std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
     };
-    let chain = CertificateDer::pem_slice_iter(&read(certificate)?).collect::<Result<Vec<_>, _>>()?;
-    let key = PrivateKeyDer::from_pem_slice(&read(key)?)?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let pair = trust::certified_key(&provider, &read(certificate)?, &read(key)?)
+        .map_err(|error| anyhow!("deployment.admin.admin_api_mtls ({certificate}, {key}): {error}"))?;
     let builder =
         ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
     let builder = match &admin.client_ca {
         None => builder.with_no_client_auth(),
         Some(ca) => {
-            let mut roots = RootCertStore::empty();
-            for certificate in CertificateDer::pem_slice_iter(&read(ca)?) {
-                roots.add(certificate?)?;
-            }
-            builder.with_client_cert_verifier(
-                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?,
-            )
+            let verifier = Anchors::from_pem(&read(ca)?)
+                .and_then(|anchors| ClientVerifier::new(anchors, None, &provider))
+                .map_err(|error| anyhow!("admin_api_mtls.admin_ssl_ca_cert ({ca}): {error}"))?;
+            builder.with_client_cert_verifier(verifier)
         }
     };
-    let acceptor = TlsAcceptor::from(Arc::new(builder.with_single_cert(chain, key)?));
+    let acceptor = TlsAcceptor::from(Arc::new(builder.with_cert_resolver(trust::single(pair))));
     Ok(Some(Arc::new(move |stream| {
         let acceptor = acceptor.clone();
         Box::pin(async move {
-            let stream = acceptor.accept(stream).await.ok()?;
-            Some(Box::new(stream) as Box<dyn Connection>)
+            let peer = stream.peer_addr();
+            match acceptor.accept(stream).await {
+                Ok(stream) => Some(Box::new(stream) as Box<dyn Connection>),
+                Err(error) => {
+                    let peer = peer.map_or_else(|_| "unknown".to_owned(), |peer| peer.to_string());
+                    let refused = Refused { client: &peer, port: "Admin API", ..Refused::default() };
+                    refused.log(&error, &trust::reason(&error));
+                    None
+                }
+            }
         })
     })))
 }

@@ -314,8 +314,9 @@ impl Follower {
 
     /// New names should be usable when their route is; a resolver that does not answer must not hold up the rest.
     async fn resolve_names(&mut self) {
-        let names: Vec<Arc<str>> = self.compiler.names().cloned().collect();
-        self.names.want(&names, NAME_PATIENCE).await;
+        let users = self.compiler.names().map(|name| (name.clone(), self.compiler.users_of(name)));
+        let users = users.collect();
+        self.names.want(users, NAME_PATIENCE).await;
         self.take_addresses();
     }
 

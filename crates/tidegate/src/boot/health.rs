@@ -21,12 +21,9 @@ impl Health {
         let monitor = if settings.apisix.disable_upstream_healthcheck {
             None
         } else {
-            let tls = match &settings.apisix.tls.trusted_certificate {
-                None => ProbeTls::with_public_roots(),
-                Some(files) => {
-                    plugin::tls::trusted_roots(files, &settings.files.prefix).and_then(ProbeTls::new)
-                }
-            };
+            let setting = settings.apisix.tls.trusted_certificate.as_deref().unwrap_or("system");
+            let anchors = trust::Anchors::from_setting(setting, &settings.files.prefix);
+            let tls = anchors.and_then(ProbeTls::new);
             let tls =
                 tls.map_err(|reason| anyhow::anyhow!("apisix.ssl.ssl_trusted_certificate: {reason}"))?;
             Some(Monitor::spawn(runtime, tls, Arc::new(log_transition)))

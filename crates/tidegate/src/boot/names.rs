@@ -13,8 +13,11 @@ use control::{Domains, Lookup, SystemLookup, SystemLookupOptions};
 use telemetry::error_log;
 use tokio::{runtime::Runtime, sync::watch};
 
+use super::name_failures::{Failures, Reporting};
+
 pub struct Names {
     domains: Domains,
+    failures: Arc<Failures>,
     /// What the compiler has been told.
     told: Mutex<BTreeMap<Arc<str>, Arc<[IpAddr]>>>,
 }
@@ -61,23 +64,23 @@ impl Names {
                 }
             }
         };
-        Arc::new(Names { domains: Domains::new(runtime.handle().clone(), lookup), told: Mutex::default() })
+        let failures = Arc::new(Failures::default());
+        let lookup = Arc::new(Reporting { lookup, failures: failures.clone() });
+        let domains = Domains::new(runtime.handle().clone(), lookup);
+        Arc::new(Names { domains, failures, told: Mutex::default() })
     }
 
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.domains.changes()
     }
 
-    /// Keeps these names resolved, and no others. Waits for new ones, within reason.
-    pub async fn want(&self, names: &[Arc<str>], patience: Duration) {
+    /// Keeps these names resolved, and no others. Waits for new ones, within reason. Each with who uses it, for the log.
+    pub async fn want(&self, users: BTreeMap<Arc<str>, String>, patience: Duration) {
+        let names: Vec<Arc<str>> = users.keys().cloned().collect();
+        self.failures.want(users);
         self.domains.want(names.iter().map(AsRef::as_ref));
         if !names.is_empty() {
             let _ = tokio::time::timeout(patience, self.domains.settled()).await;
-        }
-        for name in names {
-            if let Some(error) = self.domains.error(name) {
-                error_log::log(error_log::Level::Error, format_args!("failed to resolve {name}: {error}"));
-            }
         }
     }
 

@@ -3,16 +3,14 @@
 use std::{path::Path, sync::Arc};
 
 use parking_lot::Mutex;
-use plugin::{
-    host,
-    tls::{Trust, client_config, trusted_roots},
-};
+use plugin::host;
 use rustc_hash::FxHashMap;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use serde_json::Value;
 use tokio::net::TcpStream;
-use tokio_rustls::{TlsConnector, client::TlsStream};
+use tokio_rustls::client::TlsStream;
+use trust::{Anchors, Trust, client_config};
 
 use super::Endpoint;
 
@@ -46,9 +44,7 @@ pub async fn connect(endpoint: &Endpoint, tls: &TlsWanted) -> Result<Transport, 
         return Ok(Transport::Plain(stream));
     }
     let name = ServerName::try_from(host.clone()).map_err(|error| format!("{host}: {error}"))?;
-    let connector = TlsConnector::from(tls_config(tls)?);
-    let stream = connector
-        .connect(name, stream)
+    let stream = trust::connect(tls_config(tls)?, name, stream)
         .await
         .map_err(|error| format!("TLS handshake with {host}:{port} failed: {error}"))?;
     Ok(Transport::Tls(Box::new(stream)))
@@ -73,13 +69,13 @@ pub fn tls_config(wanted: &TlsWanted) -> Result<Arc<ClientConfig>, String> {
 }
 
 fn make(wanted: &TlsWanted) -> Result<ClientConfig, String> {
-    let trust = if wanted.verify { Trust::Roots(roots()?) } else { Trust::Anybody };
-    client_config(trust, wanted.client.as_ref().map(|(chain, key)| (chain.as_str(), key.as_str())))
+    let trust = if wanted.verify { Trust::Anchors(anchors()?) } else { Trust::Anybody };
+    client_config(trust, wanted.client.as_ref().map(|(chain, key)| (chain.as_bytes(), key.as_bytes())))
 }
 
 /// The authorities of `apisix.ssl.ssl_trusted_certificate`.
-fn roots() -> Result<RootCertStore, String> {
-    let Some(host) = host() else { return trusted_roots("system", Path::new("")) };
+fn anchors() -> Result<Anchors, String> {
+    let Some(host) = host() else { return Anchors::from_setting("system", Path::new("")) };
     let setting = host.settings.pointer("/apisix/ssl/ssl_trusted_certificate");
-    trusted_roots(setting.and_then(Value::as_str).unwrap_or("system"), &host.prefix)
+    Anchors::from_setting(setting.and_then(Value::as_str).unwrap_or("system"), &host.prefix)
 }

@@ -1,0 +1,136 @@
+//! `$ssl_client_*`: the certificate that a client presented, verified or not, in nginx's words.
+
+use std::{fmt::Write, time::Duration};
+
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use time::{OffsetDateTime, macros::format_description};
+use trust::Certificate;
+
+/// Made with the first variable that asks, once per connection.
+#[derive(Debug)]
+pub struct ClientCertificate {
+    pub fingerprint: String,
+    pub serial: String,
+    pub subject: String,
+    pub subject_legacy: String,
+    pub issuer: String,
+    pub issuer_legacy: String,
+    /// With a line break at its end.
+    pub pem: String,
+    pub start: String,
+    pub end: String,
+    not_after: u64,
+}
+
+impl ClientCertificate {
+    /// `None` when it cannot be read, which a handshake would have refused.
+    pub fn of(der: &[u8]) -> Option<ClientCertificate> {
+        let certificate = Certificate::parse(der).ok()?;
+        Some(ClientCertificate {
+            fingerprint: hex(digest(&SHA1_FOR_LEGACY_USE_ONLY, der).as_ref(), false),
+            serial: serial(certificate.serial),
+            subject: trust::rfc2253(certificate.subject)?,
+            subject_legacy: trust::one_line(certificate.subject)?,
+            issuer: trust::rfc2253(certificate.issuer)?,
+            issuer_legacy: trust::one_line(certificate.issuer)?,
+            pem: pem(der),
+            start: date(certificate.not_before),
+            end: date(certificate.not_after),
+            not_after: certificate.not_after,
+        })
+    }
+
+    /// `$ssl_client_cert`: fit for a header, as nginx understood that before RFC 7230.
+    pub fn folded_pem(&self) -> String {
+        self.pem.trim_end().replace('\n', "\n\t")
+    }
+
+    /// `$ssl_client_escaped_cert`
+    pub fn escaped_pem(&self) -> String {
+        let mut text = String::with_capacity(self.pem.len() * 2);
+        for byte in self.pem.bytes() {
+            match byte {
+                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => text.push(char::from(byte)),
+                _ => _ = write!(text, "%{byte:02X}"),
+            }
+        }
+        text
+    }
+
+    /// Whole days.
+    pub fn remaining_days(&self) -> u64 {
+        let now = std::time::UNIX_EPOCH.elapsed().unwrap_or(Duration::MAX).as_secs();
+        self.not_after.saturating_sub(now) / 86_400
+    }
+}
+
+fn hex(bytes: &[u8], upper: bool) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        let _ = if upper { write!(text, "{byte:02X}") } else { write!(text, "{byte:02x}") };
+    }
+    text
+}
+
+/// From the two's complement of DER to sign and magnitude.
+fn serial(der: &[u8]) -> String {
+    let negative = der.first().is_some_and(|first| first & 0x80 != 0);
+    let mut digits = der.to_vec();
+    if negative {
+        let mut carry = true;
+        for digit in digits.iter_mut().rev() {
+            (*digit, carry) = (!*digit).overflowing_add(u8::from(carry));
+        }
+    }
+    let first = digits.iter().position(|digit| *digit != 0).unwrap_or(digits.len().saturating_sub(1));
+    let magnitude = hex(digits.get(first..).unwrap_or_default(), true);
+    if negative { format!("-{magnitude}") } else { magnitude }
+}
+
+fn pem(der: &[u8]) -> String {
+    let text = BASE64_STANDARD.encode(der);
+    let mut pem = String::from("-----BEGIN CERTIFICATE-----\n");
+    let mut rest = text.as_str();
+    while !rest.is_empty() {
+        let (line, more) = rest.split_at(rest.len().min(64));
+        pem.push_str(line);
+        pem.push('\n');
+        rest = more;
+    }
+    pem.push_str("-----END CERTIFICATE-----\n");
+    pem
+}
+
+/// `Nov  2 10:48:15 2026 GMT`
+fn date(seconds: u64) -> String {
+    let format = format_description!(
+        "[month repr:short] [day padding:space] [hour]:[minute]:[second] [year] GMT"
+    );
+    let time = i64::try_from(seconds).ok().and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok());
+    time.and_then(|time| time.format(format).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serial_numbers_are_signed_hexadecimal() {
+        for (der, text) in [
+            (&[1][..], "01"),
+            (&[0, 0xe7, 0x4a], "E74A"),
+            (&[0], "00"),
+            (&[0xff], "-01"),
+            (&[0x80, 0], "-8000"),
+            (&[0x12, 0x00], "1200"),
+        ] {
+            assert_eq!(serial(der), text);
+        }
+    }
+
+    #[test]
+    fn dates_have_a_padded_day() {
+        assert_eq!(date(1_793_616_495), "Nov  2 07:28:15 2026 GMT");
+    }
+}

@@ -1,0 +1,78 @@
+//! TLS toward Redis, with the gateway's own verifier: `apisix.ssl.ssl_trusted_certificate` counts here too.
+
+use std::{future::Future, io, time::Duration};
+
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, Pipeline, RedisError, RedisFuture,
+    RedisResult, Value,
+    aio::{ConnectionLike, MultiplexedConnection},
+    cluster_async::Connect,
+};
+use rustls_pki_types::ServerName;
+use tokio::net::TcpStream;
+
+use crate::common::http_client::{TlsWanted, tls_config};
+
+/// For a node of a cluster that the library reaches out to on its own; what a request waits for has its own limit.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Connects to one server, with TLS when its address says so.
+pub async fn connect(
+    info: impl IntoConnectionInfo,
+    config: AsyncConnectionConfig,
+) -> RedisResult<MultiplexedConnection> {
+    let info = info.into_connection_info()?;
+    let ConnectionAddr::TcpTls { host, port, insecure, .. } = info.addr() else {
+        return Client::open(info)?.get_multiplexed_async_connection_with_config(&config).await;
+    };
+    let handshake = async {
+        let wanted = TlsWanted { verify: !insecure, client: None };
+        let settings = tls_config(&wanted).map_err(io::Error::other)?;
+        let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
+        let stream = TcpStream::connect((host.as_str(), *port)).await?;
+        stream.set_nodelay(true)?;
+        trust::connect(settings, name, stream).await
+    };
+    let stream = within(handshake).await?;
+    let setup = MultiplexedConnection::new_with_config(info.redis_settings(), stream, config);
+    let (connection, driver) = setup.await?;
+    // Ends when the connection and all its copies are gone.
+    tokio::spawn(driver);
+    Ok(connection)
+}
+
+async fn within<T>(handshake: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    tokio::time::timeout(LIMIT, handshake).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}
+
+/// A node of a cluster.
+#[derive(Clone)]
+pub struct Node(MultiplexedConnection);
+
+impl Connect for Node {
+    fn connect_with_config<'a, T>(info: T, config: AsyncConnectionConfig) -> RedisFuture<'a, Self>
+    where
+        T: IntoConnectionInfo + Send + 'a,
+    {
+        Box::pin(async move { Ok::<_, RedisError>(Node(connect(info, config).await?)) })
+    }
+}
+
+impl ConnectionLike for Node {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        self.0.req_packed_command(command)
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        commands: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        self.0.req_packed_commands(commands, offset, count)
+    }
+
+    fn get_db(&self) -> i64 {
+        self.0.get_db()
+    }
+}

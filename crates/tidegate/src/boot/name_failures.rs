@@ -1,0 +1,115 @@
+//! Names that cannot be resolved, in the error log: once when it begins, once when it is over.
+
+use std::{
+    collections::BTreeMap,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use control::{Answer, Lookup};
+use telemetry::{
+    error_log::{self, Level},
+    limiter::Limiter,
+};
+
+/// A name that comes and goes is told of so often.
+const AGAIN: Duration = Duration::from_secs(60);
+/// A resolver that is down takes all names with it: ten lines in ten seconds.
+static LIMITER: Limiter = Limiter::new(10, 10_000);
+
+/// The names in use, who uses them, and which of them fail.
+#[derive(Default)]
+pub struct Failures(Mutex<BTreeMap<Arc<str>, Name>>);
+
+#[derive(Default)]
+struct Name {
+    users: String,
+    failing: bool,
+    told: Option<Instant>,
+}
+
+impl Failures {
+    pub fn want(&self, users: BTreeMap<Arc<str>, String>) {
+        let mut names = self.names();
+        names.retain(|name, _| users.contains_key(name));
+        for (name, users) in users {
+            names.entry(name).or_default().users = users;
+        }
+    }
+
+    /// The lines for the log that an answer is worth.
+    fn heard(&self, name: &str, result: &Result<Answer, String>, now: Instant) -> Option<(Level, String)> {
+        let mut names = self.names();
+        let known = names.get_mut(name)?;
+        let error = match result {
+            Ok(answer) if answer.addresses.is_empty() => "the name has no address",
+            Ok(_) => {
+                let was_told = std::mem::take(&mut known.failing);
+                return was_told.then(|| (Level::Notice, format!("{name} resolves again")));
+            }
+            Err(error) => error,
+        };
+        let lately = known.told.is_some_and(|told| now.duration_since(told) < AGAIN);
+        if known.failing || lately {
+            return None;
+        }
+        known.failing = true;
+        known.told = Some(now);
+        Some((Level::Error, format!("failed to resolve {name}, used by {}: {error}", known.users)))
+    }
+
+    fn names(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Name>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A resolver whose failures are logged.
+pub struct Reporting {
+    pub lookup: Arc<dyn Lookup>,
+    pub failures: Arc<Failures>,
+}
+
+impl Lookup for Reporting {
+    fn lookup<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> Pin<Box<dyn Future<Output = Result<Answer, String>> + Send + 'a>> {
+        Box::pin(async move {
+            let result = self.lookup.lookup(name).await;
+            if let Some((level, text)) = self.failures.heard(name, &result, Instant::now()) {
+                match LIMITER.pass() {
+                    Some(0) => error_log::log(level, format_args!("{text}")),
+                    Some(more) => error_log::log(level, format_args!("{text} ({more} more were not logged)")),
+                    None => {}
+                }
+            }
+            result
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_told_once_and_its_end_too() {
+        let failures = Failures::default();
+        failures.want(BTreeMap::from([(Arc::from("a.test"), "upstreams/1".to_owned())]));
+        let start = Instant::now();
+        let failed = || Err("A records asked of 127.0.0.1:53: no such name (NXDOMAIN)".to_owned());
+        let good = || Ok(Answer { addresses: vec![[127, 0, 0, 1].into()], valid_for: AGAIN });
+        let told = |result: Result<Answer, String>, after_s: u64| {
+            failures.heard("a.test", &result, start + Duration::from_secs(after_s)).map(|(_, text)| text)
+        };
+        let line = "failed to resolve a.test, used by upstreams/1: \
+                    A records asked of 127.0.0.1:53: no such name (NXDOMAIN)";
+        assert_eq!(told(failed(), 0).as_deref(), Some(line));
+        assert_eq!(told(failed(), 2), None);
+        assert_eq!(told(good(), 4).as_deref(), Some("a.test resolves again"));
+        assert_eq!(told(good(), 5), None);
+        assert_eq!(told(failed(), 6), None, "told a moment ago");
+        assert_eq!(told(failed(), 70).as_deref(), Some(line));
+    }
+}

@@ -1,0 +1,202 @@
+//! A certificate as verification reads it (RFC 5280 section 4.1, any version), without copies.
+//!
+//! Only what decides about trust is decoded. Serial numbers and names stay bytes, because real ones break the rules of
+//! the RFC in ways that do no harm.
+
+use std::fmt;
+
+use der::{
+    Decode, Reader, SliceReader, Tag, Tagged,
+    asn1::{AnyRef, BitStringRef, ObjectIdentifier, OctetStringRef},
+};
+use x509_cert::{
+    ext::pkix::{BasicConstraints, ExtendedKeyUsage, KeyUsage},
+    time::Time,
+};
+
+const KEY_USAGE: &str = "2.5.29.15";
+const ALTERNATIVE_NAMES: &str = "2.5.29.17";
+const BASIC_CONSTRAINTS: &str = "2.5.29.19";
+const NAME_CONSTRAINTS: &str = "2.5.29.30";
+const CRL_DISTRIBUTION_POINTS: &str = "2.5.29.31";
+const EXTENDED_KEY_USAGE: &str = "2.5.29.37";
+/// Policies, their mappings and constraints: known, and without effect, since no policy is asked for.
+const POLICIES: [&str; 4] = ["2.5.29.32", "2.5.29.33", "2.5.29.36", "2.5.29.54"];
+const NETSCAPE_TYPE: &str = "2.16.840.1.113730.1.1";
+
+/// One certificate. Slices that are named after an ASN.1 field hold its contents, without tag and length, unless said
+/// otherwise.
+#[derive(Debug)]
+pub struct Certificate<'a> {
+    pub der: &'a [u8],
+    /// 1, 2 or 3.
+    pub version: u8,
+    /// With tag and length: what the signature covers.
+    pub(crate) signed: &'a [u8],
+    pub serial: &'a [u8],
+    pub(crate) signature_algorithm: &'a [u8],
+    pub(crate) signature: &'a [u8],
+    pub issuer: &'a [u8],
+    pub subject: &'a [u8],
+    /// Seconds since 1970.
+    pub not_before: u64,
+    pub not_after: u64,
+    /// `SubjectPublicKeyInfo`, with tag and length.
+    pub(crate) key: &'a [u8],
+    pub(crate) constraints: Option<BasicConstraints>,
+    pub(crate) key_usage: Option<KeyUsage>,
+    pub(crate) purposes: Option<Vec<ObjectIdentifier>>,
+    /// First octet of the Netscape certificate type.
+    pub(crate) netscape: Option<u8>,
+    pub(crate) alternative_names: Option<&'a [u8]>,
+    pub(crate) name_constraints: bool,
+    pub(crate) unknown_critical: Option<ObjectIdentifier>,
+}
+
+/// Bytes that are no certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unreadable;
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("not a readable X.509 certificate")
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+impl From<der::Error> for Unreadable {
+    fn from(_: der::Error) -> Unreadable {
+        Unreadable
+    }
+}
+
+impl<'a> Certificate<'a> {
+    pub fn parse(der: &'a [u8]) -> Result<Certificate<'a>, Unreadable> {
+        let mut outer = SliceReader::new(sequence(AnyRef::from_der(der)?)?)?;
+        let signed = outer.tlv_bytes()?;
+        let signature_algorithm = sequence(outer.decode()?)?;
+        let signature: BitStringRef<'a> = outer.decode()?;
+        let signature = signature.as_bytes().ok_or(Unreadable)?;
+        if !outer.is_finished() {
+            return Err(Unreadable);
+        }
+        let mut fields = SliceReader::new(sequence(AnyRef::from_der(signed)?)?)?;
+        let version = version(&mut fields)?;
+        let serial: AnyRef<'a> = fields.decode()?;
+        // RFC 5280 section 4.1.1.2: the same algorithm inside and outside of what is signed.
+        if serial.tag() != Tag::Integer || sequence(fields.decode()?)? != signature_algorithm {
+            return Err(Unreadable);
+        }
+        let issuer = sequence(fields.decode()?)?;
+        let mut validity = SliceReader::new(sequence(fields.decode()?)?)?;
+        let (not_before, not_after): (Time, Time) = (validity.decode()?, validity.decode()?);
+        let subject = sequence(fields.decode()?)?;
+        let key = fields.tlv_bytes()?;
+        let mut certificate = Certificate {
+            der,
+            version,
+            signed,
+            serial: serial.value(),
+            signature_algorithm,
+            signature,
+            issuer,
+            subject,
+            not_before: not_before.to_unix_duration().as_secs(),
+            not_after: not_after.to_unix_duration().as_secs(),
+            key,
+            constraints: None,
+            key_usage: None,
+            purposes: None,
+            netscape: None,
+            alternative_names: None,
+            name_constraints: false,
+            unknown_critical: None,
+        };
+        while !fields.is_finished() {
+            let field: AnyRef<'a> = fields.decode()?;
+            match field.tag() {
+                Tag::ContextSpecific { number, .. } if matches!(number.value(), 1 | 2) && version > 1 => {}
+                Tag::ContextSpecific { number, constructed: true } if number.value() == 3 && version == 3 => {
+                    certificate.extensions(sequence(AnyRef::from_der(field.value())?)?)?;
+                }
+                _ => return Err(Unreadable),
+            }
+        }
+        Ok(certificate)
+    }
+
+    /// Issued by itself, as far as names tell.
+    pub(crate) fn is_self_issued(&self) -> bool {
+        self.issuer == self.subject
+    }
+
+    /// Says of itself that it is an authority.
+    pub(crate) fn claims_authority(&self) -> bool {
+        self.constraints.as_ref().is_some_and(|constraints| constraints.ca)
+    }
+
+    /// The subject as in `$ssl_client_s_dn`, for messages.
+    pub fn subject_text(&self) -> String {
+        crate::rfc2253(self.subject).unwrap_or_default()
+    }
+
+    fn extensions(&mut self, list: &'a [u8]) -> Result<(), Unreadable> {
+        let mut list = SliceReader::new(list)?;
+        let mut seen: Vec<ObjectIdentifier> = Vec::new();
+        while !list.is_finished() {
+            let mut extension = SliceReader::new(sequence(list.decode()?)?)?;
+            let id: ObjectIdentifier = extension.decode()?;
+            let critical = extension.peek_tag()? == Tag::Boolean && extension.decode::<bool>()?;
+            let value: OctetStringRef<'a> = extension.decode()?;
+            if !extension.is_finished() || seen.contains(&id) {
+                return Err(Unreadable);
+            }
+            seen.push(id);
+            self.extension(id, critical, value.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn extension(
+        &mut self,
+        id: ObjectIdentifier,
+        critical: bool,
+        value: &'a [u8],
+    ) -> Result<(), Unreadable> {
+        match id.to_string().as_str() {
+            policy if POLICIES.contains(&policy) => {}
+            KEY_USAGE => self.key_usage = Some(KeyUsage::from_der(value)?),
+            ALTERNATIVE_NAMES => self.alternative_names = Some(sequence(AnyRef::from_der(value)?)?),
+            BASIC_CONSTRAINTS => self.constraints = Some(BasicConstraints::from_der(value)?),
+            NAME_CONSTRAINTS => self.name_constraints = true,
+            CRL_DISTRIBUTION_POINTS => {}
+            EXTENDED_KEY_USAGE => self.purposes = Some(ExtendedKeyUsage::from_der(value)?.0),
+            NETSCAPE_TYPE => {
+                let bits = BitStringRef::from_der(value)?;
+                self.netscape = Some(bits.raw_bytes().first().copied().unwrap_or_default());
+            }
+            _ if critical && self.unknown_critical.is_none() => self.unknown_critical = Some(id),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// `[0] EXPLICIT Version DEFAULT v1`
+fn version(fields: &mut SliceReader<'_>) -> Result<u8, Unreadable> {
+    match fields.peek_tag()? {
+        Tag::ContextSpecific { number, constructed: true } if number.value() == 0 => {
+            let field: AnyRef<'_> = fields.decode()?;
+            match u8::from_der(field.value())? {
+                number @ 0..=2 => Ok(number + 1),
+                _ => Err(Unreadable),
+            }
+        }
+        _ => Ok(1),
+    }
+}
+
+fn sequence(any: AnyRef<'_>) -> Result<&[u8], Unreadable> {
+    if any.tag() == Tag::Sequence { Ok(any.value()) } else { Err(Unreadable) }
+}

@@ -1,0 +1,83 @@
+//! The handshake with a server, and what its failure means.
+
+use std::{
+    future::{Future, poll_fn},
+    io,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use rustls::{ClientConfig, pki_types::ServerName};
+use tokio::{io::ReadBuf, net::TcpStream};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use crate::reason;
+
+/// Enough to tell HTTP from anything else.
+const FIRST_BYTES: usize = 5;
+
+/// Connects as a TLS client. The error says what was wrong in words for the log; there is no time limit.
+pub async fn connect(
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+    stream: TcpStream,
+) -> io::Result<TlsStream<TcpStream>> {
+    let address = stream.peer_addr();
+    let mut first = [0; FIRST_BYTES];
+    let mut seen = 0;
+    let mut shaking = pin!(TlsConnector::from(config).connect(name, stream));
+    let done = poll_fn(|context| {
+        if seen == 0
+            && let Some(stream) = shaking.get_ref()
+        {
+            seen = peek(stream, context, &mut first);
+        }
+        shaking.as_mut().poll(context)
+    })
+    .await;
+    done.map_err(|error| {
+        let server = address.map_or_else(|_| "the server".to_owned(), |it| format!("the server at {it}"));
+        explain(&error, &server, first.get(..seen).unwrap_or_default())
+    })
+}
+
+/// The first bytes of an answer, left where they are: once the library has taken them in, nothing shows them any more.
+fn peek(stream: &TcpStream, context: &mut Context<'_>, first: &mut [u8]) -> usize {
+    let mut buffer = ReadBuf::new(first);
+    match stream.poll_peek(context, &mut buffer) {
+        Poll::Ready(Ok(length)) => length,
+        _ => 0,
+    }
+}
+
+/// An error of a handshake in words; `first`: what the server's answer began with.
+pub fn explain(error: &io::Error, server: &str, first: &[u8]) -> io::Error {
+    let text = match first {
+        [b'H', b'T', b'T', b'P', b'/'] => format!("{server} speaks plain HTTP, not TLS"),
+        [] | [20..=24, 3, ..] => reason(error),
+        _ => format!("{server} does not speak TLS: {}", reason(error)),
+    };
+    io::Error::new(error.kind(), text)
+}
+
+/// Whether an answer that should be HTTP is a TLS record: an alert or the like, RFC 8446 section 5.1.
+pub fn speaks_tls(answer: &[u8]) -> bool {
+    matches!(answer, [20..=23, 3, 0..=4, ..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_speaks_is_told_by_its_first_bytes() {
+        let error = || io::Error::from(io::ErrorKind::InvalidData);
+        let text = |first: &[u8]| explain(&error(), "the server at 192.0.2.1:80", first).to_string();
+        assert_eq!(text(b"HTTP/"), "the server at 192.0.2.1:80 speaks plain HTTP, not TLS");
+        assert!(text(b"SSH-2").starts_with("the server at 192.0.2.1:80 does not speak TLS"));
+        assert_eq!(text(&[21, 3, 3, 0, 2]), "invalid data");
+        assert!(speaks_tls(&[21, 3, 3, 0, 2, 2, 70]));
+        assert!(!speaks_tls(b"HTTP/1.1 200 OK"));
+    }
+}
