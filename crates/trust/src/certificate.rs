@@ -24,6 +24,11 @@ const EXTENDED_KEY_USAGE: &str = "2.5.29.37";
 const POLICIES: [&str; 4] = ["2.5.29.32", "2.5.29.33", "2.5.29.36", "2.5.29.54"];
 const NETSCAPE_TYPE: &str = "2.16.840.1.113730.1.1";
 
+/// Real ones have a dozen. Each is compared with those before it.
+const MOST_EXTENSIONS: usize = 64;
+/// Of a subject in a message.
+const LONGEST_SUBJECT_CHARS: usize = 256;
+
 /// One certificate. Slices that are named after an ASN.1 field hold its contents, without tag and length, unless said
 /// otherwise.
 #[derive(Debug)]
@@ -136,9 +141,10 @@ impl<'a> Certificate<'a> {
         self.constraints.as_ref().is_some_and(|constraints| constraints.ca)
     }
 
-    /// The subject as in `$ssl_client_s_dn`, for messages.
+    /// The subject as in `$ssl_client_s_dn`, for messages: a peer chose it, so it is cut.
     pub fn subject_text(&self) -> String {
-        crate::rfc2253(self.subject).unwrap_or_default()
+        let subject = crate::rfc2253(self.subject).unwrap_or_default();
+        subject.chars().take(LONGEST_SUBJECT_CHARS).collect()
     }
 
     fn extensions(&mut self, list: &'a [u8]) -> Result<(), Unreadable> {
@@ -149,7 +155,7 @@ impl<'a> Certificate<'a> {
             let id: ObjectIdentifier = extension.decode()?;
             let critical = extension.peek_tag()? == Tag::Boolean && extension.decode::<bool>()?;
             let value: OctetStringRef<'a> = extension.decode()?;
-            if !extension.is_finished() || seen.contains(&id) {
+            if !extension.is_finished() || seen.contains(&id) || seen.len() >= MOST_EXTENSIONS {
                 return Err(Unreadable);
             }
             seen.push(id);

@@ -66,6 +66,14 @@ pub fn speaks_tls(answer: &[u8]) -> bool {
     matches!(answer, [20..=23, 3, 0..=4, ..])
 }
 
+/// Whether an answer of status 400 to plain HTTP says that its server wants TLS: nginx, Apache, Go.
+pub fn wants_tls(body: &[u8]) -> bool {
+    let says = |words: &[u8]| body.windows(words.len()).any(|window| window == words);
+    says(b"plain HTTP request was sent to HTTPS port")
+        || says(b"speaking plain HTTP to an SSL-enabled server port")
+        || says(b"sent an HTTP request to an HTTPS server")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,5 +87,7 @@ mod tests {
         assert_eq!(text(&[21, 3, 3, 0, 2]), "invalid data");
         assert!(speaks_tls(&[21, 3, 3, 0, 2, 2, 70]));
         assert!(!speaks_tls(b"HTTP/1.1 200 OK"));
+        assert!(wants_tls(b"Client sent an HTTP request to an HTTPS server.\n"));
+        assert!(!wants_tls(b"bad request"));
     }
 }

@@ -126,6 +126,10 @@ pub fn one_line(contents: &[u8]) -> Option<String> {
         text.push('=');
         for byte in attribute.value.value() {
             match byte {
+                b'/' | b'+' => {
+                    text.push('\\');
+                    text.push(char::from(*byte));
+                }
                 b' '..=b'~' => text.push(char::from(*byte)),
                 _ => _ = write!(text, "\\x{byte:02X}"),
             }

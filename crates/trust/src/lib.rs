@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Verdicts follow OpenSSL's (security level 2, as Debian builds it), because that is what APISIX verifies with. Where
-//! they differ, `docs/guide/tls.md` says why; `tests/chains.rs` compares them. Revocation is not checked.
+//! they differ, `docs/guide/tls.md` says why; `tests/e2e/trust.rs` compares them. Revocation is not checked.
 //!
 //! A crate of its own because upstreams, etcd and the load generator need it and none of them may use another.
 
@@ -33,7 +33,7 @@ pub use certificate::{Certificate, Unreadable};
 pub use client::ClientVerifier;
 pub use config::{Trust, client_config};
 use any::AnyCertificate;
-pub use connect::{connect, explain, speaks_tls};
+pub use connect::{connect, explain, speaks_tls, wants_tls};
 pub use distinguished_name::{one_line, rfc2253};
 pub use key_pair::{certified_key, single};
 pub use policy::Purpose;

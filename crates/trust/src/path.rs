@@ -207,3 +207,40 @@ impl<'a> Own<'a> {
         Err(refusal)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+
+    use super::*;
+
+    fn authority(name: &str) -> CertificateParams {
+        let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
+        params
+    }
+
+    /// Six authorities, each signed by all others: more paths than anybody has time for.
+    #[test]
+    fn certificates_that_vouch_for_each_other_end_the_search() {
+        let names = ["a", "b", "c", "d", "e", "f"];
+        let keys: Vec<KeyPair> = names.iter().map(|_| KeyPair::generate().expect("a key")).collect();
+        let issuers: Vec<_> = names.iter().zip(&keys).map(|(name, key)| Issuer::new(authority(name), key)).collect();
+        let mut intermediates = Vec::new();
+        for (name, key) in names.iter().zip(&keys) {
+            for issuer in &issuers {
+                let certificate = authority(name).signed_by(key, issuer).expect("a certificate");
+                intermediates.push(certificate.der().clone());
+            }
+        }
+        let key = KeyPair::generate().expect("a key");
+        let leaf = authority("leaf").signed_by(&key, &issuers[0]).expect("a certificate");
+        let algorithms = rustls::crypto::aws_lc_rs::default_provider().signature_verification_algorithms;
+        let anchors = Anchors::default();
+        let question =
+            Question { anchors: &anchors, algorithms: &algorithms, purpose: Purpose::Server, depth: None };
+        let refused = question.verify(leaf.der(), &intermediates, UnixTime::now());
+        assert_eq!(refused, Err(Refusal::TooMuchWork));
+    }
+}

@@ -168,12 +168,26 @@ pub(crate) fn algorithm_name(identifier: &[u8]) -> String {
     }
 }
 
+const INVALID: &str = "invalid peer certificate: ";
+
+fn date(time: UnixTime) -> String {
+    let date = der::DateTime::from_unix_duration(std::time::Duration::from_secs(time.as_secs()));
+    date.map_or_else(|_| "an impossible date".to_owned(), |date| date.to_string())
+}
+
 /// The words for the log. What is not about certificates is in the library's words.
 pub fn reason(error: &io::Error) -> String {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
         Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
-            "invalid peer certificate: no trusted authority issued it, or its chain is incomplete".to_owned()
+            format!("{INVALID}no trusted authority issued it, or its chain is incomplete")
         }
+        Some(Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
+            format!("{INVALID}a certificate of the chain expired on {}", date(*not_after))
+        }
+        Some(Error::InvalidCertificate(CertificateError::NotValidYetContext { not_before, .. })) => {
+            format!("{INVALID}a certificate of the chain is valid from {} on", date(*not_before))
+        }
+        Some(Error::InvalidCertificate(CertificateError::Other(OtherError(inner)))) => format!("{INVALID}{inner}"),
         Some(Error::NoCertificatesPresented) => "the peer presented no certificate".to_owned(),
         Some(Error::AlertReceived(alert)) => format!("the peer refused: TLS alert {alert:?}"),
         Some(Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)) => {

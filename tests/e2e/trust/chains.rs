@@ -309,6 +309,16 @@ fn usages() -> Vec<Chain> {
     ]
 }
 
+/// OpenSSL 3.0 does not read the form in which the library writes Ed25519 keys, but the other way round it goes.
+fn key_for(algorithm: &'static SignatureAlgorithm) -> KeyPair {
+    if algorithm != &PKCS_ED25519 {
+        return KeyPair::generate_for(algorithm).expect("a key");
+    }
+    let mut command = Command::new("openssl");
+    command.args(["genpkey", "-algorithm", "ed25519"]);
+    KeyPair::from_pem(&run(command, "")).expect("a key")
+}
+
 fn algorithms(folder: &Path) -> Vec<Chain> {
     let mut all = Vec::new();
     for (name, algorithm) in
@@ -316,9 +326,9 @@ fn algorithms(folder: &Path) -> Vec<Chain> {
     {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         is_authority(&mut params);
-        let above = make(name, None, algorithm, params);
+        let above = signed(name, None, key_for(algorithm), params);
         let params = CertificateParams::new(vec![HOST.to_owned()]).expect("a name");
-        let below = make("leaf", Some(&above), algorithm, params);
+        let below = signed("leaf", Some(&above), key_for(algorithm), params);
         all.push(Chain::new(name, &[&below], &[&above]));
     }
     let above = root("signs with openssl", same);
@@ -327,7 +337,9 @@ fn algorithms(folder: &Path) -> Vec<Chain> {
     all.push(Chain::new("RSA 2048, SHA-256", &[&weak(2048, "-sha256")], &[&above]));
     all.push(Chain::new("RSA 1024", &[&weak(1024, "-sha256")], &[]));
     all.push(Chain::new("SHA-1 signature", &[&weak(2048, "-sha1")], &[]));
-    all.push(Chain::new("MD5 signature", &[&weak(2048, "-md5")], &[]));
+    let above = version_1_root(folder, "signs with MD5");
+    let md5 = by_openssl(folder, &above, "/CN=leaf", 2048, "-md5", Some(&san));
+    all.push(Chain::new("MD5 signature", &[&md5], &[&above]));
     all
 }
 

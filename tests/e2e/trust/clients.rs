@@ -94,12 +94,16 @@ pub fn of_variables(folder: &Path, authority: &Made) -> Vec<Made> {
         params.serial_number = Some(vec![5].into());
     });
     add(&|params| {
-        expired(params);
         params.custom_extensions.push(CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 99999, 2], vec![5, 0]));
     });
     all.push(alone(same, "stranger"));
     all.push(leaf(&root("unknown authority", same), same));
     all
+}
+
+/// nginx refuses this one with an error page, whatever `ssl_verify_client` says.
+pub fn expired_client(authority: &Made) -> Made {
+    leaf(authority, expired)
 }
 
 /// The commands of the tutorial: an authority, a server and a client without extensions.

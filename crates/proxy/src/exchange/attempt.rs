@@ -11,6 +11,10 @@ use std::{
 };
 
 use plugin::{BodyError, Request, RequestBody, Source, UpstreamHandle, request::Attempt};
+use telemetry::{
+    error_log::{self, Level},
+    limiter::Limiter,
+};
 use upstream::retry;
 use wire::{BodyLength, HeaderId, Method, chunked, framing::ConnectionOptions};
 
@@ -26,6 +30,8 @@ use crate::{
     stream::Stream,
     upstream_head::{self, BodyPlan},
 };
+
+const SPEAKS_TLS: &str = "speaks TLS, not plain HTTP; set the upstream's scheme to https or grpcs";
 
 /// Why an attempt failed.
 pub struct Failure {
@@ -93,9 +99,7 @@ impl Failure {
                 "upstream prematurely closed connection while reading response header".to_owned()
             }
             FailureKind::Malformed(reason) => (*reason).to_owned(),
-            FailureKind::SpeaksTls(server) => {
-                format!("the server at {server} speaks TLS, not plain HTTP: its scheme should be https or grpcs")
-            }
+            FailureKind::SpeaksTls(server) => format!("the server at {server} {SPEAKS_TLS}"),
             FailureKind::Client(_) => "client failed to send its body".to_owned(),
         }
     }
@@ -297,6 +301,14 @@ pub fn sent_host(out: &[u8]) -> &[u8] {
 }
 
 /// Moves the parsed head into `request.response` and judges its framing.
+/// The server's words for it are the client's to read; ours are for the operator.
+fn warn_of_tls(server: SocketAddr) {
+    static LIMITER: Limiter = Limiter::new(1, 10_000);
+    if LIMITER.pass().is_some() {
+        error_log::log(Level::Warn, format_args!("the server at {server} {SPEAKS_TLS}"));
+    }
+}
+
 fn finish_head(
     request: &mut Request,
     client: &Rc<Client>,
@@ -322,6 +334,9 @@ fn finish_head(
             return Err(FailureKind::Malformed(error.reason));
         }
     };
+    if head.status == 400 && upstream.server_name.is_empty() && trust::wants_tls(upstream.input.filled()) {
+        warn_of_tls(upstream.address);
+    }
     let options = ConnectionOptions::of(&head.headers);
     let persists = options.persists(head.version) && length != BodyLength::UntilClose;
     let header_seconds = upstream.started.elapsed().as_secs_f64();
