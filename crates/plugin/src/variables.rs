@@ -326,7 +326,7 @@ impl Request {
             Named::SslClientEscapedCert => return owned(certificate.escaped_pem()),
             _ => return owned(certificate.remaining_days().to_string()),
         };
-        (!text.is_empty()).then(|| Cow::Borrowed(text.as_bytes()))
+        (!text.is_empty()).then_some(Cow::Borrowed(text.as_bytes()))
     }
 
     fn announced_variable(&self, named: Named) -> Text<'_> {
