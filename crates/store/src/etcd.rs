@@ -13,6 +13,7 @@ mod connection;
 mod follow;
 mod keys;
 mod load;
+mod rpc;
 mod snapshot;
 mod tls;
 mod values;
@@ -29,14 +30,13 @@ use std::{
     time::Duration,
 };
 
-use etcd_client::Client;
 use model::Kind;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::{runtime::Handle, sync::watch, task};
 
 pub use self::tls::TlsOptions;
-use self::{connection::Member, snapshot::Earlier};
+use self::{connection::Member, rpc::Client, snapshot::Earlier};
 use crate::{
     BoxFuture, Changes, Operation, State, Store, StoreError, Written,
     collections::{Check, PluginList},

@@ -2,7 +2,6 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use etcd_client::{Channel, Client, ConnectOptions};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
@@ -10,9 +9,9 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
 };
-use tonic::transport::Endpoint;
+use tonic::{Status, transport::Endpoint};
 
-use super::Options;
+use super::{Options, rpc::Client};
 
 /// Connecting, the handshake and the login together. Short, because another member may be well.
 const CONNECT_TIME: Duration = Duration::from_secs(2);
@@ -86,11 +85,7 @@ async fn login(member: &Member, options: &Options, tls: Option<Arc<ClientConfig>
         async move { open(&target, sni, tls).await.map(TokioIo::new) }
     });
     let channel = endpoint.connect_with_connector(connector).await.map_err(|error| root(&error))?;
-    let mut wanted = ConnectOptions::new().with_require_leader(true);
-    if let Some((user, password)) = &options.user {
-        wanted = wanted.with_user(user, password).with_auto_token_refresh(true);
-    }
-    Client::from_channel(Channel::Tonic(channel), Some(wanted)).await.map_err(|error| reason(&error))
+    Client::login(channel, options.user.clone()).await.map_err(|status| reason(&status))
 }
 
 async fn open(
@@ -106,17 +101,13 @@ async fn open(
 }
 
 /// The words of a failure, which for gRPC are the server's own.
-pub fn reason(error: &etcd_client::Error) -> String {
-    match error {
-        etcd_client::Error::GRpcStatus(status) => match status.message() {
-            "" => status.code().to_string(),
-            // As APISIX names the two that users meet.
-            "etcdserver: user name is empty" => "insufficient credentials code: 401".to_owned(),
-            "etcdserver: permission denied" => "etcd forbidden code: 403".to_owned(),
-            message => message.to_owned(),
-        },
-        etcd_client::Error::TransportError(error) => root(error),
-        other => other.to_string(),
+pub fn reason(status: &Status) -> String {
+    match status.message() {
+        "" => status.code().to_string(),
+        // As APISIX names the two that users meet.
+        "etcdserver: user name is empty" => "insufficient credentials code: 401".to_owned(),
+        "etcdserver: permission denied" => "etcd forbidden code: 403".to_owned(),
+        message => message.to_owned(),
     }
 }
 

@@ -12,14 +12,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use etcd_client::{Client, Event, WatchOptions, WatchResponse, WatchStream};
 use rustls::ClientConfig;
 use telemetry::error_log::{Level, log};
 
 use super::{
     Shared, connection,
     keys::{self, Place},
-    load, values,
+    load,
+    rpc::{
+        Client, Watch,
+        messages::{Event, WatchCreateRequest, WatchResponse},
+    },
+    values,
 };
 use crate::Change;
 
@@ -126,13 +130,10 @@ impl Session<'_> {
     async fn watch(&mut self) -> Ended {
         let shared = self.shared;
         let next = shared.live.read(|state| state.revision) + 1;
-        let (first, end) = keys::range(&shared.options.prefix);
-        let options = WatchOptions::new()
-            .with_range(end)
-            .with_start_revision(i64::try_from(next).unwrap_or(i64::MAX))
-            .with_progress_notify();
-        let mut watcher = self.client.watch_client().max_decoding_message_size(load::MAX_ANSWER_BYTES);
-        let opened = tokio::time::timeout(SILENCE_LIMIT, watcher.watch(first, Some(options))).await;
+        let (key, range_end) = keys::range(&shared.options.prefix);
+        let start_revision = i64::try_from(next).unwrap_or(i64::MAX);
+        let wanted = WatchCreateRequest { key, range_end, start_revision, progress_notify: true };
+        let opened = tokio::time::timeout(SILENCE_LIMIT, self.client.watch(wanted)).await;
         let mut stream = match opened {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return Ended::Lost(connection::reason(&error)),
@@ -144,7 +145,7 @@ impl Session<'_> {
             let message = tokio::select! {
                 message = stream.message() => message,
                 _ = probe.tick() => {
-                    if let Err(problem) = ask_for_sign(&mut stream, heard).await {
+                    if let Err(problem) = ask_for_sign(&stream, heard).await {
                         return Ended::Lost(problem);
                     }
                     continue;
@@ -159,7 +160,7 @@ impl Session<'_> {
             if let Err(ended) = take(shared, &answer, next) {
                 return ended;
             }
-            if answer.created() {
+            if answer.created {
                 self.enter_step();
             }
         }
@@ -181,7 +182,7 @@ impl Session<'_> {
     }
 }
 
-async fn ask_for_sign(stream: &mut WatchStream, heard: Instant) -> Result<(), String> {
+async fn ask_for_sign(stream: &Watch, heard: Instant) -> Result<(), String> {
     let silence = heard.elapsed();
     if silence > SILENCE_LIMIT {
         return Err(format!("silent for {:.1} s", silence.as_secs_f64()));
@@ -194,24 +195,24 @@ async fn ask_for_sign(stream: &mut WatchStream, heard: Instant) -> Result<(), St
 
 /// Applies one message of the watch, which asked for changes from revision `next` on.
 fn take(shared: &Shared, answer: &WatchResponse, next: u64) -> Result<(), Ended> {
-    let header = answer.header().ok_or_else(|| Ended::Lost("an answer without header".to_owned()))?;
-    let revision = values::revision(header.revision());
-    if answer.compact_revision() > 0 {
-        let oldest = answer.compact_revision();
+    let header = answer.header.as_ref().ok_or_else(|| Ended::Lost("an answer without header".to_owned()))?;
+    let revision = values::revision(header.revision);
+    if answer.compact_revision > 0 {
+        let oldest = answer.compact_revision;
         return Err(Ended::Forgotten(format!("etcd is compacted up to revision {oldest}")));
     }
-    if answer.canceled() {
-        return Err(Ended::Lost(format!("etcd cancelled the watch: {}", answer.cancel_reason())));
+    if answer.canceled {
+        return Err(Ended::Lost(format!("etcd cancelled the watch: {}", answer.cancel_reason)));
     }
-    if answer.created() {
+    if answer.created {
         // Terms only grow; a smaller one is a cluster that was set up anew in the same place.
-        let term = header.raft_term();
+        let term = header.raft_term;
         let known = shared.term.fetch_max(term, Relaxed);
         if term < known {
             shared.term.store(term, Relaxed);
             return Err(Ended::Forgotten(format!("etcd is in term {term}, before {known}")));
         }
-        if header.cluster_id() != shared.followed.borrow().cluster {
+        if header.cluster_id != shared.followed.borrow().cluster {
             return Err(Ended::Forgotten("this is another etcd cluster than before".to_owned()));
         }
         // A member that is behind shows an old revision, too; a full read waits until it has caught up.
@@ -220,19 +221,19 @@ fn take(shared: &Shared, answer: &WatchResponse, next: u64) -> Result<(), Ended>
         }
     }
     shared.heard_of(revision);
-    apply(shared, answer.events());
+    apply(shared, &answer.events);
     Ok(())
 }
 
 fn apply(shared: &Shared, events: &[Event]) {
     let mut changes = Vec::with_capacity(events.len());
     let mut newest = 0;
-    for entry in events.iter().filter_map(Event::kv) {
-        let at = values::revision(entry.mod_revision());
+    for entry in events.iter().filter_map(|event| event.kv.as_ref()) {
+        let at = values::revision(entry.mod_revision);
         newest = newest.max(at);
         // A deletion shows its key with version 0.
-        let deleted = entry.version() == 0;
-        match keys::place(&shared.options.prefix, entry.key()) {
+        let deleted = entry.version == 0;
+        match keys::place(&shared.options.prefix, &entry.key) {
             Place::Object(kind, id) if deleted => {
                 changes.push((at, Change { kind, id: id.into(), object: None }));
             }
@@ -244,12 +245,12 @@ fn apply(shared: &Shared, events: &[Event]) {
             }
             Place::Plugins if deleted => *shared.plugins.lock() = None,
             Place::Plugins => {
-                if let Some(list) = values::plugins(entry.key(), entry.value()) {
+                if let Some(list) = values::plugins(&entry.key, &entry.value) {
                     *shared.plugins.lock() = Some(list);
                 }
             }
             Place::Other => {}
-            Place::Unknown => values::complain(entry.key(), "unknown kind of resource; it is ignored"),
+            Place::Unknown => values::complain(&entry.key, "unknown kind of resource; it is ignored"),
         }
     }
     if newest > 0 {

@@ -6,13 +6,16 @@ use std::{
     time::Duration,
 };
 
-use etcd_client::{Client, Compare, CompareOp, GetOptions, KeyValue, Txn, TxnOp};
 use model::Kind;
 use telemetry::error_log::{Level, log};
 
 use super::{
     Shared, connection,
     keys::{self, Place},
+    rpc::{
+        Client,
+        messages::{Compare, KeyValue, PutRequest, RangeRequest, TxnRequest},
+    },
     values,
 };
 use crate::{Change, collections::PluginList};
@@ -21,8 +24,6 @@ use crate::{Change, collections::PluginList};
 const PAGE_KEYS: i64 = 500;
 /// A page takes milliseconds. What takes that long comes sooner over a new connection.
 const PAGE_TIME: Duration = Duration::from_secs(10);
-/// Most that one answer may hold.
-pub const MAX_ANSWER_BYTES: usize = 1 << 30;
 
 /// What etcd holds, as far as it differs.
 #[derive(Default)]
@@ -41,26 +42,23 @@ struct Found {
 pub async fn load(shared: &Shared, client: &Client) -> Result<Vec<&'static str>, String> {
     let mut found = Found::default();
     let (mut from, end) = keys::range(&shared.options.prefix);
-    let mut kv = client.kv_client().max_decoding_message_size(MAX_ANSWER_BYTES);
     loop {
-        let mut options = GetOptions::new().with_range(end.clone()).with_limit(PAGE_KEYS);
-        if found.revision > 0 {
-            // All pages show one moment.
-            options = options.with_revision(i64::try_from(found.revision).unwrap_or(0));
-        }
+        // All pages show one moment.
+        let revision = i64::try_from(found.revision).unwrap_or(0);
+        let request = RangeRequest { key: from, range_end: end.clone(), limit: PAGE_KEYS, revision };
         let patience = shared.options.timeout.min(PAGE_TIME);
-        let answer = tokio::time::timeout(patience, kv.get(from, Some(options)))
+        let answer = tokio::time::timeout(patience, client.range(request))
             .await
             .map_err(|_| format!("no answer to a read within {} s", patience.as_secs()))?
             .map_err(|error| connection::reason(&error))?;
-        let header = answer.header().ok_or("an answer without header")?;
+        let header = answer.header.as_ref().ok_or("an answer without header")?;
         if found.revision == 0 {
-            found.revision = values::revision(header.revision());
-            found.cluster = header.cluster_id();
+            found.revision = values::revision(header.revision);
+            found.cluster = header.cluster_id;
         }
-        found.take(shared, answer.kvs());
-        match answer.kvs().last() {
-            Some(last) if answer.more() => from = [last.key(), b"\0"].concat(),
+        found.take(shared, &answer.kvs);
+        match answer.kvs.last() {
+            Some(last) if answer.more => from = [last.key.as_slice(), b"\0"].concat(),
             _ => break,
         }
     }
@@ -74,23 +72,22 @@ impl Found {
         let options = &shared.options;
         let trusted = self.trusts_revisions(shared);
         for entry in entries {
-            let (kind, id) = match keys::place(&options.prefix, entry.key()) {
+            let (kind, id) = match keys::place(&options.prefix, &entry.key) {
                 Place::Object(kind, id) => (kind, id),
                 Place::Plugins => {
-                    self.plugins = values::plugins(entry.key(), entry.value());
+                    self.plugins = values::plugins(&entry.key, &entry.value);
                     continue;
                 }
                 Place::Other => {
-                    self.note_placeholder(&options.prefix, entry.key());
+                    self.note_placeholder(&options.prefix, &entry.key);
                     continue;
                 }
                 Place::Unknown => {
-                    values::complain(entry.key(), "unknown kind of resource; it is ignored");
+                    values::complain(&entry.key, "unknown kind of resource; it is ignored");
                     continue;
                 }
             };
-            let revisions =
-                (values::revision(entry.create_revision()), values::revision(entry.mod_revision()));
+            let revisions = (values::revision(entry.create_revision), values::revision(entry.mod_revision));
             let current = shared.live.read(|state| state.get(kind, id).cloned());
             self.present.insert((kind, id.into()));
             let known = current.as_ref().map(|object| (object.created, object.modified));
@@ -182,10 +179,10 @@ impl Found {
 pub async fn write_placeholders(shared: Arc<Shared>, client: Client, missing: Vec<&'static str>) {
     for directory in missing {
         let key = format!("{}/{directory}/", shared.options.prefix);
-        let transaction = Txn::new()
-            .when([Compare::version(key.as_str(), CompareOp::Equal, 0)])
-            .and_then([TxnOp::put(key.as_str(), keys::PLACEHOLDER, None)]);
-        let written = tokio::time::timeout(shared.options.timeout, client.kv_client().txn(transaction)).await;
+        let put =
+            PutRequest { key: key.clone().into(), value: keys::PLACEHOLDER.into(), ..PutRequest::default() };
+        let transaction = TxnRequest { compare: vec![Compare::absent(&key)], success: vec![put.into()] };
+        let written = tokio::time::timeout(shared.options.timeout, client.txn(transaction)).await;
         let problem = match written {
             Ok(Ok(_)) => continue,
             Ok(Err(error)) => connection::reason(&error),

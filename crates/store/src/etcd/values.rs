@@ -1,11 +1,10 @@
 //! From a key and its bytes to an object, or to the reason why it is none.
 
-use etcd_client::KeyValue;
 use model::{Kind, Object};
 use serde_json::Value;
 use telemetry::error_log::{Level, log};
 
-use super::Options;
+use super::{Options, rpc::messages::KeyValue};
 use crate::collections::{self, PluginList};
 
 /// The value as it is in memory: secrets in plain, checked.
@@ -24,17 +23,17 @@ pub fn decode(options: &Options, kind: Kind, id: &str, bytes: &[u8]) -> Result<V
 
 /// The object, or `None` after its key and the reason were logged.
 pub fn object(options: &Options, kind: Kind, id: &str, entry: &KeyValue, kept: bool) -> Option<Object> {
-    match decode(options, kind, id, entry.value()) {
+    match decode(options, kind, id, &entry.value) {
         Ok(value) => Some(Object {
             kind,
             id: id.into(),
             document: value.into(),
-            created: revision(entry.create_revision()),
-            modified: revision(entry.mod_revision()),
+            created: revision(entry.create_revision),
+            modified: revision(entry.mod_revision),
         }),
         Err(reason) => {
             let outcome = if kept { "its last good version stays in force" } else { "it is left out" };
-            complain(entry.key(), &format!("{reason}; {outcome}"));
+            complain(&entry.key, &format!("{reason}; {outcome}"));
             None
         }
     }

@@ -2,11 +2,18 @@
 
 use std::{sync::Arc, time::Duration};
 
-use etcd_client::{Client, Compare, CompareOp, DeleteOptions, PutOptions, Txn, TxnOp, TxnOpResponse};
 use model::{Document, Kind, Object};
 use serde_json::Value;
+use tonic::Status;
 
-use super::{Shared, connection, keys, values};
+use super::{
+    Shared, connection, keys,
+    rpc::{
+        Client,
+        messages::{Compare, DeleteRangeRequest, Outcome, PutRequest, ResponseOp, TxnRequest},
+    },
+    values,
+};
 use crate::{Operation, StoreError, Written};
 
 /// How long a write waits for a connection: longer than it takes to change to another member.
@@ -55,38 +62,32 @@ pub async fn write(
         let (item, expected, ttl) = prepare(shared, &client, operation).await?;
         if let Some(expected) = expected {
             let expected = i64::try_from(expected).unwrap_or(i64::MAX);
-            compares.push(Compare::mod_revision(item.key.as_str(), CompareOp::Equal, expected));
+            compares.push(Compare::modified_at(&item.key, expected));
         }
         if let (Some(seconds), None) = (ttl, lease) {
             lease = Some(grant(shared, &client, seconds).await?);
         }
         ops.push(match &item.value {
-            None => TxnOp::delete(item.key.as_str(), Some(DeleteOptions::new().with_prev_key())),
+            None => DeleteRangeRequest { key: item.key.clone().into(), prev_kv: true }.into(),
             Some(value) => {
                 let bytes = values::encode(&shared.options, item.kind, &item.id, value);
-                let options = PutOptions::new().with_prev_key();
-                let lease = lease.filter(|_| ttl.is_some());
-                let options = lease.map_or(options.clone(), |lease| options.with_lease(lease));
-                TxnOp::put(item.key.as_str(), bytes, Some(options))
+                let lease = lease.filter(|_| ttl.is_some()).unwrap_or_default();
+                PutRequest { key: item.key.clone().into(), value: bytes, lease, prev_kv: true }.into()
             }
         });
         prepared.push(item);
     }
-    let transaction = Txn::new().when(compares).and_then(ops);
-    let answer = answered(shared, &client, || {
-        let (mut kv, transaction) = (client.kv_client(), transaction.clone());
-        async move { kv.txn(transaction).await }
-    })
-    .await?;
-    if !answer.succeeded() {
+    let transaction = TxnRequest { compare: compares, success: ops };
+    let answer = answered(shared, &client, || client.txn(transaction.clone())).await?;
+    if !answer.succeeded {
         return Err(StoreError::Conflict);
     }
-    let header = answer.header().ok_or_else(|| StoreError::Unavailable("an answer without header".into()))?;
-    let revision = values::revision(header.revision());
-    let results = answer.op_responses();
+    let header =
+        answer.header.as_ref().ok_or_else(|| StoreError::Unavailable("an answer without header".into()))?;
+    let revision = values::revision(header.revision);
     let objects: Vec<Option<Object>> = prepared
         .into_iter()
-        .zip(&results)
+        .zip(&answer.responses)
         .map(|(item, result)| object(shared, item, result, revision))
         .collect();
     // Deleting what is not there changes nothing, so that nothing comes back either.
@@ -106,7 +107,7 @@ fn unchanged_since(shared: &Shared, at: u64) -> Result<Vec<Compare>, StoreError>
     let directories = keys::DIRECTORIES.iter().filter(|name| **name != "plugins");
     let unchanged = directories.map(|name| {
         let directory = format!("{}/{name}/", shared.options.prefix);
-        Compare::mod_revision(directory, CompareOp::Less, later).with_prefix()
+        Compare::all_modified_before(&directory, later)
     });
     Ok(unchanged.collect())
 }
@@ -150,34 +151,27 @@ async fn prepare(
 /// The revision of a write to a key that is there for this only, as APISIX does it.
 async fn new_id(shared: &Shared, client: &Client) -> Result<String, StoreError> {
     let key = keys::counter(&shared.options.prefix);
-    let answer = answered(shared, client, || {
-        let (mut kv, key) = (client.kv_client(), key.clone());
-        async move { kv.put(key, "1", None).await }
-    })
-    .await?;
-    let revision = answer.header().map_or(0, |header| header.revision());
+    let put = PutRequest { key: key.into(), value: b"1".to_vec(), ..PutRequest::default() };
+    let answer = answered(shared, client, || client.put(put.clone())).await?;
+    let revision = answer.header.map_or(0, |header| header.revision);
     Ok(format!("{revision:020}"))
 }
 
 async fn grant(shared: &Shared, client: &Client, seconds: u64) -> Result<i64, StoreError> {
     let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-    let grant = || {
-        let mut leases = client.lease_client();
-        async move { leases.grant(seconds, None).await }
-    };
-    Ok(answered(shared, client, grant).await?.id())
+    Ok(answered(shared, client, || client.grant(seconds)).await?.id)
 }
 
 /// The answer to a call. A token from before users were changed is refused before anything is done: it is renewed and
 /// the call made again. Expired ones are the library's business.
 async fn answered<T, C>(shared: &Shared, client: &Client, call: impl Fn() -> C) -> Result<T, StoreError>
 where
-    C: Future<Output = Result<T, etcd_client::Error>>,
+    C: Future<Output = Result<T, Status>>,
 {
-    let failed = |error| StoreError::Unavailable(connection::reason(&error));
+    let failed = |status| StoreError::Unavailable(connection::reason(&status));
     match in_time(shared, call()).await? {
-        Err(etcd_client::Error::GRpcStatus(status)) if status.message() == OLD_TOKEN => {
-            in_time(shared, client.refresh_token()).await?.map_err(failed)?;
+        Err(status) if status.message() == OLD_TOKEN => {
+            in_time(shared, client.renew_token()).await?.map_err(failed)?;
             in_time(shared, call()).await?.map_err(failed)
         }
         answer => answer.map_err(failed),
@@ -204,20 +198,20 @@ async fn in_time<T>(shared: &Shared, call: impl Future<Output = T>) -> Result<T,
     }
 }
 
-fn object(shared: &Shared, item: Prepared, result: &TxnOpResponse, revision: u64) -> Option<Object> {
+fn object(shared: &Shared, item: Prepared, result: &ResponseOp, revision: u64) -> Option<Object> {
     let Prepared { kind, id, value, .. } = item;
-    match (result, value) {
-        (TxnOpResponse::Put(put), Some(value)) => {
-            let before = put.prev_key().map(|entry| values::revision(entry.create_revision()));
+    match (&result.outcome, value) {
+        (Some(Outcome::Put(put)), Some(value)) => {
+            let before = put.prev_kv.as_ref().map(|entry| values::revision(entry.create_revision));
             let document = Document::new(&value);
             Some(Object { kind, id, document, created: before.unwrap_or(revision), modified: revision })
         }
-        (TxnOpResponse::Delete(deleted), _) => {
-            let entry = deleted.prev_kvs().first()?;
+        (Some(Outcome::Delete(deleted)), _) => {
+            let entry = deleted.prev_kvs.first()?;
             // A value that was no good is gone as well.
-            let value = values::decode(&shared.options, kind, &id, entry.value()).unwrap_or_default();
-            let created = values::revision(entry.create_revision());
-            let modified = values::revision(entry.mod_revision());
+            let value = values::decode(&shared.options, kind, &id, &entry.value).unwrap_or_default();
+            let created = values::revision(entry.create_revision);
+            let modified = values::revision(entry.mod_revision);
             Some(Object { kind, id, document: value.into(), created, modified })
         }
         _ => None,
