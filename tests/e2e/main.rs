@@ -4,6 +4,7 @@
 //! [`case::check`]; what needs a conversation is in [`connections`] and [`responses`]. [`tidy`] reads the
 //! sources instead of running anything.
 
+mod admin_keys;
 mod audit;
 mod bench;
 mod bench_ahead;
@@ -31,6 +32,7 @@ mod history;
 mod http2;
 mod http2_floods;
 mod imports;
+mod init;
 mod leaving;
 mod limits;
 mod locations;
@@ -69,3 +71,4 @@ mod upgrade;
 mod user_schemas;
 mod valid;
 mod websocket;
+mod welcome;

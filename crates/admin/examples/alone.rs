@@ -9,8 +9,8 @@ use std::{
 };
 
 use admin::{
-    AdminApi, AdminKey, AdminSettings, ApiVersion, ControlApi, ControlParts, NoControlHooks, NoHealth,
-    NoHooks, Parts, Role, Standalone, listener::serve,
+    Access, AdminApi, AdminKey, AdminSettings, ApiVersion, ControlApi, ControlParts, NoControlHooks,
+    NoHealth, NoHooks, Parts, Role, Standalone, listener::serve,
 };
 use model::{
     PluginCatalog, Schema, SchemaKind, catalog::PluginFacts, check::AnyLanguage, encrypt::Keyring,
@@ -91,10 +91,10 @@ fn catalog(text: &str, part: &str) -> Result<Catalog, Box<dyn std::error::Error>
 
 fn settings(config: &Value) -> AdminSettings {
     let admin = |field: &str| config.pointer(&format!("/deployment/admin/{field}"));
-    let keys = admin("admin_key").and_then(Value::as_array).into_iter().flatten().map(|key| {
+    let keys = admin("admin_key").and_then(Value::as_array).into_iter().flatten().filter_map(|key| {
         let text = |field: &str| key.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
         let role = if text("role") == "viewer" { Role::Viewer } else { Role::Admin };
-        AdminKey { name: text("name"), key: text("key"), role }
+        AdminKey::new(&text("name"), &text("key"), role)
     });
     let protocols = config.pointer("/xrpc/protocols").and_then(Value::as_array).into_iter().flatten();
     let keyring = match config.pointer("/apisix/data_encryption/keyring") {
@@ -104,8 +104,10 @@ fn settings(config: &Value) -> AdminSettings {
     };
     let version = admin("admin_api_version").is_some_and(|version| version != "v3");
     AdminSettings {
-        keys: keys.collect(),
-        key_required: admin("admin_key_required") != Some(&json!(false)),
+        access: match admin("admin_key_required") {
+            Some(Value::Bool(false)) => Access::Open,
+            _ => Access::Keys(keys.collect()),
+        },
         version: if version { ApiVersion::V2 } else { ApiVersion::V3 },
         stream: config.pointer("/apisix/proxy_mode").is_none_or(|mode| mode != "http"),
         cors: admin("enable_admin_cors") != Some(&json!(false)),

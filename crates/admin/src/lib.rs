@@ -19,4 +19,4 @@ pub use api::{AdminApi, Hooks, NoHooks, Parts, Progress, Standalone};
 pub use audit::Audit;
 pub use control::{ControlApi, ControlHooks, ControlParts, HealthView, NoControlHooks, NoHealth, NodeHealth};
 pub use message::{Request as AdminRequest, RequestBody, Response as AdminResponse};
-pub use settings::{AdminKey, AdminSettings, ApiVersion, Role};
+pub use settings::{Access, AdminKey, AdminSettings, ApiVersion, Role};

@@ -200,13 +200,13 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
-    use crate::{AdminSettings, testing::parts};
+    use crate::testing::{open, parts};
 
     #[tokio::test(flavor = "current_thread")]
     async fn requests_come_in_over_tcp() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("port");
         let address = listener.local_addr().expect("address");
-        let api = Arc::new(AdminApi::new(parts(AdminSettings::default())));
+        let api = Arc::new(AdminApi::new(parts(open())));
         let (doors, phase) = watch::channel(Phase::Waiting);
         let exchange = async {
             let mut client = TcpStream::connect(address).await.expect("connected");

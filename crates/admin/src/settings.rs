@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use ipnet::IpNet;
 use model::encrypt::Keyring;
 
@@ -9,13 +10,11 @@ use model::encrypt::Keyring;
 pub struct AdminSettings {
     /// `deployment.etcd.prefix`; the first part of the keys in answers.
     pub key_prefix: String,
-    pub keys: Vec<AdminKey>,
-    /// `deployment.admin.admin_key_required`; without any key nothing is required either.
-    pub key_required: bool,
+    pub access: Access,
     pub version: ApiVersion,
     /// `deployment.admin.enable_admin_cors`.
     pub cors: bool,
-    /// `deployment.admin.allow_admin`; `None` lets everybody in.
+    /// `deployment.admin.allow_admin`; `None` lets every address in, an empty list none.
     pub allow: Option<Vec<IpNet>>,
     /// Whether `apisix.proxy_mode` has streams.
     pub stream: bool,
@@ -31,8 +30,7 @@ impl Default for AdminSettings {
     fn default() -> Self {
         AdminSettings {
             key_prefix: "/apisix".into(),
-            keys: Vec::new(),
-            key_required: true,
+            access: Access::Keys(Vec::new()),
             version: ApiVersion::V3,
             cors: true,
             allow: None,
@@ -44,11 +42,32 @@ impl Default for AdminSettings {
     }
 }
 
-#[derive(Clone, Debug)]
+/// What a request has to show.
+#[derive(Clone)]
+pub enum Access {
+    /// Nothing.
+    Open,
+    /// One of these keys. Without any, no request is let in.
+    Keys(Vec<AdminKey>),
+}
+
+#[derive(Clone)]
 pub struct AdminKey {
     pub name: String,
-    pub key: String,
+    key: String,
     pub role: Role,
+}
+
+impl AdminKey {
+    /// `None` for an empty key: it would match a request with an empty one.
+    pub fn new(name: &str, key: &str, role: Role) -> Option<Self> {
+        (!key.is_empty()).then(|| Self { name: name.to_owned(), key: key.to_owned(), role })
+    }
+
+    /// Compares in a time that does not tell how much of the token was right.
+    pub(crate) fn opens(&self, token: &str) -> bool {
+        verify_slices_are_equal(self.key.as_bytes(), token.as_bytes()).is_ok()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use model::{PluginCatalog, SchemaKind, catalog::PluginFacts, check::AnyLanguage}
 use serde_json::{Value, json};
 use store::Memory;
 
-use crate::{AdminApi, AdminRequest, AdminResponse, AdminSettings, NoHooks, Parts, RequestBody};
+use crate::{Access, AdminApi, AdminRequest, AdminResponse, AdminSettings, NoHooks, Parts, RequestBody};
 
 /// `limit-count` (wants `count`), `key-auth` (of consumers: wants `key`), `traffic-split`.
 pub(crate) struct Catalog {
@@ -61,6 +61,11 @@ impl PluginCatalog for Catalog {
         let consumer = facts.consumer_schema.filter(|_| kind == SchemaKind::Consumer);
         model::Schema::compile(consumer.unwrap_or(facts.schema))?.check(conf)
     }
+}
+
+/// An API that asks for no key.
+pub(crate) fn open() -> AdminSettings {
+    AdminSettings { access: Access::Open, ..AdminSettings::default() }
 }
 
 pub(crate) fn parts(settings: AdminSettings) -> Parts {

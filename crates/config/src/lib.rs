@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod admin_door;
 mod admin_key;
 mod check;
 pub mod environment;

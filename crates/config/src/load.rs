@@ -8,10 +8,11 @@ use std::{collections::HashMap, fmt, fs, io, path::PathBuf, thread};
 use serde_json::Value;
 
 use crate::{
+    admin_door,
     check::{self, Findings},
     environment::{self, Lookup},
     keys, legacy, merge, ports,
-    settings::{Files, Provider, Role, Settings},
+    settings::{AdminKey, AdminRole, Files, Provider, Role, Settings},
     yaml::{self, Content, Fault, Node},
 };
 
@@ -31,15 +32,6 @@ pub struct Loaded {
     pub settings: Settings,
     /// Ready to print: `conf/config.yaml:3:5: ...`.
     pub warnings: Vec<String>,
-    /// Places of the items of `deployment.admin.admin_key` whose key is empty.
-    pub(crate) empty_admin_keys: Vec<EmptyKey>,
-}
-
-/// Where the file has an empty admin key; `None`: it has no such item.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct EmptyKey {
-    pub index: usize,
-    pub place: Option<(usize, usize)>,
 }
 
 /// Why the configuration cannot be used: all reasons, ready to print.
@@ -70,7 +62,7 @@ pub fn load_with(source: &Source, lookup: Lookup) -> Result<Loaded, LoadError> {
     };
     let at = |fault: &Fault| format!("{shown}:{fault}");
     let (root, found) = parse(&text, lookup).map_err(|fault| LoadError(vec![at(&fault)]))?;
-    let warnings: Vec<String> = found.warnings.iter().map(at).collect();
+    let mut warnings: Vec<String> = found.warnings.iter().map(at).collect();
     if !found.errors.is_empty() {
         return Err(LoadError(found.errors.iter().map(at).collect()));
     }
@@ -87,13 +79,15 @@ pub fn load_with(source: &Source, lookup: Lookup) -> Result<Loaded, LoadError> {
     }
     choose_etcd(&mut raw, &places, lookup);
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let settings = Settings::new(raw, files, cores);
+    let mut settings = Settings::new(raw, files, cores);
+    settings.apisix.tls.listen_is_set = places.has("apisix.ssl.listen");
     let faults = across(&settings, &places);
     if !faults.is_empty() {
         return Err(LoadError(faults.iter().map(at).collect()));
     }
-    let empty_admin_keys = empty_admin_keys(&settings, &places);
-    Ok(Loaded { settings, warnings, empty_admin_keys })
+    let doors = admin_door::warnings(&settings);
+    warnings.extend(doors.into_iter().map(|(key, message)| at(&places.fault(&key, message))));
+    Ok(Loaded { settings, warnings })
 }
 
 /// The checked tree; an empty file is an empty table.
@@ -209,11 +203,12 @@ fn across(settings: &Settings, places: &Places) -> Vec<Fault> {
         let message = "https_admin needs admin_api_mtls.admin_ssl_cert and admin_api_mtls.admin_ssl_cert_key";
         fault("deployment.admin.https_admin", message.to_owned());
     }
-    let asked =
-        settings.raw.pointer("/deployment/admin/admin_key_required").and_then(Value::as_bool) == Some(true);
-    if admin.listen.is_some() && asked && admin.keys.is_empty() && admin.allow != ["127.0.0.0/24"] {
-        let message = "missing valid Admin API token: others than this machine are let in by allow_admin, so set admin_key";
-        fault("deployment.admin.admin_key", message.to_owned());
+    for role in [AdminRole::Admin, AdminRole::Viewer] {
+        let generated = |key: &&AdminKey| key.role == role && key.is_generated();
+        if admin.access.keys().iter().filter(generated).count() > 1 {
+            let message = "one key of each role can be generated; give the other entries a key";
+            fault("deployment.admin.admin_key", message.to_owned());
+        }
     }
     if settings.apisix.data_encryption.keyring.iter().any(|key| !matches!(key.len(), 16 | 32)) {
         fault("apisix.data_encryption.keyring", "each key should have 16 or 32 letters".to_owned());
@@ -228,19 +223,6 @@ fn across(settings: &Settings, places: &Places) -> Vec<Fault> {
         }
     }
     faults
-}
-
-fn empty_admin_keys(settings: &Settings, places: &Places) -> Vec<EmptyKey> {
-    if settings.admin.listen.is_none() || !settings.admin.key_required {
-        return Vec::new();
-    }
-    let keys = settings.admin.keys.iter().enumerate();
-    keys.filter(|(_, key)| key.key.is_empty())
-        .map(|(index, _)| EmptyKey {
-            index,
-            place: places.get(&format!("deployment.admin.admin_key[{index}].key")),
-        })
-        .collect()
 }
 
 /// Where the user wrote what: `apisix.node_listen[0].port` to line and column of the value.

@@ -1,4 +1,5 @@
-//! The text of conf/config.yaml: every key, commented out, with its default and a word on what it is for.
+//! The text of conf/config.yaml: every key, commented out, with its default and a word on what it is for. And those that
+//! `tidegate init` writes: the same, with some keys set.
 
 use std::fmt::Write;
 
@@ -19,11 +20,23 @@ deployment:
   admin:
     admin_key:
       - name: admin
-        key: ''   # replaced by a random key at the first start
+        key: ''   # empty: a random key is generated and kept in data/admin.key
         role: admin
     admin_listen:
       ip: 127.0.0.1   # 0.0.0.0 by default; who may use it is allow_admin's matter
       port: 9180
+";
+
+const RESOURCES: &str = "\
+# The objects of this gateway. Changes take effect within a second; the last line says that the file is complete.
+routes:
+  - id: hello
+    uri: /hello
+    plugins:
+      mocking:
+        content_type: text/plain
+        response_example: \"hello from tidegate\\n\"
+#END
 ";
 
 const ACTIVE: [&str; 7] = [
@@ -36,20 +49,59 @@ const ACTIVE: [&str; 7] = [
     "deployment.admin.admin_listen.listen",
 ];
 
-/// Renders the table of keys.
+/// What a configuration starts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Starter {
+    Embedded,
+    Standalone,
+    Etcd,
+}
+
+impl Starter {
+    /// Keys that are set, and to what: JSON.
+    fn set(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Embedded => &[],
+            Self::Standalone => &[
+                ("deployment.role", "\"data_plane\""),
+                ("deployment.role_data_plane.config_provider", "\"yaml\""),
+            ],
+            Self::Etcd => &[
+                ("deployment.role_traditional.config_provider", "\"etcd\""),
+                ("deployment.etcd.host", "[\"http://127.0.0.1:2379\"]"),
+            ],
+        }
+    }
+}
+
+/// conf/config.yaml of this repository.
 pub fn text() -> String {
-    let mut text = HEAD.to_owned();
+    starter(Starter::Embedded)
+}
+
+/// A config.yaml to start from.
+pub fn starter(kind: Starter) -> String {
+    // Without an Admin API its keys are of no use.
+    let (head, written) = match (kind, HEAD.split_once("  admin:\n")) {
+        (Starter::Standalone, Some((head, _))) => (head, ACTIVE.get(..1).unwrap_or_default()),
+        _ => (HEAD, ACTIVE.as_slice()),
+    };
+    let mut text = head.to_owned();
     for key in keys::all() {
-        // The active part has these; items of lists are described by their list.
-        let active = ACTIVE.contains(&key.path);
-        if !active && !key.path.contains('[') {
-            render(&mut text, key);
+        // The head has these; items of lists are described by their list.
+        if !written.contains(&key.path) && !key.path.contains('[') {
+            render(&mut text, key, kind.set());
         }
     }
     text
 }
 
-fn render(text: &mut String, key: &Key) {
+/// conf/apisix.yaml, where routes come from there.
+pub fn starter_resources(kind: Starter) -> Option<&'static str> {
+    (kind == Starter::Standalone).then_some(RESOURCES)
+}
+
+fn render(text: &mut String, key: &Key, set: &[(&str, &str)]) {
     let depth = key.path.matches('.').count();
     let indent = "  ".repeat(depth);
     let name = key.path.rsplit('.').next().unwrap_or(key.path);
@@ -60,6 +112,11 @@ fn render(text: &mut String, key: &Key) {
         Preset::Default(json) => (json, ""),
         Preset::Example(json) => (json, if matches!(key.takes, Takes::Table) { "" } else { "Example. " }),
     };
+    let value = set.iter().find(|(path, _)| *path == key.path).map(|(_, json)| *json);
+    let above =
+        set.iter().any(|(path, _)| path.strip_prefix(key.path).is_some_and(|rest| rest.starts_with('.')));
+    let off = if value.is_some() || above { "" } else { "#" };
+    let (json, example) = value.map_or((json, example), |json| (json, ""));
     let _ = writeln!(text, "{indent}# {example}{}", key.about);
     let list = match key.path {
         "plugins" => Some(PLUGINS),
@@ -76,11 +133,11 @@ fn render(text: &mut String, key: &Key) {
             });
         }
         (None, true) => {
-            let _ = writeln!(text, "{indent}#{name}:");
+            let _ = writeln!(text, "{indent}{off}{name}:");
         }
         (None, false) => {
             let value: Value = serde_json::from_str(json).unwrap_or_default();
-            let _ = writeln!(text, "{indent}#{name}: {}", flow(&value));
+            let _ = writeln!(text, "{indent}{off}{name}: {}", flow(&value));
         }
     }
 }
@@ -114,6 +171,26 @@ mod tests {
 
     use super::*;
     use crate::{Source, load_with};
+
+    #[test]
+    fn starters_are_what_they_say() {
+        use crate::{Provider, Role};
+        for (kind, role, provider, admin) in [
+            (Starter::Embedded, Role::Traditional, Provider::Embedded, true),
+            (Starter::Standalone, Role::DataPlane, Provider::Yaml, false),
+            (Starter::Etcd, Role::Traditional, Provider::Etcd, true),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("config.yaml");
+            fs::write(&path, starter(kind)).unwrap();
+            let source = Source { file: Some(path), ..Source::default() };
+            let loaded = load_with(&source, &|_| None).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(loaded.warnings, Vec::<String>::new());
+            let settings = loaded.settings;
+            assert_eq!((settings.role, settings.provider), (role, provider));
+            assert_eq!(settings.admin.listen.is_some(), admin);
+        }
+    }
 
     #[test]
     fn the_file_is_up_to_date() {

@@ -3,6 +3,7 @@
 //! Reading them cannot fail: the checks have run, defaults fill what is missing, and a key that was taken away
 //! with null reads as unset.
 
+mod access;
 mod apisix;
 mod deployment;
 mod history;
@@ -15,11 +16,12 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 pub use self::{
+    access::{Access, AdminKey, AdminRole, Key},
     apisix::{
         Apisix, CacheZone, ClientLimits, DataEncryption, HttpRouter, ProxyProtocol, SecretCache,
         StreamListener, Tls,
     },
-    deployment::{Admin, AdminKey, AdminRole, Etcd, EtcdTls, Provider, Role},
+    deployment::{Admin, Etcd, EtcdTls, Provider, Role},
     history::History,
     nginx::{AccessLog, Level, Nginx, Timeouts, UpstreamKeepalive},
     reader::Reader,

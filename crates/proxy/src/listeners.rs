@@ -10,7 +10,6 @@ use std::{
 };
 
 use socket2::{Domain, Protocol, Socket, Type};
-use telemetry::error_log;
 
 use crate::{Settings, port_owner, settings::Listen};
 
@@ -21,13 +20,16 @@ pub struct Listeners {
     pub(crate) kept: Vec<TcpListener>,
     /// What is listened on, with the ports that the system chose.
     pub(crate) listening: Vec<Listen>,
+    /// Why optional addresses are not listened on, each with its address.
+    pub left_out: Vec<String>,
 }
 
 /// Opens the addresses of the settings, except those that `inherited` has sockets for. What is left in there has
 /// other uses, or none. An address that cannot be opened is an error that names it.
 pub fn open(settings: &Settings, inherited: &mut Vec<TcpListener>) -> io::Result<Listeners> {
     let count = settings.workers.max(1);
-    let mut listeners = Listeners { workers: Vec::new(), kept: Vec::new(), listening: Vec::new() };
+    let mut listeners =
+        Listeners { workers: Vec::new(), kept: Vec::new(), listening: Vec::new(), left_out: Vec::new() };
     listeners.workers.resize_with(count, Vec::new);
     for listen in &settings.listen {
         let mut listen = listen.clone();
@@ -40,7 +42,7 @@ pub fn open(settings: &Settings, inherited: &mut Vec<TcpListener>) -> io::Result
             match refuse_shared(listen.address) {
                 Ok(()) => {}
                 Err(error) if listen.optional => {
-                    error_log::log(error_log::Level::Error, format_args!("{error}"));
+                    listeners.left_out.push(error.to_string());
                     continue;
                 }
                 Err(error) => return Err(error),

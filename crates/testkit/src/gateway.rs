@@ -5,13 +5,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::client::Client;
-use crate::free_port;
 use crate::process::Process;
+use crate::{PATIENCE, free_port};
 
 /// config.yaml for routes from conf/apisix.yaml. Its ports stand as `@HTTP@` and so on.
 pub const YAML_PROVIDER: &str = "\
@@ -177,10 +178,24 @@ impl Gateway {
 
     /// Runs `tidegate VERB` for this gateway; whether it succeeded, and what it printed.
     pub fn verb(&self, verb: &str) -> (bool, String) {
+        self.verb_with(&[verb])
+    }
+
+    /// As [`Gateway::verb`], with more words.
+    pub fn verb_with(&self, words: &[&str]) -> (bool, String) {
         let mut command = Command::new(binary());
-        let output = command.arg(verb).arg("--prefix").arg(self.prefix()).output().expect("tidegate runs");
+        let output = command.args(words).arg("--prefix").arg(self.prefix()).output().expect("tidegate runs");
         let printed = [output.stdout, output.stderr].concat();
         (output.status.success(), String::from_utf8_lossy(&printed).into_owned())
+    }
+
+    /// Waits until the error log has this; a thread of its own writes it.
+    pub fn wait_for_log(&self, wanted: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.error_log().contains(wanted) {
+            assert!(Instant::now() < deadline, "never logged {wanted:?}:\n{}", self.error_log());
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// The error log so far.

@@ -22,6 +22,7 @@ mod metrics;
 mod name_failures;
 mod names;
 mod nodes;
+pub mod notices;
 pub mod notify;
 mod ocsp;
 pub mod pid_file;
@@ -33,12 +34,13 @@ mod signals;
 mod sockets;
 mod status;
 mod stay;
-mod welcome;
+pub mod welcome;
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use config::Settings;
+use model::PluginCatalog;
 use plugin::{Catalog, Host};
 use serde_json::Value;
 use telemetry::error_log;
@@ -62,6 +64,10 @@ pub struct RunOptions {
     pub predecessor: Option<Predecessor>,
     /// Said on standard error in place of the welcome: standard output may carry the access log.
     pub says: Option<String>,
+    /// What config.yaml gives reason to, ready to print.
+    pub warnings: Vec<String>,
+    /// Key files that this start has made.
+    pub new_keys: Vec<PathBuf>,
 }
 
 /// Serves until a signal says stop, or a successor has taken over.
@@ -69,6 +75,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     let signals = signals::Signals::install()?;
     raise_descriptor_limit(settings.nginx.worker_rlimit_nofile);
     let logs = logs::Logs::open(&settings)?;
+    options.warnings.iter().for_each(|warning| notices::warn(warning));
     let runtime = control::runtime()?;
     let catalog = Arc::new(
         Catalog::new(plugins::registry::PLUGINS, Some(&settings.plugins)).map_err(anyhow::Error::msg)?,
@@ -85,11 +92,12 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     let apis = administration::Apis::new(&settings, &catalog, &provider, &control, &logs);
     let proxy_settings = data_plane::settings(&settings, &logs, &apis)?;
     let listeners = sockets.open_data_plane(&proxy_settings).context("cannot open the data plane")?;
-    let status = {
+    let without_tls = without_tls(&listeners);
+    let (control_api, status) = {
         let _entered = runtime.enter();
-        apis.listen(&settings, &runtime, &sockets)?;
+        let control_api = apis.listen(&settings, &runtime, &sockets)?;
         metrics.listen(&settings, &runtime, &sockets)?;
-        status::bind(&settings, &sockets)?
+        (control_api, status::bind(&settings, &sockets)?)
     };
     let left = sockets.leave_rest();
     if let Some(predecessor) = &options.predecessor {
@@ -111,7 +119,14 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     if options.predecessor.is_none() {
         match &options.says {
             Some(text) => eprintln!("{text}"),
-            None => welcome::print(&settings, &workers.listening),
+            None => welcome::print(&welcome::Doors {
+                settings: &settings,
+                listening: &workers.listening,
+                without_tls: without_tls.as_deref(),
+                control: control_api,
+                has_mocking: catalog.is_enabled("mocking"),
+                new_keys: &options.new_keys,
+            }),
         }
         notify::ready();
     }
@@ -144,6 +159,17 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
         stay::until_end(&signals, &settings.files.pid);
     }
     Ok(())
+}
+
+/// Says which of the default ports for HTTPS are left out, and why.
+fn without_tls(listeners: &proxy::Listeners) -> Option<String> {
+    if listeners.left_out.is_empty() {
+        return None;
+    }
+    let problem =
+        format!("{}; set apisix.ssl.listen, or apisix.ssl.enable: false", listeners.left_out.join("; "));
+    notices::warn(&format!("HTTPS is not served: {problem}"));
+    Some(problem)
 }
 
 /// Tells everybody who asks that this process is the gateway now.

@@ -7,6 +7,7 @@ mod configuration;
 mod daemon;
 mod explain;
 mod import;
+mod init;
 mod quit;
 mod reload;
 mod routes;
@@ -20,9 +21,10 @@ mod version;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, Parser, Subcommand};
-use config::{Loaded, Source};
+use config::{Loaded, Settings, Source};
+use rustix::{fs::Mode, process::umask};
 
 /// An API gateway that speaks Apache APISIX's Admin API and reads its configuration.
 #[derive(Parser)]
@@ -36,6 +38,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Write a commented config.yaml to start from
+    Init(init::Arguments),
     /// Serve in the foreground, until a signal says stop
     Run(run::Arguments),
     /// Serve the files of a directory
@@ -92,14 +96,51 @@ impl Place {
         Ok(Source { prefix, file, listen: self.listen.clone() })
     }
 
+    /// The configuration of the folder, which has to look like a gateway's.
     fn load(&self) -> anyhow::Result<Loaded> {
+        let source = self.source()?;
+        if source.file.is_none() && !source.prefix.join("conf").is_dir() {
+            let prefix = &self.prefix;
+            let init = if prefix.as_os_str() == "." {
+                String::new()
+            } else {
+                format!(" --prefix {}", prefix.display())
+            };
+            bail!(
+                "{} has no folder conf/; run `tidegate init{init}` to make one with a config.yaml, or give --prefix",
+                source.prefix.display()
+            );
+        }
+        Ok(config::load(&source)?)
+    }
+
+    /// As [`Place::load`], for what needs no configuration of its own.
+    fn load_anywhere(&self) -> anyhow::Result<Loaded> {
         Ok(config::load(&self.source()?)?)
+    }
+
+    /// The settings for verbs that ask the Admin API, which take a generated key from its file.
+    fn load_with_key(&self) -> anyhow::Result<Settings> {
+        let mut settings = self.load()?.settings;
+        settings.read_admin_keys().map_err(anyhow::Error::msg)?;
+        Ok(settings)
+    }
+}
+
+/// Logs, data and configuration are for the gateway's user and group: files 0640, folders 0750, whatever writes them.
+/// Stricter ones stay so.
+fn keep_to_owner_and_group(verb: &Verb) {
+    if matches!(verb, Verb::Init(_) | Verb::Run(_) | Verb::Start(_) | Verb::Serve(_)) {
+        let before = umask(Mode::empty());
+        umask(before | Mode::WGRP | Mode::RWXO);
     }
 }
 
 pub fn main() -> ExitCode {
     let Cli { place, verb } = Cli::parse();
+    keep_to_owner_and_group(&verb);
     let result = match verb {
+        Verb::Init(arguments) => init::run(&place, &arguments),
         Verb::Run(arguments) => run::run(&place, &arguments),
         Verb::Serve(arguments) => serve::run(&place, &arguments),
         Verb::Start(arguments) => start::run(&place, &arguments),
@@ -112,7 +153,7 @@ pub fn main() -> ExitCode {
         Verb::Routes => routes::run(&place),
         Verb::Explain(arguments) => explain::run(&place, &arguments),
         Verb::Config(verb) => configuration::run(&place, &verb),
-        Verb::Import(arguments) => import::run(&arguments),
+        Verb::Import(arguments) => import::run(&place, &arguments),
         Verb::Bench(arguments) => return bench::run(&arguments),
         Verb::Completions(arguments) => completions::run(&arguments),
     };

@@ -55,9 +55,11 @@ fn configurations_are_tested() {
 #[test]
 fn testing_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("conf")).unwrap();
     let (success, text) = tidegate(folder.path(), &["test"]);
     assert!(success, "{text}");
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(folder.path().join("conf")).unwrap().count(), 0);
 }
 
 #[test]

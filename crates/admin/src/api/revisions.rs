@@ -99,8 +99,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        AdminSettings, Hooks, Parts,
-        testing::{body, parts, request},
+        Hooks, Parts,
+        testing::{body, open, parts, request},
     };
 
     /// The second worker never gets further than revision 0.
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_does_not_get_there_is_named() {
-        let api = AdminApi::new(Parts { hooks: Arc::new(Stuck), ..parts(AdminSettings::default()) });
+        let api = AdminApi::new(Parts { hooks: Arc::new(Stuck), ..parts(open()) });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         let target = "/apisix/admin/routes/1?wait=applied&wait_timeout=0.01";
         let route = r#"{"uri": "/a", "upstream": {"nodes": {"127.0.0.1:1": 1}}}"#;

@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 use store::BoxFuture;
 
 use crate::{
-    AdminApi, AdminKey, AdminSettings, ApiVersion, Parts, RequestBody, Role, Standalone,
-    testing::{ask, body, finish, parts, request},
+    Access, AdminApi, AdminKey, AdminSettings, ApiVersion, Parts, RequestBody, Role, Standalone,
+    testing::{ask, body, finish, open, parts, request},
 };
 
 const ROUTE: &str = r#"{"uri":"/a","upstream":{"nodes":{"127.0.0.1:80":1}}}"#;
 
 fn api() -> AdminApi {
-    AdminApi::new(parts(AdminSettings { stream: true, ..AdminSettings::default() }))
+    AdminApi::new(parts(AdminSettings { stream: true, ..open() }))
 }
 
 #[track_caller]
@@ -250,8 +250,9 @@ fn lists_have_filters_and_pages() {
 #[test]
 fn keys_open() {
     let keys = [("admin", "a", Role::Admin), ("viewer", "v", Role::Viewer)];
-    let keys = keys.map(|(name, key, role)| AdminKey { name: name.into(), key: key.into(), role });
-    let api = AdminApi::new(parts(AdminSettings { keys: keys.into(), ..AdminSettings::default() }));
+    let keys = keys.into_iter().filter_map(|(name, key, role)| AdminKey::new(name, key, role));
+    let access = Access::Keys(keys.collect());
+    let api = AdminApi::new(parts(AdminSettings { access, ..AdminSettings::default() }));
     let refused = |method: &str, path: &str, header: Option<(&str, &str)>| {
         let mut request = request(method, path, ROUTE);
         request.headers.extend(header.map(|(name, value)| (name.to_owned(), value.to_owned())));
@@ -270,9 +271,22 @@ fn keys_open() {
 }
 
 #[test]
+fn without_a_key_nothing_opens() {
+    assert!(AdminKey::new("admin", "", Role::Admin).is_none());
+    let api = AdminApi::new(parts(AdminSettings::default()));
+    for token in [None, Some(""), Some("a")] {
+        let mut request = request("PUT", "/apisix/admin/routes/1", ROUTE);
+        request.headers.extend(token.map(|token| ("x-api-key".to_owned(), token.to_owned())));
+        assert_eq!(finish(api.handle(request)).status, 401, "{token:?}");
+    }
+    let nobody = AdminSettings { allow: Some(Vec::new()), ..open() };
+    assert_eq!(ask(&AdminApi::new(parts(nobody)), "GET", "/routes", "").status, 403);
+}
+
+#[test]
 fn strangers_see_a_page() {
     let allow = vec!["10.0.0.0/8".parse().expect("network")];
-    let api = AdminApi::new(parts(AdminSettings { allow: Some(allow), ..AdminSettings::default() }));
+    let api = AdminApi::new(parts(AdminSettings { allow: Some(allow), ..open() }));
     let refused = ask(&api, "GET", "/routes", "");
     assert_eq!(refused.status, 403);
     assert!(String::from_utf8_lossy(&refused.body).contains("<title>403 Forbidden</title>"));
@@ -299,7 +313,7 @@ fn bodies_have_limits() {
 #[test]
 fn answers_to_writes_show_secrets_as_they_are_at_rest() {
     let keyring = Keyring::new(&["edd1c9f0985e76a2"]).expect("16 bytes");
-    let settings = AdminSettings { keyring: Some(Arc::new(keyring)), ..AdminSettings::default() };
+    let settings = AdminSettings { keyring: Some(Arc::new(keyring)), ..open() };
     let api = AdminApi::new(parts(settings));
     let conf = r#"{"username":"jack","plugins":{"key-auth":{"key":"bar"}}}"#;
     let key = |answer: Value| answer["value"]["plugins"]["key-auth"]["key"].clone();
@@ -323,7 +337,7 @@ impl Standalone for Document {
 #[test]
 fn standalone_takes_whole_configurations() {
     let standalone: Option<Arc<dyn Standalone>> = Some(Arc::new(Document::default()));
-    let api = AdminApi::new(Parts { standalone, ..parts(AdminSettings::default()) });
+    let api = AdminApi::new(Parts { standalone, ..parts(open()) });
     let put = |digest: &str, conf: &str| {
         let mut request = request("PUT", "/apisix/admin/configs", conf);
         request.headers.extend((!digest.is_empty()).then(|| ("x-digest".to_owned(), digest.to_owned())));
@@ -361,7 +375,7 @@ fn standalone_takes_whole_configurations() {
 
 #[test]
 fn version_two_wraps_nodes() {
-    let api = AdminApi::new(parts(AdminSettings { version: ApiVersion::V2, ..AdminSettings::default() }));
+    let api = AdminApi::new(parts(AdminSettings { version: ApiVersion::V2, ..open() }));
     let created = body(&ask(&api, "PUT", "/routes/1", ROUTE));
     assert_eq!((&created["action"], &created["node"]["key"]), (&json!("set"), &json!("/apisix/routes/1")));
     let listed = body(&ask(&api, "GET", "/routes", ""));

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::settings::{AdminRole, HttpRouter, Level, Listener};
+use crate::settings::{Access, AdminRole, HttpRouter, Level, Listener};
 
 fn load_text(text: &str, variables: &[(&str, &str)]) -> Result<Loaded, LoadError> {
     let folder = tempfile::tempdir().unwrap();
@@ -45,7 +45,7 @@ fn defaults() {
     assert_eq!(settings.apisix.tls.listen, [listener("0.0.0.0", 9443), implied(9443)]);
     assert_eq!(settings.apisix.control, Some(listener("127.0.0.1", 9090)));
     assert_eq!(settings.admin.listen, Some(listener("0.0.0.0", 9180)));
-    assert_eq!(settings.admin.allow, ["127.0.0.0/24"]);
+    assert_eq!(settings.admin.allow, Some(vec!["127.0.0.0/24".to_owned()]));
     assert_eq!(settings.metrics_listener(), Some(listener("127.0.0.1", 9091)));
     assert_eq!(settings.apisix.status, None);
     assert_eq!((settings.role, settings.provider), (Role::Traditional, Provider::Embedded));
@@ -110,10 +110,10 @@ deployment:
     assert_eq!(settings.plugins, ["cors"]);
     assert_eq!(settings.metrics_listener(), None, "prometheus is not among the plugins");
     assert_eq!(settings.plugin_attribute("prometheus")["export_addr"]["ip"], "127.0.0.1");
-    assert!(settings.admin.allow.is_empty());
+    assert_eq!(settings.admin.allow, None);
     assert_eq!(
-        (settings.admin.keys[0].key.as_str(), settings.admin.keys[0].role),
-        ("12345", AdminRole::Viewer)
+        (settings.admin.access.keys()[0].value(), settings.admin.access.keys()[0].role),
+        (Some("12345"), AdminRole::Viewer)
     );
     assert_eq!(settings.admin.listen, Some(listener("0.0.0.0", 9181)));
 }
@@ -178,9 +178,9 @@ fn old_layout() {
         &[],
     )
     .unwrap();
-    assert_eq!(loaded.settings.admin.keys[0].key, "k");
+    assert_eq!(loaded.settings.admin.access.keys()[0].value(), Some("k"));
     assert_eq!(loaded.settings.admin.listen, Some(listener("0.0.0.0", 9999)));
-    assert_eq!(loaded.settings.admin.allow, ["127.0.0.1"]);
+    assert_eq!(loaded.settings.admin.allow, Some(vec!["127.0.0.1".to_owned()]));
     assert_eq!(loaded.settings.etcd.hosts, ["http://e:2379"]);
     assert_eq!(loaded.settings.provider, Provider::Etcd);
     assert_eq!(loaded.settings.apisix.router, HttpRouter::Uri);
@@ -250,14 +250,18 @@ fn faults_across_keys() {
         1
     );
     check_error(
-        "deployment: {admin: {admin_key: ~, allow_admin: ~}}",
+        "deployment: {admin: {admin_key: [{name: a}, {name: b, key: ''}]}}",
         &[],
-        &[
-            "config.yaml:1:33: missing valid Admin API token: others than this machine are let in by allow_admin, so set admin_key",
-        ],
+        &["config.yaml:1:33: one key of each role can be generated; give the other entries a key"],
     );
-    assert!(!settings("deployment: {admin: {admin_key: ~}}").admin.key_required);
-    assert!(settings("deployment: {admin: {admin_key: []}}").admin.key_required);
+    // Only false opens the Admin API.
+    for text in ["admin_key: ~", "admin_key: []", "admin_key_required: ~, admin_key: ~"] {
+        let access = settings(&format!("deployment: {{admin: {{{text}}}}}")).admin.access;
+        assert_eq!(access, Access::Keys(Vec::new()), "{text}");
+    }
+    let open = settings("deployment: {admin: {admin_key_required: false}}");
+    assert_eq!(open.admin.access, Access::Open);
+    assert_eq!(settings("deployment: {admin: {allow_admin: []}}").admin.allow, Some(Vec::new()));
     check_error(
         "apisix:\n  control:\n    port: 9091\n",
         &[],

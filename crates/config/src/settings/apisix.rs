@@ -73,6 +73,8 @@ pub enum HttpRouter {
 pub struct Tls {
     pub enable: bool,
     pub listen: Vec<Listener>,
+    /// Whether config.yaml names `listen`. A default port that is taken is left out.
+    pub listen_is_set: bool,
     /// Those of `listen` that speak HTTP/3 too.
     pub http3: Vec<Listener>,
     /// A file; `None`: the system's CAs.
@@ -204,6 +206,8 @@ impl Tls {
         Self {
             enable: reader.bool("apisix.ssl.enable"),
             listen: listeners(items, 9443, ipv6),
+            // Defaults are merged by now: `load` knows.
+            listen_is_set: false,
             http3: listeners(items.iter().filter(http3), 9443, ipv6),
             trusted_certificate: reader
                 .text("apisix.ssl.ssl_trusted_certificate")

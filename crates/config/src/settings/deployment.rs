@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-
-use super::{Listener, Reader};
+use super::{Access, Listener, Reader};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -34,10 +32,9 @@ pub enum Provider {
 pub struct Admin {
     /// `None`: not served.
     pub listen: Option<Listener>,
-    pub key_required: bool,
-    pub keys: Vec<AdminKey>,
-    /// Networks; empty: everybody.
-    pub allow: Vec<String>,
+    pub access: Access,
+    /// Networks; `None`: all, an empty list: none.
+    pub allow: Option<Vec<String>>,
     pub https: bool,
     /// Files (PEM).
     pub certificate: Option<String>,
@@ -49,19 +46,6 @@ pub struct Admin {
     pub ui: bool,
     /// Relative to the prefix; `None`: no line is kept of who tried to change what.
     pub audit_log: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AdminKey {
-    pub name: String,
-    pub key: String,
-    pub role: AdminRole,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AdminRole {
-    Admin,
-    Viewer,
 }
 
 #[derive(Clone, Debug)]
@@ -120,17 +104,18 @@ impl Provider {
 impl Admin {
     pub fn read(reader: &Reader) -> Self {
         let at = |name: &str| format!("deployment.admin.{name}");
-        let served = match Role::read(reader) {
+        let wanted = match Role::read(reader) {
             Role::Traditional => reader.bool("apisix.enable_admin"),
             Role::ControlPlane => true,
             Role::DataPlane => false,
         };
+        // Resource files are written by their owner, not through an API.
+        let from_files = matches!(Provider::read(reader), Provider::Yaml | Provider::Json | Provider::Xds);
+        let served = wanted && !from_files;
         Self {
             listen: reader.listener(&at("admin_listen"), "0.0.0.0", Some(9180)).filter(|_| served),
-            // As in APISIX, no list at all (null) asks for no key; an empty list lets nobody in.
-            key_required: reader.bool(&at("admin_key_required")) && reader.value(&at("admin_key")).is_some(),
-            keys: reader.list(&at("admin_key")).iter().map(AdminKey::read).collect(),
-            allow: reader.texts(&at("allow_admin")),
+            access: Access::read(reader),
+            allow: reader.value(&at("allow_admin")).map(|_| reader.texts(&at("allow_admin"))),
             https: reader.bool(&at("https_admin")),
             certificate: reader.text(&at("admin_api_mtls.admin_ssl_cert")),
             certificate_key: reader.text(&at("admin_api_mtls.admin_ssl_cert_key")),
@@ -139,20 +124,6 @@ impl Admin {
             cors: reader.bool(&at("enable_admin_cors")),
             ui: reader.bool(&at("enable_admin_ui")),
             audit_log: reader.text(&at("audit_log")).filter(|path| path != "off"),
-        }
-    }
-}
-
-impl AdminKey {
-    fn read(item: &Value) -> Self {
-        let reader = Reader::new(item);
-        Self {
-            name: reader.text("name").unwrap_or_else(|| "admin".to_owned()),
-            key: reader.text("key").unwrap_or_default(),
-            role: match reader.text("role").as_deref() {
-                Some("viewer") => AdminRole::Viewer,
-                _ => AdminRole::Admin,
-            },
         }
     }
 }

@@ -1,13 +1,16 @@
 //! The Admin and Control API of this process, on their own ports or on a data port.
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use admin::{
     AdminApi, AdminRequest, AdminResponse, AdminSettings, ApiVersion, Audit, ControlApi, ControlHooks,
     ControlParts, Hooks, Parts, Role, Standalone,
 };
 use anyhow::Context;
-use config::{Settings, settings::AdminRole};
+use config::{
+    Settings,
+    settings::{Access, AdminKey, AdminRole},
+};
 use model::{
     Kind, PluginCatalog,
     check::{Context as CheckContext, Languages, LuaChunk, LuaFault, NoReferences},
@@ -20,7 +23,8 @@ use store::{ApiDriven, Author, BoxFuture, Changes, History, Operation, State, St
 use tokio::{runtime::Runtime, sync::watch};
 
 use super::{
-    control::Control, data_plane, hooks::ProcessHooks, logs::Logs, provider::Provider, sockets::Sockets,
+    control::Control, data_plane, hooks::ProcessHooks, logs::Logs, notices, provider::Provider,
+    sockets::Sockets,
 };
 
 /// How long an answered write may wait to be in force. Past that it is durable, and follows.
@@ -180,10 +184,8 @@ impl Apis {
             Arc::new(ApiDrivenView { store: store.clone(), published: control.published.clone() })
                 as Arc<dyn Standalone>
         });
-        // Files are nobody's to write: there is no Admin API then, but the API-driven one.
-        let served = settings.admin.listen.is_some() && (store.is_writable() || standalone.is_some());
         let hooks = Arc::new(ProcessHooks::new(control, store.clone(), catalog));
-        let admin = served.then(|| {
+        let admin = settings.admin.listen.is_some().then(|| {
             Arc::new(AdminApi::new(Parts {
                 settings: admin_settings(settings),
                 store: store.clone(),
@@ -220,13 +222,13 @@ impl Apis {
         shared.then(|| Arc::new(OnDataPlane(self.clone())) as Arc<dyn Internal>)
     }
 
-    /// Opens the ports of the APIs.
+    /// Opens the ports of the APIs. Returns where the Control API is.
     pub fn listen(
         self: &Arc<Apis>,
         settings: &Settings,
         runtime: &Runtime,
         sockets: &Sockets,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Option<SocketAddr>> {
         if let Some(listener) = settings.admin.listen.as_ref().filter(|_| !Apis::shares_port(settings))
             && let Some(admin) = &self.admin
         {
@@ -246,61 +248,55 @@ impl Apis {
                 }
             }
         }
-        if let Some(listener) = &settings.apisix.control {
-            let address = data_plane::address(listener)?;
-            match sockets.bind(address) {
-                Ok(socket) => {
-                    sockets.spawn(
-                        runtime,
-                        admin::listener::serve(socket, self.control.clone(), sockets.phase()),
-                    );
-                }
-                // Two gateways on one machine, neither told where: traffic matters more than the second's API.
-                Err(error) if address.port() == DEFAULT_CONTROL_PORT => telemetry::error_log::log(
-                    telemetry::error_log::Level::Error,
-                    format_args!("no Control API: {address} (apisix.control): {error}"),
-                ),
-                Err(error) => {
-                    return Err(error).context(format!("cannot listen on {address} (apisix.control)"));
-                }
+        let Some(listener) = &settings.apisix.control else { return Ok(None) };
+        let address = data_plane::address(listener)?;
+        match sockets.bind(address) {
+            Ok(socket) => {
+                let control = admin::listener::serve(socket, self.control.clone(), sockets.phase());
+                sockets.spawn(runtime, control);
+                Ok(Some(address))
             }
+            // Two gateways on one machine, neither told where: traffic matters more than the second's API.
+            Err(error) if address.port() == DEFAULT_CONTROL_PORT => {
+                notices::warn(&format!(
+                    "no Control API: cannot listen on {address}: {error}; set apisix.control"
+                ));
+                Ok(None)
+            }
+            Err(error) => Err(error).context(format!("cannot listen on {address} (apisix.control)")),
         }
-        Ok(())
     }
 }
 
 fn admin_settings(settings: &Settings) -> AdminSettings {
     let admin = &settings.admin;
-    let networks: Vec<_> = admin
-        .allow
-        .iter()
-        .filter_map(|text| {
-            text.parse().ok().or_else(|| text.parse::<std::net::IpAddr>().ok().map(Into::into))
-        })
-        .collect();
+    // What cannot be read lets nobody in: a list that is left with nothing is still a list.
+    let network =
+        |text: &String| text.parse().ok().or_else(|| text.parse::<std::net::IpAddr>().ok().map(Into::into));
+    let allow = admin.allow.as_ref().map(|list| list.iter().filter_map(network).collect());
     AdminSettings {
         key_prefix: settings.etcd.prefix.clone(),
-        keys: admin
-            .keys
-            .iter()
-            .map(|key| admin::AdminKey {
-                name: key.name.clone(),
-                key: key.key.clone(),
-                role: match key.role {
-                    AdminRole::Admin => Role::Admin,
-                    AdminRole::Viewer => Role::Viewer,
-                },
-            })
-            .collect(),
-        key_required: admin.key_required,
+        access: match &admin.access {
+            Access::Open => admin::Access::Open,
+            Access::Keys(keys) => admin::Access::Keys(keys.iter().filter_map(admin_key).collect()),
+        },
         version: if admin.version_2 { ApiVersion::V2 } else { ApiVersion::V3 },
         cors: admin.cors,
-        allow: (!networks.is_empty()).then_some(networks),
+        allow,
         stream: settings.apisix.proxy_stream,
         server_tokens: settings.apisix.enable_server_tokens,
         protocols: Vec::new(),
         keyring: super::provider::keyring(settings).map(Arc::new),
     }
+}
+
+/// `None` while the key is not known: no request can have it.
+fn admin_key(key: &AdminKey) -> Option<admin::AdminKey> {
+    let role = match key.role {
+        AdminRole::Admin => Role::Admin,
+        AdminRole::Viewer => Role::Viewer,
+    };
+    admin::AdminKey::new(&key.name, key.value()?, role)
 }
 
 /// The API-driven store as the Admin API asks for it.

@@ -16,9 +16,6 @@ use proxy::{
 
 use super::{access_log::FormattedLog, administration::Apis, debug_file, logs::Logs};
 
-/// `apisix.ssl.listen`
-const DEFAULT_TLS_PORT: u16 = 9443;
-
 pub fn server_token(settings: &Settings) -> String {
     if settings.apisix.enable_server_tokens { "APISIX/3.18.0".to_owned() } else { "APISIX".to_owned() }
 }
@@ -112,8 +109,8 @@ fn listeners(settings: &Settings) -> anyhow::Result<Vec<Listen>> {
     if settings.apisix.tls.enable {
         for listener in &settings.apisix.tls.listen {
             if !listener.implied || ipv6_available() {
-                // Open by default and often unused: a second gateway on the machine does without.
-                let optional = listener.port == DEFAULT_TLS_PORT;
+                // Open by default and often unused: a second gateway on the machine does without, and says so.
+                let optional = !settings.apisix.tls.listen_is_set;
                 listen.push(Listen {
                     address: address(listener)?,
                     tls: true,

@@ -30,6 +30,7 @@ impl Logs {
         };
         let to_stderr = is_stderr(&nginx.error_log);
         let error_sink = if to_stderr { None } else { Some(open(&nginx.error_log)?) };
+        super::notices::error_log_is_stderr(to_stderr);
         error_log::init(level(nginx.error_log_level), error_sink, to_stderr);
         let access = nginx.access_log.enable.then(|| open(&nginx.access_log.path)).transpose()?;
         let audit = settings.admin.audit_log.as_deref();

@@ -293,10 +293,9 @@ impl Metrics {
             Ok(listener) => listener,
             // Two gateways on one machine, neither told where: traffic matters more than the second's page.
             Err(error) if address.port() == DEFAULT_PORT => {
-                telemetry::error_log::log(
-                    telemetry::error_log::Level::Error,
-                    format_args!("no metrics page: {address} (plugin_attr.prometheus.export_addr): {error}"),
-                );
+                super::notices::warn(&format!(
+                    "no metrics page: cannot listen on {address}: {error}; set plugin_attr.prometheus.export_addr"
+                ));
                 return Ok(());
             }
             Err(error) => {

@@ -1,62 +1,187 @@
 //! What a user sees first: where things are, and one command to try.
 
-use config::Settings;
+use std::{
+    env,
+    io::{self, IsTerminal},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use config::{
+    Provider, Role, Settings,
+    settings::{Access, AdminKey},
+};
 use proxy::settings::Listen;
 
-pub fn print(settings: &Settings, listening: &[Listen]) {
-    let Some(first) = listening.iter().find(|listen| !listen.tls).or(listening.first()) else { return };
-    let (proxy_scheme, proxy_port) = (scheme_of(first), first.address.port());
+const EXAMPLE: &str = r#""uri":"/hello","plugins":{"mocking":{"content_type":"text/plain","response_example":"hello from tidegate\n"}}"#;
+
+/// What is open, and what is not.
+pub struct Doors<'a> {
+    pub settings: &'a Settings,
+    pub listening: &'a [Listen],
+    /// Why there is no HTTPS although it is on.
+    pub without_tls: Option<&'a str>,
+    pub control: Option<SocketAddr>,
+    /// Whether a route of the example would work.
+    pub has_mocking: bool,
+    /// Key files that this start has made: their key is shown once.
+    pub new_keys: &'a [PathBuf],
+}
+
+pub fn print(doors: &Doors) {
     println!("tidegate {}", env!("CARGO_PKG_VERSION"));
-    println!("  proxy       {}", urls(listening));
-    let Some(listener) = &settings.admin.listen else { return };
-    let same_port = settings.apisix.node_listen.iter().any(|other| other.port == listener.port);
-    let host = if listener.ip == "0.0.0.0" || listener.ip == "::" { "127.0.0.1" } else { &listener.ip };
-    let scheme = if settings.admin.https { "https" } else { "http" };
-    println!(
-        "  admin API   {scheme}://{host}:{}/apisix/admin{}",
-        listener.port,
-        if same_port { "  (shared)" } else { "" }
-    );
-    let key = settings.admin.keys.iter().find(|key| key.role == config::settings::AdminRole::Admin);
-    let header = match key.filter(|_| settings.admin.key_required) {
-        Some(key) => {
-            let shown = &key.key;
-            println!("  admin key   {shown}");
-            format!(" -H 'X-API-KEY: {shown}'")
-        }
-        None => String::new(),
+    if doors.settings.role != Role::ControlPlane {
+        println!("  proxy       {}", urls(doors.listening));
+    }
+    if let Some(problem) = doors.without_tls {
+        println!("  HTTPS       not served: {problem}");
+    }
+    if let Some(base) = admin_url(doors.settings) {
+        println!("  admin API   {base}");
+        println!("  admin key   {}", key_words(doors));
+    } else if let Some(file) = resource_file(doors.settings) {
+        println!("  routes      {}; changes take effect within a second", shown(file));
+    }
+    let calls = calls(doors);
+    if !calls.is_empty() {
+        println!("\nTry it:\n  {}\n", calls.join("\n  "));
+    }
+}
+
+/// Where the key is. Never the key itself, except one that was made just now, and that to a person only.
+fn key_words(doors: &Doors) -> String {
+    let Access::Keys(keys) = &doors.settings.admin.access else {
+        return "none is asked for".to_owned();
     };
-    println!(
-        "\nTry it:\n  curl {scheme}://{host}:{}/apisix/admin/routes/1{header} -X PUT \\\n    \
-         -d '{{\"uri\":\"/hello\",\"plugins\":{{\"mocking\":{{\"content_type\":\"text/plain\",\"response_example\":\"hello from tidegate\\n\"}}}}}}'\n  \
-         curl {proxy_scheme}://127.0.0.1:{proxy_port}/hello\n",
-        listener.port
-    );
+    if keys.is_empty() {
+        return "none: every request is answered 401".to_owned();
+    }
+    let Some(key) = doors.settings.admin.access.admin_key() else {
+        return format!("in {}, for reading only", shown(&doors.settings.files.config));
+    };
+    let path = doors.settings.files.admin_key(key.role);
+    match (key.value(), key.is_generated()) {
+        (_, false) => format!("in {}", shown(&doors.settings.files.config)),
+        (None, true) => "none: every request is answered 401".to_owned(),
+        (Some(value), true) if doors.new_keys.contains(&path) && io::stdout().is_terminal() => {
+            format!("{value}  (generated, kept in {}; not shown again)", shown(&path))
+        }
+        (Some(_), true) => format!("in {}", shown(&path)),
+    }
+}
+
+/// Commands that work in the mode that runs.
+fn calls(doors: &Doors) -> Vec<String> {
+    let settings = doors.settings;
+    let hello = proxy_url(doors.listening).map(|url| format!("curl {url}/hello"));
+    let Some(base) = admin_url(settings) else {
+        return doors.control.map(|address| format!("curl http://{address}/v1/routes")).into_iter().collect();
+    };
+    let Some(header) = header(settings) else { return Vec::new() };
+    let admin = &settings.admin;
+    let mut curl = "curl".to_owned();
+    if admin.https {
+        curl.push_str(" -k");
+    }
+    if admin.https && admin.client_ca.is_some() {
+        curl.push_str(" --cert CERTIFICATE --key KEY");
+    }
+    match hello.filter(|_| doors.has_mocking && settings.role != Role::ControlPlane) {
+        Some(hello) if settings.provider == Provider::ApiDriven => vec![
+            format!("{curl} {base}/configs{header} -H 'X-Digest: 1' -X PUT \\"),
+            format!("  -d '{{\"routes\":[{{\"id\":\"1\",{EXAMPLE}}}]}}'"),
+            hello,
+        ],
+        Some(hello) => {
+            vec![format!("{curl} {base}/routes/1{header} -X PUT \\"), format!("  -d '{{{EXAMPLE}}}'"), hello]
+        }
+        None if settings.provider == Provider::ApiDriven => vec![format!("{curl} {base}/configs{header}")],
+        None => vec![format!("{curl} {base}/routes{header}")],
+    }
+}
+
+/// ` -H ...` with a key that may write; `None` where there is none.
+fn header(settings: &Settings) -> Option<String> {
+    let Access::Keys(_) = &settings.admin.access else { return Some(String::new()) };
+    let key: &AdminKey = settings.admin.access.admin_key().filter(|key| key.value().is_some())?;
+    Some(if key.is_generated() {
+        let path = quoted(&shown(&settings.files.admin_key(key.role)));
+        format!(" -H \"X-API-KEY: $(cat {path})\"")
+    } else {
+        " -H \"X-API-KEY: $ADMIN_KEY\"".to_owned()
+    })
+}
+
+fn admin_url(settings: &Settings) -> Option<String> {
+    let listener = settings.admin.listen.as_ref()?;
+    let scheme = if settings.admin.https { "https" } else { "http" };
+    Some(format!("{scheme}://{}:{}/apisix/admin", reached_at(&listener.ip), listener.port))
+}
+
+fn resource_file(settings: &Settings) -> Option<&Path> {
+    match settings.provider {
+        Provider::Yaml => Some(&settings.files.resources_yaml),
+        Provider::Json => Some(&settings.files.resources_json),
+        Provider::Embedded | Provider::Etcd | Provider::ApiDriven | Provider::Xds => None,
+    }
+}
+
+/// A port for plain HTTP that takes requests from anybody.
+fn proxy_url(listening: &[Listen]) -> Option<String> {
+    let plain = listening.iter().find(|listen| !listen.tls && !listen.proxy_protocol)?;
+    Some(format!("http://{}:{}", reached_at(&plain.address.ip().to_string()), plain.address.port()))
+}
+
+/// An address to connect to, for one to listen on.
+fn reached_at(ip: &str) -> String {
+    match ip {
+        "0.0.0.0" => "127.0.0.1".to_owned(),
+        "::" => "[::1]".to_owned(),
+        ip if ip.contains(':') => format!("[{ip}]"),
+        ip => ip.to_owned(),
+    }
+}
+
+/// A path as the user would write it.
+pub fn shown(path: &Path) -> String {
+    let here = env::current_dir().ok();
+    let below = here.as_ref().and_then(|here| path.strip_prefix(here).ok());
+    below.unwrap_or(path).display().to_string()
+}
+
+/// For a shell, within double quotes.
+fn quoted(path: &str) -> String {
+    let plain = |letter: char| letter.is_alphanumeric() || "/._-+,@:".contains(letter);
+    if path.chars().all(plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }
 
 fn urls(listening: &[Listen]) -> String {
+    let scheme = |listen: &Listen| if listen.tls { "https" } else { "http" };
     let urls: Vec<String> =
-        listening.iter().map(|listen| format!("{}://{}", scheme_of(listen), listen.address)).collect();
+        listening.iter().map(|listen| format!("{}://{}", scheme(listen), listen.address)).collect();
     urls.join("  ")
-}
-
-fn scheme_of(listen: &Listen) -> &'static str {
-    if listen.tls { "https" } else { "http" }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn listen(address: &str, tls: bool) -> Listen {
+        Listen { address: address.parse().unwrap(), tls, proxy_protocol: false, optional: false }
+    }
+
     #[test]
     fn ports_with_tls_are_shown_as_such() {
-        let listen = |address: &str, tls| Listen {
-            address: address.parse().unwrap(),
-            tls,
-            proxy_protocol: false,
-            optional: false,
-        };
         let listening = [listen("0.0.0.0:9080", false), listen("[::]:9443", true)];
         assert_eq!(urls(&listening), "http://0.0.0.0:9080  https://[::]:9443");
+        assert_eq!(proxy_url(&listening).as_deref(), Some("http://127.0.0.1:9080"));
+        assert_eq!(proxy_url(&listening[1..]), None);
+        assert_eq!(proxy_url(&[listen("[::]:80", false)]).as_deref(), Some("http://[::1]:80"));
+    }
+
+    #[test]
+    fn paths_survive_a_shell() {
+        assert_eq!(quoted("run/data/admin.key"), "run/data/admin.key");
+        assert_eq!(quoted("my run/$HOME's"), r"'my run/$HOME'\''s'");
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use config::{Settings, settings::AdminRole};
+use config::{Settings, settings::AdminKey};
 use serde_json::Value;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -56,7 +56,7 @@ pub fn ask(settings: &Settings, question: &Question<'_>) -> anyhow::Result<Strin
         "::" => "::1",
         ip => ip,
     };
-    let key = settings.admin.keys.iter().find(|key| key.role == AdminRole::Admin).map(|key| key.key.as_str());
+    let key = settings.admin.access.admin_key().and_then(AdminKey::value);
     let place = format!("{ip}:{}", listen.port);
     let mut request = format!(
         "{method} /apisix/admin/{path} HTTP/1.0\r\nHost: {place}\r\nContent-Type: {content_type}\r\n\

@@ -69,7 +69,7 @@ pub struct Rollback {
 }
 
 pub fn run(place: &Place, verb: &Verb) -> anyhow::Result<()> {
-    let settings = place.load()?.settings;
+    let settings = place.load_with_key()?;
     match verb {
         Verb::Export { output } => export(&settings, output.as_ref()),
         Verb::Import(arguments) => import(&settings, arguments),

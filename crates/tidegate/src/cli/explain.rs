@@ -33,13 +33,14 @@ pub struct Arguments {
 }
 
 pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
-    let settings = place.load()?.settings;
+    let mut settings = place.load()?.settings;
     let question = question(arguments)?;
     // A gateway that reads files has no Admin API; the file says the same.
     let from_file = matches!(settings.provider, Provider::Yaml | Provider::Json);
     let explanation = if arguments.offline || from_file {
         boot::explain_offline(settings, &question)?
     } else {
+        settings.read_admin_keys().map_err(anyhow::Error::msg)?;
         admin_api::post(&settings, "explain", &question)?
     };
     if arguments.json {

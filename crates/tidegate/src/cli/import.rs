@@ -8,10 +8,12 @@ use std::{
 };
 
 use anyhow::{Context, anyhow, bail};
+use config::settings::{Access, AdminKey};
 use import::{Imported, Output, Source};
 use model::Kind;
 use plugin::Catalog;
 
+use super::Place;
 use crate::boot;
 
 #[derive(clap::Args)]
@@ -28,7 +30,7 @@ pub struct Arguments {
     /// Where --apply finds the Admin API
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9180")]
     admin: String,
-    /// The key of the Admin API
+    /// The key of the Admin API; without it the one of the gateway at --prefix
     #[arg(long, value_name = "KEY", env = "ADMIN_KEY", hide_env_values = true)]
     admin_key: Option<String>,
     /// Refuse a configuration that is not converted exactly
@@ -36,11 +38,15 @@ pub struct Arguments {
     strict: bool,
 }
 
-pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     let imported = read(&arguments.kind, &arguments.file, arguments.strict)?;
     if arguments.apply {
-        let key = arguments.admin_key.as_deref().context("--apply needs --admin-key or ADMIN_KEY")?;
-        return apply::apply(&imported.output, &arguments.admin, key);
+        let key = match &arguments.admin_key {
+            Some(key) => key.clone(),
+            None => own_key(place)
+                .context("--apply needs --admin-key, ADMIN_KEY, or the --prefix of the gateway")?,
+        };
+        return apply::apply(&imported.output, &arguments.admin, &key);
     }
     let text = imported.output.yaml().map_err(anyhow::Error::msg)?;
     match &arguments.to {
@@ -49,6 +55,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             print!("{text}");
             Ok(())
         }
+    }
+}
+
+/// The key of the gateway at --prefix; empty where it asks for none.
+fn own_key(place: &Place) -> anyhow::Result<String> {
+    match place.load_with_key()?.admin.access {
+        Access::Open => Ok(String::new()),
+        keys => keys.admin_key().and_then(AdminKey::value).map(str::to_owned).context("it has no admin key"),
     }
 }
 

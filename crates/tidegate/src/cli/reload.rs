@@ -16,7 +16,7 @@ pub struct Arguments {
 
 pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     // A configuration that would not load is told here, with all its faults, and the running one stays.
-    place.load()?;
+    place.load_anywhere()?;
     let command = Command::Reload { timeout_seconds: arguments.timeout };
     daemon::command(place, &command, Duration::from_secs(arguments.timeout))
 }

@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const HEAD: [&str; 6] = ["ID", "NAME", "METHODS", "HOSTS", "PATHS", "UPSTREAM"];
 
 pub fn run(place: &Place) -> anyhow::Result<()> {
-    let Some(control) = place.load()?.settings.apisix.control else {
+    let Some(control) = place.load_anywhere()?.settings.apisix.control else {
         bail!("the Control API is off; set apisix.enable_control: true");
     };
     let body = get(&control, "/v1/routes")?;

@@ -1,6 +1,6 @@
 //! `tidegate run`: serve in the foreground.
 
-use config::{Provider, Role, Settings};
+use config::{Loaded, Provider, Role, Settings};
 
 use super::{Place, daemon, import};
 use crate::boot::{self, RunOptions, handover::predecessor::Predecessor, pid_file::PidFile, serving::Origin};
@@ -26,31 +26,35 @@ pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn serve(place: &Place, arguments: &Arguments, mut predecessor: Option<Predecessor>) -> anyhow::Result<()> {
-    let mut loaded = place.load()?;
-    match &arguments.from {
-        Some(from) => serve_imported(from, arguments.strict, &mut loaded.settings)?,
-        None => loaded.fill_admin_keys()?,
+    let Loaded { mut settings, mut warnings } = match &arguments.from {
+        Some(_) => place.load_anywhere()?,
+        None => place.load()?,
+    };
+    if let Some(from) = &arguments.from {
+        serve_imported(from, arguments.strict, &mut settings)?;
     }
-    for warning in &loaded.warnings {
-        eprintln!("tidegate: warning: {warning}");
-    }
-    let settings = loaded.settings;
     let path = &settings.files.pid;
     // Held until the end; a second gateway with the same prefix stops here.
     let pid_file = match predecessor.as_mut().and_then(|old| old.pid_file.take()) {
         Some(file) => PidFile::inherited(file, path),
         None => PidFile::create(path)?,
     };
+    let new_keys = settings.make_admin_keys().unwrap_or_else(|problem| {
+        warnings.push(format!("{problem}; until then every request to the Admin API is answered 401"));
+        Vec::new()
+    });
     let again = place.clone();
     let origin = Origin {
         program: daemon::own_program()?,
         arguments: std::env::args_os().skip(1).collect(),
-        load: Box::new(move || Ok(again.load()?.settings)),
+        load: Box::new(move || Ok(again.load_anywhere()?.settings)),
     };
-    // A key may just have been written into the file.
-    let config = place.load()?.settings.raw;
+    let config = settings.raw.clone();
     let stay = predecessor.is_none() && (arguments.stay || std::process::id() == 1);
-    boot::run(settings, RunOptions { origin, config, pid_file, stay, predecessor, says: None })
+    boot::run(
+        settings,
+        RunOptions { origin, config, pid_file, stay, predecessor, says: None, warnings, new_keys },
+    )
 }
 
 /// The file that was converted takes the place of apisix.yaml; there is no Admin API to change it behind its back.

@@ -83,6 +83,8 @@ pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
         pid_file: PidFile::create(&settings.files.pid)?,
         stay: false,
         predecessor: None,
+        warnings: Vec::new(),
+        new_keys: Vec::new(),
         says: Some(format!("tidegate: serving {} on {listen}", root.display())),
     };
     boot::run(settings, options)

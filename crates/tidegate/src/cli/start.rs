@@ -2,17 +2,19 @@
 
 use std::{
     fs::{self, File},
+    io::{self, IsTerminal},
     os::unix::{net::UnixDatagram, process::CommandExt},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, bail};
 use clap::Args;
+use config::Settings;
 
 use super::{Place, daemon};
-use crate::boot::{notify, pid_file};
+use crate::boot::{notices, notify, pid_file, welcome::shown};
 
 #[derive(Args)]
 pub struct Arguments {
@@ -33,12 +35,46 @@ pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     fs::create_dir_all(&settings.files.logs)
         .with_context(|| format!("cannot create {}", settings.files.logs.display()))?;
     let output = settings.files.logs.join("tidegate.out");
+    let key = new_key(&settings);
     let socket_path = settings.files.logs.join(format!("ready.{}.sock", std::process::id()));
     let socket = ReadySocket::bind(&socket_path)?;
     let mut child = spawn(place, &output, &socket_path)?;
-    socket.wait(&mut child, Duration::from_secs(arguments.timeout), &output)?;
+    let ready = socket.wait(&mut child, Duration::from_secs(arguments.timeout), &output);
+    repeat_warnings(&output);
+    ready?;
     println!("tidegate: running as process {}", child.id());
+    if let Some(path) = key {
+        show_key(&path);
+    }
     Ok(())
+}
+
+/// The file of an admin key that the process is about to generate.
+fn new_key(settings: &Settings) -> Option<PathBuf> {
+    let key = settings.admin.access.admin_key().filter(|key| key.is_generated())?;
+    let path = settings.files.admin_key(key.role);
+    (settings.admin.listen.is_some() && !path.exists()).then_some(path)
+}
+
+/// Once, and to a person only.
+fn show_key(path: &Path) {
+    let place = shown(path);
+    match fs::read_to_string(path) {
+        Ok(key) if io::stdout().is_terminal() => {
+            println!("tidegate: admin key {}  (generated, kept in {place}; not shown again)", key.trim());
+        }
+        Ok(_) => println!("tidegate: a new admin key is in {place}"),
+        // The process has said why.
+        Err(_) => {}
+    }
+}
+
+/// What the process in the background warned of belongs on this terminal, too.
+fn repeat_warnings(output: &Path) {
+    let said = fs::read_to_string(output).unwrap_or_default();
+    for line in said.lines().filter(|line| line.starts_with(notices::MARK)) {
+        eprintln!("{line}");
+    }
 }
 
 /// Itself with `run`, in a process group of its own so that the terminal's signals do not reach it.

@@ -1,0 +1,172 @@
+//! What stands open at the Admin and the Control API, as warnings for every start.
+
+use std::net::IpAddr;
+
+use crate::{
+    admin_key,
+    settings::{Access, Admin, AdminKey, Key, Settings},
+};
+
+/// Keys that anybody can read somewhere: APISIX's two, and those of our own documentation.
+pub const PUBLISHED_KEYS: &[&str] =
+    &["edd1c9f034335f136f87ad84b625c8f1", "4054f7cf07e344346cd3f287985e76a2", "change-me"];
+
+/// One message for each door that stands open, or that nothing opens, with the key of config.yaml that says so.
+pub fn warnings(settings: &Settings) -> Vec<(String, String)> {
+    let admin = &settings.admin;
+    let mut found = Vec::new();
+    if let Some(control) = settings.apisix.control.as_ref().filter(|listener| !is_own(&listener.ip)) {
+        let message = format!(
+            "other machines can reach the Control API at {}:{}, which asks for no key; set ip to 127.0.0.1",
+            control.ip, control.port
+        );
+        found.push(("apisix.control".to_owned(), message));
+    }
+    let Some(listen) = &admin.listen else { return found };
+    let mut warn = |key: &str, message: String| found.push((format!("deployment.admin.{key}"), message));
+    let keys: &[AdminKey] = match &admin.access {
+        Access::Open => {
+            let message = "the Admin API asks for no key, so that whoever reaches it may change everything; \
+                           remove admin_key_required: false";
+            warn("admin_key_required", message.to_owned());
+            &[]
+        }
+        Access::Keys(keys) if keys.is_empty() => {
+            let message = "there is no admin key, so that every request to the Admin API is answered 401; \
+                           remove admin_key to have one generated, add one, or set apisix.enable_admin: false";
+            warn("admin_key", message.to_owned());
+            &[]
+        }
+        Access::Keys(keys) => keys.as_slice(),
+    };
+    for (index, key) in keys.iter().enumerate() {
+        match &key.key {
+            Key::Configured(value) if PUBLISHED_KEYS.contains(&value.as_str()) => warn(
+                &format!("admin_key[{index}].key"),
+                format!(
+                    "the admin key {:?} is published in documentation; remove it to have one generated, or set \
+                     another",
+                    key.name
+                ),
+            ),
+            Key::Configured(_) => {}
+            Key::Generated(_) => {
+                let path = settings.files.admin_key(key.role);
+                if let Some(mode) = admin_key::loose_mode(&path) {
+                    let shown = path.display();
+                    let message = format!("others may read {shown} (mode {mode:03o}); run chmod 600 {shown}");
+                    warn(&format!("admin_key[{index}]"), message);
+                }
+            }
+        }
+    }
+    if reachable(settings) && !asks_for_certificates(settings) {
+        let message = format!(
+            "other machines can reach the Admin API at {}:{} without a client certificate; listen on 127.0.0.1, \
+             narrow allow_admin, or set https_admin and admin_api_mtls.admin_ssl_ca_cert",
+            listen.ip, listen.port
+        );
+        warn("admin_listen", message);
+    }
+    if admin.client_ca.is_some() && !admin.https {
+        let message =
+            "admin_ssl_ca_cert has no effect without https_admin: true: no client certificate is asked for";
+        warn("admin_api_mtls.admin_ssl_ca_cert", message.to_owned());
+    }
+    found
+}
+
+/// Whether requests of other machines are let through to the Admin API.
+fn reachable(settings: &Settings) -> bool {
+    let Admin { listen, allow, .. } = &settings.admin;
+    let Some(listen) = listen else { return false };
+    let shared = settings.apisix.node_listen.iter().filter(|node| node.port == listen.port);
+    let listens = std::iter::once(listen).chain(shared).any(|listener| !is_own(&listener.ip));
+    let allows = allow.as_ref().is_none_or(|networks| networks.iter().any(|network| !is_own(network)));
+    listens && allows
+}
+
+/// On a port of the data plane nothing asks for one.
+fn asks_for_certificates(settings: &Settings) -> bool {
+    let admin = &settings.admin;
+    let shared = admin
+        .listen
+        .as_ref()
+        .is_some_and(|listen| settings.apisix.node_listen.iter().any(|node| node.port == listen.port));
+    admin.https && admin.client_ca.is_some() && !shared
+}
+
+/// Whether an address or network is this machine's own. What cannot be read is not.
+fn is_own(network: &str) -> bool {
+    // For sockets of the file system, which the Admin API has none of.
+    if network == "unix:" {
+        return true;
+    }
+    let (address, bits) = network.split_once('/').map_or((network, None), |(ip, bits)| (ip, Some(bits)));
+    let bits = bits.map(str::parse::<u8>);
+    match (address.parse(), bits) {
+        (Ok(IpAddr::V4(address)), None) => address.is_loopback(),
+        (Ok(IpAddr::V4(address)), Some(Ok(bits))) => address.is_loopback() && bits >= 8,
+        (Ok(IpAddr::V6(address)), None | Some(Ok(128))) => address.is_loopback(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use crate::load::{Source, load_with};
+
+    /// The text of `deployment.admin`, and the start of each warning after its place.
+    fn check(admin: &str, expected: &[&str]) {
+        check_file(&format!("deployment: {{admin: {{{admin}}}}}\n"), expected);
+    }
+
+    fn check_file(text: &str, expected: &[&str]) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c.yaml");
+        fs::write(&path, text).unwrap();
+        let source =
+            Source { file: Some(path.clone()), prefix: folder.path().to_owned(), ..Source::default() };
+        let warnings = load_with(&source, &|_| None).unwrap().warnings;
+        assert_eq!(warnings.len(), expected.len(), "{text}: {warnings:?}");
+        for (warning, expected) in warnings.iter().zip(expected) {
+            let (place, said) = warning.split_once(": ").unwrap();
+            assert!(place.starts_with(&format!("{}:1:", path.display())), "{text}: {warning}");
+            assert!(said.starts_with(expected), "{text}: {warning}");
+        }
+    }
+
+    #[test]
+    fn what_is_warned_of() {
+        const OPEN: &str = "the Admin API asks for no key";
+        const NONE: &str = "there is no admin key";
+        const PUBLISHED: &str = "the admin key";
+        const REACHED: &str = "other machines can reach";
+        check("", &[]);
+        check("admin_key: [{name: a, key: secret}]", &[]);
+        const CONTROL: &str = "other machines can reach the Control API";
+        check_file("apisix: {enable_admin: false, control: {ip: 0.0.0.0}}\n", &[CONTROL]);
+        check("admin_key_required: false", &[OPEN]);
+        check("admin_key_required: false, admin_key: []", &[OPEN]);
+        check("admin_key: []", &[NONE]);
+        check("admin_key: ~", &[NONE]);
+        for key in super::PUBLISHED_KEYS {
+            check(&format!("admin_key: [{{name: a, key: {key}}}]"), &[PUBLISHED]);
+        }
+        check("allow_admin: ~", &[REACHED]);
+        check("allow_admin: [127.0.0.1, 10.0.0.0/8]", &[REACHED]);
+        check("allow_admin: [127.0.0.0/7]", &[REACHED]);
+        check("allow_admin: []", &[]);
+        check("allow_admin: ['unix:', '::1']", &[]);
+        check("allow_admin: ~, admin_listen: {ip: 127.0.0.1}", &[]);
+        check("allow_admin: ~, admin_listen: {ip: '::'}", &[REACHED]);
+        check("allow_admin: ~, admin_key_required: false", &[OPEN, REACHED]);
+        let files = "admin_ssl_cert: c, admin_ssl_cert_key: k";
+        let mutual = format!("{files}, admin_ssl_ca_cert: a");
+        check(&format!("allow_admin: ~, https_admin: true, admin_api_mtls: {{{files}}}"), &[REACHED]);
+        check(&format!("allow_admin: ~, https_admin: true, admin_api_mtls: {{{mutual}}}"), &[]);
+        check(&format!("admin_api_mtls: {{{mutual}}}"), &["admin_ssl_ca_cert has no effect"]);
+    }
+}

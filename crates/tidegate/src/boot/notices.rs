@@ -1,0 +1,30 @@
+//! What a start has to tell its user: on the terminal, and in the error log for whoever comes later.
+//!
+//! `tidegate start` repeats the lines of the process in the background, by [`MARK`].
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use telemetry::error_log::{self, Level};
+
+/// What a warning begins with on standard error.
+pub const MARK: &str = "tidegate: warning: ";
+
+/// Whether the error log is standard error: one line is enough then.
+static LOGS_TO_STDERR: AtomicBool = AtomicBool::new(false);
+
+pub fn error_log_is_stderr(is: bool) {
+    LOGS_TO_STDERR.store(is, Relaxed);
+}
+
+/// After the logs are open.
+pub fn warn(message: &str) {
+    error_log::log(Level::Warn, format_args!("{message}"));
+    if !LOGS_TO_STDERR.load(Relaxed) {
+        print(message);
+    }
+}
+
+/// Before the logs are open, or where there are none.
+pub fn print(message: &str) {
+    eprintln!("{MARK}{message}");
+}

@@ -1,0 +1,64 @@
+//! `tidegate init`: a config.yaml to start from.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+use anyhow::{Context, bail};
+use config::reference::{Starter, starter, starter_resources};
+
+use super::Place;
+use crate::boot::welcome::shown;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Routes come from conf/apisix.yaml, without an Admin API
+    #[arg(long, conflicts_with = "etcd")]
+    standalone: bool,
+    /// The configuration is kept in an etcd cluster
+    #[arg(long)]
+    etcd: bool,
+}
+
+pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+    let source = place.source()?;
+    if source.file.is_some() || source.listen.is_some() {
+        bail!("init writes conf/config.yaml below --prefix; it takes neither --config nor --listen");
+    }
+    let kind = match (arguments.standalone, arguments.etcd) {
+        (true, _) => Starter::Standalone,
+        (_, true) => Starter::Etcd,
+        _ => Starter::Embedded,
+    };
+    let conf = source.prefix.join("conf");
+    fs::create_dir_all(&conf).with_context(|| format!("cannot create {}", conf.display()))?;
+    write_new(&conf.join("config.yaml"), &starter(kind))?;
+    if let Some(resources) = starter_resources(kind) {
+        write_new(&conf.join("apisix.yaml"), resources)?;
+    }
+    let prefix = match shown(&source.prefix) {
+        here if here.is_empty() => String::new(),
+        prefix => format!(" --prefix {prefix}"),
+    };
+    println!("start it with: tidegate run{prefix}");
+    Ok(())
+}
+
+/// Never over something that is there.
+fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
+    // It may come to hold keys and passwords.
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o640).open(path);
+    match file.and_then(|mut file| file.write_all(text.as_bytes())) {
+        Ok(()) => {
+            println!("wrote {}", shown(path));
+            Ok(())
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            bail!("{} is there already; remove it, or give another --prefix", shown(path))
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot write {}", path.display())),
+    }
+}
