@@ -7,10 +7,10 @@ FUZZ_SECONDS ?= 60
 .PHONY: help build run test upgrade-test lint perf suites fuzz deps
 
 help:
+	@echo 'make build   build the release binary; needs Rust, a C compiler and make'
+	@echo 'make run     build, then serve in the foreground from ./run/'
 	@echo 'make deps    install the Debian packages that tests and perf need'
-	@echo 'make build   build the release binary'
-	@echo 'make run     run the gateway from this checkout, in the foreground'
-	@echo 'make test    run all tests, black-box tests included'
+	@echo 'make test    run all tests, black-box tests included, after make deps'
 	@echo 'make upgrade-test  ten upgrades and a hundred reloads under load, with the release binary'
 	@echo 'make lint    formatting, clippy, shellcheck, python syntax'
 	@echo 'make perf    measure against nginx; PERF_ARGS="--quick --only plain" narrows it'
@@ -20,19 +20,18 @@ help:
 deps:
 	scripts/install-deps.sh
 
-# What building needs beside Rust: fetched once, on machines that lack it.
-BUILD_NEEDS = /usr/include/google/protobuf/descriptor.proto
-$(BUILD_NEEDS):
-	scripts/install-deps.sh
+BINARY = $(or $(CARGO_TARGET_DIR),target)/release/tidegate
 
-build: $(BUILD_NEEDS)
+build:
 	$(CARGO) build --release -p tidegate
 
-run: $(BUILD_NEEDS)
-	$(CARGO) run --release -p tidegate -- run $(RUN_ARGS)
+# Everything it writes is in run/, which git ignores. Remove the folder to begin again.
+run: build
+	@test -e run/conf/config.yaml || $(BINARY) init --prefix run
+	$(BINARY) run --prefix run $(RUN_ARGS)
 
 # The binary is built first so that the black-box tests do not wait for it one by one.
-test: $(BUILD_NEEDS)
+test: deps
 	$(CARGO) build -p tidegate
 	$(CARGO) test --workspace
 
@@ -52,7 +51,7 @@ perf: build
 	python3 perf/run.py $(PERF_ARGS)
 
 suites: build
-	$(or $(CARGO_TARGET_DIR),target)/release/tidegate bench suite perf/suites/*.yaml $(or $(SUITE_ARGS),--quick)
+	$(BINARY) bench suite perf/suites/*.yaml $(or $(SUITE_ARGS),--quick)
 
 # Needs a nightly toolchain and `cargo install cargo-fuzz`. What it finds goes to fuzz/corpus, which the tests replay.
 fuzz:

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that building, testing and measuring need, and only those that are missing.
+# Installs the Debian packages that testing and measuring need, and only those that are missing. Building needs none of
+# them. No service is left running or enabled: the tests start what they need, on ports of their own.
 # Usage: scripts/install-deps.sh [--dry-run]
 set -euo pipefail
 
@@ -8,15 +9,14 @@ required=(
     ca-certificates   # cargo downloads over TLS
     curl              # black-box tests speak to the gateway as users do
     python3           # perf/ harness, standard library only
-    util-linux        # taskset pins processes while measuring
+    util-linux        # taskset pins processes while measuring; unshare gives a test ports of its own
+    bsdutils          # script shows tests what a terminal shows
     haproxy           # a balancer in tests, a peer to compare what is forwarded, and one in `tidegate bench suite`
     openssl           # TLS seen by another implementation; examples of the documentation sign with it
     iproute2          # ss: tests count the segments of an answer
     brotli            # tests decode what the plugin compressed
     nginx             # a real upstream in tests, the peer in perf/
     redis-server      # limit plugins with policy redis
-    protobuf-compiler # etcd's interface is generated from its definition
-    libprotobuf-dev   # definitions that it includes
     etcd-server       # configuration from etcd
     etcd-client       # etcdctl: tests write and compact as operators do
     dnsmasq-base      # a name server for service discovery
@@ -29,9 +29,21 @@ optional=(
     shellcheck        # make lint uses it when it is there
     linux-perf        # profiles
 )
+# Packages that bring a service, and its name.
+declare -A services=(
+    [nginx]=nginx
+    [redis-server]=redis-server
+    [etcd-server]=etcd
+    [haproxy]=haproxy
+)
 
 installed() {
     dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q '^install ok installed$'
+}
+
+# Why a package is wanted: the remark beside it in the lists above.
+reason() {
+    sed -n "s/^    $1  *# //p" "$0"
 }
 
 missing=()
@@ -47,8 +59,12 @@ if ((${#missing[@]} + ${#missing_optional[@]} == 0)); then
     echo 'install-deps: everything is installed'
     exit 0
 fi
-echo "install-deps: required, missing: ${missing[*]:-none}"
-echo "install-deps: optional, missing: ${missing_optional[*]:-none}"
+for package in "${missing[@]}"; do
+    printf 'install-deps: %-16s %s\n' "$package" "$(reason "$package")"
+done
+for package in "${missing_optional[@]}"; do
+    printf 'install-deps: %-16s %s (optional)\n' "$package" "$(reason "$package")"
+done
 [[ ${1:-} == --dry-run ]] && exit 0
 
 as_root=()
@@ -64,9 +80,43 @@ apt() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120 "$@"
 }
 
+# Debian starts a service when its package is installed, unless this program says no.
+policy=/usr/sbin/policy-rc.d
+policy_is_ours=
+forbid_starting() {
+    [[ -e $policy ]] && return
+    printf '#!/bin/sh\n# Made by install-deps.sh; removed when it ends.\nexit 101\n' |
+        "${as_root[@]}" tee "$policy" >/dev/null
+    policy_is_ours=yes
+    "${as_root[@]}" chmod 755 "$policy"
+}
+allow_starting() {
+    if [[ $policy_is_ours ]]; then "${as_root[@]}" rm -f "$policy"; fi
+}
+trap allow_starting EXIT
+
+# Packages enable their service for the next boot whatever the policy says. One that was here before is left alone.
+disable() {
+    if command -v systemctl >/dev/null; then
+        "${as_root[@]}" systemctl --quiet disable "$1.service"
+    elif command -v update-rc.d >/dev/null; then
+        "${as_root[@]}" update-rc.d "$1" disable
+    fi
+}
+disable_services() {
+    for package in "${missing[@]}"; do
+        local service=${services[$package]:-}
+        if [[ $service ]] && ! disable "$service"; then
+            echo "install-deps: cannot disable $service; it starts with the machine" >&2
+        fi
+    done
+}
+
 apt update
+forbid_starting
 if ((${#missing[@]})); then
     apt install -y --no-install-recommends "${missing[@]}"
+    disable_services
 fi
 for package in "${missing_optional[@]}"; do
     apt install -y --no-install-recommends "$package" ||

@@ -7,11 +7,13 @@ use std::process::{Command, Output};
 
 use testkit::gateway::binary;
 use testkit::process::Process;
-use testkit::{Client, free_port};
+use testkit::{Client, PATIENCE, free_port};
 
+/// A verb that has to end by itself. One that serves instead is ended, and has failed.
 fn tidegate(prefix: &Path, words: &[&str]) -> (bool, String) {
-    let Output { status, stdout, stderr } =
-        Command::new(binary()).args(words).arg("--prefix").arg(prefix).output().expect("tidegate runs");
+    let mut command = Command::new("timeout");
+    command.arg(PATIENCE.as_secs().to_string()).arg(binary()).args(words).arg("--prefix").arg(prefix);
+    let Output { status, stdout, stderr } = command.output().expect("tidegate runs");
     (status.success(), String::from_utf8_lossy(&[stdout, stderr].concat()).into_owned())
 }
 

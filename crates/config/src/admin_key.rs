@@ -142,7 +142,7 @@ mod tests {
             assert_eq!(settings.admin.access.keys()[0].value(), None, "{text}");
             assert!(settings.read_admin_keys().is_err(), "{text}");
             let path = folder.path().join("data/admin.key");
-            assert_eq!(settings.make_admin_keys().unwrap(), [path.clone()], "{text}");
+            assert_eq!(settings.make_admin_keys().unwrap(), std::slice::from_ref(&path), "{text}");
             let key = settings.admin.access.keys()[0].value().unwrap().to_owned();
             assert_eq!((key.len(), fs::read_to_string(&path).unwrap()), (KEY_LENGTH, format!("{key}\n")));
             assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
