@@ -8,6 +8,7 @@ mod daemon;
 mod explain;
 mod import;
 mod init;
+mod printable;
 mod quit;
 mod reload;
 mod routes;
@@ -24,6 +25,7 @@ use std::{path::PathBuf, process::ExitCode};
 use anyhow::{Context, bail};
 use clap::{Args, Parser, Subcommand};
 use config::{Loaded, Settings, Source};
+use printable::printable_lines;
 use rustix::{fs::Mode, process::umask};
 
 /// An API gateway that speaks Apache APISIX's Admin API and reads its configuration.
@@ -160,7 +162,7 @@ pub fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("tidegate: {error:#}");
+            eprintln!("tidegate: {}", printable_lines(&format!("{error:#}")));
             ExitCode::FAILURE
         }
     }

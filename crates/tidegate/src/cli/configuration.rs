@@ -1,13 +1,16 @@
 //! `tidegate config ...`: the whole configuration of the running gateway, and its past.
 
-use std::{fs, io::Write, num::NonZeroUsize, path::PathBuf};
+use std::{borrow::Cow, fs, io::Write, num::NonZeroUsize, path::PathBuf};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use config::Settings;
 use serde_json::{Value, json};
 
-use super::{Place, admin_api};
+use super::{
+    Place, admin_api,
+    printable::{printable, printable_lines},
+};
 
 /// The most that the Admin API puts on a page.
 const LARGEST_PAGE: usize = 500;
@@ -165,12 +168,12 @@ fn tell(answer: &Value) {
 
 fn tell_field(entry: &Value) {
     let path = match text(&entry["path"]) {
-        "" => "(all)",
+        path if path.is_empty() => Cow::Borrowed("(all)"),
         path => path,
     };
     for (sign, value) in [("-", entry.get("before")), ("+", entry.get("after"))] {
         if let Some(value) = value {
-            println!("  {sign} {path}: {value}");
+            println!("  {sign} {path}: {}", printable(&value.to_string()));
         }
     }
 }
@@ -181,7 +184,7 @@ fn history(settings: &Settings, arguments: &History) -> anyhow::Result<()> {
         None => newest_changes(settings, arguments)?,
     };
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&answer)?);
+        println!("{}", printable_lines(&serde_json::to_string_pretty(&answer)?));
         return Ok(());
     }
     if arguments.revision.is_some() {
@@ -255,10 +258,11 @@ fn take_list(answer: &mut Value, name: &str) -> Vec<Value> {
 
 fn tell_entry(entry: &Value) {
     let who = &entry["who"];
-    let name = who["name"].as_str().unwrap_or("-");
-    let address = who["address"].as_str().unwrap_or("-");
-    let what = entry["note"].as_str().unwrap_or_else(|| text(&entry["request"]));
-    let objects: Vec<&str> = list(&entry["objects"]).iter().map(|object| text(&object["resource"])).collect();
+    let name = printable(who["name"].as_str().unwrap_or("-"));
+    let address = printable(who["address"].as_str().unwrap_or("-"));
+    let what = entry["note"].as_str().map_or_else(|| text(&entry["request"]), printable);
+    let objects: Vec<Cow<'_, str>> =
+        list(&entry["objects"]).iter().map(|object| text(&object["resource"])).collect();
     let count = entry["total"].as_u64().unwrap_or(0);
     let more = if !objects.is_empty() && count > objects.len() as u64 { " ..." } else { "" };
     println!(
@@ -273,8 +277,8 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
+fn text(value: &Value) -> Cow<'_, str> {
+    printable(value.as_str().unwrap_or_default())
 }
 
 /// For a query.

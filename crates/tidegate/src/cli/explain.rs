@@ -6,7 +6,7 @@ use clap::Args;
 use config::Provider;
 use serde_json::{Map, Value, json};
 
-use super::{Place, admin_api};
+use super::{Place, admin_api, printable::printable_lines};
 use crate::boot;
 
 #[derive(Args)]
@@ -44,7 +44,7 @@ pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
         admin_api::post(&settings, "explain", &question)?
     };
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&explanation)?);
+        println!("{}", printable_lines(&serde_json::to_string_pretty(&explanation)?));
     } else {
         print!("{}", text::render(&explanation));
     }

@@ -13,7 +13,7 @@ use import::{Imported, Output, Source};
 use model::Kind;
 use plugin::Catalog;
 
-use super::Place;
+use super::{Place, printable::printable_lines};
 use crate::boot;
 
 #[derive(clap::Args)]
@@ -89,7 +89,7 @@ fn read(kind: &str, file: &Path, strict: bool) -> anyhow::Result<Imported> {
     let mut imported =
         import::import(source, &text, &named).map_err(|message| anyhow!("{shown}:{message}"))?;
     check(&mut imported)?;
-    eprint!("{}", imported.report.text(&shown));
+    eprint!("{}", printable_lines(&imported.report.text(&shown)));
     if strict && !imported.report.is_exact() {
         bail!("{shown} is not converted exactly, and --strict was given");
     }

@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use config::Listener;
 use serde_json::Value;
 
-use super::Place;
+use super::{Place, printable::printable};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 const HEAD: [&str; 6] = ["ID", "NAME", "METHODS", "HOSTS", "PATHS", "UPSTREAM"];
@@ -87,7 +87,7 @@ fn row(route: &Value) -> Vec<String> {
 
 fn nodes(upstream: &Value) -> String {
     let names: Vec<String> = match upstream.get("nodes") {
-        Some(Value::Object(map)) => map.keys().cloned().collect(),
+        Some(Value::Object(map)) => map.keys().map(|name| printable(name).into_owned()).collect(),
         Some(Value::Array(items)) => items
             .iter()
             .map(|node| {
@@ -101,7 +101,7 @@ fn nodes(upstream: &Value) -> String {
 }
 
 fn shown(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    printable(&value.as_str().map_or_else(|| value.to_string(), str::to_owned)).into_owned()
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use crate::cli::printable::printable;
+
 /// Writing to a string cannot fail, so its results are dropped.
 pub fn render(explanation: &Value) -> String {
     let mut out = String::new();
@@ -33,7 +35,7 @@ pub fn render(explanation: &Value) -> String {
         out.push_str(&line);
         match candidate.get("reason").and_then(Value::as_str) {
             Some(reason) => {
-                let _ = writeln!(out, "  ({reason})");
+                let _ = writeln!(out, "  ({})", printable(reason));
             }
             None => out.push('\n'),
         }
@@ -108,6 +110,7 @@ fn plugins(out: &mut String, explanation: &Value) {
         for field in items(plugin, "fields").iter().chain(items(plugin, "metadata")) {
             let path = field.get("path").map(shown).unwrap_or_default();
             let value = field.get("value").map(Value::to_string).unwrap_or_default();
+            let value = printable(&value);
             let from = field.get("from").map(shown).unwrap_or_default();
             let _ = writeln!(out, "  {path} = {value}  ({from})");
         }
@@ -119,5 +122,5 @@ fn items<'a>(value: &'a Value, name: &str) -> &'a [Value] {
 }
 
 fn shown(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    printable(&value.as_str().map_or_else(|| value.to_string(), str::to_owned)).into_owned()
 }
