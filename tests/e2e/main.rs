@@ -29,6 +29,7 @@ mod gathering;
 mod grpc;
 mod grpc_peer;
 mod history;
+mod header_texts;
 mod http2;
 mod http2_floods;
 mod imports;

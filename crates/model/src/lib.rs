@@ -8,6 +8,7 @@ pub mod catalog;
 pub mod check;
 pub mod document;
 pub mod encrypt;
+pub mod header_text;
 pub mod nearest;
 pub mod object;
 pub mod resources;

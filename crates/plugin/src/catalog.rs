@@ -148,6 +148,6 @@ impl PluginCatalog for Catalog {
             let checked = compiled.map_err(String::clone)?.check(conf);
             checked.map_err(|reason| (entry.def.explain)(conf, reason))?;
         }
-        (entry.def.check)(conf, kind)
+        entry.def.check_accepted(conf, kind)
     }
 }

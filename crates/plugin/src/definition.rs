@@ -2,7 +2,10 @@
 
 use std::{any::Any, sync::Arc};
 
-use model::{Kind, SchemaKind};
+use model::{
+    Kind, SchemaKind,
+    header_text::{self, Place},
+};
 use serde_json::Value;
 
 use crate::{BodyChunk, Request, Step, UpstreamHandle};
@@ -113,6 +116,10 @@ pub struct PluginDef {
     pub explain: fn(&Value, String) -> String,
     /// Rules that a schema cannot say. Runs after the schema, on the configuration with defaults.
     pub check: fn(&Value, SchemaKind) -> Result<(), String>,
+    /// Where a configuration has names and values of header fields. They are checked after `check`.
+    pub headers: &'static [Place],
+    /// The same of the plugin's metadata.
+    pub metadata_headers: &'static [Place],
     pub build: fn(&Value, &BuildContext) -> Result<Arc<dyn Plugin>, String>,
     /// Authentication plugins: how consumers are found.
     pub consumer: Option<fn(&Value) -> Result<ConsumerKey, String>>,
@@ -136,6 +143,16 @@ fn no_build(_: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 }
 
 impl PluginDef {
+    /// What is to be checked of a configuration that the schema accepts.
+    pub fn check_accepted(&self, conf: &Value, kind: SchemaKind) -> Result<(), String> {
+        (self.check)(conf, kind)?;
+        match kind {
+            SchemaKind::Plugin => header_text::check(conf, self.headers),
+            SchemaKind::Metadata => header_text::check(conf, self.metadata_headers),
+            SchemaKind::Consumer => Ok(()),
+        }
+    }
+
     pub const DEFAULT: PluginDef = PluginDef {
         name: "",
         version: 0.1,
@@ -150,6 +167,8 @@ impl PluginDef {
         prefer_route: false,
         explain: as_it_is,
         check: no_check,
+        headers: &[],
+        metadata_headers: &[],
         build: no_build,
         consumer: None,
         inline_upstreams: None,

@@ -8,6 +8,7 @@ use std::{
     time::Instant,
 };
 
+use model::header_text::Text;
 use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Template, location};
 use serde::Deserialize;
 use serde_json::Value;
@@ -24,6 +25,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     priority: 1005,
     schema: include_str!("../schemas/api-breaker.json"),
     phases: Phases::ACCESS.and(Phases::LOG),
+    headers: &[("break_response_headers[].key", Text::Name), ("break_response_headers[].value", Text::Value)],
     build,
     ..PluginDef::DEFAULT
 };

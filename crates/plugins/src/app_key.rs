@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use model::header_text::Text;
 use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, definition::ConsumerKey};
 use serde::Deserialize;
 use serde_json::Value;
@@ -18,6 +19,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     consumer_schema: Some(include_str!("../schemas/app-key.consumer.json")),
     encrypt_fields: &["key"],
     phases: Phases::REWRITE,
+    headers: &[("header", Text::Value)],
     build,
     consumer: Some(consumer),
     ..PluginDef::DEFAULT

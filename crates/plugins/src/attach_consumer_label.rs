@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use model::header_text::Text;
 use plugin::{BuildContext, Phases, Plugin, PluginDef, Request, Step};
 use serde_json::Value;
 
@@ -11,6 +12,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     priority: 2399,
     schema: include_str!("../schemas/attach-consumer-label.json"),
     phases: Phases::BEFORE_PROXY,
+    headers: &[("headers", Text::Fields)],
     build,
     ..PluginDef::DEFAULT
 };

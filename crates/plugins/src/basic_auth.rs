@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use model::header_text::Text;
 use plugin::{AuthEntry, BuildContext, Phases, Plugin, PluginDef, Request, Step, definition::ConsumerKey};
 use serde::Deserialize;
 use serde_json::Value;
@@ -19,6 +20,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     consumer_schema: Some(include_str!("../schemas/basic-auth.consumer.json")),
     encrypt_fields: &["password"],
     phases: Phases::REWRITE,
+    headers: &[("realm", Text::Value)],
     build,
     consumer: Some(consumer),
     ..PluginDef::DEFAULT

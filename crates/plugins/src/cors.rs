@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use model::header_text::Text;
 use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
 use serde::Deserialize;
 use serde_json::Value;
@@ -20,6 +21,14 @@ pub static PLUGIN: PluginDef = PluginDef {
     metadata_schema: Some(include_str!("../schemas/cors.metadata.json")),
     phases: Phases::REWRITE.and(Phases::HEADER_FILTER),
     check,
+    headers: &[
+        ("allow_headers", Text::Value),
+        ("expose_headers", Text::Value),
+        ("allow_methods", Text::Value),
+        ("allow_origins", Text::Value),
+        ("timing_allow_origins", Text::Value),
+    ],
+    metadata_headers: &[("allow_origins.*", Text::Value)],
     build,
     ..PluginDef::DEFAULT
 };

@@ -6,6 +6,7 @@ use std::{
 };
 
 use aws_lc_rs::{constant_time::verify_slices_are_equal, digest};
+use model::header_text::Text;
 use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, request::random_u64};
 use serde::Deserialize;
 use serde_json::Value;
@@ -22,6 +23,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("../schemas/csrf.json"),
     encrypt_fields: &["key"],
     phases: Phases::ACCESS.and(Phases::HEADER_FILTER),
+    headers: &[("name", Text::Name)],
     build,
     ..PluginDef::DEFAULT
 };

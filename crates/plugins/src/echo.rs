@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use model::header_text::Text;
 use plugin::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request};
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,6 +15,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     priority: 412,
     schema: include_str!("../schemas/echo.json"),
     phases: Phases::HEADER_FILTER.and(Phases::BODY_FILTER),
+    headers: &[("headers", Text::Fields)],
     build,
     ..PluginDef::DEFAULT
 };

@@ -7,6 +7,7 @@ mod strftime;
 use std::{sync::Arc, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use model::header_text::Text;
 use plugin::{BuildContext, Plugin, PluginDef, Request, SchemaKind, Template, request::random_u64};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -29,6 +30,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     encrypt_fields: &["auth.password", "headers"],
     phases: LogEntry::ALL_PHASES,
     check: |_, _: SchemaKind| Ok(()),
+    headers: &[("headers", Text::Fields)],
     build,
     ..PluginDef::DEFAULT
 };

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use model::header_text::Text;
 use plugin::{
     BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, Variable, location,
     request::random_u64,
@@ -19,6 +20,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("../schemas/fault-injection.json"),
     phases: Phases::REWRITE,
     check,
+    headers: &[("abort.headers", Text::Fields)],
     build,
     ..PluginDef::DEFAULT
 };

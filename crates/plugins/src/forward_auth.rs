@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use model::header_text::Text;
 use plugin::{BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Template, Verdict};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -20,6 +21,12 @@ pub static PLUGIN: PluginDef = PluginDef {
     priority: 2002,
     schema: include_str!("../schemas/forward-auth.json"),
     phases: Phases::ACCESS,
+    headers: &[
+        ("request_headers", Text::Name),
+        ("upstream_headers", Text::Name),
+        ("client_headers", Text::Name),
+        ("extra_headers", Text::Fields),
+    ],
     build,
     ..PluginDef::DEFAULT
 };

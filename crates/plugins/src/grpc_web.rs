@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use model::header_text::Text;
 use plugin::{
     BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, Step, Verdict,
 };
@@ -20,6 +21,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     priority: 505,
     schema: include_str!("../schemas/grpc-web.json"),
     phases: Phases::ACCESS.and(Phases::HEADER_FILTER).and(Phases::BODY_FILTER),
+    headers: &[("cors_allow_headers", Text::Value)],
     build,
     ..PluginDef::DEFAULT
 };

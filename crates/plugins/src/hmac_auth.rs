@@ -6,6 +6,7 @@ use std::{sync::Arc, time::SystemTime};
 
 use aws_lc_rs::{digest, hmac};
 use fields::Fields;
+use model::header_text::Text;
 use plugin::{
     AuthEntry, BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Verdict,
     definition::ConsumerKey,
@@ -30,6 +31,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     consumer_schema: Some(include_str!("../schemas/hmac-auth.consumer.json")),
     encrypt_fields: &["secret_key"],
     phases: Phases::REWRITE,
+    headers: &[("signed_headers", Text::Value), ("realm", Text::Value)],
     build,
     consumer: Some(consumer),
     ..PluginDef::DEFAULT

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use model::header_text::Text;
 use plugin::{BuildContext, Plugin, PluginDef};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -23,6 +24,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     encrypt_fields: &["auth_header"],
     phases: LogEntry::ALL_PHASES,
     check: log_entry::check,
+    headers: &[("auth_header", Text::Value)],
     build,
     ..PluginDef::DEFAULT
 };

@@ -8,6 +8,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use model::header_text::Text;
 use plugin::{
     AuthEntry, BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step, definition::ConsumerKey,
 };
@@ -32,6 +33,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     encrypt_fields: &["secret"],
     phases: Phases::REWRITE,
     check,
+    headers: &[("header", Text::Value), ("realm", Text::Value)],
     build,
     consumer: Some(consumer),
     ..PluginDef::DEFAULT

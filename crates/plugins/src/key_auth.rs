@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use model::header_text::Text;
 use plugin::{BuildContext, Phases, Plugin, PluginDef, Request, Step, definition::ConsumerKey};
 use serde::Deserialize;
 use serde_json::Value;
@@ -17,6 +18,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     consumer_schema: Some(include_str!("../schemas/key-auth.consumer.json")),
     encrypt_fields: &["key"],
     phases: Phases::REWRITE,
+    headers: &[("header", Text::Value), ("realm", Text::Value)],
     build,
     consumer: Some(consumer),
     ..PluginDef::DEFAULT

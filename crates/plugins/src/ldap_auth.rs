@@ -4,6 +4,7 @@ mod bind;
 
 use std::{sync::Arc, time::Duration};
 
+use model::header_text::Text;
 use plugin::{BuildContext, Phases, Plugin, PluginDef, Request, Step, Verdict, definition::ConsumerKey};
 use serde::Deserialize;
 use serde_json::Value;
@@ -24,6 +25,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("../schemas/ldap-auth.json"),
     consumer_schema: Some(include_str!("../schemas/ldap-auth.consumer.json")),
     phases: Phases::REWRITE,
+    headers: &[("realm", Text::Value)],
     build,
     consumer: Some(consumer),
     ..PluginDef::DEFAULT

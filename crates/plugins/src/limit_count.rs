@@ -16,6 +16,7 @@ use amount::Amount;
 use counters::{Counters, Quota, Taken};
 use delayed::Syncer;
 use headers::HeaderNames;
+use model::header_text::Text;
 use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, step::Verdict};
 use serde::Deserialize;
 use serde_json::Value;
@@ -40,6 +41,12 @@ pub static PLUGIN: PluginDef = PluginDef {
     phases: Phases::ACCESS,
     explain,
     check,
+    headers: &[("rules[].header_prefix", Text::Name)],
+    metadata_headers: &[
+        ("limit_header", Text::Name),
+        ("remaining_header", Text::Name),
+        ("reset_header", Text::Name),
+    ],
     build,
     ..PluginDef::DEFAULT
 };

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use model::header_text::Text;
 use plugin::{BuildContext, Plugin, PluginDef, Request, Template, request::random_u64};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -22,6 +23,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     encrypt_fields: &["headers"],
     phases: LogEntry::ALL_PHASES,
     check: log_entry::check,
+    headers: &[("headers", Text::Fields), ("tenant_id", Text::Value)],
     build,
     ..PluginDef::DEFAULT
 };

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use model::header_text::Text;
 use plugin::{
     BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, location,
     reply::ReplyBody, request::random_u64,
@@ -18,6 +19,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("../schemas/mocking.json"),
     phases: Phases::ACCESS,
     check,
+    headers: &[("response_headers", Text::Fields), ("content_type", Text::Value)],
     build,
     ..PluginDef::DEFAULT
 };

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use model::header_text::Text;
 use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Verdict};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -23,6 +24,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     priority: 2001,
     schema: include_str!("../schemas/opa.json"),
     phases: Phases::ACCESS,
+    headers: &[("send_headers_upstream", Text::Name)],
     build,
     ..PluginDef::DEFAULT
 };

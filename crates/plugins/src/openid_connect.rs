@@ -18,6 +18,7 @@ use std::{
 
 use client::Client;
 use conf::Conf;
+use model::header_text::Text;
 use model::schema::Schema;
 use parking_lot::Mutex;
 use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Verdict};
@@ -49,6 +50,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     ],
     phases: Phases::REWRITE.and(Phases::HEADER_FILTER),
     check: conf::check,
+    headers: &[("introspection_addon_headers", Text::Name), ("realm", Text::Value)],
     build,
     ..PluginDef::DEFAULT
 };

@@ -10,6 +10,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use model::header_text::Text;
 use plugin::{
     BuildContext, Phases, Plugin, PluginDef, Request, Source, Step, Variable, host, host::plugin_attribute,
     variables::Named,
@@ -36,6 +37,8 @@ pub static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("../schemas/opentelemetry.json"),
     metadata_schema: Some(include_str!("../schemas/opentelemetry.metadata.json")),
     phases: Phases::REWRITE.and(Phases::LOG),
+    headers: &[("additional_header_prefix_attributes", Text::Value)],
+    metadata_headers: &[("collector.request_headers", Text::Fields)],
     build,
     ..PluginDef::DEFAULT
 };

@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use model::header_text::Text;
 use plugin::{BuildContext, Phases, Plugin, PluginDef, Request, RequestBody, Step, snapshot::PassHost};
 use rustls::ClientConfig;
 use serde::Deserialize;
@@ -28,6 +29,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     priority: 1010,
     schema: include_str!("../schemas/proxy-mirror.json"),
     phases: Phases::REWRITE.and(Phases::BEFORE_PROXY),
+    headers: &[("path", Text::Value)],
     build,
     start: Some(start),
     ..PluginDef::DEFAULT

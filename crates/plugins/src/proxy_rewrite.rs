@@ -5,6 +5,7 @@ mod header_value;
 use std::{ops::Range, sync::Arc};
 
 use header_value::HeaderValue;
+use model::header_text::Text;
 use plugin::{BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step, Template};
 use serde::Deserialize;
 use serde_json::Value;
@@ -23,6 +24,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("../schemas/proxy-rewrite.json"),
     phases: Phases::REWRITE,
     check,
+    headers: &[("headers", Text::Edits), ("host", Text::Value)],
     build,
     ..PluginDef::DEFAULT
 };

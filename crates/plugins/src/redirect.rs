@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use model::header_text::Text;
 use plugin::{
     BuildContext, Location, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, host,
     host::plugin_attribute, location::Origin, request::random_u64,
@@ -23,6 +24,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("../schemas/redirect.json"),
     phases: Phases::REWRITE,
     check,
+    headers: &[("uri", Text::Value), ("regex_uri", Text::Value)],
     build,
     ..PluginDef::DEFAULT
 };

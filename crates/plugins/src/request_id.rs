@@ -6,6 +6,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use model::header_text::Text;
 use plugin::{BuildContext, Phases, Plugin, PluginDef, Request, Step, request::random_u64};
 use serde::Deserialize;
 use serde_json::Value;
@@ -21,6 +22,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     priority: 12015,
     schema: include_str!("../schemas/request-id.json"),
     phases: Phases::REWRITE.and(Phases::HEADER_FILTER),
+    headers: &[("header_name", Text::Name)],
     build,
     ..PluginDef::DEFAULT
 };

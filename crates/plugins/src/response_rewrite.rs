@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use model::header_text::Text;
 use plugin::{
     BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Template, Variable, location,
 };
@@ -27,6 +28,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("../schemas/response-rewrite.json"),
     phases: Phases::HEADER_FILTER.and(Phases::BODY_FILTER),
     check,
+    headers: &[("headers", Text::Edits)],
     build,
     ..PluginDef::DEFAULT
 };

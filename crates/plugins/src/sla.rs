@@ -9,6 +9,7 @@ use std::{
     time::Instant,
 };
 
+use model::header_text::Text;
 use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step};
 use serde::Deserialize;
 use serde_json::Value;
@@ -22,6 +23,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     priority: 1004,
     schema: include_str!("../schemas/sla.json"),
     phases: Phases::ACCESS.and(Phases::HEADER_FILTER),
+    headers: &[("levels.*.request_headers", Text::Edits), ("levels.*.response_headers", Text::Edits)],
     build,
     ..PluginDef::DEFAULT
 };

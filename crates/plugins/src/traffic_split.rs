@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
+use model::header_text::Text;
 use plugin::{
     BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, UpstreamHandle, Variable, host,
 };
@@ -16,6 +17,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("../schemas/traffic-split.json"),
     phases: Phases::ACCESS,
     check,
+    headers: &[("rules[].weighted_upstreams[].upstream.checks.active.req_headers", Text::Lines)],
     build,
     inline_upstreams: Some(inline_upstreams),
     ..PluginDef::DEFAULT

@@ -68,7 +68,7 @@ fn action(action: &Value, rule: usize) -> Result<ActionConf, String> {
     }
     schema.as_ref().map_err(String::clone)?.check(&mut conf).map_err(wrong)?;
     if let Some((def, _)) = plugin {
-        (def.check)(&conf, SchemaKind::Plugin).map_err(wrong)?;
+        def.check_accepted(&conf, SchemaKind::Plugin).map_err(wrong)?;
     }
     Ok(ActionConf { plugin: plugin.map(|(def, _)| *def), conf })
 }

@@ -3,7 +3,16 @@
 use serde_json::Value;
 
 use super::{Context, addresses, certificate, parse_address};
-use crate::{Kind, schema::lua, schemas};
+use crate::{
+    Kind,
+    header_text::{self, Text},
+    schema::lua,
+    schemas,
+};
+
+/// What health probes send.
+const PROBES: [header_text::Place; 2] =
+    [("checks.active.req_headers", Text::Lines), ("checks.active.http_path", Text::Value)];
 
 pub(super) fn check_embedded(context: &Context<'_>, conf: &mut Value) -> Result<(), String> {
     conf.get_mut("upstream").map_or(Ok(()), |upstream| check(context, upstream))
@@ -23,6 +32,7 @@ pub(super) fn check(context: &Context<'_>, conf: &mut Value) -> Result<(), Strin
     }
     check_proxy_protocol(Some(conf))?;
     super::check_schema(Kind::Upstream, conf)?;
+    header_text::check(conf, &PROBES).map_err(|reason| format!("invalid configuration: {reason}"))?;
     for address in conf.get("nodes").and_then(Value::as_object).into_iter().flat_map(|nodes| nodes.keys()) {
         if let (_, Some(port)) = parse_address(address)
             && !(1..=65535).contains(&port)

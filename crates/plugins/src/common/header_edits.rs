@@ -1,5 +1,6 @@
 //! Values of header fields in configurations: texts with variables, or numbers.
 
+pub use model::header_text::has_operations;
 use plugin::Template;
 use serde_json::Value;
 
@@ -18,13 +19,6 @@ pub fn text(value: &Value) -> Option<String> {
 pub fn templates(headers: Option<&Value>) -> Vec<(String, Template)> {
     let entries = headers.and_then(Value::as_object).into_iter().flatten();
     entries.filter_map(|(name, value)| Some((name.clone(), Template::compile(&text(value)?)))).collect()
-}
-
-/// Whether `headers` has the form with `add`, `set` and `remove` instead of a plain object of fields.
-pub fn has_operations(headers: &Value) -> bool {
-    ["add", "set", "remove"]
-        .iter()
-        .any(|name| headers.get(name).is_some_and(|value| value.is_object() || value.is_array()))
 }
 
 /// The names in `headers.remove`.
