@@ -1,7 +1,9 @@
 //! The stall watch: a plugin that keeps its worker busy is counted and named.
 
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use testkit::gateway::{Gateway, YAML_PROVIDER};
 use testkit::{Client, PATIENCE};
 
@@ -53,4 +55,62 @@ fn a_plugin_that_computes_is_named() {
     let line = log.lines().find(|line| line.contains("access serverless-pre-function"));
     let line = line.unwrap_or_else(|| panic!("the plugin is named: {log}"));
     assert!(line.contains("was held up for") && line.contains("without a processor"), "{line}");
+}
+
+/// Computes for two milliseconds: counted, and nothing to warn of.
+const SHORT: &str = r##"routes:
+  - id: short
+    uri: /short
+    plugins:
+      serverless-pre-function:
+        phase: access
+        functions:
+          - "return function() local t = os.clock() while os.clock() - t < 0.002 do end ngx.exit(204) end"
+#END
+"##;
+
+/// A machine that gives the gateway no processor is no fault of a task: here it is stopped for longer than is warned of.
+#[test]
+fn time_without_a_processor_is_not_warned_of() {
+    let gateway = Gateway::start(YAML_PROVIDER, Some(SHORT));
+    let pid = Pid::from_raw(gateway.process.id() as i32).expect("a process id");
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = gateway.client();
+            while !done.load(Relaxed) {
+                assert_eq!(client.get("h", "/short").expect("an answer").status(), 204);
+            }
+        });
+        let started = Instant::now();
+        // Most stops fall into a poll; some stall of over 50 ms shows that.
+        while long_stalls(&page(&gateway)) < 3.0 {
+            assert!(started.elapsed() < PATIENCE, "stops are counted as stalls");
+            kill_process(pid, Signal::STOP).expect("stops");
+            let stopped = Instant::now();
+            while stopped.elapsed() < Duration::from_millis(60) {
+                std::thread::yield_now();
+            }
+            kill_process(pid, Signal::CONT).expect("goes on");
+        }
+        done.store(true, Relaxed);
+    });
+    let unscheduled = count(&page(&gateway), "apisix_worker_stall_without_processor_seconds_total");
+    assert!(unscheduled >= 0.1, "{unscheduled} s without a processor");
+    let log = gateway.error_log();
+    assert!(!log.contains("was held up"), "nothing to act on: {log}");
+}
+
+/// Stalls of over 50 ms, of all workers.
+fn long_stalls(page: &str) -> f64 {
+    let within = |bound: &str| -> f64 {
+        let end = format!("le=\"{bound}\"}}");
+        let lines = page.lines().filter(|line| line.starts_with("apisix_worker_stall_seconds_bucket{"));
+        let counts = lines.filter_map(|line| line.rsplit_once(' '));
+        counts
+            .filter(|(labels, _)| labels.ends_with(&end))
+            .filter_map(|(_, count)| count.parse::<f64>().ok())
+            .sum()
+    };
+    within("+Inf") - within("0.05")
 }

@@ -2,8 +2,10 @@
 //!
 //! A worker does one thing after the other: what takes a millisecond delays everybody else by it. Tasks are watched
 //! with one look at the clock per poll; a poll begins where the one before it ended, or where the loop woke up. What
-//! took longer than [`LIMIT`] is counted by length and named in the error log: the plugins that ran meanwhile, and
-//! the part in which the thread was ready but got no processor, for which the machine is to blame and not the task.
+//! took longer than [`LIMIT`] is counted by length, and named at level debug with the plugins that ran meanwhile.
+//!
+//! A warning is for what an operator can act on: a task that itself computed for [`WARNED`]. The thread's own account of
+//! time on a processor tells that from a machine that had none to give, be it for other threads or other guests.
 
 use std::{
     cell::Cell,
@@ -19,12 +21,16 @@ use telemetry::error_log;
 
 use crate::{stats, worker::Worker};
 
-/// What is shorter is nobody's concern.
+/// What is shorter is not counted.
 pub const LIMIT: Duration = Duration::from_millis(1);
+/// A task that computes for longer is warned of.
+const WARNED: Duration = Duration::from_millis(20);
 /// Upper bounds in microseconds of what is counted; longer ones come last.
 pub const BOUNDS_US: [u64; 9] = [2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000];
 /// One line a second and worker; the others are counted.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
+/// How old the account of a thread's time may be by which a stall is judged: well below [`WARNED`].
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 const MARKS: usize = 8;
 
 type Mark = (&'static str, &'static str);
@@ -85,6 +91,7 @@ impl<F: Future<Output = ()>> Future for Watched<F> {
         if took >= LIMIT {
             this.worker.stalls.report(this.worker, this.what, now, took);
         }
+        this.worker.stalls.look_now_and_then(now);
         result
     }
 }
@@ -94,60 +101,106 @@ impl<F: Future<Output = ()>> Future for Watched<F> {
 pub struct Stalls {
     /// `/proc/thread-self/schedstat`: time on a processor, time waiting for one.
     schedule: Option<File>,
-    waited_ns: Cell<u64>,
+    looked: Cell<Scheduled>,
+    looked_at: Cell<Instant>,
     logged: Cell<Option<Instant>>,
     unlogged: Cell<u64>,
+}
+
+/// What the kernel says of a thread since it began.
+#[derive(Clone, Copy, Debug, Default)]
+struct Scheduled {
+    ran: Duration,
+    waited: Duration,
+}
+
+impl Scheduled {
+    /// The longest that a task can have computed which was at work for `took`, and began after an `earlier` look.
+    /// Where guests are told of it, what other guests took (steal) counts neither as running nor as waiting.
+    fn computed(self, earlier: Scheduled, took: Duration) -> Duration {
+        let ran = self.ran.saturating_sub(earlier.ran);
+        let waited = self.waited.saturating_sub(earlier.waited);
+        took.saturating_sub(waited).min(ran)
+    }
 }
 
 impl Stalls {
     /// On the worker's own thread.
     pub fn of_this_thread() -> Stalls {
         let schedule = File::open("/proc/thread-self/schedstat").ok();
-        Stalls { schedule, waited_ns: Cell::new(0), logged: Cell::new(None), unlogged: Cell::new(0) }
+        Stalls {
+            schedule,
+            looked: Cell::default(),
+            looked_at: Cell::new(Instant::now()),
+            logged: Cell::new(None),
+            unlogged: Cell::new(0),
+        }
     }
 
-    /// Now and then: the time without a processor is told from here on.
-    pub fn look(&self) {
-        self.waited_ns.set(self.waited());
+    /// What a task has computed is told from the last look on: one that is old counts what others did as well.
+    #[inline]
+    fn look_now_and_then(&self, now: Instant) {
+        if now.saturating_duration_since(self.looked_at.get()) >= LOOK_INTERVAL {
+            self.look(now);
+        }
     }
 
-    fn waited(&self) -> u64 {
+    #[cold]
+    fn look(&self, now: Instant) {
+        self.looked_at.set(now);
+        if let Some(scheduled) = self.scheduled() {
+            self.looked.set(scheduled);
+        }
+    }
+
+    fn scheduled(&self) -> Option<Scheduled> {
         let mut text = [0; 96];
-        let length = self.schedule.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
-        let text = text.get(..length).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default();
-        text.split_ascii_whitespace().nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0)
+        let length = self.schedule.as_ref()?.read_at(&mut text, 0).ok()?;
+        let text = text.get(..length).and_then(|text| std::str::from_utf8(text).ok())?;
+        let mut numbers = text.split_ascii_whitespace().map(|ns| ns.parse().map(Duration::from_nanos));
+        let (ran, waited) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+        // A kernel that does not count says zero.
+        (!ran.is_zero()).then_some(Scheduled { ran, waited })
     }
 
     #[cold]
     fn report(&self, worker: &Worker, what: &str, now: Instant, took: Duration) {
-        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        let bucket = BOUNDS_US.partition_point(|bound| *bound < micros);
-        if let Some(count) = worker.stats.stalls.get(bucket) {
-            stats::add(count, 1);
+        let computed = self.scheduled().map_or(took, |scheduled| scheduled.computed(self.looked.get(), took));
+        count(worker, took, took.saturating_sub(computed));
+        let warned = computed >= WARNED;
+        if !warned && !error_log::enabled(error_log::Level::Debug) {
+            return;
         }
-        stats::add(&worker.stats.stalled_us, micros);
         if self.logged.get().is_some_and(|logged| now.saturating_duration_since(logged) < LOG_INTERVAL) {
             self.unlogged.set(self.unlogged.get() + 1);
             return;
         }
         self.logged.set(Some(now));
-        let waited = self.waited().saturating_sub(self.waited_ns.get());
-        let waited = Duration::from_nanos(waited).min(took);
         let others = match self.unlogged.take() {
             0 => String::new(),
             count => format!("; {count} more stalls since the line before"),
         };
         error_log::log(
-            error_log::Level::Warn,
+            if warned { error_log::Level::Warn } else { error_log::Level::Debug },
             format_args!(
-                "worker {} was held up for {:.1} ms by {what}{}, up to {:.1} ms of them without a processor{others}",
+                "worker {} was held up for {:.1} ms by {what}{}, {:.1} ms of them without a processor{others}",
                 worker.index,
                 took.as_secs_f64() * 1e3,
                 ran(),
-                waited.as_secs_f64() * 1e3,
+                took.saturating_sub(computed).as_secs_f64() * 1e3,
             ),
         );
     }
+}
+
+fn count(worker: &Worker, took: Duration, unscheduled: Duration) {
+    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let bucket = BOUNDS_US.partition_point(|bound| *bound < micros(took));
+    if let Some(count) = worker.stats.stalls.get(bucket) {
+        stats::add(count, 1);
+    }
+    stats::add(&worker.stats.stalled_us, micros(took));
+    stats::add(&worker.stats.unscheduled_us, micros(unscheduled));
 }
 
 /// ` (access key-auth, access limit-count)`, oldest first.
@@ -170,6 +223,24 @@ fn ran() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_without_a_processor_is_not_the_tasks() {
+        let ms = Duration::from_millis;
+        let at = |ran, waited| Scheduled { ran: ms(ran), waited: ms(waited) };
+        for (earlier, now, took, computed) in [
+            // It computed.
+            (at(100, 50), at(130, 50), 30, 30),
+            // Other threads had the processor, or other guests, who show in neither number.
+            (at(100, 50), at(101, 80), 30, 0),
+            (at(100, 50), at(101, 50), 30, 1),
+            // Some of both; and what ran before in the same interval is not counted.
+            (at(100, 50), at(125, 60), 30, 20),
+            (at(100, 50), at(145, 50), 30, 30),
+        ] {
+            assert_eq!(now.computed(earlier, ms(took)), ms(computed), "{earlier:?} {now:?}");
+        }
+    }
 
     #[test]
     fn what_ran_is_told_as_far_as_it_is_remembered() {

@@ -18,6 +18,9 @@ pub struct WorkerStats {
     /// Polls that held the loop up, by length: see [`crate::stall`].
     pub stalls: [AtomicU64; crate::stall::BOUNDS_US.len() + 1],
     pub stalled_us: AtomicU64,
+    /// The part of [`WorkerStats::stalled_us`] in which the thread had no processor.
+    pub unscheduled_us: AtomicU64,
+    pub dropped: crate::claims::Dropped,
 }
 
 pub fn add(counter: &AtomicU64, by: u64) {

@@ -134,10 +134,18 @@ impl Metrics {
         let panics = self.name("worker_panics_total");
         writer.family(&panics, "Requests that ended in a panic", Kind::Counter);
         writer.sample(&panics, &[], sum(|s| &s.panics));
-        let stall = self.name("worker_stall_microseconds");
+        let stall = self.name("worker_longest_stall_seconds");
         writer.family(&stall, "The longest a worker's loop was late since the last scrape", Kind::Gauge);
         for (index, stats) in workers.stats.iter().enumerate() {
-            writer.sample(&stall, &[("worker", &index.to_string())], stats.stall_us.swap(0, Relaxed) as f64);
+            let seconds = stats.stall_us.swap(0, Relaxed) as f64 / 1e6;
+            writer.sample(&stall, &[("worker", &index.to_string())], seconds);
+        }
+        let unscheduled = self.name("worker_stall_without_processor_seconds_total");
+        let help = "The part of worker_stall_seconds in which the machine gave the worker no processor";
+        writer.family(&unscheduled, help, Kind::Counter);
+        for (index, stats) in workers.stats.iter().enumerate() {
+            let seconds = stats.unscheduled_us.load(Relaxed) as f64 / 1e6;
+            writer.sample(&unscheduled, &[("worker", &index.to_string())], seconds);
         }
         self.collect_stalls(writer, workers);
     }
