@@ -14,6 +14,7 @@ mod case;
 mod certs;
 mod changes;
 mod chunks;
+mod claims;
 mod compression;
 mod connections;
 mod differential;

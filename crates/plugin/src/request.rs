@@ -76,6 +76,25 @@ pub struct UpstreamEdits {
     pub unbuffered_body: bool,
 }
 
+/// The headers that plugins have set with [`Request::assert_header`].
+#[derive(Default)]
+pub struct Asserted {
+    names: SmallVec<[Box<[u8]>; 0]>,
+    others_dropped: usize,
+}
+
+impl Asserted {
+    /// Whether the name is one of them, to an upstream that folds `_` and `-`.
+    pub fn contains(&self, name: &[u8]) -> bool {
+        self.names.iter().any(|known| wire::claims::same_name(known, name))
+    }
+
+    /// Fields of the client that were dropped although they were spelled otherwise.
+    pub fn others_dropped(&self) -> usize {
+        self.others_dropped
+    }
+}
+
 /// One try to reach an upstream node.
 #[derive(Clone, Debug)]
 pub struct Attempt {
@@ -126,6 +145,7 @@ pub struct Request {
     pub credential_id: Option<Arc<str>>,
     pub edits: UpstreamEdits,
     pub body: RequestBody,
+    pub asserted: Asserted,
     /// `client-control`: a larger body is refused while it streams.
     pub body_limit: Option<u64>,
     pub response: Response,
@@ -164,6 +184,7 @@ impl Request {
             credential_id: None,
             edits: UpstreamEdits::default(),
             body: RequestBody::Empty,
+            asserted: Asserted::default(),
             body_limit: None,
             response: Response::default(),
             early_headers: wire::Head::new(),
@@ -263,6 +284,24 @@ impl Request {
         }
         self.consumer = Some(consumer.clone());
         self.credential_id = credential_id;
+    }
+
+    /// Sets a header of the request for the gateway: nothing the client sent under this name goes upstream, in whatever
+    /// spelling (see [`wire::claims`]), nor as a trailer. Without values the header is only taken away.
+    pub fn assert_header<V: AsRef<[u8]>>(
+        &mut self,
+        name: impl AsRef<[u8]>,
+        values: impl IntoIterator<Item = V>,
+    ) {
+        let name = name.as_ref();
+        self.asserted.others_dropped += self.head.headers.remove_folded(name);
+        for value in values {
+            self.head.headers.add(name, value);
+        }
+        // Only a body that is still on its way can have trailers.
+        if matches!(self.body, RequestBody::Unread { .. }) {
+            self.asserted.names.push(name.into());
+        }
     }
 
     /// Seconds since the request came in, or until it was answered.

@@ -36,12 +36,13 @@ impl Plugin for AttachConsumerLabel {
         let consumer = request.consumer.clone();
         for (header, label) in &self.headers {
             let value = consumer.as_ref().and_then(|consumer| consumer.labels.get(label));
-            match value {
-                Some(Value::String(text)) => request.head.headers.set(header, text),
+            let value = match value {
+                Some(Value::String(text)) => Some(text.clone()),
                 // A client must not be able to claim a label that its consumer lacks.
-                None | Some(Value::Null) => _ = request.head.headers.remove(header),
-                Some(other) => request.head.headers.set(header, other.to_string()),
-            }
+                None | Some(Value::Null) => None,
+                Some(other) => Some(other.to_string()),
+            };
+            request.assert_header(header, value);
         }
         Step::Next
     }

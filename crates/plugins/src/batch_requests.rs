@@ -12,6 +12,7 @@ use model::Schema;
 use plugin::{Api, BuildContext, Plugin, PluginDef, Reply, Request, Step, body::BodyError, step::Verdict};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use wire::claims::{self, Claim};
 
 use crate::common::json as json_text;
 
@@ -157,6 +158,10 @@ fn outgoing(batch: &Batch, item: &Item, outer: &Request) -> client::Outgoing {
         let start = headers.len();
         for (name, value) in fields.iter().flatten() {
             let name = name.to_ascii_lowercase();
+            // They arrive from the gateway's own address, which may be trusted; the client is not.
+            if matches!(claims::of(name.as_bytes()), Some(Claim::Identity | Claim::Forwarding)) {
+                continue;
+            }
             if headers.get(..start).is_some_and(|known| known.iter().any(|(other, _)| *other == name)) {
                 continue;
             }

@@ -120,7 +120,10 @@ impl ForwardAuth {
                 self.pass_on(request, &answer);
                 Ok(())
             }
-            Err(_) if self.allow_degradation => Ok(()),
+            Err(_) if self.allow_degradation => {
+                self.pass_nothing_on(request);
+                Ok(())
+            }
             Err(reason) => {
                 error_log::log(
                     error_log::Level::Warn,
@@ -184,11 +187,17 @@ impl ForwardAuth {
     /// Sets the headers that the answer has and removes the client's own of those it has not.
     fn pass_on(&self, request: &mut Request, answer: &Incoming) {
         for name in &self.upstream_headers {
-            request.head.headers.remove(name);
-            for value in answer.headers.get_all(name) {
-                request.head.headers.add(name, value.as_bytes());
+            if answer.headers.contains_key(name) {
                 request.extensions.insert(Identified);
             }
+            request.assert_header(name, answer.headers.get_all(name).iter().map(|value| value.as_bytes()));
+        }
+    }
+
+    /// Without an answer the client does not say itself what the service would have.
+    fn pass_nothing_on(&self, request: &mut Request) {
+        for name in &self.upstream_headers {
+            request.assert_header(name, [] as [&[u8]; 0]);
         }
     }
 }

@@ -118,13 +118,12 @@ impl Opa {
             return Err(Box::new(refusal(decision)));
         }
         for name in &self.send_headers_upstream {
-            request.head.headers.remove(name);
-            for value in
-                decision.get("headers").and_then(|headers| headers.get(name)).map(texts).unwrap_or_default()
-            {
-                request.head.headers.add(name, value);
+            let value = decision.get("headers").and_then(|headers| headers.get(name));
+            let values = value.map(texts).unwrap_or_default();
+            if !values.is_empty() {
                 request.extensions.insert(Identified);
             }
+            request.assert_header(name, values);
         }
         Ok(())
     }

@@ -136,7 +136,7 @@ impl OpenidConnect {
     async fn run(&self, request: &mut Request) -> Verdict {
         let access_token = request.header_str("X-Access-Token").map(str::to_owned);
         for name in OUTPUT_HEADERS {
-            request.head.headers.remove(name);
+            request.assert_header(name, [] as [&str; 0]);
         }
         let conf = &self.conf;
         let takes_tokens = conf.bearer_only

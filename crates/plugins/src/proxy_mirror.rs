@@ -188,8 +188,9 @@ fn host(request: &Request) -> Vec<u8> {
 }
 
 /// Fields of the client's connection, or that are set anew.
-const LEFT_OUT: [&str; 9] = [
+const LEFT_OUT: [&str; 10] = [
     "host",
+    "x-real-ip",
     "connection",
     "keep-alive",
     "proxy-connection",
@@ -226,7 +227,7 @@ fn timeout() -> Duration {
 }
 
 fn copied_headers(request: &Request) -> Vec<(String, Vec<u8>)> {
-    let mut headers = Vec::new();
+    let mut headers = vec![("X-Real-IP".to_owned(), request.remote_addr.to_string().into_bytes())];
     for (name, value) in request.head.headers.iter() {
         let name = String::from_utf8_lossy(name).into_owned();
         if !LEFT_OUT.iter().any(|left_out| name.eq_ignore_ascii_case(left_out)) {

@@ -141,13 +141,10 @@ impl Headers {
         }
         for (name, values) in &self.set {
             let values: Vec<Vec<u8>> = values.iter().map(|value| value.render(request, captures)).collect();
-            request.head.headers.remove(name);
-            for value in values.iter().filter(|value| !value.is_empty()) {
-                request.head.headers.add(name, value);
-            }
+            request.assert_header(name, values.iter().filter(|value| !value.is_empty()));
         }
         for name in &self.remove {
-            request.head.headers.remove(name);
+            request.assert_header(name, [] as [&str; 0]);
             let id = HeaderId::of(name.as_bytes());
             if matches!(id, HeaderId::XForwardedProto | HeaderId::XForwardedHost | HeaderId::XForwardedPort) {
                 request.edits.without.push(id);

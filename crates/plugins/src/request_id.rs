@@ -68,7 +68,7 @@ impl Plugin for RequestId {
             Some(id) => id.to_vec(),
             None => {
                 let id = self.new_id().into_bytes();
-                request.head.headers.set(&self.header_name, &id);
+                request.assert_header(&self.header_name, [&id]);
                 id
             }
         };

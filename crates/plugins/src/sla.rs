@@ -122,10 +122,10 @@ impl Plugin for Sla {
         }
         if let Some(level) = member.map(|member| &member.level) {
             for name in &level.request_headers.remove {
-                request.head.headers.remove(name);
+                request.assert_header(name, [] as [&str; 0]);
             }
             for (name, value) in &level.request_headers.set {
-                request.head.headers.set(name, value);
+                request.assert_header(name, [value]);
             }
         }
         Step::Next

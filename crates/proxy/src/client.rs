@@ -20,6 +20,7 @@ use wire::{
 
 use crate::{
     buffer::Buffer,
+    claims,
     http2::{self, stream::Http2Stream},
     pace::Pace,
     stream::Stream,
@@ -325,6 +326,9 @@ impl Client {
     }
 
     /// Sends `100 Continue` once somebody wants the body.
+                            if let Some(trailers) = &mut body.trailers {
+                                claims::clean_trailers(self.worker, trailers);
+                            }
     fn poll_continue(&self, context: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         let mut body = self.body.borrow_mut();
         if body.expects_continue && self.is_http2() {

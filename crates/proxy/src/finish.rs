@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use plugin::Request;
 
-use crate::{client::Client, phases::Chains};
+use crate::{claims, client::Client, phases::Chains};
 
 /// Where access log lines go. Called on the worker: must only append to memory.
 pub trait AccessLog: Send + Sync {
@@ -14,6 +14,7 @@ pub trait AccessLog: Send + Sync {
 }
 
 pub fn finish(request: &mut Request, client: &Client, chains: &Chains) {
+    claims::count_of_plugins(request, client);
     let settings = &client.worker.settings;
     if chains.has_log() || settings.access_log.is_some() {
         request.outcome.finished = Some(Instant::now());

@@ -9,7 +9,8 @@
 pub mod admission;
 pub mod balancer;
 pub mod buffer;
-pub mod client;
+pub mod claims;
+mod client;
 pub mod client_address;
 pub mod connection;
 pub mod exchange;

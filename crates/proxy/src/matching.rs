@@ -12,7 +12,7 @@ use routing::{
 use telemetry::error_log;
 use wire::HeaderId;
 
-use crate::{client::Client, phases::Chains};
+use crate::{claims, client::Client, phases::Chains};
 
 /// Fills host and path, and takes away what the client may not say.
 pub fn prepare(request: &mut Request, client: &Client) -> Result<(), Box<Reply>> {
@@ -20,24 +20,9 @@ pub fn prepare(request: &mut Request, client: &Client) -> Result<(), Box<Reply>>
         error_log::log(error_log::Level::Info, format_args!("{reason}, client: {}", request.remote_addr));
         return Err(Box::new(Reply::page(400)));
     }
-    let trusted = client
-        .worker
-        .settings
-        .trusted_addresses
-        .as_ref()
-        .map(|trusted| trusted.contains(client.facts.peer.ip().to_canonical()));
-    let headers = &mut request.head.headers;
-    if trusted != Some(true) {
-        headers.remove_known(HeaderId::XForwardedProto);
-        headers.remove_known(HeaderId::XForwardedHost);
-        headers.remove_known(HeaderId::XForwardedPort);
-        headers.remove_known(HeaderId::Forwarded);
-        if trusted == Some(false) {
-            headers.remove_known(HeaderId::XForwardedFor);
-        }
-    }
+    claims::drop_untrusted(request, client);
     if request.head.connection.nominates {
-        wire::framing::remove_nominated(headers);
+        wire::framing::remove_nominated(&mut request.head.headers);
     }
     Ok(())
 }

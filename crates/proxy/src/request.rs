@@ -6,7 +6,8 @@ use plugin::{Reply, Request, RequestBody};
 use wire::{BodyLength, Method, ParseError, RequestHead, Version};
 
 use crate::{
-    client::Client, client_address, exchange, finish, handshake, matching, phases::Chains, respond, stats,
+    claims, client::Client, client_address, exchange, finish, handshake, matching, phases::Chains, respond,
+    stats,
 };
 
 /// Serves one request whose head has been read. Returns whether the connection may carry another one.
@@ -71,6 +72,7 @@ async fn way(
     chains.access(request).await?;
     matching::require_route(request)?;
     refuse_tunnel(request)?;
+    claims::drop_credentials(request, client);
     exchange::proxy(request, client, chains).await
 }
 

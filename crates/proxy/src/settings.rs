@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-use wire::RequestLimits;
+pub use wire::RequestLimits;
 
 use crate::{Internal, admission::Admission, pace::LeastRate};
 
@@ -83,6 +83,8 @@ pub struct Settings {
     pub server_token: String,
     /// Peers whose `X-Forwarded-*` are believed.
     pub trusted_addresses: Option<Arc<routing::AddressSet>>,
+    /// Peers that say who the client is (`X-Consumer-*` and the like): other gateways.
+    pub trusted_gateways: Option<Arc<routing::AddressSet>>,
     /// The header that names the client, and the peers it is believed from (`nginx_config.http.real_ip_*`).
     pub real_ip: Option<RealIp>,
     /// Bodies that routes look into are read up to this size (`apisix.max_post_args_readable_size`).
@@ -122,6 +124,7 @@ impl Default for Settings {
             max_response_head_bytes: 64 * 1024,
             server_token: "APISIX/3.18.0".to_owned(),
             trusted_addresses: None,
+            trusted_gateways: None,
             real_ip: None,
             matched_body_bytes: 64 * 1024 * 1024,
             debug: Arc::default(),

@@ -3,7 +3,7 @@
 //! Edits append a finished `Name: value CRLF` line to the same bytes and point the index at it, so writing a head
 //! out is a few copies of runs of lines, and an untouched head is one. Case and order of the peer survive.
 
-use crate::known::HeaderId;
+use crate::{claims, known::HeaderId};
 
 /// Where one header field stands in [`Head`]'s bytes.
 #[derive(Clone, Copy, Debug)]
@@ -21,13 +21,52 @@ impl Field {
     fn line_end(&self) -> usize {
         self.value_at as usize + self.value_len as usize + 2
     }
+
+    fn name_in<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        let at = self.name_at as usize;
+        bytes.get(at..at + self.name_len as usize).unwrap_or_default()
+    }
+
+    fn value_in<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        let at = self.value_at as usize;
+        bytes.get(at..at + self.value_len as usize).unwrap_or_default()
+    }
+}
+
+fn seen_bits(id: HeaderId, name: &[u8]) -> u64 {
+    if id == HeaderId::Other && claims::may_have_prefix(name) { id.bit() | PREFIXED } else { id.bit() }
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Head {
     bytes: Vec<u8>,
     fields: Vec<Field>,
+    /// A bit for each [`HeaderId`] that was ever among the fields, so that looking for what is not there costs nothing;
+    /// and [`PREFIXED`].
+    seen: u64,
+    /// What stands before this in `bytes` was received; what is behind it was added.
+    received_end: u32,
 }
+
+/// The bit for an unknown name that may begin as a claim does (see [`claims`]).
+const PREFIXED: u64 = 1 << 63;
+
+/// The ids of claims that a head can make, but for those of framing, which are never passed on.
+const CLAIMS: u64 = HeaderId::Forwarded.bit()
+    | HeaderId::XForwardedFor.bit()
+    | HeaderId::XForwardedProto.bit()
+    | HeaderId::XForwardedHost.bit()
+    | HeaderId::XForwardedPort.bit()
+    | HeaderId::XRealIp.bit()
+    | HeaderId::XConsumerUsername.bit()
+    | HeaderId::XConsumerCustomId.bit()
+    | HeaderId::XCredentialIdentifier.bit()
+    | HeaderId::XUserinfo.bit()
+    | HeaderId::XIdToken.bit()
+    | HeaderId::XRawIdToken.bit()
+    | HeaderId::XRefreshToken.bit()
+    | HeaderId::XAccessToken.bit()
+    | PREFIXED;
 
 impl Head {
     pub fn new() -> Head {
@@ -38,6 +77,8 @@ impl Head {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.fields.clear();
+        self.seen = 0;
+        self.received_end = 0;
     }
 
     pub fn len(&self) -> usize {
@@ -62,7 +103,9 @@ impl Head {
         let canonical = value_at == name_at + name_len + 2
             && self.bytes.get(name_at + name_len + 1) == Some(&b' ')
             && self.bytes.get(value_at + value_len) == Some(&b'\r');
-        let id = HeaderId::of(&self.bytes[name_at..name_at + name_len]);
+        let name = &self.bytes[name_at..name_at + name_len];
+        let id = HeaderId::of(name);
+        self.seen |= seen_bits(id, name);
         self.fields.push(Field {
             name_at: name_at as u32,
             value_at: value_at as u32,
@@ -92,14 +135,26 @@ impl Head {
         }
     }
 
+    /// From here on fields are added and no more received.
+    pub(crate) fn end_of_received(&mut self) {
+        self.received_end = self.bytes.len() as u32;
+    }
+
+    /// Whether some field is, or was, a claim that [`claims::of`] knows, spelled with dashes. `false` is certain.
+    pub fn may_have_claims(&self) -> bool {
+        self.seen & CLAIMS != 0
+    }
+
+    fn has_seen(&self, id: HeaderId) -> bool {
+        self.seen & id.bit() != 0
+    }
+
     pub fn name(&self, field: &Field) -> &[u8] {
-        let at = field.name_at as usize;
-        self.bytes.get(at..at + field.name_len as usize).unwrap_or_default()
+        field.name_in(&self.bytes)
     }
 
     pub fn value(&self, field: &Field) -> &[u8] {
-        let at = field.value_at as usize;
-        self.bytes.get(at..at + field.value_len as usize).unwrap_or_default()
+        field.value_in(&self.bytes)
     }
 
     pub fn fields(&self) -> &[Field] {
@@ -116,16 +171,23 @@ impl Head {
 
     /// The first value of a known header.
     pub fn known(&self, id: HeaderId) -> Option<&[u8]> {
+        if !self.has_seen(id) {
+            return None;
+        }
         self.fields.iter().find(|field| field.id == id).map(|field| self.value(field))
     }
 
     pub fn all_known(&self, id: HeaderId) -> impl Iterator<Item = &[u8]> {
-        self.fields.iter().filter(move |field| field.id == id).map(|field| self.value(field))
+        let fields = if self.has_seen(id) { &self.fields[..] } else { &[] };
+        fields.iter().filter(move |field| field.id == id).map(|field| self.value(field))
     }
 
     /// The first value of a header, by name in any case.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         let id = HeaderId::of(name.as_bytes());
+        if !self.has_seen(id) {
+            return None;
+        }
         self.fields
             .iter()
             .find(|field| self.matches(field, id, name.as_bytes()))
@@ -151,7 +213,9 @@ impl Head {
 
     /// Adds a field at the end. Line breaks in the value become spaces.
     pub fn add(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
-        let field = self.append_line(name.as_ref(), value.as_ref());
+        let name = name.as_ref();
+        let field = self.append_line(name, value.as_ref());
+        self.seen |= seen_bits(field.id, name);
         self.fields.push(field);
     }
 
@@ -159,15 +223,17 @@ impl Head {
     pub fn set(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         let name = name.as_ref();
         let new = self.append_line(name, value.as_ref());
+        if !self.has_seen(new.id) {
+            self.seen |= seen_bits(new.id, name);
+            self.fields.push(new);
+            return;
+        }
+        self.seen |= seen_bits(new.id, name);
         let mut placed = false;
         let bytes = &self.bytes;
         self.fields.retain_mut(|field| {
-            let at = field.name_at as usize;
             let same = field.id == new.id
-                && (new.id != HeaderId::Other
-                    || bytes
-                        .get(at..at + field.name_len as usize)
-                        .is_some_and(|other| other.eq_ignore_ascii_case(name)));
+                && (new.id != HeaderId::Other || field.name_in(bytes).eq_ignore_ascii_case(name));
             if same && !placed {
                 placed = true;
                 *field = new;
@@ -184,24 +250,54 @@ impl Head {
     pub fn remove(&mut self, name: impl AsRef<[u8]>) -> bool {
         let name = name.as_ref();
         let id = HeaderId::of(name);
+        if !self.has_seen(id) {
+            return false;
+        }
         let before = self.fields.len();
         let bytes = &self.bytes;
         self.fields.retain(|field| {
-            let at = field.name_at as usize;
-            let same = field.id == id
-                && (id != HeaderId::Other
-                    || bytes
-                        .get(at..at + field.name_len as usize)
-                        .is_some_and(|other| other.eq_ignore_ascii_case(name)));
+            let same =
+                field.id == id && (id != HeaderId::Other || field.name_in(bytes).eq_ignore_ascii_case(name));
             !same
         });
         before != self.fields.len()
     }
 
     pub fn remove_known(&mut self, id: HeaderId) {
-        if self.fields.iter().any(|field| field.id == id) {
+        if self.has_seen(id) {
             self.fields.retain(|field| field.id != id);
         }
+    }
+
+    /// Keeps the fields for which `keep` says so of name and value.
+    pub fn retain(&mut self, mut keep: impl FnMut(&[u8], &[u8]) -> bool) {
+        let bytes = &self.bytes;
+        self.fields.retain(|field| keep(field.name_in(bytes), field.value_in(bytes)));
+    }
+
+    /// Removes the fields that were received under a name, not those that were added since; tells how many.
+    pub fn remove_received(&mut self, id: HeaderId) -> usize {
+        if !self.has_seen(id) {
+            return 0;
+        }
+        let (before, end) = (self.fields.len(), self.received_end);
+        self.fields.retain(|field| field.id != id || field.name_at >= end);
+        before - self.fields.len()
+    }
+
+    /// As [`Head::remove`], of every spelling that is the same name to an upstream that folds `_` and `-`. Tells how many
+    /// fields that [`Head::remove`] would have left are gone.
+    pub fn remove_folded(&mut self, name: impl AsRef<[u8]>) -> usize {
+        let name = name.as_ref();
+        let mut others = 0;
+        let bytes = &self.bytes;
+        self.fields.retain(|field| {
+            let found = field.name_in(bytes);
+            let same = claims::same_name(found, name);
+            others += usize::from(same && !found.eq_ignore_ascii_case(name));
+            !same
+        });
+        others
     }
 
     /// Writes the field lines for which `keep` says yes, in order, merging neighbours into one copy.

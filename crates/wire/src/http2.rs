@@ -7,6 +7,7 @@ use crate::{
     HeaderId, Method, ParseError, RequestHead, RequestLimits, Version,
     framing::ConnectionOptions,
     request::{has_control, is_token_byte},
+    trailers,
 };
 
 /// The pseudo-header fields of a request.
@@ -77,6 +78,7 @@ impl RequestHead {
         if self.headers.len() > limits.fields {
             return Err(ParseError::with_status(431, "more header fields than the limit"));
         }
+        self.end_of_received(limits);
         if pseudo.websocket {
             self.headers.set("Upgrade", "websocket");
             self.headers.set("Sec-WebSocket-Key", websocket_key());
@@ -138,27 +140,9 @@ fn check_field(name: &[u8], value: &[u8]) -> Result<(), ParseError> {
     Ok(())
 }
 
-/// Whether a trailer field may be passed on: nothing that frames, routes or authenticates (RFC 9110 section 6.5.1).
+/// Whether a trailer field may be passed on: valid in HTTP/2, and nothing that frames, routes or authenticates.
 pub fn is_allowed_trailer(name: &[u8], value: &[u8]) -> bool {
-    check_field(name, value).is_ok()
-        && !matches!(
-            HeaderId::of(name),
-            HeaderId::Host
-                | HeaderId::Connection
-                | HeaderId::KeepAlive
-                | HeaderId::ProxyConnection
-                | HeaderId::ContentLength
-                | HeaderId::TransferEncoding
-                | HeaderId::Te
-                | HeaderId::Trailer
-                | HeaderId::Upgrade
-                | HeaderId::Expect
-                | HeaderId::ContentType
-                | HeaderId::ContentEncoding
-                | HeaderId::Authorization
-                | HeaderId::Cookie
-                | HeaderId::SetCookie
-        )
+    check_field(name, value).is_ok() && trailers::may_be_trailer(name)
 }
 
 #[cfg(test)]

@@ -68,6 +68,11 @@ known_headers! {
     XCredentialIdentifier = "X-Credential-Identifier",
     XConsumerCustomId = "X-Consumer-Custom-ID",
     XApiKey = "X-API-KEY",
+    XUserinfo = "X-Userinfo",
+    XIdToken = "X-ID-Token",
+    XRawIdToken = "X-Raw-ID-Token",
+    XRefreshToken = "X-Refresh-Token",
+    XAccessToken = "X-Access-Token",
 }
 
 const LONGEST: usize = 24;
@@ -103,7 +108,15 @@ const fn fold(name: &[u8]) -> Folded {
     [words[0] | BLANKS, words[1] | BLANKS, words[2] | BLANKS]
 }
 
+// One bit each, and one to spare: see `Head::seen`.
+const _: () = assert!(NAMES.len() < 63);
+
 impl HeaderId {
+    /// The id's bit in a set of ids.
+    pub(crate) const fn bit(self) -> u64 {
+        1 << self as u8
+    }
+
     /// Recognises a name, in any case. `name` must be a token (RFC 9110 section 5.6.2): among token characters, setting
     /// the case bit maps only the two cases of a letter to the same byte as a letter of a known name.
     pub fn of(name: &[u8]) -> HeaderId {

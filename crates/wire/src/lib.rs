@@ -11,6 +11,8 @@
 #![forbid(unsafe_code)]
 
 pub mod chunked;
+pub mod claims;
+pub mod forwarded;
 pub mod framing;
 pub mod head;
 pub mod http2;
@@ -20,6 +22,7 @@ pub mod proxy_protocol;
 pub mod request;
 pub mod response;
 pub mod status;
+pub mod trailers;
 pub mod uri;
 
 pub use framing::BodyLength;

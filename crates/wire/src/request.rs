@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 
-use crate::{Head, HeaderId, Method, ParseError, Version, framing::ConnectionOptions, head::Field};
+use crate::{Head, HeaderId, Method, ParseError, Version, claims, framing::ConnectionOptions, head::Field};
 
 /// Bounds on what a peer may make us hold before we know what it wants.
 #[derive(Clone, Copy, Debug)]
@@ -11,12 +11,23 @@ pub struct RequestLimits {
     pub head_bytes: usize,
     pub target_bytes: usize,
     pub fields: usize,
+    /// Fields with `_` in their name are taken (`underscores_in_headers`); otherwise they are left out.
+    pub underscores: bool,
 }
 
 impl Default for RequestLimits {
     fn default() -> RequestLimits {
-        RequestLimits { head_bytes: 32 * 1024, target_bytes: 16 * 1024, fields: 100 }
+        RequestLimits { head_bytes: 32 * 1024, target_bytes: 16 * 1024, fields: 100, underscores: true }
     }
+}
+
+/// How many fields of a received head were left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Spelled with `_`, what only the gateway may say: see [`crate::claims`].
+    pub claims: u16,
+    /// Other names with `_`, where they are not taken.
+    pub underscored: u16,
 }
 
 #[derive(Clone, Debug)]
@@ -32,6 +43,7 @@ pub struct RequestHead {
     path_len: usize,
     /// Bytes of the head as it was received; 0 when it was not received as HTTP/1.
     received_len: usize,
+    left_out: LeftOut,
 }
 
 impl Default for RequestHead {
@@ -44,6 +56,7 @@ impl Default for RequestHead {
             target: Vec::new(),
             path_len: 0,
             received_len: 0,
+            left_out: LeftOut::default(),
         }
     }
 }
@@ -108,6 +121,34 @@ impl RequestHead {
         self.target.clear();
         self.path_len = 0;
         self.received_len = 0;
+        self.left_out = LeftOut::default();
+    }
+
+    pub fn left_out(&self) -> LeftOut {
+        self.left_out
+    }
+
+    /// All fields are in. What is added from here on is the gateway's own; names with `_` are judged, which costs a
+    /// look at each field only where there is such a byte at all.
+    pub(crate) fn end_of_received(&mut self, limits: &RequestLimits) {
+        self.left_out = LeftOut::default();
+        self.headers.end_of_received();
+        if memchr(b'_', self.headers.bytes()).is_none() {
+            return;
+        }
+        let mut left_out = LeftOut::default();
+        self.headers.retain(|name, _| {
+            if memchr(b'_', name).is_none() {
+                return true;
+            }
+            if claims::of(name).is_some() {
+                left_out.claims += 1;
+                return false;
+            }
+            left_out.underscored += u16::from(!limits.underscores);
+            limits.underscores
+        });
+        self.left_out = left_out;
     }
 
     pub fn received_len(&self) -> usize {
@@ -157,6 +198,7 @@ impl RequestHead {
         let fields_at = line_end + 2;
         self.headers.load(&buffer[fields_at..end]);
         parse_fields(&mut self.headers, &lines, fields_at, limits.fields)?;
+        self.end_of_received(limits);
         self.connection = ConnectionOptions::of(&self.headers);
         self.take_target(target)?;
         self.received_len = end - start;
@@ -208,12 +250,15 @@ impl RequestHead {
         match first {
             None if self.version >= Version::Http11 => Err(ParseError::bad("missing Host field")),
             None => Ok(None),
-            Some(host) if !host.is_empty() && host.iter().all(|&byte| HOST[usize::from(byte)]) => {
-                Ok(Some(host))
-            }
+            Some(host) if is_host(host) => Ok(Some(host)),
             Some(_) => Err(ParseError::bad("invalid Host field")),
         }
     }
+}
+
+/// Whether every byte may be one of a host with or without a port.
+pub(crate) fn is_host(host: &[u8]) -> bool {
+    !host.is_empty() && host.iter().all(|&byte| HOST[usize::from(byte)])
 }
 
 fn strip_scheme(target: &[u8]) -> Option<&[u8]> {

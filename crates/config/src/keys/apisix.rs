@@ -110,6 +110,8 @@ pub const KEYS: &[Key] = &[
     key("apisix.client_limits.rate_window", Duration, "\"10s\"", "Waiting time after which a rate is judged."),
     unset("apisix.trusted_addresses", List(&Network), "[\"127.0.0.1\", \"172.18.0.0/16\"]",
         "Peers whose X-Forwarded headers are believed. Without it they are not, except that X-Forwarded-For is extended."),
+    unset("apisix.trusted_gateways", List(&Network), "[\"10.0.0.0/8\"]",
+        "Peers whose X-Consumer-* and other headers that name the client are passed on: gateways in front. Not in APISIX."),
     key("apisix.lru", Table, "{}", "Caches."),
     key("apisix.lru.secret", Table, "{}", "The cache of resolved secrets."),
     key("apisix.lru.secret.ttl", COUNT, "300", "Seconds a secret is kept."),

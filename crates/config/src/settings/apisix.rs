@@ -45,6 +45,7 @@ pub struct Apisix {
     pub disable_upstream_healthcheck: bool,
     /// `None`: not configured, which differs from nobody.
     pub trusted_addresses: Option<Vec<String>>,
+    pub trusted_gateways: Option<Vec<String>>,
     pub data_encryption: DataEncryption,
     pub secret_cache: SecretCache,
     pub tracing: bool,
@@ -183,6 +184,9 @@ impl Apisix {
             trusted_addresses: reader
                 .value("apisix.trusted_addresses")
                 .map(|_| reader.texts("apisix.trusted_addresses")),
+            trusted_gateways: reader
+                .value("apisix.trusted_gateways")
+                .map(|_| reader.texts("apisix.trusted_gateways")),
             data_encryption: DataEncryption {
                 enable_encrypt_fields: on("data_encryption.enable_encrypt_fields"),
                 keyring: reader.texts("apisix.data_encryption.keyring"),

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 use plugin::{BodyError, BodyReader};
 
 use super::{Client, Framing};
-use crate::{http2, stream::Stream};
+use crate::{claims, http2, stream::Stream};
 
 impl BodyReader for Client {
     fn poll_data(&self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, BodyError>> {
@@ -48,7 +48,9 @@ impl Client {
             return Poll::Ready(Ok(true));
         }
         if let Some(trailers) = ready!(stream.poll_trailers(context))? {
-            http2::head::add_fields(body.trailers.get_or_insert_default(), &trailers);
+            let own = body.trailers.get_or_insert_default();
+            http2::head::add_fields(own, &trailers);
+            claims::clean_trailers(self.worker, own);
         }
         body.framing = Framing::Ended;
         Poll::Ready(Ok(false))

@@ -28,7 +28,7 @@ use super::{
     connect,
 };
 use crate::{
-    balancer,
+    balancer, claims,
     client::Client,
     http2::{
         head,
@@ -363,7 +363,8 @@ impl Stream {
                     let room = std::task::ready!(poll_room(&mut self.send, context, rest.len()))?;
                     let data = Bytes::copy_from_slice(rest.get(..room).unwrap_or(rest));
                     piece.sent += data.len();
-                    let trailers = if piece.last { head::trailers(&client.take_trailers()) } else { None };
+                    let trailers =
+                        if piece.last { head::trailers(&claims::trailers(request, client)) } else { None };
                     let all = piece.last && piece.sent == piece.data.len();
                     self.send.send_data(data, all && trailers.is_none()).map_err(unsent)?;
                     if all {
@@ -374,7 +375,7 @@ impl Stream {
                     }
                 }
                 Body::Streaming(piece) if piece.last => {
-                    match head::trailers(&client.take_trailers()) {
+                    match head::trailers(&claims::trailers(request, client)) {
                         Some(trailers) => self.send.send_trailers(trailers).map_err(unsent)?,
                         None => self.send.send_data(Bytes::new(), true).map_err(unsent)?,
                     }

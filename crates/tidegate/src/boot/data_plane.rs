@@ -11,7 +11,7 @@ use config::{Listener, Role, Settings};
 use proxy::{
     admission::Admission,
     pace::LeastRate,
-    settings::{Http2, Listen, RealIp},
+    settings::{Http2, Listen, RealIp, RequestLimits},
 };
 
 use super::{access_log::FormattedLog, administration::Apis, debug_file, logs::Logs};
@@ -29,12 +29,13 @@ pub fn address(listener: &Listener) -> anyhow::Result<SocketAddr> {
 pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::Result<proxy::Settings> {
     let nginx = &settings.nginx;
     let ms = |duration: Duration| duration.as_millis() as u64;
-    let trusted = settings.apisix.trusted_addresses.as_ref();
-    let trusted_addresses = trusted
-        .map(|list| routing::AddressSet::parse(list.iter().map(String::as_str)))
-        .transpose()
-        .map_err(|reason| anyhow::anyhow!("apisix.trusted_addresses: {reason}"))?
-        .map(Arc::new);
+    let addresses = |key: &str, list: &Option<Vec<String>>| {
+        let set = list.as_ref().map(|list| routing::AddressSet::parse(list.iter().map(String::as_str)));
+        let set = set.transpose().map_err(|reason| anyhow::anyhow!("{key}: {reason}"))?;
+        anyhow::Ok(set.map(Arc::new))
+    };
+    let trusted_addresses = addresses("apisix.trusted_addresses", &settings.apisix.trusted_addresses)?;
+    let trusted_gateways = addresses("apisix.trusted_gateways", &settings.apisix.trusted_gateways)?;
     let access_log = match &logs.access {
         None => None,
         Some(sink) => {
@@ -62,6 +63,8 @@ pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::R
         client_max_body_size: nginx.client_max_body_bytes,
         server_token: server_token(settings),
         trusted_addresses,
+        trusted_gateways,
+        limits: RequestLimits { underscores: nginx.underscores_in_headers, ..RequestLimits::default() },
         real_ip: real_ip(settings)?,
         matched_body_bytes: match settings.apisix.max_post_args_readable_bytes {
             0 => u64::MAX,

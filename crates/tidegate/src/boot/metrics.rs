@@ -148,6 +148,18 @@ impl Metrics {
             writer.sample(&unscheduled, &[("worker", &index.to_string())], seconds);
         }
         self.collect_stalls(writer, workers);
+        self.collect_dropped(writer, workers);
+    }
+
+    fn collect_dropped(&self, writer: &mut TextWriter, workers: &Workers) {
+        let name = self.name("request_headers_dropped_total");
+        let help = "Headers and trailers of clients that were not passed on: only the gateway may send them";
+        writer.family(&name, help, Kind::Counter);
+        let counts: Vec<_> = workers.stats.iter().map(|stats| stats.dropped.counts()).collect();
+        for (index, (reason, _)) in counts.first().into_iter().flatten().enumerate() {
+            let sum: u64 = counts.iter().filter_map(|counts| counts.get(index)).map(|(_, count)| count).sum();
+            writer.sample(&name, &[("reason", reason)], sum as f64);
+        }
     }
 
     /// Only what took over a millisecond is measured, so the shortest are missing.

@@ -194,7 +194,7 @@ fn install_request(lua: &Lua, native: &Table) -> mlua::Result<()> {
             let name = checked_name(&name)?;
             let values = values(&value)?;
             current::edit(|request| {
-                assign(&mut request.head.headers, &name, &values);
+                request.assert_header(&name, &values);
                 if name.eq_ignore_ascii_case(b"host") {
                     request.edits.host = values.first().cloned();
                 }

@@ -1,0 +1,179 @@
+//! What a client says of itself although only the gateway may (see [`wire::claims`]): dropped, counted, named.
+//!
+//! Twice: when the head came, so that neither routes nor plugins see it, and before the request goes upstream, when
+//! plugins have had their look at the one claim that is also a credential. Names with `_` are gone already: the parser
+//! leaves them out.
+
+use std::sync::{
+    Once,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use plugin::Request;
+use telemetry::error_log::{self, Level};
+use wire::{Head, HeaderId, claims::Claim};
+
+use crate::{client::Client, settings::Settings, stats, worker::Worker};
+
+/// Fields of requests that were dropped, by reason. Only their worker writes them.
+#[derive(Debug, Default)]
+pub struct Dropped {
+    /// `X-Consumer-*` and the like.
+    pub identity: AtomicU64,
+    /// `X-Forwarded-*` and the like of peers that are not believed, or that say nothing.
+    pub forwarding: AtomicU64,
+    /// Any claim spelled with `_`: `X_Consumer_Username`, `Content_Length`.
+    pub underscored_claim: AtomicU64,
+    /// Any name with `_`, where `underscores_in_headers` is off.
+    pub underscore: AtomicU64,
+    /// Other spellings of a name that a plugin has set.
+    pub plugin: AtomicU64,
+    pub trailer: AtomicU64,
+}
+
+impl Dropped {
+    /// Reasons and counts, for metrics.
+    pub fn counts(&self) -> [(&'static str, u64); 6] {
+        [
+            ("identity", self.identity.load(Relaxed)),
+            ("forwarding", self.forwarding.load(Relaxed)),
+            ("underscored_claim", self.underscored_claim.load(Relaxed)),
+            ("underscore", self.underscore.load(Relaxed)),
+            ("plugin", self.plugin.load(Relaxed)),
+            ("trailer", self.trailer.load(Relaxed)),
+        ]
+    }
+}
+
+fn count(counter: &AtomicU64, by: usize) {
+    if by > 0 {
+        stats::add(counter, by as u64);
+    }
+}
+
+/// Whom a peer is believed to be.
+struct Trust {
+    /// `apisix.trusted_addresses`; `None` without any.
+    forwarding: Option<bool>,
+    /// `apisix.trusted_gateways`
+    identity: bool,
+    /// `nginx_config.http.real_ip_from`
+    address: bool,
+}
+
+impl Trust {
+    fn of(settings: &Settings, client: &Client) -> Trust {
+        let peer = client.facts.peer.ip().to_canonical();
+        Trust {
+            forwarding: settings.trusted_addresses.as_ref().map(|trusted| trusted.contains(peer)),
+            identity: is_gateway(settings, client),
+            address: settings.real_ip.as_ref().is_some_and(|real_ip| real_ip.trusted.contains(peer)),
+        }
+    }
+
+    /// Whether a forwarding field stays. `X-Real-IP` does in any case: plugin real-ip may read it, and it never goes
+    /// upstream. `X-Forwarded-For` is extended when nobody is said to be trusted.
+    fn keeps(&self, id: HeaderId, value: &[u8]) -> bool {
+        match id {
+            HeaderId::XRealIp => true,
+            HeaderId::XForwardedFor => self.forwarding != Some(false) && wire::forwarded::is_valid(id, value),
+            _ => self.forwarding == Some(true) && wire::forwarded::is_valid(id, value),
+        }
+    }
+}
+
+fn is_gateway(settings: &Settings, client: &Client) -> bool {
+    let peer = client.facts.peer.ip().to_canonical();
+    settings.trusted_gateways.as_ref().is_some_and(|trusted| trusted.contains(peer))
+}
+
+/// Takes the claims out of a head that has come.
+pub fn drop_untrusted(request: &mut Request, client: &Client) {
+    let (worker, left_out) = (client.worker, request.head.left_out());
+    let dropped = &worker.stats.dropped;
+    count(&dropped.underscored_claim, left_out.claims.into());
+    count(&dropped.underscore, left_out.underscored.into());
+    if request.head.headers.may_have_claims() {
+        drop_claims(request, client);
+    }
+}
+
+#[cold]
+fn drop_claims(request: &mut Request, client: &Client) {
+    let worker = client.worker;
+    let trust = Trust::of(&worker.settings, client);
+    let (mut identity, mut forwarding) = (0, 0);
+    request.head.headers.retain(|name, value| match wire::claims::of(name) {
+        Some(Claim::Identity) if !trust.identity => {
+            identity += 1;
+            tell(worker, client, name);
+            false
+        }
+        Some(Claim::Forwarding) => {
+            let id = HeaderId::of(name);
+            let keeps = trust.keeps(id, value);
+            forwarding += usize::from(!keeps || (id == HeaderId::XRealIp && !trust.address));
+            keeps
+        }
+        _ => true,
+    });
+    count(&worker.stats.dropped.identity, identity);
+    count(&worker.stats.dropped.forwarding, forwarding);
+}
+
+/// Takes away the access token that the client sent, after plugins have read it. One that a plugin has set stays.
+pub fn drop_credentials(request: &mut Request, client: &Client) {
+    if is_gateway(&client.worker.settings, client) {
+        return;
+    }
+    let removed = request.head.headers.remove_received(HeaderId::XAccessToken);
+    if removed > 0 {
+        tell(client.worker, client, HeaderId::XAccessToken.name().as_bytes());
+        count(&client.worker.stats.dropped.identity, removed);
+    }
+}
+
+/// Counts what plugins have dropped when they set headers of their own.
+pub fn count_of_plugins(request: &Request, client: &Client) {
+    count(&client.worker.stats.dropped.plugin, request.asserted.others_dropped());
+}
+
+/// What of the client's trailers may go upstream.
+pub fn trailers(request: &Request, client: &Client) -> Head {
+    let mut trailers = client.take_trailers();
+    if trailers.is_empty() {
+        return trailers;
+    }
+    let worker = client.worker;
+    let before = trailers.len();
+    trailers.retain(|name, _| !request.asserted.contains(name));
+    count(&worker.stats.dropped.trailer, before - trailers.len());
+    trailers
+}
+
+/// Takes claims out of trailers that have come.
+pub fn clean_trailers(worker: &Worker, trailers: &mut Head) {
+    if trailers.is_empty() {
+        return;
+    }
+    let (claims, underscored) =
+        wire::trailers::retain_clients_own(trailers, worker.settings.limits.underscores);
+    count(&worker.stats.dropped.trailer, claims);
+    count(&worker.stats.dropped.underscore, underscored);
+}
+
+/// Once as a warning, since an application may mean something else by the name; then at level info.
+fn tell(worker: &Worker, client: &Client, name: &[u8]) {
+    static WARNED: Once = Once::new();
+    let name = String::from_utf8_lossy(name);
+    let peer = client.facts.peer.ip();
+    let mut level = Level::Info;
+    WARNED.call_once(|| level = Level::Warn);
+    let once = if level == Level::Warn {
+        "; only the gateway sends this header to upstreams, unless apisix.trusted_gateways has the client's address \
+         (further ones are counted in request_headers_dropped_total)"
+    } else {
+        ""
+    };
+    error_log::log(level, format_args!("worker {}: dropped {name} of client {peer}{once}", worker.index));
+}

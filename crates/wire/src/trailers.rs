@@ -1,0 +1,76 @@
+//! Trailer fields: what may follow a body at all, and what a client may say there.
+
+use crate::{Head, HeaderId, claims};
+
+/// RFC 9110 section 6.5.1: framing, routing, authentication and content fields are not accepted as trailers.
+pub fn may_be_trailer(name: &[u8]) -> bool {
+    use HeaderId::*;
+    !matches!(
+        HeaderId::of(name),
+        Host | Connection
+            | ContentLength
+            | TransferEncoding
+            | Expect
+            | Upgrade
+            | Te
+            | Trailer
+            | KeepAlive
+            | ProxyConnection
+            | ProxyAuthenticate
+            | ProxyAuthorization
+            | Authorization
+            | Cookie
+            | SetCookie
+            | ContentType
+            | ContentEncoding
+            | Range
+            | CacheControl
+            | WwwAuthenticate
+    )
+}
+
+/// Takes out of a client's trailers what may not be there: claims (see [`claims`]), names with `_` where those are not
+/// accepted, and what [`may_be_trailer`] excludes. Returns how many were claims, and how many had `_`.
+pub fn retain_clients_own(trailers: &mut Head, underscores: bool) -> (usize, usize) {
+    let (mut claimed, mut underscored) = (0, 0);
+    trailers.retain(|name, _| {
+        if claims::of(name).is_some() {
+            claimed += 1;
+            return false;
+        }
+        if !underscores && name.contains(&b'_') {
+            underscored += 1;
+            return false;
+        }
+        may_be_trailer(name)
+    });
+    (claimed, underscored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_client_may_not_say_at_the_end_either() {
+        let names = [
+            "X-Sum",
+            "x_consumer_username",
+            "Content-Length",
+            "Content_Length",
+            "X-Real-IP",
+            "Cookie",
+            "a_b",
+        ];
+        let left = |underscores| {
+            let mut head = Head::new();
+            names.iter().for_each(|name| head.add(name, "1"));
+            let counted = retain_clients_own(&mut head, underscores);
+            let left: Vec<String> =
+                head.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect();
+            (left.join(" "), counted)
+        };
+        assert_eq!(left(true), ("X-Sum a_b".to_owned(), (4, 0)));
+        assert_eq!(left(false), ("X-Sum".to_owned(), (4, 1)));
+    }
+}
