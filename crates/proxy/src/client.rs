@@ -172,6 +172,15 @@ impl Client {
         Poll::Ready(Ok(count))
     }
 
+    /// What was received and could not be read as a head.
+    pub fn with_received<R>(&self, look: impl FnOnce(&[u8]) -> R) -> R {
+        look(self.input.borrow().filled())
+    }
+
+    pub fn head_bytes_held(&self) -> usize {
+        self.input.borrow().len()
+    }
+
     pub async fn read_head(&self, head: &mut RequestHead) -> Result<(), HeadError> {
         let limits = &self.worker.settings.limits;
         let mut tried = 0;
@@ -317,6 +326,9 @@ impl Client {
                         }
                         Event::End { skip } => {
                             input.consume(skip);
+                            if let Some(trailers) = &mut body.trailers {
+                                claims::clean_trailers(self.worker, trailers);
+                            }
                             body.framing = Framing::Ended;
                         }
                     }
@@ -326,9 +338,6 @@ impl Client {
     }
 
     /// Sends `100 Continue` once somebody wants the body.
-                            if let Some(trailers) = &mut body.trailers {
-                                claims::clean_trailers(self.worker, trailers);
-                            }
     fn poll_continue(&self, context: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         let mut body = self.body.borrow_mut();
         if body.expects_continue && self.is_http2() {

@@ -18,7 +18,7 @@ use crate::{
     admission::Admitted,
     buffer::Buffer,
     client::{Client, HeadError},
-    handshake, http2, proxy_protocol, request, respond,
+    handshake, http2, proxy_protocol, refusal, request, respond,
     settings::Listen,
     stall, stats,
     stream::Stream,
@@ -254,7 +254,8 @@ async fn serve(client: Rc<Client>) -> After {
                 return After::Http2;
             }
             Err(HeadError::Refused(error)) => {
-                respond::refuse(&client, error).await;
+                let line = client.with_received(refusal::received_line);
+                refusal::refuse(&client, head, line, error).await;
                 return After::Close;
             }
         }

@@ -29,6 +29,7 @@ pub mod pool;
 pub mod port_owner;
 pub mod proxy_protocol;
 pub mod publish;
+pub mod refusal;
 pub mod request;
 pub mod respond;
 pub mod settings;

@@ -6,8 +6,8 @@ use plugin::{Reply, Request, RequestBody};
 use wire::{BodyLength, Method, ParseError, RequestHead, Version};
 
 use crate::{
-    claims, client::Client, client_address, exchange, finish, handshake, matching, phases::Chains, respond,
-    stats,
+    claims, client::Client, client_address, exchange, finish, handshake, matching, phases::Chains, refusal,
+    respond, stats,
 };
 
 /// Serves one request whose head has been read. Returns whether the connection may carry another one.
@@ -24,7 +24,7 @@ pub async fn handle(client: &Rc<Client>, head: RequestHead) -> bool {
         }
         Ok(length) => length,
         Err(error) => {
-            respond::refuse(client, error).await;
+            refusal::refuse(client, head, Vec::new(), error).await;
             return false;
         }
     };

@@ -134,21 +134,15 @@ fn fill_response(request: &mut Request, reply: Reply) -> Body {
     })
 }
 
-/// Answers bytes that are no valid request, and closes.
-pub async fn refuse(client: &Client, error: ParseError) {
-    error_log::log(
-        error_log::Level::Info,
-        format_args!("client sent an invalid request: {}, client: {}", error.reason, client.facts.peer.ip()),
-    );
-    if client.is_http2() {
-        return http2::reply::refuse(client, error).await;
-    }
+/// Sends the page of a status to a client that sent no request, with which its connection ends. Returns the bytes of
+/// the answer and of its body; none when the client is gone.
+pub async fn error_page(client: &Client, status: u16) -> (u64, u64) {
     let mut out = client.worker.buffers.output();
-    plain_page(client, error.status, &mut out);
-    if client.write(&out).await.is_ok() {
-        client.linger().await;
-    }
+    let body_bytes = plain_page(client, status, &mut out);
+    let bytes = out.len() as u64;
+    let sent = client.write(&out).await;
     client.worker.buffers.give_back_output(out);
+    if sent.is_ok() { (bytes, body_bytes) } else { (0, 0) }
 }
 
 /// The request that panicked gets 500 if nothing of an answer is out yet.
@@ -158,7 +152,8 @@ pub async fn after_panic(client: &Client) {
     }
     if client.is_http2() {
         // Boxed: the future of this function is part of every connection's task.
-        return Box::pin(http2::reply::refuse(client, ParseError::with_status(500, "panic"))).await;
+        Box::pin(http2::reply::refuse(client, ParseError::with_status(500, "panic"))).await;
+        return;
     }
     let mut out = Vec::new();
     plain_page(client, 500, &mut out);
@@ -167,7 +162,8 @@ pub async fn after_panic(client: &Client) {
     }
 }
 
-fn plain_page(client: &Client, code: u16, out: &mut Vec<u8>) {
+/// Appends the answer; returns the length of its body.
+fn plain_page(client: &Client, code: u16, out: &mut Vec<u8>) -> u64 {
     let body = error_page::html(code);
     status::write_status_line(out, code, b"");
     out.extend_from_slice(&client.worker.server_line);
@@ -176,6 +172,7 @@ fn plain_page(client: &Client, code: u16, out: &mut Vec<u8>) {
     write_decimal(body.len() as u64, out);
     out.extend_from_slice(b"\r\nConnection: close\r\n\r\n");
     out.extend_from_slice(body.as_bytes());
+    body.len() as u64
 }
 
 /// Hands a request to the gateway's own API, which answers on the control runtime.

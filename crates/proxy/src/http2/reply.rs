@@ -44,14 +44,19 @@ pub fn end(client: &Client, trailers: &Head) -> io::Result<()> {
     client.with_http2(|stream| stream.end(trailers))
 }
 
-/// Answers what is no valid request.
-pub async fn refuse(client: &Client, error: ParseError) {
+/// Answers what is no valid request. Returns the bytes of the answer and of its body, about as HTTP/1 would have them.
+pub async fn refuse(client: &Client, error: ParseError) -> (u64, u64) {
     let (head, body) = head::page(client, error.status);
+    let head_fields = head.headers().clone();
     client.answering.set(true);
     if client.with_http2(|stream| stream.send_head(head, false)).is_ok() {
         // A client that does not read its error page has nothing more to lose.
         let _ = write(client, &body).await;
+        let fields = head_fields.iter().map(|(name, value)| name.as_str().len() + value.len());
+        let head_bytes = fields.sum::<usize>() + 9;
+        return ((body.len() + head_bytes) as u64, body.len() as u64);
     }
+    (0, 0)
 }
 
 async fn write(client: &Client, body: &[u8]) -> io::Result<()> {

@@ -1,0 +1,116 @@
+//! What is no valid request: an error page, a line in the access log, and the end of the connection.
+
+use std::{future::Future, pin::Pin, rc::Rc, time::Instant};
+
+use http::request::Parts;
+use plugin::{Request, Source};
+use telemetry::error_log;
+use wire::{ParseError, RequestHead};
+
+use crate::{client::Client, client_address, http2, respond};
+
+/// Of a request line that cannot be read; the rest is not logged.
+const LOGGED_LINE_BYTES: usize = 2048;
+
+/// Answers and closes. `head`: what of the request could be read. `line`: its request line where there is no target in
+/// `head`. Boxed: the futures of connections do not carry the size of what few of them become.
+pub fn refuse<'a>(
+    client: &'a Rc<Client>,
+    head: RequestHead,
+    line: Vec<u8>,
+    error: ParseError,
+) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
+    Box::pin(async move {
+        error_log::log(
+            error_log::Level::Info,
+            format_args!(
+                "client sent an invalid request: {}, client: {}",
+                error.reason,
+                client.facts.peer.ip()
+            ),
+        );
+        let received = client.head_bytes_held();
+        let (bytes, body_bytes) = match client.is_http2() {
+            true => http2::reply::refuse(client, error).await,
+            false => respond::error_page(client, error.status).await,
+        };
+        if client.worker.settings.access_log.is_some() {
+            let mut request = describe(client, head, line);
+            request.response.status = error.status;
+            request.response.source = Source::ErrorPage;
+            request.outcome.bytes_sent = bytes;
+            request.outcome.body_bytes_sent = body_bytes;
+            request.outcome.request_length = (request.head.received_len().max(received)) as u64;
+            request.outcome.finished = Some(Instant::now());
+            write_line(client, &request);
+        }
+        if !client.is_http2() && bytes > 0 {
+            client.linger().await;
+        }
+    })
+}
+
+fn write_line(client: &Client, request: &Request) {
+    if let Some(log) = &client.worker.settings.access_log {
+        log.write(client.worker.index, request);
+    }
+}
+
+/// The request as far as it is known.
+fn describe(client: &Client, head: RequestHead, line: Vec<u8>) -> Request {
+    let worker = client.worker;
+    let unread = head.target().is_empty();
+    let mut request = Request::new(head, client.facts.clone(), worker.snapshot(), worker.index);
+    if let Some(real_ip) = &worker.settings.real_ip {
+        client_address::set(&mut request, real_ip);
+    }
+    if unread {
+        let mut words = line.split(|&byte| byte == b' ');
+        let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        for (name, value) in [
+            ("request_method", method),
+            ("method", method),
+            ("request_uri", target),
+            ("real_request_uri", target),
+            ("request", &line),
+            ("request_line", &line),
+        ] {
+            request.set_variable(name, value);
+        }
+    }
+    request
+}
+
+/// The request line in what was received, up to a line break or [`LOGGED_LINE_BYTES`].
+pub fn received_line(received: &[u8]) -> Vec<u8> {
+    let received = received.strip_prefix(b"\r\n").unwrap_or(received);
+    let received = received.get(..LOGGED_LINE_BYTES).unwrap_or(received);
+    received.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default().to_vec()
+}
+
+/// As HTTP/1 would write it.
+pub fn http2_line(parts: &Parts) -> Vec<u8> {
+    let target = parts.uri.path_and_query().map_or("", |path| path.as_str());
+    let mut line = format!("{} {target} HTTP/2.0", parts.method).into_bytes();
+    line.truncate(LOGGED_LINE_BYTES);
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_ends_at_a_line_break_or_at_the_limit() {
+        let long = [b'x'; LOGGED_LINE_BYTES + 1];
+        for (received, expected) in [
+            (&b"\r\nGET / HTTP/9\r\nHost: h"[..], &b"GET / HTTP/9"[..]),
+            (b"GET\n", b"GET"),
+            (b"\x16\x03\x01", b"\x16\x03\x01"),
+            (b"", b""),
+            (&long, &long[..LOGGED_LINE_BYTES]),
+        ] {
+            assert_eq!(received_line(received), expected);
+        }
+    }
+}
