@@ -19,7 +19,7 @@ const PLUGINS: &[(&str, &str)] = &[
     ("cors", r#"{"allow_methods": "@"}"#),
     ("mocking", r#"{"response_example": "x", "response_headers": {"@": "v"}}"#),
     ("mocking", r#"{"response_example": "x", "response_headers": {"X-A": "@"}}"#),
-    ("mocking", r#"{"response_example": "x", "content_type": "@"}"#),
+    ("mocking", r#"{"response_example": "x", "content_type": "text/plain;@"}"#),
     ("fault-injection", r#"{"abort": {"http_status": 403, "headers": {"@": "v"}}}"#),
     ("fault-injection", r#"{"abort": {"http_status": 403, "headers": {"X-A": "@"}}}"#),
     ("forward-auth", r#"{"uri": "http://127.0.0.1/", "request_headers": ["@"]}"#),
@@ -46,8 +46,8 @@ const PLUGINS: &[(&str, &str)] = &[
         "api-breaker",
         r#"{"break_response_code": 502, "break_response_headers": [{"key": "X-A", "value": "@"}]}"#,
     ),
-    ("echo", r#"{"headers": {"@": "v"}}"#),
-    ("echo", r#"{"headers": {"X-A": "@"}}"#),
+    ("echo", r#"{"body": "x", "headers": {"@": "v"}}"#),
+    ("echo", r#"{"body": "x", "headers": {"X-A": "@"}}"#),
     ("csrf", r#"{"key": "k", "name": "@"}"#),
     ("key-auth", r#"{"header": "@"}"#),
     ("key-auth", r#"{"realm": "@"}"#),
@@ -74,17 +74,19 @@ const PLUGINS: &[(&str, &str)] = &[
 fn a_line_break_in_a_header_is_refused_when_it_is_written() {
     let gateway = Gateway::start(EMBEDDED, None);
     let put = |path: &str, body: &str| gateway.admin("PUT", &format!("/apisix/admin/{path}"), body);
-    let mut accepted = Vec::new();
-    for (plugin, conf) in PLUGINS.iter().filter(|(_, conf)| conf.contains('@')) {
+    let mut wrong = Vec::new();
+    for (plugin, conf) in PLUGINS {
         let route = |text: &str| {
             format!(r#"{{"uri": "/x", "plugins": {{"{plugin}": {}}}}}"#, conf.replace('@', text))
         };
         let (status, answer) = put("routes/1", &route("X-Good"));
-        assert!(status == 200 || status == 201, "{plugin} {conf}: {answer}");
+        if status != 200 && status != 201 {
+            wrong.push(format!("{plugin} {conf} is good: {answer}"));
+        }
         for text in [r"X-A\r\nX-Evil: 1", r"X-A\n", r"X-A\u0000"] {
             let (status, answer) = put("routes/1", &route(text));
             if status != 400 {
-                accepted.push(format!("{plugin} {conf} {text}: {status} {answer}"));
+                wrong.push(format!("{plugin} {conf} {text}: {status} {answer}"));
             }
         }
     }
@@ -105,11 +107,11 @@ fn a_line_break_in_a_header_is_refused_when_it_is_written() {
         assert!(status == 200 || status == 201, "{body}: {answer}");
         let (status, answer) = put(path, &body.replace('@', r"\r\nX-Evil: 1"));
         if status != 400 {
-            accepted.push(format!("{path} {body}: {status} {answer}"));
+            wrong.push(format!("{path} {body}: {status} {answer}"));
         }
     }
-    assert!(accepted.is_empty(), "{accepted:#?}");
-    let (_, answer) = put("routes/1", r#"{"uri": "/x", "plugins": {"echo": {"headers": {"X-A\r\nX-B": "1"}}}}"#
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let (_, answer) = put("routes/1", r#"{"uri": "/x", "plugins": {"echo": {"body": "x", "headers": {"X-A\r\nX-B": "1"}}}}"#
         .replace("\r\n", r"\r\n").as_str());
     assert!(answer.contains("headers") && answer.contains("cannot be the name of a header"), "{answer}");
 }

@@ -103,14 +103,13 @@ fn drop_claims(request: &mut Request, client: &Client) {
     let worker = client.worker;
     let trust = Trust::of(&worker.settings, client);
     let (mut identity, mut forwarding) = (0, 0);
-    request.head.headers.retain(|name, value| match wire::claims::of(name) {
+    request.head.headers.retain_claims(|id, name, value| match wire::claims::of(name) {
         Some(Claim::Identity) if !trust.identity => {
             identity += 1;
             tell(worker, client, name);
             false
         }
         Some(Claim::Forwarding) => {
-            let id = HeaderId::of(name);
             let keeps = trust.keeps(id, value);
             forwarding += usize::from(!keeps || (id == HeaderId::XRealIp && !trust.address));
             keeps
@@ -123,7 +122,8 @@ fn drop_claims(request: &mut Request, client: &Client) {
 
 /// Takes away the access token that the client sent, after plugins have read it. One that a plugin has set stays.
 pub fn drop_credentials(request: &mut Request, client: &Client) {
-    if is_gateway(&client.worker.settings, client) {
+    let sent = request.head.headers.known(HeaderId::XAccessToken).is_some();
+    if !sent || is_gateway(&client.worker.settings, client) {
         return;
     }
     let removed = request.head.headers.remove_received(HeaderId::XAccessToken);

@@ -29,8 +29,9 @@ const WARNED: Duration = Duration::from_millis(20);
 pub const BOUNDS_US: [u64; 9] = [2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000];
 /// One line a second and worker; the others are counted.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
-/// How old the account of a thread's time may be by which a stall is judged: well below [`WARNED`].
-const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+/// Polls between two looks at the account of the thread's time, besides those of the worker's tick. Each took less than
+/// [`LIMIT`], most far less.
+const LOOK_POLLS: u32 = 256;
 const MARKS: usize = 8;
 
 type Mark = (&'static str, &'static str);
@@ -91,7 +92,7 @@ impl<F: Future<Output = ()>> Future for Watched<F> {
         if took >= LIMIT {
             this.worker.stalls.report(this.worker, this.what, now, took);
         }
-        this.worker.stalls.look_now_and_then(now);
+        this.worker.stalls.count_poll();
         result
     }
 }
@@ -102,7 +103,7 @@ pub struct Stalls {
     /// `/proc/thread-self/schedstat`: time on a processor, time waiting for one.
     schedule: Option<File>,
     looked: Cell<Scheduled>,
-    looked_at: Cell<Instant>,
+    polls: Cell<u32>,
     logged: Cell<Option<Instant>>,
     unlogged: Cell<u64>,
 }
@@ -131,23 +132,24 @@ impl Stalls {
         Stalls {
             schedule,
             looked: Cell::default(),
-            looked_at: Cell::new(Instant::now()),
+            polls: Cell::new(0),
             logged: Cell::new(None),
             unlogged: Cell::new(0),
         }
     }
 
-    /// What a task has computed is told from the last look on: one that is old counts what others did as well.
     #[inline]
-    fn look_now_and_then(&self, now: Instant) {
-        if now.saturating_duration_since(self.looked_at.get()) >= LOOK_INTERVAL {
-            self.look(now);
+    fn count_poll(&self) {
+        let polls = self.polls.get().wrapping_add(1);
+        self.polls.set(polls);
+        if polls.is_multiple_of(LOOK_POLLS) {
+            self.look();
         }
     }
 
+    /// What a task has computed is told from the last look on: one that is old counts what others did as well.
     #[cold]
-    fn look(&self, now: Instant) {
-        self.looked_at.set(now);
+    pub fn look(&self) {
         if let Some(scheduled) = self.scheduled() {
             self.looked.set(scheduled);
         }
@@ -165,7 +167,10 @@ impl Stalls {
 
     #[cold]
     fn report(&self, worker: &Worker, what: &str, now: Instant, took: Duration) {
-        let computed = self.scheduled().map_or(took, |scheduled| scheduled.computed(self.looked.get(), took));
+        let computed = match self.scheduled() {
+            Some(scheduled) => scheduled.computed(self.looked.replace(scheduled), took),
+            None => took,
+        };
         count(worker, took, took.saturating_sub(computed));
         let warned = computed >= WARNED;
         if !warned && !error_log::enabled(error_log::Level::Debug) {

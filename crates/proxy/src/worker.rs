@@ -407,6 +407,7 @@ async fn tick(worker: &'static Worker) {
         let late = now.saturating_duration_since(expected).as_micros() as u64;
         expected = now + Duration::from_millis(TICK_MS);
         worker.stats.stall_us.fetch_max(late, Ordering::Relaxed);
+        worker.stalls.look();
         let now_ms = now.duration_since(started).as_millis() as u64;
         worker.deadlines.tick(now_ms);
         worker.snapshot();

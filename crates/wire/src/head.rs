@@ -275,6 +275,15 @@ impl Head {
         self.fields.retain(|field| keep(field.name_in(bytes), field.value_in(bytes)));
     }
 
+    /// As [`Head::retain`], asking only about fields that may be claims: see [`Head::may_have_claims`].
+    pub fn retain_claims(&mut self, mut keep: impl FnMut(HeaderId, &[u8], &[u8]) -> bool) {
+        let bytes = &self.bytes;
+        self.fields.retain(|field| {
+            let name = field.name_in(bytes);
+            seen_bits(field.id, name) & CLAIMS == 0 || keep(field.id, name, field.value_in(bytes))
+        });
+    }
+
     /// Removes the fields that were received under a name, not those that were added since; tells how many.
     pub fn remove_received(&mut self, id: HeaderId) -> usize {
         if !self.has_seen(id) {
