@@ -147,22 +147,16 @@ fn what_a_client_wrote_without_waiting_is_on_record() {
         );
         client.send(request.as_bytes()).expect("sent");
     }
-    // The last write to be seen is the last: then look which of the others were done, and which are on record.
-    assert_eq!(gateway.admin("PUT", "/apisix/admin/routes/last", ROUTE).0, 201);
     let file = gateway.prefix().join("logs/audit.log");
     let read = || fs::read_to_string(&file).unwrap_or_default();
-    let start = Instant::now();
-    while !read().contains("/routes/last") {
-        assert!(start.elapsed() < PATIENCE, "the last write has no line");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    // Some may not have been read before their client was gone: those were not done either.
     let written = |id: &usize| gateway.admin("GET", &format!("/apisix/admin/routes/{id}"), "").0 == 200;
     for id in (0..100).filter(written) {
-        assert!(
-            read().contains(&format!("/apisix/admin/routes/{id}\"")),
-            "route {id} has no line:\n{}",
-            read()
-        );
+        let start = Instant::now();
+        while !read().contains(&format!("/apisix/admin/routes/{id}\"")) {
+            assert!(start.elapsed() < PATIENCE, "route {id} has no line:\n{}", read());
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 

@@ -313,8 +313,13 @@ fn changes_something(request: &Request) -> bool {
     let path = request.decoded_path();
     let mut segments = path.strip_prefix(PREFIX).unwrap_or(&path).split('/').filter(|part| !part.is_empty());
     let first_two = (segments.next(), segments.next());
-    let asks = matches!(first_two, (Some("explain"), None) | (Some("configs" | "schema"), Some("validate")));
-    !matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS") && !(asks && request.method == "POST")
+    match request.method.as_str() {
+        "GET" | "HEAD" | "OPTIONS" => false,
+        "POST" => {
+            !matches!(first_two, (Some("explain"), None) | (Some("configs" | "schema"), Some("validate")))
+        }
+        _ => true,
+    }
 }
 
 fn token(request: &Request) -> Option<String> {
