@@ -9,6 +9,8 @@ use testkit::gateway::YAML_PROVIDER;
 use testkit::upstream::{Behaviour, Step};
 use testkit::{Gateway, Message, PATIENCE, Upstream};
 
+use crate::tokens::token;
+
 use Reuse::{Always, Never, Said};
 
 /// Whether the second request may be answered with what the first one brought.
@@ -403,5 +405,47 @@ fn keys_that_tell_clients_apart() {
             let guessed = "X-Answer: Cache-Control: max-age=60\r\nAuthorization: Basic YWxpY2U6Yg==\r\n";
             assert!(!is_reused(&gateway, &upstream, ("GET", guessed), &path, false), "{part} {strategy}");
         }
+    }
+}
+
+/// Who sent a request is not always said in `Authorization`. A consumer's own key keeps consumers apart, not the people
+/// behind one consumer.
+#[test]
+fn identities_without_authorization() {
+    let service = Upstream::with(|_| Behaviour {
+        read_body: true,
+        steps: vec![Upstream::answer(|request| {
+            let user = request.header("Cookie").unwrap_or_default().to_owned();
+            format!("HTTP/1.1 200 OK\r\nX-User: {user}\r\nContent-Length: 0\r\n\r\n").into_bytes()
+        })],
+    });
+    let upstream = upstream();
+    let cache = json!({"cache_strategy": "memory", "cache_zone": "in_memory", "cache_http_status": [200]});
+    let node = json!({"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}});
+    let route = |id: &str, plugin: &str, conf: Value| json!({"id": id, "uri": format!("/{id}"), "upstream": node, "plugins": {plugin: conf, "proxy-cache": cache}});
+    let auth = json!({"uri": format!("http://{}", service.address), "request_headers": ["Cookie"]});
+    let mut named = auth.clone();
+    named["upstream_headers"] = json!(["X-User"]);
+    let routes = json!([
+        route("jwt", "jwt-auth", json!({})),
+        route("hidden", "jwt-auth", json!({"hide_credentials": true})),
+        route("named", "forward-auth", named),
+        route("allowed", "forward-auth", auth),
+    ]);
+    let consumer = json!({"username": "shop", "plugins": {"jwt-auth": {"key": "shop", "secret": "a secret of the shop"}}});
+    let config = YAML_PROVIDER
+        .replace("apisix:\n", "apisix:\n  proxy_cache: {zones: [{name: in_memory, memory_size: 10m}]}\n");
+    let gateway =
+        Gateway::start(&config, Some(&json!({"routes": routes, "consumers": [consumer]}).to_string()));
+    let cookie = |person: &str| {
+        let token =
+            token(&json!({"alg": "HS256"}), &json!({"key": "shop", "sub": person}), b"a secret of the shop");
+        format!("Cookie: jwt={token}\r\n")
+    };
+    // Only where the upstream cannot tell one from the other, neither need the cache.
+    for (path, reused) in [("/jwt", false), ("/hidden", true), ("/named", false), ("/allowed", false)] {
+        assert_eq!(ask(&gateway, "GET", path, &cookie("alice")).status(), 200, "{path}");
+        let bob = cookie("bob");
+        assert_eq!(is_reused(&gateway, &upstream, ("GET", &bob), path, false), reused, "{path}");
     }
 }

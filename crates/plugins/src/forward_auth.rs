@@ -186,10 +186,8 @@ impl ForwardAuth {
 
     /// Sets the headers that the answer has and removes the client's own of those it has not.
     fn pass_on(&self, request: &mut Request, answer: &Incoming) {
+        request.extensions.insert(Identified);
         for name in &self.upstream_headers {
-            if answer.headers.contains_key(name) {
-                request.extensions.insert(Identified);
-            }
             request.assert_header(name, answer.headers.get_all(name).iter().map(|value| value.as_bytes()));
         }
     }

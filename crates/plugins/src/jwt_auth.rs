@@ -156,6 +156,11 @@ impl Plugin for JwtAuth {
         }
         match found {
             Ok((entry, verified)) => {
+                let in_authorization =
+                    place == Some(Place::Header) && self.header.eq_ignore_ascii_case("Authorization");
+                if !self.hide_credentials && !in_authorization {
+                    request.extensions.insert(auth::Identified);
+                }
                 if self.store_in_ctx {
                     request.extensions.insert(JwtPayload(verified));
                 }

@@ -250,7 +250,7 @@ fn save(store: &impl Store, key: &[u8], vary: Vec<String>, signature: &str, answ
 
 /// Removes keys with all their variants; whether there was something, fresh or not.
 fn purge(store: &impl Store, keys: &[Vec<u8>]) -> bool {
-    keys.iter().fold(false, |found, key| purge_one(store, key) || found)
+    keys.iter().filter(|key| purge_one(store, key)).count() > 0
 }
 
 fn purge_one(store: &impl Store, key: &[u8]) -> bool {

@@ -32,6 +32,10 @@ struct Shard {
     next_end_ms: i64,
 }
 
+impl Shard {
+    const EMPTY: Shard = Shard { marks: FxHashMap::with_hasher(FxBuildHasher), next_end_ms: i64::MAX };
+}
+
 /// Names texts by a hash; where one ends and the next begins counts.
 pub fn mark(texts: &[&[u8]]) -> Mark {
     let mut context = digest::Context::new(&digest::SHA256);
@@ -48,9 +52,8 @@ pub fn mark(texts: &[&[u8]]) -> Mark {
 
 impl Spent {
     pub const fn new(capacity: usize) -> Spent {
-        const EMPTY: Mutex<Shard> =
-            Mutex::new(Shard { marks: FxHashMap::with_hasher(FxBuildHasher), next_end_ms: i64::MAX });
-        Spent { shards: [EMPTY; SHARDS], shard_capacity: capacity / SHARDS }
+        let shards = [const { Mutex::new(Shard::EMPTY) }; SHARDS];
+        Spent { shards, shard_capacity: capacity / SHARDS }
     }
 
     fn shard(&self, mark: &Mark) -> &Mutex<Shard> {
@@ -87,9 +90,7 @@ impl Spent {
 
     pub fn clear(&self) {
         for shard in &self.shards {
-            let mut shard = shard.lock();
-            shard.marks.clear();
-            shard.next_end_ms = i64::MAX;
+            *shard.lock() = Shard::EMPTY;
         }
     }
 }

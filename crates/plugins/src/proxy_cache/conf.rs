@@ -77,8 +77,8 @@ pub struct Settings {
     pub keep_set_cookie: bool,
 }
 
-/// Variables that make a key one client's own.
-const IDENTITIES: [&str; 4] = ["$consumer_name", "$consumer_group_id", "$remote_user", "$http_authorization"];
+/// Variables that say in a key whose answers it is for. Not `$remote_user`: any client can write that name.
+const IDENTITIES: [&str; 3] = ["$consumer_name", "$consumer_group_id", "$http_authorization"];
 /// In a key it tells even two clients of one consumer apart, and who does not have the secret cannot make that key.
 const CREDENTIALS: &str = "$http_authorization";
 
@@ -136,10 +136,9 @@ impl Settings {
 
     pub fn asked(&self, request: &Request) -> Asked {
         let headers = &request.head.headers;
-        let identified =
-            headers.contains("Authorization") || request.extensions.get::<Identified>().is_some();
+        let has_credentials = headers.contains("Authorization") && !self.key_has_credentials;
         Asked {
-            credentials: identified && !self.key_has_credentials,
+            credentials: has_credentials || request.extensions.get::<Identified>().is_some(),
             no_store: Directives::of(headers).no_store,
         }
     }
