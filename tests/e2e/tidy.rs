@@ -93,7 +93,13 @@ fn every_plugin_file_is_registered() {
 /// ADR 20: what makes a verifier of its own, or a handshake that explains nothing, belongs into crate `trust`.
 #[test]
 fn certificates_are_verified_in_one_place() {
-    let own = ["with_root_certificates", "WebPkiServerVerifier", "WebPkiClientVerifier", "RootCertStore", "TlsConnector"];
+    let own = [
+        "with_root_certificates",
+        "WebPkiServerVerifier",
+        "WebPkiClientVerifier",
+        "RootCertStore",
+        "TlsConnector",
+    ];
     let mut wrong = Vec::new();
     for file in sources().iter().filter(|file| !file.starts_with(workspace_root().join("crates/trust"))) {
         let text = fs::read_to_string(file).unwrap_or_default();

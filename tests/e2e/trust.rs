@@ -41,10 +41,8 @@ fn show(folder: &Folder, chains: &[Chain]) -> (Server, Vec<u16>) {
     let ports: Vec<u16> = chains.iter().map(|_| free_port()).collect();
     let mut text = "return 204; }\n".to_owned();
     for (at, (chain, port)) in chains.iter().zip(&ports).enumerate() {
-        let (cert, key) = (
-            folder.file(&format!("{at}.pem"), &chain.shown),
-            folder.file(&format!("{at}.key"), &chain.key),
-        );
+        let (cert, key) =
+            (folder.file(&format!("{at}.pem"), &chain.shown), folder.file(&format!("{at}.key"), &chain.key));
         text += &format!(
             "server {{ listen 127.0.0.1:{port} ssl; ssl_protocols TLSv1.2 TLSv1.3; \
              ssl_ciphers DEFAULT@SECLEVEL=0; ssl_certificate {}; \
@@ -240,7 +238,9 @@ fn variables_of_client_certificates_are_those_of_nginx() {
         assert!(ours.contains("ssl_client_fingerprint=[") && ours.contains("BEGIN CERTIFICATE"), "{ours}");
     }
     let ours = get(sides.tls, &clients::expired_client(&authority));
-    for part in ["ssl_client_verify=[FAILED:certificate has expired]", "v_remain=[0]", "Jan  1 00:00:00 2020 GMT"] {
+    for part in
+        ["ssl_client_verify=[FAILED:certificate has expired]", "v_remain=[0]", "Jan  1 00:00:00 2020 GMT"]
+    {
         assert!(ours.contains(part), "{part}\n{ours}");
     }
     // Without a certificate all are empty.
@@ -259,7 +259,8 @@ fn certificates_of_the_tutorial_do() {
     let folder = Folder::new();
     let (root, server, client) = clients::of_tutorial(folder.path());
     let tls = free_port();
-    let mut config = EMBEDDED.replace("ssl: {enable: false}", &format!("ssl: {{listen: [{{ip: 127.0.0.1, port: {tls}}}]}}"));
+    let mut config = EMBEDDED
+        .replace("ssl: {enable: false}", &format!("ssl: {{listen: [{{ip: 127.0.0.1, port: {tls}}}]}}"));
     let file = |name: &str, text: &str| folder.file(name, text).display().to_string();
     config = config.replace(
         "    admin_key:",
@@ -297,7 +298,10 @@ fn certificates_of_the_tutorial_do() {
         quoted(&root.cert)
     );
     put("/apisix/admin/ssls/1", &ssl);
-    put("/apisix/admin/routes/1", "{\"uri\": \"/get\", \"plugins\": {\"mocking\": {\"response_example\": \"$ssl_client_s_dn\"}}}");
+    put(
+        "/apisix/admin/routes/1",
+        "{\"uri\": \"/get\", \"plugins\": {\"mocking\": {\"response_example\": \"$ssl_client_s_dn\"}}}",
+    );
     assert_eq!(curl(tls, "/get", &shown), "CN=CLIENT200", "{}", gateway.error_log());
     assert_eq!(curl(tls, "/get", &[]), "000");
     let without = curl(gateway.admin.port(), "/apisix/admin/routes", &[]);
@@ -312,13 +316,22 @@ fn certificates_of_the_tutorial_do() {
 #[test]
 fn redis_is_trusted_as_upstreams_are() {
     let folder = Folder::new();
-    let (good, other) = (clients::self_signed_authority("127.0.0.1"), clients::self_signed_authority("192.0.2.1"));
+    let (good, other) =
+        (clients::self_signed_authority("127.0.0.1"), clients::self_signed_authority("192.0.2.1"));
     let trusted = folder.file("trusted.pem", &format!("{}{}", good.cert, other.cert));
     let redis = |name: &str, made: &chains::Made| {
-        let file = |kind: &str, text: &str| folder.file(&format!("{name}.{kind}"), text).display().to_string();
+        let file =
+            |kind: &str, text: &str| folder.file(&format!("{name}.{kind}"), text).display().to_string();
         let (cert, key, port) = (file("pem", &made.cert), file("key", &made.key), free_port().to_string());
         let server = servers::redis(&[
-            "--tls-port", &port, "--tls-cert-file", &cert, "--tls-key-file", &key, "--tls-auth-clients", "no",
+            "--tls-port",
+            &port,
+            "--tls-cert-file",
+            &cert,
+            "--tls-key-file",
+            &key,
+            "--tls-auth-clients",
+            "no",
         ]);
         (server, port)
     };
@@ -389,7 +402,8 @@ fn names_that_do_not_resolve_are_told_of_once() {
              - {{id: 8, uri: /mock{uri}, plugins: {{mocking: {{response_example: fine}}}}}}\n"
         )
     };
-    let resolver = format!("apisix:\n  dns_resolver: [\"{}\"]\n  enable_resolv_search_opt: false\n", dns.address);
+    let resolver =
+        format!("apisix:\n  dns_resolver: [\"{}\"]\n  enable_resolv_search_opt: false\n", dns.address);
     let gateway = Gateway::start(&YAML_PROVIDER.replacen("apisix:\n", &resolver, 1), Some(&routes("/a")));
     for uri in ["/b", "/c", "/d"] {
         gateway.write_routes(&routes(uri));

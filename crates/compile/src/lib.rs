@@ -267,7 +267,13 @@ impl Compiler {
 
     /// The objects that use a name, as text for messages: the first three.
     pub fn users_of(&self, name: &str) -> String {
-        let mut users: Vec<String> = self.names.get(name).into_iter().flatten().map(|(kind, id)| format!("{}/{id}", kind.directory())).collect();
+        let mut users: Vec<String> = self
+            .names
+            .get(name)
+            .into_iter()
+            .flatten()
+            .map(|(kind, id)| format!("{}/{id}", kind.directory()))
+            .collect();
         users.sort_unstable();
         let more = users.len().saturating_sub(3);
         users.truncate(3);

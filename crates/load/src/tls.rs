@@ -18,7 +18,8 @@ pub struct TlsOptions {
 }
 
 pub fn config(options: &TlsOptions) -> Result<Arc<ClientConfig>, Problem> {
-    let trust = if options.insecure { Trust::Anybody } else { Trust::Anchors(anchors(options.ca_file.as_deref())?) };
+    let trust =
+        if options.insecure { Trust::Anybody } else { Trust::Anchors(anchors(options.ca_file.as_deref())?) };
     let mut config =
         trust::client_config(trust, None).map_err(|error| Problem::failed(format!("tls: {error}")))?;
     config.alpn_protocols = vec![if options.http2 { b"h2".to_vec() } else { b"http/1.1".to_vec() }];

@@ -53,10 +53,15 @@ impl Refused<'_> {
 
 impl fmt::Display for Refused<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts =
-            [("port", self.port), ("client", self.client), ("server name", self.server_name), ("ssl", self.ssl)];
-        parts.iter().filter(|(_, value)| !value.is_empty()).try_for_each(|(name, value)| {
-            write!(formatter, ", {name}: {value}")
-        })
+        let parts = [
+            ("port", self.port),
+            ("client", self.client),
+            ("server name", self.server_name),
+            ("ssl", self.ssl),
+        ];
+        parts
+            .iter()
+            .filter(|(_, value)| !value.is_empty())
+            .try_for_each(|(name, value)| write!(formatter, ", {name}: {value}"))
     }
 }

@@ -115,7 +115,9 @@ impl Anchors {
     /// The certificates with this subject (the contents of the name).
     pub(crate) fn named<'a>(&'a self, subject: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let pairs = self.library.iter().zip(&self.certificates);
-        pairs.filter(move |(anchor, _)| anchor.subject.as_ref() == subject).filter_map(|(_, it)| it.as_deref())
+        pairs
+            .filter(move |(anchor, _)| anchor.subject.as_ref() == subject)
+            .filter_map(|(_, it)| it.as_deref())
     }
 
     /// For a server's request for certificates.

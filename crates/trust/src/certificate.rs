@@ -164,12 +164,7 @@ impl<'a> Certificate<'a> {
         Ok(())
     }
 
-    fn extension(
-        &mut self,
-        id: ObjectIdentifier,
-        critical: bool,
-        value: &'a [u8],
-    ) -> Result<(), Unreadable> {
+    fn extension(&mut self, id: ObjectIdentifier, critical: bool, value: &'a [u8]) -> Result<(), Unreadable> {
         match id.to_string().as_str() {
             policy if POLICIES.contains(&policy) => {}
             KEY_USAGE => self.key_usage = Some(KeyUsage::from_der(value)?),

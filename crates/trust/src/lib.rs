@@ -29,10 +29,10 @@ mod server;
 mod signature;
 
 pub use anchors::{Anchors, system_authorities};
+use any::AnyCertificate;
 pub use certificate::{Certificate, Unreadable};
 pub use client::ClientVerifier;
 pub use config::{Trust, client_config};
-use any::AnyCertificate;
 pub use connect::{connect, explain, speaks_tls, wants_tls};
 pub use distinguished_name::{one_line, rfc2253};
 pub use key_pair::{certified_key, single};

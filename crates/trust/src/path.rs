@@ -226,7 +226,8 @@ mod tests {
     fn certificates_that_vouch_for_each_other_end_the_search() {
         let names = ["a", "b", "c", "d", "e", "f"];
         let keys: Vec<KeyPair> = names.iter().map(|_| KeyPair::generate().expect("a key")).collect();
-        let issuers: Vec<_> = names.iter().zip(&keys).map(|(name, key)| Issuer::new(authority(name), key)).collect();
+        let issuers: Vec<_> =
+            names.iter().zip(&keys).map(|(name, key)| Issuer::new(authority(name), key)).collect();
         let mut intermediates = Vec::new();
         for (name, key) in names.iter().zip(&keys) {
             for issuer in &issuers {

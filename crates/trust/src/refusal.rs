@@ -13,10 +13,19 @@ use crate::policy::Purpose;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Unreadable,
-    Expired { now: u64, not_after: u64 },
-    NotYetValid { now: u64, not_before: u64 },
+    Expired {
+        now: u64,
+        not_after: u64,
+    },
+    NotYetValid {
+        now: u64,
+        not_before: u64,
+    },
     UnknownIssuer,
-    WrongName { expected: ServerName<'static>, presented: Vec<String> },
+    WrongName {
+        expected: ServerName<'static>,
+        presented: Vec<String>,
+    },
     /// The name is only in the subject, and an authority above constrains names.
     ConstrainedCommonName,
     NotAuthority(String),
@@ -66,7 +75,10 @@ impl fmt::Display for Refusal {
                 write!(formatter, "the RSA key of {who} has {bits} bits; 2048 are the least accepted")
             }
             Refusal::SignatureAlgorithm(algorithm) => {
-                write!(formatter, "a certificate of the chain is signed with {algorithm}, which is not accepted")
+                write!(
+                    formatter,
+                    "a certificate of the chain is signed with {algorithm}, which is not accepted"
+                )
             }
             Refusal::BadSignature => formatter.write_str("a signature of the chain is wrong"),
             Refusal::CriticalExtension(who, id) => {
@@ -139,7 +151,9 @@ impl From<webpki::Error> for Refusal {
 fn webpki_words(error: &webpki::Error) -> String {
     use webpki::Error as E;
     match error {
-        E::EndEntityUsedAsCa => "a certificate of the chain signed another but is not a certificate authority",
+        E::EndEntityUsedAsCa => {
+            "a certificate of the chain signed another but is not a certificate authority"
+        }
         E::PathLenConstraintViolated => "the chain has more authorities than a pathlen in it allows",
         E::RequiredEkuNotFoundContext(_) | E::EmptyEkuExtension => {
             "the extended key usage of the certificate does not allow this use"
@@ -187,7 +201,9 @@ pub fn reason(error: &io::Error) -> String {
         Some(Error::InvalidCertificate(CertificateError::NotValidYetContext { not_before, .. })) => {
             format!("{INVALID}a certificate of the chain is valid from {} on", date(*not_before))
         }
-        Some(Error::InvalidCertificate(CertificateError::Other(OtherError(inner)))) => format!("{INVALID}{inner}"),
+        Some(Error::InvalidCertificate(CertificateError::Other(OtherError(inner)))) => {
+            format!("{INVALID}{inner}")
+        }
         Some(Error::NoCertificatesPresented) => "the peer presented no certificate".to_owned(),
         Some(Error::AlertReceived(alert)) => format!("the peer refused: TLS alert {alert:?}"),
         Some(Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)) => {

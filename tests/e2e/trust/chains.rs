@@ -62,7 +62,12 @@ pub type Change = fn(&mut CertificateParams);
 
 pub fn same(_: &mut CertificateParams) {}
 
-pub fn make(name: &str, by: Option<&Made>, algorithm: &'static SignatureAlgorithm, params: CertificateParams) -> Made {
+pub fn make(
+    name: &str,
+    by: Option<&Made>,
+    algorithm: &'static SignatureAlgorithm,
+    params: CertificateParams,
+) -> Made {
     signed(name, by, KeyPair::generate_for(algorithm).expect("a key"), params)
 }
 
@@ -177,8 +182,12 @@ fn plain() -> Vec<Chain> {
         Chain::new("unknown root", &[&leaf(&stranger, same)], &[]),
         Chain::new("cross-signed", &[&leaf(&by_old, same), &by_old, &by_new], &[&new]),
         Chain::new("root sent along", &[&leaf(&one, same), &one], &[]),
-        Chain::new("intermediate trusted, its root not", &[&leaf(&trusted_between, same)], &[&trusted_between])
-            .but("each configured certificate is trusted by itself; OpenSSL wants a self-signed one above it"),
+        Chain::new(
+            "intermediate trusted, its root not",
+            &[&leaf(&trusted_between, same)],
+            &[&trusted_between],
+        )
+        .but("each configured certificate is trusted by itself; OpenSSL wants a self-signed one above it"),
     ]
 }
 
@@ -203,8 +212,13 @@ fn self_signed() -> Vec<Chain> {
     let above = root("above an authority", same);
     vec![
         Chain::new("self-signed CA:TRUE, trusted", &[&authority], &[&authority]),
-        Chain::new("self-signed CA:TRUE, trusted, other host", &[&authority], &[]).asked_as("other.example.test"),
-        Chain::new("self-signed CA:TRUE, trusted, key usage keyCertSign only", &[&signs_only], &[&signs_only]),
+        Chain::new("self-signed CA:TRUE, trusted, other host", &[&authority], &[])
+            .asked_as("other.example.test"),
+        Chain::new(
+            "self-signed CA:TRUE, trusted, key usage keyCertSign only",
+            &[&signs_only],
+            &[&signs_only],
+        ),
         Chain::new("self-signed CA:TRUE, trusted, expired", &[&old], &[&old]),
         Chain::new("self-signed without CA, trusted", &[&plain], &[&plain]),
         Chain::new("leaf of a trusted certificate without CA", &[&leaf(&plain, same)], &[]),

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use rcgen::{CertificateParams, CustomExtension, DnType, DnValue, ExtendedKeyUsagePurpose as Eku, KeyUsagePurpose as Ku};
+use rcgen::{
+    CertificateParams, CustomExtension, DnType, DnValue, ExtendedKeyUsagePurpose as Eku,
+    KeyUsagePurpose as Ku,
+};
 
 use super::chains::{
     Chain, Change, Made, alone, authority, by_openssl, expired, is_authority, leaf, make, root, same,
@@ -12,9 +15,11 @@ use super::chains::{
 pub fn of_clients(folder: &Path) -> Vec<Chain> {
     let one = root("clients", same);
     let between = authority("clients between", Some(&one), same);
-    let no_sign = authority("clients no keyCertSign", Some(&one), |params| params.key_usages = vec![Ku::CrlSign]);
-    let for_servers =
-        authority("clients for servers", Some(&one), |params| params.extended_key_usages = vec![Eku::ServerAuth]);
+    let no_sign =
+        authority("clients no keyCertSign", Some(&one), |params| params.key_usages = vec![Ku::CrlSign]);
+    let for_servers = authority("clients for servers", Some(&one), |params| {
+        params.extended_key_usages = vec![Eku::ServerAuth]
+    });
     let stranger = root("clients stranger", same);
     let old_root = root("clients expired root", expired);
     let own = alone(is_authority, "client CA:TRUE");
@@ -47,7 +52,11 @@ pub fn of_clients(folder: &Path) -> Vec<Chain> {
         Chain::new("self-signed CA:TRUE, not trusted", &[&alone(is_authority, "client unknown")], &[]),
         Chain::new("v1 leaf of a v1 root", &[&old(&version_1, 2048, "-sha256")], &[&version_1]),
         Chain::new("v1 leaf of a v3 root", &[&old(&one, 2048, "-sha256")], &[]),
-        Chain::new("v1 leaf of an unknown v1 root", &[&old(&version_1_root(folder, "unknown"), 2048, "-sha256")], &[]),
+        Chain::new(
+            "v1 leaf of an unknown v1 root",
+            &[&old(&version_1_root(folder, "unknown"), 2048, "-sha256")],
+            &[],
+        ),
         Chain::new("v1 leaf, SHA-1 signature", &[&old(&version_1, 2048, "-sha1")], &[]),
         Chain::new("v1 leaf, RSA 1024", &[&old(&version_1, 1024, "-sha256")], &[]),
     ]
@@ -94,7 +103,9 @@ pub fn of_variables(folder: &Path, authority: &Made) -> Vec<Made> {
         params.serial_number = Some(vec![5].into());
     });
     add(&|params| {
-        params.custom_extensions.push(CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 99999, 2], vec![5, 0]));
+        params
+            .custom_extensions
+            .push(CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 99999, 2], vec![5, 0]));
     });
     all.push(alone(same, "stranger"));
     all.push(leaf(&root("unknown authority", same), same));

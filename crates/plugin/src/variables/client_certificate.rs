@@ -51,7 +51,9 @@ impl ClientCertificate {
         let mut text = String::with_capacity(self.pem.len() * 2);
         for byte in self.pem.bytes() {
             match byte {
-                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => text.push(char::from(byte)),
+                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                    text.push(char::from(byte))
+                }
                 _ => _ = write!(text, "%{byte:02X}"),
             }
         }
@@ -104,10 +106,10 @@ fn pem(der: &[u8]) -> String {
 
 /// `Nov  2 10:48:15 2026 GMT`
 fn date(seconds: u64) -> String {
-    let format = format_description!(
-        "[month repr:short] [day padding:space] [hour]:[minute]:[second] [year] GMT"
-    );
-    let time = i64::try_from(seconds).ok().and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok());
+    let format =
+        format_description!("[month repr:short] [day padding:space] [hour]:[minute]:[second] [year] GMT");
+    let time =
+        i64::try_from(seconds).ok().and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok());
     time.and_then(|time| time.format(format).ok()).unwrap_or_default()
 }
 

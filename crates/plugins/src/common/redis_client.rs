@@ -202,9 +202,7 @@ impl RedisClient {
                 .set_response_timeout(Some(settings.response_timeout))
         };
         match &settings.target {
-            Target::Single(info) => {
-                Ok(Connection::One(tls::connect(info.clone(), one()).await?))
-            }
+            Target::Single(info) => Ok(Connection::One(tls::connect(info.clone(), one()).await?)),
             Target::Cluster(client) => Ok(Connection::Cluster(client.get_async_generic_connection().await?)),
             Target::Sentinel(sentinel) => Ok(Connection::One(sentinel.connect(&one()).await?)),
         }

@@ -20,7 +20,8 @@ pub struct TlsOptions {
 
 /// Reads the files. The error names the file.
 pub fn client_config(options: &TlsOptions) -> Result<ClientConfig, String> {
-    let trust = if options.verify { Trust::Anchors(authorities(&options.authorities)?) } else { Trust::Anybody };
+    let trust =
+        if options.verify { Trust::Anchors(authorities(&options.authorities)?) } else { Trust::Anybody };
     let mut config = match &options.client {
         None => trust::client_config(trust, None)?,
         Some((certificate, key)) => {

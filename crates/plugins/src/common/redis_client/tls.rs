@@ -3,8 +3,8 @@
 use std::{future::Future, io, time::Duration};
 
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, Pipeline, RedisError, RedisFuture,
-    RedisResult, Value,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, Pipeline, RedisError,
+    RedisFuture, RedisResult, Value,
     aio::{ConnectionLike, MultiplexedConnection},
     cluster_async::Connect,
 };
