@@ -180,7 +180,9 @@ fn plain() -> Vec<Chain> {
         Chain::new("root, intermediate and leaf", &[&leaf(&between, same), &between], &[&two]),
         Chain::new("missing intermediate", &[&leaf(&between, same)], &[]),
         Chain::new("unknown root", &[&leaf(&stranger, same)], &[]),
-        Chain::new("cross-signed", &[&leaf(&by_old, same), &by_old, &by_new], &[&new]),
+        Chain::new("cross-signed", &[&leaf(&by_new, same), &by_new, &by_old], &[&new]),
+        Chain::new("cross-signed, the unknown way first", &[&leaf(&by_old, same), &by_old, &by_new], &[])
+            .but("every issuer that was sent is tried; OpenSSL follows the first and does not turn back"),
         Chain::new("root sent along", &[&leaf(&one, same), &one], &[]),
         Chain::new(
             "intermediate trusted, its root not",
@@ -255,6 +257,7 @@ fn names() -> Vec<Chain> {
     let elsewhere = root("names below other.test", |params| permits(params, "other.test"));
     let row = |name, made: &Made| Chain::new(name, &[made], &[]);
     let partly = "only a whole label may be a wildcard (RFC 9525 section 6.3)";
+    let structural = "name constraints are evaluated for X.509 v3 leaves that are no authorities only";
     let constrained = "name constraints are not applied to a CN; a subjectAltName is needed below them";
     vec![
         Chain::new("other host", &[&named(&one, "other.example.test", same)], &[&one]),
@@ -278,6 +281,7 @@ fn names() -> Vec<Chain> {
         Chain::new("name constraints kept", &[&leaf(&narrow, same)], &[&narrow]),
         Chain::new("name constraints broken", &[&leaf(&elsewhere, same)], &[&elsewhere]),
         row("name constraints broken by a CN", &common_name_only(&elsewhere, HOST)),
+        row("CA:TRUE leaf, name constraints kept", &leaf(&narrow, is_authority)).but(structural),
         row("name constraints kept by a CN", &common_name_only(&narrow, HOST)).but(constrained),
     ]
 }
