@@ -319,7 +319,7 @@ fn certificates_of_the_tutorial_do() {
     }
 }
 
-/// Plugins that talk to Redis trust whom upstreams trust, and nobody else.
+/// Redis is verified against the same authorities as upstreams.
 #[test]
 fn redis_is_trusted_as_upstreams_are() {
     let folder = Folder::new();
@@ -399,9 +399,9 @@ fn the_wrong_scheme_is_named() {
     }
 }
 
-/// A name that does not resolve is told of once: with its records, who was asked, and what uses it.
+/// A name that does not resolve is logged once, with its record types, the server that was asked and the object that uses it.
 #[test]
-fn names_that_do_not_resolve_are_told_of_once() {
+fn names_that_do_not_resolve_are_logged_once() {
     let dns = servers::dnsmasq(None, &["--host-record=there.service,127.0.0.1"]);
     let routes = |uri: &str| {
         format!(

@@ -7,7 +7,7 @@ use crate::{
     limiter::Limiter,
 };
 
-/// Ten lines in ten seconds: whoever scans a port fills no disk.
+/// Ten lines in ten seconds, so that a port scan cannot fill the disk.
 static LIMITER: Limiter = Limiter::new(10, 10_000);
 
 /// Where a handshake was refused, as far as it got.

@@ -37,7 +37,7 @@ impl Anchors {
         found.filter(|certificate| self.add(certificate.clone()).is_ok()).count()
     }
 
-    /// All certificates of a PEM text: somebody wrote each of them down, so each of them counts.
+    /// All certificates of a PEM text. One that cannot be read is an error, since a user chose each of them.
     pub fn from_pem(pem: &[u8]) -> Result<Anchors, String> {
         let mut anchors = Anchors::default();
         for certificate in CertificateDer::pem_slice_iter(pem) {

@@ -9,7 +9,7 @@ use crate::{Anchors, AnyCertificate, ServerVerifier, certified_key, single};
 /// Whom a client trusts.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// Encrypts, trusts anybody: APISIX's default toward upstreams.
+    /// Encryption without verification: APISIX's default toward upstreams.
     Anybody,
     Anchors(Anchors),
 }

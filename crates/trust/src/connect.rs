@@ -17,7 +17,7 @@ use crate::reason;
 /// Enough to tell HTTP from anything else.
 const FIRST_BYTES: usize = 5;
 
-/// Connects as a TLS client. The error says what was wrong in words for the log; there is no time limit.
+/// Connects as a TLS client. The error is worded for the log. The caller sets the time limit.
 pub async fn connect(
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
@@ -42,7 +42,7 @@ pub async fn connect(
     })
 }
 
-/// The first bytes of an answer, left where they are: once the library has taken them in, nothing shows them any more.
+/// The first bytes of an answer, without consuming them: the library does not show what it failed to parse.
 fn peek(stream: &TcpStream, context: &mut Context<'_>, first: &mut [u8]) -> usize {
     let mut buffer = ReadBuf::new(first);
     match stream.poll_peek(context, &mut buffer) {

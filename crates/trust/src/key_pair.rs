@@ -26,7 +26,7 @@ pub fn certified_key(provider: &CryptoProvider, chain: &[u8], key: &[u8]) -> Res
     Ok(CertifiedKey::new(chain, key))
 }
 
-/// For a peer that shows one certificate to everybody.
+/// Presents the same certificate in every handshake.
 pub fn single(key: CertifiedKey) -> Arc<SingleCertAndKey> {
     Arc::new(SingleCertAndKey::from(key))
 }

@@ -221,7 +221,7 @@ mod tests {
         params
     }
 
-    /// Six authorities, each signed by all others: more paths than anybody has time for.
+    /// Six authorities, each signed by all others: the number of paths is factorial.
     #[test]
     fn certificates_that_vouch_for_each_other_end_the_search() {
         let names = ["a", "b", "c", "d", "e", "f"];

@@ -1,4 +1,4 @@
-//! What every chain has to satisfy, whoever built it: OpenSSL's `check_chain` and security level 2.
+//! What every chain must satisfy, however it was built: OpenSSL's `check_chain` and security level 2.
 
 use std::fmt;
 

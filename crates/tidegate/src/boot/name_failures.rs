@@ -1,4 +1,4 @@
-//! Names that cannot be resolved, in the error log: once when it begins, once when it is over.
+//! Logs names that cannot be resolved: once when the failure begins and once when it ends.
 
 use std::{
     collections::BTreeMap,
@@ -13,9 +13,9 @@ use telemetry::{
     limiter::Limiter,
 };
 
-/// A name that comes and goes is told of so often.
+/// The shortest time between two lines about a name that keeps failing and recovering.
 const AGAIN: Duration = Duration::from_secs(60);
-/// A resolver that is down takes all names with it: ten lines in ten seconds.
+/// When the resolver is down every name fails: ten lines in ten seconds.
 static LIMITER: Limiter = Limiter::new(10, 10_000);
 
 /// The names in use, who uses them, and which of them fail.
