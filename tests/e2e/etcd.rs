@@ -16,7 +16,7 @@ use testkit::gateway::EMBEDDED;
 use testkit::{Gateway, PATIENCE};
 
 /// config.yaml for these members, with one key to encrypt with.
-fn config(hosts: &str) -> String {
+pub(crate) fn config(hosts: &str) -> String {
     let etcd = format!(
         "deployment:\n  etcd: {{host: [{hosts}], timeout: 5}}\n  role_traditional: {{config_provider: etcd}}\n"
     );
@@ -27,7 +27,7 @@ fn config(hosts: &str) -> String {
 }
 
 /// Waits until something holds, asking again and again; returns how long it took.
-fn wait(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
+pub(crate) fn wait(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
     let start = Instant::now();
     while !holds() {
         assert!(start.elapsed() < PATIENCE, "never: {what}");

@@ -15,6 +15,7 @@ mod certs;
 mod changes;
 mod chunks;
 mod claims;
+mod closed;
 mod compression;
 mod connections;
 mod differential;

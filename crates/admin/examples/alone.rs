@@ -157,6 +157,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         stream_plugins: Some(stream.clone()),
         languages: Arc::new(AnyLanguage),
         hooks: Arc::new(NoHooks),
+        compiled: Arc::new(admin::NoCompiler),
         standalone: yaml.then(|| Arc::new(Document::default()) as Arc<dyn Standalone>),
         audit: None,
     }));
@@ -169,6 +170,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         health: Arc::new(NoHealth),
         hooks: Arc::new(NoControlHooks),
         audit: None,
+        compiled: Arc::new(admin::NoCompiler),
     }));
     let data = TcpListener::bind("127.0.0.2:1984").await?;
     let (_doors, serving) = tokio::sync::watch::channel(admin::listener::Phase::Serving);

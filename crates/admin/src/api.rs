@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use store::{BoxFuture, Store};
 
 use crate::{
-    AdminKey, AdminSettings, ApiVersion, Audit,
+    AdminKey, AdminSettings, ApiVersion, Audit, Compiled,
     message::{Request, RequestBody, Response},
     resource::{self, Target},
     settings::{Access, Role},
@@ -42,6 +42,7 @@ pub struct AdminApi {
     hooks: Arc<dyn Hooks>,
     standalone: Option<Arc<dyn Standalone>>,
     audit: Option<Arc<Audit>>,
+    pub(crate) compiled: Arc<dyn Compiled>,
 }
 
 /// What an [`AdminApi`] is made of.
@@ -56,6 +57,7 @@ pub struct Parts {
     pub standalone: Option<Arc<dyn Standalone>>,
     /// Where every attempt to change something is told.
     pub audit: Option<Arc<Audit>>,
+    pub compiled: Arc<dyn Compiled>,
 }
 
 /// What the process does when asked through the Admin API.
@@ -100,6 +102,7 @@ impl AdminApi {
             hooks: parts.hooks,
             standalone: parts.standalone,
             audit: parts.audit,
+            compiled: parts.compiled,
         }
     }
 

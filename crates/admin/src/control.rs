@@ -11,7 +11,7 @@ use store::{BoxFuture, Store};
 
 pub use self::health::{HealthView, NoHealth, NodeHealth};
 use crate::{
-    Audit,
+    Audit, Compiled,
     api::plugins::all,
     message::{Request, Response},
 };
@@ -32,6 +32,7 @@ pub struct ControlParts {
     pub hooks: Arc<dyn ControlHooks>,
     /// Where every attempt to change something is told.
     pub audit: Option<Arc<Audit>>,
+    pub compiled: Arc<dyn Compiled>,
 }
 
 /// What others add to the Control API.
@@ -86,6 +87,7 @@ impl ControlApi {
             ("GET", ["v1", "upstream", id, ..]) => self.object(Kind::Upstream, id),
             ("GET", ["v1", "plugin_metadatas"]) => self.all_metadata(),
             ("GET", ["v1", "plugin_metadata", name, ..]) => self.metadata(name),
+            ("GET", ["v1", "rejected"]) => self.rejected(),
             ("POST", ["v1", "gc"]) => {
                 self.parts.hooks.collect_garbage();
                 Response::empty(200)
@@ -138,6 +140,20 @@ impl ControlApi {
         }
     }
 
+    /// The objects that cannot be used, and what becomes of what they guard.
+    fn rejected(&self) -> Response {
+        let rejected = self.parts.compiled.rejected();
+        let shown = rejected.iter().map(|object| {
+            json!({
+                "kind": object.kind.directory(),
+                "id": &*object.id,
+                "reason": object.reason,
+                "effect": effect(object.kind),
+            })
+        });
+        Response::json(200, &json!({"total": rejected.len(), "list": shown.collect::<Vec<_>>()}))
+    }
+
     fn all_metadata(&self) -> Response {
         let names = self.parts.plugins.enabled().into_iter();
         list_response(names.filter_map(|name| self.metadata_of(name)).collect())
@@ -156,6 +172,23 @@ impl ControlApi {
         // Checked when it was stored; what fails now is shown as it is.
         let _ = self.parts.plugins.check(name, SchemaKind::Metadata, &mut value);
         Some(value)
+    }
+}
+
+/// What follows from an object that cannot be used.
+fn effect(kind: Kind) -> &'static str {
+    match kind {
+        Kind::GlobalRule => "every request is answered 503",
+        Kind::Route => "its requests are answered 503",
+        Kind::Service | Kind::PluginConfig => "requests of its routes are answered 503",
+        Kind::ConsumerGroup => "requests of its consumers are answered 503",
+        Kind::Consumer => "nobody is recognised as this consumer",
+        Kind::Credential => "nobody is recognised by this credential",
+        Kind::Upstream => "no request reaches its nodes",
+        Kind::Ssl => "handshakes for its names are refused",
+        Kind::PluginMetadata => "the plugin works without it",
+        Kind::Secret => "references to it lead nowhere",
+        Kind::Proto | Kind::StreamRoute | Kind::GraphqlCostDecoration => "it is not used",
     }
 }
 

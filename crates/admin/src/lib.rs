@@ -7,6 +7,7 @@
 
 pub mod api;
 mod audit;
+mod compiled;
 pub mod control;
 pub mod listener;
 mod message;
@@ -17,6 +18,7 @@ mod testing;
 
 pub use api::{AdminApi, Hooks, NoHooks, Parts, Progress, Standalone};
 pub use audit::Audit;
+pub use compiled::{Compiled, NoCompiler};
 pub use control::{ControlApi, ControlHooks, ControlParts, HealthView, NoControlHooks, NoHealth, NodeHealth};
 pub use message::{Request as AdminRequest, RequestBody, Response as AdminResponse};
 pub use settings::{Access, AdminKey, AdminSettings, ApiVersion, Role};

@@ -11,6 +11,8 @@ mod rollback;
 mod transaction;
 mod write;
 
+pub(crate) use transaction::at_length;
+
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use model::{
@@ -24,8 +26,12 @@ use store::{BoxFuture, Operation, StoreError, Written};
 use crate::{
     AdminApi, AdminSettings,
     api::revisions::REVISION,
+    compiled::{StoredObjects, With, named, proposed},
     message::{Request, Response},
 };
+
+/// What an answer to a write warns of.
+pub(crate) const WARNING: &str = "X-Tidegate-Warning";
 
 /// The object or collection that a path names.
 pub(crate) struct Target {
@@ -166,7 +172,32 @@ fn check(
     let id = prepare(api, target, conf, need_id, allow_times).map_err(refuse)?;
     let checked = api.with_context(false, |context| validate(context, target, id.as_deref(), conf));
     checked.map_err(refuse)?;
-    Ok(stored_id(target, id, conf))
+    let id = stored_id(target, id, conf);
+    try_out(api, &proposed(target.kind, &target.store_id(&id), conf)).map_err(refuse)?;
+    Ok(id)
+}
+
+/// Builds the object as the compiler would: what cannot be used is not stored.
+fn try_out(api: &AdminApi, object: &Object) -> Result<(), String> {
+    let before = StoredObjects(api.store.as_ref());
+    let after = With { changed: object, rest: &before };
+    let rejected = at_length(|| api.compiled.try_out(std::slice::from_ref(object), &before, &after));
+    let Some(first) = rejected.first() else { return Ok(()) };
+    let own = (first.kind, &first.id) == (object.kind, &object.id);
+    Err(format!("cannot be used: {}", if own { first.reason.clone() } else { named(first) }))
+}
+
+/// Says that an object was stored and cannot be used yet: its secret is not there.
+fn warned(api: &AdminApi, response: Response, kind: Kind, id: &str) -> Response {
+    let rejected = api.compiled.rejected();
+    match rejected.iter().find(|object| object.kind == kind && &*object.id == id) {
+        Some(object) => response.with_header(WARNING, header_text(&object.reason)),
+        None => response,
+    }
+}
+
+pub(crate) fn header_text(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
 }
 
 /// What comes before the checks: gives `conf` its id, which is returned, and refuses times unless `allow_times`.

@@ -78,6 +78,7 @@ pub(crate) fn parts(settings: AdminSettings) -> Parts {
         hooks: Arc::new(NoHooks),
         standalone: None,
         audit: None,
+        compiled: Arc::new(crate::NoCompiler),
     }
 }
 

@@ -7,7 +7,10 @@ mod sessions;
 use std::{collections::BTreeMap, sync::Arc};
 
 use model::{Kind, resources};
-use plugin::certificates::{Certificates, Expiry, Pair, Stapling, TlsServer};
+use plugin::{
+    MISFIT,
+    certificates::{Certificates, Expiry, Pair, Stapling, TlsServer},
+};
 use rustls::{
     ServerConfig, SignatureAlgorithm, SupportedProtocolVersion,
     crypto::CryptoProvider,
@@ -30,9 +33,16 @@ pub struct Servers {
 /// What became of one `ssl` resource.
 struct Made {
     names: Vec<String>,
-    /// `None`: a certificate of ours to show to upstreams.
-    server: Option<Arc<TlsServer>>,
+    server: Server,
     expiries: Vec<Expiry>,
+}
+
+enum Server {
+    Usable(Arc<TlsServer>),
+    /// It could not be made. Another resource must not show its certificate in its place, nor forget to ask for one.
+    Unusable,
+    /// A certificate of ours to show to upstreams.
+    None,
 }
 
 impl Servers {
@@ -41,20 +51,31 @@ impl Servers {
         Servers { made: BTreeMap::new(), sessions: Sessions::new(tickets), index: Arc::default() }
     }
 
+    /// Takes over what sessions are sealed with.
+    pub fn keep_sessions(&mut self, other: Servers) {
+        self.sessions = other.sessions;
+    }
+
     pub fn index(&self) -> Arc<Certificates> {
         self.index.clone()
     }
 
     pub fn reindex(&mut self) {
         let mut index = Certificates::default();
-        for made in self.made.values() {
+        for (id, made) in &self.made {
             for name in &made.names {
-                if let Some(server) = &made.server {
-                    index.add(name, server);
+                match &made.server {
+                    Server::Usable(server) => index.add(name, server),
+                    Server::Unusable => index.add_unusable(name, id),
+                    Server::None => {}
                 }
             }
             index.expiries.extend_from_slice(&made.expiries);
-            index.stapled.extend(made.server.iter().filter(|server| server.stapling.is_some()).cloned());
+            if let Server::Usable(server) = &made.server
+                && server.stapling.is_some()
+            {
+                index.stapled.push(server.clone());
+            }
         }
         self.index = Arc::new(index);
     }
@@ -65,22 +86,37 @@ impl Compiler {
     pub(crate) fn build_certificate(&mut self, key: &Key) {
         self.servers.made.remove(&key.1);
         let Some(object) = self.object(Kind::Ssl, &key.1).cloned() else { return };
-        match self.certificate(key, &object.value()) {
+        let made = match &object.fault {
+            None => self.certificate(key, &object.value()),
+            Some(fault) => Err(fault.to_string()),
+        };
+        match made {
             Ok(Some(made)) => {
                 self.servers.made.insert(key.1.clone(), made);
             }
             Ok(None) => {}
-            Err(reason) => self.problem(key, reason),
+            Err(reason) => {
+                let made =
+                    Made { names: names_of(&object.value()), server: Server::Unusable, expiries: Vec::new() };
+                self.servers.made.insert(key.1.clone(), made);
+                self.problem(key, reason);
+            }
         }
     }
 
     fn certificate(&mut self, key: &Key, value: &serde_json::Value) -> Result<Option<Made>, String> {
         let mut value = value.clone();
-        crate::secrets::resolve(&mut value, self.secrets.as_ref())?;
-        let conf = resources::Ssl::from_value(&value)?;
-        if conf.status == 0 {
+        // What is off is not looked at.
+        if value.get("status").and_then(serde_json::Value::as_u64) == Some(0) {
             return Ok(None);
         }
+        let waits = self.resolve(&mut value)?;
+        let conf = resources::Ssl::from_value(&value).map_err(|reason| format!("{MISFIT}: {reason}"))?;
+        let made = self.pairs(key, &conf);
+        self.excuse(made, waits)
+    }
+
+    fn pairs(&mut self, key: &Key, conf: &resources::Ssl) -> Result<Made, String> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let pairs = std::iter::once((&conf.cert, &conf.key)).chain(conf.certs.iter().zip(&conf.keys));
         let keys: Vec<_> =
@@ -88,10 +124,10 @@ impl Compiler {
         let names: Vec<String> = conf.sni.iter().chain(&conf.snis).cloned().collect();
         let expiries = expiry::of(&key.1, names.first().map_or("", String::as_str), &keys);
         let server = match conf.kind.as_str() {
-            "server" => Some(Arc::new(self.server(key, &conf, keys, provider)?)),
-            _ => None,
+            "server" => Server::Usable(Arc::new(self.server(key, conf, keys, provider)?)),
+            _ => Server::None,
         };
-        Ok(Some(Made { names, server, expiries }))
+        Ok(Made { names, server, expiries })
     }
 
     fn server(
@@ -123,6 +159,17 @@ impl Compiler {
         });
         Ok(TlsServer { id: key.1.clone(), config: Arc::new(config), client, pairs, stapling })
     }
+}
+
+/// The server names of a resource that cannot be read as a whole; none of one for upstreams, or one that is off.
+fn names_of(value: &serde_json::Value) -> Vec<String> {
+    let is = |field: &str, expected: serde_json::Value| value.get(field) == Some(&expected);
+    if is("status", 0.into()) || is("type", "client".into()) {
+        return Vec::new();
+    }
+    let several = value.get("snis").and_then(serde_json::Value::as_array);
+    let names = value.get("sni").into_iter().chain(several.into_iter().flatten());
+    names.filter_map(serde_json::Value::as_str).map(str::to_owned).collect()
 }
 
 /// What a client may choose from, best first.

@@ -7,7 +7,7 @@ use plugin::{AuthEntry, Consumer, ConsumerIndex, Instance, Owner};
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 
-use crate::{Compiler, Key, secrets};
+use crate::{Compiler, Key};
 
 #[derive(Default)]
 pub struct Consumers {
@@ -42,12 +42,18 @@ impl Compiler {
         let own = (Kind::Consumer, username.clone());
         self.incomplete.remove(&own);
         let Some(object) = self.object(Kind::Consumer, &username).cloned() else { return };
+        if object.fault.is_some() {
+            return;
+        }
         let conf = match resources::Consumer::from_value(&object.value()) {
             Ok(conf) => conf,
-            Err(reason) => return self.problem(key, reason),
+            Err(reason) => return self.problem(&own, reason),
         };
         let group = conf.group_id.as_deref();
-        let group_missing = group.is_some_and(|id| self.object(Kind::ConsumerGroup, id).is_none());
+        let group_missing = group.is_some_and(|id| {
+            let incomplete = self.incomplete.contains(&(Kind::ConsumerGroup, Arc::from(id)));
+            incomplete || self.object(Kind::ConsumerGroup, id).is_none()
+        });
         let consumer = Arc::new(Consumer {
             username: username.clone(),
             group_id: group.map(Arc::from),
@@ -63,7 +69,7 @@ impl Compiler {
         if self.incomplete.contains(&own) {
             return;
         }
-        self.index_auth(key, &consumer, None, &conf.plugins);
+        self.index_auth(&own, &consumer, None, &conf.plugins);
         let prefix = format!("{username}/credentials/");
         let credentials: Vec<(Arc<str>, Arc<Value>)> = self
             .objects
@@ -71,6 +77,7 @@ impl Compiler {
             .into_iter()
             .flat_map(|objects| objects.range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded)))
             .take_while(|(id, _)| id.starts_with(&prefix))
+            .filter(|(_, object)| object.fault.is_none())
             .map(|(id, object)| (id.clone(), object.value()))
             .collect();
         for (id, value) in credentials {
@@ -121,11 +128,13 @@ impl Compiler {
                 continue;
             };
             let mut conf = conf.clone();
-            let built = secrets::resolve(&mut conf, self.secrets.as_ref())
-                .and_then(|()| self.catalog.check(name, SchemaKind::Consumer, &mut conf))
-                .and_then(|()| build(&conf));
+            let built = self.resolve(&mut conf).and_then(|waits| {
+                let checked = self.catalog.check(name, SchemaKind::Consumer, &mut conf);
+                self.excuse(checked.and_then(|()| build(&conf)), waits)
+            });
             match built {
-                Ok(data) => {
+                Ok(None) => {}
+                Ok(Some(data)) => {
                     let entry = AuthEntry {
                         consumer: consumer.clone(),
                         credential_id: credential_id.clone(),

@@ -1,7 +1,9 @@
 //! Objects in, [`plugin::Snapshot`] out.
 //!
 //! The compiler keeps what it built: a changed object rebuilds itself and what refers to it, the rest is shared with the
-//! snapshot before. An object that does not compile is left out and named; it never takes others with it.
+//! snapshot before. An object that does not compile is named, and what it guards is refused: a route answers 503, a plugin
+//! config or service makes its routes answer 503, a global rule all of them, a consumer is not recognised, a certificate
+//! ends its handshakes. It never takes others with it.
 //!
 //! Runs on the control thread. Nothing here is called while a request waits.
 
@@ -11,10 +13,12 @@ mod certificates;
 mod consumers;
 mod plugins;
 mod pools;
+mod problems;
 mod references;
 mod routes;
 mod secrets;
 mod tls;
+mod trial;
 mod upstreams;
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
@@ -23,7 +27,9 @@ use model::{
     Kind, Object,
     resources::{DiscoveredService, Node},
 };
-use plugin::{Catalog, Chain, Instance, LuaCompiler, Snapshot, UpstreamHandle, snapshot::RouterOptions};
+use plugin::{
+    Catalog, Chain, Instance, LuaCompiler, Owner, Snapshot, UpstreamHandle, snapshot::RouterOptions,
+};
 use references::References;
 use routes::Replaced;
 use routing::router::Mode;
@@ -32,6 +38,7 @@ use serde_json::Value;
 
 pub use secrets::{SecretSource, resolve_environment, secret_references};
 pub use tls::UpstreamTrust;
+pub use trial::Trial;
 
 /// Addresses of names, as far as they are known.
 pub trait Addresses: Send + Sync {
@@ -43,14 +50,6 @@ pub trait Addresses: Send + Sync {
 pub trait ServiceNodes: Send + Sync {
     /// `None`: not known (yet).
     fn of(&self, service: &DiscoveredService) -> Option<Arc<[Node]>>;
-}
-
-/// An object that is not used, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    pub kind: Kind,
-    pub id: Arc<str>,
-    pub reason: String,
 }
 
 /// What the compiler needs of config.yaml.
@@ -73,6 +72,9 @@ pub struct Options {
 
 pub type Key = (Kind, Arc<str>);
 
+/// The answer in the place of what cannot be built.
+const UNAVAILABLE: u16 = 503;
+
 pub struct Compiler {
     options: Options,
     catalog: Arc<Catalog>,
@@ -94,9 +96,15 @@ pub struct Compiler {
     inline_upstreams: FxHashMap<Key, Vec<Arc<UpstreamHandle>>>,
     routes: routes::Routes,
     consumers: consumers::Consumers,
-    problems: BTreeMap<Key, String>,
+    problems: BTreeMap<Key, Vec<String>>,
+    /// The problems that are in the log, so that each is told once.
+    told: FxHashMap<Key, Vec<String>>,
     /// Objects of which a plugin could not be built.
     incomplete: FxHashSet<Key>,
+    /// Plugins that are not enabled and were passed over, told once.
+    passed_over: FxHashSet<String>,
+    /// Nothing is served from what is built here: secrets that are not there may still come.
+    trial: bool,
     /// Names whose addresses some upstream waits for.
     names: FxHashMap<Arc<str>, FxHashSet<Key>>,
     /// And back.
@@ -139,7 +147,10 @@ impl Compiler {
             routes: routes::Routes::default(),
             consumers: consumers::Consumers::default(),
             problems: BTreeMap::new(),
+            told: FxHashMap::default(),
             incomplete: FxHashSet::default(),
+            passed_over: FxHashSet::default(),
+            trial: false,
             names: FxHashMap::default(),
             names_of: FxHashMap::default(),
             services: FxHashMap::default(),
@@ -158,9 +169,11 @@ impl Compiler {
         for object in objects {
             let key = (object.kind, object.id.clone());
             seen.insert(key.clone());
-            let same = self
-                .object(object.kind, &object.id)
-                .is_some_and(|old| old.modified == object.modified && old.document == object.document);
+            let same = self.object(object.kind, &object.id).is_some_and(|old| {
+                old.modified == object.modified
+                    && old.document == object.document
+                    && old.fault == object.fault
+            });
             if !same {
                 changed.push((key, Some(object)));
             }
@@ -286,15 +299,6 @@ impl Compiler {
         self.services.keys()
     }
 
-    pub fn problems(&self) -> Vec<Problem> {
-        let problem = |((kind, id), reason): (&Key, &String)| Problem {
-            kind: *kind,
-            id: id.clone(),
-            reason: reason.clone(),
-        };
-        self.problems.iter().map(problem).collect()
-    }
-
     /// The upstreams with health checks.
     pub fn checked_upstreams(&self) -> impl Iterator<Item = &Arc<UpstreamHandle>> {
         let all = self.checked.iter().flat_map(|key| self.handles_of(key));
@@ -320,6 +324,9 @@ impl Compiler {
         dirty.sort();
         for key in &dirty {
             self.problems.remove(key);
+            if let Some(fault) = self.object(key.0, &key.1).and_then(|object| object.fault.clone()) {
+                self.problem(key, fault.to_string());
+            }
             match key.0 {
                 Kind::Ssl => self.build_certificate(key),
                 Kind::Upstream => self.build_upstream_of(key),
@@ -327,6 +334,7 @@ impl Compiler {
                     // First, because it forgets the names that the object waits for.
                     self.build_upstream_of(key);
                     self.build_instances_of(key);
+                    self.check_service(key);
                 }
                 Kind::Route => {
                     self.build_upstream_of(key);
@@ -338,24 +346,23 @@ impl Compiler {
             }
             self.note_checks(key);
         }
+        for key in dirty.iter().filter(|key| !self.problems.contains_key(*key)) {
+            self.told.remove(key);
+        }
         if dirty.iter().any(|key| key.0 == Kind::Ssl) {
             self.servers.reindex();
         }
     }
 
     pub fn snapshot(&mut self, revision: u64) -> Arc<Snapshot> {
-        let rules = self.objects.get(&Kind::GlobalRule).into_iter().flatten();
-        let chains: Vec<Chain> = rules
-            .filter_map(|(id, _)| self.instances.get(&(Kind::GlobalRule, id.clone())))
-            .map(|instances| Chain::new(instances.clone()))
-            .collect();
+        let globals = self.globals();
         let upstreams = self.named_upstreams();
         let metadata = self.objects.get(&Kind::PluginMetadata).into_iter().flatten();
         Arc::new(Snapshot {
             revision,
             router: self.routes.router(self.options.router),
             routes: self.routes.table(),
-            globals: Chain::concatenate(&chains),
+            globals,
             consumers: self.consumers.index(),
             upstreams,
             metadata: Arc::new(metadata.map(|(id, object)| (id.clone(), object.value())).collect()),
@@ -363,6 +370,22 @@ impl Compiler {
             certificates: self.servers.index(),
             options: self.options.options,
         })
+    }
+
+    /// The plugins of all global rules. With a rule that is not whole, what comes first refuses every request: nobody can
+    /// say which of them it would have let through.
+    fn globals(&self) -> Chain {
+        let rules = self.objects.get(&Kind::GlobalRule).into_iter().flatten();
+        let mut chains = Vec::new();
+        for (id, object) in rules {
+            let key = (Kind::GlobalRule, id.clone());
+            if self.incomplete.contains(&key) {
+                let owner = Owner { kind: key.0, id: id.clone(), version: object.modified };
+                chains.insert(0, Chain::refusing(UNAVAILABLE, owner));
+            }
+            chains.extend(self.instances.get(&key).map(|instances| Chain::new(instances.clone())));
+        }
+        Chain::concatenate(&chains)
     }
 
     /// The `upstreams` resources by id, made again after one of them has changed.
@@ -392,13 +415,5 @@ impl Compiler {
     fn next_serial(&mut self) -> u64 {
         self.serial += 1;
         self.serial
-    }
-
-    fn problem(&mut self, key: &Key, reason: String) {
-        telemetry::error_log::log(
-            telemetry::error_log::Level::Error,
-            format_args!("{}/{} is not used: {reason}", key.0.directory(), key.1),
-        );
-        self.problems.insert(key.clone(), reason);
     }
 }

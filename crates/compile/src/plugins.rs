@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{Kind, PluginCatalog, SchemaKind};
-use plugin::{BuildContext, Instance, Owner, PluginDef, UpstreamHandle, Variable, snapshot::Scheme};
+use plugin::{BuildContext, Instance, MISFIT, Owner, PluginDef, UpstreamHandle, Variable, snapshot::Scheme};
 use routing::expr::Expression;
 use serde_json::{Map, Value};
+use telemetry::error_log::{self, Level};
 
-use crate::{Compiler, Key, references, secrets};
+use crate::{Compiler, Key, references};
 
 impl Compiler {
     /// Rebuilds the plugins of an object, or forgets them when it is gone.
@@ -17,8 +18,20 @@ impl Compiler {
         self.incomplete.remove(key);
         let previous = self.inline_upstreams.remove(key).unwrap_or_default();
         let Some(object) = self.object(key.0, &key.1).cloned() else { return };
+        if object.fault.is_some() {
+            self.incomplete.insert(key.clone());
+            return;
+        }
         let value = object.value();
-        let Some(plugins) = value.get("plugins").and_then(Value::as_object) else { return };
+        let plugins = match value.get("plugins") {
+            None | Some(Value::Null) => return,
+            Some(Value::Object(plugins)) => plugins,
+            Some(Value::Array(none)) if none.is_empty() => return,
+            Some(_) => {
+                self.incomplete.insert(key.clone());
+                return self.problem(key, "plugins should be an object".to_owned());
+            }
+        };
         let owner = Owner { kind: key.0, id: key.1.clone(), version: object.modified };
         let instances = self.build_instances(key, &owner, plugins, &previous, |_| true);
         self.instances.insert(key.clone(), instances);
@@ -68,7 +81,7 @@ impl Compiler {
         instances
     }
 
-    /// `None`: disabled, here or in config.yaml.
+    /// `None`: it does not run, as `_meta.disable` or the list of plugins says.
     fn build_instance(
         &mut self,
         key: &Key,
@@ -77,14 +90,51 @@ impl Compiler {
         conf: &Value,
         previous: &[Arc<UpstreamHandle>],
     ) -> Result<Option<Instance>, String> {
-        let Some(def) = self.catalog.def(name) else { return Err("unknown plugin".to_owned()) };
-        let meta = conf.get("_meta");
-        let field = |name: &str| meta.and_then(|meta| meta.get(name));
-        if !self.catalog.is_enabled(name) || field("disable") == Some(&Value::Bool(true)) {
+        if conf.pointer("/_meta/disable") == Some(&Value::Bool(true)) {
             return Ok(None);
         }
-        let mut conf = conf.clone();
-        secrets::resolve_lenient(&mut conf, self.secrets.as_ref(), def.encrypt_fields)?;
+        let Some(def) = self.catalog.def(name) else { return Err("unknown plugin".to_owned()) };
+        if !self.catalog.is_enabled(name) {
+            return self.pass_over(def);
+        }
+        let mut conf = match conf {
+            // Lua writes an empty table so.
+            Value::Array(none) if none.is_empty() => Value::Object(Map::new()),
+            conf => conf.clone(),
+        };
+        let waits = match def.guards {
+            true => self.resolve(&mut conf)?,
+            false => self.resolve_lenient(&mut conf, def.encrypt_fields)?,
+        };
+        let built = self.finish_instance(key, owner, def, conf, previous);
+        self.excuse(built, waits)
+    }
+
+    /// A plugin that the list of plugins does not have. One that refuses no request is missed by nobody.
+    fn pass_over(&mut self, def: &PluginDef) -> Result<Option<Instance>, String> {
+        let name = def.name;
+        if def.guards {
+            return Err(format!("not in the list of plugins; add {name} to `plugins` of config.yaml"));
+        }
+        if !self.trial && self.passed_over.insert(name.to_owned()) {
+            let text = format_args!(
+                "plugin {name} does not run where it is configured: it is not in the list of plugins"
+            );
+            error_log::log(Level::Warn, text);
+        }
+        Ok(None)
+    }
+
+    /// The last step: `conf` has its secrets.
+    fn finish_instance(
+        &mut self,
+        key: &Key,
+        owner: &Owner,
+        def: &'static PluginDef,
+        mut conf: Value,
+        previous: &[Arc<UpstreamHandle>],
+    ) -> Result<Instance, String> {
+        let name = def.name;
         self.catalog.check(name, SchemaKind::Plugin, &mut conf)?;
         let mut metadata = self.metadata(name).map(|value| (*value).clone());
         if let Some(metadata) = &mut metadata
@@ -99,6 +149,8 @@ impl Compiler {
         let proto = proto.as_deref().and_then(|proto| proto.get("content")).and_then(Value::as_str);
         let context = BuildContext { owner, metadata: metadata.as_ref(), upstreams: &upstreams, proto };
         let plugin = (def.build)(&conf, &context)?;
+        let meta = conf.get("_meta");
+        let field = |name: &str| meta.and_then(|meta| meta.get(name));
         let filter = field("filter")
             .map(|rule| Expression::compile(rule, &mut |name| Variable::resolve(name)))
             .transpose()
@@ -110,15 +162,15 @@ impl Compiler {
                 return Err("_meta.pre_function needs Lua, which this build does not have".to_owned());
             }
         };
-        Ok(Some(Instance {
+        Ok(Instance {
             def,
             plugin,
             owner: owner.clone(),
-            priority: field("priority").and_then(Value::as_i64).unwrap_or(def.priority),
+            priority: field("priority").map(priority).transpose()?.unwrap_or(def.priority),
             filter: filter.filter(|filter| !filter.is_always_true()),
             error_response: field("error_response").map(error_response),
             pre_function,
-        }))
+        })
     }
 
     /// The upstreams written inside a plugin's configuration; `previous`: those of the owner before the change.
@@ -154,6 +206,10 @@ impl Compiler {
     pub(crate) fn instances(&self, kind: Kind, id: &str) -> &[Arc<Instance>] {
         self.instances.get(&(kind, Arc::from(id))).map_or(&[], Vec::as_slice)
     }
+}
+
+fn priority(value: &Value) -> Result<i64, String> {
+    model::typed(value).map_err(|reason| format!("{MISFIT}: _meta.priority: {reason}"))
 }
 
 /// A text as it is, a table as JSON and a line break.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Kind, Object};
+use model::{Kind, Object, schema::lua};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 
@@ -51,11 +51,7 @@ impl References {
 
 /// Ids may be numbers.
 pub fn id(value: Option<&Value>) -> Option<String> {
-    match value? {
-        Value::String(id) => Some(id.clone()),
-        Value::Number(id) => Some(id.to_string()),
-        _ => None,
-    }
+    value.filter(|value| value.is_string() || value.is_number()).map(lua::text)
 }
 
 /// What an object names: by reference fields, and the metadata of the plugins it uses.

@@ -1,5 +1,7 @@
 //! Routes: merged with their plugin config and service, and what the router needs of them.
 
+mod place;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -7,7 +9,7 @@ use std::{
 
 use model::{Kind, resources};
 use plugin::{
-    Chain, Instance, Route, UpstreamHandle, Variable,
+    Chain, Instance, Owner, Route, UpstreamHandle, Variable,
     snapshot::{FilterFunction, RouteTable, RouteUpstream, Timeouts},
 };
 use routing::{
@@ -18,7 +20,7 @@ use routing::{
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 
-use crate::{Compiler, Key};
+use crate::{Compiler, Key, UNAVAILABLE};
 
 struct Compiled {
     /// Position in the snapshot's table, kept while the route lives.
@@ -84,6 +86,12 @@ impl Routes {
         }
     }
 
+    /// The paths of a route as it was compiled last.
+    fn paths(&self, id: &str) -> Vec<Box<str>> {
+        let spec = self.by_id.get(id).and_then(|compiled| compiled.spec.as_ref());
+        spec.map(|spec| spec.uris.clone()).unwrap_or_default()
+    }
+
     fn remove(&mut self, id: &Arc<str>) {
         if self.forget(id) {
             self.changed.insert(id.clone());
@@ -135,54 +143,61 @@ impl Compiler {
             self.routes.remove(&key.1);
             return;
         };
-        match self.compile_route(key, &object) {
-            Ok((route, spec, on_body)) => self.routes.put(&key.1, route, spec, on_body),
-            Err(reason) => {
-                self.routes.remove(&key.1);
-                self.problem(key, reason);
-            }
-        }
+        let (route, spec, on_body) = self.compile_route(key, &object);
+        self.routes.put(&key.1, route, spec, on_body);
     }
 
+    /// A route that cannot be built keeps its place and refuses what it would have answered: without it, its requests would
+    /// fall to a broader route that knows nothing of its guards.
     fn compile_route(
         &mut self,
         key: &Key,
         object: &model::Object,
-    ) -> Result<(Route, Option<RouteSpec<Variable>>, bool), String> {
-        let conf = resources::Route::from_value(&object.value())?;
+    ) -> (Route, Option<RouteSpec<Variable>>, bool) {
+        let value = object.value();
+        let mut faults = Vec::new();
+        let conf = resources::Route::from_value(&value).unwrap_or_else(|reason| {
+            faults.push(reason);
+            place::of_route(&value)
+        });
         let service_object =
             conf.service_id.as_deref().and_then(|id| self.object(Kind::Service, id)).cloned();
-        let service = service_object
-            .as_ref()
-            .map(|object| resources::Service::from_value(&object.value()))
-            .transpose()?;
-        let mut broken = None;
-        if conf.service_id.is_some() && service.is_none() {
-            broken = Some(404);
+        let service = service_object.as_ref().map(|object| {
+            let value = object.value();
+            // What is wrong with it is told of the service.
+            resources::Service::from_value(&value).unwrap_or_else(|_| place::of_service(&value))
+        });
+        let filter = self.filter(conf.filter_func.as_deref()).unwrap_or_else(|reason| {
+            faults.push(reason);
+            None
+        });
+        let chain = self.chain(key, &conf).unwrap_or_else(|reason| {
+            faults.push(reason);
+            Chain::default()
+        });
+        let upstream = self.route_upstream(key, &conf, service.as_ref());
+        let mut spec = spec(&conf, service.as_ref(), filter.is_some(), &mut faults);
+        if spec.uris.is_empty() {
+            spec.uris = self.routes.paths(&key.1);
         }
-        if conf.plugin_config_id.as_deref().is_some_and(|id| self.object(Kind::PluginConfig, id).is_none()) {
-            broken = Some(503);
-        }
-        if self.incomplete.contains(key) {
-            return Err(self.problems.get(key).cloned().unwrap_or_default());
-        }
-        let lower = [(Kind::Service, &conf.service_id), (Kind::PluginConfig, &conf.plugin_config_id)];
-        for (kind, id) in lower {
-            if id.as_deref().is_some_and(|id| self.incomplete.contains(&(kind, Arc::from(id)))) {
-                broken = Some(503);
+        let broken = match faults.is_empty() && !self.incomplete.contains(key) {
+            true => self.broken_reference(&conf, service.is_some()),
+            false => Some(UNAVAILABLE),
+        };
+        for fault in faults {
+            // The provider's words name the same thing.
+            if object.fault.is_none() {
+                self.problem(key, fault);
             }
         }
-        let filter = self.filter(conf.filter_func.as_deref())?;
-        let chain = self.chain(key, &conf)?;
-        let upstream = self.route_upstream(key, &conf, service.as_ref());
-        let spec = self.spec(&conf, service.as_ref(), filter.is_some())?;
+        let owner = Owner { kind: key.0, id: key.1.clone(), version: object.modified };
         let on_body = conf.vars.as_ref().is_some_and(mentions_body);
         let route = Route {
             id: key.1.clone(),
             name: conf.name.as_deref().map(Arc::from),
             service_id: conf.service_id.as_deref().map(Arc::from),
             service_name: service.as_ref().and_then(|service| service.name.as_deref()).map(Arc::from),
-            chain,
+            chain: broken.map_or(chain, |status| Chain::refusing(status, owner)),
             upstream,
             broken,
             timeouts: conf.timeout.map(timeouts),
@@ -196,7 +211,20 @@ impl Compiler {
             serial: self.next_serial(),
             version: object.modified,
         };
-        Ok((route, conf.is_enabled().then_some(spec), on_body))
+        (route, conf.is_enabled().then_some(spec), on_body)
+    }
+
+    /// The answer of a route that refers to what is not there, or cannot be built.
+    fn broken_reference(&self, conf: &resources::Route, has_service: bool) -> Option<u16> {
+        if conf.service_id.is_some() && !has_service {
+            return Some(404);
+        }
+        let lower = [(Kind::Service, &conf.service_id), (Kind::PluginConfig, &conf.plugin_config_id)];
+        let is_broken = |(kind, id): (Kind, &Option<String>)| {
+            let Some(id) = id.as_deref() else { return false };
+            self.object(kind, id).is_none() || self.incomplete.contains(&(kind, Arc::from(id)))
+        };
+        lower.into_iter().any(is_broken).then_some(UNAVAILABLE)
     }
 
     fn filter(&self, source: Option<&str>) -> Result<Option<Arc<dyn FilterFunction>>, String> {
@@ -214,7 +242,7 @@ impl Compiler {
                 return Err("script needs Lua, which this build does not have".to_owned());
             };
             let version = self.object(Kind::Route, &key.1).map_or(0, |object| object.modified);
-            let owner = plugin::Owner { kind: key.0, id: key.1.clone(), version };
+            let owner = Owner { kind: key.0, id: key.1.clone(), version };
             return Ok(Chain::script(lua.script(script)?, owner));
         }
         let mut merged: Vec<Arc<Instance>> = self.instances(Kind::Route, &key.1).to_vec();
@@ -268,33 +296,36 @@ impl Compiler {
             None => inline(&(Kind::Service, Arc::from(service_id.as_str()))),
         }
     }
+}
 
-    fn spec(
-        &self,
-        conf: &resources::Route,
-        service: Option<&resources::Service>,
-        has_filter: bool,
-    ) -> Result<RouteSpec<Variable>, String> {
-        let mut spec = RouteSpec::new(0, Arc::default(), conf.paths().map(Box::from).collect());
-        let mut hosts: Vec<&str> = conf.host_names().collect();
-        if hosts.is_empty() {
-            hosts = service.into_iter().flat_map(|service| &service.hosts).map(String::as_str).collect();
-        }
-        spec.hosts = hosts.into_iter().map(HostPattern::new).collect();
-        spec.methods = conf.methods.iter().fold(Methods::EMPTY, |all, name| all.with(Methods::of(name)));
-        let addresses: Vec<&str> = conf.client_addresses().collect();
-        if !addresses.is_empty() {
-            spec.remote_addrs = Some(AddressSet::parse(addresses)?);
-        }
-        if let Some(vars) = &conf.vars {
-            let expression = Expression::compile(vars, &mut |name| Variable::resolve(name))
-                .map_err(|reason| format!("failed to validate the 'vars' expression: {reason}"))?;
-            spec.vars = Some(expression).filter(|expression| !expression.is_always_true());
-        }
-        spec.priority = conf.priority;
-        spec.has_filter = has_filter;
-        Ok(spec)
+/// Which requests the route is for. What of it cannot be read is added to `faults` and asks for nothing, so that the route
+/// is for more requests, which it refuses.
+fn spec(
+    conf: &resources::Route,
+    service: Option<&resources::Service>,
+    has_filter: bool,
+    faults: &mut Vec<String>,
+) -> RouteSpec<Variable> {
+    let mut spec = RouteSpec::new(0, Arc::default(), conf.paths().map(Box::from).collect());
+    let mut hosts: Vec<&str> = conf.host_names().collect();
+    if hosts.is_empty() {
+        hosts = service.into_iter().flat_map(|service| &service.hosts).map(String::as_str).collect();
     }
+    spec.hosts = hosts.into_iter().map(HostPattern::new).collect();
+    spec.methods = conf.methods.iter().fold(Methods::EMPTY, |all, name| all.with(Methods::of(name)));
+    let addresses: Vec<&str> = conf.client_addresses().collect();
+    if !addresses.is_empty() {
+        spec.remote_addrs = AddressSet::parse(addresses).map_err(|reason| faults.push(reason)).ok();
+    }
+    if let Some(vars) = &conf.vars {
+        let expression = Expression::compile(vars, &mut |name| Variable::resolve(name)).map_err(|reason| {
+            faults.push(format!("failed to validate the 'vars' expression: {reason}"));
+        });
+        spec.vars = expression.ok().filter(|expression| !expression.is_always_true());
+    }
+    spec.priority = conf.priority;
+    spec.has_filter = has_filter;
+    spec
 }
 
 pub fn timeouts(timeout: resources::Timeout) -> Timeouts {

@@ -1,7 +1,6 @@
 //! References to secrets in configurations: `$env://NAME/json/key` and `$secret://MANAGER/ID/path/key`.
 
 use serde_json::Value;
-use telemetry::error_log::{self, Level};
 
 /// Where `$secret://` references lead.
 pub trait SecretSource: Send + Sync {
@@ -26,47 +25,39 @@ pub fn secret_references(value: &Value) -> Vec<&str> {
     found
 }
 
-/// Replaces every reference below `value`. The first that leads nowhere is an error that names it.
-pub fn resolve(value: &mut Value, source: &dyn SecretSource) -> Result<(), String> {
-    walk(value, &mut Vec::new(), &mut |text, field| {
-        lookup(text, source).map_err(|reason| failed(text, field, &reason))
-    })
+/// A reference that leads nowhere.
+#[derive(Debug)]
+pub struct Unresolved {
+    pub reason: String,
+    /// The names on the way to it, with dots between.
+    path: String,
 }
 
-/// As [`resolve`] for a plugin's configuration: as in APISIX a reference that leads nowhere stays as the text it is,
-/// and is logged. Not so in `secret_fields`: a key or password that anybody can read in the configuration protects
-/// nothing.
-pub fn resolve_lenient(
-    value: &mut Value,
-    source: &dyn SecretSource,
-    secret_fields: &[&str],
-) -> Result<(), String> {
-    walk(value, &mut Vec::new(), &mut |text, field| match lookup(text, source) {
-        Ok(found) => Ok(found),
-        Err(reason) => {
-            let reason = failed(text, field, &reason);
-            let path = field.join(".");
-            let inside = |secret: &&str| {
-                path.strip_prefix(*secret).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-            };
-            if secret_fields.iter().any(inside) {
-                return Err(reason);
-            }
-            error_log::log(Level::Error, format_args!("{reason}"));
-            Ok(None)
-        }
-    })
+impl Unresolved {
+    /// Whether it is in, or below, one of these fields.
+    pub fn is_in(&self, fields: &[&str]) -> bool {
+        let inside = |field: &&str| {
+            self.path.strip_prefix(*field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        fields.iter().any(inside)
+    }
+}
+
+/// Replaces the references below `value`. Those that lead nowhere stay as they are, and are returned.
+pub fn resolve(value: &mut Value, source: &dyn SecretSource) -> Vec<Unresolved> {
+    let mut unresolved = Vec::new();
+    walk(value, &mut Vec::new(), &mut |text, field| {
+        lookup(text, source).unwrap_or_else(|reason| {
+            unresolved.push(Unresolved { reason: failed(text, field, &reason), path: field.join(".") });
+            None
+        })
+    });
+    unresolved
 }
 
 /// Replaces the references to the environment; those that lead nowhere stay.
 pub fn resolve_environment(value: &mut Value) {
-    let _ = walk(value, &mut Vec::new(), &mut |text, _| Ok(after(text, "$env://").and_then(environment)));
-}
-
-/// One text instead of a tree of them.
-pub fn resolve_text(text: &str, field: &str, source: &dyn SecretSource) -> Result<String, String> {
-    let found = lookup(text, source).map_err(|reason| failed(text, &[field.to_owned()], &reason))?;
-    Ok(found.unwrap_or_else(|| text.to_owned()))
+    walk(value, &mut Vec::new(), &mut |text, _| after(text, "$env://").and_then(environment));
 }
 
 /// APISIX's words, which people search their logs for.
@@ -75,25 +66,23 @@ fn failed(text: &str, field: &[String], reason: &str) -> String {
     format!("failed to resolve secret reference: {text}, field: {field}, err: {reason}")
 }
 
-type Replace<'a> = &'a mut dyn FnMut(&str, &[String]) -> Result<Option<String>, String>;
+type Replace<'a> = &'a mut dyn FnMut(&str, &[String]) -> Option<String>;
 
 /// `replace` gets each text and the names on the way to it; items of lists have none.
-fn walk(value: &mut Value, path: &mut Vec<String>, replace: Replace<'_>) -> Result<(), String> {
+fn walk(value: &mut Value, path: &mut Vec<String>, replace: Replace<'_>) {
     match value {
         Value::String(text) if text.starts_with('$') => {
-            if let Some(found) = replace(text, path)? {
+            if let Some(found) = replace(text, path) {
                 *text = found;
             }
-            Ok(())
         }
-        Value::Array(items) => items.iter_mut().try_for_each(|item| walk(item, path, replace)),
-        Value::Object(map) => map.iter_mut().try_for_each(|(name, item)| {
+        Value::Array(items) => items.iter_mut().for_each(|item| walk(item, path, replace)),
+        Value::Object(map) => map.iter_mut().for_each(|(name, item)| {
             path.push(name.clone());
-            let done = walk(item, path, replace);
+            walk(item, path, replace);
             path.pop();
-            done
         }),
-        _ => Ok(()),
+        _ => {}
     }
 }
 
@@ -141,27 +130,27 @@ mod tests {
     #[test]
     fn references_are_replaced_or_named() {
         let mut value = json!({"a": ["$ENV://PATH", "plain"]});
-        resolve(&mut value, &None).unwrap();
+        assert!(resolve(&mut value, &None).is_empty());
         assert_eq!(value["a"][0], Value::String(std::env::var("PATH").unwrap()));
-        let mut value = json!({"a": {"b": "$env://TIDEGATE_NOT_SET"}});
+        let reason = |mut value: Value| resolve(&mut value, &None).remove(0).reason;
         assert_eq!(
-            resolve(&mut value, &None).unwrap_err(),
+            reason(json!({"a": {"b": "$env://TIDEGATE_NOT_SET"}})),
             "failed to resolve secret reference: $env://TIDEGATE_NOT_SET, field: b, err: no value"
         );
-        let mut value = json!("$secret://vault/1/a/b");
-        assert!(resolve(&mut value, &None).unwrap_err().contains("$secret://vault/1/a/b"));
+        assert!(reason(json!("$secret://vault/1/a/b")).contains("$secret://vault/1/a/b"));
     }
 
     #[test]
-    fn only_secret_fields_must_resolve() {
-        let conf = || json!({"host": "$env://TIDEGATE_NOT_SET", "auth": [{"key": "$secret://vault/1/a/b"}]});
-        let mut value = conf();
-        resolve_lenient(&mut value, &None, &["password"]).unwrap();
-        assert_eq!(value, conf());
+    fn unresolved_references_stay_and_tell_their_field() {
+        let conf = json!({"host": "$env://TIDEGATE_NOT_SET", "auth": [{"key": "$secret://vault/1/a/b"}]});
+        let mut value = conf.clone();
+        let unresolved = resolve(&mut value, &None);
+        assert_eq!((value, unresolved.len()), (conf, 2));
+        let within = |fields: &[&str]| unresolved.iter().any(|found| found.is_in(fields));
         for fields in [&["auth.key"][..], &["auth"], &["x", "host"]] {
-            assert!(resolve_lenient(&mut conf(), &None, fields).is_err(), "{fields:?}");
+            assert!(within(fields), "{fields:?}");
         }
-        assert!(resolve_lenient(&mut conf(), &None, &["aut", "auth.k"]).is_ok());
+        assert!(!within(&["aut", "auth.k", "password"]));
     }
 
     #[test]

@@ -13,10 +13,10 @@ use plugin::{
     Template, UpstreamHandle, Variable,
     snapshot::{HashKey, KeepalivePool, Node, PassHost, ProxyProtocol, Scheme, TlsClient},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use upstream::{Algorithm, HashOn, NodeSpec, Upstream, UpstreamSpec, health};
 
-use crate::{Compiler, Key, routes::timeouts, secrets, tls::Wanted};
+use crate::{Compiler, Key, routes::timeouts, tls::Wanted};
 
 impl Compiler {
     /// Rebuilds the upstream that an object is or holds; forgets it when there is none.
@@ -31,7 +31,9 @@ impl Compiler {
             self.named = None;
         }
         self.forget_names(key);
-        let (Some(object), Some(value)) = (object, value) else { return };
+        let (Some(object), Some(value)) = (object.filter(|object| object.fault.is_none()), value) else {
+            return;
+        };
         match self.compile_upstream(key, &value, object.modified, previous.as_deref()) {
             Ok(handle) => {
                 self.upstreams.insert(key.clone(), Arc::new(handle));
@@ -141,11 +143,12 @@ impl Compiler {
         if let Some(tls) = &conf.tls {
             wanted.verify = tls.verify;
             wanted.client = match (&tls.client_cert_id, &tls.client_cert, &tls.client_key) {
-                (Some(id), _, _) => Some(self.client_pair(id)?),
+                (Some(id), _, _) => self.client_pair(id)?,
                 (None, Some(cert), Some(key)) => {
-                    let secrets = self.secrets.as_ref();
-                    let cert = secrets::resolve_text(cert, "client_cert", secrets)?;
-                    Some((cert, secrets::resolve_text(key, "client_key", secrets)?))
+                    let mut pair = json!({ "client_cert": cert, "client_key": key });
+                    let waits = self.resolve(&mut pair)?;
+                    let text = |name: &str| pair.get(name).and_then(Value::as_str).map(str::to_owned);
+                    text("client_cert").zip(text("client_key")).filter(|_| !waits)
                 }
                 _ => None,
             };
@@ -153,16 +156,16 @@ impl Compiler {
         self.tls.get(wanted).map(Some)
     }
 
-    /// Certificate and key of the `ssl` resource that `client_cert_id` names.
-    fn client_pair(&self, id: &str) -> Result<(String, String), String> {
+    /// Certificate and key of the `ssl` resource that `client_cert_id` names. `None`: they wait for a secret, in a trial.
+    fn client_pair(&self, id: &str) -> Result<Option<(String, String)>, String> {
         let object = self.object(Kind::Ssl, id).ok_or_else(|| format!("ssl {id} does not exist"))?;
         let mut value = Arc::unwrap_or_clone(object.value());
-        secrets::resolve(&mut value, self.secrets.as_ref())?;
+        let waits = self.resolve(&mut value)?;
         let ssl = resources::Ssl::from_value(&value)?;
         if ssl.kind != "client" {
             return Err(format!("ssl {id} is for servers: client_cert_id needs one with type client"));
         }
-        Ok((ssl.cert, ssl.key))
+        Ok(Some((ssl.cert, ssl.key)).filter(|_| !waits))
     }
 
     fn node(
@@ -192,11 +195,7 @@ impl Compiler {
             port,
             weight: node.weight,
             max_conn: node.max_conn,
-            priority: i32::try_from(node.priority).unwrap_or(if node.priority < 0 {
-                i32::MIN
-            } else {
-                i32::MAX
-            }),
+            priority: node.priority,
             addresses: addresses.clone(),
             metadata: node.metadata.clone().map(Arc::new),
         };

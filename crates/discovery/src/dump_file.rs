@@ -78,7 +78,10 @@ fn nodes(list: &Value) -> Arc<[Node]> {
             port: http::port(node.get("port")),
             weight: http::weight(node.get("weight"), 1),
             max_conn: None,
-            priority: node.get("priority").and_then(Value::as_i64).unwrap_or_default(),
+            priority: node
+                .get("priority")
+                .and_then(|priority| i32::try_from(priority.as_i64()?).ok())
+                .unwrap_or_default(),
             metadata: node.get("metadata").cloned(),
         })
     };

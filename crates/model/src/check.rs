@@ -91,6 +91,7 @@ pub fn check_resource(
     owner: Option<&str>,
     conf: &mut Value,
 ) -> Result<(), String> {
+    lua::whole_numbers(conf);
     match kind {
         Kind::Route => check_route(context, conf),
         Kind::Service => check_service(context, conf),

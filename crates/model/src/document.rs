@@ -4,8 +4,12 @@ use std::{cell::RefCell, sync::Arc};
 
 use serde_json::Value;
 
+use crate::schema::lua;
+
 /// A parsed route takes ten times the memory of its text, and is looked at when it is compiled or asked for. So the
 /// text is what stays; who needs the value parses it.
+///
+/// Every consumer of the configuration reads numbers here, and gets integers where Lua would not see a difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document(Arc<str>);
 
@@ -37,7 +41,9 @@ impl Document {
                 return value.clone();
             }
             // Written by `Document::new`, so it can be read.
-            let value = Arc::new(serde_json::from_str(&self.0).unwrap_or_default());
+            let mut value = serde_json::from_str(&self.0).unwrap_or_default();
+            lua::whole_numbers(&mut value);
+            let value = Arc::new(value);
             if parsed.len() == REMEMBERED {
                 parsed.remove(0);
             }
@@ -91,6 +97,14 @@ mod tests {
             let document = Document::new(&value);
             assert_eq!((&*document.value(), &*document.value()), (&value, &value));
         }
+    }
+
+    #[test]
+    fn whole_numbers_are_integers() {
+        let document = Document::parse(r#"{"code":503.0,"rate":0.5,"list":[1e3,-2.0],"far":1e300}"#);
+        let value = document.map(|document| document.value());
+        let expected = json!({"code": 503, "rate": 0.5, "list": [1000, -2], "far": 1e300});
+        assert_eq!(value.as_deref(), Some(&expected));
     }
 
     #[test]

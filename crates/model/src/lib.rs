@@ -14,8 +14,10 @@ pub mod object;
 pub mod resources;
 pub mod schema;
 pub mod schemas;
+mod typed;
 
 pub use catalog::{PluginCatalog, SchemaKind};
 pub use document::Document;
-pub use object::{Kind, Object};
+pub use object::{Kind, Object, Objects, Rejected};
 pub use schema::Schema;
+pub use typed::typed;

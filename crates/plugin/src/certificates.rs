@@ -107,13 +107,16 @@ impl fmt::Debug for TlsServer {
     }
 }
 
+/// What a server name leads to; the error is the id of an `ssl` resource that cannot be used.
+pub type Claim = Result<Arc<TlsServer>, Arc<str>>;
+
 /// Server names and their certificates.
 #[derive(Debug, Default)]
 pub struct Certificates {
-    exact: FxHashMap<Box<str>, Arc<TlsServer>>,
+    exact: FxHashMap<Box<str>, Claim>,
     /// `*.test.com` under `test.com`.
-    wildcards: FxHashMap<Box<str>, Arc<TlsServer>>,
-    any: Option<Arc<TlsServer>>,
+    wildcards: FxHashMap<Box<str>, Claim>,
+    any: Option<Claim>,
     /// Of all `ssl` resources, those for clients of upstreams included.
     pub expiries: Vec<Expiry>,
     /// Servers whose certificates want OCSP responses.
@@ -136,18 +139,27 @@ pub struct Expiry {
 impl Certificates {
     /// The first server that claims a name keeps it.
     pub fn add(&mut self, name: &str, server: &Arc<TlsServer>) {
+        self.claim(name, Ok(server.clone()));
+    }
+
+    /// The name belongs to this resource, which cannot be used: no other one may answer for it.
+    pub fn add_unusable(&mut self, name: &str, id: &Arc<str>) {
+        self.claim(name, Err(id.clone()));
+    }
+
+    fn claim(&mut self, name: &str, claim: Claim) {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         if name == "*" {
-            self.any.get_or_insert_with(|| server.clone());
+            self.any.get_or_insert(claim);
         } else if let Some(parent) = name.strip_prefix("*.") {
-            self.wildcards.entry(parent.into()).or_insert_with(|| server.clone());
+            self.wildcards.entry(parent.into()).or_insert(claim);
         } else {
-            self.exact.entry(name.into()).or_insert_with(|| server.clone());
+            self.exact.entry(name.into()).or_insert(claim);
         }
     }
 
     /// `name` in lower case without a dot at its end.
-    pub fn find(&self, name: &str) -> Option<&Arc<TlsServer>> {
+    pub fn find(&self, name: &str) -> Option<&Claim> {
         let wildcard = || self.wildcards.get(name.split_once('.')?.1);
         self.exact.get(name).or_else(wildcard).or(self.any.as_ref())
     }
@@ -190,7 +202,10 @@ mod tests {
             certificates.add(name, &server(id));
         }
         let check = |name: &str, expected: Option<&str>| {
-            assert_eq!(certificates.find(name).map(|server| &*server.id), expected, "{name}");
+            let found = certificates
+                .find(name)
+                .map(|claim| claim.as_ref().map_or_else(|id| &**id, |server| &*server.id));
+            assert_eq!(found, expected, "{name}");
         };
         check("test.com", Some("exact"));
         check("b.test.com", Some("wildcard"));
@@ -198,5 +213,7 @@ mod tests {
         check("a.b.test.com", None);
         check("upper.org", Some("normal"));
         check("other.org", None);
+        certificates.add_unusable("c.test.com", &"unusable".into());
+        check("c.test.com", Some("unusable"));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use routing::expr::Expression;
 
-use crate::{Owner, Phases, Plugin, PluginDef, Variable};
+use crate::{Owner, Phases, Plugin, PluginDef, Reply, Request, Step, Variable};
 
 /// A built plugin with what `_meta` says about it.
 pub struct Instance {
@@ -21,6 +21,18 @@ pub struct Instance {
     pub error_response: Option<Bytes>,
     /// `_meta.pre_function`, run before each phase.
     pub pre_function: Option<Arc<dyn Plugin>>,
+}
+
+/// What [`Chain::refusing`] runs is called so in explanations and traces.
+pub const REFUSAL: &str = "unavailable";
+
+/// Stands where a guard cannot be built.
+struct Refusal(u16);
+
+impl Plugin for Refusal {
+    fn rewrite<'a>(&'a self, _: &'a mut Request) -> Step<'a> {
+        Step::reply(Reply::page(self.0))
+    }
 }
 
 #[derive(Clone, Default)]
@@ -57,6 +69,21 @@ impl Chain {
             plugin,
             owner,
             priority: 0,
+            filter: None,
+            error_response: None,
+            pre_function: None,
+        };
+        Chain::in_order(vec![Arc::new(instance)])
+    }
+
+    /// Refuses every request with this status, before any other plugin of its place could answer.
+    pub fn refusing(status: u16, owner: Owner) -> Chain {
+        static DEF: PluginDef = PluginDef { name: REFUSAL, phases: Phases::REWRITE, ..PluginDef::DEFAULT };
+        let instance = Instance {
+            def: &DEF,
+            plugin: Arc::new(Refusal(status)),
+            owner,
+            priority: i64::MAX,
             filter: None,
             error_response: None,
             pre_function: None,

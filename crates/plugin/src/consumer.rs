@@ -18,7 +18,7 @@ pub struct Consumer {
     pub custom_id: Option<Arc<str>>,
     /// Plugins of the consumer over those of its group, without authentication plugins; by falling priority.
     pub plugins: Vec<Arc<Instance>>,
-    /// The group it names does not exist: requests of this consumer get 503, as in APISIX.
+    /// The group it names does not exist, or cannot be built: requests of this consumer get 503.
     pub group_missing: bool,
     /// The resource as configured, for policy plugins that pass it on.
     pub document: Document,

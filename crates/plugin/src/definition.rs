@@ -33,6 +33,9 @@ impl Phases {
     }
 }
 
+/// How a reason of `build` begins where the configuration passed its schema but does not fit: a number out of range.
+pub const MISFIT: &str = "invalid configuration";
+
 /// Whose configuration an instance is built from.
 #[derive(Clone, Debug)]
 pub struct Owner {
@@ -114,6 +117,9 @@ pub struct PluginDef {
     pub prefer_route: bool,
     /// Another text for a configuration that the schema refuses: gets the configuration and the schema's text.
     pub explain: fn(&Value, String) -> String,
+    /// It may refuse requests: a route that has it is refused when it is not enabled, or when it refers to a secret that is
+    /// not there. As in APISIX, others are passed over, or keep the reference as a text.
+    pub guards: bool,
     /// Rules that a schema cannot say. Runs after the schema, on the configuration with defaults.
     pub check: fn(&Value, SchemaKind) -> Result<(), String>,
     /// Where a configuration has names and values of header fields. They are checked after `check`.
@@ -165,6 +171,7 @@ impl PluginDef {
         encrypt_fields: &[],
         phases: Phases::NONE,
         prefer_route: false,
+        guards: true,
         explain: as_it_is,
         check: no_check,
         headers: &[],

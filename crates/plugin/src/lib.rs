@@ -35,7 +35,7 @@ pub use body::{BodyError, BodyReader, RequestBody};
 pub use catalog::Catalog;
 pub use chain::{Chain, Instance};
 pub use consumer::{AuthEntry, Consumer, ConsumerIndex};
-pub use definition::{Api, BuildContext, Owner, Phases, Plugin, PluginDef};
+pub use definition::{Api, BuildContext, MISFIT, Owner, Phases, Plugin, PluginDef};
 pub use extensions::Extensions;
 pub use file_body::FileBody;
 pub use host::{ConnectionCounts, Host, host};

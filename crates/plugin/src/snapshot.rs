@@ -83,7 +83,8 @@ pub struct Route {
     pub service_name: Option<Arc<str>>,
     pub chain: Chain,
     pub upstream: RouteUpstream,
-    /// A reference of the route leads nowhere: answer with this status.
+    /// A reference of the route leads nowhere, or a part of it cannot be built: answer with this status. Its chain is
+    /// [`Chain::refusing`] then.
     pub broken: Option<u16>,
     /// The route's own `timeout`, over the upstream's.
     pub timeouts: Option<Timeouts>,

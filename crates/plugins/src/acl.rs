@@ -56,8 +56,7 @@ struct Acl {
 enum Parser {
     /// By its form: a list, a JSON list, a text with commas, one value.
     Guess,
-    /// `None`: the separator is not a regular expression, so nothing matches.
-    Segmented(Option<Regex>),
+    Segmented(Regex),
     Json,
     Table,
 }
@@ -75,11 +74,11 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let parser = match conf.external_user_label_field_parser.as_deref() {
         Some("segmented_text") => {
             let separator = conf.external_user_label_field_separator.unwrap_or_default();
-            let regex = Regex::new(&format!("\\s*{separator}\\s*"));
-            if let Err(error) = &regex {
-                warn(format_args!("acl: separator is not a regular expression: {error}"));
-            }
-            Parser::Segmented(regex.ok())
+            // Without it nothing would match, also nothing that is denied.
+            let regex = Regex::new(&format!("\\s*{separator}\\s*")).map_err(|error| {
+                format!("external_user_label_field_separator is not a regular expression: {error}")
+            })?;
+            Parser::Segmented(regex)
         }
         Some("json") => Parser::Json,
         Some("table") => Parser::Table,
@@ -161,7 +160,7 @@ fn values(value: &Value, parser: &Parser) -> Vec<Value> {
         (Parser::Guess, Value::String(text)) if text.starts_with('[') => json_list(text),
         (Parser::Guess, Value::String(text)) => text.split(',').map(|part| part.trim().into()).collect(),
         (Parser::Json, Value::String(text)) if text.starts_with('[') => json_list(text),
-        (Parser::Segmented(Some(separator)), Value::String(text)) => {
+        (Parser::Segmented(separator), Value::String(text)) => {
             separator.split(text).map(Value::from).collect()
         }
         _ => {
@@ -186,7 +185,7 @@ mod tests {
 
     #[test]
     fn parsers() {
-        let segmented = Parser::Segmented(Regex::new("\\s*\\|\\s*").ok());
+        let segmented = Parser::Segmented(Regex::new("\\s*\\|\\s*").unwrap());
         let cases = [
             (&Parser::Guess, json!("a"), json!(["a"])),
             (&Parser::Guess, json!("a, b"), json!(["a", "b"])),

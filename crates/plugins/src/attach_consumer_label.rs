@@ -10,6 +10,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "attach-consumer-label",
     version: 0.1,
     priority: 2399,
+    guards: false,
     schema: include_str!("../schemas/attach-consumer-label.json"),
     phases: Phases::BEFORE_PROXY,
     headers: &[("headers", Text::Fields)],

@@ -20,6 +20,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "batch-requests",
     version: 0.1,
     priority: 4010,
+    guards: false,
     scope: Some("global"),
     schema: include_str!("../schemas/batch-requests.json"),
     metadata_schema: Some(include_str!("../schemas/batch-requests.metadata.json")),

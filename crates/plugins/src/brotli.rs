@@ -20,6 +20,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "brotli",
     version: 0.1,
     priority: 996,
+    guards: false,
     schema: include_str!("../schemas/brotli.json"),
     phases: Phases::HEADER_FILTER.and(Phases::BODY_FILTER),
     build,

@@ -17,6 +17,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "cors",
     version: 0.1,
     priority: 4000,
+    guards: false,
     schema: include_str!("../schemas/cors.json"),
     metadata_schema: Some(include_str!("../schemas/cors.metadata.json")),
     phases: Phases::REWRITE.and(Phases::HEADER_FILTER),

@@ -25,6 +25,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "elasticsearch-logger",
     version: 0.1,
     priority: 413,
+    guards: false,
     schema: include_str!("../schemas/elasticsearch-logger.json"),
     metadata_schema: Some(include_str!("../schemas/elasticsearch-logger.metadata.json")),
     encrypt_fields: &["auth.password", "headers"],

@@ -10,6 +10,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "example-plugin",
     version: 0.1,
     priority: 0,
+    guards: false,
     schema: include_str!("../schemas/example-plugin.json"),
     metadata_schema: Some(include_str!("../schemas/example-plugin.metadata.json")),
     phases: Phases::REWRITE

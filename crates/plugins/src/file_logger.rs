@@ -18,6 +18,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "file-logger",
     version: 0.1,
     priority: 399,
+    guards: false,
     schema: include_str!("../schemas/file-logger.json"),
     metadata_schema: Some(include_str!("../schemas/file-logger.metadata.json")),
     phases: LogEntry::ALL_PHASES,

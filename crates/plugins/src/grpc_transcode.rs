@@ -28,6 +28,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "grpc-transcode",
     version: 0.1,
     priority: 506,
+    guards: false,
     schema: include_str!("../schemas/grpc-transcode.json"),
     phases: Phases::ACCESS.and(Phases::HEADER_FILTER).and(Phases::BODY_FILTER),
     check,

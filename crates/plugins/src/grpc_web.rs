@@ -19,6 +19,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "grpc-web",
     version: 0.1,
     priority: 505,
+    guards: false,
     schema: include_str!("../schemas/grpc-web.json"),
     phases: Phases::ACCESS.and(Phases::HEADER_FILTER).and(Phases::BODY_FILTER),
     headers: &[("cors_allow_headers", Text::Value)],

@@ -17,6 +17,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "gzip",
     version: 0.1,
     priority: 995,
+    guards: false,
     schema: include_str!("../schemas/gzip.json"),
     phases: Phases::HEADER_FILTER.and(Phases::BODY_FILTER),
     build,

@@ -19,6 +19,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "http-logger",
     version: 0.1,
     priority: 410,
+    guards: false,
     schema: include_str!("../schemas/http-logger.json"),
     metadata_schema: Some(include_str!("../schemas/http-logger.metadata.json")),
     encrypt_fields: &["auth_header"],

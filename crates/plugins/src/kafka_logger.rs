@@ -31,6 +31,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "kafka-logger",
     version: 0.1,
     priority: 403,
+    guards: false,
     schema: include_str!("../schemas/kafka-logger.json"),
     metadata_schema: Some(include_str!("../schemas/kafka-logger.metadata.json")),
     encrypt_fields: &["brokers.sasl_config.password"],

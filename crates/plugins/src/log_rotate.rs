@@ -20,6 +20,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "log-rotate",
     version: 0.1,
     priority: 100,
+    guards: false,
     scope: Some("global"),
     schema: include_str!("../schemas/log-rotate.json"),
     build: |_: &Value, _: &BuildContext| Ok(Arc::new(Nothing)),

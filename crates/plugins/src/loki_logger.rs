@@ -18,6 +18,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "loki-logger",
     version: 0.1,
     priority: 414,
+    guards: false,
     schema: include_str!("../schemas/loki-logger.json"),
     metadata_schema: Some(include_str!("../schemas/loki-logger.metadata.json")),
     encrypt_fields: &["headers"],

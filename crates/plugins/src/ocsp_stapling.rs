@@ -12,6 +12,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "ocsp-stapling",
     version: 0.1,
     priority: -44,
+    guards: false,
     schema: include_str!("../schemas/ocsp-stapling.json"),
     build,
     ..PluginDef::DEFAULT

@@ -34,6 +34,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "opentelemetry",
     version: 0.1,
     priority: 12009,
+    guards: false,
     schema: include_str!("../schemas/opentelemetry.json"),
     metadata_schema: Some(include_str!("../schemas/opentelemetry.metadata.json")),
     phases: Phases::REWRITE.and(Phases::LOG),

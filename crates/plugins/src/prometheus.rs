@@ -23,6 +23,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "prometheus",
     version: 0.2,
     priority: 500,
+    guards: false,
     schema: include_str!("../schemas/prometheus.json"),
     metadata_schema: Some(include_str!("../schemas/prometheus.metadata.json")),
     phases: Phases::LOG,

@@ -30,6 +30,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "proxy-cache",
     version: 0.2,
     priority: 1085,
+    guards: false,
     schema: include_str!("../schemas/proxy-cache.json"),
     phases: Phases::ACCESS.and(Phases::BEFORE_PROXY).and(Phases::HEADER_FILTER).and(Phases::BODY_FILTER),
     check,

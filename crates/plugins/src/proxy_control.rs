@@ -12,6 +12,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "proxy-control",
     version: 0.1,
     priority: 21990,
+    guards: false,
     schema: include_str!("../schemas/proxy-control.json"),
     phases: Phases::REWRITE,
     build,

@@ -27,6 +27,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "proxy-mirror",
     version: 0.1,
     priority: 1010,
+    guards: false,
     schema: include_str!("../schemas/proxy-mirror.json"),
     phases: Phases::REWRITE.and(Phases::BEFORE_PROXY),
     headers: &[("path", Text::Value)],

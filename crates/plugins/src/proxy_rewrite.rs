@@ -21,6 +21,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "proxy-rewrite",
     version: 0.1,
     priority: 1008,
+    guards: false,
     schema: include_str!("../schemas/proxy-rewrite.json"),
     phases: Phases::REWRITE,
     check,

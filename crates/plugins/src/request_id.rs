@@ -20,6 +20,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "request-id",
     version: 0.1,
     priority: 12015,
+    guards: false,
     schema: include_str!("../schemas/request-id.json"),
     phases: Phases::REWRITE.and(Phases::HEADER_FILTER),
     headers: &[("header_name", Text::Name)],

@@ -21,6 +21,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "syslog",
     version: 0.1,
     priority: 401,
+    guards: false,
     schema: include_str!("../schemas/syslog.json"),
     metadata_schema: Some(include_str!("../schemas/syslog.metadata.json")),
     phases: LogEntry::ALL_PHASES,

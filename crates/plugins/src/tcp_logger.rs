@@ -18,6 +18,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "tcp-logger",
     version: 0.1,
     priority: 405,
+    guards: false,
     schema: include_str!("../schemas/tcp-logger.json"),
     metadata_schema: Some(include_str!("../schemas/tcp-logger.metadata.json")),
     phases: LogEntry::ALL_PHASES,

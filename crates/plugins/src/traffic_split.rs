@@ -10,10 +10,13 @@ use routing::expr::Expression;
 use serde_json::Value;
 use upstream::{Algorithm, NodeSpec, Upstream, UpstreamSpec};
 
+use crate::common::conf::typed;
+
 pub static PLUGIN: PluginDef = PluginDef {
     name: "traffic-split",
     version: 0.1,
     priority: 966,
+    guards: false,
     schema: include_str!("../schemas/traffic-split.json"),
     phases: Phases::ACCESS,
     check,
@@ -89,8 +92,8 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
                 }
                 (None, None) => Target::Route,
             });
-            let weight = target.get("weight").and_then(Value::as_u64).unwrap_or(1);
-            weights.push(u32::try_from(weight).unwrap_or(u32::MAX));
+            let weight = target.get("weight").map(typed::<u32>).transpose();
+            weights.push(weight.map_err(|reason| format!("{reason} (weight)"))?.unwrap_or(1));
         }
         built.push(Rule { conditions: conditions(rule)?, targets: list, turns: turns(&weights) });
     }

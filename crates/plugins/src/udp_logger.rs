@@ -18,6 +18,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "udp-logger",
     version: 0.1,
     priority: 400,
+    guards: false,
     schema: include_str!("../schemas/udp-logger.json"),
     metadata_schema: Some(include_str!("../schemas/udp-logger.metadata.json")),
     phases: LogEntry::ALL_PHASES,

@@ -25,6 +25,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "zipkin",
     version: 0.1,
     priority: 12011,
+    guards: false,
     schema: include_str!("../schemas/zipkin.json"),
     phases: Phases::REWRITE.and(Phases::ACCESS).and(Phases::HEADER_FILTER).and(Phases::LOG),
     build,

@@ -48,14 +48,15 @@ pub async fn accept(worker: &Worker, stream: TcpStream) -> Result<(TlsStream<Tcp
     let mut start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
     let name = start.client_hello().server_name().map(normal_name);
     let wanted = name.as_deref().or(worker.settings.fallback_sni.as_deref());
-    let server = wanted.and_then(|name| worker.snapshot().certificates.find(name).cloned());
-    let Some(server) = server else {
+    let claim = wanted.and_then(|name| worker.snapshot().certificates.find(name).cloned());
+    let Some(Ok(server)) = claim else {
         // The client may be gone already; there is nothing more to tell it.
         let _ = start.io.write_all(&UNRECOGNIZED_NAME).await;
         let _ = start.io.shutdown().await;
-        let reason = match wanted {
-            Some(name) => format!("failed to find any SSL certificate by SNI: {name}"),
-            None => {
+        let reason = match (wanted, &claim) {
+            (Some(name), Some(Err(id))) => format!("the certificate for {name}, ssls/{id}, cannot be used"),
+            (Some(name), _) => format!("failed to find any SSL certificate by SNI: {name}"),
+            (None, _) => {
                 "failed to find SNI: the client sent none and apisix.ssl.fallback_sni is not set".to_owned()
             }
         };
@@ -133,6 +134,7 @@ pub fn check_client(request: &Request) -> Result<(), Box<Reply>> {
     }
     let Ok(host) = std::str::from_utf8(&request.host) else { return Ok(()) };
     let Some(other) = request.snapshot.certificates.find(host) else { return Ok(()) };
+    let Ok(other) = other else { return refuse("the ssl resource of the host cannot be used") };
     let Some(check) = &other.client else { return Ok(()) };
     let skipped = own.is_some_and(|own| own.skips(&request.path)) && check.skips(&request.path);
     if tls.server_name.as_deref() != Some(host) {

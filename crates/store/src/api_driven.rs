@@ -50,7 +50,7 @@ pub enum Replaced {
 }
 
 impl ApiDriven {
-    /// `check` and `report` are for objects that slip through the Admin API's own validation; such are left out.
+    /// `check` and `report` are for objects that slip through the Admin API's own validation.
     pub fn new(check: Check, report: Report) -> Self {
         Self { live: Live::new(State::default()), check, report, current: Mutex::default() }
     }

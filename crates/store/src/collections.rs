@@ -14,7 +14,7 @@ use crate::{Change, State};
 
 /// Checks one object; the error is the bare message. Runs on whichever thread loads the document.
 pub type Check = Box<dyn Fn(Kind, &str, &Value) -> Result<(), String> + Send + Sync>;
-/// Takes messages about what was left out, ready to log.
+/// Takes messages about what cannot be used, ready to log.
 pub type Report = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Tells where something stands, as the beginning of a message: `FILE:LINE:COLUMN: `.
@@ -60,7 +60,7 @@ pub struct PluginList {
     pub stream: Vec<String>,
 }
 
-/// The good objects of a document, by kind and id.
+/// The objects of a document, by kind and id.
 pub type Objects = BTreeMap<(Kind, Arc<str>), Item>;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -68,9 +68,11 @@ pub struct Item {
     pub value: Value,
     /// The writer's own version of the object, when it gives one.
     pub declared: Option<u64>,
+    /// Why it cannot be used. It counts nevertheless: a guard that is left out opens what it guarded.
+    pub fault: Option<Arc<str>>,
 }
 
-/// Takes a document apart. A bad object is reported and left out; the rest counts.
+/// Takes a document apart. A bad object is reported, and carries its fault.
 pub fn read(document: &Value, places: &dyn Places, check: &Check, report: &Report) -> Objects {
     let mut objects = Objects::new();
     for (name, kind) in COLLECTIONS {
@@ -78,14 +80,20 @@ pub fn read(document: &Value, places: &dyn Places, check: &Check, report: &Repor
             None | Some(Value::Null) => {}
             Some(Value::Array(items)) => {
                 for (index, item) in items.iter().enumerate() {
-                    match read_item(name, kind, index + 1, item, check) {
-                        Ok((key, item)) => _ = objects.insert(key, item),
-                        Err(message) => report(&format!("{}{message}", places.item(name, index, &message))),
+                    let Read { object, fault } = read_item(name, kind, index + 1, item, check);
+                    objects.extend(object);
+                    if let Some(message) = fault {
+                        report(&format!("{}{message}", places.item(name, index, &message)));
                     }
                 }
             }
             Some(_) => {
-                report(&format!("{}invalid data of [{name}], it should be a list", places.key(name)));
+                let fault = format!("{}invalid data of [{name}], it should be a list", places.key(name));
+                report(&fault);
+                let empty = map_is_empty(document.get(name));
+                if kind == Kind::GlobalRule && !empty {
+                    objects.insert((kind, name.into()), unreadable(&fault));
+                }
             }
         }
     }
@@ -131,15 +139,15 @@ fn is_known(key: &str) -> bool {
     name == "plugins" || COLLECTIONS.iter().any(|(known, _)| *known == name)
 }
 
-fn read_item(
-    name: &str,
-    kind: Kind,
-    number: usize,
-    item: &Value,
-    check: &Check,
-) -> Result<((Kind, Arc<str>), Item), String> {
+fn read_item(name: &str, kind: Kind, number: usize, item: &Value, check: &Check) -> Read {
     let Value::Object(map) = item else {
-        return Err(format!("invalid item data of [{name}/{number}], val: {item}, it should be an object"));
+        let fault = format!("invalid item data of [{name}/{number}], val: {item}, it should be an object");
+        // A global rule of which nothing can be read guards everything: it cannot be left out.
+        let key = (kind, Arc::from(format!("arr_{number}")));
+        return Read {
+            object: (kind == Kind::GlobalRule).then(|| (key, unreadable(&fault))),
+            fault: Some(fault),
+        };
     };
     let mut map = map.clone();
     let declared = map.shift_remove("modifiedIndex").and_then(|index| index.as_u64());
@@ -151,10 +159,26 @@ fn read_item(
     empty_plugins(&mut map);
     map.insert("id".to_owned(), Value::String(id.clone()));
     let value = Value::Object(map);
+    let fault = check(kind, &id, &value).err();
+    let item = Item { value, declared, fault: fault.as_deref().map(Arc::from) };
     // Not with the object itself: it may hold secrets, and is found by its place or its id.
-    check(kind, &id, &value)
-        .map_err(|message| format!("failed to check item data of [{name}] err:{message} ,id: {id}"))?;
-    Ok(((kind, id.into()), Item { value, declared }))
+    let fault = fault.map(|message| format!("failed to check item data of [{name}] err:{message} ,id: {id}"));
+    Read { object: Some(((kind, id.into()), item)), fault }
+}
+
+/// What became of one item.
+struct Read {
+    object: Option<((Kind, Arc<str>), Item)>,
+    /// What to report.
+    fault: Option<String>,
+}
+
+fn map_is_empty(value: Option<&Value>) -> bool {
+    value.and_then(Value::as_object).is_some_and(Map::is_empty)
+}
+
+fn unreadable(fault: &str) -> Item {
+    Item { value: Value::Object(Map::new()), declared: None, fault: Some(fault.into()) }
 }
 
 fn item_id(map: &Map<String, Value>, number: usize) -> String {
@@ -194,11 +218,14 @@ pub fn changes(
         let same_version =
             item.declared.is_some() && declared.get(&(kind, id.clone())).copied() == item.declared;
         let document = Document::new(&item.value);
-        if current.is_some_and(|object| same_version || object.document == document) {
+        let same =
+            |object: &Object| object.fault == item.fault && (same_version || object.document == document);
+        if current.is_some_and(same) {
             continue;
         }
         let created = current.map_or(revision, |object| object.created);
-        let object = Object { kind, id: id.clone(), document, created, modified: revision };
+        let fault = item.fault;
+        let object = Object { kind, id: id.clone(), document, created, modified: revision, fault };
         changes.push((revision, Change { kind, id, object: Some(object) }));
     }
     changes
@@ -262,16 +289,35 @@ mod tests {
     }
 
     #[test]
-    fn bad_items_are_left_out() {
+    fn bad_items_are_named_and_carry_their_fault() {
+        let document =
+            json!({"routes": [{"id": 1, "bad": true}, 5, {"id": 2}], "upstreams": {}, "rotes": []});
+        let (objects, _) = read_all(&document);
+        let fault = |id: &str| objects[&(Kind::Route, id.into())].fault.as_deref();
+        assert_eq!((fault("1"), fault("2")), (Some("it is bad"), None));
         check_ids(
-            json!({"routes": [{"id": 1, "bad": true}, 5, {"id": 2}], "upstreams": {}, "rotes": []}),
-            &[(Kind::Route, "2")],
+            document,
+            &[(Kind::Route, "1"), (Kind::Route, "2")],
             &[
                 "invalid data of [upstreams]",
                 "failed to check item data of [routes] err:it is bad",
                 "[routes/2]",
                 "[rotes]",
             ],
+        );
+    }
+
+    #[test]
+    fn global_rules_are_never_left_out() {
+        check_ids(
+            json!({"global_rules": {"id": 1}}),
+            &[(Kind::GlobalRule, "global_rules")],
+            &["it should be a list"],
+        );
+        check_ids(
+            json!({"global_rules": ["x"]}),
+            &[(Kind::GlobalRule, "arr_1")],
+            &["it should be an object"],
         );
     }
 

@@ -117,7 +117,8 @@ impl File {
 /// Reads a file once, for `tidegate test`: the number of good objects, or why it cannot be read.
 pub fn check(path: &Path, options: &Options) -> Result<usize, String> {
     let (document, text) = read::document(path, options.format)?;
-    Ok(collections::read(&document, &text, &options.check, &options.report).len())
+    let objects = collections::read(&document, &text, &options.check, &options.report);
+    Ok(objects.values().filter(|item| item.fault.is_none()).count())
 }
 
 impl Drop for File {

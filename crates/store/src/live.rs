@@ -109,6 +109,7 @@ mod tests {
             document: json!({}).into(),
             created: revision,
             modified: revision,
+            fault: None,
         };
         (revision, Change { kind: Kind::Route, id, object: Some(object) })
     }

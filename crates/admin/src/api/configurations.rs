@@ -1,16 +1,24 @@
 //! Whole configurations: `POST /configs/validate`, and the checks of standalone mode.
 
-use std::collections::HashSet;
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use model::{
-    Kind,
+    Kind, Object, Rejected,
     check::{Context, check_resource},
     schema::lua,
 };
 use serde_json::{Value, json};
+use store::State;
 
 use super::{AdminApi, json as body_json, too_large};
-use crate::message::{Request, RequestBody, Response};
+use crate::{
+    compiled::{StateObjects, proposed},
+    message::{Request, RequestBody, Response},
+    resource::at_length,
+};
 
 /// The collections of a configuration document. `plugins` is a list of names and has nothing to check.
 pub(super) const COLLECTIONS: [(&str, Option<Kind>); 13] = [
@@ -55,7 +63,7 @@ impl AdminApi {
             Ok(document) => document,
             Err(refused) => return refused,
         };
-        match self.faults(&document) {
+        match self.faults(&document).or_else(|| self.try_out(&document)) {
             None => Response::json(200, &json!({})),
             Some(faults) => faults.refuse("Configuration validation failed"),
         }
@@ -113,6 +121,51 @@ impl Faults {
         }
         Response::json(400, &body)
     }
+}
+
+impl AdminApi {
+    /// What could not be used of a configuration that is everything there is.
+    pub(super) fn try_out(&self, document: &Value) -> Option<Faults> {
+        let mut places = BTreeMap::new();
+        let mut state = State::default();
+        for (collection, kind, index, item) in items(document) {
+            let Some((kind, id, value)) = kind.and_then(|kind| stored(kind, index, item)) else { continue };
+            state.put(proposed(kind, &id, &value));
+            places.insert((kind, Arc::<str>::from(id)), (collection, index, item));
+        }
+        let changed: Vec<Object> = state.all().cloned().collect();
+        let (before, after) = (State::default(), StateObjects(&state));
+        let rejected = at_length(|| self.compiled.try_out(&changed, &StateObjects(&before), &after));
+        let mut faults = Faults::default();
+        let fault = |rejected: Rejected| {
+            let (collection, index, item) = places.get(&(rejected.kind, rejected.id.clone()))?;
+            let id = item.get("id").or_else(|| item.get("username")).cloned();
+            let error = format!("cannot be used: {}", rejected.reason);
+            let short = format!("{}/{} {error}", rejected.kind.directory(), rejected.id);
+            Some(Fault { collection, item: Some((*index, id.unwrap_or_else(|| json!("")))), error, short })
+        };
+        rejected.into_iter().filter_map(fault).for_each(|fault| faults.push(fault));
+        (!faults.named.is_empty()).then_some(faults)
+    }
+}
+
+/// Collection, kind, position and value of every item.
+fn items(document: &Value) -> impl Iterator<Item = (&'static str, Option<Kind>, usize, &Value)> {
+    COLLECTIONS.into_iter().flat_map(move |(collection, kind)| {
+        let items = document.get(collection).and_then(Value::as_array).into_iter().flatten();
+        items.enumerate().map(move |(index, item)| (collection, kind, index, item))
+    })
+}
+
+/// As the store names and keeps an item.
+fn stored(kind: Kind, index: usize, item: &Value) -> Option<(Kind, String, Value)> {
+    let mut fields = item.as_object()?.clone();
+    fields.remove("modifiedIndex");
+    let given = fields.get("id").filter(|id| !id.is_null()).or_else(|| fields.get("username"));
+    let id = given.map_or_else(|| format!("arr_{}", index + 1), lua::text);
+    let kind = if kind == Kind::Consumer && id.contains("/credentials/") { Kind::Credential } else { kind };
+    fields.insert("id".to_owned(), json!(id));
+    Some((kind, id, Value::Object(fields)))
 }
 
 impl Fault {
@@ -195,7 +248,10 @@ pub(super) fn read_document(request: &Request, limit: Option<u64>) -> Result<Val
     if request.header("content-type").is_some_and(|kind| kind.starts_with("application/yaml")) {
         let text = String::from_utf8_lossy(bytes);
         return match serde_saphyr::from_str::<Value>(&text) {
-            Ok(document) if document.is_object() => Ok(document),
+            Ok(mut document) if document.is_object() => {
+                lua::whole_numbers(&mut document);
+                Ok(document)
+            }
             _ => refuse("invalid yaml request body"),
         };
     }

@@ -5,13 +5,19 @@
 
 use std::fmt::Write;
 
+use model::schema::lua;
 use serde_json::{Value, error::Category};
 
 pub(super) fn parse(bytes: &[u8]) -> Result<Value, String> {
-    let strict = serde_json::from_slice(bytes);
-    let Err(error) = strict else { return strict.map_err(|error| error.to_string()) };
-    // The position of a mistake is meant for the text as it was sent.
-    serde_json::from_str(&with_escapes(&String::from_utf8_lossy(bytes))).map_err(|_| describe(&error, bytes))
+    let parsed = serde_json::from_slice(bytes).or_else(|error| {
+        // The position of a mistake is meant for the text as it was sent.
+        let lenient = with_escapes(&String::from_utf8_lossy(bytes));
+        serde_json::from_str(&lenient).map_err(|_| describe(&error, bytes))
+    });
+    parsed.map(|mut value| {
+        lua::whole_numbers(&mut value);
+        value
+    })
 }
 
 /// Escapes the control characters inside of strings.

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use model::nearest::hint;
+use model::{Rejected, nearest::hint};
 use serde_json::{Map, Value, json};
 use telemetry::error_log::{Level, log};
 
@@ -11,7 +11,11 @@ use super::{
     configurations::{COLLECTIONS, read_document},
     revisions::REVISION,
 };
-use crate::message::{Request, Response};
+use crate::{
+    compiled::named,
+    message::{Request, Response},
+    resource::{WARNING, header_text},
+};
 
 const DIGEST: &str = "X-Digest";
 const LAST_MODIFIED: &str = "X-Last-Modified";
@@ -68,13 +72,21 @@ impl AdminApi {
             Ok(next) => next,
             Err(error) => return Response::error(400, &error),
         };
+        // Lists whose version has not changed stay as they are: the outcome is what counts.
+        let outcome = Value::Object(next.clone());
+        if let Some(faults) = self.try_out(&outcome) {
+            return faults.refuse(&faults.message());
+        }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
         next.insert(LAST_MODIFIED.into(), json!(now));
         next.insert(DIGEST.into(), json!(digest));
         let next = Value::Object(next);
         match standalone.replace(next.clone()).await {
-            Ok(()) => with_metadata(Response::empty(202), Some(&next))
-                .with_header(REVISION, self.stored_revision().to_string()),
+            Ok(()) => {
+                let response = with_metadata(Response::empty(202), Some(&next))
+                    .with_header(REVISION, self.stored_revision().to_string());
+                warned_of_all(response, &self.compiled.rejected())
+            }
             Err(error) => Response::text(500, &error),
         }
     }
@@ -89,6 +101,16 @@ fn warn_of_unknown(document: &Value) {
             log(Level::Warn, format_args!("PUT /apisix/admin/configs: unknown key [{key}] is ignored{hint}"));
         }
     }
+}
+
+/// Says that some of what was stored cannot be used yet.
+fn warned_of_all(response: Response, rejected: &[Rejected]) -> Response {
+    let Some(first) = rejected.first() else { return response };
+    let more = match rejected.len() {
+        1 => String::new(),
+        count => format!("; and {} more, see GET /v1/rejected of the Control API", count - 1),
+    };
+    response.with_header(WARNING, header_text(&format!("{}{more}", named(first))))
 }
 
 /// A collection whose version is given and unchanged stays as it is.

@@ -1,10 +1,23 @@
 use std::sync::Arc;
 
+use model::{Object, Objects, Rejected};
 use serde_json::{Value, json};
 use store::{Memory, Operation, Store};
 
 use super::*;
 use crate::testing::{Catalog, body, finish, request};
+
+struct Refused;
+
+impl Compiled for Refused {
+    fn try_out(&self, _: &[Object], _: &dyn Objects, _: &dyn Objects) -> Vec<Rejected> {
+        Vec::new()
+    }
+
+    fn rejected(&self) -> Arc<[Rejected]> {
+        Arc::new([Rejected { kind: Kind::GlobalRule, id: "1".into(), reason: "no secret".to_owned() }])
+    }
+}
 
 struct Checked;
 
@@ -39,11 +52,20 @@ fn api(objects: &[(Kind, &str, Value)]) -> ControlApi {
         health: Arc::new(Checked),
         hooks: Arc::new(NoControlHooks),
         audit: None,
+        compiled: Arc::new(Refused),
     })
 }
 
 fn get(api: &ControlApi, path: &str) -> Response {
     finish(api.handle(request("GET", path, "")))
+}
+
+#[test]
+fn rejected_objects_are_listed() {
+    let api = api(&[]);
+    let expected = json!({"total": 1, "list": [{"kind": "global_rules", "id": "1", "reason": "no secret",
+        "effect": "every request is answered 503"}]});
+    assert_eq!(body(&get(&api, "/v1/rejected")), expected);
 }
 
 #[test]

@@ -69,7 +69,15 @@ async fn parse(request: &Request) -> Result<Map<String, Value>, Response> {
     let json = request.header("content-type").is_some_and(|kind| kind.starts_with("application/json"));
     // Reading megabytes takes a while: not on a thread that others wait for.
     let read = tokio::task::spawn_blocking(move || {
-        if json { serde_json::from_slice(&bytes).map_err(|error| error.to_string()) } else { yaml(&bytes) }
+        let read: Result<Value, String> = if json {
+            serde_json::from_slice(&bytes).map_err(|error| error.to_string())
+        } else {
+            yaml(&bytes)
+        };
+        read.map(|mut value| {
+            lua::whole_numbers(&mut value);
+            value
+        })
     });
     let refuse = |reason: &str| Response::error(400, &format!("invalid request body: {reason}"));
     match read.await {

@@ -44,7 +44,7 @@ pub(super) async fn patch(
     };
     let written = super::submit(api, request, vec![operation]).await.map_err(|error| store_failed(&error))?;
     let body = envelope::written(api, "compareAndSwap", (target.kind, &store_id), &value, written.lease);
-    Ok(super::written(200, &body, &written))
+    Ok(super::warned(api, super::written(200, &body, &written), target.kind, &store_id))
 }
 
 /// The object with the change in it, and the times it then has.

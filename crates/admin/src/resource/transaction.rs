@@ -111,7 +111,11 @@ impl Order {
         }
         match api.store.write_by(self.author.clone(), Some(revision), stage.operations()).await {
             Ok(written) => {
-                let body = json!({"revision": written.revision, "changes": stage.summary()});
+                let mut body = json!({"revision": written.revision, "changes": stage.summary()});
+                let warnings = stage.warnings(api);
+                if let Some(fields) = body.as_object_mut().filter(|_| !warnings.is_empty()) {
+                    fields.insert("warnings".to_owned(), json!(warnings));
+                }
                 Ok(Some(Response::json(200, &body).with_header(REVISION, written.revision.to_string())))
             }
             Err(StoreError::Conflict) => match self.expected {
@@ -127,7 +131,7 @@ impl Order {
 }
 
 /// Works through what may be fifty thousand objects, without holding up the tasks that share this thread.
-pub(super) fn at_length<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn at_length<T>(work: impl FnOnce() -> T) -> T {
     let shared = tokio::runtime::Handle::try_current()
         .is_ok_and(|handle| handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread);
     if shared { tokio::task::block_in_place(work) } else { work() }

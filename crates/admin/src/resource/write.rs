@@ -49,7 +49,8 @@ pub(super) async fn put(
     }
     let written = super::submit(api, request, operations).await.map_err(|error| store_failed(&error))?;
     let body = envelope::written(api, "set", (target.kind, &store_id), &conf, written.lease);
-    Ok(super::written(if is_new(&written) { 201 } else { 200 }, &body, &written))
+    let response = super::written(if is_new(&written) { 201 } else { 200 }, &body, &written);
+    Ok(super::warned(api, response, target.kind, &store_id))
 }
 
 pub(super) async fn post(
@@ -75,7 +76,7 @@ pub(super) async fn post(
         return Err(Response::error(503, "the store did not return the new object"));
     };
     let body = envelope::written(api, "create", (target.kind, &object.id), &object.value(), written.lease);
-    Ok(super::written(201, &body, &written))
+    Ok(super::warned(api, super::written(201, &body, &written), target.kind, &object.id))
 }
 
 /// The body, which has to be there; a decoration gets the service of its path.

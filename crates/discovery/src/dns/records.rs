@@ -176,7 +176,7 @@ impl Lookups {
             let weight = u64::from(service.weight.max(1)) * (shares / found.len() as u64);
             let weight = u32::try_from(weight).unwrap_or(u32::MAX);
             let port = port.or((service.port != 0).then_some(service.port));
-            let priority = -i64::from(service.priority);
+            let priority = -i32::from(service.priority);
             nodes.extend(found.into_iter().map(|address| node(address, port, weight, priority)));
         }
         nodes.truncate(MAX_NODES);
@@ -215,7 +215,7 @@ fn addresses(records: &[Record]) -> impl Iterator<Item = IpAddr> {
     found.into_iter()
 }
 
-fn node(address: IpAddr, port: Option<u16>, weight: u32, priority: i64) -> Node {
+fn node(address: IpAddr, port: Option<u16>, weight: u32, priority: i32) -> Node {
     let host = match address {
         IpAddr::V4(address) => address.to_string(),
         IpAddr::V6(address) => format!("[{address}]"),

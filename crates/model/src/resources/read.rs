@@ -1,4 +1,4 @@
-//! Reading what Lua would have taken: numbers as ids, `{}` for an empty list, `2.0` for 2.
+//! Reading what Lua would have taken: numbers as ids, `{}` for an empty list.
 
 use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::Error};
 use serde_json::{Map, Value};
@@ -31,23 +31,6 @@ pub(super) fn table<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Map<St
         Value::Array(items) if items.is_empty() => Ok(Map::new()),
         Value::Object(entries) => Ok(entries),
         _ => Err(D::Error::custom("expected an object")),
-    }
-}
-
-/// Whole numbers that were written with a fraction (`2.0`) become integers.
-pub(super) fn with_lua_numbers(value: &Value) -> Value {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    match value {
-        Value::Number(number) if number.is_f64() => match number.as_f64() {
-            #[expect(clippy::cast_possible_truncation, reason = "whole and in the exact range")]
-            Some(float) if float.fract() == 0.0 && float.abs() < EXACT => Value::from(float as i64),
-            _ => value.clone(),
-        },
-        Value::Array(items) => items.iter().map(with_lua_numbers).collect(),
-        Value::Object(entries) => Value::Object(
-            entries.iter().map(|(name, value)| (name.clone(), with_lua_numbers(value))).collect(),
-        ),
-        _ => value.clone(),
     }
 }
 

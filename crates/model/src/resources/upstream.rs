@@ -82,7 +82,7 @@ pub struct Node {
     /// Ours: how many requests the node gets at a time.
     pub max_conn: Option<u32>,
     #[serde(default)]
-    pub priority: i64,
+    pub priority: i32,
     pub metadata: Option<Value>,
 }
 

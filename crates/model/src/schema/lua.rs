@@ -62,6 +62,25 @@ pub fn text(value: &Value) -> String {
     }
 }
 
+/// Whole numbers that were written with a fraction or an exponent (`2.0`, `1e3`) become integers: to Lua they are the
+/// same. What no integer of 64 bits holds stays as it is.
+pub fn whole_numbers(value: &mut Value) {
+    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let whole = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < BEYOND);
+            if let Some(float) = whole {
+                #[expect(clippy::cast_possible_truncation, reason = "whole, and within the range")]
+                let whole = float as i64;
+                *value = Value::from(whole);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Object(entries) => entries.values_mut().for_each(whole_numbers),
+        _ => {}
+    }
+}
+
 fn without_trailing_zeros(digits: &str) -> &str {
     if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }

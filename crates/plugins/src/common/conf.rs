@@ -3,7 +3,10 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Reads a configuration that has passed its schema. A failure here means that schema and type disagree.
+/// How the reason begins where a configuration has passed its schema and does not fit its type: a number out of range.
+pub use plugin::MISFIT;
+
+/// Reads a configuration that has passed its schema.
 pub fn typed<T: DeserializeOwned>(conf: &Value) -> Result<T, String> {
-    T::deserialize(conf).map_err(|error| format!("invalid configuration: {error}"))
+    model::typed(conf).map_err(|reason| format!("{MISFIT}: {reason}"))
 }

@@ -374,7 +374,7 @@ impl Draft<'_, '_> {
                 check(expected, current.0.as_ref())?;
                 let created = current.0.as_ref().map_or(self.revision, |object| object.created);
                 let document = Document::new(&value);
-                let object = Object { kind, id, document, created, modified: self.revision };
+                let object = Object { kind, id, document, created, modified: self.revision, fault: None };
                 Ok(Some(self.put(object, current, ttl_seconds)))
             }
             Operation::Create { kind, mut value, ttl_seconds } => {
@@ -393,6 +393,7 @@ impl Draft<'_, '_> {
                     document: value.into(),
                     created: self.revision,
                     modified: self.revision,
+                    fault: None,
                 };
                 Ok(Some(self.put(object, (None, None), ttl_seconds)))
             }

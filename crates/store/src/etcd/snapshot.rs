@@ -191,12 +191,10 @@ fn parse(options: &Options, text: &str) -> Result<Kept, String> {
             Place::Object(kind, id) => {
                 objects += 1;
                 let (created, modified) = (number(&line, "created")?, number(&line, "modified")?);
-                match values::decode(options, kind, id, &bytes) {
-                    Ok(value) => {
-                        let (id, document) = (id.into(), value.into());
-                        kept.state.put(Object { kind, id, document, created, modified });
-                    }
-                    Err(reason) => values::complain(key.as_bytes(), &format!("{reason}; it is left out")),
+                let decoded = values::admit(options, (kind, id), key.as_bytes(), &bytes, false);
+                if let Some(values::Decoded { value, fault }) = decoded {
+                    let (id, document) = (id.into(), value.into());
+                    kept.state.put(Object { kind, id, document, created, modified, fault });
                 }
             }
             Place::Other | Place::Unknown => {}

@@ -1,14 +1,23 @@
 //! From a key and its bytes to an object, or to the reason why it is none.
 
+use std::sync::Arc;
+
 use model::{Kind, Object};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use telemetry::error_log::{Level, log};
 
 use super::{Options, rpc::messages::KeyValue};
 use crate::collections::{self, PluginList};
 
-/// The value as it is in memory: secrets in plain, checked.
-pub fn decode(options: &Options, kind: Kind, id: &str, bytes: &[u8]) -> Result<Value, String> {
+/// A value as it is in memory, secrets in plain.
+pub struct Decoded {
+    pub value: Value,
+    /// Why it cannot be used.
+    pub fault: Option<Arc<str>>,
+}
+
+/// The error says why there is no object in the bytes.
+pub fn decode(options: &Options, kind: Kind, id: &str, bytes: &[u8]) -> Result<Decoded, String> {
     let mut value: Value =
         serde_json::from_slice(bytes).map_err(|error| format!("it should be JSON: {error}"))?;
     if !value.is_object() {
@@ -17,26 +26,53 @@ pub fn decode(options: &Options, kind: Kind, id: &str, bytes: &[u8]) -> Result<V
     if let Some(decrypt) = &options.decrypt {
         decrypt(kind, id, &mut value);
     }
-    (options.check)(kind, id, &value)?;
-    Ok(value)
+    let fault = (options.check)(kind, id, &value).err().map(Arc::from);
+    Ok(Decoded { value, fault })
+}
+
+/// As [`decode`]. What cannot be used is logged. `None`: there is no object in it, and none is needed in its place.
+pub fn admit(
+    options: &Options,
+    place: (Kind, &str),
+    key: &[u8],
+    bytes: &[u8],
+    kept: bool,
+) -> Option<Decoded> {
+    let (kind, id) = place;
+    match decode(options, kind, id, bytes) {
+        Ok(decoded) => {
+            if let Some(fault) = &decoded.fault {
+                complain(key, &format!("{fault}; what it guards is refused"));
+            }
+            Some(decoded)
+        }
+        Err(reason) if kept => {
+            complain(key, &format!("{reason}; its last good version stays in force"));
+            None
+        }
+        // A global rule of which nothing can be read guards everything: it cannot be left out.
+        Err(reason) if kind == Kind::GlobalRule => {
+            complain(key, &format!("{reason}; what it guards is refused"));
+            Some(Decoded { value: Value::Object(Map::new()), fault: Some(reason.into()) })
+        }
+        Err(reason) => {
+            complain(key, &format!("{reason}; it is left out"));
+            None
+        }
+    }
 }
 
 /// The object, or `None` after its key and the reason were logged.
 pub fn object(options: &Options, kind: Kind, id: &str, entry: &KeyValue, kept: bool) -> Option<Object> {
-    match decode(options, kind, id, &entry.value) {
-        Ok(value) => Some(Object {
-            kind,
-            id: id.into(),
-            document: value.into(),
-            created: revision(entry.create_revision),
-            modified: revision(entry.mod_revision),
-        }),
-        Err(reason) => {
-            let outcome = if kept { "its last good version stays in force" } else { "it is left out" };
-            complain(&entry.key, &format!("{reason}; {outcome}"));
-            None
-        }
-    }
+    let Decoded { value, fault } = admit(options, (kind, id), &entry.key, &entry.value, kept)?;
+    Some(Object {
+        kind,
+        id: id.into(),
+        document: value.into(),
+        created: revision(entry.create_revision),
+        modified: revision(entry.mod_revision),
+        fault,
+    })
 }
 
 pub fn complain(key: &[u8], reason: &str) {

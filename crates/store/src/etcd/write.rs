@@ -204,15 +204,17 @@ fn object(shared: &Shared, item: Prepared, result: &ResponseOp, revision: u64) -
         (Some(Outcome::Put(put)), Some(value)) => {
             let before = put.prev_kv.as_ref().map(|entry| values::revision(entry.create_revision));
             let document = Document::new(&value);
-            Some(Object { kind, id, document, created: before.unwrap_or(revision), modified: revision })
+            let created = before.unwrap_or(revision);
+            Some(Object { kind, id, document, created, modified: revision, fault: None })
         }
         (Some(Outcome::Delete(deleted)), _) => {
             let entry = deleted.prev_kvs.first()?;
             // A value that was no good is gone as well.
-            let value = values::decode(&shared.options, kind, &id, &entry.value).unwrap_or_default();
+            let value = values::decode(&shared.options, kind, &id, &entry.value);
+            let value = value.map(|decoded| decoded.value).unwrap_or_default();
             let created = values::revision(entry.create_revision);
             let modified = values::revision(entry.mod_revision);
-            Some(Object { kind, id, document: value.into(), created, modified })
+            Some(Object { kind, id, document: value.into(), created, modified, fault: None })
         }
         _ => None,
     }

@@ -3,8 +3,8 @@
 use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use admin::{
-    AdminApi, AdminRequest, AdminResponse, AdminSettings, ApiVersion, Audit, ControlApi, ControlHooks,
-    ControlParts, Hooks, Parts, Role, Standalone,
+    AdminApi, AdminRequest, AdminResponse, AdminSettings, ApiVersion, Audit, Compiled, ControlApi,
+    ControlHooks, ControlParts, Hooks, Parts, Role, Standalone,
 };
 use anyhow::Context;
 use config::{
@@ -12,7 +12,7 @@ use config::{
     settings::{Access, AdminKey, AdminRole},
 };
 use model::{
-    Kind, PluginCatalog,
+    Kind, Object, Objects, PluginCatalog, Rejected,
     check::{Context as CheckContext, Languages, LuaChunk, LuaFault, NoReferences},
 };
 use plugin::{Catalog, Variable};
@@ -195,8 +195,10 @@ impl Apis {
                 hooks: hooks.clone() as Arc<dyn Hooks>,
                 standalone,
                 audit: audit.clone(),
+                compiled: Arc::new(CompiledView(control.clone())),
             }))
         });
+        let compiled = Arc::new(CompiledView(control.clone()));
         let database = matches!(provider.as_ref(), Provider::Embedded(_) | Provider::Etcd(_));
         let control = Arc::new(ControlApi::new(ControlParts {
             key_prefix: if database { settings.etcd.prefix.clone() } else { String::new() },
@@ -207,6 +209,7 @@ impl Apis {
             health: control.health.clone(),
             hooks: control.nodes.clone() as Arc<dyn ControlHooks>,
             audit,
+            compiled,
         }));
         Arc::new(Apis { admin, hooks, control })
     }
@@ -297,6 +300,19 @@ fn admin_key(key: &AdminKey) -> Option<admin::AdminKey> {
         AdminRole::Viewer => Role::Viewer,
     };
     admin::AdminKey::new(&key.name, key.value()?, role)
+}
+
+/// The compiler as the APIs ask it.
+struct CompiledView(Arc<Control>);
+
+impl Compiled for CompiledView {
+    fn try_out(&self, changed: &[Object], before: &dyn Objects, after: &dyn Objects) -> Vec<Rejected> {
+        self.0.trial.rejected(changed, before, after)
+    }
+
+    fn rejected(&self) -> Arc<[Rejected]> {
+        self.0.rejected.borrow().clone()
+    }
 }
 
 /// The API-driven store as the Admin API asks for it.

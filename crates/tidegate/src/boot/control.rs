@@ -7,9 +7,9 @@ use std::{
 };
 
 use anyhow::Context;
-use compile::{Compiler, Options, UpstreamTrust};
+use compile::{Compiler, Options, Trial, UpstreamTrust};
 use config::{Settings, settings::HttpRouter};
-use model::resources::DiscoveredService;
+use model::{Rejected, resources::DiscoveredService};
 use plugin::{
     Catalog, Snapshot,
     snapshot::{KeepalivePool, RouterOptions, Timeouts},
@@ -59,6 +59,10 @@ pub struct Control {
     pub published: watch::Receiver<u64>,
     pub health: Arc<Health>,
     pub nodes: Arc<Nodes>,
+    /// The objects that the newest snapshot could not use.
+    pub rejected: watch::Receiver<Arc<[Rejected]>>,
+    /// Builds what is not written yet.
+    pub trial: Trial,
     stop: watch::Sender<bool>,
     compiler: Mutex<Option<thread::JoinHandle<()>>>,
 }
@@ -99,6 +103,9 @@ pub fn start(
     let (sender, published) = watch::channel(follower.revision);
     follower.share();
     let (health, nodes) = (follower.health.clone(), follower.nodes.clone());
+    let rejected = follower.rejected.subscribe();
+    let secrets = follower.secrets.clone();
+    let trial = Trial::new(options(settings), catalog.clone(), secrets, plugins::lua_compiler());
     let (stop, stopped) = watch::channel(false);
     let handle = runtime.handle().clone();
     let to_publish = publisher.clone();
@@ -110,7 +117,7 @@ pub fn start(
         })
         .context("cannot start the compiler thread")?;
     let compiler = Mutex::new(Some(compiler));
-    Ok(Arc::new(Control { publisher, published, health, nodes, stop, compiler }))
+    Ok(Arc::new(Control { publisher, published, health, nodes, rejected, trial, stop, compiler }))
 }
 
 /// A follower that has compiled the first time.
@@ -144,6 +151,7 @@ fn follower(
         secrets,
         revision: 0,
         health,
+        rejected: watch::Sender::new(Arc::new([])),
     };
     runtime.block_on(async {
         follower.follow(true).await;
@@ -201,6 +209,7 @@ struct Follower {
     secrets: Arc<Secrets>,
     revision: u64,
     health: Arc<Health>,
+    rejected: watch::Sender<Arc<[Rejected]>>,
 }
 
 impl Follower {
@@ -341,9 +350,10 @@ impl Follower {
         !changed.is_empty()
     }
 
-    /// Shows the Control API and the probes what there is now.
+    /// Shows the APIs and the probes what there is now.
     fn share(&mut self) {
         let handles: Vec<_> = self.compiler.checked_upstreams().cloned().collect();
         self.health.follow(handles);
+        self.rejected.send_replace(self.compiler.rejected().into());
     }
 }

@@ -3,9 +3,8 @@
 use std::{path::PathBuf, sync::Arc};
 
 use config::{Role, Settings};
-use model::{Kind, PluginCatalog, SchemaKind, catalog::PluginFacts, encrypt::Keyring};
+use model::encrypt::Keyring;
 use plugin::Catalog;
-use serde_json::Value;
 use store::etcd::{Options, Seal, TlsOptions};
 
 pub fn options(settings: &Settings, catalog: &Arc<Catalog>) -> Options {
@@ -21,7 +20,7 @@ pub fn options(settings: &Settings, catalog: &Arc<Catalog>) -> Options {
         tls: tls(settings),
         snapshot: settings.files.database.with_file_name("etcd.snapshot"),
         placeholders: settings.role != Role::DataPlane,
-        check: check(catalog),
+        check: super::provider::check(catalog),
         encrypt,
         decrypt,
     }
@@ -41,38 +40,6 @@ fn tls(settings: &Settings) -> TlsOptions {
             .map(PathBuf::from)
             .map(|path| settings.files.prefix.join(path))
             .collect(),
-    }
-}
-
-/// What a value must pass to be used. Plugins that are off, or that only APISIX has, do not make it bad: whoever
-/// compiles it decides, and the Admin API goes on showing it.
-fn check(catalog: &Arc<Catalog>) -> store::file::Check {
-    let catalog = Lenient(catalog.clone());
-    Box::new(move |kind: Kind, id: &str, value: &Value| {
-        super::administration::check_object(&catalog, kind, id, value)
-    })
-}
-
-struct Lenient(Arc<Catalog>);
-
-impl PluginCatalog for Lenient {
-    fn facts(&self, name: &str) -> Option<PluginFacts<'_>> {
-        self.0.as_ref().facts(name)
-    }
-
-    fn is_enabled(&self, _: &str) -> bool {
-        true
-    }
-
-    fn enabled(&self) -> Vec<&str> {
-        PluginCatalog::enabled(self.0.as_ref())
-    }
-
-    fn check(&self, name: &str, kind: SchemaKind, conf: &mut Value) -> Result<(), String> {
-        if !self.0.is_enabled(name) {
-            return Ok(());
-        }
-        self.0.check(name, kind, conf)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The metrics page: per-worker shards summed up, and what only the process knows. Rendered on the control runtime.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, OnceLock, atomic::Ordering::Relaxed},
     time::Duration,
 };
@@ -100,6 +101,7 @@ impl Metrics {
             let labels = [("name", upstream), ("ip", host), ("port", &port.to_string())];
             writer.sample(&status, &labels, f64::from(u8::from(healthy)));
         });
+        self.collect_rejected(writer, &process.control);
         self.collect_certificates(writer, &process.control);
         self.collect_shared_memory(writer);
         self.collect_log_entries(writer);
@@ -214,6 +216,21 @@ impl Metrics {
         }
         sample("max_modify_index", newest.into_iter().max().unwrap_or(0));
         sample("x_etcd_index", process.provider.etcd().map_or(revision, |etcd| etcd.cluster_revision()));
+    }
+
+    /// What is stored and cannot be used: above 0, something answers 503 or recognises nobody.
+    fn collect_rejected(&self, writer: &mut TextWriter, control: &Control) {
+        let name = self.name("rejected_objects");
+        writer.family(&name, "Objects of the configuration that cannot be used", Kind::Gauge);
+        let rejected = control.rejected.borrow().clone();
+        let mut counts: BTreeMap<&str, usize> =
+            ObjectKind::ALL.into_iter().map(|kind| (kind.directory(), 0)).collect();
+        for object in rejected.iter() {
+            *counts.entry(object.kind.directory()).or_default() += 1;
+        }
+        for (kind, count) in counts {
+            writer.sample(&name, &[("kind", kind)], count as f64);
+        }
     }
 
     /// APISIX shows nginx's shared memory here; ours are the zones of proxy-cache.

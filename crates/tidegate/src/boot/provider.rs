@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, bail};
 use config::Settings;
-use model::{Kind, PluginCatalog};
+use model::{Kind, PluginCatalog, SchemaKind, catalog::PluginFacts};
 use plugin::Catalog;
 use serde_json::{Value, json};
 use store::{ApiDriven, Embedded, Etcd, File, Store, StoreError, history::Retention};
@@ -179,13 +179,36 @@ fn choose_plugins(settings: &Settings, catalog: &Arc<Catalog>) -> store::file::C
     Box::new(move |list| catalog.enable(Some(list.map_or(&configured, |list| &list.http))))
 }
 
-/// What an object of a file must pass to be used.
-fn check(catalog: &Arc<Catalog>) -> store::file::Check {
-    let catalog = catalog.clone();
+/// What an object that did not come through the Admin API must pass to be used. Plugins that are off, or that only APISIX
+/// has, do not make it bad: whoever compiles it decides, and the Admin API goes on showing it.
+pub fn check(catalog: &Arc<Catalog>) -> store::file::Check {
+    let catalog = AnyPlugin(catalog.clone());
     Box::new(move |kind: Kind, id: &str, value: &Value| {
-        let catalog: &dyn PluginCatalog = catalog.as_ref();
-        super::administration::check_object(catalog, kind, id, value)
+        super::administration::check_object(&catalog, kind, id, value)
     })
+}
+
+struct AnyPlugin(Arc<Catalog>);
+
+impl PluginCatalog for AnyPlugin {
+    fn facts(&self, name: &str) -> Option<PluginFacts<'_>> {
+        self.0.as_ref().facts(name)
+    }
+
+    fn is_enabled(&self, _: &str) -> bool {
+        true
+    }
+
+    fn enabled(&self) -> Vec<&str> {
+        PluginCatalog::enabled(self.0.as_ref())
+    }
+
+    fn check(&self, name: &str, kind: SchemaKind, conf: &mut Value) -> Result<(), String> {
+        if !self.0.is_enabled(name) {
+            return Ok(());
+        }
+        self.0.check(name, kind, conf)
+    }
 }
 
 /// `None`: nothing is encrypted.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use model::{Document, Kind, Object, check::References};
+use model::{Document, Kind, Object, Rejected, check::References};
 use serde_json::{Value, json};
 use store::{Operation, State};
 
@@ -10,7 +10,10 @@ use super::{
     super::{Target, delete, patch, prepare, stored_id, validate, write},
     Change, Fault, diff,
 };
-use crate::AdminApi;
+use crate::{
+    AdminApi,
+    compiled::{StateObjects, StoredObjects, named},
+};
 
 type Key = (Kind, Arc<str>);
 
@@ -79,7 +82,7 @@ impl Stage {
             }
             if let Some(value) = value {
                 let document = Document::new(&value);
-                stage.state.put(Object { kind, id, document, created: 0, modified: 0 });
+                stage.state.put(Object { kind, id, document, created: 0, modified: 0, fault: None });
             }
         }
         let faults = stage.check(api);
@@ -130,7 +133,7 @@ impl Stage {
         let kind = target.kind;
         self.touch(change, target, &id);
         // The store gives the revisions.
-        self.state.put(Object { kind, id, document: value.into(), created: 0, modified: 0 });
+        self.state.put(Object { kind, id, document: value.into(), created: 0, modified: 0, fault: None });
     }
 
     /// Takes the object out and remembers what it was.
@@ -176,8 +179,41 @@ impl Stage {
                 faults.push(Fault { index: touched.index, path: touched.path.clone(), error });
             }
         }
+        if faults.is_empty() {
+            faults = self.try_out(api);
+        }
         faults.sort_by_key(|fault| fault.index);
         faults
+    }
+
+    /// What could not be used, of the objects that change and of what is built from them.
+    fn try_out(&self, api: &AdminApi) -> Vec<Fault> {
+        let changed: Vec<Object> =
+            self.touched.keys().filter_map(|(kind, id)| self.state.get(*kind, id).cloned()).collect();
+        let (before, after) = (StoredObjects(api.store.as_ref()), StateObjects(&self.state));
+        let rejected = api.compiled.try_out(&changed, &before, &after).into_iter();
+        rejected
+            .map(|rejected| match self.touched.get(&(rejected.kind, rejected.id.clone())) {
+                Some(touched) => Fault {
+                    index: touched.index,
+                    path: touched.path.clone(),
+                    error: format!("cannot be used: {}", rejected.reason),
+                },
+                // Built from a changed one.
+                None => Fault {
+                    index: 0,
+                    path: format!("/{}/{}", rejected.kind.directory(), rejected.id),
+                    error: format!("cannot be used after the change: {}", rejected.reason),
+                },
+            })
+            .collect()
+    }
+
+    /// The objects of this stage that are stored and cannot be used yet.
+    pub(super) fn warnings(&self, api: &AdminApi) -> Vec<String> {
+        let rejected = api.compiled.rejected();
+        let touched = |rejected: &&Rejected| self.touched.contains_key(&(rejected.kind, rejected.id.clone()));
+        rejected.iter().filter(touched).map(named).collect()
     }
 
     fn check_owner(&self, target: &Target) -> Result<(), String> {

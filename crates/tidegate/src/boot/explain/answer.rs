@@ -214,8 +214,18 @@ fn notes(question: &Question, snapshot: &Snapshot, explanation: &Explanation) ->
         notes
             .push("no route: answered with 404 after the global rules' rewrite and access phases".to_owned());
     }
+    let globals = snapshot.globals.instances().first();
+    if let Some(refusal) = globals.filter(|instance| instance.def.name == plugin::chain::REFUSAL) {
+        notes.push(format!(
+            "global rule {} cannot be built: every request is answered with 503; see GET /v1/rejected of the Control API",
+            refusal.owner.id
+        ));
+    }
     if let Some(status) = explanation.route.as_ref().and_then(|route| route.broken) {
-        notes.push(format!("a reference of the route leads nowhere: answered with {status}"));
+        notes.push(format!(
+            "the route cannot be built, or refers to what is not there: answered with {status}; see GET /v1/rejected of the \
+             Control API"
+        ));
     }
     let authenticates = explanation.route.as_ref().is_some_and(|route| {
         route.chain.instances().iter().any(|instance| instance.def.kind == Some("auth"))

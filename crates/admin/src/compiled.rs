@@ -1,0 +1,85 @@
+//! What the compiler makes of objects: before they are written, and of those that are there.
+
+use std::sync::Arc;
+
+use model::{Document, Kind, Object, Objects, Rejected};
+use serde_json::Value;
+use store::{State, Store};
+
+/// The compiler, as the Admin API asks it.
+pub trait Compiled: Send + Sync {
+    /// Those of `changed`, and of what is built from them, that could not be used. `before` and `after` have all objects,
+    /// without and with the change. A secret that is not there now is no reason.
+    fn try_out(&self, changed: &[Object], before: &dyn Objects, after: &dyn Objects) -> Vec<Rejected>;
+    /// The objects that cannot be used now.
+    fn rejected(&self) -> Arc<[Rejected]>;
+}
+
+/// Finds nothing wrong.
+pub struct NoCompiler;
+
+impl Compiled for NoCompiler {
+    fn try_out(&self, _: &[Object], _: &dyn Objects, _: &dyn Objects) -> Vec<Rejected> {
+        Vec::new()
+    }
+
+    fn rejected(&self) -> Arc<[Rejected]> {
+        Arc::new([])
+    }
+}
+
+/// A value that is not written yet.
+pub(crate) fn proposed(kind: Kind, id: &str, value: &Value) -> Object {
+    Object { kind, id: id.into(), document: Document::new(value), created: 0, modified: 0, fault: None }
+}
+
+pub(crate) struct StoredObjects<'a>(pub &'a dyn Store);
+
+impl Objects for StoredObjects<'_> {
+    fn get(&self, kind: Kind, id: &str) -> Option<Object> {
+        self.0.get(kind, id)
+    }
+
+    fn with_field(&self, name: &str) -> Vec<Object> {
+        let mut found = Vec::new();
+        self.0.read(&mut |state| found = StateObjects(state).with_field(name));
+        found
+    }
+}
+
+pub(crate) struct StateObjects<'a>(pub &'a State);
+
+impl Objects for StateObjects<'_> {
+    fn get(&self, kind: Kind, id: &str) -> Option<Object> {
+        self.0.get(kind, id).cloned()
+    }
+
+    fn with_field(&self, name: &str) -> Vec<Object> {
+        self.0.all().filter(|object| object.document.may_have(name)).cloned().collect()
+    }
+}
+
+/// One object over all others.
+pub(crate) struct With<'a> {
+    pub changed: &'a Object,
+    pub rest: &'a dyn Objects,
+}
+
+impl Objects for With<'_> {
+    fn get(&self, kind: Kind, id: &str) -> Option<Object> {
+        let is_changed = (self.changed.kind, &*self.changed.id) == (kind, id);
+        if is_changed { Some(self.changed.clone()) } else { self.rest.get(kind, id) }
+    }
+
+    fn with_field(&self, name: &str) -> Vec<Object> {
+        let mut found = self.rest.with_field(name);
+        found.retain(|object| (object.kind, &object.id) != (self.changed.kind, &self.changed.id));
+        found.push(self.changed.clone());
+        found
+    }
+}
+
+/// As it appears in a message about another object.
+pub(crate) fn named(rejected: &Rejected) -> String {
+    format!("{}/{}: {}", rejected.kind.directory(), rejected.id, rejected.reason)
+}

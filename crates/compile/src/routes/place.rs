@@ -1,0 +1,69 @@
+//! Which requests a route is for, as far as that can be read of one that cannot be read as a whole.
+//!
+//! What is lost widens the route: a condition that nobody can read could hold for every request. A route without any
+//! readable path has no place.
+
+use model::resources;
+use serde_json::{Map, Value, json};
+
+/// Everything else of a route is about what becomes of its requests.
+const CONDITIONS: [&str; 14] = [
+    "uri",
+    "host",
+    "hosts",
+    "remote_addr",
+    "remote_addrs",
+    "methods",
+    "vars",
+    "filter_func",
+    "priority",
+    "status",
+    "service_id",
+    "plugin_config_id",
+    "id",
+    "name",
+];
+
+pub(super) fn of_route(value: &Value) -> resources::Route {
+    let mut kept = readable(value, &CONDITIONS, |field| resources::Route::from_value(field).is_ok());
+    if let Some(paths) = value.get("uris").and_then(Value::as_array) {
+        kept.insert("uris".to_owned(), paths.iter().filter(|path| path.is_string()).cloned().collect());
+    }
+    if value.get("priority").is_some() && !kept.contains_key("priority") {
+        // Before any other one it could have been meant to precede.
+        kept.insert("priority".to_owned(), json!(i64::MAX));
+    }
+    resources::Route::from_value(&Value::Object(kept)).unwrap_or_default()
+}
+
+pub(super) fn of_service(value: &Value) -> resources::Service {
+    let kept =
+        readable(value, &["hosts", "id", "name"], |field| resources::Service::from_value(field).is_ok());
+    resources::Service::from_value(&Value::Object(kept)).unwrap_or_default()
+}
+
+/// The fields that can be read each for itself.
+fn readable(value: &Value, fields: &[&str], reads: impl Fn(&Value) -> bool) -> Map<String, Value> {
+    let found = fields.iter().filter_map(|field| Some((*field, value.get(*field)?)));
+    let alone = found.filter(|(field, value)| reads(&json!({ *field: value })));
+    alone.map(|(field, value)| (field.to_owned(), value.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_survive_what_cannot_be_read() {
+        let route = of_route(&json!({
+            "uris": ["/a", 5, "/b"], "hosts": ["a.com", 1], "methods": ["GET"], "priority": "high", "timeout": 3,
+            "upstream": {"retries": 4_294_967_296_u64}, "service_id": 7
+        }));
+        assert_eq!(route.paths().collect::<Vec<_>>(), ["/a", "/b"]);
+        assert_eq!(route.hosts, Vec::<String>::new(), "any host");
+        assert_eq!((route.methods.len(), route.priority), (1, i64::MAX));
+        assert_eq!((route.service_id.as_deref(), route.is_enabled()), (Some("7"), true));
+        assert_eq!(of_route(&json!({"uri": 17})).paths().count(), 0);
+        assert_eq!(of_service(&json!({"hosts": ["a.com"], "upstream": 1})).hosts, ["a.com"]);
+    }
+}

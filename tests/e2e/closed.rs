@@ -1,0 +1,53 @@
+//! What cannot be built opens nothing: it is refused when it is written, and where it comes in nevertheless, its place
+//! answers 503 (a consumer 401), at every start and in every mode.
+
+mod matrix;
+mod modes;
+mod numbers;
+mod writes;
+
+use serde_json::Value;
+use testkit::{Client, Gateway, Message};
+
+/// A plugin that answers by itself: a route that has it is open unless something else refuses.
+const OPEN: &str = r#""mocking":{"response_example":"open"}"#;
+
+fn ask(gateway: &Gateway, target: &str, fields: &str) -> Message {
+    let request = format!("GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{fields}\r\n");
+    gateway.client().request(&request).unwrap_or_else(|error| panic!("{target}: {error}"))
+}
+
+fn status(gateway: &Gateway, target: &str) -> u16 {
+    ask(gateway, target, "").status()
+}
+
+/// What the Control API tells of the objects that cannot be used: `routes/1` and the reason.
+fn rejected(gateway: &Gateway) -> Vec<(String, String)> {
+    let mut client = Client::connect(gateway.control).expect("the control port accepts connections");
+    let answer = client.get("control", "/v1/rejected").expect("an answer");
+    assert_eq!(answer.status(), 200);
+    let body: Value = serde_json::from_str(&answer.body_text()).expect("JSON");
+    let text = |object: &Value, name: &str| object[name].as_str().expect("a text").to_owned();
+    let list = body["list"].as_array().expect("a list");
+    assert_eq!(body["total"], list.len());
+    list.iter()
+        .map(|object| (format!("{}/{}", text(object, "kind"), text(object, "id")), text(object, "reason")))
+        .collect()
+}
+
+fn is_rejected(gateway: &Gateway, object: &str) -> bool {
+    rejected(gateway).iter().any(|(name, _)| name == object)
+}
+
+/// Writes an object that has to be stored.
+fn put(gateway: &Gateway, path: &str, value: &str) {
+    let (status, body) = gateway.admin("PUT", &format!("/apisix/admin/{path}"), value);
+    assert!(matches!(status, 200 | 201), "PUT {path} {value}: {status} {body}");
+}
+
+/// Writes an object that must not be stored; the reason.
+fn refused(gateway: &Gateway, method: &str, path: &str, value: &str) -> String {
+    let (status, body) = gateway.admin(method, &format!("/apisix/admin/{path}"), value);
+    assert_eq!(status, 400, "{method} {path} {value}: {body}");
+    body
+}

@@ -1,0 +1,274 @@
+//! Every plugin that may refuse a request, at every place, with a secret that is gone or a number that nothing can be built
+//! from: at the write, while the gateway runs, after a restart. Nothing opens.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
+use testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER, workspace_root};
+use testkit::{Etcd, Upstream};
+
+use super::{ask, put, refused, rejected, status};
+use crate::etcd::wait;
+
+/// Each with a configuration that can be built.
+const GUARDS: [(&str, &str); 29] = [
+    ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
+    ("api-breaker", r#"{"break_response_code":502}"#),
+    ("app-key", "{}"),
+    ("basic-auth", "{}"),
+    ("client-control", r#"{"max_body_size":1}"#),
+    ("consumer-restriction", r#"{"whitelist":["nobody"]}"#),
+    ("csrf", r#"{"key":"k"}"#),
+    ("fault-injection", r#"{"abort":{"http_status":403}}"#),
+    ("forward-auth", r#"{"uri":"http://127.0.0.1:1/"}"#),
+    ("hmac-auth", "{}"),
+    ("ip-restriction", r#"{"whitelist":["10.0.0.1"]}"#),
+    ("jwt-auth", "{}"),
+    ("key-auth", "{}"),
+    ("ldap-auth", r#"{"base_dn":"dc=x","ldap_uri":"127.0.0.1:1"}"#),
+    ("limit-conn", r#"{"conn":1,"burst":0,"default_conn_delay":0.1,"key":"remote_addr"}"#),
+    ("limit-count", r#"{"count":1,"time_window":60}"#),
+    ("limit-req", r#"{"rate":1,"burst":0,"key":"remote_addr"}"#),
+    ("multi-auth", r#"{"auth_plugins":[{"basic-auth":{}},{"key-auth":{}}]}"#),
+    ("opa", r#"{"host":"http://127.0.0.1:1","policy":"p"}"#),
+    (
+        "openid-connect",
+        r#"{"client_id":"a","client_secret":"s","discovery":"http://127.0.0.1:1/d","bearer_only":true}"#,
+    ),
+    ("real-ip", r#"{"source":"arg_ip","trusted_addresses":["127.0.0.1"]}"#),
+    ("referer-restriction", r#"{"whitelist":["a.com"]}"#),
+    ("request-validation", r#"{"header_schema":{"type":"object","required":["x"]}}"#),
+    ("serverless-post-function", r#"{"functions":["return function() return 403 end"]}"#),
+    ("serverless-pre-function", r#"{"functions":["return function() return 403 end"]}"#),
+    ("sla", r#"{"limits":[{"interval":60,"limit":1}]}"#),
+    ("ua-restriction", r#"{"denylist":["x"]}"#),
+    ("uri-blocker", r#"{"block_rules":["x"]}"#),
+    ("workflow", r#"{"rules":[{"actions":[["return",{"code":403}]]}]}"#),
+];
+
+/// On a consumer these say who it is, and guard nothing.
+const OF_CONSUMERS: [&str; 6] = ["app-key", "basic-auth", "hmac-auth", "jwt-auth", "key-auth", "ldap-auth"];
+
+fn with_plugins(base: &str) -> String {
+    let names: Vec<&str> = GUARDS.iter().map(|(name, _)| *name).collect();
+    format!("{base}plugins: [{}, mocking]\n", names.join(", "))
+}
+
+fn conf(text: &str, field: &str, value: Value) -> Value {
+    let mut conf: Value = serde_json::from_str(text).expect("JSON");
+    conf["_meta"] = json!({ field: value });
+    conf
+}
+
+/// No integer holds it, so that no plugin can run at this place in the order.
+fn bad_number(text: &str) -> Value {
+    conf(text, "priority", json!(1e300))
+}
+
+fn secret(text: &str, reference: &str) -> Value {
+    conf(text, "error_response", json!(reference))
+}
+
+/// The objects of one plugin, in all places but the global rules: collection, id and value.
+fn objects(name: &str, conf: &Value) -> Vec<(&'static str, String, Value)> {
+    let plugins = json!({ name: conf });
+    let open = json!({"mocking": {"response_example": "open"}});
+    let uri = |place: &str| format!("/{place}/{name}");
+    let id = |place: &str| format!("{place}-{name}");
+    let guarded = json!({ name: conf, "mocking": {"response_example": "open"} });
+    let mut objects = vec![
+        ("routes", id("route"), json!({"uri": uri("route"), "plugins": guarded})),
+        ("services", name.to_owned(), json!({"plugins": plugins})),
+        ("routes", id("service"), json!({"uri": uri("service"), "service_id": name, "plugins": open})),
+        ("plugin_configs", name.to_owned(), json!({"plugins": plugins})),
+        ("routes", id("config"), json!({"uri": uri("config"), "plugin_config_id": name, "plugins": open})),
+    ];
+    if !OF_CONSUMERS.contains(&name) {
+        let user = |place: &str| format!("{place}_{}", name.replace('-', "_"));
+        let key = |place: &str| json!({"key": id(place)});
+        let consumer = json!({"username": user("own"), "plugins": {"key-auth": key("own"), name: conf}});
+        let member =
+            json!({"username": user("group"), "group_id": name, "plugins": {"key-auth": key("group")}});
+        objects.extend([
+            ("consumers", user("own"), consumer),
+            ("consumer_groups", name.to_owned(), json!({"plugins": plugins})),
+            ("consumers", user("group"), member),
+        ]);
+    }
+    objects
+}
+
+fn keyed() -> Value {
+    json!({"uri": "/keyed", "plugins": {"key-auth": {}, "mocking": {"response_example": "open"}}})
+}
+
+/// The places of a plugin that answer something else than a place that is shut.
+fn open_places(gateway: &Gateway, name: &str) -> Vec<String> {
+    let mut answers = Vec::new();
+    for place in ["route", "service", "config"] {
+        answers.push((place, 503, status(gateway, &format!("/{place}/{name}"))));
+    }
+    if !OF_CONSUMERS.contains(&name) {
+        let of = |place: &str| ask(gateway, "/keyed", &format!("apikey: {place}-{name}\r\n")).status();
+        answers.extend([("own", 401, of("own")), ("group", 503, of("group"))]);
+    }
+    let open = answers.into_iter().filter(|(_, expected, found)| expected != found);
+    open.map(|(place, _, found)| format!("{name} at {place}: {found}")).collect()
+}
+
+fn check_all(gateway: &Gateway, when: &str) {
+    let open: Vec<String> = GUARDS.iter().flat_map(|(name, _)| open_places(gateway, name)).collect();
+    assert_eq!(open, Vec::<String>::new(), "{when}\n{:?}\n{}", rejected(gateway), gateway.error_log());
+}
+
+#[test]
+fn the_list_has_every_plugin_that_guards() {
+    let mut guards = BTreeSet::new();
+    let folder = workspace_root().join("crates/plugins/src");
+    for entry in fs::read_dir(folder).expect("the plugins' sources").flatten() {
+        let Ok(text) = fs::read_to_string(entry.path()) else { continue };
+        for declaration in text.split("PluginDef = PluginDef {").skip(1) {
+            let (declaration, _) = declaration.split_once("};").expect("its end");
+            let name = declaration.split("name: \"").nth(1).and_then(|rest| rest.split('"').next());
+            if !declaration.contains("guards: false") {
+                guards.insert(name.expect("a name").to_owned());
+            }
+        }
+    }
+    assert_eq!(guards, GUARDS.iter().map(|(name, _)| (*name).to_owned()).collect());
+}
+
+#[test]
+fn secrets_that_are_gone_open_nothing() {
+    let config = with_plugins(EMBEDDED).replace(
+        "  ssl: {enable: false}\n",
+        "  ssl: {enable: false}\n  lru: {secret: {ttl: 1, neg_ttl: 1}}\n",
+    );
+    let mut gateway = Gateway::start(&config, None);
+    let gone = Arc::new(AtomicBool::new(false));
+    let vault = Upstream::service({
+        let gone = gone.clone();
+        move |_| match gone.load(Ordering::Relaxed) {
+            true => (404, json!({"errors": []}).to_string()),
+            false => (200, json!({"data": {"key": "text"}}).to_string()),
+        }
+    });
+    let manager = json!({"uri": format!("http://{}", vault.address), "prefix": "kv", "token": "t"});
+    put(&gateway, "secrets/vault/1", &manager.to_string());
+    put(&gateway, "routes/keyed", &keyed().to_string());
+    put(&gateway, "routes/open", r#"{"uri":"/open","plugins":{"mocking":{"response_example":"open"}}}"#);
+
+    // Gone at the write: stored, with a warning, and shut. A number is refused.
+    for (name, text) in GUARDS {
+        for (collection, id, value) in objects(name, &bad_number(text)) {
+            if value.to_string().contains("1e300") || value.to_string().contains("1e+300") {
+                refused(&gateway, "PUT", &format!("{collection}/{id}"), &value.to_string());
+            }
+        }
+        write(&gateway, name, &secret(text, "$env://TG_GONE"));
+        let rule = json!({"plugins": {name: bad_number(text)}}).to_string();
+        refused(&gateway, "PUT", "global_rules/1", &rule);
+        put_rule(&gateway, name, text, "$env://TG_GONE");
+        assert_eq!(status(&gateway, "/open"), 503, "global rule {name}");
+        assert_eq!(gateway.admin("DELETE", &format!("/apisix/admin/global_rules/{name}"), "").0, 200);
+        assert_eq!(status(&gateway, "/open"), 200);
+    }
+    check_all(&gateway, "at the write");
+
+    // There at the write, gone later.
+    for (name, text) in GUARDS {
+        write(&gateway, name, &secret(text, "$secret://vault/1/x/key"));
+    }
+    assert_eq!(rejected(&gateway), []);
+    for (name, text) in GUARDS {
+        put_rule(&gateway, name, text, "$secret://vault/1/x/key");
+    }
+    assert_eq!(rejected(&gateway), []);
+    gone.store(true, Ordering::Relaxed);
+    let rules = |(name, _): &&(String, String)| name.starts_with("global_rules/");
+    wait("every rule is shut", || rejected(&gateway).iter().filter(rules).count() == GUARDS.len());
+    assert_eq!(status(&gateway, "/open"), 503);
+    gateway.process.stop();
+    gateway.restart();
+    for (name, _) in GUARDS {
+        assert_eq!(status(&gateway, "/open"), 503, "with the rules from {name} on");
+        assert_eq!(gateway.admin("DELETE", &format!("/apisix/admin/global_rules/{name}"), "").0, 200);
+    }
+    assert_eq!(status(&gateway, "/open"), 200);
+    check_all(&gateway, "after a restart");
+    gone.store(false, Ordering::Relaxed);
+    wait("the secret is back", || rejected(&gateway).is_empty());
+    gone.store(true, Ordering::Relaxed);
+    wait("it is gone again", || !rejected(&gateway).is_empty());
+    check_all(&gateway, "while running");
+}
+
+fn write(gateway: &Gateway, name: &str, conf: &Value) {
+    for (collection, id, value) in objects(name, conf) {
+        put(gateway, &format!("{collection}/{id}"), &value.to_string());
+    }
+}
+
+fn put_rule(gateway: &Gateway, name: &str, text: &str, reference: &str) {
+    let rule = json!({"plugins": {name: secret(text, reference)}}).to_string();
+    put(gateway, &format!("global_rules/{name}"), &rule);
+}
+
+/// apisix.yaml with all objects; JSON is YAML.
+fn document(conf: impl Fn(&str) -> Value) -> String {
+    let mut document = json!({"routes": [keyed()]});
+    for (name, text) in GUARDS {
+        for (collection, id, mut value) in objects(name, &conf(text)) {
+            if collection != "consumers" {
+                value["id"] = json!(id);
+            }
+            match document[collection].as_array_mut() {
+                Some(list) => list.push(value),
+                None => document[collection] = json!([value]),
+            }
+        }
+    }
+    document.to_string()
+}
+
+#[test]
+fn numbers_that_cannot_be_open_nothing_in_files() {
+    let good = document(|text| conf(text, "priority", json!(1.0)));
+    let bad = document(bad_number);
+    let mut gateway = Gateway::start(&with_plugins(YAML_PROVIDER), Some(&bad));
+    check_all(&gateway, "at the start");
+    gateway.write_routes(&good);
+    wait("all is good", || rejected(&gateway).is_empty());
+    assert_eq!(status(&gateway, "/route/ip-restriction"), 403);
+    gateway.write_routes(&bad);
+    wait("all is bad again", || !rejected(&gateway).is_empty());
+    check_all(&gateway, "while running");
+    gateway.process.stop();
+    gateway.restart();
+    check_all(&gateway, "after a restart");
+}
+
+#[test]
+fn numbers_that_cannot_be_open_nothing_in_global_rules() {
+    let etcd = Etcd::start();
+    etcd.put("/apisix/routes/open", r#"{"uri":"/open","plugins":{"mocking":{"response_example":"open"}}}"#);
+    let mut gateway = Gateway::start(&with_plugins(&crate::etcd::config(&etcd.url())), None);
+    wait("the route is there", || status(&gateway, "/open") == 200);
+    for (name, text) in GUARDS {
+        let rule = json!({"plugins": {name: bad_number(text)}}).to_string();
+        etcd.put("/apisix/global_rules/1", &rule);
+        wait(name, || status(&gateway, "/open") == 503);
+        etcd.control(&["del", "/apisix/global_rules/1"]);
+        wait(name, || status(&gateway, "/open") == 200);
+    }
+    let all: serde_json::Map<String, Value> =
+        GUARDS.iter().map(|(name, text)| ((*name).to_owned(), bad_number(text))).collect();
+    etcd.put("/apisix/global_rules/1", &json!({ "plugins": all }).to_string());
+    wait("all of them", || status(&gateway, "/open") == 503);
+    gateway.process.stop();
+    gateway.restart();
+    assert_eq!(status(&gateway, "/open"), 503, "after a restart");
+}
