@@ -158,7 +158,7 @@ fn references_that_lead_nowhere() {
     let log = gateway.error_log();
     assert!(log.contains(&format!("failed to resolve secret reference: {nowhere}, field: body")), "{log}");
     // Unlike APISIX: a key that stands in the configuration would protect nothing.
-    assert_eq!(get(&gateway, "/secret", "").status(), 404);
+    assert_eq!(get(&gateway, "/secret", "").status(), 503);
     // What comes later is found soon, without a change of the configuration.
     secrets.set("/v1/kv/apisix/jack", 200, json!({"data": {"key": "late"}}));
     secrets.set("/v1/kv/apisix/no", 200, json!({"data": {"thing": "secret"}}));

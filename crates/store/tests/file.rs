@@ -151,13 +151,18 @@ fn a_bad_object_is_named_with_its_place() {
     let file = subject.path.display();
     let bad = format!("{file}:3:5: failed to check item data of [routes] err:route 2 is bad");
     let unknown = format!("{file}:5:1: unknown key [rotes] is ignored; did you mean routes?");
-    subject.check(&[("1", 1)], &[&bad, &unknown]);
+    subject.check(&[("1", 1), ("2", 1)], &[&bad, &unknown]);
 }
 
 #[test]
 fn one_bad_object_does_not_spoil_the_rest() {
-    let subject = Subject::new(Format::Yaml, "routes: [{id: 1}, {id: 2, bad: 1}, {id: 3}]\n#END");
-    subject.check(&[("1", 1), ("3", 1)], &["failed to check item data of [routes] err:route 2 is bad"]);
+    let subject = Subject::new(
+        Format::Yaml,
+        "routes: [{id: 1}, {id: 2, bad: 1}, {id: 3}]
+#END",
+    );
+    let complaint = "failed to check item data of [routes] err:route 2 is bad";
+    subject.check(&[("1", 1), ("2", 1), ("3", 1)], &[complaint]);
 }
 
 #[test]

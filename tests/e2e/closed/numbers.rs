@@ -8,24 +8,42 @@ use testkit::{Client, Upstream};
 use super::rejected;
 
 /// Plugins that cannot be configured with what the generator makes of their schema, and what they need.
-const NEEDED: [(&str, &str); 14] = [
+const NEEDED: [(&str, &str); 32] = [
+    ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
+    ("attach-consumer-label", r#"{"headers":{"X-A":"$a"}}"#),
+    ("body-transformer", r#"{"request":{"template":"a"}}"#),
+    ("consumer-restriction", r#"{"whitelist":["a"]}"#),
+    ("echo", r#"{"body":"a"}"#),
+    ("elasticsearch-logger", r#"{"endpoint_addrs":["http://127.0.0.1:1"],"field":{"index":"i"}}"#),
+    ("fault-injection", r#"{"abort":{"http_status":403}}"#),
+    ("file-logger", r#"{"path":"logs/numbers.log"}"#),
     ("forward-auth", r#"{"uri":"http://127.0.0.1:1/"}"#),
     ("grpc-transcode", r#"{"proto_id":"1","service":"s.S","method":"M"}"#),
+    ("http-logger", r#"{"uri":"http://127.0.0.1:1/"}"#),
+    ("ip-restriction", r#"{"whitelist":["10.0.0.1"]}"#),
+    ("jwt-auth of a consumer", r#"{"key":"a","secret":"0123456789abcdef0123456789abcdef"}"#),
     ("kafka-logger", r#"{"brokers":[{"host":"127.0.0.1","port":1}],"kafka_topic":"t"}"#),
     ("limit-conn", r#"{"conn":1,"burst":0,"default_conn_delay":0.1,"key":"remote_addr"}"#),
     ("limit-count", r#"{"count":1,"time_window":60}"#),
     ("loki-logger", r#"{"endpoint_addrs":["http://127.0.0.1:1"]}"#),
+    ("mocking", r#"{"response_example":"a"}"#),
     ("multi-auth", r#"{"auth_plugins":[{"basic-auth":{}},{"key-auth":{}}]}"#),
     ("opa", r#"{"host":"http://127.0.0.1:1","policy":"p"}"#),
     (
         "openid-connect",
         r#"{"client_id":"a","client_secret":"s","discovery":"http://127.0.0.1:1/d","bearer_only":true}"#,
     ),
+    ("proxy-mirror", r#"{"host":"http://127.0.0.1:1"}"#),
     ("real-ip", r#"{"source":"arg_ip"}"#),
     ("redirect", r#"{"uri":"/x"}"#),
+    ("referer-restriction", r#"{"whitelist":["a.com"]}"#),
     ("request-validation", r#"{"header_schema":{"type":"object"}}"#),
+    ("serverless-post-function", r#"{"functions":["return function() end"]}"#),
+    ("serverless-pre-function", r#"{"functions":["return function() end"]}"#),
     ("traffic-split", r#"{"rules":[{"weighted_upstreams":[{"weight":1}]}]}"#),
+    ("ua-restriction", r#"{"denylist":["x"]}"#),
     ("workflow", r#"{"rules":[{"actions":[["return",{"code":403}]]}]}"#),
+    ("zipkin", r#"{"endpoint":"http://127.0.0.1:1/","sample_ratio":1}"#),
 ];
 
 /// A place in a value.
@@ -179,9 +197,8 @@ fn inner_schema(schema: &Value, name: &str) -> Value {
 fn candidates(schema: &Value) -> (Vec<i128>, Vec<&'static str>) {
     let bound = |name: &str| schema.get(name).and_then(Value::as_i64).map(i128::from);
     let (low, high) = (bound("minimum").or(bound("exclusiveMinimum")), bound("maximum"));
-    let mut whole =
-        vec![-1, 0, 1, 2, 100, 503, 70_000, 1 << 31, (1 << 32) - 1, 1 << 32, 1 << 53, (1 << 63) - 1];
-    whole.extend([low, low.map(|low| low - 1), low.map(|low| low + 1)].into_iter().flatten());
+    let mut whole = vec![-1, 0, 1, 503, 70_000, 1 << 31, 1 << 32, 1 << 53, (1 << 63) - 1];
+    whole.extend([low, low.map(|low| low - 1)].into_iter().flatten());
     whole.extend([high, high.map(|high| high + 1)].into_iter().flatten());
     whole.extend(schema.get("default").and_then(Value::as_i64).map(i128::from));
     whole.sort_unstable();
@@ -272,12 +289,15 @@ fn check(gateway: &Gateway, admin: &mut Admin, subject: &Subject) -> (usize, Vec
     (accepted, wrong)
 }
 
+fn example(name: &str, schema: &Value) -> Value {
+    let needed = NEEDED.iter().find(|(other, _)| *other == name);
+    needed.map_or_else(|| sample(schema, 0), |(_, text)| serde_json::from_str(text).expect("JSON"))
+}
+
 fn subjects(schemas: &Value, upstream: &str) -> Vec<Subject> {
     let mut subjects = Vec::new();
     for (name, all) in schemas["plugins"].as_object().expect("plugins") {
-        let needed = NEEDED.iter().find(|(other, _)| other == name);
-        let base = needed
-            .map_or_else(|| sample(&all["schema"], 0), |(_, text)| serde_json::from_str(text).expect("JSON"));
+        let base = example(name, &all["schema"]);
         let route = json!({"uri": format!("/n/{name}"), "plugins": {name: null}});
         let pointer: &'static str = format!("/plugins/{name}").leak();
         subjects.push(Subject {
@@ -289,10 +309,11 @@ fn subjects(schemas: &Value, upstream: &str) -> Vec<Subject> {
             pointer,
         });
         if let Some(schema) = all.get("consumer_schema").filter(|schema| schema.is_object()) {
+            let of_consumer = format!("{name} of a consumer");
             subjects.push(Subject {
-                name: format!("{name} of a consumer"),
+                base: example(&of_consumer, schema),
+                name: of_consumer,
                 path: "consumers".to_owned(),
-                base: sample(schema, 0),
                 schema: schema.clone(),
                 whole: json!({"username": "numbers", "plugins": {name: null}}),
                 pointer,

@@ -1,5 +1,7 @@
 //! At the Admin API: numbers that Lua would not tell apart work, what cannot be built is refused, secrets are warned of.
 
+use rcgen::{CertificateParams, KeyPair};
+use serde_json::json;
 use testkit::Gateway;
 use testkit::gateway::{ADMIN_KEY, EMBEDDED};
 use testkit::{Client, Message, Upstream};
@@ -66,17 +68,17 @@ fn what_cannot_be_built_is_not_stored() {
         (
             "PUT",
             "routes/2",
-            r#"{"uri":"/2","plugins":{"redirect":{"uri":"/","ret_code":9007199254740992}}}"#,
+            r#"{"uri":"/2","plugins":{"redirect":{"uri":"/x","ret_code":9007199254740992}}}"#,
             "ret_code",
         ),
         (
             "PUT",
             "global_rules/2",
-            r#"{"plugins":{"mocking":{"response_example":"x","_meta":{"priority":1e300}}}}"#,
+            r#"{"plugins":{"mocking":{"response_example":"x","_meta":{"priority":9223372036854775808}}}}"#,
             "priority",
         ),
         ("PATCH", "routes/1", r#"{"priority":1e300}"#, "priority"),
-        ("PATCH", "routes/1/plugins", r#"{"redirect":{"uri":"/","ret_code":4294967296}}"#, "ret_code"),
+        ("PATCH", "routes/1/plugins", r#"{"redirect":{"uri":"/x","ret_code":4294967296}}"#, "ret_code"),
         (
             "PUT",
             "import",
@@ -96,32 +98,31 @@ fn what_cannot_be_built_is_not_stored() {
             "field retries",
         ),
     ] {
-        let why = if path == "import" {
-            refused_import(&gateway, value)
-        } else {
-            refused(&gateway, method, path, value)
-        };
+        let why = refused(&gateway, method, path, value);
         assert!(why.contains(word), "{path} {value}: {why}");
     }
     assert_eq!(rejected(&gateway), []);
     assert_eq!(status(&gateway, "/shared"), 200);
 }
 
-fn refused_import(gateway: &Gateway, value: &str) -> String {
-    refused(gateway, "PUT", "import", value)
-}
-
 #[test]
 fn an_object_that_others_are_built_from_is_refused_with_their_names() {
     let gateway = Gateway::start(EMBEDDED, None);
+    let key = KeyPair::generate().expect("a key");
+    let params = CertificateParams::new(vec!["client.test".to_owned()]).expect("a name");
+    let cert = params.self_signed(&key).expect("a certificate").pem();
+    let mut ssl = json!({"type": "client", "cert": cert, "key": key.serialize_pem()});
+    put(&gateway, "ssls/1", &ssl.to_string());
     put(
         &gateway,
-        "routes/logged",
-        r#"{"uri":"/logged","plugins":{"mocking":{"response_example":"x"},"http-logger":{"uri":"http://127.0.0.1:1"}}}"#,
+        "upstreams/1",
+        r#"{"scheme":"https","tls":{"client_cert_id":"1"},"nodes":{"127.0.0.1:1":1}}"#,
     );
-    let why = refused(&gateway, "PUT", "plugin_metadata/http-logger", r#"{"max_pending_entries":1e300}"#);
-    assert!(why.contains("routes/logged: plugin http-logger"), "{why}");
-    assert_eq!(status(&gateway, "/logged"), 200);
+    ssl["type"] = json!("server");
+    ssl["sni"] = json!("client.test");
+    let why = refused(&gateway, "PUT", "ssls/1", &ssl.to_string());
+    assert!(why.contains("upstreams/1: upstream: ssl 1 is for servers"), "{why}");
+    assert_eq!(rejected(&gateway), []);
 }
 
 #[test]
@@ -138,7 +139,7 @@ fn a_secret_that_is_not_there_is_a_warning() {
     assert_eq!(status(&gateway, "/oidc"), 503);
     assert!(is_rejected(&gateway, "routes/1"));
     // A number that is wrong is refused whatever the secret turns out to be.
-    let wrong = route.replace("\"client_id\"", "\"timeout\":1e300,\"client_id\"");
+    let wrong = route.replace("\"client_id\"", "\"jwk_expires_in\":18446744073709551615,\"client_id\"");
     refused(&gateway, "PUT", "routes/1", &wrong);
     // Told once in the log, counted in the metrics.
     put(&gateway, "routes/other", r#"{"uri":"/other","plugins":{"mocking":{"response_example":"x"}}}"#);

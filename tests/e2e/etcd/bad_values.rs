@@ -1,4 +1,5 @@
-//! What cannot be used is named and left out; the rest, and what was in force before, stays.
+//! What cannot be used is named, and what it guards is shut; the rest stays. Where there is no object at all, what was in
+//! force before stays.
 
 use testkit::{Etcd, Gateway};
 
@@ -18,26 +19,28 @@ fn bad_values_are_named_and_change_nothing() {
     logged("[/apisix/routes/broken] err:it should be JSON");
     logged("[/apisix/rotes/1] err:unknown kind of resource");
 
-    // A plugin that only APISIX has may be what protects the route: kept for APISIX, not served here.
+    // A plugin that only APISIX has may be what protects the route: kept for APISIX, refused here.
     etcd.put(
         "/apisix/routes/foreign",
         r#"{"uri":"/foreign","plugins":{"mocking":{"response_example":"x"},"only-there":{}}}"#,
     );
     wait("it is listed", || gateway.admin("GET", "/apisix/admin/routes/foreign", "").0 == 200);
     logged("only-there");
-    assert_eq!(status(&gateway, "/foreign"), 404);
+    wait("its requests are refused", || status(&gateway, "/foreign") == 503);
 
     // Good ones become bad: not JSON, no object, against the schema.
-    for (value, reason) in [
-        ("{half a val", "it should be JSON"),
-        ("[]", "it should be an object"),
-        (r#"{"uri":17}"#, "invalid configuration: property \"uri\""),
+    for (value, reason, expected) in [
+        ("{half a val", "it should be JSON", 201),
+        ("[]", "it should be an object", 201),
+        (r#"{"uri":"/good","priority":"high"}"#, "invalid configuration: property \"priority\"", 503),
+        // Its place is the one it had.
+        (r#"{"uri":17}"#, "invalid configuration: property \"uri\"", 503),
     ] {
         etcd.put("/apisix/routes/good", value);
         etcd.put("/apisix/routes/marker", &mock("/marker", 201));
         wait("the change after the bad one is in force", || status(&gateway, "/marker") == 201);
         logged(&format!("[/apisix/routes/good] err:{reason}"));
-        assert_eq!(status(&gateway, "/good"), 201, "{value}");
+        assert_eq!(status(&gateway, "/good"), expected, "{value}");
         etcd.control(&["del", "/apisix/routes/marker"]);
         wait("the marker is gone", || status(&gateway, "/marker") == 404);
     }

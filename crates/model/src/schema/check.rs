@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, ops::Add};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 use super::{
     Additional, ArrayRules, Contains, DEPTH_LIMIT, Dependency, Format, Index, Items, Node, NumberRules,
@@ -105,6 +105,9 @@ fn skipped(node: &Node, value: &Value) -> bool {
 
 fn check_type(types: &Types, value: &Value) -> Result<(), String> {
     match types {
+        Types::One(Type::Integer) if matches!(value, Value::Number(number) if is_whole(number) && !fits(number)) => {
+            Err(format!("{value} is more than an integer of 64 bits holds"))
+        }
         Types::One(wanted) if !is(*wanted, value) => {
             Err(format!("wrong type: expected {}, got {}", wanted.name(), lua::type_name(value)))
         }
@@ -127,9 +130,19 @@ fn is(wanted: Type, value: &Value) -> bool {
         | (Type::String, Value::String(_))
         | (Type::Boolean, Value::Bool(_))
         | (Type::Null, Value::Null) => true,
-        (Type::Integer, Value::Number(number)) => number.as_f64().is_some_and(|number| number.fract() == 0.0),
+        (Type::Integer, Value::Number(number)) => is_whole(number) && fits(number),
         _ => false,
     }
+}
+
+fn is_whole(number: &Number) -> bool {
+    number.as_f64().is_some_and(|number| number.fract() == 0.0)
+}
+
+/// Lua has no integers, and takes `1e300` for one. Nothing here could use it.
+fn fits(number: &Number) -> bool {
+    const BEYOND: f64 = 18_446_744_073_709_551_616.0;
+    number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|number| number.abs() < BEYOND / 2.0)
 }
 
 fn check_object(

@@ -8,6 +8,7 @@ use redis::{
 use serde_json::Value;
 
 use super::{milliseconds, sentinel::Sentinel};
+use crate::common::conf::typed;
 
 pub struct Settings {
     /// Same name, same connection: a digest, for it covers credentials.
@@ -32,8 +33,9 @@ fn flag(conf: &Value, name: &str) -> bool {
     conf.get(name).and_then(Value::as_bool).unwrap_or(false)
 }
 
-fn database(conf: &Value) -> i64 {
-    conf.get("redis_database").and_then(Value::as_i64).unwrap_or(0)
+fn database(conf: &Value) -> Result<i64, String> {
+    conf.get("redis_database")
+        .map_or(Ok(0), |number| typed(number).map_err(|why| format!("{why} (redis_database)")))
 }
 
 fn address(host: &str, port: u16, tls: bool, verify: bool) -> ConnectionAddr {
@@ -93,7 +95,7 @@ impl Settings {
         let host = text(conf, "redis_host").ok_or("redis_host is missing")?;
         let port = conf.get("redis_port").and_then(Value::as_u64).unwrap_or(6379);
         let port = u16::try_from(port).map_err(|_| format!("redis_port {port} is out of range"))?;
-        let login = login(conf, "redis_username", "redis_password").set_db(database(conf));
+        let login = login(conf, "redis_username", "redis_password").set_db(database(conf)?);
         let address = address(&host, port, flag(conf, "redis_ssl"), flag(conf, "redis_ssl_verify"));
         let info = address.into_connection_info().map_err(|error| error.to_string())?;
         let target = Target::Single(info.set_redis_settings(login));
@@ -136,7 +138,7 @@ impl Settings {
             addresses,
             master_name: text(conf, "redis_master_name").ok_or("redis_master_name is missing")?,
             replica: conf.get("redis_role").and_then(Value::as_str) == Some("slave"),
-            login: login(conf, "redis_username", "redis_password").set_db(database(conf)),
+            login: login(conf, "redis_username", "redis_password").set_db(database(conf)?),
             sentinel_login: login(conf, "sentinel_username", "sentinel_password"),
         };
         let target = Target::Sentinel(sentinel);
