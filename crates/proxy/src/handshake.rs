@@ -134,7 +134,7 @@ pub fn check_client(request: &Request) -> Result<(), Box<Reply>> {
     }
     let Ok(host) = std::str::from_utf8(&request.host) else { return Ok(()) };
     let Some(other) = request.snapshot.certificates.find(host) else { return Ok(()) };
-    let Ok(other) = other else { return refuse("the ssl resource of the host cannot be used") };
+    let Ok(other) = other else { return refuse(&"the ssl resource of the host cannot be used") };
     let Some(check) = &other.client else { return Ok(()) };
     let skipped = own.is_some_and(|own| own.skips(&request.path)) && check.skips(&request.path);
     if tls.server_name.as_deref() != Some(host) {
