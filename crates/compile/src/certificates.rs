@@ -1,5 +1,6 @@
 //! `ssl` resources: from PEM texts to what a handshake needs.
 
+pub mod ciphers;
 mod client;
 mod expiry;
 mod sessions;
@@ -117,7 +118,9 @@ impl Compiler {
     }
 
     fn pairs(&mut self, key: &Key, conf: &resources::Ssl) -> Result<Made, String> {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+        ciphers::limit(&mut provider, &self.options.tls_ciphers);
+        let provider = Arc::new(provider);
         let pairs = std::iter::once((&conf.cert, &conf.key)).chain(conf.certs.iter().zip(&conf.keys));
         let keys: Vec<_> =
             pairs.map(|(cert, key)| certified_key(&provider, cert, key)).collect::<Result<_, _>>()?;

@@ -36,6 +36,7 @@ use routing::router::Mode;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 
+pub use certificates::ciphers::check as check_ciphers;
 pub use secrets::{SecretSource, resolve_environment, secret_references};
 pub use tls::UpstreamTrust;
 pub use trial::Trial;
@@ -62,6 +63,8 @@ pub struct Options {
     pub upstream_trust: UpstreamTrust,
     /// `TLSv1.2`, `TLSv1.3`: what clients may speak where an `ssl` resource does not say.
     pub tls_protocols: Vec<String>,
+    /// OpenSSL names of the suites of TLS 1.2 that clients may use (`apisix.ssl.ssl_ciphers`); empty: all.
+    pub tls_ciphers: Vec<String>,
     /// Whether handshakes offer HTTP/2.
     pub http2: bool,
     /// `apisix.ssl.ssl_session_tickets`

@@ -1,13 +1,16 @@
-//! Compares what the user wrote with the table of keys. Unknown keys are warnings, wrong values are errors.
+//! Compares what the user wrote with the table of keys. Unknown keys are warnings, wrong values are errors, and what a
+//! key does not serve is what [`fate`] makes of it.
 
+mod fate;
 mod nearest;
 
 use std::net::IpAddr;
 
 use serde_json::Value;
 
+use self::fate::Verdict;
 use crate::{
-    keys::{self, Takes},
+    keys::{self, Key, Takes},
     units,
     yaml::{Content, Fault, Node},
 };
@@ -17,6 +20,8 @@ use crate::{
 pub struct Findings {
     pub errors: Vec<Fault>,
     pub warnings: Vec<Fault>,
+    pub(crate) idle: Vec<fate::Unserved>,
+    pub(crate) refused: Vec<fate::Unserved>,
 }
 
 impl Findings {
@@ -26,12 +31,19 @@ impl Findings {
 }
 
 /// Checks a whole config.yaml, and gives each value the form its key takes (`off` is text where text is meant).
-pub fn document(root: &mut Node, found: &mut Findings) {
+/// `without_streams`: keys that ask for TCP and UDP are warned of, not refused.
+pub fn document(root: &mut Node, without_streams: bool, found: &mut Findings) {
     match &root.content {
         Content::Map(_) => table(root, "", found),
         _ if root.is_null() => {}
         _ => found.error(root, "config.yaml should hold keys like apisix and deployment".to_owned()),
     }
+    let refused = std::mem::take(&mut found.refused);
+    let (borne, refused): (Vec<_>, Vec<_>) =
+        refused.into_iter().partition(|unserved| without_streams && unserved.is_stream());
+    found.idle.extend(borne);
+    found.warnings.extend(fate::warnings(&found.idle));
+    found.errors.extend(refused.iter().map(fate::Unserved::refusal));
 }
 
 /// Checks the value of one key.
@@ -41,7 +53,8 @@ pub fn value(node: &mut Node, path: &str, takes: Takes, found: &mut Findings) {
         return;
     }
     match (takes, &mut node.content) {
-        (Takes::Free, _) | (Takes::FreeTable, Content::Map(_)) => {}
+        (Takes::Free, _) => {}
+        (Takes::FreeTable, Content::Map(_)) => free_table(node, path, found),
         (Takes::Table, Content::Map(_)) => table(node, path, found),
         (Takes::List(takes), Content::List(items)) => {
             let path = format!("{path}[]");
@@ -51,7 +64,6 @@ pub fn value(node: &mut Node, path: &str, takes: Takes, found: &mut Findings) {
             Some(choice) => value(node, path, *choice, found),
             None => mismatch(node, path, takes, found),
         },
-        (Takes::Snippet, _) => snippet(node, path, found),
         _ => {
             if fits(node, takes) {
                 settle(node, takes);
@@ -67,12 +79,41 @@ fn table(node: &mut Node, path: &str, found: &mut Findings) {
     for entry in entries {
         let below = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
         match keys::find(&below) {
-            Some(key) => value(&mut entry.value, &below, key.takes, found),
+            Some(key) => known(&mut entry.value, &below, key, found),
             None => {
                 let message = format!("unknown key {below} is ignored{}", nearest::hint(path, &entry.key));
                 found.warnings.push(Fault { line: entry.line, column: entry.column, message });
             }
         }
+    }
+}
+
+/// A table that may hold anything; some of its keys are known.
+fn free_table(node: &mut Node, path: &str, found: &mut Findings) {
+    let Content::Map(entries) = &mut node.content else { return };
+    for entry in entries {
+        let below = format!("{path}.{}", entry.key);
+        if let Some(key) = keys::find(&below) {
+            known(&mut entry.value, &below, key, found);
+        }
+    }
+}
+
+/// The value of a key of the table, and what becomes of it.
+fn known(node: &mut Node, path: &str, key: &Key, found: &mut Findings) {
+    let mut inner = Findings::default();
+    value(node, path, key.takes, &mut inner);
+    let verdict = if inner.errors.is_empty() { fate::judge(key, path, node) } else { Verdict::Served };
+    match verdict {
+        Verdict::Served => {
+            found.errors.append(&mut inner.errors);
+            found.warnings.append(&mut inner.warnings);
+            found.idle.append(&mut inner.idle);
+            found.refused.append(&mut inner.refused);
+        }
+        // What stands below it needs no words of its own.
+        Verdict::Idle(idle) => found.idle.push(idle),
+        Verdict::Refused(refused) => found.refused.push(refused),
     }
 }
 
@@ -166,26 +207,13 @@ fn shown(node: &Node) -> String {
     }
 }
 
-/// Comments alone are what APISIX's own config.yaml has in there.
-fn snippet(node: &Node, path: &str, found: &mut Findings) {
-    let Content::Scalar { text, .. } = &node.content else {
-        return mismatch(node, path, Takes::Snippet, found);
-    };
-    if text.lines().any(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#')) {
-        let message = format!(
-            "{path} is text for nginx and cannot be honoured; look for a key or plugin that does the same"
-        );
-        found.warnings.push(Fault { line: node.line, column: node.column, message });
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn check(text: &str, errors: &[&str], warnings: &[&str]) {
         let mut found = Findings::default();
-        document(&mut crate::yaml::parse(text).unwrap().root, &mut found);
+        document(&mut crate::yaml::parse(text).unwrap().root, false, &mut found);
         let shown = |faults: &[Fault]| faults.iter().map(Fault::to_string).collect::<Vec<_>>();
         assert_eq!(shown(&found.errors), errors, "{text}");
         assert_eq!(shown(&found.warnings), warnings, "{text}");
@@ -202,7 +230,7 @@ mod tests {
             &[],
         );
         check("deployment:\n  admin:\n    allow_admin:\n    admin_key: ~\n", &[], &[]);
-        check("plugin_attr: {x: {y: [1]}}\ndiscovery: {nacos: {host: []}}\n", &[], &[]);
+        check("plugin_attr: {redirect: {https_port: 1}}\ndiscovery: {nacos: {host: []}}\n", &[], &[]);
         check("nginx_config:\n  main_configuration_snippet: |\n    # only a comment\n", &[], &[]);
         check("nginx_config:\n  http:\n    access_log: off\n", &[], &[]);
     }
@@ -262,8 +290,39 @@ mod tests {
             "nginx_config:\n  http_configuration_snippet: |\n    gzip on;\n",
             &[],
             &[
-                "3:5: nginx_config.http_configuration_snippet is text for nginx and cannot be honoured; look for a key or plugin that does the same",
+                "3:5: nginx_config.http_configuration_snippet has no effect: there is no nginx to read it; look for a key or a plugin that does the same",
             ],
         );
+    }
+    #[test]
+    fn what_is_not_served() {
+        check(
+            "apisix:\n  enable_reuseport: false\n  proxy_protocol: {enable_tcp_pp: true}\nstream_plugins: [syslog]\n",
+            &[],
+            &[
+                "2:21: apisix.enable_reuseport: false has no effect: each worker always has a listening socket of its own",
+                "3:35: no effect: apisix.proxy_protocol.enable_tcp_pp: true, stream_plugins (line 4): TCP and UDP are not proxied",
+            ],
+        );
+        check(
+            "nginx_config:\n  max_pending_timers: 16384\n  max_running_timers: 4096\n  user: nobody\n",
+            &[],
+            &[
+                "2:23: no effect, at their defaults: nginx_config.max_pending_timers, nginx_config.max_running_timers (line 3); docs/config.md says why",
+                "4:9: nginx_config.user has no effect: start the process as the user it should run as",
+            ],
+        );
+        let refused = |place: &str, shown: &str| {
+            format!(
+                "{place}: {shown} is refused: TCP and UDP are not proxied, so these ports would stay closed; take the key away, or set TIDEGATE_WITHOUT_STREAMS=1 in the environment to serve HTTP alone"
+            )
+        };
+        check("apisix: {proxy_mode: stream}", &[&refused("1:22", "apisix.proxy_mode: stream")], &[]);
+        check(
+            "apisix: {stream_proxy: {tcp: [{addr: 9100, tls: true}], udp: []}}",
+            &[&refused("1:30", "apisix.stream_proxy.tcp")],
+            &[],
+        );
+        check("apisix: {stream_proxy: {tcp: [], only: false}, extra_lua_path: ''}\next-plugin:\n", &[], &[]);
     }
 }

@@ -1,16 +1,19 @@
-//! Every key of config.yaml, declared once: its path, what it takes, its default, what it is for.
+//! Every key of config.yaml, declared once: its path, what it takes, its default, what it is for, and its fate.
 //!
-//! The checks, the defaults and the file conf/config.yaml all come from this table. The keys are those of APISIX
-//! 3.18; keys that only make sense inside nginx are known, so that they load without complaint, and say so.
+//! The checks, the defaults, the file conf/config.yaml and docs/config.md all come from this table. The keys are those
+//! of APISIX 3.18 and a few of our own. A key that is [`Fate::Served`] has a test that sees its effect from outside
+//! (`tests/e2e/config_keys/witnesses.rs`); a value that is not served is refused, or warned of with file and line.
 
 mod apisix;
+mod attributes;
 mod deployment;
+mod discovery;
 mod nginx;
 mod plugins;
 
 use serde_json::{Map, Value};
 
-pub use plugins::{PLUGINS, STREAM_PLUGINS};
+pub use plugins::PLUGINS;
 
 /// One key. `[]` in a path stands for each item of a list.
 pub struct Key {
@@ -19,6 +22,66 @@ pub struct Key {
     /// JSON.
     pub value: Preset,
     pub about: &'static str,
+    pub fate: Fate,
+}
+
+/// What becomes of what the user writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It does what it says.
+    Served,
+    /// It changes nothing; why.
+    NoEffect(&'static str),
+    /// Only this value (JSON) is what happens.
+    Only(&'static str, Otherwise),
+    /// All values but this one (JSON) are served.
+    Not(&'static str, Otherwise),
+    /// The start is refused; why, and what to do.
+    Refused(&'static str),
+}
+
+/// What becomes of a value that is not served; why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Otherwise {
+    /// It is warned of.
+    Ignored(&'static str),
+    Refused(&'static str),
+}
+
+impl Key {
+    const fn no_effect(mut self, why: &'static str) -> Key {
+        self.fate = Fate::NoEffect(why);
+        self
+    }
+
+    const fn only(mut self, value: &'static str, otherwise: Otherwise) -> Key {
+        self.fate = Fate::Only(value, otherwise);
+        self
+    }
+
+    const fn not(mut self, value: &'static str, otherwise: Otherwise) -> Key {
+        self.fate = Fate::Not(value, otherwise);
+        self
+    }
+
+    const fn refused(mut self, why: &'static str) -> Key {
+        self.fate = Fate::Refused(why);
+        self
+    }
+
+    /// Whether a test has to see the key's effect: tables have none of their own.
+    pub fn needs_witness(&self) -> bool {
+        let served = matches!(self.fate, Fate::Served | Fate::Not(..));
+        served && !matches!(self.takes, Takes::Table | Takes::List(Takes::Table))
+    }
+
+    /// The value that the key has when nobody sets it; `None`: unset.
+    pub fn default(&self) -> Option<Value> {
+        match self.value {
+            Preset::Default(json) => serde_json::from_str(json).ok(),
+            Preset::Example(_) => None,
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -51,23 +114,29 @@ pub enum Takes {
     Free,
     List(&'static Takes),
     AnyOf(&'static [Takes]),
-    /// nginx text that nobody can honour without nginx.
+    /// Text for nginx.conf.
     Snippet,
 }
+
+const NO_STREAM: &str = "TCP and UDP are not proxied";
+pub(crate) const STREAM_REFUSED: &str = "TCP and UDP are not proxied, so these ports would stay closed; take the key \
+     away, or set TIDEGATE_WITHOUT_STREAMS=1 in the environment to serve HTTP alone";
 
 pub const PORT: Takes = Takes::Integer(1, 65_535);
 pub const COUNT: Takes = Takes::Integer(0, i64::MAX);
 
-pub const fn key(path: &'static str, takes: Takes, default: &'static str, about: &'static str) -> Key {
-    Key { path, takes, value: Preset::Default(default), about }
+const fn key(path: &'static str, takes: Takes, default: &'static str, about: &'static str) -> Key {
+    Key { path, takes, value: Preset::Default(default), about, fate: Fate::Served }
 }
 
-pub const fn unset(path: &'static str, takes: Takes, example: &'static str, about: &'static str) -> Key {
-    Key { path, takes, value: Preset::Example(example), about }
+const fn unset(path: &'static str, takes: Takes, example: &'static str, about: &'static str) -> Key {
+    Key { path, takes, value: Preset::Example(example), about, fate: Fate::Served }
 }
 
 pub fn all() -> impl Iterator<Item = &'static Key> {
-    [deployment::KEYS, apisix::KEYS, nginx::KEYS, plugins::KEYS].into_iter().flatten()
+    [deployment::KEYS, apisix::KEYS, nginx::KEYS, plugins::KEYS, discovery::KEYS, attributes::KEYS]
+        .into_iter()
+        .flatten()
 }
 
 pub fn find(path: &str) -> Option<&'static Key> {
@@ -100,7 +169,6 @@ pub fn defaults() -> Value {
         if let Preset::Default(json) = key.value {
             let value = match key.path {
                 "plugins" => Value::from(PLUGINS.to_vec()),
-                "stream_plugins" => Value::from(STREAM_PLUGINS.to_vec()),
                 _ => serde_json::from_str(json).unwrap_or(Value::Null),
             };
             set(&mut root, key.path, value);

@@ -18,5 +18,5 @@ pub mod settings;
 pub mod units;
 pub mod yaml;
 
-pub use load::{LoadError, Loaded, Source, load, load_with};
+pub use load::{LoadError, Loaded, Places, Source, load, load_with};
 pub use settings::{Listener, Provider, Role, Settings};

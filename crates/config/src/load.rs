@@ -32,6 +32,8 @@ pub struct Loaded {
     pub settings: Settings,
     /// Ready to print: `conf/config.yaml:3:5: ...`.
     pub warnings: Vec<String>,
+    /// Where the file has what, for messages of whoever finds more faults in it.
+    pub places: Places,
 }
 
 /// Why the configuration cannot be used: all reasons, ready to print.
@@ -66,7 +68,7 @@ pub fn load_with(source: &Source, lookup: Lookup) -> Result<Loaded, LoadError> {
     if !found.errors.is_empty() {
         return Err(LoadError(found.errors.iter().map(at).collect()));
     }
-    let places = Places::of(&root);
+    let places = Places::of(&root, &shown);
     let mut raw = keys::defaults();
     merge::merge(&mut raw, root.into_value());
     override_by_environment(&mut raw, &places, lookup).map_err(|message| LoadError(vec![message]))?;
@@ -87,7 +89,7 @@ pub fn load_with(source: &Source, lookup: Lookup) -> Result<Loaded, LoadError> {
     }
     let doors = admin_door::warnings(&settings);
     warnings.extend(doors.into_iter().map(|(key, message)| at(&places.fault(&key, message))));
-    Ok(Loaded { settings, warnings })
+    Ok(Loaded { settings, warnings, places })
 }
 
 /// The checked tree; an empty file is an empty table.
@@ -99,7 +101,8 @@ fn parse(text: &str, lookup: Lookup) -> Result<(Node, Findings), Fault> {
     let mut found = Findings { warnings: document.notes, ..Findings::default() };
     environment::substitute_node(&mut document.root, lookup)?;
     legacy::modernise(&mut document.root, &mut found.warnings);
-    check::document(&mut document.root, &mut found);
+    let without_streams = lookup("TIDEGATE_WITHOUT_STREAMS").is_some_and(|value| value == "1");
+    check::document(&mut document.root, without_streams, &mut found);
     Ok((document.root, found))
 }
 
@@ -226,17 +229,21 @@ fn across(settings: &Settings, places: &Places) -> Vec<Fault> {
 }
 
 /// Where the user wrote what: `apisix.node_listen[0].port` to line and column of the value.
-struct Places(HashMap<String, (usize, usize)>);
+#[derive(Debug)]
+pub struct Places {
+    file: String,
+    places: HashMap<String, (usize, usize)>,
+}
 
 impl Places {
-    fn of(root: &Node) -> Self {
-        let mut places = Self(HashMap::new());
+    fn of(root: &Node, file: &str) -> Self {
+        let mut places = Self { file: file.to_owned(), places: HashMap::new() };
         places.walk(root, "");
         places
     }
 
     fn walk(&mut self, node: &Node, path: &str) {
-        self.0.insert(path.to_owned(), (node.line, node.column));
+        self.places.insert(path.to_owned(), (node.line, node.column));
         match &node.content {
             Content::Scalar { .. } => {}
             Content::List(items) => {
@@ -253,12 +260,22 @@ impl Places {
         }
     }
 
-    fn has(&self, path: &str) -> bool {
-        self.0.contains_key(path)
+    /// `conf/config.yaml:3:5: MESSAGE`, for a key that is wrong in a way only others can see.
+    pub fn message(&self, key: &str, message: &str) -> String {
+        match self.fault(key, message.to_owned()) {
+            // The root: the file has nothing of it.
+            fault if (fault.line, fault.column) == (1, 1) => format!("{}: {message}", self.file),
+            fault => format!("{}:{fault}", self.file),
+        }
+    }
+
+    /// Whether the file has this key.
+    pub fn has(&self, path: &str) -> bool {
+        self.places.contains_key(path)
     }
 
     fn get(&self, path: &str) -> Option<(usize, usize)> {
-        self.0.get(path).copied()
+        self.places.get(path).copied()
     }
 
     /// At the key, or at the nearest table above it that the file has.

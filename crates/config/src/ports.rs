@@ -41,24 +41,15 @@ fn claims(settings: &Settings) -> Vec<Claim> {
     let mut claim = |key, listener: Listener| claims.push(Claim { key, listener });
     if settings.role != Role::ControlPlane {
         let apisix = &settings.apisix;
-        if apisix.proxy_http {
-            apisix.node_listen.iter().cloned().for_each(|listener| claim("apisix.node_listen", listener));
-            if apisix.tls.enable {
-                apisix.tls.listen.iter().cloned().for_each(|listener| claim("apisix.ssl.listen", listener));
-            }
-            let everywhere = |port| Listener::new("0.0.0.0", port);
-            let http = apisix.proxy_protocol.http_port.map(everywhere);
-            http.into_iter().for_each(|listener| claim("apisix.proxy_protocol.listen_http_port", listener));
-            let https = apisix.proxy_protocol.https_port.map(everywhere);
-            https.into_iter().for_each(|listener| claim("apisix.proxy_protocol.listen_https_port", listener));
+        apisix.node_listen.iter().cloned().for_each(|listener| claim("apisix.node_listen", listener));
+        if apisix.tls.enable {
+            apisix.tls.listen.iter().cloned().for_each(|listener| claim("apisix.ssl.listen", listener));
         }
-        if apisix.proxy_stream {
-            for stream in &apisix.stream_tcp {
-                stream_ports(&stream.address)
-                    .into_iter()
-                    .for_each(|listener| claim("apisix.stream_proxy.tcp", listener));
-            }
-        }
+        let everywhere = |port| Listener::new("0.0.0.0", port);
+        let http = apisix.proxy_protocol.http_port.map(everywhere);
+        http.into_iter().for_each(|listener| claim("apisix.proxy_protocol.listen_http_port", listener));
+        let https = apisix.proxy_protocol.https_port.map(everywhere);
+        https.into_iter().for_each(|listener| claim("apisix.proxy_protocol.listen_https_port", listener));
     }
     settings
         .admin
@@ -73,19 +64,6 @@ fn claims(settings: &Settings) -> Vec<Claim> {
         .for_each(|listener| claim("plugin_attr.prometheus.export_addr", listener));
     settings.apisix.status.iter().cloned().for_each(|listener| claim("apisix.status", listener));
     claims
-}
-
-/// `9100`, `127.0.0.1:9101`, `2000-2100`; what cannot be read is for whoever listens to report.
-fn stream_ports(address: &str) -> Vec<Listener> {
-    let (ip, ports) = match address.rsplit_once(':') {
-        Some((ip, ports)) => (ip.trim_start_matches('[').trim_end_matches(']'), ports),
-        None => ("0.0.0.0", address),
-    };
-    let (first, last) = ports.split_once('-').unwrap_or((ports, ports));
-    match (first.trim().parse::<u16>(), last.trim().parse::<u16>()) {
-        (Ok(first), Ok(last)) => (first..=last).map(|port| Listener::new(ip, port)).collect(),
-        _ => Vec::new(),
-    }
 }
 
 /// `0.0.0.0` and `::` do not overlap: listeners for IPv6 take IPv6 only.

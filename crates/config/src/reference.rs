@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::keys::{self, Key, PLUGINS, Preset, STREAM_PLUGINS, Takes};
+use crate::keys::{self, Fate, Key, PLUGINS, Preset, Takes};
 
 const HEAD: &str = "\
 # The configuration of this gateway. Only what differs from the defaults needs to be here.
@@ -89,7 +89,7 @@ pub fn starter(kind: Starter) -> String {
     let mut text = head.to_owned();
     for key in keys::all() {
         // The head has these; items of lists are described by their list.
-        if !written.contains(&key.path) && !key.path.contains('[') {
+        if !written.contains(&key.path) && !key.path.contains('[') && is_shown(key) {
             render(&mut text, key, kind.set());
         }
     }
@@ -99,6 +99,30 @@ pub fn starter(kind: Starter) -> String {
 /// conf/apisix.yaml, where routes come from there.
 pub fn starter_resources(kind: Starter) -> Option<&'static str> {
     (kind == Starter::Standalone).then_some(RESOURCES)
+}
+
+/// Keys without effect have no place in a file to start from; docs/config.md has them.
+fn is_shown(key: &Key) -> bool {
+    let served = |key: &Key| match (key.fate, key.value) {
+        (Fate::Served | Fate::Not(..), _) => true,
+        (Fate::Only(value, _), Preset::Default(shown) | Preset::Example(shown)) => value == shown,
+        (Fate::NoEffect(_) | Fate::Refused(_), _) => false,
+    };
+    let below = |other: &Key| other.path.strip_prefix(key.path).is_some_and(|rest| rest.starts_with('.'));
+    let within = |other: &Key| {
+        let inside = key.path.strip_prefix(other.path).is_some_and(|rest| rest.starts_with('.'));
+        let (Preset::Default(shown) | Preset::Example(shown)) = other.value;
+        inside && matches!(other.takes, Takes::FreeTable) && shown != "{}"
+    };
+    match key.takes {
+        // Its table shows it.
+        _ if keys::all().any(within) => false,
+        // A table is for what stands in it.
+        Takes::Table if keys::all().any(below) => {
+            keys::all().any(|other| below(other) && !matches!(other.takes, Takes::Table) && served(other))
+        }
+        _ => served(key),
+    }
 }
 
 fn render(text: &mut String, key: &Key, set: &[(&str, &str)]) {
@@ -120,7 +144,6 @@ fn render(text: &mut String, key: &Key, set: &[(&str, &str)]) {
     let _ = writeln!(text, "{indent}# {example}{}", key.about);
     let list = match key.path {
         "plugins" => Some(PLUGINS),
-        "stream_plugins" => Some(STREAM_PLUGINS),
         _ => None,
     };
     // Keys that have keys of their own below them in the table.

@@ -17,10 +17,7 @@ use serde_json::Value;
 
 pub use self::{
     access::{Access, AdminKey, AdminRole, Key},
-    apisix::{
-        Apisix, CacheZone, ClientLimits, DataEncryption, HttpRouter, ProxyProtocol, SecretCache,
-        StreamListener, Tls,
-    },
+    apisix::{Apisix, CacheZone, ClientLimits, DataEncryption, HttpRouter, ProxyProtocol, SecretCache, Tls},
     deployment::{Admin, Etcd, EtcdTls, Provider, Role},
     history::History,
     nginx::{AccessLog, Level, Nginx, Timeouts, UpstreamKeepalive},
@@ -39,7 +36,6 @@ pub struct Settings {
     pub history: History,
     /// Names of the HTTP plugins that are on.
     pub plugins: Vec<String>,
-    pub stream_plugins: Vec<String>,
     pub plugin_attr: Value,
     pub discovery: Value,
     pub graphql_max_bytes: u64,
@@ -90,7 +86,6 @@ impl Settings {
             etcd: Etcd::read(&reader),
             history: History::read(&reader),
             plugins: reader.texts("plugins"),
-            stream_plugins: reader.texts("stream_plugins"),
             plugin_attr: reader.value("plugin_attr").cloned().unwrap_or_default(),
             discovery: reader.value("discovery").cloned().unwrap_or_default(),
             graphql_max_bytes: reader.unsigned("graphql.max_size").unwrap_or(1 << 20),

@@ -9,6 +9,7 @@ pub mod check;
 pub mod document;
 pub mod encrypt;
 pub mod header_text;
+pub mod idle;
 pub mod nearest;
 pub mod object;
 pub mod resources;

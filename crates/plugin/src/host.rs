@@ -24,6 +24,8 @@ pub struct Host {
     pub plugin_attributes: Value,
     /// The whole effective config.yaml, for plugins that need an odd key of it.
     pub settings: Value,
+    /// `graphql.max_size`
+    pub graphql_max_bytes: usize,
     pub workers: usize,
     /// The installation's directory (`--prefix`): relative paths in configurations start here.
     pub prefix: std::path::PathBuf,

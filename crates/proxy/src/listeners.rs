@@ -14,6 +14,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::{Settings, port_owner, settings::Listen};
 
 /// Sockets that are bound, for each worker; nobody accepts yet.
+#[derive(Default)]
 pub struct Listeners {
     pub(crate) workers: Vec<Vec<(TcpListener, Listen)>>,
     /// The same sockets once more, to hand them to a successor.
@@ -28,8 +29,7 @@ pub struct Listeners {
 /// other uses, or none. An address that cannot be opened is an error that names it.
 pub fn open(settings: &Settings, inherited: &mut Vec<TcpListener>) -> io::Result<Listeners> {
     let count = settings.workers.max(1);
-    let mut listeners =
-        Listeners { workers: Vec::new(), kept: Vec::new(), listening: Vec::new(), left_out: Vec::new() };
+    let mut listeners = Listeners::default();
     listeners.workers.resize_with(count, Vec::new);
     for listen in &settings.listen {
         let mut listen = listen.clone();
@@ -39,18 +39,35 @@ pub fn open(settings: &Settings, inherited: &mut Vec<TcpListener>) -> io::Result
             if listen.address.port() == 0 {
                 listen.address = bind(listen.address)?.local_addr()?;
             }
-            match refuse_shared(listen.address) {
-                Ok(()) => {}
-                Err(error) if listen.optional => {
-                    listeners.left_out.push(error.to_string());
-                    continue;
-                }
-                Err(error) => return Err(error),
+            if let Some(problem) = problem(&listen)? {
+                listeners.left_out.push(problem);
+                continue;
             }
         }
         listeners.add(listen, taken)?;
     }
     Ok(listeners)
+}
+
+/// As [`open`], but opens nothing: no client's connection gets lost. `is_held`: a successor would be given its sockets.
+pub fn try_out(settings: &Settings, is_held: &dyn Fn(SocketAddr) -> bool) -> io::Result<Listeners> {
+    let mut listeners = Listeners::default();
+    for listen in &settings.listen {
+        match if is_held(listen.address) { None } else { problem(listen)? } {
+            None => listeners.listening.push(listen.clone()),
+            Some(problem) => listeners.left_out.push(problem),
+        }
+    }
+    Ok(listeners)
+}
+
+/// Why an optional address cannot be listened on; for any other one that is an error.
+fn problem(listen: &Listen) -> io::Result<Option<String>> {
+    match refuse_shared(listen.address) {
+        Ok(()) => Ok(None),
+        Err(error) if listen.optional => Ok(Some(error.to_string())),
+        Err(error) => Err(error),
+    }
 }
 
 impl Listeners {
@@ -85,7 +102,7 @@ fn take(inherited: &mut Vec<TcpListener>, address: SocketAddr) -> Vec<TcpListene
 /// cannot be bound while another process listens.
 ///
 /// Binding is enough to know; listening would take a client's connection and drop it.
-fn refuse_shared(address: SocketAddr) -> io::Result<()> {
+pub fn refuse_shared(address: SocketAddr) -> io::Result<()> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {

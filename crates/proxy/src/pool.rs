@@ -52,13 +52,16 @@ impl Pool {
         expires_ms: u64,
         size: usize,
     ) {
+        if size == 0 {
+            return;
+        }
         let mut idle = self.idle.borrow_mut();
         let index = pool as usize;
         if index >= idle.len() {
             idle.resize_with(index + 1, Vec::new);
         }
         let Some(list) = idle.get_mut(index) else { return };
-        if list.len() >= size.max(1) {
+        if list.len() >= size {
             list.remove(0);
         }
         list.push(Idle { stream, server_name, uses, expires_ms });

@@ -1,4 +1,4 @@
-//! Which process listens where this one wanted to: from the kernel's tables in /proc, once, when a start fails.
+//! Which process listens where, from the kernel's tables in /proc: once, when a start fails or is tried out.
 
 use std::{
     fs, io,
@@ -9,15 +9,38 @@ use std::{
 /// The state of a listening socket in /proc/net/tcp.
 const LISTEN: &str = "0A";
 
-/// An error of binding to `address`, with the process that has it where /proc tells.
+/// An error of binding to `address`, with the remedy, and with the process that has it where /proc tells.
 pub fn explained(address: SocketAddr, error: io::Error) -> io::Error {
-    if error.kind() != io::ErrorKind::AddrInUse {
-        return error;
-    }
-    match owner(address) {
-        Some(owner) => io::Error::new(error.kind(), format!("{error}: {owner}")),
+    let more = match error.kind() {
+        io::ErrorKind::AddrInUse => owner(address),
+        io::ErrorKind::PermissionDenied => Some(format!(
+            "port {} needs the capability CAP_NET_BIND_SERVICE; give it to the program (setcap \
+             cap_net_bind_service=+ep FILE), or choose a higher port",
+            address.port()
+        )),
+        io::ErrorKind::AddrNotAvailable => Some("this machine does not have that address".to_owned()),
+        _ => None,
+    };
+    match more {
+        Some(more) => io::Error::new(error.kind(), format!("{error}: {more}")),
         None => error,
     }
+}
+
+/// The addresses that a process listens on; none where /proc does not tell.
+pub fn addresses_of(pid: i32) -> Vec<SocketAddr> {
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let sockets: Vec<_> = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok()).collect();
+    let has = |inode: &str| sockets.iter().any(|link| link.as_os_str() == &*format!("socket:[{inode}]"));
+    let mut addresses = Vec::new();
+    for name in ["tcp", "tcp6"] {
+        let table = fs::read_to_string(format!("/proc/{pid}/net/{name}")).unwrap_or_default();
+        let listeners = table.lines().skip(1).filter_map(listener);
+        addresses.extend(listeners.filter(|listener| has(&listener.inode)).map(|listener| listener.address));
+    }
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses
 }
 
 /// Who listens on an address that is in use, as the end of a message.
@@ -154,6 +177,7 @@ mod tests {
         let holder = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = holder.local_addr().unwrap();
         let error = TcpListener::bind(address).unwrap_err();
+        assert!(addresses_of(std::process::id().cast_signed()).contains(&address));
         let text = explained(address, error).to_string();
         assert!(text.contains("another listener") && text.contains(&address.to_string()), "{text}");
     }

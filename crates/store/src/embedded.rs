@@ -48,6 +48,12 @@ impl Embedded {
         Self::open_with(path, hooks, Retention::default())
     }
 
+    /// Whether `open` would make a new database. The error is the one it would end with: a database that is lost.
+    pub fn would_be_new(path: &Path) -> Result<bool, StoreError> {
+        let place = creation::look(path).map_err(database::unavailable)?;
+        Ok(matches!(place, creation::Place::New))
+    }
+
     /// As [`Embedded::open`], keeping so much history.
     pub fn open_with(path: &Path, hooks: Hooks, retention: Retention) -> Result<Self, StoreError> {
         let (database, loaded) = Database::open(path, hooks, retention)?;

@@ -17,6 +17,7 @@ mod explain;
 pub mod handover;
 mod health;
 mod hooks;
+mod idle_fields;
 mod logs;
 mod metrics;
 mod name_failures;
@@ -26,6 +27,8 @@ pub mod notices;
 pub mod notify;
 mod ocsp;
 pub mod pid_file;
+pub mod preflight;
+mod prepare;
 mod provider;
 mod reload;
 mod secrets;
@@ -34,6 +37,7 @@ mod signals;
 mod sockets;
 mod status;
 mod stay;
+pub mod trial;
 pub mod welcome;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -47,7 +51,12 @@ use telemetry::error_log;
 
 pub use administration::check_object;
 
-use self::{handover::predecessor::Predecessor, pid_file::PidFile, serving::Origin};
+use self::{
+    handover::predecessor::Predecessor,
+    pid_file::PidFile,
+    prepare::{Prepared, Purpose},
+    serving::Origin,
+};
 
 /// Batches of log entries have that long to be sent when the process ends.
 const FLUSH_TIME: Duration = Duration::from_secs(2);
@@ -74,31 +83,24 @@ pub struct RunOptions {
 pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     let signals = signals::Signals::install()?;
     raise_descriptor_limit(settings.nginx.worker_rlimit_nofile);
-    let logs = logs::Logs::open(&settings)?;
-    options.warnings.iter().for_each(|warning| notices::warn(warning));
-    let runtime = control::runtime()?;
-    let catalog = Arc::new(
-        Catalog::new(plugins::registry::PLUGINS, Some(&settings.plugins)).map_err(anyhow::Error::msg)?,
-    );
-    let metrics = Arc::new(metrics::Metrics::new(&settings));
-    install_host(&settings, &runtime, &catalog, &metrics, &logs);
-    start_plugins(&settings, &catalog)?;
-
     let inherited = options.predecessor.as_mut().map(|old| std::mem::take(&mut old.sockets));
     let sockets = sockets::Sockets::new(inherited.unwrap_or_default());
-    let provider = provider::open(&settings, &catalog, &runtime, options.predecessor.as_ref())?;
-    let control = control::start(&settings, &runtime, &catalog, &provider)?;
-    let _compiler = StopCompiler(control.clone());
-    let apis = administration::Apis::new(&settings, &catalog, &provider, &control, &logs);
-    let proxy_settings = data_plane::settings(&settings, &logs, &apis)?;
-    let listeners = sockets.open_data_plane(&proxy_settings).context("cannot open the data plane")?;
-    let without_tls = without_tls(&listeners);
-    let (control_api, status) = {
-        let _entered = runtime.enter();
-        let control_api = apis.listen(&settings, &runtime, &sockets)?;
-        metrics.listen(&settings, &runtime, &sockets)?;
-        (control_api, status::bind(&settings, &sockets)?)
-    };
+    let purpose = Purpose::Serve(options.predecessor.as_ref());
+    let Prepared {
+        logs,
+        runtime,
+        catalog,
+        metrics,
+        provider,
+        control,
+        compiler: _compiler,
+        apis,
+        proxy: proxy_settings,
+        listeners,
+        without_tls,
+        control_api,
+        status,
+    } = prepare::prepare(&settings, &sockets, &purpose, &options.warnings)?;
     let left = sockets.leave_rest();
     if let Some(predecessor) = &options.predecessor {
         predecessor.prepared(left)?;
@@ -207,7 +209,7 @@ pub fn explain_offline(
     let metrics = Arc::new(metrics::Metrics::new(&settings));
     install_host(&settings, &runtime, &catalog, &metrics, &logs);
     start_plugins(&settings, &catalog)?;
-    let provider = provider::open(&settings, &catalog, &runtime, None)?;
+    let provider = provider::open(&settings, &catalog, &runtime, &Purpose::Serve(None))?;
     let snapshot = control::compile_once(&settings, &runtime, &catalog, &provider)?;
     let store = provider.store();
     let get = |kind, id: &str| store.get(kind, id).map(|object| object.value());
@@ -247,6 +249,7 @@ fn install_host(
         hostname: metrics::hostname(),
         plugin_attributes: settings.plugin_attr.clone(),
         settings: settings.raw.clone(),
+        graphql_max_bytes: usize::try_from(settings.graphql_max_bytes).unwrap_or(usize::MAX),
         workers: settings.nginx.workers,
         prefix: settings.files.prefix.clone(),
         started: std::time::SystemTime::now(),

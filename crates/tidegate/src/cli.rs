@@ -56,7 +56,7 @@ enum Verb {
     Reload(reload::Arguments),
     /// Let this program take over from the one that runs, without a lost request
     Upgrade(upgrade::Arguments),
-    /// Check config.yaml and the resource files, and print what is wrong
+    /// Tell what a start would say: exit code 0 if it works, 1 if not, 2 if some objects cannot be used
     Test,
     /// Print the version
     Version,
@@ -150,7 +150,10 @@ pub fn main() -> ExitCode {
         Verb::Quit => quit::run(&place),
         Verb::Reload(arguments) => reload::run(&place, &arguments),
         Verb::Upgrade(arguments) => upgrade::run(&place, &arguments),
-        Verb::Test => test::run(&place),
+        Verb::Test => match test::run(&place) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Verb::Version => version::run(),
         Verb::Routes => routes::run(&place),
         Verb::Explain(arguments) => explain::run(&place, &arguments),

@@ -79,7 +79,14 @@ impl AdminApi {
                 let items = document.get(collection).and_then(Value::as_array);
                 let mut ids = HashSet::new();
                 for (index, item) in items.into_iter().flatten().enumerate() {
-                    let checked = kind.map_or(Ok(()), |kind| check_item(context, kind, item));
+                    let checked = match kind {
+                        // As `PUT /stream_routes`: nothing would listen for them.
+                        Some(Kind::StreamRoute) if !self.settings.stream => {
+                            Err("stream mode is disabled, can not add stream routes".to_owned())
+                        }
+                        Some(kind) => check_item(context, kind, item),
+                        None => Ok(()),
+                    };
                     let duplicate = check_duplicate(collection, item, &mut ids);
                     for error in checked.err().into_iter().chain(duplicate) {
                         let id = item.get("id").or_else(|| item.get("username")).cloned();

@@ -1,19 +1,26 @@
 //! `apisix`: listening, routing, TLS.
 
-use super::{COUNT, Key, PORT, Takes::*, key, unset};
+use super::{COUNT, Key, NO_STREAM, Otherwise::*, PORT, STREAM_REFUSED, Takes::*, key, unset};
+
+const NO_LUA_PATH: &str =
+    "Lua code stands in the configuration of routes and plugins; modules are not loaded";
+const PER_PORT_HTTP2: &str = "apisix.enable_http2 is for all ports";
 
 #[rustfmt::skip]
 pub const KEYS: &[Key] = &[
     key("apisix", Table, "{}", "The gateway itself."),
-    unset("apisix.id", Text, "\"gateway-1\"", "The name of this instance in answers and logs; otherwise a random one."),
+    unset("apisix.id", Text, "\"gateway-1\"", "The name of this instance.")
+        .no_effect("instances are told apart by their host name"),
     key("apisix.node_listen", AnyOf(&[PORT, List(&AnyOf(&[PORT, Table]))]), "[9080]",
         "Ports for HTTP: one port, or a list of ports and of {ip, port, enable_http2}. Without ip: all addresses."),
     unset("apisix.node_listen[].ip", Text, "\"127.0.0.2\"", "The address to listen at."),
     unset("apisix.node_listen[].port", PORT, "9080", "The port to listen at."),
-    unset("apisix.node_listen[].enable_http2", Bool, "true", "HTTP/2 on all ports; apisix.enable_http2 is its new name."),
+    unset("apisix.node_listen[].enable_http2", Bool, "true", "HTTP/2 on this port.")
+        .only("true", Ignored(PER_PORT_HTTP2)),
     key("apisix.enable_admin", Bool, "true", "Serve the Admin API."),
     key("apisix.enable_dev_mode", Bool, "false", "Run a single worker."),
-    key("apisix.enable_reuseport", Bool, "true", "Give each worker its own listening socket."),
+    key("apisix.enable_reuseport", Bool, "true", "Give each worker its own listening socket.")
+        .only("true", Ignored("each worker always has a listening socket of its own")),
     key("apisix.show_upstream_status_in_response_header", Bool, "false",
         "Send X-APISIX-Upstream-Status with every answer; otherwise only when the upstream answered 5xx."),
     key("apisix.enable_ipv6", Bool, "true", "Listen at IPv6 addresses too, and resolve names to them."),
@@ -31,19 +38,24 @@ pub const KEYS: &[Key] = &[
     unset("apisix.proxy_protocol", Table, "{}", "Accept the PROXY protocol."),
     unset("apisix.proxy_protocol.listen_http_port", PORT, "9181", "Port for HTTP behind the PROXY protocol."),
     unset("apisix.proxy_protocol.listen_https_port", PORT, "9182", "Port for HTTPS behind the PROXY protocol."),
-    unset("apisix.proxy_protocol.enable_tcp_pp", Bool, "true", "Accept it on all ports of stream_proxy.tcp."),
-    unset("apisix.proxy_protocol.enable_tcp_pp_to_upstream", Bool, "true", "Send it to the upstreams of stream routes."),
+    unset("apisix.proxy_protocol.enable_tcp_pp", Bool, "true", "Accept it on all ports of stream_proxy.tcp.")
+        .only("false", Ignored(NO_STREAM)),
+    unset("apisix.proxy_protocol.enable_tcp_pp_to_upstream", Bool, "true", "Send it to the upstreams of stream routes.")
+        .only("false", Ignored(NO_STREAM)),
     key("apisix.enable_server_tokens", Bool, "true", "Tell the version in the Server header."),
-    key("apisix.extra_lua_path", Text, "\"\"", "Not used: there is no Lua module path here."),
-    key("apisix.extra_lua_cpath", Text, "\"\"", "Not used: there is no Lua module path here."),
-    unset("apisix.lua_module_hook", Text, "\"my_project.my_hook\"", "Not used: there are no Lua modules here."),
+    key("apisix.extra_lua_path", Text, "\"\"", "Folders with Lua modules.")
+        .no_effect(NO_LUA_PATH),
+    key("apisix.extra_lua_cpath", Text, "\"\"", "Folders with Lua modules in C.")
+        .no_effect(NO_LUA_PATH),
+    unset("apisix.lua_module_hook", Text, "\"my_project.my_hook\"", "A Lua module that is loaded first.")
+        .no_effect(NO_LUA_PATH),
     key("apisix.proxy_cache", Table, "{}", "Where the plugin proxy-cache keeps answers."),
     key("apisix.proxy_cache.cache_ttl", Duration, "\"10s\"", "How long answers stay when nothing else says so."),
     key("apisix.proxy_cache.zones", List(&Table),
         "[{\"name\": \"disk_cache_one\", \"memory_size\": \"50m\", \"disk_size\": \"1G\", \"disk_path\": \"/tmp/disk_cache_one\", \"cache_levels\": \"1:2\"}, {\"name\": \"memory_cache\", \"memory_size\": \"50m\"}]",
         "The caches. Those with a disk_path are on disk."),
     unset("apisix.proxy_cache.zones[].name", Text, "\"memory_cache\"", "What cache_zone of the plugin names."),
-    unset("apisix.proxy_cache.zones[].memory_size", Size, "\"50m\"", "Memory for the index, or for the answers."),
+    unset("apisix.proxy_cache.zones[].memory_size", Size, "\"50m\"", "Memory for answers; a cache on disk needs none for its index."),
     unset("apisix.proxy_cache.zones[].disk_size", Size, "\"1G\"", "Disk space for answers."),
     unset("apisix.proxy_cache.zones[].disk_path", Text, "\"/tmp/disk_cache_one\"", "Folder for answers."),
     unset("apisix.proxy_cache.zones[].cache_levels", Text, "\"1:2\"", "How folders nest below disk_path."),
@@ -55,17 +67,26 @@ pub const KEYS: &[Key] = &[
     key("apisix.router", Table, "{}", "How routes are looked up."),
     key("apisix.router.http", Word(&["radixtree_host_uri", "radixtree_uri", "radixtree_uri_with_parameter"]),
         "\"radixtree_host_uri\"", "By host and then path, by path, or by path with :parameters."),
-    key("apisix.router.ssl", Word(&["radixtree_sni"]), "\"radixtree_sni\"", "Certificates are found by SNI."),
-    key("apisix.proxy_mode", Word(&["http", "stream", "http&stream"]), "\"http\"", "What is proxied."),
+    key("apisix.router.ssl", Word(&["radixtree_sni"]), "\"radixtree_sni\"", "Certificates are found by SNI.")
+        .only("\"radixtree_sni\"", Ignored("certificates are found by SNI")),
+    key("apisix.proxy_mode", Word(&["http", "stream", "http&stream"]), "\"http\"", "What is proxied.")
+        .only("\"http\"", Refused(STREAM_REFUSED)),
     unset("apisix.stream_proxy", Table, "{}", "Listening for TCP and UDP."),
-    unset("apisix.stream_proxy.only", Bool, "false", "Old spelling of proxy_mode: true is stream, false is http&stream."),
+    unset("apisix.stream_proxy.only", Bool, "false", "Old spelling of proxy_mode: true is stream, false is http&stream.")
+        .only("false", Refused(STREAM_REFUSED)),
     unset("apisix.stream_proxy.tcp", List(&AnyOf(&[PORT, Text, Table])), "[9100, \"127.0.0.1:9101\"]",
-        "Ports, addresses, ranges like 2000-2100, or {addr, tls, proxy_protocol, proxy_protocol_to_upstream}."),
-    unset("apisix.stream_proxy.tcp[].addr", AnyOf(&[PORT, Text]), "9100", "Port, address with port, or range."),
-    unset("apisix.stream_proxy.tcp[].tls", Bool, "true", "Terminate TLS there."),
-    unset("apisix.stream_proxy.tcp[].proxy_protocol", Bool, "true", "Accept the PROXY protocol there."),
-    unset("apisix.stream_proxy.tcp[].proxy_protocol_to_upstream", Bool, "true", "Send the PROXY protocol on."),
-    unset("apisix.stream_proxy.udp", List(&AnyOf(&[PORT, Text])), "[9200]", "Ports, addresses or ranges."),
+        "Ports, addresses, ranges like 2000-2100, or {addr, tls, proxy_protocol, proxy_protocol_to_upstream}.")
+        .refused(STREAM_REFUSED),
+    unset("apisix.stream_proxy.tcp[].addr", AnyOf(&[PORT, Text]), "9100", "Port, address with port, or range.")
+        .refused(STREAM_REFUSED),
+    unset("apisix.stream_proxy.tcp[].tls", Bool, "true", "Terminate TLS there.")
+        .refused(STREAM_REFUSED),
+    unset("apisix.stream_proxy.tcp[].proxy_protocol", Bool, "true", "Accept the PROXY protocol there.")
+        .refused(STREAM_REFUSED),
+    unset("apisix.stream_proxy.tcp[].proxy_protocol_to_upstream", Bool, "true", "Send the PROXY protocol on.")
+        .refused(STREAM_REFUSED),
+    unset("apisix.stream_proxy.udp", List(&AnyOf(&[PORT, Text])), "[9200]", "Ports, addresses or ranges.")
+        .refused(STREAM_REFUSED),
     unset("apisix.dns_resolver", List(&Text), "[\"1.1.1.1\"]", "Name servers; otherwise those of /etc/resolv.conf."),
     unset("apisix.dns_resolver_valid", COUNT, "30", "Seconds to keep a name, in place of its own TTL."),
     key("apisix.resolver_timeout", COUNT, "5", "Seconds to wait for a name server."),
@@ -75,21 +96,25 @@ pub const KEYS: &[Key] = &[
     key("apisix.ssl.listen", List(&AnyOf(&[PORT, Table])), "[{\"port\": 9443, \"enable_http3\": false}]", "Ports for HTTPS: a port, or {ip, port, enable_http3}."),
     unset("apisix.ssl.listen[].ip", Text, "\"127.0.0.3\"", "The address to listen at."),
     unset("apisix.ssl.listen[].port", PORT, "9443", "The port to listen at."),
-    unset("apisix.ssl.listen[].enable_http2", Bool, "true", "HTTP/2 on all ports; apisix.enable_http2 is its new name."),
-    unset("apisix.ssl.listen[].enable_http3", Bool, "false", "HTTP/3 at the UDP port of the same number."),
+    unset("apisix.ssl.listen[].enable_http2", Bool, "true", "HTTP/2 on this port.")
+        .only("true", Ignored(PER_PORT_HTTP2)),
+    unset("apisix.ssl.listen[].enable_http3", Bool, "false", "HTTP/3 at the UDP port of the same number.")
+        .only("false", Ignored("HTTP/3 is not served: clients use HTTP/2 or HTTP/1.1 on the TCP port")),
     key("apisix.ssl.ssl_trusted_certificate", Text, "\"system\"", "File with the CAs to trust (PEM), or system."),
     key("apisix.ssl.ssl_protocols", Text, "\"TLSv1.2 TLSv1.3\"", "TLS versions, a blank between them."),
     key("apisix.ssl.ssl_ciphers", Text,
         "\"ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305:DHE-RSA-AES128-GCM-SHA256:DHE-RSA-AES256-GCM-SHA384\"",
-        "Cipher suites of TLS 1.2, by their OpenSSL names."),
+        "Cipher suites of TLS 1.2 toward clients, by their OpenSSL names; TLS 1.3 has its own. Those with DHE key exchange are left out."),
     key("apisix.ssl.ssl_session_tickets", Bool, "false", "Hand out session tickets; this weakens forward secrecy."),
     unset("apisix.ssl.fallback_sni", Text, "\"my.default.domain\"", "The name to assume when a client sends none."),
     key("apisix.enable_control", Bool, "true", "Serve the Control API."),
     unset("apisix.control", Table, "{}", "Where the Control API listens."),
     unset("apisix.control.ip", Text, "\"127.0.0.1\"", "Its address."),
     unset("apisix.control.port", PORT, "9090", "Its port."),
-    key("apisix.disable_sync_configuration_during_start", Bool, "false", "Not used: the start always waits for the configuration."),
-    key("apisix.worker_startup_time_threshold", COUNT, "60", "Not used: workers are threads and do not restart."),
+    key("apisix.disable_sync_configuration_during_start", Bool, "false", "Do not wait for the configuration at the start.")
+        .only("false", Ignored("the start always waits for the configuration")),
+    key("apisix.worker_startup_time_threshold", COUNT, "60", "Seconds that tell a first start of a worker from a restart.")
+        .no_effect("workers are threads and do not restart"),
     key("apisix.data_encryption", Table, "{}", "Encryption of private keys and secrets in the store."),
     key("apisix.data_encryption.enable_encrypt_fields", Bool, "true", "Encrypt the secret fields of plugins too."),
     key("apisix.data_encryption.keyring", AnyOf(&[Text, List(&Text)]), "[\"qeddd145sfvddff3\", \"edd1c9f0985e76a2\"]",
@@ -97,6 +122,8 @@ pub const KEYS: &[Key] = &[
     unset("apisix.status", Table, "{}", "Serve /status and /status/ready."),
     unset("apisix.status.ip", Text, "\"127.0.0.1\"", "Its address."),
     unset("apisix.status.port", PORT, "7085", "Its port."),
+    key("apisix.events", FreeTable, "{\"module\": \"lua-resty-events\"}", "How workers of APISIX tell each other of events.")
+        .no_effect("workers are threads of one process"),
     unset("apisix.disable_upstream_healthcheck", Bool, "false", "Switch all health checks off."),
     key("apisix.client_limits", Table, "{}", "What clients may take up, beyond what nginx_config limits. Not in APISIX."),
     key("apisix.client_limits.connections", COUNT, "0",
@@ -118,5 +145,6 @@ pub const KEYS: &[Key] = &[
     key("apisix.lru.secret.count", COUNT, "512", "Secrets kept at most."),
     key("apisix.lru.secret.neg_ttl", COUNT, "60", "Seconds a failure is kept."),
     key("apisix.lru.secret.neg_count", COUNT, "512", "Failures kept at most."),
-    key("apisix.tracing", Bool, "false", "Trace the phases of a request too, not only the request."),
+    key("apisix.tracing", Bool, "false", "Trace the phases of a request too, not only the request.")
+        .only("false", Ignored("whole requests are traced, not their phases")),
 ];

@@ -1,6 +1,6 @@
 //! `deployment`: the role, the configuration provider, the Admin API, etcd. `history`: what is kept of changes.
 
-use super::{COUNT, Key, PORT, Takes::*, key, unset};
+use super::{COUNT, Key, Otherwise::*, PORT, Takes::*, key, unset};
 
 #[rustfmt::skip]
 pub const KEYS: &[Key] = &[
@@ -13,12 +13,14 @@ pub const KEYS: &[Key] = &[
     unset("deployment.admin.admin_key[].key", Text, "\"\"", "What X-API-KEY must hold."),
     unset("deployment.admin.admin_key[].role", Word(&["admin", "viewer"]), "\"admin\"", "admin may write, viewer only read."),
     key("deployment.admin.enable_admin_cors", Bool, "true", "Let pages of other origins use the API."),
-    key("deployment.admin.enable_admin_ui", Bool, "true", "Serve the dashboard at /ui/."),
+    key("deployment.admin.enable_admin_ui", Bool, "false", "Serve the dashboard at /ui/.")
+        .only("false", Ignored("there is no dashboard; the Admin API is served")),
     key("deployment.admin.allow_admin", List(&Network), "[\"127.0.0.0/24\"]", "Who may use it; null: everyone, an empty list: no one."),
     key("deployment.admin.admin_listen", Table, "{}", "Where it listens."),
     key("deployment.admin.admin_listen.ip", Text, "\"0.0.0.0\"", "Its address."),
     key("deployment.admin.admin_listen.port", PORT, "9180", "Its port."),
-    unset("deployment.admin.admin_listen.listen", Text, "\"0.0.0.0\"", "Not used: ip is what counts."),
+    unset("deployment.admin.admin_listen.listen", Text, "\"0.0.0.0\"", "Old name of ip.")
+        .no_effect("deployment.admin.admin_listen.ip is what counts"),
     unset("deployment.admin.https_admin", Bool, "true", "Speak HTTPS there, with the files of admin_api_mtls."),
     unset("deployment.admin.admin_api_mtls", Table, "{}", "Certificates for HTTPS."),
     unset("deployment.admin.admin_api_mtls.admin_ssl_cert", Text, "\"\"", "File with the certificate (PEM)."),
@@ -34,7 +36,8 @@ pub const KEYS: &[Key] = &[
         "embedded: a database in data/ below the prefix. etcd: a cluster; the default where deployment.etcd.host is set. yaml, json: conf/apisix.yaml or conf/apisix.json; with enable_admin: true, yaml means that PUT /apisix/admin/configs brings everything."),
     unset("deployment.role_data_plane", Table, "{}", "For role data_plane."),
     unset("deployment.role_data_plane.config_provider", Word(&["embedded", "etcd", "yaml", "json", "xds"]), "\"yaml\"",
-        "As above; embedded reads the database of an earlier run."),
+        "As above; embedded reads the database of an earlier run.")
+        .not("\"xds\"", Refused("the xDS bridge of APISIX is a library for nginx; use etcd, yaml, json or embedded")),
     unset("deployment.role_control_plane", Table, "{}", "For role control_plane."),
     unset("deployment.role_control_plane.config_provider", Word(&["embedded", "etcd"]), "\"embedded\"", "As above."),
     key("deployment.etcd", Table, "{}", "The etcd cluster, for config_provider etcd."),
@@ -42,19 +45,23 @@ pub const KEYS: &[Key] = &[
         "Its members. Naming any chooses config_provider etcd, unless another one is named. APISIX_DEPLOYMENT_ETCD_HOST in the environment, a JSON list, takes precedence."),
     key("deployment.etcd.prefix", Text, "\"/apisix\"", "What all keys begin with."),
     key("deployment.etcd.timeout", Integer(1, i64::MAX), "30", "Seconds for one read or write."),
-    key("deployment.etcd.watch_timeout", COUNT, "50", "Not used: a quiet watch is asked for a sign of life each second."),
+    key("deployment.etcd.watch_timeout", COUNT, "50", "Seconds until a quiet watch is renewed.")
+        .no_effect("a quiet watch is asked for a sign of life each second"),
     unset("deployment.etcd.resync_delay", COUNT, "5", "The longest pause between attempts to connect, in seconds; it grows from 50 ms and never exceeds 1 s."),
-    unset("deployment.etcd.health_check_timeout", Integer(-1, i64::MAX), "10", "Not used: after a failure the next member is tried at once."),
+    unset("deployment.etcd.health_check_timeout", Integer(-1, i64::MAX), "10", "Seconds until a failed member is tried again.")
+        .no_effect("after a failure the next member is tried at once"),
     key("deployment.etcd.startup_retry", COUNT, "2", "Rounds over all members before a start fails; with the configuration of an earlier run on disk, one is enough to start from that."),
     unset("deployment.etcd.user", Text, "\"root\"", "User name."),
     unset("deployment.etcd.password", Text, "\"\"", "Its password."),
-    unset("deployment.etcd.use_grpc", Bool, "false", "Not used: etcd is always spoken to in gRPC."),
+    unset("deployment.etcd.use_grpc", Bool, "false", "Speak gRPC to etcd.")
+        .no_effect("etcd is always spoken to in gRPC"),
     key("deployment.etcd.tls", Table, "{}", "TLS with etcd."),
     unset("deployment.etcd.tls.cert", Text, "\"/path/to/cert\"", "File with the client certificate."),
     unset("deployment.etcd.tls.key", Text, "\"/path/to/key\"", "File with its key."),
     key("deployment.etcd.tls.verify", Bool, "true", "Check the certificates of the members."),
     unset("deployment.etcd.tls.sni", Text, "\"etcd.example.com\"", "SNI, in place of the host."),
-    unset("deployment.certs", FreeTable, "{}", "Not used since APISIX 3.0."),
+    unset("deployment.certs", FreeTable, "{}", "Certificates between planes.")
+        .no_effect("APISIX does not read it since 3.0 either"),
     key("history", Table, "{}", "Who changed what and how to get back, for config_provider embedded. Not in APISIX."),
     key("history.max_entries", Integer(0, 10_000_000), "10000", "Changes that are kept; 0: none. Checkpoints do not count."),
     key("history.max_age", Duration, "\"30d\"", "How long they are kept."),

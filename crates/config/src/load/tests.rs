@@ -61,7 +61,7 @@ fn defaults() {
             .format
             .starts_with("$remote_addr - $remote_user [$time_local] $http_host \"$request\"")
     );
-    assert_eq!((settings.plugins.len(), settings.stream_plugins.len()), (110, 5));
+    assert_eq!(settings.plugins.len(), 58);
     assert_eq!(settings.apisix.cache_zones[0].disk_bytes, 1 << 30);
     assert_eq!(settings.apisix.cache_zones[1].disk_path, None);
     assert_eq!(settings.apisix.trusted_addresses, None);
@@ -75,8 +75,7 @@ fn what_users_set() {
         "apisix:
   node_listen: [1984, {ip: 127.0.0.2, port: 9081}]
   router: {http: radixtree_uri}
-  proxy_mode: http&stream
-  stream_proxy: {tcp: [9100, {addr: 127.0.0.1:9101, tls: true}]}
+  proxy_mode: http
   trusted_addresses: [10.0.0.0/8]
   data_encryption: {keyring: edd1c9f0985e76a2}
   enable_control: false
@@ -97,9 +96,6 @@ deployment:
         [listener("0.0.0.0", 1984), implied(1984), listener("127.0.0.2", 9081)]
     );
     assert_eq!(settings.apisix.router, HttpRouter::Uri);
-    assert!(settings.apisix.proxy_http && settings.apisix.proxy_stream);
-    assert_eq!(settings.apisix.stream_tcp[1].address, "127.0.0.1:9101");
-    assert!(settings.apisix.stream_tcp[1].tls);
     assert_eq!(settings.apisix.data_encryption.keyring, ["edd1c9f0985e76a2"]);
     assert_eq!(settings.apisix.control, None);
     assert_eq!(settings.nginx.workers, 3);
@@ -298,5 +294,21 @@ fn faults_across_keys() {
             .iter()
             .map(String::as_str)
             .collect::<Vec<_>>(),
+    );
+}
+
+#[test]
+fn whoever_starts_it_may_do_without_streams() {
+    let text = "apisix:\n  proxy_mode: http&stream\n  stream_proxy: {tcp: [9100]}\n";
+    let error = load_text(text, &[]).map(|_| ()).unwrap_err();
+    assert_eq!(error.0.len(), 2, "{error}");
+    let loaded = load_text(text, &[("TIDEGATE_WITHOUT_STREAMS", "1")]).unwrap();
+    let warnings = short(&loaded.warnings);
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(
+        warnings[0].starts_with(
+            "config.yaml:2:15: no effect: apisix.proxy_mode: http&stream, apisix.stream_proxy.tcp (line 3)"
+        ),
+        "{warnings:?}"
     );
 }

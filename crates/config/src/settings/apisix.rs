@@ -8,8 +8,6 @@ use super::{Listener, Reader, http2::Http2};
 
 #[derive(Clone, Debug)]
 pub struct Apisix {
-    /// The name of this instance, if one was given.
-    pub id: Option<String>,
     /// Ports for HTTP without TLS.
     pub node_listen: Vec<Listener>,
     pub tls: Tls,
@@ -20,7 +18,6 @@ pub struct Apisix {
     /// Where /status listens; `None`: not served.
     pub status: Option<Listener>,
     pub enable_dev_mode: bool,
-    pub enable_reuseport: bool,
     pub enable_ipv6: bool,
     pub enable_http2: bool,
     pub http2: Http2,
@@ -32,10 +29,6 @@ pub struct Apisix {
     /// 0: no limit.
     pub max_post_args_readable_bytes: u64,
     pub router: HttpRouter,
-    pub proxy_http: bool,
-    pub proxy_stream: bool,
-    pub stream_tcp: Vec<StreamListener>,
-    pub stream_udp: Vec<StreamListener>,
     pub cache_ttl: Duration,
     pub cache_zones: Vec<CacheZone>,
     pub dns_resolver: Vec<String>,
@@ -48,7 +41,6 @@ pub struct Apisix {
     pub trusted_gateways: Option<Vec<String>>,
     pub data_encryption: DataEncryption,
     pub secret_cache: SecretCache,
-    pub tracing: bool,
     pub client_limits: ClientLimits,
 }
 
@@ -76,8 +68,6 @@ pub struct Tls {
     pub listen: Vec<Listener>,
     /// Whether config.yaml names `listen`. A default port that is taken is left out.
     pub listen_is_set: bool,
-    /// Those of `listen` that speak HTTP/3 too.
-    pub http3: Vec<Listener>,
     /// A file; `None`: the system's CAs.
     pub trusted_certificate: Option<String>,
     /// `TLSv1.2`, `TLSv1.3`.
@@ -92,17 +82,6 @@ pub struct Tls {
 pub struct ProxyProtocol {
     pub http_port: Option<u16>,
     pub https_port: Option<u16>,
-    pub tcp: bool,
-    pub tcp_to_upstream: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StreamListener {
-    /// `9100`, `127.0.0.1:9101`, `2000-2100`, `127.0.0.1:4000-4100`.
-    pub address: String,
-    pub tls: bool,
-    pub proxy_protocol: bool,
-    pub proxy_protocol_to_upstream: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,18 +113,14 @@ pub struct SecretCache {
 impl Apisix {
     pub fn read(reader: &Reader) -> Self {
         let on = |name: &str| reader.bool(&format!("apisix.{name}"));
-        let (proxy_http, proxy_stream) = modes(reader);
         let proxy_protocol = ProxyProtocol {
             http_port: reader.port("apisix.proxy_protocol.listen_http_port"),
             https_port: reader.port("apisix.proxy_protocol.listen_https_port"),
-            tcp: on("proxy_protocol.enable_tcp_pp"),
-            tcp_to_upstream: on("proxy_protocol.enable_tcp_pp_to_upstream"),
         };
         let control =
             reader.listener("apisix.control", "127.0.0.1", Some(9090)).filter(|_| on("enable_control"));
         let megabytes = reader.unsigned("apisix.max_post_args_readable_size").unwrap_or(64);
         Self {
-            id: reader.text("apisix.id"),
             node_listen: listeners(reader.list("apisix.node_listen"), 9080, on("enable_ipv6")),
             tls: Tls::read(reader),
             enable_admin: on("enable_admin"),
@@ -154,7 +129,6 @@ impl Apisix {
                 .value("apisix.status")
                 .and_then(|_| reader.listener("apisix.status", "127.0.0.1", Some(7085))),
             enable_dev_mode: on("enable_dev_mode"),
-            enable_reuseport: on("enable_reuseport"),
             enable_ipv6: on("enable_ipv6"),
             enable_http2: on("enable_http2"),
             http2: Http2::read(reader),
@@ -169,10 +143,6 @@ impl Apisix {
                 Some("radixtree_uri_with_parameter") => HttpRouter::UriWithParameter,
                 _ => HttpRouter::HostUri,
             },
-            proxy_http,
-            proxy_stream,
-            stream_tcp: stream_listeners(reader.list("apisix.stream_proxy.tcp"), &proxy_protocol),
-            stream_udp: stream_listeners(reader.list("apisix.stream_proxy.udp"), &ProxyProtocol::default()),
             proxy_protocol,
             cache_ttl: reader.duration("apisix.proxy_cache.cache_ttl").unwrap_or(Duration::from_secs(10)),
             cache_zones: reader.list("apisix.proxy_cache.zones").iter().filter_map(CacheZone::read).collect(),
@@ -192,7 +162,6 @@ impl Apisix {
                 keyring: reader.texts("apisix.data_encryption.keyring"),
             },
             secret_cache: SecretCache::read(reader),
-            tracing: on("tracing"),
             client_limits: ClientLimits::read(reader),
         }
     }
@@ -202,7 +171,6 @@ impl Tls {
     fn read(reader: &Reader) -> Self {
         let items = reader.list("apisix.ssl.listen");
         let ipv6 = reader.bool("apisix.enable_ipv6");
-        let http3 = |item: &&Value| item.get("enable_http3").and_then(Value::as_bool).unwrap_or(false);
         let words = |path: &str, separator: &[char]| -> Vec<String> {
             let text = reader.text(path).unwrap_or_default();
             text.split(separator).filter(|word| !word.is_empty()).map(str::to_owned).collect()
@@ -212,7 +180,6 @@ impl Tls {
             listen: listeners(items, 9443, ipv6),
             // Defaults are merged by now: `load` knows.
             listen_is_set: false,
-            http3: listeners(items.iter().filter(http3), 9443, ipv6),
             trusted_certificate: reader
                 .text("apisix.ssl.ssl_trusted_certificate")
                 .filter(|file| file != "system"),
@@ -265,15 +232,6 @@ impl SecretCache {
     }
 }
 
-/// Whether HTTP is proxied, and whether TCP and UDP are.
-fn modes(reader: &Reader) -> (bool, bool) {
-    match (reader.text("apisix.proxy_mode").as_deref(), reader.value("apisix.stream_proxy.only")) {
-        (Some("stream"), _) | (_, Some(Value::Bool(true))) => (false, true),
-        (Some("http&stream"), _) | (_, Some(Value::Bool(false))) => (true, true),
-        _ => (true, false),
-    }
-}
-
 /// Ports, or `{ip, port}`. What names no address listens at all of IPv4, and of IPv6 if that is on. The same address
 /// twice is once, as in APISIX.
 fn listeners<'v>(items: impl IntoIterator<Item = &'v Value>, port: u16, ipv6: bool) -> Vec<Listener> {
@@ -302,24 +260,4 @@ fn listeners<'v>(items: impl IntoIterator<Item = &'v Value>, port: u16, ipv6: bo
 
 fn port_of(item: &Value) -> Option<u16> {
     item.as_u64()?.try_into().ok()
-}
-
-fn stream_listeners(items: &[Value], fallback: &ProxyProtocol) -> Vec<StreamListener> {
-    let read = |item: &Value| {
-        let reader = Reader::new(item);
-        let address = match item {
-            Value::Object(_) => reader.text("addr")?,
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        let flag = |name: &str| reader.value(name).and_then(Value::as_bool);
-        Some(StreamListener {
-            address,
-            tls: flag("tls").unwrap_or(false),
-            proxy_protocol: flag("proxy_protocol").unwrap_or(fallback.tcp),
-            proxy_protocol_to_upstream: flag("proxy_protocol_to_upstream")
-                .unwrap_or(fallback.tcp_to_upstream),
-        })
-    };
-    items.iter().filter_map(read).collect()
 }

@@ -25,7 +25,6 @@ pub enum Provider {
     Json,
     /// `PUT /apisix/admin/configs`: role traditional with provider yaml and the Admin API on.
     ApiDriven,
-    Xds,
 }
 
 #[derive(Clone, Debug)]
@@ -43,7 +42,6 @@ pub struct Admin {
     /// Answers in the shape of version 2.
     pub version_2: bool,
     pub cors: bool,
-    pub ui: bool,
     /// Relative to the prefix; `None`: no line is kept of who tried to change what.
     pub audit_log: Option<String>,
 }
@@ -53,9 +51,7 @@ pub struct Etcd {
     pub hosts: Vec<String>,
     pub prefix: String,
     pub timeout: Duration,
-    pub watch_timeout: Duration,
     pub resync_delay: Duration,
-    pub health_check_timeout: Duration,
     pub startup_retry: u64,
     pub user: Option<String>,
     pub password: Option<String>,
@@ -94,7 +90,6 @@ impl Provider {
             Some("yaml") if by_api => Self::ApiDriven,
             Some("yaml") => Self::Yaml,
             Some("json") => Self::Json,
-            Some("xds") => Self::Xds,
             _ if role == "standalone" => Self::Yaml,
             _ => Self::Embedded,
         }
@@ -110,7 +105,7 @@ impl Admin {
             Role::DataPlane => false,
         };
         // Resource files are written by their owner, not through an API.
-        let from_files = matches!(Provider::read(reader), Provider::Yaml | Provider::Json | Provider::Xds);
+        let from_files = matches!(Provider::read(reader), Provider::Yaml | Provider::Json);
         let served = wanted && !from_files;
         Self {
             listen: reader.listener(&at("admin_listen"), "0.0.0.0", Some(9180)).filter(|_| served),
@@ -122,7 +117,6 @@ impl Admin {
             client_ca: reader.text(&at("admin_api_mtls.admin_ssl_ca_cert")),
             version_2: reader.text(&at("admin_api_version")).is_some_and(|version| version != "v3"),
             cors: reader.bool(&at("enable_admin_cors")),
-            ui: reader.bool(&at("enable_admin_ui")),
             audit_log: reader.text(&at("audit_log")).filter(|path| path != "off"),
         }
     }
@@ -139,9 +133,7 @@ impl Etcd {
                 .text(&at("prefix"))
                 .map_or_else(|| "/apisix".to_owned(), |prefix| prefix.trim_end_matches('/').to_owned()),
             timeout: seconds("timeout", 30),
-            watch_timeout: seconds("watch_timeout", 50),
             resync_delay: seconds("resync_delay", 5),
-            health_check_timeout: seconds("health_check_timeout", 10),
             startup_retry: reader.unsigned(&at("startup_retry")).unwrap_or(2),
             user: reader.text(&at("user")),
             password: reader.text(&at("password")),

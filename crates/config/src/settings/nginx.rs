@@ -15,8 +15,6 @@ pub struct Nginx {
     pub error_log: String,
     pub error_log_level: Level,
     pub access_log: AccessLog,
-    pub stream_access_log: AccessLog,
-    pub stream_real_ip_from: Vec<String>,
     pub timeouts: Timeouts,
     /// 0: no limit.
     pub client_max_body_bytes: u64,
@@ -26,8 +24,6 @@ pub struct Nginx {
     pub real_ip_from: Vec<String>,
     pub proxy_ssl_server_name: bool,
     pub upstream: UpstreamKeepalive,
-    /// Empty: none is added.
-    pub charset: String,
 }
 
 /// From chatty to serious.
@@ -88,8 +84,6 @@ impl Nginx {
             error_log: reader.text("nginx_config.error_log").unwrap_or_else(|| "logs/error.log".to_owned()),
             error_log_level: Level::read(reader),
             access_log: AccessLog::read(reader, "nginx_config.http", "logs/access.log"),
-            stream_access_log: AccessLog::read(reader, "nginx_config.stream", "logs/access_stream.log"),
-            stream_real_ip_from: reader.texts("nginx_config.stream.real_ip_from"),
             timeouts: Timeouts {
                 keepalive: reader.duration(&http("keepalive_timeout")).unwrap_or(minute),
                 client_header: reader.duration(&http("client_header_timeout")).unwrap_or(minute),
@@ -107,7 +101,6 @@ impl Nginx {
                 requests: reader.unsigned(&http("upstream.keepalive_requests")).unwrap_or(1000),
                 timeout: reader.duration(&http("upstream.keepalive_timeout")).unwrap_or(minute),
             },
-            charset: reader.text(&http("charset")).unwrap_or_default(),
         }
     }
 }

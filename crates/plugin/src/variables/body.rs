@@ -133,12 +133,13 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     memchr::memmem::find(haystack, needle)
 }
 
-/// What the GraphQL variables need of an operation.
+/// What the GraphQL variables need of an operation. A request beyond `graphql.max_size` has none.
 fn graphql(request: &Request) -> Option<crate::variables::graphql::Operation> {
+    let most = crate::host().map_or(1 << 20, |host| host.graphql_max_bytes);
     let query: Vec<u8> = match request.head.method {
-        wire::Method::Get => request.arg("query")?,
+        wire::Method::Get => request.arg("query").filter(|query| query.len() <= most)?,
         _ => {
-            let body = collected(request)?;
+            let body = collected(request).filter(|body| body.len() <= most)?;
             if content_type(request).starts_with(b"application/json") {
                 serde_json::from_slice::<Value>(body).ok()?.get("query")?.as_str()?.as_bytes().to_vec()
             } else {

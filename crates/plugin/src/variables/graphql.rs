@@ -8,9 +8,6 @@ pub struct Operation {
     pub root_fields: Vec<String>,
 }
 
-/// Documents larger than this are not looked into (`graphql.max_size`'s default).
-const MAX_BYTES: usize = 1024 * 1024;
-
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Token<'a> {
     Name(&'a str),
@@ -19,9 +16,6 @@ enum Token<'a> {
 }
 
 pub fn first_operation(document: &str) -> Option<Operation> {
-    if document.len() > MAX_BYTES {
-        return None;
-    }
     let tokens = tokens(document)?;
     let mut at = 0;
     loop {

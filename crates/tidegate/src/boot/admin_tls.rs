@@ -3,41 +3,28 @@
 use std::sync::Arc;
 
 use admin::listener::{Accept, Connection};
-use anyhow::{Context, anyhow, bail};
 use config::Settings;
 use rustls::ServerConfig;
 use telemetry::handshakes::Refused;
 use tokio_rustls::TlsAcceptor;
 use trust::{Anchors, ClientVerifier};
 
+use super::preflight::{Fault, pair, read};
+
+const CERTIFICATE: &str = "deployment.admin.admin_api_mtls.admin_ssl_cert";
+const KEY: &str = "deployment.admin.admin_api_mtls.admin_ssl_cert_key";
+const AUTHORITIES: &str = "deployment.admin.admin_api_mtls.admin_ssl_ca_cert";
+
+/// Whether the files can be used; the key of config.yaml and what is wrong.
+pub fn check(settings: &Settings) -> Result<(), Fault> {
+    server(settings).map(|_| ())
+}
+
 /// `None` without `https_admin`.
 pub fn accept(settings: &Settings) -> anyhow::Result<Option<Accept>> {
-    let admin = &settings.admin;
-    if !admin.https {
-        return Ok(None);
-    }
-    let (Some(certificate), Some(key)) = (&admin.certificate, &admin.certificate_key) else {
-        bail!("https_admin needs deployment.admin.admin_api_mtls.admin_ssl_cert and admin_ssl_cert_key");
-    };
-    let read = |path: &str| {
-        let path = settings.below_prefix(path);
-        std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
-    };
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let pair = trust::certified_key(&provider, &read(certificate)?, &read(key)?)
-        .map_err(|error| anyhow!("deployment.admin.admin_api_mtls ({certificate}, {key}): {error}"))?;
-    let builder =
-        ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
-    let builder = match &admin.client_ca {
-        None => builder.with_no_client_auth(),
-        Some(ca) => {
-            let verifier = Anchors::from_pem(&read(ca)?)
-                .and_then(|anchors| ClientVerifier::new(anchors, None, &provider))
-                .map_err(|error| anyhow!("admin_api_mtls.admin_ssl_ca_cert ({ca}): {error}"))?;
-            builder.with_client_cert_verifier(verifier)
-        }
-    };
-    let acceptor = TlsAcceptor::from(Arc::new(builder.with_cert_resolver(trust::single(pair))));
+    let server = server(settings).map_err(|(key, reason)| anyhow::anyhow!("{key}: {reason}"))?;
+    let Some(server) = server else { return Ok(None) };
+    let acceptor = TlsAcceptor::from(Arc::new(server));
     Ok(Some(Arc::new(move |stream| {
         let acceptor = acceptor.clone();
         Box::pin(async move {
@@ -53,4 +40,29 @@ pub fn accept(settings: &Settings) -> anyhow::Result<Option<Accept>> {
             }
         })
     })))
+}
+
+fn server(settings: &Settings) -> Result<Option<ServerConfig>, Fault> {
+    let admin = &settings.admin;
+    if !admin.https || admin.listen.is_none() {
+        return Ok(None);
+    }
+    let (Some(certificate), Some(key)) = (&admin.certificate, &admin.certificate_key) else {
+        return Err((CERTIFICATE, "https_admin needs it, and admin_ssl_cert_key".to_owned()));
+    };
+    let pair = pair(settings, (CERTIFICATE, certificate), (KEY, key))?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| (CERTIFICATE, error.to_string()))?;
+    let builder = match &admin.client_ca {
+        None => builder.with_no_client_auth(),
+        Some(ca) => {
+            let verifier = Anchors::from_pem(&read(settings, AUTHORITIES, ca)?)
+                .and_then(|anchors| ClientVerifier::new(anchors, None, &provider))
+                .map_err(|error| (AUTHORITIES, format!("{ca}: {error}")))?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    Ok(Some(builder.with_cert_resolver(trust::single(pair))))
 }

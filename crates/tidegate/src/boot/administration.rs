@@ -239,14 +239,15 @@ impl Apis {
             let socket = sockets
                 .bind(address)
                 .with_context(|| format!("cannot listen on {address} (deployment.admin.admin_listen)"))?;
-            match super::admin_tls::accept(settings)? {
-                Some(accept) => {
+            match (socket, super::admin_tls::accept(settings)?) {
+                (None, _) => {}
+                (Some(socket), Some(accept)) => {
                     sockets.spawn(
                         runtime,
                         admin::listener::serve_with(socket, admin.clone(), accept, sockets.phase()),
                     );
                 }
-                None => {
+                (Some(socket), None) => {
                     sockets.spawn(runtime, admin::listener::serve(socket, admin.clone(), sockets.phase()));
                 }
             }
@@ -254,7 +255,9 @@ impl Apis {
         let Some(listener) = &settings.apisix.control else { return Ok(None) };
         let address = data_plane::address(listener)?;
         match sockets.bind(address) {
-            Ok(socket) => {
+            // Of a trial: it could be had.
+            Ok(None) => Ok(Some(address)),
+            Ok(Some(socket)) => {
                 let control = admin::listener::serve(socket, self.control.clone(), sockets.phase());
                 sockets.spawn(runtime, control);
                 Ok(Some(address))
@@ -286,7 +289,8 @@ fn admin_settings(settings: &Settings) -> AdminSettings {
         version: if admin.version_2 { ApiVersion::V2 } else { ApiVersion::V3 },
         cors: admin.cors,
         allow,
-        stream: settings.apisix.proxy_stream,
+        // TCP and UDP are not proxied: a stream route would wait for connections that never come.
+        stream: false,
         server_tokens: settings.apisix.enable_server_tokens,
         protocols: Vec::new(),
         keyring: super::provider::keyring(settings).map(Arc::new),

@@ -171,6 +171,7 @@ fn options(settings: &Settings) -> Options {
             HttpRouter::UriWithParameter => Mode::UriWithParameter,
         },
         tls_protocols: apisix.tls.protocols.clone(),
+        tls_ciphers: apisix.tls.ciphers.clone(),
         http2: apisix.enable_http2,
         session_tickets: apisix.tls.session_tickets,
         options: RouterOptions {
@@ -290,6 +291,7 @@ impl Follower {
         match changes {
             Changes::Delta { revision, changes } if !list_changed => {
                 let many = changes.len() > MANY_CHANGES;
+                super::idle_fields::log(changes.iter().filter_map(|change| change.object.as_ref()));
                 for change in &changes {
                     self.secrets.note(&(change.kind, change.id.clone()), change.object.as_ref());
                 }
@@ -307,6 +309,7 @@ impl Follower {
                     self.revision = state.revision;
                     objects = state.all().cloned().collect();
                 });
+                super::idle_fields::log(objects.iter());
                 self.secrets.reset(objects.iter());
                 self.secrets.settle(if first { FIRST_SECRET_PATIENCE } else { SECRET_PATIENCE }).await;
                 if first {

@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
+use anyhow::Context;
 use config::{Role, Settings};
 use model::encrypt::Keyring;
 use plugin::Catalog;
@@ -24,6 +25,21 @@ pub fn options(settings: &Settings, catalog: &Arc<Catalog>) -> Options {
         encrypt,
         decrypt,
     }
+}
+
+/// For a trial: nothing in etcd changes, and the snapshot on disk stays what the running gateway makes of it.
+pub fn without_writing(options: Options) -> anyhow::Result<Options> {
+    let snapshot = trial_snapshot();
+    if options.snapshot.exists() {
+        std::fs::copy(&options.snapshot, &snapshot)
+            .with_context(|| format!("cannot copy {}", options.snapshot.display()))?;
+    }
+    Ok(Options { placeholders: false, snapshot, ..options })
+}
+
+/// Where a trial has its copy of the snapshot.
+pub fn trial_snapshot() -> PathBuf {
+    std::env::temp_dir().join(format!("tidegate-test-{}.snapshot", std::process::id()))
 }
 
 fn tls(settings: &Settings) -> TlsOptions {

@@ -327,7 +327,8 @@ impl Metrics {
         let Some(listener) = settings.metrics_listener() else { return Ok(()) };
         let address = data_plane::address(&listener)?;
         let listener = match sockets.bind(address) {
-            Ok(listener) => listener,
+            Ok(Some(listener)) => listener,
+            Ok(None) => return Ok(()),
             // Two gateways on one machine, neither told where: traffic matters more than the second's page.
             Err(error) if address.port() == DEFAULT_PORT => {
                 super::notices::warn(&format!(

@@ -1,6 +1,9 @@
 //! Where the resources come from, as `deployment` says.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use anyhow::{Context, bail};
 use config::Settings;
@@ -10,7 +13,7 @@ use serde_json::{Value, json};
 use store::{ApiDriven, Embedded, Etcd, File, Store, StoreError, history::Retention};
 use telemetry::error_log;
 
-use super::handover::predecessor::Predecessor;
+use super::prepare::{Purpose, Trial};
 
 pub enum Provider {
     Embedded(Arc<Embedded>),
@@ -99,15 +102,19 @@ pub fn open(
     settings: &Settings,
     catalog: &Arc<Catalog>,
     runtime: &tokio::runtime::Runtime,
-    predecessor: Option<&Predecessor>,
+    purpose: &Purpose,
 ) -> anyhow::Result<Arc<Provider>> {
-    let document = match (predecessor, settings.provider) {
-        (Some(predecessor), config::Provider::Embedded | config::Provider::ApiDriven) => {
+    let document = match (purpose, settings.provider) {
+        (Purpose::Serve(Some(predecessor)), config::Provider::Embedded | config::Provider::ApiDriven) => {
             predecessor.take_store()?
         }
         _ => None,
     };
-    let provider = open_kind(settings, catalog, runtime)?;
+    let trial = match purpose {
+        Purpose::Trial(trial) => Some(*trial),
+        Purpose::Serve(_) => None,
+    };
+    let provider = open_kind(settings, catalog, runtime, trial)?;
     if let (Provider::ApiDriven(store), Some(document)) = (&provider, document) {
         take_document(store, &document).context("the configuration of the process before this one")?;
     }
@@ -125,9 +132,16 @@ fn open_kind(
     settings: &Settings,
     catalog: &Arc<Catalog>,
     runtime: &tokio::runtime::Runtime,
+    trial: Option<&Trial>,
 ) -> anyhow::Result<Provider> {
     let report = || -> store::file::Report {
-        Box::new(|text: &str| error_log::log(error_log::Level::Error, format_args!("{text}")))
+        let problems = trial.map(|trial| trial.problems.clone());
+        Box::new(move |text: &str| {
+            if let Some(problems) = &problems {
+                problems.fetch_add(1, Ordering::Relaxed);
+            }
+            error_log::log(error_log::Level::Error, format_args!("{text}"));
+        })
     };
     match settings.provider {
         config::Provider::Embedded => {
@@ -138,6 +152,12 @@ fn open_kind(
                      correct deployment.role_data_plane.config_provider",
                     path.display()
                 );
+            }
+            // A trial makes no store, and leaves one alone that a gateway has open.
+            if let Some(trial) = trial
+                && (trial.running.is_some() || Embedded::would_be_new(path)?)
+            {
+                return Ok(Provider::ApiDriven(Arc::new(ApiDriven::new(check(catalog), report()))));
             }
             if let Some(folder) = path.parent() {
                 std::fs::create_dir_all(folder)
@@ -164,11 +184,11 @@ fn open_kind(
             Ok(Provider::ApiDriven(Arc::new(ApiDriven::new(check(catalog), report()))))
         }
         config::Provider::Etcd => {
-            let options = super::etcd::options(settings, catalog);
+            let mut options = super::etcd::options(settings, catalog);
+            if trial.is_some() {
+                options = super::etcd::without_writing(options)?;
+            }
             Ok(Provider::Etcd(Arc::new(Etcd::open(options, runtime.handle())?)))
-        }
-        config::Provider::Xds => {
-            bail!("config_provider xds is not supported; use embedded, etcd, yaml or json")
         }
     }
 }

@@ -24,21 +24,62 @@ pub struct Sockets {
     phase: watch::Sender<Phase>,
     /// Those who accept.
     tasks: Mutex<Vec<JoinHandle<()>>>,
+    /// Of a trial, which binds and lets go.
+    trial: Option<Held>,
+}
+
+/// What the running gateway of the same prefix listens on.
+struct Held {
+    addresses: Vec<SocketAddr>,
+    /// Those of them that are wanted again.
+    wanted: Mutex<Vec<SocketAddr>>,
+}
+
+impl Held {
+    /// A successor would be given the sockets of these.
+    fn has(&self, address: SocketAddr) -> bool {
+        let held = self.addresses.contains(&address);
+        if held {
+            lock(&self.wanted).push(address);
+        }
+        held
+    }
 }
 
 impl Sockets {
     pub fn new(inherited: Vec<StdListener>) -> Sockets {
         let phase = watch::channel(Phase::Waiting).0;
-        Sockets { inherited: Mutex::new(inherited), kept: Mutex::default(), phase, tasks: Mutex::default() }
+        let (inherited, kept, tasks) = (Mutex::new(inherited), Mutex::default(), Mutex::default());
+        Sockets { inherited, kept, phase, tasks, trial: None }
+    }
+
+    /// For a trial. `held`: what the running gateway of the same prefix listens on.
+    pub fn trial(held: Vec<SocketAddr>) -> Sockets {
+        let trial = Some(Held { addresses: held, wanted: Mutex::default() });
+        Sockets { trial, ..Sockets::new(Vec::new()) }
+    }
+
+    /// Of a trial: the wanted addresses that the running gateway has.
+    pub fn own(&self) -> Vec<SocketAddr> {
+        self.trial.as_ref().map(|held| lock(&held.wanted).clone()).unwrap_or_default()
     }
 
     /// To be called before [`Sockets::bind`]: the data plane takes all sockets of its addresses.
     pub fn open_data_plane(&self, settings: &proxy::Settings) -> io::Result<Listeners> {
-        proxy::listeners::open(settings, &mut lock(&self.inherited))
+        match &self.trial {
+            Some(held) => proxy::listeners::try_out(settings, &|address| held.has(address)),
+            None => proxy::listeners::open(settings, &mut lock(&self.inherited)),
+        }
     }
 
-    /// The socket of an API. Within the control runtime.
-    pub fn bind(&self, address: SocketAddr) -> io::Result<TcpListener> {
+    /// The socket of an API. Within the control runtime. `None`: it could be had, and nothing is to be served.
+    pub fn bind(&self, address: SocketAddr) -> io::Result<Option<TcpListener>> {
+        if let Some(held) = &self.trial {
+            return match held.has(address) {
+                true => Ok(None),
+                false => proxy::listeners::refuse_shared(address).map(|()| None),
+            };
+        }
         let mut inherited = lock(&self.inherited);
         let of_address = |socket: &StdListener| socket.local_addr().is_ok_and(|local| local == address);
         let socket = match inherited.iter().position(of_address) {
@@ -47,7 +88,7 @@ impl Sockets {
         };
         socket.set_nonblocking(true)?;
         lock(&self.kept).push(socket.try_clone()?);
-        TcpListener::from_std(socket)
+        TcpListener::from_std(socket).map(Some)
     }
 
     /// What to serve the sockets of [`Sockets::bind`] by.

@@ -21,8 +21,7 @@ struct Status {
 pub fn bind(settings: &Settings, sockets: &Sockets) -> anyhow::Result<Option<TcpListener>> {
     let Some(listener) = &settings.apisix.status else { return Ok(None) };
     let address = data_plane::address(listener)?;
-    let bound = sockets.bind(address);
-    bound.map(Some).with_context(|| format!("cannot listen on {address} for status (apisix.status)"))
+    sockets.bind(address).with_context(|| format!("cannot listen on {address} for status (apisix.status)"))
 }
 
 pub fn serve(

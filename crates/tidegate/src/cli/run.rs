@@ -3,7 +3,9 @@
 use config::{Loaded, Provider, Role, Settings};
 
 use super::{Place, daemon, import};
-use crate::boot::{self, RunOptions, handover::predecessor::Predecessor, pid_file::PidFile, serving::Origin};
+use crate::boot::{
+    self, RunOptions, handover::predecessor::Predecessor, pid_file::PidFile, preflight, serving::Origin,
+};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -26,13 +28,17 @@ pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn serve(place: &Place, arguments: &Arguments, mut predecessor: Option<Predecessor>) -> anyhow::Result<()> {
-    let Loaded { mut settings, mut warnings } = match &arguments.from {
+    let mut loaded = match &arguments.from {
         Some(_) => place.load_anywhere()?,
         None => place.load()?,
     };
     if let Some(from) = &arguments.from {
-        serve_imported(from, arguments.strict, &mut settings)?;
+        serve_imported(from, arguments.strict, &mut loaded.settings)?;
     }
+    preflight::check(&loaded)?;
+    let more = preflight::warnings(&loaded);
+    let Loaded { mut settings, mut warnings, .. } = loaded;
+    warnings.extend(more);
     let path = &settings.files.pid;
     // Held until the end; a second gateway with the same prefix stops here.
     let pid_file = match predecessor.as_mut().and_then(|old| old.pid_file.take()) {
@@ -47,7 +53,11 @@ fn serve(place: &Place, arguments: &Arguments, mut predecessor: Option<Predecess
     let origin = Origin {
         program: daemon::own_program()?,
         arguments: std::env::args_os().skip(1).collect(),
-        load: Box::new(move || Ok(again.load_anywhere()?.settings)),
+        load: Box::new(move || {
+            let loaded = again.load_anywhere()?;
+            preflight::check(&loaded)?;
+            Ok(loaded.settings)
+        }),
     };
     let config = settings.raw.clone();
     let stay = predecessor.is_none() && (arguments.stay || std::process::id() == 1);

@@ -14,7 +14,7 @@ use clap::Args;
 use config::Settings;
 
 use super::{Place, daemon};
-use crate::boot::{notices, notify, pid_file, welcome::shown};
+use crate::boot::{notices, notify, pid_file, preflight, welcome::shown};
 
 #[derive(Args)]
 pub struct Arguments {
@@ -28,7 +28,9 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     // Problems with the configuration are told here, not in a log file.
-    let settings = place.load()?.settings;
+    let loaded = place.load()?;
+    preflight::check(&loaded)?;
+    let settings = loaded.settings;
     if let Some(pid) = pid_file::running(&settings.files.pid)? {
         bail!("already running as process {pid}; use reload, or stop it first");
     }

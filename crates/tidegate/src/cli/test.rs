@@ -1,67 +1,47 @@
-//! `tidegate test`: check the configuration without starting.
+//! `tidegate test`: what a start would say, without starting.
 
-use std::{
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::process::ExitCode;
 
-use anyhow::bail;
-use config::{Provider, Settings};
-use plugin::Catalog;
-use store::file::{Format, Options};
+use config::Provider;
 
 use super::Place;
-use crate::boot;
+use crate::boot::{notices, preflight, trial};
 
-pub fn run(place: &Place) -> anyhow::Result<()> {
+/// A start would work, and some objects would not.
+const LEFT_OUT: u8 = 2;
+
+pub fn run(place: &Place) -> anyhow::Result<ExitCode> {
     let loaded = place.load()?;
-    for warning in &loaded.warnings {
-        eprintln!("warning: {warning}");
+    for warning in loaded.warnings.iter().chain(&preflight::warnings(&loaded)) {
+        notices::print(warning);
     }
-    if let Err(reason) = discovery::check(&loaded.settings.discovery) {
-        bail!("{}: {reason}", loaded.settings.files.config.display());
+    preflight::check(&loaded)?;
+    let settings = loaded.settings;
+    let resources = match settings.provider {
+        Provider::Yaml => Some(settings.files.resources_yaml.clone()),
+        Provider::Json => Some(settings.files.resources_json.clone()),
+        Provider::Embedded | Provider::Etcd | Provider::ApiDriven => None,
+    };
+    let shown = settings.files.config.display().to_string();
+    let outcome = trial::run(settings)?;
+    println!("{shown} is good");
+    if let Some(pid) = outcome.running {
+        let own: Vec<String> = outcome.own.iter().map(ToString::to_string).collect();
+        println!(
+            "process {pid} serves from this prefix: its store was left alone, and it has {}",
+            if own.is_empty() { "none of these ports".to_owned() } else { own.join(", ") }
+        );
     }
-    println!("{} is good", loaded.settings.files.config.display());
-    if let Some((path, format)) = resources(&loaded.settings) {
-        check_file(&path, format, &loaded.settings.plugins)?;
+    if outcome.problems > 0 {
+        eprintln!(
+            "tidegate: the gateway would start, and serve without what is named above: {}",
+            outcome.problems
+        );
+        return Ok(ExitCode::from(LEFT_OUT));
+    }
+    if let Some(path) = resources {
+        println!("{} is good: {} objects", path.display(), outcome.objects);
     }
     println!("configuration test is successful");
-    Ok(())
-}
-
-/// The file with resources, if that is where they come from.
-fn resources(settings: &Settings) -> Option<(PathBuf, Format)> {
-    match settings.provider {
-        Provider::Yaml => Some((settings.files.resources_yaml.clone(), Format::Yaml)),
-        Provider::Json => Some((settings.files.resources_json.clone(), Format::Json)),
-        Provider::Embedded | Provider::Etcd | Provider::ApiDriven | Provider::Xds => None,
-    }
-}
-
-fn check_file(path: &std::path::Path, format: Format, plugins: &[String]) -> anyhow::Result<()> {
-    let catalog = Catalog::new(plugins::registry::PLUGINS, Some(plugins)).map_err(anyhow::Error::msg)?;
-    let problems = Arc::new(AtomicUsize::new(0));
-    let counted = problems.clone();
-    let options = Options {
-        format,
-        check: Box::new(move |kind, id, value| boot::check_object(&catalog, kind, id, value)),
-        choose_plugins: None,
-        report: Box::new(move |message| {
-            counted.fetch_add(1, Ordering::Relaxed);
-            eprintln!("error: {message}");
-        }),
-        interval: Duration::ZERO,
-    };
-    let objects = store::file::check(path, &options).map_err(anyhow::Error::msg)?;
-    match problems.load(Ordering::Relaxed) {
-        0 => {
-            println!("{} is good: {objects} objects", path.display());
-            Ok(())
-        }
-        count => bail!("problems in {}: {count}; good objects: {objects}", path.display()),
-    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,111 @@
+//! Fields of objects that are taken and change nothing, one table. What an object loses by it is logged when it is
+//! written, and when it is loaded.
+
+use serde_json::Value;
+
+use crate::{Kind, Object};
+
+/// A field without effect.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Field {
+    pub kind: Kind,
+    /// JSON pointer; empty: the whole object.
+    pub path: &'static str,
+    /// The values without effect, all texts; empty: any value.
+    pub values: &'static [&'static str],
+    pub why: &'static str,
+}
+
+const NO_STREAM: &str = "TCP and UDP are not proxied";
+const ONLY_HTTP: &str = "requests are sent to these nodes as HTTP";
+const NO_TYPE: &str = "all answers and failures of requests count, whatever the type";
+const NOT_HTTP: &[&str] = &["tcp", "udp", "tls", "kafka"];
+const PASSIVE: &[&str] = &["tcp", "https"];
+
+const fn field(kind: Kind, path: &'static str, values: &'static [&'static str], why: &'static str) -> Field {
+    Field { kind, path, values, why }
+}
+
+#[rustfmt::skip]
+pub const FIELDS: &[Field] = &[
+    field(Kind::StreamRoute, "", &[], NO_STREAM),
+    field(Kind::GraphqlCostDecoration, "", &[], "plugin graphql-limit-count, which would count them, is not here"),
+    field(Kind::Route, "/script_id", &[], "there are no scripts to refer to; use script"),
+    field(Kind::Service, "/script", &[], "scripts run on routes only, as in APISIX"),
+    field(Kind::Upstream, "/scheme", NOT_HTTP, ONLY_HTTP),
+    field(Kind::Route, "/upstream/scheme", NOT_HTTP, ONLY_HTTP),
+    field(Kind::Service, "/upstream/scheme", NOT_HTTP, ONLY_HTTP),
+    field(Kind::Upstream, "/checks/passive/type", PASSIVE, NO_TYPE),
+    field(Kind::Route, "/upstream/checks/passive/type", PASSIVE, NO_TYPE),
+    field(Kind::Service, "/upstream/checks/passive/type", PASSIVE, NO_TYPE),
+];
+
+impl Field {
+    /// What the message calls it: `upstream.scheme`; of a whole object nothing.
+    pub fn name(&self) -> String {
+        self.path.trim_start_matches('/').replace('/', ".")
+    }
+
+    fn is_in(&self, object: &Object) -> bool {
+        if object.kind != self.kind {
+            return false;
+        }
+        // Most objects have none of them: their text tells so without being parsed.
+        let last = self.path.rsplit('/').next().unwrap_or_default();
+        let needles = if self.values.is_empty() { &[last][..] } else { self.values };
+        if !last.is_empty() && !needles.iter().any(|needle| object.document.may_have(needle)) {
+            return false;
+        }
+        match object.value().pointer(self.path) {
+            None | Some(Value::Null) => false,
+            Some(_) if self.values.is_empty() => true,
+            Some(value) => value.as_str().is_some_and(|text| self.values.contains(&text)),
+        }
+    }
+}
+
+/// The fields of an object that have no effect.
+pub fn fields(object: &Object) -> impl Iterator<Item = &'static Field> {
+    FIELDS.iter().filter(|field| field.is_in(object))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::Document;
+
+    fn check(kind: Kind, value: Value, expected: &[&str]) {
+        let document = Document::new(&value);
+        let object = Object { kind, id: "1".into(), document, created: 1, modified: 1 };
+        let found: Vec<String> = fields(&object).map(Field::name).collect();
+        assert_eq!(found, expected, "{value}");
+    }
+
+    #[test]
+    fn objects() {
+        check(Kind::Route, json!({"uri": "/", "script_id": 1}), &["script_id"]);
+        check(Kind::Route, json!({"uri": "/script_id", "upstream": {"scheme": "http"}}), &[]);
+        check(
+            Kind::Route,
+            json!({"upstream": {"scheme": "kafka", "checks": {"passive": {"type": "tcp"}}}}),
+            &["upstream.scheme", "upstream.checks.passive.type"],
+        );
+        check(Kind::Upstream, json!({"scheme": "grpc", "checks": {"active": {"type": "tcp"}}}), &[]);
+        check(Kind::Service, json!({"script": "return {}", "desc": "tcp"}), &["script"]);
+        check(Kind::StreamRoute, json!({"server_port": 9100}), &[""]);
+        check(Kind::Consumer, json!({"username": "script_id"}), &[]);
+    }
+
+    /// A field of the table that no schema has would be a typing error.
+    #[test]
+    fn paths_are_those_of_schemas() {
+        for field in FIELDS.iter().filter(|field| !field.path.is_empty()) {
+            let schema = crate::schemas::name_of_kind(field.kind).and_then(crate::schemas::document);
+            let schema = schema.expect("a schema");
+            let name = field.path.rsplit('/').next().unwrap_or_default();
+            assert!(schema.to_string().contains(&format!("\"{name}\"")), "{}", field.path);
+        }
+    }
+}

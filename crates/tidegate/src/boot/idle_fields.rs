@@ -1,0 +1,33 @@
+//! Logs the fields of objects that change nothing: at the start in one line for each, later with each write.
+
+use std::collections::BTreeMap;
+
+use model::{Object, idle};
+use telemetry::error_log::{self, Level};
+
+/// The first object with a field, and how many more have it.
+struct Seen {
+    first: String,
+    more: usize,
+    why: &'static str,
+}
+
+pub fn log<'a>(objects: impl Iterator<Item = &'a Object>) {
+    let mut seen: BTreeMap<(&'static str, &'static str), Seen> = BTreeMap::new();
+    for object in objects {
+        for field in idle::fields(object) {
+            let name = || format!("{}/{}", object.kind.directory(), object.id);
+            seen.entry((object.kind.directory(), field.path))
+                .and_modify(|seen| seen.more += 1)
+                .or_insert_with(|| Seen { first: label(&name(), &field.name()), more: 0, why: field.why });
+        }
+    }
+    for Seen { first, more, why } in seen.values() {
+        let others = if *more == 0 { String::new() } else { format!(" (and in {more} more)") };
+        error_log::log(Level::Warn, format_args!("{first}{others} has no effect: {why}"));
+    }
+}
+
+fn label(object: &str, field: &str) -> String {
+    if field.is_empty() { object.to_owned() } else { format!("{field} of {object}") }
+}

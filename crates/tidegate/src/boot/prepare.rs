@@ -1,0 +1,117 @@
+//! Everything that has to be had before the first request, in the order in which it can be missing.
+//!
+//! `run` serves with what [`prepare`] returns; `test` drops it. There is no second way to find out whether a
+//! configuration works, so the two cannot disagree. What a trial must not do, because it only asks, [`Purpose`] says.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use anyhow::Context;
+use config::Settings;
+use plugin::Catalog;
+use tokio::{net::TcpListener, runtime::Runtime};
+
+use super::{
+    StopCompiler,
+    administration::Apis,
+    control::{self, Control},
+    data_plane,
+    handover::predecessor::Predecessor,
+    install_host,
+    logs::Logs,
+    metrics::Metrics,
+    notices,
+    provider::{self, Provider},
+    sockets::Sockets,
+    start_plugins, status,
+};
+
+/// What the preparation is for.
+pub enum Purpose<'a> {
+    /// To serve, perhaps in the place of a process that does.
+    Serve(Option<&'a Predecessor>),
+    /// To know whether serving would work: ports are bound and released, and nothing is written.
+    Trial(&'a Trial),
+}
+
+/// What a trial has to know, and what it finds.
+#[derive(Default)]
+pub struct Trial {
+    /// The gateway of this prefix, if it runs: its store is its own.
+    pub running: Option<i32>,
+    /// Objects that would be left out.
+    pub problems: Arc<AtomicUsize>,
+    /// Objects that there are.
+    pub objects: AtomicUsize,
+}
+
+pub struct Prepared {
+    pub logs: Logs,
+    pub runtime: Runtime,
+    pub catalog: Arc<Catalog>,
+    pub metrics: Arc<Metrics>,
+    pub provider: Arc<Provider>,
+    pub control: Arc<Control>,
+    pub compiler: StopCompiler,
+    pub apis: Arc<Apis>,
+    pub proxy: proxy::Settings,
+    pub listeners: proxy::Listeners,
+    /// Why HTTPS is not served, where that is not asked for.
+    pub without_tls: Option<String>,
+    /// Where the Control API listens.
+    pub control_api: Option<SocketAddr>,
+    pub status: Option<TcpListener>,
+}
+
+/// `warnings`: of config.yaml, to be told as soon as there is a log.
+pub fn prepare(
+    settings: &Settings,
+    sockets: &Sockets,
+    purpose: &Purpose,
+    warnings: &[String],
+) -> anyhow::Result<Prepared> {
+    let logs = Logs::open(settings)?;
+    warnings.iter().for_each(|warning| notices::warn(warning));
+    let runtime = control::runtime()?;
+    let catalog = Arc::new(
+        Catalog::new(plugins::registry::PLUGINS, Some(&settings.plugins)).map_err(anyhow::Error::msg)?,
+    );
+    let metrics = Arc::new(Metrics::new(settings));
+    install_host(settings, &runtime, &catalog, &metrics, &logs);
+    start_plugins(settings, &catalog)?;
+    let provider = provider::open(settings, &catalog, &runtime, purpose)?;
+    let control = control::start(settings, &runtime, &catalog, &provider)?;
+    let compiler = StopCompiler(control.clone());
+    if let Purpose::Trial(trial) = purpose {
+        // What a file has been told of already is among them.
+        trial.problems.fetch_max(control.rejected.borrow().len(), Ordering::Relaxed);
+        provider.store().read(&mut |state| trial.objects.store(state.all().count(), Ordering::Relaxed));
+    }
+    let apis = Apis::new(settings, &catalog, &provider, &control, &logs);
+    let proxy = data_plane::settings(settings, &logs, &apis)?;
+    let listeners = sockets.open_data_plane(&proxy).context("cannot open the data plane")?;
+    let status = {
+        let _entered = runtime.enter();
+        apis.listen(settings, &runtime, sockets)?;
+        metrics.listen(settings, &runtime, sockets)?;
+        status::bind(settings, sockets)?
+    };
+    Ok(Prepared {
+        logs,
+        runtime,
+        catalog,
+        metrics,
+        provider,
+        control,
+        compiler,
+        apis,
+        proxy,
+        listeners,
+        status,
+    })
+}

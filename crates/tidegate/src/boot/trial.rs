@@ -1,0 +1,84 @@
+//! `tidegate test`: everything a start does, up to the first request.
+
+use std::{
+    fs::{self, File},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::atomic::Ordering,
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use config::{Settings, settings::Level};
+
+use super::{
+    etcd, pid_file,
+    prepare::{Prepared, Purpose, Trial, prepare},
+    sockets::Sockets,
+};
+
+/// How a start would end.
+pub struct Outcome {
+    /// Objects in use, as far as the trial could see.
+    pub objects: usize,
+    /// Objects that would be left out. Each has been named.
+    pub problems: usize,
+    /// The gateway of this prefix that runs meanwhile.
+    pub running: Option<i32>,
+    /// Addresses that are taken, by that gateway itself.
+    pub own: Vec<SocketAddr>,
+}
+
+/// Prepares and lets go again. The error is what a start would end with.
+pub fn run(mut settings: Settings) -> anyhow::Result<Outcome> {
+    let nginx = &settings.nginx;
+    let access_log = nginx.access_log.enable.then_some(&nginx.access_log.path);
+    for file in [Some(&nginx.error_log), access_log, settings.admin.audit_log.as_ref()].into_iter().flatten()
+    {
+        if !matches!(file.as_str(), "stderr" | "/dev/stderr") {
+            writable(&settings.below_prefix(file)).with_context(|| format!("cannot open log file {file}"))?;
+        }
+    }
+    writable(&settings.files.pid)
+        .context("cannot write the pid file; check permissions, or give another --prefix")?;
+    // What would be in the log is told here.
+    settings.nginx.error_log = "stderr".to_owned();
+    settings.nginx.error_log_level = settings.nginx.error_log_level.min(Level::Warn);
+    settings.nginx.access_log.enable = false;
+    settings.admin.audit_log = None;
+    // Nobody asked for probes of upstreams.
+    settings.apisix.disable_upstream_healthcheck = true;
+    let trial = Trial { running: pid_file::running(&settings.files.pid)?, ..Trial::default() };
+    let sockets = Sockets::trial(trial.running.map(proxy::port_owner::addresses_of).unwrap_or_default());
+    let prepared = prepare(&settings, &sockets, &Purpose::Trial(&trial), &[]).map(|prepared| {
+        let Prepared { runtime, provider, compiler, .. } = prepared;
+        drop(compiler);
+        provider.close();
+        runtime.shutdown_timeout(Duration::from_millis(100));
+    });
+    if settings.provider == config::Provider::Etcd {
+        // There need not have been one.
+        let _ = fs::remove_file(etcd::trial_snapshot());
+    }
+    prepared?;
+    Ok(Outcome {
+        objects: trial.objects.load(Ordering::Relaxed),
+        problems: trial.problems.load(Ordering::Relaxed),
+        running: trial.running,
+        own: sockets.own(),
+    })
+}
+
+/// Whether a file can be written, or made in a folder that there is or can be made. Leaves everything as it is.
+fn writable(path: &Path) -> anyhow::Result<()> {
+    if path.exists() {
+        File::options().append(true).open(path).with_context(|| path.display().to_string())?;
+        return Ok(());
+    }
+    let folder: PathBuf = path.ancestors().skip(1).find(|folder| folder.exists()).unwrap_or(path).to_owned();
+    if !fs::metadata(&folder)?.is_dir() {
+        bail!("{} is not a folder", folder.display());
+    }
+    rustix::fs::access(&folder, rustix::fs::Access::WRITE_OK)
+        .with_context(|| format!("{} cannot be written", folder.display()))
+}

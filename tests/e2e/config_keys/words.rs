@@ -1,0 +1,134 @@
+//! What keys without effect make the gateway say, and which keys keep it from starting.
+
+use serde_json::{Value, json};
+use testkit::Client;
+use testkit::gateway::{EMBEDDED, Gateway};
+
+use super::{embedded, standalone};
+
+/// What a start prints, this among it.
+fn said(keys: &[(&str, Value)], wanted: &str) -> String {
+    let gateway = Gateway::start(&standalone(keys), Some("routes: []\n"));
+    gateway.process.wait_for_output(wanted);
+    gateway.process.output()
+}
+
+/// A start fails and prints this.
+fn refuses(keys: &[(&str, Value)], cause: &str) {
+    let mut gateway = Gateway::start_unready(&standalone(keys), Some("routes: []\n"));
+    gateway.process.wait_for_output(cause);
+    assert!(!gateway.process.wait_for_exit().success(), "{keys:?}");
+}
+
+#[test]
+fn keys_without_effect_are_named_with_file_line_and_reason() {
+    for (key, value, reason) in [
+        ("apisix.enable_reuseport", json!(false), "listening socket of its own"),
+        ("apisix.ssl.listen", json!([{"port": 9443, "enable_http3": true}]), "HTTP/3 is not served"),
+        ("deployment.admin.enable_admin_ui", json!(true), "there is no dashboard"),
+        ("apisix.tracing", json!(true), "whole requests are traced"),
+        ("xrpc.protocols", json!([{"name": "redis"}]), "TCP and UDP are not proxied"),
+        ("ext-plugin.cmd", json!(["/bin/true"]), "there are no external plugins"),
+        ("wasm.plugins", json!([{"name": "x", "priority": 1, "file": "x.wasm"}]), "WebAssembly"),
+        ("stream_plugins", json!(["mqtt-proxy"]), "TCP and UDP are not proxied"),
+        ("nginx_config.user", json!("nobody"), "start the process as the user"),
+        ("nginx_config.http_configuration_snippet", json!("gzip on;"), "there is no nginx to read it"),
+        ("plugin_attr.skywalking.report_interval", json!(9), "the plugin is not here"),
+    ] {
+        let said = said(&[(key, value)], reason);
+        let line = said.lines().find(|line| line.contains(reason)).unwrap_or_default();
+        assert!(line.contains("config.yaml:1:") && line.contains("no effect"), "{key}: {said}");
+    }
+}
+
+#[test]
+fn names_of_absent_plugins_are_one_line() {
+    let plain = said(&[], "proxy");
+    let said = said(
+        &[("plugins", json!(["mocking", "ai-proxy", "degraphql", "prometheus"]))],
+        "ai-proxy, degraphql",
+    );
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains("ai-proxy")).collect();
+    assert_eq!(lines.len(), 1, "{said}");
+    assert!(lines[0].contains("2 of 4 are not here") && lines[0].contains("ai-proxy, degraphql"), "{said}");
+    assert!(!plain.contains("not here"), "the built-in list names what is here");
+}
+
+#[test]
+fn listeners_that_would_not_exist_keep_the_gateway_from_starting() {
+    for (key, value) in [
+        ("apisix.proxy_mode", json!("stream")),
+        ("apisix.proxy_mode", json!("http&stream")),
+        ("apisix.stream_proxy.tcp", json!([9100])),
+        ("apisix.stream_proxy.udp", json!([9200])),
+        ("apisix.stream_proxy.only", json!(true)),
+    ] {
+        let shown = if value.is_array() {
+            key.to_owned()
+        } else {
+            format!("{key}: {}", value.to_string().replace('"', ""))
+        };
+        refuses(&[(key, value)], &format!("{shown} is refused: TCP and UDP are not proxied"));
+    }
+    // Whoever knows that HTTP alone will be served says so.
+    let config = standalone(&[("apisix.stream_proxy.tcp", json!([9100]))]);
+    let mut gateway = Gateway::start_by(&config, Some("routes: []\n"), |prefix| {
+        let mut command = std::process::Command::new(testkit::gateway::binary());
+        command.env("TIDEGATE_WITHOUT_STREAMS", "1").args(["run", "--prefix"]).arg(prefix);
+        command
+    });
+    gateway.process.wait_for_port(gateway.http);
+    gateway.process.wait_for_output("apisix.stream_proxy.tcp has no effect");
+    refuses(&[("discovery.tars", json!({"db_conf": {}}))], "discovery.tars is refused");
+    let xds = [("deployment.role_data_plane.config_provider", json!("xds"))];
+    refuses(&xds, "config_provider: xds is refused");
+}
+
+#[test]
+fn stream_routes_are_refused_wherever_they_come_from() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let route = r#"{"server_port": 9100, "upstream": {"type": "roundrobin", "nodes": {"127.0.0.1:1": 1}}}"#;
+    let (status, answer) = gateway.admin("PUT", "/apisix/admin/stream_routes/1", route);
+    assert!(status == 400 && answer.contains("stream mode is disabled"), "{status} {answer}");
+
+    let driven =
+        Gateway::start(&embedded(&[("deployment.role_traditional.config_provider", json!("yaml"))]), None);
+    let body = format!(r#"{{"stream_routes": [{{"id": "1", {}]}}"#, route.trim_start_matches('{'));
+    let length = body.len();
+    let mut client = Client::connect(driven.admin).expect("connects");
+    let answer = client
+        .request(&format!(
+            "PUT /apisix/admin/configs HTTP/1.1\r\nHost: h\r\nX-API-KEY: test-admin-key\r\nX-Digest: 1\r\n\
+             Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        ))
+        .expect("an answer");
+    assert_eq!(answer.status(), 400, "{}", answer.body_text());
+    assert!(answer.body_text().contains("stream mode is disabled"), "{}", answer.body_text());
+
+    let routes = format!("stream_routes:\n- {{\"id\": 1, {}\n", route.trim_start_matches('{'));
+    let file = Gateway::start(&standalone(&[]), Some(&routes));
+    let log = file.error_log();
+    assert!(log.contains("stream_routes/1 has no effect: TCP and UDP are not proxied"), "{log}");
+}
+
+#[test]
+fn fields_of_objects_without_effect_are_named_once() {
+    let routes = r#"routes:
+- {id: 1, uri: /a, script_id: 7, plugins: {mocking: {response_example: a}}}
+- {id: 2, uri: /b, script_id: 7, plugins: {mocking: {response_example: a}}}
+upstreams:
+- {id: u, type: roundrobin, scheme: kafka, nodes: {"127.0.0.1:1": 1}}
+"#;
+    let gateway = Gateway::start(&standalone(&[]), Some(routes));
+    let log = gateway.error_log();
+    assert!(log.contains("script_id of routes/1 (and in 1 more) has no effect"), "{log}");
+    assert!(log.contains("scheme of upstreams/u has no effect"), "{log}");
+
+    let gateway = Gateway::start(EMBEDDED, None);
+    let service =
+        r#"{"script": "return { }", "upstream": {"type": "roundrobin", "nodes": {"127.0.0.1:1": 1}}}"#;
+    let (status, answer) = gateway.admin("PUT", "/apisix/admin/services/1", service);
+    assert_eq!(status, 201, "{answer}");
+    let log = gateway.error_log();
+    assert_eq!(log.matches("script of services/1 has no effect").count(), 1, "{log}");
+}
