@@ -163,17 +163,6 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says which of the default ports for HTTPS are left out, and why.
-fn without_tls(listeners: &proxy::Listeners) -> Option<String> {
-    if listeners.left_out.is_empty() {
-        return None;
-    }
-    let problem =
-        format!("{}; set apisix.ssl.listen, or apisix.ssl.enable: false", listeners.left_out.join("; "));
-    notices::warn(&format!("HTTPS is not served: {problem}"));
-    Some(problem)
-}
-
 /// Tells everybody who asks that this process is the gateway now.
 fn take_office(
     settings: &Settings,

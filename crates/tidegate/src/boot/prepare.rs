@@ -95,11 +95,12 @@ pub fn prepare(
     let apis = Apis::new(settings, &catalog, &provider, &control, &logs);
     let proxy = data_plane::settings(settings, &logs, &apis)?;
     let listeners = sockets.open_data_plane(&proxy).context("cannot open the data plane")?;
-    let status = {
+    let without_tls = without_tls(&listeners);
+    let (control_api, status) = {
         let _entered = runtime.enter();
-        apis.listen(settings, &runtime, sockets)?;
+        let control_api = apis.listen(settings, &runtime, sockets)?;
         metrics.listen(settings, &runtime, sockets)?;
-        status::bind(settings, sockets)?
+        (control_api, status::bind(settings, sockets)?)
     };
     Ok(Prepared {
         logs,
@@ -112,6 +113,19 @@ pub fn prepare(
         apis,
         proxy,
         listeners,
+        without_tls,
+        control_api,
         status,
     })
+}
+
+/// Says which of the default ports for HTTPS are left out, and why.
+fn without_tls(listeners: &proxy::Listeners) -> Option<String> {
+    if listeners.left_out.is_empty() {
+        return None;
+    }
+    let problem =
+        format!("{}; set apisix.ssl.listen, or apisix.ssl.enable: false", listeners.left_out.join("; "));
+    notices::warn(&format!("HTTPS is not served: {problem}"));
+    Some(problem)
 }

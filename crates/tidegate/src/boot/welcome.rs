@@ -122,7 +122,7 @@ fn resource_file(settings: &Settings) -> Option<&Path> {
     match settings.provider {
         Provider::Yaml => Some(&settings.files.resources_yaml),
         Provider::Json => Some(&settings.files.resources_json),
-        Provider::Embedded | Provider::Etcd | Provider::ApiDriven | Provider::Xds => None,
+        Provider::Embedded | Provider::Etcd | Provider::ApiDriven => None,
     }
 }
 
