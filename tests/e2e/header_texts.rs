@@ -54,6 +54,7 @@ const PLUGINS: &[(&str, &str)] = &[
     ("basic-auth", r#"{"realm": "@"}"#),
     ("jwt-auth", r#"{"header": "@"}"#),
     ("hmac-auth", r#"{"signed_headers": ["@"]}"#),
+    ("hmac-auth", r#"{"nonce_header": "@"}"#),
     ("app-key", r#"{"header": "@"}"#),
     ("grpc-web", r#"{"cors_allow_headers": "@"}"#),
     (
@@ -66,7 +67,7 @@ const PLUGINS: &[(&str, &str)] = &[
     ),
     (
         "workflow",
-        r#"{"rules": [{"actions": [["limit-count", {"count": 1, "time_window": 1, "rules": []}]]}]}"#,
+        r#"{"rules": [{"actions": [["limit-count", {"rules": [{"key": "remote_addr", "count": 1, "time_window": 1, "header_prefix": "@"}]}]]}]}"#,
     ),
 ];
 

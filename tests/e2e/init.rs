@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use testkit::gateway::binary;
 use testkit::process::Process;
-use testkit::{Client, PATIENCE, free_port};
+use testkit::{Client, Etcd, PATIENCE, free_port};
 
 /// A verb that has to end by itself. One that serves instead is ended, and has failed.
 fn tidegate(prefix: &Path, words: &[&str]) -> (bool, String) {
@@ -65,6 +65,11 @@ fn init_writes_what_test_finds_good() {
         let path = prefix.join("conf/config.yaml");
         let config = fs::read_to_string(&path).expect("config.yaml");
         assert!(config.contains(words) && config.contains("# Ports for HTTP"), "{config}");
+        // As start would, test asks the etcd that is named.
+        let etcd = (kind == Some("--etcd")).then(Etcd::start);
+        if let Some(etcd) = &etcd {
+            fs::write(&path, config.replace("http://127.0.0.1:2379", &etcd.url())).expect("written");
+        }
         let (success, text) = tidegate(&prefix, &["test"]);
         assert!(success && !text.contains("warning"), "{text}");
         // Never over something that is there.

@@ -316,7 +316,8 @@ fn clients_over_ipv6() {
         upstream("http", http, "proxy_protocol: v1"),
         upstream("grpc", grpc, "proxy_protocol: v2")
     );
-    let gateway = Gateway::start(&YAML_PROVIDER.replace("port: @HTTP@}]", &listen), Some(&routes));
+    let mut gateway = Gateway::start(&YAML_PROVIDER.replace("port: @HTTP@}]", &listen), Some(&routes));
+    gateway.process.wait_for_port(to);
     let (mut client, from) = client_at("::1", to);
     for path in ["/v1", "/v2"] {
         let ends = format!("{from} to {to}").replace(['[', ']'], "");

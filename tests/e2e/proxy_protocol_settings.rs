@@ -87,7 +87,7 @@ fn a_file_with_another_value_keeps_the_rest() {
     );
     let gateway = Gateway::start(YAML_PROVIDER, Some(&routes));
     assert_eq!(gateway.client().get("h", "/good").expect("answers").status(), 200);
-    assert_eq!(gateway.client().get("h", "/bad").expect("answers").status(), 404);
+    assert_eq!(gateway.client().get("h", "/bad").expect("answers").status(), 503);
     let log = gateway.error_log();
     assert!(log.contains("proxy_protocol of an upstream must be \"v1\" or \"v2\""), "{log}");
 }

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 pub use self::addresses::parse_address;
 pub use self::certificate::check_pair;
+pub use self::plugins::known as check_known;
 use crate::{Kind, PluginCatalog, SchemaKind, schema::lua, schemas};
 
 /// What the check of a resource may ask about the texts of other languages inside it.

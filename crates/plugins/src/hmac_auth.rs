@@ -31,7 +31,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     consumer_schema: Some(include_str!("../schemas/hmac-auth.consumer.json")),
     encrypt_fields: &["secret_key"],
     phases: Phases::REWRITE,
-    headers: &[("signed_headers", Text::Value), ("realm", Text::Value)],
+    headers: &[("signed_headers", Text::Value), ("realm", Text::Value), ("nonce_header", Text::Name)],
     build,
     consumer: Some(consumer),
     ..PluginDef::DEFAULT

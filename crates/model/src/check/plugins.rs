@@ -23,6 +23,17 @@ pub(super) fn check_field(context: &Context<'_>, conf: &mut Value, kind: SchemaK
     Ok(())
 }
 
+/// Whether every plugin that `conf` runs is one that the catalog has, switched on or not.
+pub fn known(catalog: &dyn PluginCatalog, conf: &Value) -> Result<(), String> {
+    let plugins = conf.get("plugins").and_then(Value::as_object).into_iter().flatten();
+    for (name, plugin) in plugins {
+        if catalog.facts(name).is_none() && !is_disabled(plugin) {
+            return Err(unknown(name, Some(catalog)));
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn check_stream_field(context: &Context<'_>, conf: &mut Value) -> Result<(), String> {
     let Some(plugins) = conf.get_mut("plugins").and_then(Value::as_object_mut) else { return Ok(()) };
     for (name, plugin) in plugins {

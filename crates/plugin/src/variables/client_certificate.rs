@@ -133,6 +133,6 @@ mod tests {
 
     #[test]
     fn dates_have_a_padded_day() {
-        assert_eq!(date(1_793_616_495), "Nov  2 07:28:15 2026 GMT");
+        assert_eq!(date(1_793_616_495), "Nov  2 10:48:15 2026 GMT");
     }
 }

@@ -199,12 +199,16 @@ fn choose_plugins(settings: &Settings, catalog: &Arc<Catalog>) -> store::file::C
     Box::new(move |list| catalog.enable(Some(list.map_or(&configured, |list| &list.http))))
 }
 
-/// What an object that did not come through the Admin API must pass to be used. Plugins that are off, or that only APISIX
-/// has, do not make it bad: whoever compiles it decides, and the Admin API goes on showing it.
+/// What an object that did not come through the Admin API must pass to be used. Plugins that are off do not make it bad:
+/// whoever compiles it decides, and the Admin API goes on showing it.
 pub fn check(catalog: &Arc<Catalog>) -> store::file::Check {
     let catalog = AnyPlugin(catalog.clone());
     Box::new(move |kind: Kind, id: &str, value: &Value| {
-        super::administration::check_object(&catalog, kind, id, value)
+        super::administration::check_object(&catalog, kind, id, value)?;
+        match kind {
+            Kind::StreamRoute => Ok(()),
+            _ => model::check::check_known(&catalog, value),
+        }
     })
 }
 
