@@ -31,17 +31,13 @@ impl Findings {
 }
 
 /// Checks a whole config.yaml, and gives each value the form its key takes (`off` is text where text is meant).
-/// `without_streams`: keys that ask for TCP and UDP are warned of, not refused.
-pub fn document(root: &mut Node, without_streams: bool, found: &mut Findings) {
+pub fn document(root: &mut Node, found: &mut Findings) {
     match &root.content {
         Content::Map(_) => table(root, "", found),
         _ if root.is_null() => {}
         _ => found.error(root, "config.yaml should hold keys like apisix and deployment".to_owned()),
     }
     let refused = std::mem::take(&mut found.refused);
-    let (borne, refused): (Vec<_>, Vec<_>) =
-        refused.into_iter().partition(|unserved| without_streams && unserved.is_stream());
-    found.idle.extend(borne);
     found.warnings.extend(fate::warnings(&found.idle));
     found.errors.extend(refused.iter().map(fate::Unserved::refusal));
 }
@@ -213,7 +209,7 @@ mod tests {
 
     fn check(text: &str, errors: &[&str], warnings: &[&str]) {
         let mut found = Findings::default();
-        document(&mut crate::yaml::parse(text).unwrap().root, false, &mut found);
+        document(&mut crate::yaml::parse(text).unwrap().root, &mut found);
         let shown = |faults: &[Fault]| faults.iter().map(Fault::to_string).collect::<Vec<_>>();
         assert_eq!(shown(&found.errors), errors, "{text}");
         assert_eq!(shown(&found.warnings), warnings, "{text}");
@@ -312,16 +308,19 @@ mod tests {
                 "4:9: nginx_config.user has no effect: start the process as the user it should run as",
             ],
         );
-        let refused = |place: &str, shown: &str| {
-            format!(
-                "{place}: {shown} is refused: TCP and UDP are not proxied, so these ports would stay closed; take the key away, or set TIDEGATE_WITHOUT_STREAMS=1 in the environment to serve HTTP alone"
-            )
-        };
-        check("apisix: {proxy_mode: stream}", &[&refused("1:22", "apisix.proxy_mode: stream")], &[]);
         check(
-            "apisix: {stream_proxy: {tcp: [{addr: 9100, tls: true}], udp: []}}",
-            &[&refused("1:30", "apisix.stream_proxy.tcp")],
+            "apisix: {proxy_mode: stream}",
+            &[
+                "1:22: apisix.proxy_mode: stream is refused: TCP and UDP are not proxied, so nothing would be served; take the key away to serve HTTP",
+            ],
             &[],
+        );
+        check(
+            "apisix: {proxy_mode: http&stream, stream_proxy: {tcp: [{addr: 9100, tls: true}], udp: []}}",
+            &[],
+            &[
+                "1:22: no effect: apisix.proxy_mode: http&stream, apisix.stream_proxy.tcp (line 1): TCP and UDP are not proxied; nothing listens on these ports, HTTP is served",
+            ],
         );
         check("apisix: {stream_proxy: {tcp: [], only: false}, extra_lua_path: ''}\next-plugin:\n", &[], &[]);
     }

@@ -46,6 +46,8 @@ pub enum Otherwise {
     /// It is warned of.
     Ignored(&'static str),
     Refused(&'static str),
+    /// This value (JSON) is refused for the first reason, any other is warned of for the second.
+    RefusedIf(&'static str, &'static str, &'static str),
 }
 
 impl Key {
@@ -119,8 +121,9 @@ pub enum Takes {
 }
 
 const NO_STREAM: &str = "TCP and UDP are not proxied";
-pub(crate) const STREAM_REFUSED: &str = "TCP and UDP are not proxied, so these ports would stay closed; take the key \
-     away, or set TIDEGATE_WITHOUT_STREAMS=1 in the environment to serve HTTP alone";
+const NO_STREAM_PORTS: &str = "TCP and UDP are not proxied; nothing listens on these ports, HTTP is served";
+const ONLY_STREAM: &str =
+    "TCP and UDP are not proxied, so nothing would be served; take the key away to serve HTTP";
 
 pub const PORT: Takes = Takes::Integer(1, 65_535);
 pub const COUNT: Takes = Takes::Integer(0, i64::MAX);

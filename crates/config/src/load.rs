@@ -101,8 +101,7 @@ fn parse(text: &str, lookup: Lookup) -> Result<(Node, Findings), Fault> {
     let mut found = Findings { warnings: document.notes, ..Findings::default() };
     environment::substitute_node(&mut document.root, lookup)?;
     legacy::modernise(&mut document.root, &mut found.warnings);
-    let without_streams = lookup("TIDEGATE_WITHOUT_STREAMS").is_some_and(|value| value == "1");
-    check::document(&mut document.root, without_streams, &mut found);
+    check::document(&mut document.root, &mut found);
     Ok((document.root, found))
 }
 

@@ -110,6 +110,10 @@ fn fate(key: &Key, language: &Language) -> String {
     let otherwise = |otherwise: Otherwise| match otherwise {
         Otherwise::Ignored(why) => with(language.no_effect, why),
         Otherwise::Refused(why) => with(language.refused, why),
+        Otherwise::RefusedIf(value, why, ignored) => {
+            let value = value.trim_matches('"');
+            format!("{}; `{value}`: {}", with(language.no_effect, ignored), with(language.refused, why))
+        }
     };
     let filled = |template: &str, value: &str, fate: &str| {
         template.replace("{value}", &format!("`{}`", value.trim_matches('"'))).replace("{fate}", fate)

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    keys::{self, Fate, Key, Otherwise, Takes},
+    keys::{Fate, Key, Otherwise, Takes},
     yaml::{Fault, Node},
 };
 
@@ -40,6 +40,8 @@ pub fn judge(key: &Key, path: &str, node: &Node) -> Verdict {
     let otherwise = |otherwise| match otherwise {
         Otherwise::Ignored(why) => Verdict::Idle(unserved(with_value(), why)),
         Otherwise::Refused(why) => Verdict::Refused(unserved(with_value(), why)),
+        Otherwise::RefusedIf(json, why, _) if is(json) => Verdict::Refused(unserved(with_value(), why)),
+        Otherwise::RefusedIf(_, _, why) => Verdict::Idle(unserved(with_value(), why)),
     };
     match key.fate {
         Fate::NoEffect(why) if !is_empty(key.takes, &value) => Verdict::Idle(unserved(path.to_owned(), why)),
@@ -57,11 +59,6 @@ impl Unserved {
     pub fn refusal(&self) -> Fault {
         let message = format!("{} is refused: {}", self.shown, self.why);
         Fault { line: self.line, column: self.column, message }
-    }
-
-    /// Whether whoever starts the gateway may say that it can do without.
-    pub fn is_stream(&self) -> bool {
-        self.why == keys::STREAM_REFUSED
     }
 }
 

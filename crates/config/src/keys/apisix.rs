@@ -1,6 +1,6 @@
 //! `apisix`: listening, routing, TLS.
 
-use super::{COUNT, Key, NO_STREAM, Otherwise::*, PORT, STREAM_REFUSED, Takes::*, key, unset};
+use super::{COUNT, Key, NO_STREAM, NO_STREAM_PORTS, ONLY_STREAM, Otherwise::*, PORT, Takes::*, key, unset};
 
 const NO_LUA_PATH: &str =
     "Lua code stands in the configuration of routes and plugins; modules are not loaded";
@@ -70,23 +70,23 @@ pub const KEYS: &[Key] = &[
     key("apisix.router.ssl", Word(&["radixtree_sni"]), "\"radixtree_sni\"", "Certificates are found by SNI.")
         .only("\"radixtree_sni\"", Ignored("certificates are found by SNI")),
     key("apisix.proxy_mode", Word(&["http", "stream", "http&stream"]), "\"http\"", "What is proxied.")
-        .only("\"http\"", Refused(STREAM_REFUSED)),
+        .only("\"http\"", RefusedIf("\"stream\"", ONLY_STREAM, NO_STREAM_PORTS)),
     unset("apisix.stream_proxy", Table, "{}", "Listening for TCP and UDP."),
     unset("apisix.stream_proxy.only", Bool, "false", "Old spelling of proxy_mode: true is stream, false is http&stream.")
-        .only("false", Refused(STREAM_REFUSED)),
+        .only("false", Refused(ONLY_STREAM)),
     unset("apisix.stream_proxy.tcp", List(&AnyOf(&[PORT, Text, Table])), "[9100, \"127.0.0.1:9101\"]",
         "Ports, addresses, ranges like 2000-2100, or {addr, tls, proxy_protocol, proxy_protocol_to_upstream}.")
-        .refused(STREAM_REFUSED),
+        .no_effect(NO_STREAM_PORTS),
     unset("apisix.stream_proxy.tcp[].addr", AnyOf(&[PORT, Text]), "9100", "Port, address with port, or range.")
-        .refused(STREAM_REFUSED),
+        .no_effect(NO_STREAM_PORTS),
     unset("apisix.stream_proxy.tcp[].tls", Bool, "true", "Terminate TLS there.")
-        .refused(STREAM_REFUSED),
+        .no_effect(NO_STREAM_PORTS),
     unset("apisix.stream_proxy.tcp[].proxy_protocol", Bool, "true", "Accept the PROXY protocol there.")
-        .refused(STREAM_REFUSED),
+        .no_effect(NO_STREAM_PORTS),
     unset("apisix.stream_proxy.tcp[].proxy_protocol_to_upstream", Bool, "true", "Send the PROXY protocol on.")
-        .refused(STREAM_REFUSED),
+        .no_effect(NO_STREAM_PORTS),
     unset("apisix.stream_proxy.udp", List(&AnyOf(&[PORT, Text])), "[9200]", "Ports, addresses or ranges.")
-        .refused(STREAM_REFUSED),
+        .no_effect(NO_STREAM_PORTS),
     unset("apisix.dns_resolver", List(&Text), "[\"1.1.1.1\"]", "Name servers; otherwise those of /etc/resolv.conf."),
     unset("apisix.dns_resolver_valid", COUNT, "30", "Seconds to keep a name, in place of its own TTL."),
     key("apisix.resolver_timeout", COUNT, "5", "Seconds to wait for a name server."),

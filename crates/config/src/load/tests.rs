@@ -296,19 +296,3 @@ fn faults_across_keys() {
             .collect::<Vec<_>>(),
     );
 }
-
-#[test]
-fn whoever_starts_it_may_do_without_streams() {
-    let text = "apisix:\n  proxy_mode: http&stream\n  stream_proxy: {tcp: [9100]}\n";
-    let error = load_text(text, &[]).map(|_| ()).unwrap_err();
-    assert_eq!(error.0.len(), 2, "{error}");
-    let loaded = load_text(text, &[("TIDEGATE_WITHOUT_STREAMS", "1")]).unwrap();
-    let warnings = short(&loaded.warnings);
-    assert_eq!(warnings.len(), 1, "{warnings:?}");
-    assert!(
-        warnings[0].starts_with(
-            "config.yaml:2:15: no effect: apisix.proxy_mode: http&stream, apisix.stream_proxy.tcp (line 3)"
-        ),
-        "{warnings:?}"
-    );
-}
