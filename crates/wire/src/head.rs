@@ -46,6 +46,16 @@ pub struct Head {
     seen: u64,
     /// What stands before this in `bytes` was received; what is behind it was added.
     received_end: u32,
+    pub(crate) left_out: LeftOut,
+}
+
+/// How many fields of a received head were left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Spelled with `_`, what only the gateway may say: see [`crate::claims`].
+    pub claims: u16,
+    /// Other names with `_`, where they are not taken.
+    pub underscored: u16,
 }
 
 /// The bit for an unknown name that may begin as a claim does (see [`claims`]).
@@ -79,6 +89,7 @@ impl Head {
         self.fields.clear();
         self.seen = 0;
         self.received_end = 0;
+        self.left_out = LeftOut::default();
     }
 
     pub fn len(&self) -> usize {
@@ -138,6 +149,7 @@ impl Head {
     /// From here on fields are added and no more received.
     pub(crate) fn end_of_received(&mut self) {
         self.received_end = self.bytes.len() as u32;
+        self.left_out = LeftOut::default();
     }
 
     /// Whether some field is, or was, a claim that [`claims::of`] knows, spelled with dashes. `false` is certain.

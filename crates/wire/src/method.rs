@@ -1,17 +1,15 @@
 //! Request methods (RFC 9110 section 9); unknown but well-formed ones are carried through.
 
-use smallvec::SmallVec;
-
 macro_rules! methods {
     ($($variant:ident = $name:literal,)*) => {
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-        pub enum Method { $($variant,)* Extension(SmallVec<[u8; 16]>) }
+        pub enum Method { $($variant,)* Extension(Box<[u8]>) }
 
         impl Method {
             /// Methods are case-sensitive (RFC 9110 section 9.1).
             pub fn of(token: &[u8]) -> Method {
                 $(if token == $name.as_bytes() { return Method::$variant; })*
-                Method::Extension(SmallVec::from_slice(token))
+                Method::Extension(token.into())
             }
 
             pub fn as_bytes(&self) -> &[u8] {

@@ -2,7 +2,11 @@
 
 use memchr::memchr;
 
-use crate::{Head, HeaderId, Method, ParseError, Version, claims, framing::ConnectionOptions, head::Field};
+use crate::{
+    Head, HeaderId, Method, ParseError, Version, claims,
+    framing::ConnectionOptions,
+    head::{Field, LeftOut},
+};
 
 /// Bounds on what a peer may make us hold before we know what it wants.
 #[derive(Clone, Copy, Debug)]
@@ -21,15 +25,7 @@ impl Default for RequestLimits {
     }
 }
 
-/// How many fields of a received head were left out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LeftOut {
-    /// Spelled with `_`, what only the gateway may say: see [`crate::claims`].
-    pub claims: u16,
-    /// Other names with `_`, where they are not taken.
-    pub underscored: u16,
-}
-
+/// At most 128 bytes: it moves several times per request, and longer ones are moved by calls of memcpy.
 #[derive(Clone, Debug)]
 pub struct RequestHead {
     pub method: Method,
@@ -40,11 +36,12 @@ pub struct RequestHead {
     /// Origin-form target as received (`/path?query`), or `*` or an authority for CONNECT.
     target: Vec<u8>,
     /// Length of the path part of `target`.
-    path_len: usize,
+    path_len: u32,
     /// Bytes of the head as it was received; 0 when it was not received as HTTP/1.
-    received_len: usize,
-    left_out: LeftOut,
+    received_len: u32,
 }
+
+const _: () = assert!(size_of::<RequestHead>() <= 128);
 
 impl Default for RequestHead {
     fn default() -> RequestHead {
@@ -56,7 +53,6 @@ impl Default for RequestHead {
             target: Vec::new(),
             path_len: 0,
             received_len: 0,
-            left_out: LeftOut::default(),
         }
     }
 }
@@ -102,18 +98,18 @@ impl RequestHead {
 
     /// The raw path, still percent-encoded.
     pub fn raw_path(&self) -> &[u8] {
-        self.target.get(..self.path_len).unwrap_or_default()
+        self.target.get(..self.path_len as usize).unwrap_or_default()
     }
 
     /// What follows the first `?`; `None` without one.
     pub fn query(&self) -> Option<&[u8]> {
-        self.target.get(self.path_len + 1..)
+        self.target.get(self.path_len as usize + 1..)
     }
 
     pub fn set_target(&mut self, target: &[u8]) {
         self.target.clear();
         self.target.extend_from_slice(target);
-        self.path_len = memchr(b'?', &self.target).unwrap_or(self.target.len());
+        self.path_len = memchr(b'?', &self.target).unwrap_or(self.target.len()) as u32;
     }
 
     pub fn clear(&mut self) {
@@ -121,17 +117,15 @@ impl RequestHead {
         self.target.clear();
         self.path_len = 0;
         self.received_len = 0;
-        self.left_out = LeftOut::default();
     }
 
     pub fn left_out(&self) -> LeftOut {
-        self.left_out
+        self.headers.left_out
     }
 
     /// All fields are in. What is added from here on is the gateway's own; names with `_` are judged, which costs a
     /// look at each field only where there is such a byte at all.
     pub(crate) fn end_of_received(&mut self, limits: &RequestLimits) {
-        self.left_out = LeftOut::default();
         self.headers.end_of_received();
         if memchr(b'_', self.headers.bytes()).is_none() {
             return;
@@ -142,17 +136,17 @@ impl RequestHead {
                 return true;
             }
             if claims::of(name).is_some() {
-                left_out.claims += 1;
+                left_out.claims = left_out.claims.saturating_add(1);
                 return false;
             }
-            left_out.underscored += u16::from(!limits.underscores);
+            left_out.underscored = left_out.underscored.saturating_add(u16::from(!limits.underscores));
             limits.underscores
         });
-        self.left_out = left_out;
+        self.headers.left_out = left_out;
     }
 
     pub fn received_len(&self) -> usize {
-        self.received_len
+        self.received_len as usize
     }
 
     /// Parses one head from the start of `buffer`.
@@ -201,7 +195,7 @@ impl RequestHead {
         self.end_of_received(limits);
         self.connection = ConnectionOptions::of(&self.headers);
         self.take_target(target)?;
-        self.received_len = end - start;
+        self.received_len = (end - start) as u32;
         Ok(Some(end))
     }
 

@@ -300,7 +300,6 @@ pub fn sent_host(out: &[u8]) -> &[u8] {
     line.strip_prefix(b"Host: ").unwrap_or_default().trim_ascii()
 }
 
-/// Moves the parsed head into `request.response` and judges its framing.
 /// The server's words for it are the client's to read; ours are for the operator.
 fn warn_of_tls(server: SocketAddr) {
     static LIMITER: Limiter = Limiter::new(1, 10_000);
@@ -309,6 +308,7 @@ fn warn_of_tls(server: SocketAddr) {
     }
 }
 
+/// Moves the parsed head into `request.response` and judges its framing.
 fn finish_head(
     request: &mut Request,
     client: &Rc<Client>,
