@@ -97,7 +97,7 @@ impl ClientCheck {
     }
 
     pub fn skips(&self, path: &[u8]) -> bool {
-        self.skip.iter().any(|pattern| pattern.is_match(path))
+        self.skip.iter().any(|pattern| pattern.is_match(path) == Ok(true))
     }
 }
 

@@ -19,6 +19,7 @@ pub mod disk;
 pub mod error_page;
 pub mod extensions;
 pub mod file_body;
+pub mod gave_up;
 pub mod host;
 pub mod location;
 pub mod lua;

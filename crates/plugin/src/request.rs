@@ -1,6 +1,13 @@
 //! One request on its way through the phases, and the response it gets.
 
-use std::{any::Any, cell::OnceCell, net::IpAddr, rc::Rc, sync::Arc, time::Instant};
+use std::{
+    any::Any,
+    cell::{Cell, OnceCell},
+    net::IpAddr,
+    rc::Rc,
+    sync::Arc,
+    time::Instant,
+};
 
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -159,6 +166,7 @@ pub struct Request {
     /// 32 hex digits, made on first use.
     pub id: std::cell::OnceCell<Box<str>>,
     pub worker: usize,
+    undecided: Cell<bool>,
 }
 
 impl Request {
@@ -194,7 +202,19 @@ impl Request {
             outcome: Outcome::default(),
             id: std::cell::OnceCell::new(),
             worker,
+            undecided: Cell::new(false),
         }
+    }
+
+    /// A condition could not be judged: whatever follows from it may open what it should guard, so the request is
+    /// answered 500.
+    pub fn set_undecided(&self) {
+        self.undecided.set(true);
+    }
+
+    /// `Err` once a condition could not be judged.
+    pub fn require_decided(&self) -> Result<(), Box<Reply>> {
+        if self.undecided.get() { Err(Box::new(Reply::page(500))) } else { Ok(()) }
     }
 
     pub fn header(&self, name: &str) -> Option<&[u8]> {

@@ -138,6 +138,11 @@ impl Variables for Request {
             _ => self.variable(name).map_or(Operand::Nil, Operand::Bytes),
         }
     }
+
+    fn gave_up(&self, pattern: &str) {
+        crate::gave_up::warn(pattern);
+        self.set_undecided();
+    }
 }
 
 type Text<'a> = Option<Cow<'a, [u8]>>;

@@ -203,7 +203,7 @@ impl Cors {
         if ask_own {
             allowed = match &self.origins_regex {
                 None => self.origins.answer(origin),
-                Some(regex) => origin.filter(|origin| regex.is_match(origin)),
+                Some(regex) => origin.filter(|origin| regex.is_match(origin) == Ok(true)),
             };
         }
         if matches(origin, allowed) { allowed } else { by_metadata() }
@@ -211,7 +211,7 @@ impl Cors {
 
     fn timing<'a>(&'a self, origin: Option<&'a [u8]>) -> Option<&'a [u8]> {
         match (&self.timing_regex, &self.timing_origins) {
-            (Some(regex), _) => origin.filter(|origin| regex.is_match(origin)),
+            (Some(regex), _) => origin.filter(|origin| regex.is_match(origin) == Ok(true)),
             (None, Some(origins)) => origins.answer(origin),
             (None, None) => None,
         }

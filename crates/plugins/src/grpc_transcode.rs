@@ -175,7 +175,9 @@ impl Transcode {
 
     /// What the path says counts more than what a body or the query does.
     fn add_path_fields(&self, request: &Request, source: &mut Value) {
-        let Some(groups) = self.path.as_ref().and_then(|path| path.captures(&request.path)) else { return };
+        let Some(groups) = self.path.as_ref().and_then(|path| path.captures(&request.path).ok()?) else {
+            return;
+        };
         let Value::Object(source) = source else { return };
         for (name, group) in self.conf.path_fields.iter().zip(groups.into_iter().skip(1)) {
             let text = group.and_then(|range| request.path.get(range)).unwrap_or_default();

@@ -7,6 +7,7 @@ use std::{ops::Range, sync::Arc};
 use header_value::HeaderValue;
 use model::header_text::Text;
 use plugin::{BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step, Template};
+use routing::expr::GaveUp;
 use serde::Deserialize;
 use serde_json::Value;
 use wire::{HeaderId, Method};
@@ -200,10 +201,16 @@ impl ProxyRewrite {
         } else if !self.rules.is_empty() {
             has_query = query_of(&uri).is_none();
             for (regex, replacement) in &self.rules {
-                let Some(groups) = regex.captures(&uri) else { continue };
-                let replaced = regex.replace(&uri, replacement, false);
+                let found = regex
+                    .captures(&uri)
+                    .and_then(|groups| Ok(groups.zip(regex.replace(&uri, replacement, false)?)));
+                let (groups, replaced) = match found {
+                    Ok(Some(found)) => found,
+                    Ok(None) => continue,
+                    Err(GaveUp) => return request.set_undecided(),
+                };
                 request.extensions.insert(Captures { text: uri.clone(), groups });
-                uri = replaced.unwrap_or_default();
+                uri = replaced;
                 break;
             }
         }

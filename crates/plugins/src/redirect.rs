@@ -7,6 +7,7 @@ use plugin::{
     BuildContext, Location, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, host,
     host::plugin_attribute, location::Origin, request::random_u64,
 };
+use routing::expr::GaveUp;
 use serde::Deserialize;
 use serde_json::Value;
 use telemetry::error_log;
@@ -109,8 +110,9 @@ impl Plugin for Redirect {
         let (status, mut location) = match &self.to {
             To::Uri(template) => (self.status, template.location(request)),
             To::Regex(regex, with) => match regex.replace_for_location(&request.path, with) {
-                Some(location) => (self.status, location),
-                None => return Step::Next,
+                Ok(Some(location)) => (self.status, location),
+                Ok(None) => return Step::Next,
+                Err(GaveUp) => return Step::reply(Reply::page(500)),
             },
             To::Https(ports) => match https_location(request, ports) {
                 Some(answer) => answer,

@@ -7,7 +7,7 @@ use model::header_text::Text;
 use plugin::{
     BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Template, Variable, location,
 };
-use routing::expr::Expression;
+use routing::expr::{Expression, GaveUp};
 use serde::Deserialize;
 use serde_json::Value;
 use telemetry::error_log;
@@ -242,8 +242,11 @@ fn filtered(filters: &[Filter], body: Vec<u8>, coding: Option<&[u8]>, limit: usi
         },
     };
     for filter in filters {
-        if let Some(replaced) = filter.regex.replace(&body, &filter.replacement, filter.all) {
-            body = replaced;
+        match filter.regex.replace(&body, &filter.replacement, filter.all) {
+            Ok(Some(replaced)) => body = replaced,
+            Ok(None) => {}
+            // What the filter was to take out may still be in it.
+            Err(GaveUp) => return Vec::new(),
         }
     }
     body

@@ -64,7 +64,7 @@ impl Plugin for UaRestriction {
             // Of several values one that is listed decides.
             let listed = agents.any(|agent| {
                 let agent = agent.trim_ascii();
-                self.rules.iter().any(|rule| rule.is_match(agent))
+                self.rules.iter().any(|rule| rule.is_match(agent).unwrap_or(!self.is_allowlist))
             });
             listed == self.is_allowlist
         };

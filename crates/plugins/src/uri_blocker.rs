@@ -49,7 +49,7 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 
 impl Plugin for UriBlocker {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        if self.rules.is_match(&request.normal_target()) {
+        if self.rules.is_match(&request.normal_target()).unwrap_or(true) {
             Step::reply(self.rejection.clone())
         } else {
             Step::Next

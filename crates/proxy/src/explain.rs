@@ -104,6 +104,12 @@ pub fn explain(snapshot: &Arc<Snapshot>, question: &Question) -> Result<Explanat
         }
     };
     let plan = plan(&mut request, route.as_ref(), consumer.as_ref());
+    if request.require_decided().is_err() {
+        return Err(
+            "a condition cannot be judged on this request, which is answered 500; the error log says why"
+                .to_owned(),
+        );
+    }
     Ok(Explanation {
         method: request.head.method.as_str().to_owned(),
         host: String::from_utf8_lossy(&request.host).into_owned(),

@@ -115,6 +115,10 @@ impl Variables for Input<'_> {
     fn get<'a>(&'a self, name: &Variable) -> Operand<'a> {
         self.request.get(name)
     }
+
+    fn gave_up(&self, pattern: &str) {
+        self.request.gave_up(pattern);
+    }
 }
 
 impl MatchInput for Input<'_> {
@@ -164,7 +168,9 @@ pub async fn find_route(
     }
     let snapshot = request.snapshot.clone();
     let path = routed_path(request);
-    let Some(found) = snapshot.router.find(&Input::new(request, &path)) else { return Ok(()) };
+    let found = snapshot.router.find(&Input::new(request, &path));
+    request.require_decided()?;
+    let Some(found) = found else { return Ok(()) };
     let Some(route) = snapshot.routes.get(found.route as usize).cloned() else { return Ok(()) };
     let matched = plugin::request::Matched {
         uri: found.matched_uri.into(),

@@ -99,7 +99,7 @@ impl Chains {
 
     async fn run(&self, instance: &Instance, phase: Phases, request: &mut Request) -> Verdict {
         if !applies(instance, request) {
-            return Ok(());
+            return request.require_decided();
         }
         stall::mark(phase_name(phase), instance.def.name);
         self.note(instance, phase_name(phase));
@@ -107,9 +107,10 @@ impl Chains {
             settle(step(function.as_ref(), phase, request)).await?;
         }
         match step(instance.plugin.as_ref(), phase, request) {
-            Step::Next => Ok(()),
-            other => settle(other).await.map_err(|reply| with_error_response(instance, reply)),
+            Step::Next => {}
+            other => settle(other).await.map_err(|reply| with_error_response(instance, reply))?,
         }
+        request.require_decided()
     }
 
     /// Once the client is known, its plugins join: those that the route did not have run their rewrite phase now.

@@ -3,8 +3,9 @@
 //!
 //! A rule is parsed once: names are resolved to whatever the caller uses as a variable (`N`), numbers, regular
 //! expressions and address sets are prepared. Lua's ideas that users rely on are kept: a string is compared as
-//! a number only when the other side demands it, nil fails everything but `~=` and negated forms, and a
-//! regular expression that does not compile never matches.
+//! a number only when the other side demands it, and nil fails everything but `~=` and negated forms. What can never
+//! hold as it is written (a broken regular expression, a list where one value is compared) is refused: a guard behind
+//! such a condition would never run.
 
 mod comparison;
 mod compile;
@@ -14,7 +15,7 @@ mod pattern;
 use std::borrow::Cow;
 
 use comparison::Comparison;
-pub use pattern::Pattern;
+pub use pattern::{GaveUp, MAX_STEPS, Pattern};
 
 /// A compiled rule. An empty rule is always true.
 #[derive(Debug)]
@@ -36,6 +37,8 @@ pub enum Operand<'a> {
 pub trait Variables {
     type Name;
     fn get<'a>(&'a self, name: &Self::Name) -> Operand<'a>;
+    /// A pattern gave up on this request's text: whatever the rule says of it means nothing, so it has to be refused.
+    fn gave_up(&self, _pattern: &str) {}
 }
 
 #[derive(Debug)]
@@ -84,7 +87,13 @@ impl<N> Expression<N> {
 
 fn eval<N, V: Variables<Name = N>>(node: &Node<N>, variables: &V) -> bool {
     match node {
-        Node::Test { name, negated, comparison } => comparison.holds(&variables.get(name)) != *negated,
+        Node::Test { name, negated, comparison } => match comparison.holds(&variables.get(name)) {
+            Ok(holds) => holds != *negated,
+            Err(pattern) => {
+                variables.gave_up(pattern);
+                false
+            }
+        },
         Node::Group { logic, children } => match logic {
             Logic::And => children.iter().all(|child| eval(child, variables)),
             Logic::Or => children.iter().any(|child| eval(child, variables)),

@@ -135,7 +135,10 @@ pub fn wrong_files() -> Vec<Case> {
         keys(&[("apisix.node_listen", json!([70_000]))], Refused("apisix.node_listen[] should be")),
         keys(&[("apisix.id", json!("${{TIDEGATE_NO_SUCH}}"))], Refused("TIDEGATE_NO_SUCH")),
         keys(&[("apisix.proxy_mode", json!("stream"))], Refused("apisix.proxy_mode: stream is refused")),
-        keys(&[("apisix.stream_proxy.only", json!(true))], Refused("apisix.stream_proxy.only: true is refused")),
+        keys(
+            &[("apisix.stream_proxy.only", json!(true))],
+            Refused("apisix.stream_proxy.only: true is refused"),
+        ),
         keys(&[("discovery.tars", json!({"db_conf": {}}))], Refused("discovery.tars is refused")),
         keys(&[("discovery.nacos", json!({"host": []}))], Refused("invalid discovery nacos configuration")),
         keys(

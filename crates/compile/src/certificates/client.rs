@@ -22,8 +22,7 @@ pub fn check(client: &resources::SslClient, provider: &Arc<CryptoProvider>) -> R
     let skip = client.skip_mtls_uri_regex.iter();
     let skip = skip
         .map(|pattern| {
-            Pattern::new(pattern, false)
-                .ok_or_else(|| format!("client.skip_mtls_uri_regex: {pattern} is no regular expression"))
+            Pattern::new(pattern, false).map_err(|reason| format!("client.skip_mtls_uri_regex: {reason}"))
         })
         .collect::<Result<_, _>>()?;
     Ok(ClientCheck { verifier, skip })

@@ -1,12 +1,16 @@
 //! Regular expressions of plugin configurations: PCRE without UTF mode, on bytes.
 //!
-//! Linear time where the pattern allows it. Look-around and back-references need backtracking, which has a limit: a
-//! search that runs into it counts as no match, as with PCRE's own limit.
+//! Linear time where the pattern allows it. Look-around and back-references need backtracking, which has a limit: of a
+//! search that runs into it nobody knows whether it matches, and whoever asked has to refuse.
 
 use std::ops::Range;
 
 use fancy_regex::BytesMode;
 use plugin::location::{Location, Origin};
+use routing::expr::{GaveUp, MAX_STEPS};
+
+/// Where each group of a match stands; group 0 is the whole of it.
+pub type Groups = Vec<Option<Range<usize>>>;
 
 #[derive(Debug)]
 pub struct Regex {
@@ -34,7 +38,7 @@ impl Regex {
         };
         let backtracking = |mode| {
             let mut builder = fancy_regex::RegexBuilder::new(&adapted);
-            builder.case_insensitive(ignore_case).bytes_mode(mode).build()
+            builder.backtrack_limit(MAX_STEPS).case_insensitive(ignore_case).bytes_mode(mode).build()
         };
         // Bytes where the pattern allows it; a class of letters beyond ASCII needs the other mode.
         backtracking(BytesMode::Ascii)
@@ -57,12 +61,15 @@ impl Regex {
         }
     }
 
-    pub fn is_match(&self, text: &[u8]) -> bool {
+    pub fn is_match(&self, text: &[u8]) -> Result<bool, GaveUp> {
         let found = match &self.program {
             Program::Linear(regex) => regex.is_match(text),
-            Program::Backtracking(regex) => regex.is_match(text).unwrap_or(false),
+            Program::Backtracking(regex) => regex.is_match(text).map_err(|_| gave_up(regex))?,
         };
-        found || self.without_line_end(text).is_some_and(|text| self.is_match(text))
+        match self.without_line_end(text) {
+            Some(text) if !found => self.is_match(text),
+            _ => Ok(found),
+        }
     }
 
     /// The text without a line break at its end, if the pattern may match there.
@@ -71,27 +78,33 @@ impl Regex {
     }
 
     /// The first match: group 0 is the whole of it.
-    pub fn captures(&self, text: &[u8]) -> Option<Vec<Option<Range<usize>>>> {
-        self.captures_exactly(text).or_else(|| self.captures_exactly(self.without_line_end(text)?))
-    }
-
-    fn captures_exactly(&self, text: &[u8]) -> Option<Vec<Option<Range<usize>>>> {
-        match &self.program {
-            Program::Linear(regex) => {
-                let found = regex.captures(text)?;
-                Some(found.iter().map(|group| group.map(|group| group.range())).collect())
-            }
-            Program::Backtracking(regex) => {
-                let found = regex.captures(text).ok().flatten()?;
-                Some((0..found.len()).map(|index| found.get(index).map(|group| group.range())).collect())
-            }
+    pub fn captures(&self, text: &[u8]) -> Result<Option<Groups>, GaveUp> {
+        match (self.captures_exactly(text)?, self.without_line_end(text)) {
+            (None, Some(text)) => self.captures_exactly(text),
+            (found, _) => Ok(found),
         }
     }
 
+    fn captures_exactly(&self, text: &[u8]) -> Result<Option<Groups>, GaveUp> {
+        Ok(match &self.program {
+            Program::Linear(regex) => {
+                let found = regex.captures(text);
+                found.map(|found| found.iter().map(|group| group.map(|group| group.range())).collect())
+            }
+            Program::Backtracking(regex) => {
+                let found = regex.captures(text).map_err(|_| gave_up(regex))?;
+                let group = |found: &fancy_regex::Captures<'_, [u8]>, index| {
+                    found.get(index).map(|group| group.range())
+                };
+                found.map(|found| (0..found.len()).map(|index| group(&found, index)).collect())
+            }
+        })
+    }
+
     /// Replaces the first match in a client's text, for a redirect; `None` when nothing matches.
-    pub fn replace_for_location(&self, text: &[u8], with: &Replacement) -> Option<Location> {
-        let groups = self.captures(text)?;
-        let whole = groups.first().cloned().flatten()?;
+    pub fn replace_for_location(&self, text: &[u8], with: &Replacement) -> Result<Option<Location>, GaveUp> {
+        let Some(groups) = self.captures(text)? else { return Ok(None) };
+        let Some(whole) = groups.first().cloned().flatten() else { return Ok(None) };
         let mut location = Location::default();
         location.push(Origin::Client, text.get(..whole.start).unwrap_or_default());
         for part in &with.0 {
@@ -101,16 +114,16 @@ impl Regex {
             }
         }
         location.push(Origin::Client, text.get(whole.end..).unwrap_or_default());
-        Some(location)
+        Ok(Some(location))
     }
 
     /// Replaces the first match, or all; `None` when nothing matches.
-    pub fn replace(&self, text: &[u8], with: &Replacement, all: bool) -> Option<Vec<u8>> {
+    pub fn replace(&self, text: &[u8], with: &Replacement, all: bool) -> Result<Option<Vec<u8>>, GaveUp> {
         let mut out = Vec::with_capacity(text.len());
         let mut at = 0;
         let mut found = false;
         while let Some(rest) = text.get(at..) {
-            let Some(groups) = self.captures(rest) else { break };
+            let Some(groups) = self.captures(rest)? else { break };
             let Some(Some(whole)) = groups.first().cloned() else { break };
             found = true;
             out.extend_from_slice(rest.get(..whole.start).unwrap_or_default());
@@ -126,8 +139,13 @@ impl Regex {
             }
         }
         out.extend_from_slice(text.get(at..).unwrap_or_default());
-        found.then_some(out)
+        Ok(found.then_some(out))
     }
+}
+
+fn gave_up(regex: &fancy_regex::Regex) -> GaveUp {
+    plugin::gave_up::warn(regex.as_str());
+    GaveUp
 }
 
 /// The nearest of PCRE's reasons.
@@ -280,7 +298,7 @@ mod tests {
         for (pattern, with, text, all, expected) in cases {
             let regex = Regex::new(pattern, false).unwrap();
             let out = regex.replace(text.as_bytes(), &Replacement::new(with), *all);
-            assert_eq!(out.as_deref(), expected.map(str::as_bytes), "{pattern} in {text}");
+            assert_eq!(out.unwrap().as_deref(), expected.map(str::as_bytes), "{pattern} in {text}");
         }
     }
 
@@ -301,15 +319,17 @@ mod tests {
             &[("HELLO", "ijo", "hello", true), ("b", "a", "ab", false), ("a.b", "s", "a\nb", true)];
         for (pattern, options, text, expected) in cases {
             let regex = Regex::with_options(pattern, options).unwrap();
-            assert_eq!(regex.is_match(text.as_bytes()), *expected, "{pattern} {options}");
+            assert_eq!(regex.is_match(text.as_bytes()), Ok(*expected), "{pattern} {options}");
         }
         assert_eq!(Regex::with_options("a", "h").unwrap_err(), "unknown flag \"h\" (flags \"h\")");
     }
 
     #[test]
     fn bytes_and_cases() {
-        assert!(Regex::new("^a.c$", true).unwrap().is_match(b"A\xffC"));
-        assert!(Regex::new("(?!x)a", false).unwrap().is_match(b"\xffa"));
-        assert!(any_of(&["root.exe".into(), "root.m+".into()], false).unwrap().is_match(b"/root.mm"));
+        assert!(Regex::new("^a.c$", true).unwrap().is_match(b"A\xffC").unwrap());
+        assert!(Regex::new("(?!x)a", false).unwrap().is_match(b"\xffa").unwrap());
+        assert!(
+            any_of(&["root.exe".into(), "root.m+".into()], false).unwrap().is_match(b"/root.mm").unwrap()
+        );
     }
 }

@@ -39,10 +39,11 @@ impl Filter {
 }
 
 impl FilterFunction for Filter {
-    /// A function that fails does not match.
+    /// Of a request on which the function fails nobody knows whether the route is its own: it is refused, as in APISIX.
     fn matches(&self, request: &Request) -> bool {
         self.call(request).unwrap_or_else(|error| {
             error_log::log(Level::Error, format_args!("failed to run filter_func: {}", vm::message(&error)));
+            request.set_undecided();
             false
         })
     }

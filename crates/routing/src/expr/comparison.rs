@@ -2,19 +2,18 @@
 
 use serde_json::Value;
 
-use super::{Operand, number, pattern::Pattern};
+use super::{GaveUp, Operand, Pattern, number};
 use crate::address::{AddressSet, parse_address};
 
 #[derive(Debug)]
 pub(super) enum Comparison {
     Equal(Constant),
     NotEqual(Constant),
-    /// `None`: the right side is no number, so the comparison never holds.
-    Greater(Option<f64>),
-    GreaterOrEqual(Option<f64>),
-    Less(Option<f64>),
-    LessOrEqual(Option<f64>),
-    Matches(Option<Pattern>),
+    Greater(f64),
+    GreaterOrEqual(f64),
+    Less(f64),
+    LessOrEqual(f64),
+    Matches(Pattern),
     /// The variable is one of these.
     In(Vec<Constant>),
     /// The variable is a list that holds this.
@@ -28,35 +27,34 @@ pub(super) enum Constant {
     Text(Box<[u8]>),
     Number(f64),
     Boolean(bool),
-    /// A list or an object: equal to nothing.
-    Table,
 }
 
 impl Comparison {
-    pub(super) fn is_operator(operator: &str) -> bool {
-        matches!(operator, "==" | "~=" | ">" | ">=" | "<" | "<=" | "~~" | "~*" | "in" | "has" | "ipmatch")
+    pub(super) fn needs_value(operator: &str) -> bool {
+        matches!(operator, "==" | "~=" | ">" | ">=" | "<" | "<=" | "~~" | "~*" | "in" | "has")
     }
 
     /// `operator` in lower case.
     pub(super) fn new(operator: &str, value: &Value) -> Result<Self, String> {
         Ok(match operator {
-            "==" => Self::Equal(Constant::new(value)),
-            "~=" => Self::NotEqual(Constant::new(value)),
-            ">" => Self::Greater(Constant::new(value).to_number()),
-            ">=" => Self::GreaterOrEqual(Constant::new(value).to_number()),
-            "<" => Self::Less(Constant::new(value).to_number()),
-            "<=" => Self::LessOrEqual(Constant::new(value).to_number()),
-            "~~" => Self::Matches(pattern(value, false)),
-            "~*" => Self::Matches(pattern(value, true)),
-            "in" => Self::In(value.as_array().map_or_else(Vec::new, |items| constants(items))),
-            "has" => Self::Has(Constant::new(value)),
+            "==" => Self::Equal(constant(operator, value)?),
+            "~=" => Self::NotEqual(constant(operator, value)?),
+            ">" => Self::Greater(number(operator, value)?),
+            ">=" => Self::GreaterOrEqual(number(operator, value)?),
+            "<" => Self::Less(number(operator, value)?),
+            "<=" => Self::LessOrEqual(number(operator, value)?),
+            "~~" => Self::Matches(pattern(operator, value, false)?),
+            "~*" => Self::Matches(pattern(operator, value, true)?),
+            "in" => Self::In(list(value)?),
+            "has" => Self::Has(constant(operator, value)?),
             "ipmatch" => Self::Address(addresses(value)?),
             _ => return Err(format!("invalid operator '{operator}'")),
         })
     }
 
-    pub(super) fn holds(&self, left: &Operand<'_>) -> bool {
-        match self {
+    /// The error is the pattern that gave up.
+    pub(super) fn holds(&self, left: &Operand<'_>) -> Result<bool, &str> {
+        Ok(match self {
             Self::Equal(Constant::Number(right)) => to_number(left) == Some(*right),
             Self::Equal(right) => right.is(left),
             Self::NotEqual(Constant::Number(right)) => to_number(left) != Some(*right),
@@ -65,11 +63,14 @@ impl Comparison {
             Self::GreaterOrEqual(right) => compare(left, *right, |left, right| left >= right),
             Self::Less(right) => compare(left, *right, |left, right| left < right),
             Self::LessOrEqual(right) => compare(left, *right, |left, right| left <= right),
-            Self::Matches(pattern) => pattern.as_ref().is_some_and(|pattern| match left {
-                Operand::Bytes(text) => pattern.is_match(text),
-                Operand::Number(number) => pattern.is_match(number.to_string().as_bytes()),
-                Operand::Nil | Operand::Boolean(_) | Operand::List(_) => false,
-            }),
+            Self::Matches(pattern) => {
+                let matches = match left {
+                    Operand::Bytes(text) => pattern.is_match(text),
+                    Operand::Number(number) => pattern.is_match(number.to_string().as_bytes()),
+                    Operand::Nil | Operand::Boolean(_) | Operand::List(_) => Ok(false),
+                };
+                return matches.map_err(|GaveUp| pattern.as_str());
+            }
             Self::In(list) => list.iter().any(|item| item.is(left)),
             Self::Has(item) => match left {
                 Operand::List(list) => list.iter().any(|element| item.is(element)),
@@ -79,26 +80,27 @@ impl Comparison {
                 Operand::Bytes(text) => parse_address(text).is_some_and(|address| set.contains(address)),
                 _ => false,
             },
-        }
+        })
     }
 }
 
 impl Constant {
-    fn new(value: &Value) -> Self {
-        match value {
+    /// `None`: a list or an object, which equals nothing.
+    fn new(value: &Value) -> Option<Self> {
+        Some(match value {
             Value::Null => Self::Nil,
             Value::Bool(value) => Self::Boolean(*value),
             Value::Number(number) => number.as_f64().map_or(Self::Nil, Self::Number),
             Value::String(text) => Self::Text(text.as_bytes().into()),
-            Value::Array(_) | Value::Object(_) => Self::Table,
-        }
+            Value::Array(_) | Value::Object(_) => return None,
+        })
     }
 
     fn to_number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
             Self::Text(text) => number::parse(text),
-            _ => None,
+            Self::Nil | Self::Boolean(_) => None,
         }
     }
 
@@ -122,23 +124,32 @@ fn to_number(operand: &Operand<'_>) -> Option<f64> {
     }
 }
 
-fn compare(left: &Operand<'_>, right: Option<f64>, holds: fn(f64, f64) -> bool) -> bool {
-    match (right, to_number(left)) {
-        (Some(right), Some(left)) => holds(left, right),
-        _ => false,
-    }
+fn compare(left: &Operand<'_>, right: f64, holds: fn(f64, f64) -> bool) -> bool {
+    to_number(left).is_some_and(|left| holds(left, right))
 }
 
-/// Lua stops reading a list at its first nil.
-fn constants(items: &[Value]) -> Vec<Constant> {
-    items.iter().map(Constant::new).filter(|constant| !matches!(constant, Constant::Nil)).collect()
+fn constant(operator: &str, value: &Value) -> Result<Constant, String> {
+    Constant::new(value)
+        .ok_or_else(|| format!("operator '{operator}' compares with one value, not with {value}"))
 }
 
-fn pattern(value: &Value, ignore_case: bool) -> Option<Pattern> {
+fn number(operator: &str, value: &Value) -> Result<f64, String> {
+    let number = Constant::new(value).and_then(|constant| constant.to_number());
+    number.ok_or_else(|| format!("operator '{operator}' compares with a number, not with {value}"))
+}
+
+fn list(value: &Value) -> Result<Vec<Constant>, String> {
+    let items = value.as_array().ok_or_else(|| format!("operator 'in' needs a list, not {value}"))?;
+    let constants = items.iter().map(|item| constant("in", item));
+    // Lua stops reading a list at its first nil.
+    constants.filter(|constant| !matches!(constant, Ok(Constant::Nil))).collect()
+}
+
+fn pattern(operator: &str, value: &Value, ignore_case: bool) -> Result<Pattern, String> {
     match value {
         Value::String(text) => Pattern::new(text, ignore_case),
         Value::Number(number) => Pattern::new(&number.to_string(), ignore_case),
-        _ => None,
+        _ => Err(format!("operator '{operator}' needs a regular expression, not {value}")),
     }
 }
 

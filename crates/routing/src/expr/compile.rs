@@ -65,15 +65,19 @@ fn test<N>(items: &[Value], resolve: &mut dyn FnMut(&str) -> N) -> Result<Node<N
         return Err("bad 'not' expression".to_owned());
     }
     let rest = if negated { &items[2..] } else { items.get(1..).unwrap_or_default() };
-    let name = items.first().and_then(text).ok_or(INVALID)?;
+    let name = items.first().and_then(Value::as_str).ok_or(INVALID)?;
     let operator = rest.first().and_then(text).ok_or(INVALID)?.to_ascii_lowercase();
     let comparison = match rest.get(1) {
         Some(value) => Comparison::new(&operator, value)?,
-        None if Comparison::is_operator(&operator) => Comparison::new(&operator, &Value::Null)?,
+        // With APISIX's own words for it.
+        None if operator == "ipmatch" => Comparison::new(&operator, &Value::Null)?,
+        None if Comparison::needs_value(&operator) => {
+            return Err(format!("operator '{operator}' needs a value to compare with"));
+        }
         // The value has been lower-cased as if it were an operator: so does APISIX.
         None => Comparison::new("==", &Value::String(operator))?,
     };
-    Ok(Node::Test { name: resolve(&name), negated, comparison })
+    Ok(Node::Test { name: resolve(name), negated, comparison })
 }
 
 fn logic(value: &Value) -> Option<Logic> {

@@ -3,6 +3,13 @@
 
 use fancy_regex::BytesMode;
 
+/// Steps after which an expression that backtracks gives up, some milliseconds.
+pub const MAX_STEPS: usize = 200_000;
+
+/// An expression spent [`MAX_STEPS`] on a text: whether it matches is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GaveUp;
+
 #[derive(Debug)]
 pub enum Pattern {
     Linear(regex::bytes::Regex),
@@ -10,27 +17,33 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// `None` when it is no regular expression; the caller treats that as "never matches", as APISIX does.
-    pub fn new(pattern: &str, ignore_case: bool) -> Option<Self> {
+    /// The error names the pattern.
+    pub fn new(pattern: &str, ignore_case: bool) -> Result<Self, String> {
         let linear =
             regex::bytes::RegexBuilder::new(pattern).unicode(false).case_insensitive(ignore_case).build();
         if let Ok(regex) = linear {
-            return Some(Self::Linear(regex));
+            return Ok(Self::Linear(regex));
         }
         // Bytes where the pattern allows it; a class of letters beyond ASCII needs the other mode.
         let backtracking = |mode| {
             let mut builder = fancy_regex::RegexBuilder::new(pattern);
-            builder.case_insensitive(ignore_case).bytes_mode(mode).build()
+            builder.backtrack_limit(MAX_STEPS).case_insensitive(ignore_case).bytes_mode(mode).build()
         };
         let regex = backtracking(BytesMode::Ascii).or_else(|_| backtracking(BytesMode::UnicodeBytes));
-        regex.ok().map(Self::Backtracking)
+        regex.map(Self::Backtracking).map_err(|_| format!("invalid regular expression '{pattern}'"))
     }
 
-    pub fn is_match(&self, text: &[u8]) -> bool {
+    pub fn is_match(&self, text: &[u8]) -> Result<bool, GaveUp> {
         match self {
-            Self::Linear(regex) => regex.is_match(text),
-            // An error is the backtracking limit: better no match than a stalled worker.
-            Self::Backtracking(regex) => regex.is_match(text).unwrap_or(false),
+            Self::Linear(regex) => Ok(regex.is_match(text)),
+            Self::Backtracking(regex) => regex.is_match(text).map_err(|_| GaveUp),
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Linear(regex) => regex.as_str(),
+            Self::Backtracking(regex) => regex.as_str(),
         }
     }
 }

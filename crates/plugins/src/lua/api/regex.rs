@@ -4,13 +4,11 @@ use std::{cell::RefCell, rc::Rc};
 
 use fancy_regex::{Regex, RegexBuilder};
 use mlua::{Lua, LuaString, Table, Value};
+use routing::expr::MAX_STEPS;
 use rustc_hash::FxHashMap;
 
 /// Compiled expressions kept per worker.
 const MAX_CACHED: usize = 1024;
-
-/// Steps after which an expression that backtracks gives up.
-const MAX_STEPS: usize = 200_000;
 
 #[derive(Default)]
 struct Cache {
