@@ -19,6 +19,7 @@ mod closed;
 mod compression;
 mod config_keys;
 mod connections;
+mod damaged_store;
 mod differential;
 mod discovery;
 mod downgrade;

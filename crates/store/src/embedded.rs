@@ -8,6 +8,7 @@ mod checkpoints;
 mod creation;
 mod database;
 mod entries;
+mod marker;
 mod record;
 mod retrieval;
 mod writer;
@@ -40,6 +41,8 @@ pub struct Embedded {
     /// damaged one may panic.
     database: Arc<Database>,
     writer: Writer,
+    is_new: bool,
+    warnings: Vec<String>,
 }
 
 impl Embedded {
@@ -60,7 +63,21 @@ impl Embedded {
         let database = Arc::new(database);
         let live = Arc::new(Live::new(loaded.state));
         let writer = Writer::start(database.clone(), live.clone(), loaded.expiries)?;
-        Ok(Self { live, database, writer })
+        Ok(Self { live, database, writer, is_new: loaded.is_new, warnings: loaded.warnings })
+    }
+
+    /// Whether opening it made it.
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// What an operator has to know of how it was found.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.database.path
     }
 
     /// `write` for callers without a runtime.

@@ -90,6 +90,11 @@ impl Process {
         self.wait_for_exit()
     }
 
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap_or_default()
+    }
+
     /// Waits until it ends by itself.
     pub fn wait_for_exit(&mut self) -> ExitStatus {
         let deadline = Instant::now() + PATIENCE;

@@ -126,6 +126,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
                 listening: &workers.listening,
                 without_tls: without_tls.as_deref(),
                 control: control_api,
+                new_store: provider.new_store(),
                 has_mocking: catalog.is_enabled("mocking"),
                 new_keys: &options.new_keys,
             }),

@@ -76,7 +76,7 @@ pub fn put(database: &Database, name: &str, author: &Author) -> Result<(Checkpoi
             transaction.open_table(STATES)?.insert(name, state.as_slice())?;
             known
         };
-        transaction.commit()?;
+        database.finish(transaction)?;
         Ok(Some(replaced))
     };
     let replaced = store().map_err(|error| database.failed(error))?;
@@ -88,7 +88,7 @@ pub fn delete(database: &Database, name: &str) -> Result<bool, redb::Error> {
     let transaction = redb.begin_write()?;
     let known = transaction.open_table(CHECKPOINTS)?.remove(name)?.is_some();
     transaction.open_table(STATES)?.remove(name)?;
-    transaction.commit()?;
+    database.finish(transaction)?;
     Ok(known)
 }
 

@@ -2,12 +2,12 @@
 //!
 //! A store gets its name only once it is complete: it is made beside its place and renamed, so a crash in between leaves
 //! a start that can be tried again. What lies at that place and is no store is therefore damage, whatever its size.
-//! After that a marker is written. It stays when the store is gone, and so do files of other stores of the gateway: a
+//! After that a marker is written (`marker.rs`). It stays when the store is gone, and so do files of other stores of the gateway: a
 //! start that finds them and no store would serve an empty configuration to everybody, and fails instead.
 
 use std::{
     fs::{self, File, TryLockError},
-    io::{self, Write},
+    io,
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
@@ -92,25 +92,6 @@ fn claim(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Leaves the marker beside a store that is good. Durable before it returns.
-pub fn mark(path: &Path) -> io::Result<()> {
-    let marker = marker(path);
-    if fs::symlink_metadata(&marker).is_ok() {
-        return Ok(());
-    }
-    let database = path.file_name().unwrap_or_default().to_string_lossy();
-    let own = marker.file_name().unwrap_or_default().to_string_lossy();
-    let mut file = File::options().write(true).create_new(true).mode(0o600).open(&marker)?;
-    writeln!(
-        file,
-        "{database} holds the configuration of this gateway. As long as {own} exists, a start without a good\n\
-         {database} fails: it would serve an empty configuration. To start with an empty configuration on purpose,\n\
-         move both files away."
-    )?;
-    file.sync_all()?;
-    sync_folder(path)
-}
-
 /// The message for a store that cannot be used.
 pub fn damaged(path: &Path, problem: &str) -> String {
     let (shown, marker) = (path.display(), marker(path));
@@ -121,7 +102,7 @@ pub fn damaged(path: &Path, problem: &str) -> String {
     )
 }
 
-fn marker(path: &Path) -> PathBuf {
+pub fn marker(path: &Path) -> PathBuf {
     path.with_extension(MARKER_EXTENSION)
 }
 
@@ -131,7 +112,7 @@ fn unfinished(path: &Path) -> PathBuf {
     name.into()
 }
 
-fn sync_folder(path: &Path) -> io::Result<()> {
+pub fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::ErrorKind,
+    io::{self, ErrorKind},
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::Arc,
@@ -13,6 +13,7 @@ use model::Object;
 use parking_lot::{MappedRwLockReadGuard, RwLock, RwLockReadGuard};
 use redb::{
     DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageError, TableDefinition,
+    WriteTransaction,
 };
 
 pub(super) use super::creation::damaged;
@@ -20,6 +21,7 @@ use super::{
     Hooks,
     creation::{self, Place},
     entries,
+    marker::{Marker, Progress},
     record::{self, Record},
 };
 use telemetry::error_log::{Level, log};
@@ -33,6 +35,10 @@ const REVISION_KEY: &str = "revision";
 /// How many objects there are, and at which revision they were counted: programs that do not count leave both alone.
 const COUNT_KEY: &str = "objects";
 const COUNTED_AT_KEY: &str = "objects_counted_at";
+/// Halves of a random number that tells this store from all others, and how many commits it has had. Programs that do not
+/// count leave the number behind, never ahead.
+const IDENTITY_KEYS: [&str; 2] = ["identity_high", "identity_low"];
+const COMMIT_KEY: &str = "commits";
 /// Raised when an older program could no longer read the file.
 const FORMAT: u64 = 1;
 /// Reads happen once, at the start; a larger cache would only hold memory.
@@ -45,6 +51,7 @@ const OBJECTS_PER_DECODER: usize = 1000;
 pub struct Database {
     /// `None` while another process has the file. Closing it waits for whoever reads it.
     redb: RwLock<Option<redb::Database>>,
+    marker: Marker,
     pub(super) path: PathBuf,
     pub(super) hooks: Hooks,
     pub(super) retention: Retention,
@@ -54,12 +61,20 @@ pub struct Loaded {
     pub state: State,
     /// What was stored with a ttl.
     pub expiries: Vec<(u64, Object)>,
+    pub is_new: bool,
+    pub warnings: Vec<String>,
 }
 
 /// One change to commit: the object to store and when it expires, or the object to remove.
 pub enum Stored<'a> {
     Put { object: &'a Object, expires_at_ms: Option<u64> },
     Delete { object: &'a Object },
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        self.marker.end();
+    }
 }
 
 impl Database {
@@ -75,28 +90,28 @@ impl Database {
     }
 
     fn open_file(path: &Path, hooks: Hooks, retention: Retention) -> Result<(Self, Loaded), StoreError> {
-        let redb = match creation::look(path).map_err(unavailable)? {
+        let place = creation::look(path).map_err(unavailable)?;
+        let is_new = matches!(place, Place::New);
+        let (redb, repaired) = match place {
             Place::Taken => open_redb(path)?,
-            Place::New => creation::create(path, |file| new_redb(path, file)).map_err(unavailable)?,
+            Place::New => {
+                let made = creation::create(path, |file| new_redb(path, file)).map_err(unavailable)?;
+                (made, None)
+            }
         };
         restrict(path);
-        let database = Self { redb: RwLock::new(Some(redb)), path: path.to_owned(), hooks, retention };
-        let loaded = database.load_all()?;
-        if let Err(error) = creation::mark(path) {
-            let shown = path.display();
-            log(
-                Level::Warn,
-                format_args!(
-                    "cannot write beside {shown}: {error}; if it is lost, a start will take it for new"
-                ),
-            );
-        }
+        let (redb, marker) = (RwLock::new(Some(redb)), Marker::new(path));
+        let database = Self { redb, marker, path: path.to_owned(), hooks, retention };
+        let mut loaded = database.load_all()?;
+        loaded.is_new = is_new;
+        loaded.warnings.extend(repaired);
         Ok((database, loaded))
     }
 
     /// Closes the file, so that another process can open it.
     pub fn release(&self) {
         *self.redb.write() = None;
+        self.marker.end();
     }
 
     pub fn is_released(&self) -> bool {
@@ -105,9 +120,41 @@ impl Database {
 
     /// Opens the file again; what is in it now.
     pub fn resume(&self) -> Result<Loaded, StoreError> {
+        catch_unwind(AssertUnwindSafe(|| self.open_again()))
+            .unwrap_or_else(|_| Err(unavailable(damaged(&self.path, "its pages contradict each other"))))
+    }
+
+    fn open_again(&self) -> Result<Loaded, StoreError> {
         creation::look(&self.path).map_err(unavailable)?;
-        *self.redb.write() = Some(open_redb(&self.path)?);
-        self.load_all().inspect_err(|_| self.release())
+        let (redb, repaired) = open_redb(&self.path)?;
+        *self.redb.write() = Some(redb);
+        let mut loaded = self.load_all().inspect_err(|_| self.release())?;
+        loaded.warnings.extend(repaired);
+        for warning in &loaded.warnings {
+            log(Level::Warn, format_args!("{warning}"));
+        }
+        Ok(loaded)
+    }
+
+    /// Ends a transaction: counts it, makes it durable, and tells the marker before anybody is told.
+    pub(super) fn finish(&self, transaction: WriteTransaction) -> Result<(), redb::Error> {
+        let progress = {
+            let mut meta = transaction.open_table(META)?;
+            let number = |name: &str| -> Result<u64, redb::Error> {
+                Ok(meta.get(name)?.map_or(0, |number| number.value()))
+            };
+            let progress = Progress {
+                identity: identity(number(IDENTITY_KEYS[0])?, number(IDENTITY_KEYS[1])?),
+                commit: number(COMMIT_KEY)? + 1,
+                revision: number(REVISION_KEY)?,
+                objects: transaction.open_table(OBJECTS)?.len()?,
+            };
+            meta.insert(COMMIT_KEY, progress.commit)?;
+            progress
+        };
+        transaction.commit()?;
+        self.marker.record(progress);
+        Ok(())
     }
 
     /// Keeps the file open as long as it is held.
@@ -168,8 +215,7 @@ impl Database {
             meta.insert(COUNTED_AT_KEY, revision)?;
         }
         self.append(&transaction, revision, history)?;
-        transaction.commit()?;
-        Ok(())
+        self.finish(transaction)
     }
 
     fn encode(&self, object: &Object, expires_at_ms: Option<u64>) -> Vec<u8> {
@@ -184,10 +230,56 @@ impl Database {
     }
 
     fn load_all(&self) -> Result<Loaded, StoreError> {
-        let loaded = self.load().map_err(unavailable)?;
-        let begun = self.begin_history(loaded.state.revision);
-        begun.map_err(|error| unavailable(damaged(&self.path, &error.to_string())))?;
+        let mut loaded = self.load().map_err(unavailable)?;
+        let problem = |error: redb::Error| unavailable(damaged(&self.path, &error.to_string()));
+        let (revision, objects) = (loaded.state.revision, loaded.state.all().count() as u64);
+        let known = self.progress(revision, objects).map_err(problem)?;
+        loaded.warnings.extend(self.marker.check(known, revision, objects).map_err(unavailable)?);
+        let progress = match known {
+            Some(known) => known,
+            None => self.name().map_err(problem)?,
+        };
+        if let Err(error) = self.marker.begin(Progress { revision, objects, ..progress }) {
+            let shown = self.path.display();
+            loaded.warnings.push(format!(
+                "cannot write beside {shown}: {error}; if it is lost or damaged, a start may not notice"
+            ));
+        }
+        self.begin_history(revision).map_err(problem)?;
         Ok(loaded)
+    }
+
+    /// How far the store was written; `None` for one that no program of today has had.
+    fn progress(&self, revision: u64, objects: u64) -> Result<Option<Progress>, redb::Error> {
+        let redb = self.opened()?;
+        let meta = redb.begin_read()?.open_table(META)?;
+        let number = |name: &str| -> Result<Option<u64>, redb::Error> {
+            Ok(meta.get(name)?.map(|number| number.value()))
+        };
+        let (Some(high), Some(low)) = (number(IDENTITY_KEYS[0])?, number(IDENTITY_KEYS[1])?) else {
+            return Ok(None);
+        };
+        let commit = number(COMMIT_KEY)?.unwrap_or_default();
+        Ok(Some(Progress { identity: identity(high, low), commit, revision, objects }))
+    }
+
+    /// Gives the store an identity.
+    fn name(&self) -> Result<Progress, redb::Error> {
+        let mut random = [0; 16];
+        aws_lc_rs::rand::fill(&mut random)
+            .map_err(|_| redb::Error::Io(io::Error::other("the system gives no random numbers")))?;
+        let identity = u128::from_be_bytes(random);
+        let redb = self.opened()?;
+        let transaction = redb.begin_write()?;
+        {
+            let mut meta = transaction.open_table(META)?;
+            let [high, low] = [(identity >> 64) as u64, identity as u64];
+            meta.insert(IDENTITY_KEYS[0], high)?;
+            meta.insert(IDENTITY_KEYS[1], low)?;
+            meta.insert(COMMIT_KEY, 1)?;
+        }
+        transaction.commit()?;
+        Ok(Progress { identity, commit: 1, ..Progress::default() })
     }
 
     /// What is in the file. A store has had its tables since it had its name: without them it is damaged, not new.
@@ -222,7 +314,8 @@ impl Database {
         {
             return Err(damaged(&self.path, &format!("it has {} objects in place of {count}", raw.len())));
         }
-        let mut loaded = Loaded { state: State::at(revision), expiries: Vec::new() };
+        let mut loaded =
+            Loaded { state: State::at(revision), expiries: Vec::new(), is_new: false, warnings: Vec::new() };
         for record in self.decode_all(&raw)? {
             if record.object.modified > revision {
                 let (id, modified) = (&record.object.id, record.object.modified);
@@ -274,8 +367,20 @@ impl Database {
     }
 }
 
-fn open_redb(path: &Path) -> Result<redb::Database, StoreError> {
-    builder().open(path).map_err(|error| unavailable(open_problem(path, &error)))
+/// Opens a file and verifies the checksums of all its pages: redb itself looks at them only after a crash. What had to be
+/// repaired is worth a warning.
+fn open_redb(path: &Path) -> Result<(redb::Database, Option<String>), StoreError> {
+    let problem = |error| unavailable(open_problem(path, &error));
+    let mut redb = builder().open(path).map_err(problem)?;
+    let whole = redb.check_integrity().map_err(problem)?;
+    let shown = path.display();
+    let warning = (!whole)
+        .then(|| format!("database {shown} was damaged and has been repaired; check the disk it lies on"));
+    Ok((redb, warning))
+}
+
+fn identity(high: u64, low: u64) -> u128 {
+    u128::from(high) << 64 | u128::from(low)
 }
 
 /// A database without objects at revision 0, in an empty file.

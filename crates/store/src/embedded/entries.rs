@@ -91,7 +91,7 @@ impl Database {
             meta.insert(OLDEST, revision)?;
             meta.insert(NEWEST, revision)?;
         }
-        transaction.commit()?;
+        self.finish(transaction)?;
         Ok(())
     }
 
@@ -153,7 +153,7 @@ impl Database {
         let redb = self.opened()?;
         let transaction = redb.begin_write()?;
         let more = self.trim(&transaction, now_ms, STEP)?;
-        transaction.commit()?;
+        self.finish(transaction)?;
         Ok(more)
     }
 

@@ -1,6 +1,7 @@
 //! Where the resources come from, as `deployment` says.
 
 use std::{
+    path::Path,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -13,7 +14,10 @@ use serde_json::{Value, json};
 use store::{ApiDriven, Embedded, Etcd, File, Store, StoreError, history::Retention};
 use telemetry::error_log;
 
-use super::prepare::{Purpose, Trial};
+use super::{
+    notices,
+    prepare::{Purpose, Trial},
+};
 
 pub enum Provider {
     Embedded(Arc<Embedded>),
@@ -29,6 +33,14 @@ impl Provider {
             Provider::Etcd(store) => store.clone(),
             Provider::File(store) => store.clone(),
             Provider::ApiDriven(store) => store.clone(),
+        }
+    }
+
+    /// The store's file, where this start has made it.
+    pub fn new_store(&self) -> Option<&Path> {
+        match self {
+            Provider::Embedded(store) if store.is_new() => Some(store.path()),
+            _ => None,
         }
     }
 
@@ -166,7 +178,22 @@ fn open_kind(
             let hooks = encryption(settings, catalog);
             let retention =
                 Retention { max_entries: settings.history.max_entries, max_age: settings.history.max_age };
-            Ok(Provider::Embedded(Arc::new(Embedded::open_with(path, hooks, retention)?)))
+            let store = Embedded::open_with(path, hooks, retention)?;
+            for warning in store.warnings() {
+                notices::warn(warning);
+            }
+            if store.is_new() {
+                // On the terminal the banner says it.
+                error_log::log(
+                    error_log::Level::Warn,
+                    format_args!(
+                        "a new, empty store was created at {}; if this gateway has been in use, its data folder is \
+                         missing: restore it",
+                        path.display()
+                    ),
+                );
+            }
+            Ok(Provider::Embedded(Arc::new(store)))
         }
         config::Provider::Yaml | config::Provider::Json => {
             let yaml = settings.provider == config::Provider::Yaml;

@@ -22,6 +22,8 @@ pub struct Doors<'a> {
     /// Why there is no HTTPS although it is on.
     pub without_tls: Option<&'a str>,
     pub control: Option<SocketAddr>,
+    /// The store's file, where this start has made it.
+    pub new_store: Option<&'a Path>,
     /// Whether a route of the example would work.
     pub has_mocking: bool,
     /// Key files that this start has made: their key is shown once.
@@ -35,6 +37,9 @@ pub fn print(doors: &Doors) {
     }
     if let Some(problem) = doors.without_tls {
         println!("  HTTPS       not served: {problem}");
+    }
+    if let Some(path) = doors.new_store {
+        println!("  store       new and empty: {}", shown(path));
     }
     if let Some(base) = admin_url(doors.settings) {
         println!("  admin API   {base}");
