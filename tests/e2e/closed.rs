@@ -2,12 +2,15 @@
 //! answers 503 (a consumer 401), at every start and in every mode.
 
 mod conditions;
+mod configurations;
+mod duplicates;
 mod matrix;
 mod modes;
 mod numbers;
 mod writes;
 
 use serde_json::Value;
+use testkit::gateway::{ADMIN_KEY, EMBEDDED};
 use testkit::{Client, Gateway, Message};
 
 /// A plugin that answers by itself: a route that has it is open unless something else refuses.
@@ -51,4 +54,27 @@ fn refused(gateway: &Gateway, method: &str, path: &str, value: &str) -> String {
     let (status, body) = gateway.admin(method, &format!("/apisix/admin/{path}"), value);
     assert_eq!(status, 400, "{method} {path} {value}: {body}");
     body
+}
+
+/// A request of the Admin API with fields of its own.
+fn admin(gateway: &Gateway, method: &str, path: &str, fields: &str, body: &str) -> Message {
+    let mut client = Client::connect(gateway.admin).expect("the admin port accepts connections");
+    let request = format!(
+        "{method} /apisix/admin/{path} HTTP/1.1\r\nHost: a\r\nX-API-KEY: {ADMIN_KEY}\r\nContent-Length: {}\r\n{fields}\r\n{body}",
+        body.len()
+    );
+    client.request(&request).expect("an answer")
+}
+
+/// A gateway in API-driven mode, which holds nothing yet.
+fn api_driven() -> Gateway {
+    let config = EMBEDDED.replace("config_provider: embedded", "config_provider: yaml");
+    let mut gateway = Gateway::start_unready(&config, None);
+    gateway.process.wait_for_port(gateway.admin);
+    gateway
+}
+
+/// Sends a whole configuration.
+fn configure(gateway: &Gateway, digest: &str, body: &str) -> Message {
+    admin(gateway, "PUT", "configs", &format!("X-Digest: {digest}\r\n"), body)
 }

@@ -148,7 +148,7 @@ fn all_faults_of_a_whole_configuration_are_told() {
     assert_eq!(answer["error_msg"], "unknown plugin [nothing-like-it]");
     // What is not an error is not passed over in silence.
     assert_eq!(ready(), 503);
-    assert_eq!(ask("PUT", "/configs", &json!({"rotes": []})).0, 202);
+    assert_eq!(ask("PUT", "/configs", &json!({"rotes": [], "routes": []})).0, 202);
     assert_eq!(ready(), 200);
     assert!(gateway.error_log().contains("unknown key [rotes] is ignored; did you mean routes?"));
 }
@@ -164,12 +164,12 @@ fn tidegate(gateway: &Gateway, arguments: &[&str]) -> (bool, String) {
 #[test]
 fn an_import_tells_all_faults() {
     let gateway = Gateway::start(EMBEDDED, None);
-    let items: String = (0..130).map(|id| format!("- {{id: {id}, uri: 5}}\n")).collect();
+    let items: String = (1..=130).map(|id| format!("- {{id: {id}, uri: 5}}\n")).collect();
     let file = gateway.prefix().join("bad.yaml");
     fs::write(&file, format!("routes:\n{items}#END\n")).expect("written");
     let (good, said) = tidegate(&gateway, &["config", "import", file.to_str().expect("a path")]);
     assert!(
-        !good && said.contains("/routes/0") && said.contains("/routes/17") && said.contains("and 30 more"),
+        !good && said.contains("/routes/1") && said.contains("/routes/17") && said.contains("and 30 more"),
         "{said}"
     );
 }

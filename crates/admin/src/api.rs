@@ -185,6 +185,9 @@ impl AdminApi {
         if let Err(refused) = self.authenticate(request) {
             return refused;
         }
+        if request.path.to_ascii_lowercase().contains("%2f") {
+            return Response::error(400, "a part of the path holds %2F: no name or id has a slash in it");
+        }
         if let Some(response) = resource::ours(self, request, &segments).await {
             return response;
         }
@@ -262,8 +265,21 @@ impl AdminApi {
                     Ok(body) => body,
                     Err(refused) => return refused,
                 };
-                if request.argument("ttl").is_some_and(|ttl| ttl.trim().parse::<f64>().is_err()) {
-                    return Response::error(400, "invalid argument ttl: should be a number");
+                if !target.sub_path.is_empty() && request.method != "PATCH" {
+                    let message = format!(
+                        "{} is about a whole resource, and {} goes on after its id; PATCH changes a part of one",
+                        request.method,
+                        request.decoded_path()
+                    );
+                    return Response::error(400, &message);
+                }
+                let ttl = request.argument("ttl").map(|ttl| ttl.trim().parse::<f64>());
+                match ttl {
+                    Some(Err(_)) => return Response::error(400, "invalid argument ttl: should be a number"),
+                    Some(Ok(ttl)) if ttl.is_nan() || ttl <= 0.0 => {
+                        return Response::error(400, "invalid argument ttl: should be above 0");
+                    }
+                    _ => {}
                 }
                 resource::answer(self, request, &target, body).await
             }

@@ -1,7 +1,8 @@
 //! YAML as APISIX's users write it, as a tree that remembers where each value stands.
 //!
 //! The syntax is YAML 1.2 with the plain words of YAML 1.1 (`on`, `off`, `yes`, `no` are booleans), because that
-//! is what APISIX's parser does. Only the first document is read. Not here: custom tags, dates, base-60 numbers.
+//! is what APISIX's parser does. Only the first document is read, and a second one is noted. Not here: custom tags, dates,
+//! base-60 numbers.
 
 mod build;
 pub mod scalar;
@@ -44,7 +45,7 @@ pub struct Fault {
     pub message: String,
 }
 
-/// The first document of a text, and what is odd but readable in it (keys given twice).
+/// The first document of a text, and what is odd but readable in it (keys given twice, a second document).
 #[derive(Debug)]
 pub struct Document {
     pub root: Node,
@@ -59,6 +60,25 @@ pub fn parse(text: &str) -> Result<Document, Fault> {
 /// Reads the first document without places.
 pub fn to_value(text: &str) -> Result<Value, Fault> {
     Ok(parse(text)?.root.into_value())
+}
+
+/// As [`to_value`], where nothing may be lost: a key given twice or a second document is a fault.
+pub fn to_whole_value(text: &str) -> Result<Value, Fault> {
+    let document = parse(text)?;
+    match document.notes.into_iter().next() {
+        Some(note) => Err(note.refused()),
+        None => Ok(document.root.into_value()),
+    }
+}
+
+impl Fault {
+    /// A note where nothing may be lost: without what would become of it.
+    pub fn refused(mut self) -> Fault {
+        if let Some((what, _)) = self.message.rsplit_once("; ") {
+            self.message.truncate(what.len());
+        }
+        self
+    }
 }
 
 impl Node {
@@ -146,8 +166,21 @@ mod tests {
         let fault = parse("a: [1, 2\nb: 3\n").unwrap_err();
         assert!(fault.line >= 1, "{fault}");
         let document = parse("a: 1\nb: 2\na: 3\n").unwrap();
-        assert_eq!(document.notes[0].to_string(), "3:1: key \"a\" is given twice; the last one counts");
+        assert_eq!(
+            document.notes[0].to_string(),
+            "3:1: key \"a\" is given twice, first at 1:1; the last one counts"
+        );
         assert_eq!(document.root.into_value(), json!({"a": 3, "b": 2}));
+        for (text, fault) in [
+            ("a: 1\na: 3\n", "2:1: key \"a\" is given twice, first at 1:1"),
+            ("a: {b: 1, b: 2}\n", "1:11: key \"b\" is given twice, first at 1:5"),
+            ("a: 1\n---\nb: 2\n", "2:1: a second document begins here, the first one at 1:1"),
+        ] {
+            assert_eq!(to_whole_value(text).unwrap_err().to_string(), fault);
+        }
+        for text in ["---\na: 1\n", "a: 1\n...\n", "a: 1\n#END\n"] {
+            assert_eq!(to_whole_value(text).unwrap(), json!({"a": 1}), "{text}");
+        }
         let deep = "[".repeat(2000);
         assert!(parse(&deep).is_err());
         let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");

@@ -16,6 +16,7 @@ use serde_json::Value;
 pub use self::addresses::parse_address;
 pub use self::certificate::check_pair;
 pub use self::plugins::known as check_known;
+pub use self::relations::clashes;
 use crate::{Kind, PluginCatalog, SchemaKind, schema::lua, schemas};
 
 /// What the check of a resource may ask about the texts of other languages inside it.
@@ -118,6 +119,18 @@ pub fn check_resource(
         Kind::PluginMetadata => plugins::check_metadata(context, id, conf),
         Kind::Secret => check_secret(id, conf),
         Kind::GraphqlCostDecoration => check_schema(kind, conf),
+    }
+}
+
+/// What is wrong with an `id` that [`is_id`] refuses.
+pub const NO_ID: &str = "its id should be text or an integer of at least 1";
+
+/// Whether an object may have this `id`: a number is one only if it is whole, as in the schemas.
+pub fn is_id(id: &Value) -> bool {
+    match id {
+        Value::String(_) => true,
+        Value::Number(number) => number.as_f64().is_some_and(|number| number >= 1.0 && number.fract() == 0.0),
+        _ => false,
     }
 }
 

@@ -10,6 +10,7 @@ pub mod document;
 pub mod encrypt;
 pub mod header_text;
 pub mod idle;
+pub mod json;
 pub mod nearest;
 pub mod object;
 pub mod resources;

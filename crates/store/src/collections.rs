@@ -7,7 +7,12 @@ use std::{
     sync::Arc,
 };
 
-use model::{Document, Kind, Object, nearest};
+use model::{
+    Document, Kind, Object,
+    check::{NO_ID, clashes, is_id},
+    nearest,
+    schema::lua,
+};
 use serde_json::{Map, Value};
 
 use crate::{Change, State};
@@ -72,6 +77,28 @@ pub struct Item {
     pub fault: Option<Arc<str>>,
 }
 
+/// Two items of a list that are the same object. Which of them is meant nobody can say.
+pub struct Twice {
+    pub list: &'static str,
+    /// Positions from 0.
+    pub first: usize,
+    pub second: usize,
+    pub id: String,
+}
+
+/// The first two items of a list that have the same id, `1` and `"1"` included.
+pub fn same_twice(document: &Value) -> Option<Twice> {
+    COLLECTIONS.into_iter().find_map(|(list, _)| {
+        let mut seen: HashMap<String, usize> = HashMap::new();
+        let items = document.get(list)?.as_array()?.iter().enumerate();
+        let mut ids = items.filter_map(|(at, item)| Some((at, item_id(item.as_object()?, at + 1))));
+        ids.find_map(|(second, id)| {
+            let first = seen.insert(id.clone(), second)?;
+            Some(Twice { list, first, second, id })
+        })
+    })
+}
+
 /// Takes a document apart. A bad object is reported, and carries its fault.
 pub fn read(document: &Value, places: &dyn Places, check: &Check, report: &Report) -> Objects {
     let mut objects = Objects::new();
@@ -97,6 +124,7 @@ pub fn read(document: &Value, places: &dyn Places, check: &Check, report: &Repor
             }
         }
     }
+    report_rules(document, &objects, places, report);
     if let Some(map) = document.as_object() {
         for key in map.keys().filter(|key| !is_known(key)) {
             let known = COLLECTIONS.iter().map(|(name, _)| *name);
@@ -134,6 +162,17 @@ pub fn plugins(document: &Value, report: &Report) -> Option<PluginList> {
     Some(list)
 }
 
+/// Two global rules with the same plugin. Both run, so nothing is open; the Admin API would take one of them only.
+fn report_rules(document: &Value, objects: &Objects, places: &dyn Places, report: &Report) {
+    let rules = objects.iter().filter(|((kind, _), _)| *kind == Kind::GlobalRule);
+    for (_, id, message) in clashes(rules.map(|((kind, id), item)| (*kind, &**id, &item.value))) {
+        let list = document.get("global_rules").and_then(Value::as_array).into_iter().flatten();
+        let mut ids = list.enumerate().map(|(at, item)| Some(item_id(item.as_object()?, at + 1)));
+        let index = ids.position(|other| other.as_deref() == Some(id.as_str())).unwrap_or_default();
+        report(&format!("{}{message}; both run", places.item("global_rules", index, "")));
+    }
+}
+
 fn is_known(key: &str) -> bool {
     let name = key.strip_suffix("_conf_version").unwrap_or(key);
     name == "plugins" || COLLECTIONS.iter().any(|(known, _)| *known == name)
@@ -159,7 +198,10 @@ fn read_item(name: &str, kind: Kind, number: usize, item: &Value, check: &Check)
     empty_plugins(&mut map);
     map.insert("id".to_owned(), Value::String(id.clone()));
     let value = Value::Object(map);
-    let fault = check(kind, &id, &value).err();
+    let fault = match given_id(item) {
+        Some(given) if !is_id(given) => Some(NO_ID.to_owned()),
+        _ => check(kind, &id, &value).err(),
+    };
     let item = Item { value, declared, fault: fault.as_deref().map(Arc::from) };
     // Not with the object itself: it may hold secrets, and is found by its place or its id.
     let fault = fault.map(|message| format!("failed to check item data of [{name}] err:{message} ,id: {id}"));
@@ -181,11 +223,15 @@ fn unreadable(fault: &str) -> Item {
     Item { value: Value::Object(Map::new()), declared: None, fault: Some(fault.into()) }
 }
 
+fn given_id(item: &Value) -> Option<&Value> {
+    item.get("id").filter(|id| !id.is_null())
+}
+
 fn item_id(map: &Map<String, Value>, number: usize) -> String {
     let given = map.get("id").filter(|id| !id.is_null()).or_else(|| map.get("username"));
     match given {
         Some(Value::String(id)) => id.clone(),
-        Some(Value::Number(id)) => id.to_string(),
+        Some(id @ Value::Number(_)) => lua::text(id),
         _ => format!("arr_{number}"),
     }
 }

@@ -1,13 +1,13 @@
 //! Whole configurations: `POST /configs/validate`, and the checks of standalone mode.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
 };
 
 use model::{
     Kind, Object, Rejected,
-    check::{Context, check_resource},
+    check::{self, Context, References, check_resource},
     schema::lua,
 };
 use serde_json::{Value, json};
@@ -63,16 +63,23 @@ impl AdminApi {
             Ok(document) => document,
             Err(refused) => return refused,
         };
-        match self.faults(&document).or_else(|| self.try_out(&document)) {
+        match self.faults(&document, &document).or_else(|| self.try_out(&document)) {
             None => Response::json(200, &json!({})),
             Some(faults) => faults.refuse("Configuration validation failed"),
         }
     }
 
-    /// The first fault of every object.
-    pub(super) fn faults(&self, document: &Value) -> Option<Faults> {
+    /// The first fault of every object. `outcome` is the configuration that the document leads to.
+    pub(super) fn faults(&self, document: &Value, outcome: &Value) -> Option<Faults> {
         let mut faults = Faults::default();
-        self.with_context(true, |context| {
+        let outcome: Vec<(Kind, String, Value)> =
+            items(outcome).filter_map(|(_, kind, index, item)| stored(kind?, index, item)).collect();
+        let references = Outcome(&outcome);
+        let mut clashes: HashMap<(Kind, String), Vec<String>> = HashMap::new();
+        for (kind, id, error) in check::clashes(references.objects()) {
+            clashes.entry((kind, id)).or_default().push(error);
+        }
+        self.with_references(&references, true, |context| {
             for (collection, kind) in COLLECTIONS {
                 check_version(document, collection, &mut faults);
                 check_list(document, collection, &mut faults);
@@ -88,7 +95,10 @@ impl AdminApi {
                         None => Ok(()),
                     };
                     let duplicate = check_duplicate(collection, item, &mut ids);
-                    for error in checked.err().into_iter().chain(duplicate) {
+                    let stored = kind.and_then(|kind| stored(kind, index, item));
+                    let clash = stored.and_then(|(kind, id, _)| clashes.remove(&(kind, id)));
+                    for error in checked.err().into_iter().chain(duplicate).chain(clash.into_iter().flatten())
+                    {
                         let id = item.get("id").or_else(|| item.get("username")).cloned();
                         let item = Some((index, id.unwrap_or_else(|| json!(""))));
                         faults.push(Fault { collection, item, short: error.clone(), error });
@@ -164,6 +174,24 @@ fn items(document: &Value) -> impl Iterator<Item = (&'static str, Option<Kind>, 
     })
 }
 
+/// The other objects as they are afterwards. What must not be twice is looked for in one pass instead.
+struct Outcome<'a>(&'a [(Kind, String, Value)]);
+
+impl Outcome<'_> {
+    fn objects(&self) -> impl Iterator<Item = (Kind, &str, &Value)> + Clone {
+        self.0.iter().map(|(kind, id, value)| (*kind, id.as_str(), value))
+    }
+}
+
+impl References for Outcome<'_> {
+    fn get(&self, kind: Kind, id: &str) -> Option<Arc<Value>> {
+        let mut objects = self.objects();
+        objects.find(|object| (object.0, object.1) == (kind, id)).map(|(_, _, value)| Arc::new(value.clone()))
+    }
+
+    fn each(&self, _: Kind, _: &mut dyn FnMut(&str, &Value)) {}
+}
+
 /// As the store names and keeps an item.
 fn stored(kind: Kind, index: usize, item: &Value) -> Option<(Kind, String, Value)> {
     let mut fields = item.as_object()?.clone();
@@ -186,11 +214,11 @@ impl Fault {
     }
 }
 
-/// To Lua an empty object is an empty list.
+/// An empty object is an empty list to Lua, and `null` is nothing; here both are taken for a mistake, since what is not in
+/// the body is deleted.
 fn check_list(document: &Value, collection: &'static str, faults: &mut Faults) {
     let Some(found) = document.get(collection) else { return };
-    let empty = found.is_null() || found.as_object().is_some_and(serde_json::Map::is_empty);
-    if !empty && !found.is_array() {
+    if !found.is_array() {
         let error = format!("invalid data of [{collection}], it should be a list");
         faults.push(Fault { collection, item: None, short: error.clone(), error });
     }
@@ -252,15 +280,30 @@ pub(super) fn read_document(request: &Request, limit: Option<u64>) -> Result<Val
     if bytes.is_empty() {
         return refuse("empty request body");
     }
-    if request.header("content-type").is_some_and(|kind| kind.starts_with("application/yaml")) {
+    let document = if request.header("content-type").is_some_and(|kind| kind.starts_with("application/yaml"))
+    {
         let text = String::from_utf8_lossy(bytes);
-        return match serde_saphyr::from_str::<Value>(&text) {
+        match serde_saphyr::from_str::<Value>(&text) {
             Ok(mut document) if document.is_object() => {
                 lua::whole_numbers(&mut document);
-                Ok(document)
+                document
             }
-            _ => refuse("invalid yaml request body"),
-        };
+            _ => return refuse("invalid yaml request body"),
+        }
+    } else {
+        body_json::parse(bytes).or_else(|error| refuse(&error))?
+    };
+    // A body of unknown keys alone would delete everything, too.
+    let Some(keys) = document.as_object() else { return refuse(NO_CONFIGURATION) };
+    let known = |key: &String| {
+        let name = key.strip_suffix("_conf_version").unwrap_or(key);
+        COLLECTIONS.iter().any(|(known, _)| *known == name)
+    };
+    if !keys.is_empty() && !keys.keys().any(known) {
+        return refuse(NO_CONFIGURATION);
     }
-    body_json::parse(bytes).or_else(|error| refuse(&error))
+    Ok(document)
 }
+
+const NO_CONFIGURATION: &str =
+    "it should be an object with lists such as routes and upstreams; {} is the empty configuration";

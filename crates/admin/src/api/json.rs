@@ -1,18 +1,22 @@
 //! Request bodies as lua-cjson takes them, and its words for what is wrong with them.
 //!
 //! Beyond JSON it takes raw control characters inside of strings (people send protobuf texts with line breaks) and
-//! bytes that are no UTF-8. Not taken over: hexadecimal numbers, `NaN`, `Infinity`.
+//! bytes that are no UTF-8. Not taken over: hexadecimal numbers, `NaN`, `Infinity`, keys that an object has twice.
 
 use std::fmt::Write;
 
-use model::schema::lua;
+use model::{json, schema::lua};
 use serde_json::{Value, error::Category};
 
 pub(super) fn parse(bytes: &[u8]) -> Result<Value, String> {
-    let parsed = serde_json::from_slice(bytes).or_else(|error| {
+    let parsed = json::parse(bytes).or_else(|fault| {
+        let json::Fault::Syntax(error) = fault else { return Err(fault.to_string()) };
         // The position of a mistake is meant for the text as it was sent.
         let lenient = with_escapes(&String::from_utf8_lossy(bytes));
-        serde_json::from_str(&lenient).map_err(|_| describe(&error, bytes))
+        json::parse(lenient.as_bytes()).map_err(|fault| match fault {
+            json::Fault::Syntax(_) => describe(&error, bytes),
+            json::Fault::Twice { .. } => fault.to_string(),
+        })
     });
     parsed.map(|mut value| {
         lua::whole_numbers(&mut value);

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use model::{Rejected, nearest::hint};
+use model::nearest::hint;
 use serde_json::{Map, Value, json};
 use telemetry::error_log::{Level, log};
 
@@ -18,6 +18,7 @@ use crate::{
 };
 
 const DIGEST: &str = "X-Digest";
+const NO_DIGEST: &str = "missing digest header: send X-Digest, a text that differs between configurations";
 const LAST_MODIFIED: &str = "X-Last-Modified";
 
 impl AdminApi {
@@ -55,7 +56,7 @@ impl AdminApi {
         current: Option<&Value>,
     ) -> Response {
         let Some(digest) = request.header(DIGEST) else {
-            return Response::error(400, "missing digest header");
+            return Response::error(400, NO_DIGEST);
         };
         let document = match read_document(request, None) {
             Ok(document) => document,
@@ -64,16 +65,17 @@ impl AdminApi {
         if current.and_then(|current| current.get(DIGEST)).and_then(Value::as_str) == Some(digest) {
             return Response::empty(204);
         }
-        if let Some(faults) = self.faults(&document) {
+        // Lists whose version has not changed stay as they are: the outcome is what counts.
+        let next = next_configuration(&document, current);
+        let outcome = next.as_ref().map_or_else(|_| document.clone(), |next| Value::Object(next.clone()));
+        if let Some(faults) = self.faults(&document, &outcome) {
             return faults.refuse(&faults.message());
         }
-        warn_of_unknown(&document);
-        let mut next = match next_configuration(&document, current) {
+        let mut warnings = warn_of_unknown(&document);
+        let mut next = match next {
             Ok(next) => next,
             Err(error) => return Response::error(400, &error),
         };
-        // Lists whose version has not changed stay as they are: the outcome is what counts.
-        let outcome = Value::Object(next.clone());
         if let Some(faults) = self.try_out(&outcome) {
             return faults.refuse(&faults.message());
         }
@@ -85,32 +87,39 @@ impl AdminApi {
             Ok(()) => {
                 let response = with_metadata(Response::empty(202), Some(&next))
                     .with_header(REVISION, self.stored_revision().to_string());
-                warned_of_all(response, &self.compiled.rejected())
+                warnings.extend(self.compiled.rejected().iter().map(named));
+                warned_of_all(response, &warnings)
             }
             Err(error) => Response::text(500, &error),
         }
     }
 }
 
-/// APISIX ignores them, too, but in silence.
-fn warn_of_unknown(document: &Value) {
+/// APISIX ignores them, too, but in silence. What a header is to say.
+fn warn_of_unknown(document: &Value) -> Vec<String> {
+    let mut told = Vec::new();
     for key in document.as_object().into_iter().flat_map(Map::keys) {
         let name = key.strip_suffix("_conf_version").unwrap_or(key);
         if !COLLECTIONS.iter().any(|(known, _)| *known == name) {
             let hint = hint(name, COLLECTIONS.iter().map(|(known, _)| *known));
-            log(Level::Warn, format_args!("PUT /apisix/admin/configs: unknown key [{key}] is ignored{hint}"));
+            let text = format!("unknown key [{key}] is ignored{hint}");
+            log(Level::Warn, format_args!("PUT /apisix/admin/configs: {text}"));
+            told.push(text);
         }
     }
+    told
 }
 
-/// Says that some of what was stored cannot be used yet.
-fn warned_of_all(response: Response, rejected: &[Rejected]) -> Response {
-    let Some(first) = rejected.first() else { return response };
-    let more = match rejected.len() {
+/// Says what of the configuration is ignored, or cannot be used yet.
+fn warned_of_all(response: Response, warnings: &[String]) -> Response {
+    let Some(first) = warnings.first() else { return response };
+    let more = match warnings.len() {
         1 => String::new(),
-        count => format!("; and {} more, see GET /v1/rejected of the Control API", count - 1),
+        count => {
+            format!("; and {} more, see the error log and GET /v1/rejected of the Control API", count - 1)
+        }
     };
-    response.with_header(WARNING, header_text(&format!("{}{more}", named(first))))
+    response.with_header(WARNING, header_text(&format!("{first}{more}")))
 }
 
 /// A collection whose version is given and unchanged stays as it is.

@@ -2,7 +2,12 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use model::{Kind, nearest, schema::lua};
+use model::{
+    Kind,
+    check::{NO_ID, is_id},
+    nearest,
+    schema::lua,
+};
 use serde_json::{Map, Value, json};
 use store::{COLLECTIONS, State};
 
@@ -69,11 +74,8 @@ async fn parse(request: &Request) -> Result<Map<String, Value>, Response> {
     let json = request.header("content-type").is_some_and(|kind| kind.starts_with("application/json"));
     // Reading megabytes takes a while: not on a thread that others wait for.
     let read = tokio::task::spawn_blocking(move || {
-        let read: Result<Value, String> = if json {
-            serde_json::from_slice(&bytes).map_err(|error| error.to_string())
-        } else {
-            yaml(&bytes)
-        };
+        let read: Result<Value, String> =
+            if json { model::json::parse(&bytes).map_err(|fault| fault.to_string()) } else { yaml(&bytes) };
         read.map(|mut value| {
             lua::whole_numbers(&mut value);
             value
@@ -93,7 +95,7 @@ fn yaml(bytes: &[u8]) -> Result<Value, String> {
     if !text.trim_end().ends_with(document::END) {
         return Err("missing valid end flag: the last line should be #END".to_owned());
     }
-    match config::yaml::to_value(text).map_err(|fault| fault.to_string())? {
+    match config::yaml::to_whole_value(text).map_err(|fault| fault.to_string())? {
         // Nothing but comments: an empty configuration.
         Value::Null => Ok(json!({})),
         document => Ok(document),
@@ -153,8 +155,8 @@ fn read_item(
     fields.shift_remove("modifiedIndex");
     let id = fields.shift_remove("id").filter(|id| !id.is_null());
     let id = match id.as_ref().or_else(|| fields.get("username").filter(|_| kind == Kind::Consumer)) {
-        Some(id @ (Value::String(_) | Value::Number(_))) => lua::text(id),
-        Some(_) => return Err(format!("[{index}]: its id should be text or a number")),
+        Some(id) if is_id(id) => lua::text(id),
+        Some(_) => return Err(format!("[{index}]: {NO_ID}")),
         None => format!("arr_{}", index + 1),
     };
     let kind = if kind == Kind::Consumer && id.contains("/credentials/") { Kind::Credential } else { kind };

@@ -24,18 +24,40 @@ impl<'text> Builder<'text> {
     }
 
     pub fn document(mut self) -> Result<Document, Fault> {
+        let mut start = Span::default();
         loop {
             let (event, span) = self.next()?;
             match event {
-                Event::StreamStart | Event::DocumentStart(..) => {}
+                Event::StreamStart => {}
+                Event::DocumentStart(..) => start = span,
                 Event::StreamEnd | Event::DocumentEnd => {
                     let root = scalar_node(&span, "", ScalarStyle::Plain, None);
                     return Ok(Document { root, notes: self.notes });
                 }
                 other => {
                     let root = self.node(other, &span, 0)?;
+                    self.note_second_document(&start)?;
                     return Ok(Document { root, notes: self.notes });
                 }
+            }
+        }
+    }
+
+    /// What follows the first document is not read.
+    fn note_second_document(&mut self, first: &Span) -> Result<(), Fault> {
+        loop {
+            let (event, span) = self.next()?;
+            match event {
+                Event::DocumentEnd => {}
+                Event::DocumentStart(..) => {
+                    let (line, column) = (first.start.line().max(1), first.start.col() + 1);
+                    let text = format!(
+                        "a second document begins here, the first one at {line}:{column}; only the first one is read"
+                    );
+                    self.notes.push(fault(&span, text));
+                    return Ok(());
+                }
+                _ => return Ok(()),
             }
         }
     }
@@ -110,10 +132,12 @@ impl<'text> Builder<'text> {
             let entry = Entry { key, line: key_node.line, column: key_node.column, value };
             match places.get(&entry.key).and_then(|place| entries.get_mut(*place)) {
                 Some(earlier) => {
-                    self.notes.push(fault(
-                        &span,
-                        format!("key {:?} is given twice; the last one counts", entry.key),
-                    ));
+                    let (line, column) = (earlier.line, earlier.column);
+                    let text = format!(
+                        "key {:?} is given twice, first at {line}:{column}; the last one counts",
+                        entry.key
+                    );
+                    self.notes.push(fault(&span, text));
                     *earlier = entry;
                 }
                 None => {

@@ -1,6 +1,6 @@
 //! Certificates and keys: that they are PEM around a plausible DER structure.
 //!
-//! Whether a key belongs to its certificate is not checked here, as in APISIX; the TLS code finds out.
+//! Whether a key belongs to its certificate is found out where handshakes are prepared: a write tries that too.
 
 use rustls_pki_types::pem::{PemObject, SectionKind};
 use serde_json::Value;

@@ -1,6 +1,8 @@
 //! What a resource may not say because of the others: unknown ids, keys and plugins that somebody else has.
 
-use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value};
 
 use super::Context;
 use crate::{
@@ -9,7 +11,8 @@ use crate::{
 };
 
 /// The field by which a plugin recognises a consumer; two consumers with the same one cannot be told apart.
-const UNIQUE_KEYS: [(&str, &str); 6] = [
+const UNIQUE_KEYS: [(&str, &str); 7] = [
+    ("app-key", "key"),
     ("key-auth", "key"),
     ("basic-auth", "username"),
     ("jwt-auth", "key"),
@@ -94,6 +97,52 @@ pub(super) fn check_duplicate_key(
         }
     }
     Ok(())
+}
+
+/// What [`check_duplicate_key`] and [`check_global_rule`] ask of one object among others, of all objects of a configuration in
+/// one pass; and that every credential has its consumer. The second of two objects is named.
+pub fn clashes<'a>(
+    objects: impl Iterator<Item = (Kind, &'a str, &'a Value)> + Clone,
+) -> Vec<(Kind, String, String)> {
+    let mut clashes = Vec::new();
+    let (mut keys, mut plugins) = (HashMap::new(), HashMap::new());
+    let consumers: HashSet<&str> =
+        objects.clone().filter(|(kind, ..)| *kind == Kind::Consumer).map(|(_, id, _)| id).collect();
+    for (kind, id, conf) in objects {
+        let mut clash = |message: String| clashes.push((kind, id.to_owned(), message));
+        if kind == Kind::GlobalRule {
+            for name in conf.get("plugins").and_then(Value::as_object).into_iter().flat_map(Map::keys) {
+                if let Some(other) = plugins.insert(name.as_str(), id) {
+                    clash(format!("plugin '{name}' already exists in global rule with id '{other}'"));
+                }
+            }
+        }
+        if !matches!(kind, Kind::Consumer | Kind::Credential) {
+            continue;
+        }
+        let (consumer, credential) = match id.split_once("/credentials/") {
+            Some((consumer, credential)) => (consumer, Some(credential)),
+            None => (id, None),
+        };
+        if !consumers.contains(consumer) {
+            clash(format!("consumer {consumer} not found"));
+        }
+        for (plugin, field) in UNIQUE_KEYS {
+            let Some(key) = unique_key(conf, plugin, field) else { continue };
+            let own = (consumer, credential);
+            match keys.insert((plugin, key), own) {
+                Some((other, credential)) if other != consumer => {
+                    let owner = match credential {
+                        Some(credential) => format!("credential: {credential} of consumer: {other}"),
+                        None => format!("consumer: {other}"),
+                    };
+                    clash(format!("duplicate {field} of plugin {plugin} found with {owner}"));
+                }
+                _ => {}
+            }
+        }
+    }
+    clashes
 }
 
 fn unique_key<'a>(conf: &'a Value, plugin: &str, field: &str) -> Option<&'a str> {

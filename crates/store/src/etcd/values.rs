@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Kind, Object};
+use model::{Kind, Object, json};
 use serde_json::{Map, Value};
 use telemetry::error_log::{Level, log};
 
@@ -18,15 +18,21 @@ pub struct Decoded {
 
 /// The error says why there is no object in the bytes.
 pub fn decode(options: &Options, kind: Kind, id: &str, bytes: &[u8]) -> Result<Decoded, String> {
-    let mut value: Value =
-        serde_json::from_slice(bytes).map_err(|error| format!("it should be JSON: {error}"))?;
+    let (mut value, twice) = match json::parse(bytes) {
+        Ok(value) => (value, None),
+        // Which of the two was meant nobody can say: the object keeps its place, and is not used.
+        Err(fault @ json::Fault::Twice { .. }) => {
+            (serde_json::from_slice(bytes).unwrap_or_default(), Some(fault.to_string()))
+        }
+        Err(fault) => return Err(format!("it should be JSON: {fault}")),
+    };
     if !value.is_object() {
         return Err("it should be an object".to_owned());
     }
     if let Some(decrypt) = &options.decrypt {
         decrypt(kind, id, &mut value);
     }
-    let fault = (options.check)(kind, id, &value).err().map(Arc::from);
+    let fault = twice.or_else(|| (options.check)(kind, id, &value).err()).map(Arc::from);
     Ok(Decoded { value, fault })
 }
 

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use config::yaml::{self, Content, Node};
 
-use crate::collections::Places;
+use crate::collections::{Places, Twice};
 
 /// The text of a file, to be looked through when there is something to complain of.
 pub struct Text {
@@ -21,6 +21,18 @@ impl Text {
 
     fn root(&self) -> Option<&Node> {
         self.tree.get_or_init(|| yaml::parse(&self.text).ok().map(|document| document.root)).as_ref()
+    }
+
+    /// The message about two items of a list that are the same object.
+    pub fn twice(&self, twice: &Twice) -> String {
+        let place = |index: usize| {
+            let item = element(self.root()?.get(twice.list)?, index)?;
+            Some((item.line, item.column))
+        };
+        let first =
+            place(twice.first).map_or(String::new(), |(line, column)| format!(", first at {line}:{column}"));
+        let second = self.at(place(twice.second));
+        format!("{second}{} has id {:?} twice{first}", twice.list, twice.id)
     }
 
     fn at(&self, place: Option<(usize, usize)>) -> String {

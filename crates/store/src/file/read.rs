@@ -3,9 +3,11 @@
 use std::{fs, io, path::Path};
 
 use config::{environment, yaml};
+use model::json;
 use serde_json::Value;
 
 use super::{Format, places::Text};
+use crate::collections;
 
 /// Files above this are refused rather than read into memory.
 const MAX_BYTES: u64 = 1 << 30;
@@ -35,7 +37,13 @@ pub fn document(path: &Path, format: Format) -> Result<(Value, Text), String> {
         Problem::Whole(message) => format!("failed to parse the content of file {shown}: {message}"),
     })?;
     match document {
-        Value::Object(_) => Ok((document, Text::new(shown.to_string(), text))),
+        Value::Object(_) => {
+            let text = Text::new(shown.to_string(), text);
+            match collections::same_twice(&document) {
+                None => Ok((document, text)),
+                Some(twice) => Err(format!("failed to parse the content of file {}", text.twice(&twice))),
+            }
+        }
         Value::Null => Err(format!(
             "failed to parse the content of file {shown}: it holds nothing; for an empty configuration write routes: []"
         )),
@@ -82,7 +90,7 @@ fn parse_yaml(text: String) -> Result<(Value, String), Problem> {
         return Err(Problem::End);
     }
     let resolved = environment::substitute_text(&text, &environment::process).map_err(Problem::Whole)?;
-    let value = yaml::to_value(&resolved).map_err(|fault| Problem::At(fault.to_string()))?;
+    let value = yaml::to_whole_value(&resolved).map_err(|fault| Problem::At(fault.to_string()))?;
     Ok((value, resolved))
 }
 
@@ -90,8 +98,14 @@ fn parse_json(text: String) -> Result<(Value, String), Problem> {
     if text.is_empty() {
         return Err(Problem::Empty);
     }
-    let mut value: Value = serde_json::from_str(&text)
-        .map_err(|error| Problem::At(format!("{}:{}: {error}", error.line(), error.column())))?;
+    let mut value = json::parse(text.as_bytes()).map_err(|fault| match fault {
+        json::Fault::Syntax(error) => Problem::At(format!("{}:{}: {error}", error.line(), error.column())),
+        json::Fault::Twice { line, column, .. } => Problem::At(match yaml::to_whole_value(&text) {
+            // JSON reads as YAML, which knows the places of both.
+            Err(twice) => twice.to_string(),
+            Ok(_) => format!("{line}:{column}: {fault}"),
+        }),
+    })?;
     environment::substitute_value(&mut value, &environment::process).map_err(Problem::Whole)?;
     Ok((value, text))
 }

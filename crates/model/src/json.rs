@@ -1,0 +1,170 @@
+//! JSON in which nothing is lost: a key that an object has twice is a fault, where other readers keep the last one and
+//! forget the first, which may have been the guard.
+
+use std::{cell::RefCell, fmt};
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    #[error("{0}")]
+    Syntax(serde_json::Error),
+    /// `path` is that of the object, `routes[0].plugins`; empty for the outermost one. `line` and `column` are those of the
+    /// end of the second key.
+    #[error("key {key:?} is given twice{}", within(.path))]
+    Twice { key: String, path: String, line: usize, column: usize },
+}
+
+fn within(path: &str) -> String {
+    if path.is_empty() { String::new() } else { format!(" in {path}") }
+}
+
+/// Reads a whole text.
+pub fn parse(bytes: &[u8]) -> Result<Value, Fault> {
+    let walk = Walk::default();
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let read = Node(&walk).deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
+    read.map_err(|error| match walk.twice.take() {
+        Some(key) => {
+            let (line, column) = (error.line(), error.column());
+            Fault::Twice { key, path: path(&walk.steps.borrow()), line, column }
+        }
+        None => Fault::Syntax(error),
+    })
+}
+
+/// Where the reader is, and the key that it found twice.
+#[derive(Default)]
+struct Walk {
+    steps: RefCell<Vec<Step>>,
+    twice: RefCell<Option<String>>,
+}
+
+enum Step {
+    Key(String),
+    Item(usize),
+}
+
+fn path(steps: &[Step]) -> String {
+    let mut path = String::new();
+    for step in steps {
+        match step {
+            Step::Key(key) if path.is_empty() => path.push_str(key),
+            Step::Key(key) => path.extend([".", key]),
+            Step::Item(index) => path.push_str(&format!("[{index}]")),
+        }
+    }
+    path
+}
+
+struct Node<'a>(&'a Walk);
+
+impl<'de> DeserializeSeed<'de> for Node<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Node<'_> {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("any valid JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        loop {
+            self.0.steps.borrow_mut().push(Step::Item(items.len()));
+            let Some(item) = access.next_element_seed(Node(self.0))? else { break };
+            self.0.steps.borrow_mut().pop();
+            items.push(item);
+        }
+        self.0.steps.borrow_mut().pop();
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some(key) = access.next_key::<String>()? {
+            if fields.contains_key(&key) {
+                self.0.twice.replace(Some(key));
+                return Err(A::Error::custom("a key is given twice"));
+            }
+            self.0.steps.borrow_mut().push(Step::Key(key.clone()));
+            let value = access.next_value_seed(Node(self.0))?;
+            self.0.steps.borrow_mut().pop();
+            fields.insert(key, value);
+        }
+        Ok(Value::Object(fields))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn reads_what_other_readers_read() {
+        for text in [
+            r#"{"a":[1,-2,2.5,1e300,18446744073709551615,-9223372036854775808],"b":{"c":null,"d":[true,"\u00e9"]}}"#,
+            "[]",
+            "5",
+            r#""x""#,
+            r#"[{"a":1},{"a":1}]"#,
+        ] {
+            let expected: serde_json::Value = serde_json::from_str(text).expect("JSON");
+            assert_eq!(parse(text.as_bytes()).expect("JSON"), expected);
+        }
+        for text in ["", "{", "[1,]", "{} x", r#"{"a" 1}"#, "\"a\nb\""] {
+            let error = serde_json::from_str::<serde_json::Value>(text).expect_err("no JSON").to_string();
+            assert_eq!(parse(text.as_bytes()).expect_err("no JSON").to_string(), error);
+        }
+        assert!(parse("[".repeat(100_000).as_bytes()).is_err());
+    }
+
+    #[test]
+    fn keys_given_twice() {
+        for (text, fault) in [
+            (r#"{"a":1,"a":2}"#, "key \"a\" is given twice"),
+            (r#"{"a":1,"\u0061":1}"#, "key \"a\" is given twice"),
+            (
+                r#"{"routes":[{},{"plugins":{"x":1,"y":2,"x":3}}]}"#,
+                "key \"x\" is given twice in routes[1].plugins",
+            ),
+        ] {
+            assert_eq!(parse(text.as_bytes()).expect_err(text).to_string(), fault);
+        }
+    }
+}
