@@ -7,6 +7,8 @@ mod duplicates;
 mod matrix;
 mod modes;
 mod numbers;
+mod references;
+mod ways;
 mod writes;
 
 use serde_json::Value;

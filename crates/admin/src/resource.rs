@@ -17,7 +17,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use model::{
     Kind, Object,
-    check::{Context, check_resource},
+    check::{Context, NO_ID, check_resource, is_id},
+    idle::vain,
     schema::lua,
 };
 use serde_json::{Value, json};
@@ -54,13 +55,13 @@ impl Target {
             _ => None,
         };
         if let Some(kind) = nested {
-            return Some(Target { kind, owner: text(1), id: text(3), sub_path: String::new() });
+            return Some(Target { kind, owner: text(1), id: text(3), sub_path: rest(4) });
         }
         let kind = kind_of(segments.first()?)?;
         Some(match kind {
             Kind::Secret => Target { kind, owner: text(1), id: text(2), sub_path: rest(3) },
             Kind::Credential | Kind::GraphqlCostDecoration => {
-                Target { kind, owner: None, id: text(1), sub_path: String::new() }
+                Target { kind, owner: None, id: text(1), sub_path: rest(2) }
             }
             _ => Target { kind, owner: None, id: text(1), sub_path: rest(2) },
         })
@@ -187,13 +188,17 @@ fn try_out(api: &AdminApi, object: &Object) -> Result<(), String> {
     Err(format!("cannot be used: {}", if own { first.reason.clone() } else { named(first) }))
 }
 
-/// Says that an object was stored and cannot be used yet: its secret is not there.
+/// Says that an object was stored and cannot be used yet, because a secret or what it names is not there, or that some of it
+/// has no effect.
 fn warned(api: &AdminApi, response: Response, kind: Kind, id: &str) -> Response {
     let rejected = api.compiled.rejected();
-    match rejected.iter().find(|object| object.kind == kind && &*object.id == id) {
-        Some(object) => response.with_header(WARNING, header_text(&object.reason)),
-        None => response,
+    let rejected = rejected.iter().find(|object| object.kind == kind && &*object.id == id);
+    let mut warnings: Vec<String> = rejected.map(|object| object.reason.clone()).into_iter().collect();
+    warnings.extend(api.store.get(kind, id).iter().flat_map(vain::of));
+    if warnings.is_empty() {
+        return response;
     }
+    response.with_header(WARNING, header_text(&warnings.join("; ")))
 }
 
 pub(crate) fn header_text(text: &str) -> String {
@@ -212,6 +217,9 @@ fn prepare(
     let mut id = target.id.clone();
     if target.has_id() {
         let own = conf.get("id").cloned();
+        if own.as_ref().is_some_and(|own| own.is_number() && !is_id(own)) {
+            return Err(NO_ID.to_owned());
+        }
         let wanted = match (target.kind, &target.id) {
             (Kind::Secret, Some(id)) => Some(json!(target.store_id(id))),
             (_, Some(id)) => Some(json!(id)),

@@ -19,7 +19,6 @@ use rustls::{
     sign::CertifiedKey,
     version::{TLS12, TLS13},
 };
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 
 use self::{client::Lenient, sessions::Sessions};
 use crate::{Compiler, Key};
@@ -122,8 +121,8 @@ impl Compiler {
         ciphers::limit(&mut provider, &self.options.tls_ciphers);
         let provider = Arc::new(provider);
         let pairs = std::iter::once((&conf.cert, &conf.key)).chain(conf.certs.iter().zip(&conf.keys));
-        let keys: Vec<_> =
-            pairs.map(|(cert, key)| certified_key(&provider, cert, key)).collect::<Result<_, _>>()?;
+        let keys = pairs.map(|(cert, key)| trust::certified_key(&provider, cert.as_bytes(), key.as_bytes()));
+        let keys: Vec<_> = keys.collect::<Result<_, _>>()?;
         let names: Vec<String> = conf.sni.iter().chain(&conf.snis).cloned().collect();
         let expiries = expiry::of(&key.1, names.first().map_or("", String::as_str), &keys);
         let server = match conf.kind.as_str() {
@@ -193,17 +192,6 @@ fn versions(names: &[String]) -> Result<Vec<&'static SupportedProtocolVersion>, 
         return Err("ssl_protocols: TLSv1.2 or TLSv1.3 has to be among them".to_owned());
     }
     Ok(versions)
-}
-
-/// The pair has been checked when it was written; a certificate older than X.509 v3 serves as well.
-fn certified_key(provider: &CryptoProvider, cert: &str, key: &str) -> Result<CertifiedKey, String> {
-    let chain = CertificateDer::pem_slice_iter(cert.as_bytes())
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| format!("failed to parse cert: {error}"))?;
-    let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
-        .map_err(|error| format!("failed to parse key: {error}"))?;
-    let key = provider.key_provider.load_private_key(key).map_err(|error| format!("key: {error}"))?;
-    Ok(CertifiedKey::new(chain, key))
 }
 
 /// A resource's pairs: the first that the client can use. Those with the cheaper signature come first.

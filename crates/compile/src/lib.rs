@@ -338,13 +338,18 @@ impl Compiler {
                     self.build_upstream_of(key);
                     self.build_instances_of(key);
                     self.check_service(key);
+                    self.check_references(key);
                 }
                 Kind::Route => {
                     self.build_upstream_of(key);
                     self.build_instances_of(key);
+                    self.check_references(key);
                     self.build_route(key);
                 }
-                Kind::Consumer | Kind::Credential => self.build_consumer(key),
+                Kind::Consumer | Kind::Credential => {
+                    self.build_consumer(key);
+                    self.check_references(key);
+                }
                 _ => {}
             }
             self.note_checks(key);

@@ -5,7 +5,20 @@ use plugin::MISFIT;
 use serde_json::Value;
 use telemetry::error_log::{self, Level};
 
-use crate::{Compiler, Key, secrets};
+use crate::{Compiler, Key, references, secrets};
+
+/// Whether an object of `user` cannot do without one of `named`. Certificates, protos and secrets are missed where they are
+/// built in, metadata by nobody.
+fn is_needed(user: Kind, named: Kind) -> bool {
+    use Kind::{Consumer, ConsumerGroup, Credential, GlobalRule, PluginConfig, Route, Service, Upstream};
+    match user {
+        Route => matches!(named, Service | PluginConfig | Upstream),
+        Service | PluginConfig | ConsumerGroup | GlobalRule => named == Upstream,
+        Consumer => matches!(named, ConsumerGroup | Upstream),
+        Credential => named == Consumer,
+        _ => false,
+    }
+}
 
 impl Compiler {
     /// The objects that cannot be used, by kind and id.
@@ -33,6 +46,50 @@ impl Compiler {
             format_args!("{}/{} cannot be used: {reason}", key.0.directory(), key.1),
         );
         told.push(reason);
+    }
+
+    /// What an object names has to be there. An upstream that it can do without while a route has its own, a service names in
+    /// vain; everything else is incomplete without it.
+    pub(crate) fn check_references(&mut self, key: &Key) {
+        // Whoever writes first and what it names after may do so: the write is warned of.
+        if self.trial {
+            return;
+        }
+        let missing: Vec<Key> = self
+            .references
+            .of(key)
+            .iter()
+            .filter(|(kind, id)| is_needed(key.0, *kind) && self.object(*kind, id).is_none())
+            .cloned()
+            .collect();
+        for (kind, id) in missing {
+            let own_upstream = key.0 == Kind::Service && kind == Kind::Upstream && !self.splits_to(key, &id);
+            if !own_upstream && key.0 != Kind::Consumer {
+                self.incomplete.insert(key.clone());
+            }
+            self.problem(key, format!("{} {id} does not exist", kind.noun()));
+        }
+    }
+
+    /// Whether the object's plugins name this upstream.
+    fn splits_to(&self, key: &Key, upstream: &str) -> bool {
+        let Some(object) = self.object(key.0, &key.1) else { return false };
+        object.document.may_have(references::SPLIT)
+            && object
+                .value()
+                .get("plugins")
+                .and_then(|plugins| plugins.get(references::SPLIT))
+                .is_some_and(|conf| references::split_upstreams(conf).any(|id| id == upstream))
+    }
+
+    /// Takes a reason back that is no longer one.
+    pub(crate) fn solved(&mut self, key: &Key, reason: &str) {
+        if let Some(problems) = self.problems.get_mut(key) {
+            problems.retain(|problem| problem != reason);
+            if problems.is_empty() {
+                self.problems.remove(key);
+            }
+        }
     }
 
     /// Of a service more is used than its plugins and its upstream: what of that cannot be read makes it incomplete.

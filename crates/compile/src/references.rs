@@ -34,6 +34,11 @@ impl References {
         }
     }
 
+    /// What an object names.
+    pub fn of(&self, key: &Key) -> &[Key] {
+        self.targets.get(key).map_or(&[], Vec::as_slice)
+    }
+
     /// The keys and everything that depends on them, directly or not.
     pub fn closure(&self, keys: FxHashSet<Key>) -> FxHashSet<Key> {
         let mut all = keys.clone();
@@ -76,11 +81,24 @@ pub fn of(object: &Object) -> Vec<Key> {
     for (plugin, conf) in value.get("plugins").and_then(Value::as_object).into_iter().flatten() {
         targets.push((Kind::PluginMetadata, Arc::from(plugin.as_str())));
         targets.extend(id(conf.get("proto_id")).map(|id| (Kind::Proto, Arc::from(id))));
+        if plugin == SPLIT {
+            targets.extend(split_upstreams(conf).map(|id| (Kind::Upstream, Arc::from(id))));
+        }
     }
     targets.extend(
         secret_references(value).into_iter().filter_map(manager).map(|id| (Kind::Secret, Arc::from(id))),
     );
     targets
+}
+
+pub const SPLIT: &str = "traffic-split";
+
+/// The upstreams that traffic-split names.
+pub fn split_upstreams(conf: &Value) -> impl Iterator<Item = String> {
+    let disabled = conf.pointer("/_meta/disable") == Some(&Value::Bool(true));
+    let rules = conf.get("rules").and_then(Value::as_array).filter(|_| !disabled);
+    let weighted = rules.into_iter().flatten().filter_map(|rule| rule.get("weighted_upstreams")?.as_array());
+    weighted.flatten().filter_map(|upstream| id(upstream.get("upstream_id")))
 }
 
 /// `vault/1` of `vault/1/path/key`.

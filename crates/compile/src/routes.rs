@@ -181,7 +181,7 @@ impl Compiler {
             spec.uris = self.routes.paths(&key.1);
         }
         let broken = match faults.is_empty() && !self.incomplete.contains(key) {
-            true => self.broken_reference(&conf, service.is_some()),
+            true => self.broken_reference(&conf, &upstream),
             false => Some(UNAVAILABLE),
         };
         for fault in faults {
@@ -215,9 +215,9 @@ impl Compiler {
     }
 
     /// The answer of a route that refers to what is not there, or cannot be built.
-    fn broken_reference(&self, conf: &resources::Route, has_service: bool) -> Option<u16> {
-        if conf.service_id.is_some() && !has_service {
-            return Some(404);
+    fn broken_reference(&self, conf: &resources::Route, upstream: &RouteUpstream) -> Option<u16> {
+        if matches!(upstream, RouteUpstream::Missing) {
+            return Some(UNAVAILABLE);
         }
         let lower = [(Kind::Service, &conf.service_id), (Kind::PluginConfig, &conf.plugin_config_id)];
         let is_broken = |(kind, id): (Kind, &Option<String>)| {

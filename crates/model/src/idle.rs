@@ -1,6 +1,8 @@
 //! Fields of objects that are taken and change nothing, one table. What an object loses by it is logged when it is
 //! written, and when it is loaded.
 
+pub mod vain;
+
 use serde_json::Value;
 
 use crate::{Kind, Object};

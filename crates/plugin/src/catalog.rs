@@ -148,6 +148,18 @@ impl PluginCatalog for Catalog {
             let checked = compiled.map_err(String::clone)?.check(conf);
             checked.map_err(|reason| (entry.def.explain)(conf, reason))?;
         }
+        if kind == SchemaKind::Consumer && entry.def.consumer.is_some() {
+            refuse_empty(conf)?;
+        }
         entry.def.check_accepted(conf, kind)
+    }
+}
+
+/// An empty key or password is what everybody sends who has none.
+fn refuse_empty(conf: &Value) -> Result<(), String> {
+    let mut fields = conf.as_object().into_iter().flatten();
+    match fields.find(|(_, value)| value.as_str().is_some_and(str::is_empty)) {
+        Some((name, _)) => Err(format!("property \"{name}\" should not be empty")),
+        None => Ok(()),
     }
 }

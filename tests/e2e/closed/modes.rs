@@ -116,7 +116,7 @@ fn a_route_does_not_answer_for_its_broken_service() {
         - {uri: /config, plugin_config_id: 1, plugins: {mocking: {response_example: open}}}\n\
         - {uri: /absent, service_id: 2, plugins: {mocking: {response_example: open}}}\n";
     let gateway = Gateway::start(YAML_PROVIDER, Some(resources));
-    for (path, expected) in [("/service", 503), ("/config", 503), ("/absent", 404)] {
+    for (path, expected) in [("/service", 503), ("/config", 503), ("/absent", 503)] {
         let answer = ask(&gateway, path, "");
         assert_eq!((answer.status(), answer.body_text().contains("open")), (expected, false), "{path}");
     }
@@ -127,7 +127,7 @@ fn plugins_off_the_list_do_not_open() {
     let config = format!("{YAML_PROVIDER}plugins: [mocking, key-auth]\n");
     let resources = "routes:\n- {id: guard, uri: /guard, plugins: {ip-restriction: {whitelist: [10.0.0.1]}, mocking: \
         {response_example: open}}}\n- {id: other, uri: /other, plugins: {gzip: {}, mocking: {response_example: open}}}\n\
-        - {id: off, uri: /off, plugins: {ip-restriction: {whitelist: [10.0.0.1], _meta: {disable: true}}, mocking: \
+        - {id: 'off', uri: /off, plugins: {ip-restriction: {whitelist: [10.0.0.1], _meta: {disable: true}}, mocking: \
         {response_example: open}}}\n";
     let gateway = Gateway::start(&config, Some(resources));
     assert_eq!(status(&gateway, "/guard"), 503);

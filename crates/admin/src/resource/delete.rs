@@ -6,7 +6,7 @@ use model::{Kind, Object, schema::lua};
 use serde_json::Value;
 use store::{Operation, State};
 
-use super::{Target, envelope, key, not_found, store_failed};
+use super::{Target, WARNING, envelope, header_text, key, not_found, store_failed};
 use crate::{
     AdminApi,
     message::{Request, Response},
@@ -31,8 +31,52 @@ pub(super) async fn delete(api: &AdminApi, request: &Request, target: &Target) -
     if !matches!(written.objects.first(), Some(Some(_))) {
         return Err(not_found());
     }
+    let mut users = Vec::new();
+    api.store.read(&mut |state| users = users_of(state, target.kind, &store_id));
     let key = key(&api.settings, target.kind, &store_id);
-    Ok(super::written(200, &envelope::deleted(&api.settings, &key), &written))
+    let response = super::written(200, &envelope::deleted(&api.settings, &key), &written);
+    let shown = users.get(..MOST_USERS.min(users.len())).unwrap_or_default().join(", ");
+    Ok(match users.len() {
+        0 => response,
+        count if count <= MOST_USERS => {
+            response.with_header(WARNING, header_text(&format!("{store_id} is still named by {shown}")))
+        }
+        count => {
+            let text = format!("{store_id} is still named by {shown} and {} more", count - MOST_USERS);
+            response.with_header(WARNING, header_text(&text))
+        }
+    })
+}
+
+/// Users that a warning names.
+const MOST_USERS: usize = 10;
+
+/// The objects that name this one, which is gone: they cannot be used any more.
+fn users_of(state: &State, kind: Kind, id: &str) -> Vec<String> {
+    let field = match kind {
+        Kind::Service => "service_id",
+        Kind::PluginConfig => "plugin_config_id",
+        Kind::ConsumerGroup => "group_id",
+        Kind::Upstream => "upstream_id",
+        Kind::Proto => "proto_id",
+        Kind::Ssl => "client_cert_id",
+        Kind::StreamRoute => "superior_id",
+        _ => return Vec::new(),
+    };
+    let names = |object: &&Object| object.document.may_have(field) && has_field(&object.value(), field, id);
+    let users = state.all().filter(names);
+    users.map(|object| format!("{}/{}", object.kind.directory(), object.id)).collect()
+}
+
+/// Whether the value, or anything in it, has this field with this id.
+fn has_field(value: &Value, field: &str, id: &str) -> bool {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(name, value)| (name == field && lua::text(value) == id) || has_field(value, field, id)),
+        Value::Array(items) => items.iter().any(|item| has_field(item, field, id)),
+        _ => false,
+    }
 }
 
 /// The deletion of what belongs to a consumer or service and goes with it.

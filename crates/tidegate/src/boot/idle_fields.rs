@@ -14,7 +14,9 @@ struct Seen {
 
 pub fn log<'a>(objects: impl Iterator<Item = &'a Object>) {
     let mut seen: BTreeMap<(&'static str, &'static str), Seen> = BTreeMap::new();
+    let mut in_vain: Vec<(&Object, String)> = Vec::new();
     for object in objects {
+        in_vain.extend(idle::vain::of(object).into_iter().map(|text| (object, text)));
         for field in idle::fields(object) {
             let name = || format!("{}/{}", object.kind.directory(), object.id);
             seen.entry((object.kind.directory(), field.path))
@@ -22,9 +24,22 @@ pub fn log<'a>(objects: impl Iterator<Item = &'a Object>) {
                 .or_insert_with(|| Seen { first: label(&name(), &field.name()), more: 0, why: field.why });
         }
     }
+    log_vain(&in_vain);
     for Seen { first, more, why } in seen.values() {
         let others = if *more == 0 { String::new() } else { format!(" (and in {more} more)") };
         error_log::log(Level::Warn, format_args!("{first}{others} has no effect: {why}"));
+    }
+}
+
+/// So many are named, and the rest counted: a configuration may have as many as routes.
+const MOST_NAMED: usize = 10;
+
+fn log_vain(found: &[(&Object, String)]) {
+    for (object, text) in found.iter().take(MOST_NAMED) {
+        error_log::log(Level::Warn, format_args!("{}/{}: {text}", object.kind.directory(), object.id));
+    }
+    if let Some(more @ 1..) = found.len().checked_sub(MOST_NAMED) {
+        error_log::log(Level::Warn, format_args!("{more} more places of objects match no request"));
     }
 }
 

@@ -20,7 +20,24 @@ pub fn check(loaded: &Loaded) -> anyhow::Result<()> {
 
 /// What starts nevertheless, ready to print.
 pub fn warnings(loaded: &Loaded) -> Vec<String> {
-    absent_plugins(&loaded.settings, &loaded.places).into_iter().collect()
+    let (settings, places) = (&loaded.settings, &loaded.places);
+    absent_plugins(settings, places).into_iter().chain(unread_resources(settings, places)).collect()
+}
+
+/// In API-driven mode a file with resources is easily taken for what is served.
+fn unread_resources(settings: &Settings, places: &Places) -> Option<String> {
+    if settings.provider != Provider::ApiDriven {
+        return None;
+    }
+    let files = [&settings.files.resources_yaml, &settings.files.resources_json];
+    let file = files.into_iter().find(|file| file.exists())?;
+    let format = file.extension().map(|format| format.display().to_string()).unwrap_or_default();
+    let text = format!(
+        "{} is not read: with role traditional the configuration comes with PUT /apisix/admin/configs; to serve the file \
+         set deployment.role: data_plane and deployment.role_data_plane.config_provider: {format}",
+        file.display()
+    );
+    Some(places.message("deployment.role_traditional.config_provider", &text))
 }
 
 /// One line for all names of the user's list that are not here: routes that use them are refused.
