@@ -1,6 +1,7 @@
 //! `tidegate test` and `tidegate run` come to the same verdict, and name the same cause.
 
 mod cases;
+mod words;
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -65,6 +66,11 @@ fn check(case: &Case) {
         Verdict::Starts => {
             assert_eq!(code, starts, "{}: {said}", case.name);
             process.wait_for_port(http);
+        }
+        Verdict::Warns(cause) => {
+            assert!(code == starts && said.contains(cause), "{}: {code:?} {said}", case.name);
+            process.wait_for_port(http);
+            process.wait_for_output(cause);
         }
         Verdict::Refused(cause) => {
             assert!(code == refused && said.contains(cause), "{}: {code:?} {said}", case.name);

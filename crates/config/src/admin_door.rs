@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::{
     admin_key,
-    settings::{Access, Admin, AdminKey, Key, Settings},
+    settings::{Access, Admin, AdminKey, Key, Listener, Settings},
 };
 
 /// Keys that anybody can read somewhere: APISIX's two, and those of our own documentation.
@@ -49,7 +49,14 @@ pub fn warnings(settings: &Settings) -> Vec<(String, String)> {
                     key.name
                 ),
             ),
-            Key::Configured(_) => {}
+            Key::Configured(value) => {
+                if let Some(problem) = cannot_match(value).or_else(|| literal(value)) {
+                    warn(
+                        &format!("admin_key[{index}].key"),
+                        format!("the admin key {:?} {problem}", key.name),
+                    );
+                }
+            }
             Key::Generated(_) => {
                 let path = settings.files.admin_key(key.role);
                 if let Some(mode) = admin_key::loose_mode(&path) {
@@ -60,11 +67,29 @@ pub fn warnings(settings: &Settings) -> Vec<(String, String)> {
             }
         }
     }
+    for (index, key) in keys.iter().enumerate() {
+        let same = |other: &&AdminKey| other.value().is_some() && other.value() == key.value();
+        if let Some(first) = keys.iter().take(index).find(same) {
+            let message = format!(
+                "the admin key {:?} is the same as that of {:?}, whose role counts; give each a key of its own",
+                key.name, first.name
+            );
+            warn(&format!("admin_key[{index}].key"), message);
+        }
+    }
+    if let Some(networks) = &admin.allow
+        && networks.iter().all(|network| network == "unix:")
+    {
+        let message = "nobody may use the Admin API: it listens on no unix socket, and allow_admin has no address; \
+                       add 127.0.0.1, or set apisix.enable_admin: false";
+        warn("allow_admin", message.to_owned());
+    }
     if reachable(settings) && !asks_for_certificates(settings) {
         let message = format!(
             "other machines can reach the Admin API at {}:{} without a client certificate; listen on 127.0.0.1, \
              narrow allow_admin, or set https_admin and admin_api_mtls.admin_ssl_ca_cert",
-            listen.ip, listen.port
+            settings.shared_with_admin().find(|node| !is_own(&node.ip)).unwrap_or(listen).ip,
+            listen.port
         );
         warn("admin_listen", message);
     }
@@ -76,12 +101,37 @@ pub fn warnings(settings: &Settings) -> Vec<(String, String)> {
     found
 }
 
+/// Why no request can have this key: the blanks around a header's value are no part of it.
+fn cannot_match(key: &str) -> Option<&'static str> {
+    if key.trim().is_empty() {
+        Some("is blank, so that no request can have it; remove it to have one generated, or set another")
+    } else if key.trim() != key {
+        Some("has blanks or a line break around it, so that no request can have it; take them away")
+    } else if !key.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') {
+        Some("has letters that headers cannot carry everywhere; use letters and digits of ASCII")
+    } else {
+        None
+    }
+}
+
+/// What looks like the name of a secret that is somewhere else.
+fn literal(key: &str) -> Option<&'static str> {
+    let named = key.starts_with("${") || key.starts_with("$env://") || key.starts_with("$secret://");
+    named.then_some(
+        "is taken as it stands, as the key itself; write ${{NAME}} for a variable of the environment",
+    )
+}
+
 /// Whether requests of other machines are let through to the Admin API.
 fn reachable(settings: &Settings) -> bool {
     let Admin { listen, allow, .. } = &settings.admin;
     let Some(listen) = listen else { return false };
-    let shared = settings.apisix.node_listen.iter().filter(|node| node.port == listen.port);
-    let listens = std::iter::once(listen).chain(shared).any(|listener| !is_own(&listener.ip));
+    let shared: Vec<&Listener> = settings.shared_with_admin().collect();
+    // On a data port it listens nowhere else.
+    let listens = match shared.is_empty() {
+        true => !is_own(&listen.ip),
+        false => shared.iter().any(|listener| !is_own(&listener.ip)),
+    };
     let allows = allow.as_ref().is_none_or(|networks| networks.iter().any(|network| !is_own(network)));
     listens && allows
 }
@@ -89,10 +139,7 @@ fn reachable(settings: &Settings) -> bool {
 /// On a port of the data plane nothing asks for one.
 fn asks_for_certificates(settings: &Settings) -> bool {
     let admin = &settings.admin;
-    let shared = admin
-        .listen
-        .as_ref()
-        .is_some_and(|listen| settings.apisix.node_listen.iter().any(|node| node.port == listen.port));
+    let shared = settings.shared_with_admin().next().is_some();
     admin.https && admin.client_ca.is_some() && !shared
 }
 
@@ -158,8 +205,19 @@ mod tests {
         check("allow_admin: ~", &[REACHED]);
         check("allow_admin: [127.0.0.1, 10.0.0.0/8]", &[REACHED]);
         check("allow_admin: [127.0.0.0/7]", &[REACHED]);
-        check("allow_admin: []", &[]);
+        check("allow_admin: []", &["nobody may use"]);
+        check("allow_admin: ['unix:']", &["nobody may use"]);
         check("allow_admin: ['unix:', '::1']", &[]);
+        check(r#"admin_key: [{name: a, key: "  "}]"#, &["the admin key \"a\" is blank"]);
+        check(r#"admin_key: [{name: a, key: "k "}]"#, &["the admin key \"a\" has blanks"]);
+        check(r#"admin_key: [{name: a, key: "k\n"}]"#, &["the admin key \"a\" has blanks"]);
+        check("admin_key: [{name: a, key: schlüssel}]", &["the admin key \"a\" has letters"]);
+        check("admin_key: [{name: a, key: '${NOKEY}'}]", &["the admin key \"a\" is taken as it stands"]);
+        check("admin_key: [{name: a, key: '$env://EK'}]", &["the admin key \"a\" is taken as it stands"]);
+        check(
+            "admin_key: [{name: a, key: k}, {name: b, key: k, role: viewer}]",
+            &["the admin key \"b\" is the same as that of \"a\""],
+        );
         check("allow_admin: ~, admin_listen: {ip: 127.0.0.1}", &[]);
         check("allow_admin: ~, admin_listen: {ip: '::'}", &[REACHED]);
         check("allow_admin: ~, admin_key_required: false", &[OPEN, REACHED]);
@@ -167,6 +225,13 @@ mod tests {
         let mutual = format!("{files}, admin_ssl_ca_cert: a");
         check(&format!("allow_admin: ~, https_admin: true, admin_api_mtls: {{{files}}}"), &[REACHED]);
         check(&format!("allow_admin: ~, https_admin: true, admin_api_mtls: {{{mutual}}}"), &[]);
-        check(&format!("admin_api_mtls: {{{mutual}}}"), &["admin_ssl_ca_cert has no effect"]);
+        check(
+            &format!("admin_api_mtls: {{{mutual}}}"),
+            &[
+                "admin_ssl_cert has no effect",
+                "admin_ssl_cert_key has no effect",
+                "admin_ssl_ca_cert has no effect",
+            ],
+        );
     }
 }

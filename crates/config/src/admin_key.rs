@@ -49,6 +49,14 @@ impl Settings {
         Ok(made)
     }
 
+    /// What [`Settings::make_admin_keys`] would say, without making anything.
+    pub fn check_admin_keys(&mut self) -> Result<(), String> {
+        self.fill(|path| match read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+            found => found.map_err(|error| unusable("read", path, &error)),
+        })
+    }
+
     fn fill(&mut self, mut key_of: impl FnMut(&Path) -> Result<String, String>) -> Result<(), String> {
         if self.admin.listen.is_none() {
             return Ok(());

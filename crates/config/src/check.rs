@@ -54,7 +54,13 @@ pub fn value(node: &mut Node, path: &str, takes: Takes, found: &mut Findings) {
         (Takes::Table, Content::Map(_)) => table(node, path, found),
         (Takes::List(takes), Content::List(items)) => {
             let path = format!("{path}[]");
-            items.iter_mut().for_each(|item| value(item, &path, *takes, found));
+            for item in items {
+                match item.is_null() {
+                    // There is nothing that it could take away.
+                    true => mismatch(item, &path, *takes, found),
+                    false => value(item, &path, *takes, found),
+                }
+            }
         }
         (Takes::AnyOf(choices), _) => match choices.iter().find(|choice| fits(node, **choice)) {
             Some(choice) => value(node, path, *choice, found),
@@ -77,7 +83,9 @@ fn table(node: &mut Node, path: &str, found: &mut Findings) {
         match keys::find(&below) {
             Some(key) => known(&mut entry.value, &below, key, found),
             None => {
-                let message = format!("unknown key {below} is ignored{}", nearest::hint(path, &entry.key));
+                // A value that slipped to where a key belongs.
+                let shown = if keys::is_secret(path) { format!("below {path}") } else { below };
+                let message = format!("unknown key {shown} is ignored{}", nearest::hint(path, &entry.key));
                 found.warnings.push(Fault { line: entry.line, column: entry.column, message });
             }
         }
@@ -126,6 +134,10 @@ fn settle(node: &mut Node, takes: Takes) {
             Some(number) => Value::from(number),
             None => return,
         },
+        Takes::Number => match value.as_number().cloned().or_else(|| text.parse().ok()) {
+            Some(number) => Value::Number(number),
+            None => return,
+        },
         _ => Value::from(text.as_str()),
     };
     *value = settled;
@@ -147,6 +159,8 @@ fn fits(node: &Node, takes: Takes) -> bool {
             .or_else(|| text.parse().ok())
             .is_some_and(|number| (least..=most).contains(&number)),
         Takes::Text | Takes::Snippet | Takes::Free => true,
+        Takes::Form(form) => (form.fits)(text),
+        Takes::Number => text.parse::<f64>().is_ok_and(|number| number.is_finite() && number > 0.0),
         Takes::Word(words) => words.contains(&text),
         Takes::Duration => units::duration(text).is_some(),
         Takes::Size => units::size(text).is_some(),
@@ -170,7 +184,11 @@ fn is_network(text: &str) -> bool {
 }
 
 fn mismatch(node: &Node, path: &str, takes: Takes, found: &mut Findings) {
-    found.error(node, format!("{path} should be {}, but is {}", describe(takes), shown(node)));
+    let shown = match (keys::is_secret(path), &node.content) {
+        (true, Content::Scalar { .. }) => "something else".to_owned(),
+        _ => shown(node),
+    };
+    found.error(node, format!("{path} should be {}, but is {shown}", describe(takes)));
 }
 
 fn describe(takes: Takes) -> String {
@@ -180,6 +198,8 @@ fn describe(takes: Takes) -> String {
         Takes::Integer(least, i64::MAX) => format!("a whole number from {least}"),
         Takes::Integer(least, most) => format!("a whole number from {least} to {most}"),
         Takes::Text | Takes::Snippet => "a text".to_owned(),
+        Takes::Form(form) => form.is.to_owned(),
+        Takes::Number => "a number above 0".to_owned(),
         Takes::Word([word]) => (*word).to_owned(),
         Takes::Word(words) => format!("one of {}", words.join(", ")),
         Takes::Duration => "a time like 60s, 1m or 500ms".to_owned(),
@@ -197,6 +217,7 @@ fn describe(takes: Takes) -> String {
 fn shown(node: &Node) -> String {
     match &node.content {
         Content::Scalar { value: Value::String(text), .. } => format!("the text {text:?}"),
+        Content::Scalar { text, .. } if text.is_empty() => "null".to_owned(),
         Content::Scalar { text, .. } => text.clone(),
         Content::List(_) => "a list".to_owned(),
         Content::Map(_) => "a table".to_owned(),

@@ -8,12 +8,14 @@ mod apisix;
 mod attributes;
 mod deployment;
 mod discovery;
+pub mod forms;
 mod nginx;
 mod plugins;
 
 use serde_json::{Map, Value};
 
-pub use plugins::PLUGINS;
+use self::forms::Form;
+pub use self::plugins::PLUGINS;
 
 /// One key. `[]` in a path stands for each item of a list.
 pub struct Key {
@@ -23,6 +25,8 @@ pub struct Key {
     pub value: Preset,
     pub about: &'static str,
     pub fate: Fate,
+    /// Messages quote nothing of what stands here or below.
+    pub secret: bool,
 }
 
 /// What becomes of what the user writes.
@@ -66,6 +70,11 @@ impl Key {
         self
     }
 
+    const fn secret(mut self) -> Key {
+        self.secret = true;
+        self
+    }
+
     const fn refused(mut self, why: &'static str) -> Key {
         self.fate = Fate::Refused(why);
         self
@@ -102,6 +111,10 @@ pub enum Takes {
     /// A whole number within these bounds.
     Integer(i64, i64),
     Text,
+    /// A text of a certain form.
+    Form(&'static Form),
+    /// A number above 0, perhaps with a fraction.
+    Number,
     Word(&'static [&'static str]),
     /// `60s`, `1m`, `500ms`; a bare number is seconds.
     Duration,
@@ -129,11 +142,11 @@ pub const PORT: Takes = Takes::Integer(1, 65_535);
 pub const COUNT: Takes = Takes::Integer(0, i64::MAX);
 
 const fn key(path: &'static str, takes: Takes, default: &'static str, about: &'static str) -> Key {
-    Key { path, takes, value: Preset::Default(default), about, fate: Fate::Served }
+    Key { path, takes, value: Preset::Default(default), about, fate: Fate::Served, secret: false }
 }
 
 const fn unset(path: &'static str, takes: Takes, example: &'static str, about: &'static str) -> Key {
-    Key { path, takes, value: Preset::Example(example), about, fate: Fate::Served }
+    Key { path, takes, value: Preset::Example(example), about, fate: Fate::Served, secret: false }
 }
 
 pub fn all() -> impl Iterator<Item = &'static Key> {
@@ -144,6 +157,14 @@ pub fn all() -> impl Iterator<Item = &'static Key> {
 
 pub fn find(path: &str) -> Option<&'static Key> {
     all().find(|key| key.path == path)
+}
+
+/// Whether messages must not quote what stands at a path: `deployment.admin.admin_key[].role`.
+pub fn is_secret(path: &str) -> bool {
+    let at_or_below = |key: &Key| {
+        path.strip_prefix(key.path).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    all().any(|key| key.secret && at_or_below(key))
 }
 
 /// The names that may stand directly below `path` (empty: at the top).
@@ -208,6 +229,11 @@ mod tests {
             let (Preset::Default(json) | Preset::Example(json)) = key.value;
             let value: Value =
                 serde_json::from_str(json).unwrap_or_else(|error| panic!("{}: {error}", key.path));
+            assert!(
+                !matches!((key.takes, key.fate), (Takes::Free, Fate::Served)),
+                "{} takes everything, so that nobody tells of a wrong value",
+                key.path
+            );
             if !matches!(key.takes, Takes::Table) {
                 let mut node = crate::yaml::parse(&serde_json::to_string(&value).unwrap()).unwrap().root;
                 let mut found = crate::check::Findings::default();

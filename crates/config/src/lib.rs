@@ -12,11 +12,14 @@ pub mod keys;
 mod legacy;
 mod load;
 mod merge;
+mod places;
 mod ports;
 pub mod reference;
+mod rules;
 pub mod settings;
-pub mod units;
 pub mod yaml;
 
-pub use load::{LoadError, Loaded, Places, Source, load, load_with};
+pub use load::{LoadError, Loaded, Source, load, load_with};
+pub use model::units;
+pub use places::Places;
 pub use settings::{Listener, Provider, Role, Settings};

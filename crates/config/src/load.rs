@@ -3,7 +3,11 @@
 //! Order: read, put old keys in their new places, put variables in, check, merge over the defaults, apply what the
 //! environment overrides, type, check what concerns several keys.
 
-use std::{collections::HashMap, fmt, fs, io, path::PathBuf, thread};
+use std::{
+    fmt, fs, io,
+    path::{Path, PathBuf},
+    thread,
+};
 
 use serde_json::Value;
 
@@ -11,8 +15,10 @@ use crate::{
     admin_door,
     check::{self, Findings},
     environment::{self, Lookup},
-    keys, legacy, merge, ports,
-    settings::{AdminKey, AdminRole, Files, Provider, Role, Settings},
+    keys, legacy, merge,
+    places::Places,
+    rules,
+    settings::{Files, Settings},
     yaml::{self, Content, Fault, Node},
 };
 
@@ -32,8 +38,6 @@ pub struct Loaded {
     pub settings: Settings,
     /// Ready to print: `conf/config.yaml:3:5: ...`.
     pub warnings: Vec<String>,
-    /// Where the file has what, for messages of whoever finds more faults in it.
-    pub places: Places,
 }
 
 /// Why the configuration cannot be used: all reasons, ready to print.
@@ -60,6 +64,9 @@ pub fn load_with(source: &Source, lookup: Lookup) -> Result<Loaded, LoadError> {
         Ok(text) => text,
         // Without a file all defaults hold; but a file that was asked for must be there.
         Err(error) if error.kind() == io::ErrorKind::NotFound && source.file.is_none() => String::new(),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            return Err(LoadError(vec![no_utf8(&files.config, &shown)]));
+        }
         Err(error) => return Err(LoadError(vec![format!("cannot read {shown}: {error}")])),
     };
     let at = |fault: &Fault| format!("{shown}:{fault}");
@@ -83,18 +90,32 @@ pub fn load_with(source: &Source, lookup: Lookup) -> Result<Loaded, LoadError> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let mut settings = Settings::new(raw, files, cores);
     settings.apisix.tls.listen_is_set = places.has("apisix.ssl.listen");
-    let faults = across(&settings, &places);
-    if !faults.is_empty() {
-        return Err(LoadError(faults.iter().map(at).collect()));
+    settings.places = places;
+    let told = |(key, message): (String, String)| settings.places.message(&key, &message);
+    let refusals: Vec<String> = rules::refusals(&settings).into_iter().map(told).collect();
+    if !refusals.is_empty() {
+        return Err(LoadError(refusals));
     }
-    let doors = admin_door::warnings(&settings);
-    warnings.extend(doors.into_iter().map(|(key, message)| at(&places.fault(&key, message))));
-    Ok(Loaded { settings, warnings, places })
+    warnings.extend(rules::warnings(&settings).into_iter().map(told));
+    warnings.extend(admin_door::warnings(&settings).into_iter().map(told));
+    Ok(Loaded { settings, warnings })
+}
+
+/// Where the first letter is that is none.
+fn no_utf8(path: &Path, shown: &str) -> String {
+    let bytes = fs::read(path).unwrap_or_default();
+    let good = bytes.utf8_chunks().next().map(|chunk| chunk.valid()).unwrap_or_default();
+    let line = good.matches('\n').count() + 1;
+    let column = good.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    format!("{shown}:{line}:{column}: this is no UTF-8; save the file in UTF-8")
 }
 
 /// The checked tree; an empty file is an empty table.
 fn parse(text: &str, lookup: Lookup) -> Result<(Node, Findings), Fault> {
     let mut document = yaml::parse(text)?;
+    if let Some(second) = document.second.take() {
+        return Err(second);
+    }
     if document.root.is_null() {
         document.root.content = Content::Map(Vec::new());
     }
@@ -125,10 +146,11 @@ fn files(source: &Source, lookup: Lookup) -> Files {
 /// Variables that override keys, as in APISIX and its container image.
 fn override_by_environment(raw: &mut Value, places: &Places, lookup: Lookup) -> Result<(), String> {
     if let Some(hosts) = lookup("APISIX_DEPLOYMENT_ETCD_HOST") {
-        let hosts: Vec<String> = serde_json::from_str(&hosts).map_err(|error| {
-            format!(
-                "environment variable APISIX_DEPLOYMENT_ETCD_HOST should be a JSON list of addresses: {error}"
-            )
+        // The error of the parser would quote an address, which may carry a password.
+        let hosts: Vec<String> = serde_json::from_str(&hosts).map_err(|_| {
+            "environment variable APISIX_DEPLOYMENT_ETCD_HOST should be a JSON list of addresses, like \
+             [\"http://127.0.0.1:2379\"]"
+                .to_owned()
         })?;
         keys::set(raw, "deployment.etcd.host", hosts.into());
     }
@@ -178,114 +200,11 @@ fn listen_value(listen: &str) -> Result<Value, String> {
         None => (None, listen),
     };
     match (port.parse::<u16>(), ip) {
-        (Ok(port), Some(ip)) if port > 0 => Ok(serde_json::json!([{"ip": ip, "port": port}])),
+        (Ok(port), Some(ip)) if port > 0 && keys::forms::listen_ip(ip).is_some() => {
+            Ok(serde_json::json!([{"ip": ip, "port": port}]))
+        }
         (Ok(port), None) if port > 0 => Ok(serde_json::json!([port])),
         _ => Err(format!("cannot listen at {listen:?}; give a port or an address like 127.0.0.1:9080")),
-    }
-}
-
-/// What concerns several keys at once.
-fn across(settings: &Settings, places: &Places) -> Vec<Fault> {
-    let mut faults = Vec::new();
-    let mut fault = |key: &str, message: String| faults.push(places.fault(key, message));
-    for (key, message) in ports::conflicts(settings) {
-        fault(key, message);
-    }
-    if settings.role == Role::DataPlane && settings.provider == Provider::Embedded {
-        let key = "deployment.role_data_plane.config_provider";
-        if settings.raw.pointer("/deployment/role_data_plane/config_provider").is_none() {
-            fault("deployment.role", format!("role data_plane needs {key}; name etcd, yaml or json"));
-        }
-    }
-    let admin = &settings.admin;
-    if admin.listen.is_some()
-        && admin.https
-        && (admin.certificate.is_none() || admin.certificate_key.is_none())
-    {
-        let message = "https_admin needs admin_api_mtls.admin_ssl_cert and admin_api_mtls.admin_ssl_cert_key";
-        fault("deployment.admin.https_admin", message.to_owned());
-    }
-    for role in [AdminRole::Admin, AdminRole::Viewer] {
-        let generated = |key: &&AdminKey| key.role == role && key.is_generated();
-        if admin.access.keys().iter().filter(generated).count() > 1 {
-            let message = "one key of each role can be generated; give the other entries a key";
-            fault("deployment.admin.admin_key", message.to_owned());
-        }
-    }
-    if settings.apisix.data_encryption.keyring.iter().any(|key| !matches!(key.len(), 16 | 32)) {
-        fault("apisix.data_encryption.keyring", "each key should have 16 or 32 letters".to_owned());
-    }
-    if settings.provider == Provider::Etcd {
-        let hosts = &settings.etcd.hosts;
-        if hosts.is_empty()
-            || !hosts.iter().all(|host| host.starts_with("http://") || host.starts_with("https://"))
-        {
-            let message = "each address should begin with http:// or https://, and one at least is needed";
-            fault("deployment.etcd.host", message.to_owned());
-        }
-    }
-    faults
-}
-
-/// Where the user wrote what: `apisix.node_listen[0].port` to line and column of the value.
-#[derive(Debug)]
-pub struct Places {
-    file: String,
-    places: HashMap<String, (usize, usize)>,
-}
-
-impl Places {
-    fn of(root: &Node, file: &str) -> Self {
-        let mut places = Self { file: file.to_owned(), places: HashMap::new() };
-        places.walk(root, "");
-        places
-    }
-
-    fn walk(&mut self, node: &Node, path: &str) {
-        self.places.insert(path.to_owned(), (node.line, node.column));
-        match &node.content {
-            Content::Scalar { .. } => {}
-            Content::List(items) => {
-                for (index, item) in items.iter().enumerate() {
-                    self.walk(item, &format!("{path}[{index}]"));
-                }
-            }
-            Content::Map(entries) => {
-                for entry in entries {
-                    let separator = if path.is_empty() { "" } else { "." };
-                    self.walk(&entry.value, &format!("{path}{separator}{}", entry.key));
-                }
-            }
-        }
-    }
-
-    /// `conf/config.yaml:3:5: MESSAGE`, for a key that is wrong in a way only others can see.
-    pub fn message(&self, key: &str, message: &str) -> String {
-        match self.fault(key, message.to_owned()) {
-            // The root: the file has nothing of it.
-            fault if (fault.line, fault.column) == (1, 1) => format!("{}: {message}", self.file),
-            fault => format!("{}:{fault}", self.file),
-        }
-    }
-
-    /// Whether the file has this key.
-    pub fn has(&self, path: &str) -> bool {
-        self.places.contains_key(path)
-    }
-
-    fn get(&self, path: &str) -> Option<(usize, usize)> {
-        self.places.get(path).copied()
-    }
-
-    /// At the key, or at the nearest table above it that the file has.
-    fn fault(&self, path: &str, message: String) -> Fault {
-        let mut above = path;
-        loop {
-            if let Some((line, column)) = self.get(above) {
-                return Fault { line, column, message };
-            }
-            above = above.rsplit_once('.').map_or("", |(above, _)| above);
-        }
     }
 }
 

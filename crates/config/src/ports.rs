@@ -1,6 +1,9 @@
 //! No two listeners may want the same port of the same address.
 
-use crate::settings::{Listener, Role, Settings};
+use crate::{
+    rules::overlap,
+    settings::{Listener, Role, Settings},
+};
 
 /// A listener, and the key that asks for it.
 struct Claim {
@@ -64,11 +67,4 @@ fn claims(settings: &Settings) -> Vec<Claim> {
         .for_each(|listener| claim("plugin_attr.prometheus.export_addr", listener));
     settings.apisix.status.iter().cloned().for_each(|listener| claim("apisix.status", listener));
     claims
-}
-
-/// `0.0.0.0` and `::` do not overlap: listeners for IPv6 take IPv6 only.
-fn overlap(a: &Listener, b: &Listener) -> bool {
-    let everywhere = |ip: &str| matches!(ip, "0.0.0.0" | "::" | "*" | "");
-    let same_family = a.ip.contains(':') == b.ip.contains(':');
-    a.port == b.port && same_family && (a.ip == b.ip || everywhere(&a.ip) || everywhere(&b.ip))
 }

@@ -15,6 +15,8 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+use crate::{places::Places, rules};
+
 pub use self::{
     access::{Access, AdminKey, AdminRole, Key},
     apisix::{Apisix, CacheZone, ClientLimits, DataEncryption, HttpRouter, ProxyProtocol, SecretCache, Tls},
@@ -41,6 +43,8 @@ pub struct Settings {
     pub graphql_max_bytes: u64,
     /// config.yaml over the defaults, for whoever needs a key that has no field.
     pub raw: Value,
+    /// Where the file has what, for messages of whoever finds a fault later.
+    pub places: Places,
 }
 
 /// Where things are. All paths are absolute if the prefix is.
@@ -90,6 +94,7 @@ impl Settings {
             discovery: reader.value("discovery").cloned().unwrap_or_default(),
             graphql_max_bytes: reader.unsigned("graphql.max_size").unwrap_or(1 << 20),
             raw,
+            places: Places::default(),
         }
     }
 
@@ -107,6 +112,18 @@ impl Settings {
         let port = address.get("port").and_then(Value::as_u64).and_then(|port| u16::try_from(port).ok());
         let ip = address.get("ip").and_then(Value::as_str).unwrap_or("127.0.0.1");
         on.then_some(Listener::new(ip, port?))
+    }
+
+    /// The data ports whose connections the Admin API would take, too: it is served there.
+    pub fn shared_with_admin(&self) -> impl Iterator<Item = &Listener> {
+        let nodes = if self.role == Role::ControlPlane { &[] } else { self.apisix.node_listen.as_slice() };
+        let admin = self.admin.listen.as_ref();
+        nodes.iter().filter(move |node| admin.is_some_and(|admin| rules::overlap(node, admin)))
+    }
+
+    /// The text of a key that has no field.
+    pub fn raw_text(&self, path: &str) -> Option<String> {
+        Reader::new(&self.raw).text(path)
     }
 
     /// A path of config.yaml, which is relative to the prefix.

@@ -45,11 +45,13 @@ pub struct Fault {
     pub message: String,
 }
 
-/// The first document of a text, and what is odd but readable in it (keys given twice, a second document).
+/// The first document of a text, and what is odd but readable in it (keys given twice).
 #[derive(Debug)]
 pub struct Document {
     pub root: Node,
     pub notes: Vec<Fault>,
+    /// Where a second one begins. It is not read.
+    pub second: Option<Fault>,
 }
 
 /// Reads the first document; an empty text is null.
@@ -65,7 +67,7 @@ pub fn to_value(text: &str) -> Result<Value, Fault> {
 /// As [`to_value`], where nothing may be lost: a key given twice or a second document is a fault.
 pub fn to_whole_value(text: &str) -> Result<Value, Fault> {
     let document = parse(text)?;
-    match document.notes.into_iter().next() {
+    match document.notes.into_iter().chain(document.second).next() {
         Some(note) => Err(note.refused()),
         None => Ok(document.root.into_value()),
     }

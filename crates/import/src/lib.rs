@@ -59,7 +59,7 @@ pub fn import(
     }
     let document = config::yaml::parse(text).map_err(|fault| fault.to_string())?;
     let mut imported = Imported { output: Output::default(), report: Report::default() };
-    for note in &document.notes {
+    for note in document.notes.iter().chain(&document.second) {
         imported.report.approximated(note.line, "YAML", &note.message);
     }
     match source {

@@ -17,6 +17,7 @@ pub mod resources;
 pub mod schema;
 pub mod schemas;
 mod typed;
+pub mod units;
 
 pub use catalog::{PluginCatalog, SchemaKind};
 pub use document::Document;

@@ -77,22 +77,12 @@ fn start(attributes: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// `60s`, `500ms`, `2m`, or seconds.
+/// As config.yaml's checks have taken it.
 fn duration(value: &Value) -> Option<Duration> {
     if let Some(seconds) = value.as_f64() {
         return Duration::try_from_secs_f64(seconds).ok();
     }
-    let text = value.as_str()?.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor = match unit {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return None,
-    };
-    Duration::try_from_secs_f64(number.parse::<f64>().ok()? * factor).ok()
+    model::units::duration(value.as_str()?)
 }
 
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
@@ -269,6 +259,7 @@ mod tests {
             (json!("60s"), Some(60_000)),
             (json!("500ms"), Some(500)),
             (json!("2m"), Some(120_000)),
+            (json!("1h 30m"), Some(5_400_000)),
             (json!(3), Some(3000)),
             (json!("x"), None),
             (json!("5 years"), None),

@@ -63,7 +63,10 @@ async fn way(
     client.release_buffer();
     matching::prepare(request, client)?;
     handshake::check_client(request)?;
-    if let Some(internal) = client.worker.settings.internal.as_ref().filter(|api| api.owns(&request.path)) {
+    let internal = client.worker.settings.internal.as_ref();
+    if let Some(internal) =
+        internal.filter(|api| api.owns(&request.path) && api.is_at(request.connection.local))
+    {
         return Err(respond::internal(request, internal.as_ref()).await);
     }
     matching::find_route(request, client, chains).await?;

@@ -165,8 +165,6 @@ const UNSEEN: &[(&str, &str)] = &[
     ("nginx_config.http.access_log_buffer", "a smaller buffer only changes the number of writes"),
     ("apisix.resolver_timeout", "needs a name server that is silent, and time"),
     ("apisix.enable_resolv_search_opt", "needs another /etc/resolv.conf"),
-    ("apisix.lru.secret.count", "a secret that was forgotten is asked for again: only counts of calls tell"),
-    ("apisix.lru.secret.neg_count", "as lru.secret.count"),
     ("deployment.etcd.timeout", "needs an etcd that stops in the middle of an answer"),
     ("deployment.etcd.resync_delay", "a pause, which only times tell"),
     ("history.max_age", "tested in crate store, where the clock can be set"),

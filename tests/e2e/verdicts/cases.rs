@@ -9,6 +9,8 @@ pub enum Verdict {
     Starts,
     /// Neither verb gets further; both name this.
     Refused(&'static str),
+    /// The gateway serves, and both warn of this.
+    Warns(&'static str),
     /// The gateway serves, without an object that both name.
     LeavesOut(&'static str),
 }
@@ -28,18 +30,18 @@ use Verdict::{LeavesOut, Refused, Starts};
 const NO_ROUTES: &str = "routes: []\n#END\n";
 
 /// A configuration of keys over the one of the standalone gateway.
-fn keys(set: &[(&str, Value)], verdict: Verdict) -> Case {
+pub fn keys(set: &[(&str, Value)], verdict: Verdict) -> Case {
     let name = format!("{set:?}");
     let files = vec![("conf/apisix.yaml", NO_ROUTES.to_owned())];
     Case { name, config: standalone(set), files, file: None, verdict }
 }
 
-fn store(set: &[(&str, Value)], verdict: Verdict) -> Case {
+pub fn store(set: &[(&str, Value)], verdict: Verdict) -> Case {
     Case { config: embedded(set), files: Vec::new(), ..keys(set, verdict) }
 }
 
 /// As it stands in the file.
-fn raw(config: &str, verdict: Verdict) -> Case {
+pub fn raw(config: &str, verdict: Verdict) -> Case {
     Case { name: config.to_owned(), config: config.to_owned(), ..keys(&[], verdict) }
 }
 
@@ -159,7 +161,10 @@ pub fn wrong_files() -> Vec<Case> {
             &[("plugin_attr.log-rotate.interval", json!("often")), ("plugins", json!(["log-rotate"]))],
             Refused("plugin_attr.log-rotate"),
         ),
-        keys(&[("plugin_attr.static-files.threads", json!(0))], Refused("threads must be a number")),
+        keys(
+            &[("plugin_attr.static-files.threads", json!(0))],
+            Refused("plugin_attr.static-files.threads should be a whole number"),
+        ),
         store(&[("deployment.admin.https_admin", json!(true))], Refused("https_admin needs")),
     ]
 }

@@ -1,9 +1,14 @@
 //! `apisix`: listening, routing, TLS.
 
-use super::{COUNT, Key, NO_STREAM, NO_STREAM_PORTS, ONLY_STREAM, Otherwise::*, PORT, Takes::*, key, unset};
+use super::{
+    COUNT, Key, NO_STREAM, NO_STREAM_PORTS, ONLY_STREAM, Otherwise::*, PORT, Takes::*, forms, key, unset,
+};
+
+const LISTEN_IP: super::Takes = Form(&forms::LISTEN_IP);
 
 const NO_LUA_PATH: &str =
     "Lua code stands in the configuration of routes and plugins; modules are not loaded";
+const KEPT: &str = "what is kept is what the configuration refers to";
 const PER_PORT_HTTP2: &str = "apisix.enable_http2 is for all ports";
 
 #[rustfmt::skip]
@@ -13,7 +18,7 @@ pub const KEYS: &[Key] = &[
         .no_effect("instances are told apart by their host name"),
     key("apisix.node_listen", AnyOf(&[PORT, List(&AnyOf(&[PORT, Table]))]), "[9080]",
         "Ports for HTTP: one port, or a list of ports and of {ip, port, enable_http2}. Without ip: all addresses."),
-    unset("apisix.node_listen[].ip", Text, "\"127.0.0.2\"", "The address to listen at."),
+    unset("apisix.node_listen[].ip", LISTEN_IP, "\"127.0.0.2\"", "The address to listen at."),
     unset("apisix.node_listen[].port", PORT, "9080", "The port to listen at."),
     unset("apisix.node_listen[].enable_http2", Bool, "true", "HTTP/2 on this port.")
         .only("true", Ignored(PER_PORT_HTTP2)),
@@ -27,10 +32,10 @@ pub const KEYS: &[Key] = &[
     key("apisix.enable_http2", Bool, "true", "Speak HTTP/2 to clients that ask for it."),
     key("apisix.http2", Table, "{}", "What a client of HTTP/2 may do."),
     key("apisix.http2.max_concurrent_streams", Integer(1, 10_000), "128", "Requests of one connection at the same time."),
-    key("apisix.http2.stream_window", Size, "\"256k\"",
+    key("apisix.http2.stream_window", Form(&forms::HTTP2_WINDOW), "\"256k\"",
         "Bytes of one request's body that may be under way before the upstream has taken them: 64k to 2g."),
-    key("apisix.http2.connection_window", Size, "\"1m\"",
-        "The same for all bodies of a connection together, at least as much as one may have."),
+    key("apisix.http2.connection_window", Form(&forms::HTTP2_WINDOW), "\"1m\"",
+        "The same for all bodies of a connection together, at least as much as stream_window; unless it is set, it grows with that."),
     key("apisix.http2.max_resets", Integer(1, 1_000_000), "200",
         "Requests a client may cancel within ten seconds. One that cancels more is disconnected."),
     key("apisix.http2.max_control_frames", Integer(10, 10_000_000), "1000",
@@ -54,11 +59,11 @@ pub const KEYS: &[Key] = &[
     key("apisix.proxy_cache.zones", List(&Table),
         "[{\"name\": \"disk_cache_one\", \"memory_size\": \"50m\", \"disk_size\": \"1G\", \"disk_path\": \"/tmp/disk_cache_one\", \"cache_levels\": \"1:2\"}, {\"name\": \"memory_cache\", \"memory_size\": \"50m\"}]",
         "The caches. Those with a disk_path are on disk."),
-    unset("apisix.proxy_cache.zones[].name", Text, "\"memory_cache\"", "What cache_zone of the plugin names."),
+    unset("apisix.proxy_cache.zones[].name", Form(&forms::NAME), "\"memory_cache\"", "What cache_zone of the plugin names."),
     unset("apisix.proxy_cache.zones[].memory_size", Size, "\"50m\"", "Memory for answers; a cache on disk needs none for its index."),
     unset("apisix.proxy_cache.zones[].disk_size", Size, "\"1G\"", "Disk space for answers."),
     unset("apisix.proxy_cache.zones[].disk_path", Text, "\"/tmp/disk_cache_one\"", "Folder for answers."),
-    unset("apisix.proxy_cache.zones[].cache_levels", Text, "\"1:2\"", "How folders nest below disk_path."),
+    unset("apisix.proxy_cache.zones[].cache_levels", Form(&forms::CACHE_LEVELS), "\"1:2\"", "How folders nest below disk_path."),
     key("apisix.delete_uri_tail_slash", Bool, "false", "Ignore a slash at the end of the path."),
     key("apisix.normalize_uri_like_servlet", Bool, "false", "Normalise paths as Java servlet containers do."),
     key("apisix.match_uri_encoded_slash", Bool, "false", "Match routes with %2F still encoded."),
@@ -87,21 +92,21 @@ pub const KEYS: &[Key] = &[
         .no_effect(NO_STREAM_PORTS),
     unset("apisix.stream_proxy.udp", List(&AnyOf(&[PORT, Text])), "[9200]", "Ports, addresses or ranges.")
         .no_effect(NO_STREAM_PORTS),
-    unset("apisix.dns_resolver", List(&Text), "[\"1.1.1.1\"]", "Name servers; otherwise those of /etc/resolv.conf."),
+    unset("apisix.dns_resolver", List(&Form(&forms::NAME_SERVER)), "[\"1.1.1.1\"]", "Name servers; otherwise those of /etc/resolv.conf."),
     unset("apisix.dns_resolver_valid", COUNT, "30", "Seconds to keep a name, in place of its own TTL."),
-    key("apisix.resolver_timeout", COUNT, "5", "Seconds to wait for a name server."),
+    key("apisix.resolver_timeout", Integer(1, i64::MAX), "5", "Seconds to wait for a name server."),
     key("apisix.enable_resolv_search_opt", Bool, "true", "Try the search domains of /etc/resolv.conf."),
     key("apisix.ssl", Table, "{}", "TLS with clients."),
     key("apisix.ssl.enable", Bool, "true", "Listen for HTTPS."),
     key("apisix.ssl.listen", List(&AnyOf(&[PORT, Table])), "[{\"port\": 9443, \"enable_http3\": false}]", "Ports for HTTPS: a port, or {ip, port, enable_http3}."),
-    unset("apisix.ssl.listen[].ip", Text, "\"127.0.0.3\"", "The address to listen at."),
+    unset("apisix.ssl.listen[].ip", LISTEN_IP, "\"127.0.0.3\"", "The address to listen at."),
     unset("apisix.ssl.listen[].port", PORT, "9443", "The port to listen at."),
     unset("apisix.ssl.listen[].enable_http2", Bool, "true", "HTTP/2 on this port.")
         .only("true", Ignored(PER_PORT_HTTP2)),
     unset("apisix.ssl.listen[].enable_http3", Bool, "false", "HTTP/3 at the UDP port of the same number.")
         .only("false", Ignored("HTTP/3 is not served: clients use HTTP/2 or HTTP/1.1 on the TCP port")),
     key("apisix.ssl.ssl_trusted_certificate", Text, "\"system\"", "File with the CAs to trust (PEM), or system."),
-    key("apisix.ssl.ssl_protocols", Text, "\"TLSv1.2 TLSv1.3\"", "TLS versions, a blank between them."),
+    key("apisix.ssl.ssl_protocols", Form(&forms::TLS_VERSIONS), "\"TLSv1.2 TLSv1.3\"", "TLS versions, a blank between them: TLSv1.2, TLSv1.3, or both. Older ones are not served and warned of."),
     key("apisix.ssl.ssl_ciphers", Text,
         "\"ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305:DHE-RSA-AES128-GCM-SHA256:DHE-RSA-AES256-GCM-SHA384\"",
         "Cipher suites of TLS 1.2 toward clients, by their OpenSSL names; TLS 1.3 has its own. Those with DHE key exchange are left out."),
@@ -109,7 +114,7 @@ pub const KEYS: &[Key] = &[
     unset("apisix.ssl.fallback_sni", Text, "\"my.default.domain\"", "The name to assume when a client sends none."),
     key("apisix.enable_control", Bool, "true", "Serve the Control API."),
     unset("apisix.control", Table, "{}", "Where the Control API listens."),
-    unset("apisix.control.ip", Text, "\"127.0.0.1\"", "Its address."),
+    unset("apisix.control.ip", LISTEN_IP, "\"127.0.0.1\"", "Its address."),
     unset("apisix.control.port", PORT, "9090", "Its port."),
     key("apisix.disable_sync_configuration_during_start", Bool, "false", "Do not wait for the configuration at the start.")
         .only("false", Ignored("the start always waits for the configuration")),
@@ -118,10 +123,10 @@ pub const KEYS: &[Key] = &[
     key("apisix.data_encryption", Table, "{}", "Encryption of private keys and secrets in the store."),
     key("apisix.data_encryption.enable_encrypt_fields", Bool, "true", "Encrypt the secret fields of plugins too."),
     key("apisix.data_encryption.keyring", AnyOf(&[Text, List(&Text)]), "[\"qeddd145sfvddff3\", \"edd1c9f0985e76a2\"]",
-        "Keys of 16 or 32 letters. The first encrypts, all decrypt: add new ones in front and keep the old ones."),
+        "Keys of 16 or 32 letters. The first encrypts, all decrypt: add new ones in front and keep the old ones. An empty list or null: nothing is encrypted, which the start warns of.").secret(),
     unset("apisix.status", Table, "{}", "Serve /status and /status/ready."),
-    unset("apisix.status.ip", Text, "\"127.0.0.1\"", "Its address."),
-    unset("apisix.status.port", PORT, "7085", "Its port."),
+    unset("apisix.status.ip", LISTEN_IP, "\"127.0.0.1\"", "Its address."),
+    unset("apisix.status.port", PORT, "7085", "Its port; 7085 unless it is set."),
     key("apisix.events", FreeTable, "{\"module\": \"lua-resty-events\"}", "How workers of APISIX tell each other of events.")
         .no_effect("workers are threads of one process"),
     unset("apisix.disable_upstream_healthcheck", Bool, "false", "Switch all health checks off."),
@@ -142,9 +147,11 @@ pub const KEYS: &[Key] = &[
     key("apisix.lru", Table, "{}", "Caches."),
     key("apisix.lru.secret", Table, "{}", "The cache of resolved secrets."),
     key("apisix.lru.secret.ttl", COUNT, "300", "Seconds a secret is kept."),
-    key("apisix.lru.secret.count", COUNT, "512", "Secrets kept at most."),
+    key("apisix.lru.secret.count", COUNT, "512", "Secrets kept at most.")
+        .no_effect(KEPT),
     key("apisix.lru.secret.neg_ttl", COUNT, "60", "Seconds a failure is kept."),
-    key("apisix.lru.secret.neg_count", COUNT, "512", "Failures kept at most."),
+    key("apisix.lru.secret.neg_count", COUNT, "512", "Failures kept at most.")
+        .no_effect(KEPT),
     key("apisix.tracing", Bool, "false", "Trace the phases of a request too, not only the request.")
         .only("false", Ignored("whole requests are traced, not their phases")),
 ];

@@ -1,6 +1,6 @@
 //! `deployment`: the role, the configuration provider, the Admin API, etcd. `history`: what is kept of changes.
 
-use super::{COUNT, Key, Otherwise::*, PORT, Takes::*, key, unset};
+use super::{COUNT, Key, Otherwise::*, PORT, Takes::*, forms, key, unset};
 
 #[rustfmt::skip]
 pub const KEYS: &[Key] = &[
@@ -8,16 +8,16 @@ pub const KEYS: &[Key] = &[
     key("deployment.admin", Table, "{}", "The Admin API."),
     key("deployment.admin.admin_key_required", Bool, "true", "Ask for a key. Only false opens the API, to everyone who reaches it."),
     key("deployment.admin.admin_key", List(&Table), "[{\"name\": \"admin\", \"key\": \"\", \"role\": \"admin\"}]",
-        "The keys. Without one, a random key is generated and kept in data/admin.key. An empty list or null: no request is let in."),
+        "The keys. Without one, a random key is generated and kept in data/admin.key. An empty list or null: no request is let in.").secret(),
     unset("deployment.admin.admin_key[].name", Text, "\"admin\"", "Whose key it is."),
     unset("deployment.admin.admin_key[].key", Text, "\"\"", "What X-API-KEY must hold."),
-    unset("deployment.admin.admin_key[].role", Word(&["admin", "viewer"]), "\"admin\"", "admin may write, viewer only read."),
+    unset("deployment.admin.admin_key[].role", Word(&["admin", "viewer"]), "\"admin\"", "admin may write, viewer only read. An entry without a role is one of admin."),
     key("deployment.admin.enable_admin_cors", Bool, "true", "Let pages of other origins use the API."),
     key("deployment.admin.enable_admin_ui", Bool, "false", "Serve the dashboard at /ui/.")
         .only("false", Ignored("there is no dashboard; the Admin API is served")),
     key("deployment.admin.allow_admin", List(&Network), "[\"127.0.0.0/24\"]", "Who may use it; null: everyone, an empty list: no one."),
     key("deployment.admin.admin_listen", Table, "{}", "Where it listens."),
-    key("deployment.admin.admin_listen.ip", Text, "\"0.0.0.0\"", "Its address."),
+    key("deployment.admin.admin_listen.ip", Form(&forms::LISTEN_IP), "\"0.0.0.0\"", "Its address."),
     key("deployment.admin.admin_listen.port", PORT, "9180", "Its port."),
     unset("deployment.admin.admin_listen.listen", Text, "\"0.0.0.0\"", "Old name of ip.")
         .no_effect("deployment.admin.admin_listen.ip is what counts"),
@@ -27,8 +27,8 @@ pub const KEYS: &[Key] = &[
     unset("deployment.admin.admin_api_mtls.admin_ssl_cert_key", Text, "\"\"", "File with its key (PEM)."),
     unset("deployment.admin.admin_api_mtls.admin_ssl_ca_cert", Text, "\"\"", "File with the CA of client certificates (PEM)."),
     key("deployment.admin.admin_api_version", Word(&["v3", "v2", "default"]), "\"v3\"", "The shape of answers."),
-    key("deployment.admin.audit_log", Text, "\"logs/audit.log\"",
-        "A line for each attempt to change something through the Admin or Control API, below the prefix; /dev/stdout or /dev/stderr for containers, off for none. Not in APISIX."),
+    key("deployment.admin.audit_log", Form(&forms::LOG_FILE), "\"logs/audit.log\"",
+        "A line for each attempt to change something through the Admin or Control API, below the prefix; /dev/stdout or /dev/stderr for containers, off for none. null means none, too, and is warned of. Not in APISIX."),
     key("deployment.role", Word(&["traditional", "control_plane", "data_plane", "standalone"]), "\"traditional\"",
         "traditional serves traffic and the Admin API; data_plane traffic only; control_plane the Admin API only."),
     key("deployment.role_traditional", Table, "{}", "For role traditional."),
@@ -42,17 +42,17 @@ pub const KEYS: &[Key] = &[
     unset("deployment.role_control_plane.config_provider", Word(&["embedded", "etcd"]), "\"embedded\"", "As above."),
     key("deployment.etcd", Table, "{}", "The etcd cluster, for config_provider etcd."),
     key("deployment.etcd.host", AnyOf(&[List(&Text), Text]), "[\"http://127.0.0.1:2379\"]",
-        "Its members. Naming any chooses config_provider etcd, unless another one is named. APISIX_DEPLOYMENT_ETCD_HOST in the environment, a JSON list, takes precedence."),
+        "Its members. Naming any chooses config_provider etcd, unless another one is named. APISIX_DEPLOYMENT_ETCD_HOST in the environment, a JSON list, takes precedence.").secret(),
     key("deployment.etcd.prefix", Text, "\"/apisix\"", "What all keys begin with."),
     key("deployment.etcd.timeout", Integer(1, i64::MAX), "30", "Seconds for one read or write."),
     key("deployment.etcd.watch_timeout", COUNT, "50", "Seconds until a quiet watch is renewed.")
-        .no_effect("a quiet watch is asked for a sign of life each second"),
+        .no_effect("a quiet watch is asked for a sign of life every half second"),
     unset("deployment.etcd.resync_delay", COUNT, "5", "The longest pause between attempts to connect, in seconds; it grows from 50 ms and never exceeds 1 s."),
     unset("deployment.etcd.health_check_timeout", Integer(-1, i64::MAX), "10", "Seconds until a failed member is tried again.")
         .no_effect("after a failure the next member is tried at once"),
     key("deployment.etcd.startup_retry", COUNT, "2", "Rounds over all members before a start fails; with the configuration of an earlier run on disk, one is enough to start from that."),
     unset("deployment.etcd.user", Text, "\"root\"", "User name."),
-    unset("deployment.etcd.password", Text, "\"\"", "Its password."),
+    unset("deployment.etcd.password", Text, "\"\"", "Its password.").secret(),
     unset("deployment.etcd.use_grpc", Bool, "false", "Speak gRPC to etcd.")
         .no_effect("etcd is always spoken to in gRPC"),
     key("deployment.etcd.tls", Table, "{}", "TLS with etcd."),

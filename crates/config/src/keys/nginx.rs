@@ -1,6 +1,6 @@
 //! `nginx_config`: processes, logs, timeouts.
 
-use super::{COUNT, Key, NO_STREAM, Otherwise::*, Takes::*, key, unset};
+use super::{COUNT, Key, NO_STREAM, Otherwise::*, Takes::*, forms, key, unset};
 
 const NO_TIMER_LIMIT: &str = "timers have no limit";
 const NO_DICT: &str = "there are no shared dictionaries; what needs memory takes it";
@@ -15,7 +15,7 @@ pub const KEYS: &[Key] = &[
     key("nginx_config", Table, "{}", "Processes, logs and timeouts; the name is from APISIX, there is no nginx here."),
     unset("nginx_config.user", Text, "\"nobody\"", "The user of the workers.")
         .no_effect("start the process as the user it should run as"),
-    key("nginx_config.error_log", Text, "\"logs/error.log\"", "The error log, below the prefix; /dev/stderr for containers."),
+    key("nginx_config.error_log", Form(&forms::ERROR_LOG), "\"logs/error.log\"", "The error log, below the prefix; /dev/stderr for containers."),
     key("nginx_config.error_log_level", LEVELS, "\"warn\"", "The least serious level that is logged."),
     key("nginx_config.worker_processes", WORKERS, "\"auto\"",
         "Worker threads; auto is one for each core. APISIX_WORKER_PROCESSES in the environment takes precedence."),
@@ -27,7 +27,7 @@ pub const KEYS: &[Key] = &[
     key("nginx_config.max_running_timers", COUNT, "4096", "Running timers at most.")
         .no_effect(NO_TIMER_LIMIT),
     key("nginx_config.event", Table, "{}", "Connections."),
-    key("nginx_config.event.worker_connections", COUNT, "10620", "Connections of each worker, to clients and upstreams."),
+    key("nginx_config.event.worker_connections", Integer(1, i64::MAX), "10620", "Connections of each worker, to clients and upstreams."),
     unset("nginx_config.envs", List(&Text), "[\"TEST_ENV\"]", "Environment variables to pass on.")
         .no_effect("the whole environment is visible"),
     key("nginx_config.meta", FreeTable, "{}", "Shared dictionaries of nginx.")
@@ -65,7 +65,7 @@ pub const KEYS: &[Key] = &[
         .no_effect(NO_NGINX),
     key("nginx_config.http", Table, "{}", "HTTP."),
     key("nginx_config.http.enable_access_log", Bool, "true", "Log each request."),
-    key("nginx_config.http.access_log", Text, "\"logs/access.log\"", "The file, below the prefix; /dev/stdout for containers."),
+    key("nginx_config.http.access_log", Form(&forms::LOG_FILE), "\"logs/access.log\"", "The file, below the prefix; /dev/stdout for containers."),
     key("nginx_config.http.access_log_buffer", Size, "16384", "Bytes that are gathered before a write."),
     key("nginx_config.http.access_log_format", Text,
         "\"$remote_addr - $remote_user [$time_local] $http_host \\\"$request\\\" $status $body_bytes_sent $request_time \\\"$http_referer\\\" \\\"$http_user_agent\\\" $upstream_addr $upstream_status $upstream_response_time \\\"$upstream_scheme://$upstream_host$upstream_uri\\\" \\\"$apisix_request_id\\\"\"",
@@ -77,7 +77,7 @@ pub const KEYS: &[Key] = &[
     key("nginx_config.http.client_max_body_size", Size, "0", "The largest body, else 413; 0 is no limit."),
     key("nginx_config.http.send_timeout", Duration, "\"10s\"", "How long a client may pause taking an answer."),
     key("nginx_config.http.underscores_in_headers", Switch, "\"on\"", "Accept header names with underscores; when off, such headers are left out."),
-    key("nginx_config.http.real_ip_header", Text, "\"X-Real-IP\"", "The header that names the client's address."),
+    key("nginx_config.http.real_ip_header", Form(&forms::HEADER_NAME), "\"X-Real-IP\"", "The header that names the client's address."),
     key("nginx_config.http.real_ip_recursive", Switch, "\"off\"", "Skip trusted addresses from the right."),
     key("nginx_config.http.real_ip_from", List(&Network), "[\"127.0.0.1\", \"unix:\"]", "Peers whose real_ip_header is believed."),
     unset("nginx_config.http.custom_lua_shared_dict", FreeTable, "{\"ipc_shared_dict\": \"100m\"}", "Shared dictionaries of nginx.")

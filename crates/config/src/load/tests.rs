@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::settings::{Access, AdminRole, HttpRouter, Level, Listener};
+use crate::settings::{Access, AdminRole, HttpRouter, Level, Listener, Provider, Role};
 
 fn load_text(text: &str, variables: &[(&str, &str)]) -> Result<Loaded, LoadError> {
     let folder = tempfile::tempdir().unwrap();
@@ -262,7 +262,7 @@ fn faults_across_keys() {
         "apisix:\n  control:\n    port: 9091\n",
         &[],
         &[
-            "config.yaml:1:1: port 9091 of plugin_attr.prometheus.export_addr is taken by apisix.control; use another",
+            "config.yaml: port 9091 of plugin_attr.prometheus.export_addr is taken by apisix.control; use another",
         ],
     );
     settings("apisix: {node_listen: [{ip: 0.0.0.0, port: 9080}, {ip: '::', port: 9080}]}");
@@ -282,7 +282,7 @@ fn faults_across_keys() {
     check_error(
         "deployment: {role_traditional: {config_provider: etcd}, etcd: {host: ['e:1']}}",
         &[],
-        &["config.yaml:1:70: each address should begin with http:// or https://, and one at least is needed"],
+        &["config.yaml:1:71: each address should begin with http:// or https://, and one at least is needed"],
     );
     check_error(
         "apisix: [",

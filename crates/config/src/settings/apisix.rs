@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{Listener, Reader, http2::Http2};
+use crate::keys::forms;
 
 #[derive(Clone, Debug)]
 pub struct Apisix {
@@ -105,9 +106,7 @@ pub struct DataEncryption {
 #[derive(Clone, Debug)]
 pub struct SecretCache {
     pub ttl: Duration,
-    pub count: usize,
     pub negative_ttl: Duration,
-    pub negative_count: usize,
 }
 
 impl Apisix {
@@ -171,10 +170,10 @@ impl Tls {
     fn read(reader: &Reader) -> Self {
         let items = reader.list("apisix.ssl.listen");
         let ipv6 = reader.bool("apisix.enable_ipv6");
-        let words = |path: &str, separator: &[char]| -> Vec<String> {
-            let text = reader.text(path).unwrap_or_default();
-            text.split(separator).filter(|word| !word.is_empty()).map(str::to_owned).collect()
-        };
+        let ciphers = reader.text("apisix.ssl.ssl_ciphers").unwrap_or_default();
+        let ciphers = ciphers.split([':', ' ', ',']).filter(|word| !word.is_empty());
+        // null: as without the key.
+        let versions = reader.text("apisix.ssl.ssl_protocols").unwrap_or_else(|| forms::SERVED_TLS.join(" "));
         Self {
             enable: reader.bool("apisix.ssl.enable"),
             listen: listeners(items, 9443, ipv6),
@@ -183,8 +182,8 @@ impl Tls {
             trusted_certificate: reader
                 .text("apisix.ssl.ssl_trusted_certificate")
                 .filter(|file| file != "system"),
-            protocols: words("apisix.ssl.ssl_protocols", &[' ', ',']),
-            ciphers: words("apisix.ssl.ssl_ciphers", &[':', ' ', ',']),
+            protocols: forms::tls_versions(&versions).map(str::to_owned).collect(),
+            ciphers: ciphers.map(str::to_owned).collect(),
             session_tickets: reader.bool("apisix.ssl.ssl_session_tickets"),
             fallback_sni: reader.text("apisix.ssl.fallback_sni"),
         }
@@ -222,12 +221,9 @@ impl CacheZone {
 impl SecretCache {
     fn read(reader: &Reader) -> Self {
         let number = |name: &str| reader.unsigned(&format!("apisix.lru.secret.{name}"));
-        let count = |name: &str| number(name).and_then(|count| count.try_into().ok()).unwrap_or(512);
         Self {
             ttl: Duration::from_secs(number("ttl").unwrap_or(300)),
-            count: count("count"),
             negative_ttl: Duration::from_secs(number("neg_ttl").unwrap_or(60)),
-            negative_count: count("neg_count"),
         }
     }
 }

@@ -76,7 +76,7 @@ impl<'a> Reader<'a> {
     pub fn listener(&self, path: &str, ip: &str, port: Option<u16>) -> Option<Listener> {
         let port = self.port(&format!("{path}.port")).or(port)?;
         let ip = self.text(&format!("{path}.ip")).unwrap_or_else(|| ip.to_owned());
-        Some(Listener { ip, port, implied: false })
+        Some(Listener::new(ip.trim_start_matches('[').trim_end_matches(']'), port))
     }
 
     fn own_text(&self) -> Option<String> {

@@ -32,32 +32,31 @@ impl<'text> Builder<'text> {
                 Event::DocumentStart(..) => start = span,
                 Event::StreamEnd | Event::DocumentEnd => {
                     let root = scalar_node(&span, "", ScalarStyle::Plain, None);
-                    return Ok(Document { root, notes: self.notes });
+                    return Ok(Document { root, notes: self.notes, second: None });
                 }
                 other => {
                     let root = self.node(other, &span, 0)?;
-                    self.note_second_document(&start)?;
-                    return Ok(Document { root, notes: self.notes });
+                    let second = self.second(&start);
+                    return Ok(Document { root, notes: self.notes, second });
                 }
             }
         }
     }
 
-    /// What follows the first document is not read.
-    fn note_second_document(&mut self, first: &Span) -> Result<(), Fault> {
+    /// What follows a document. Whoever reads the first only need not care what is wrong in the rest.
+    fn second(&mut self, first: &Span) -> Option<Fault> {
         loop {
-            let (event, span) = self.next()?;
-            match event {
-                Event::DocumentEnd => {}
-                Event::DocumentStart(..) => {
+            match self.next() {
+                Ok((Event::DocumentEnd, _)) => {}
+                Ok((Event::StreamEnd, _)) => return None,
+                Ok((_, span)) => {
                     let (line, column) = (first.start.line().max(1), first.start.col() + 1);
-                    let text = format!(
+                    let message = format!(
                         "a second document begins here, the first one at {line}:{column}; only the first one is read"
                     );
-                    self.notes.push(fault(&span, text));
-                    return Ok(());
+                    return Some(fault(&span, message));
                 }
-                _ => return Ok(()),
+                Err(fault) => return Some(fault),
             }
         }
     }

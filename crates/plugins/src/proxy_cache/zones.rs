@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use model::units;
 use plugin::host;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
@@ -74,40 +75,13 @@ impl Zones {
     }
 }
 
-/// `50m`, `1G`, `10k`, or bytes.
+/// As config.yaml's checks have taken it.
 fn bytes(value: &Value) -> Option<u64> {
-    if let Some(number) = value.as_u64() {
-        return Some(number);
-    }
-    let text = value.as_str()?.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor = match unit.to_ascii_lowercase().as_str() {
-        "" => 1,
-        "k" => 1 << 10,
-        "m" => 1 << 20,
-        "g" => 1 << 30,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(factor)
+    value.as_u64().or_else(|| units::size(value.as_str()?))
 }
 
 fn seconds(value: &Value) -> Option<f64> {
-    if let Some(number) = value.as_f64() {
-        return Some(number);
-    }
-    let text = value.as_str()?.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor = match unit {
-        "" | "s" => 1.0,
-        "ms" => 0.001,
-        "m" => 60.0,
-        "h" => 3600.0,
-        "d" => 86_400.0,
-        _ => return None,
-    };
-    Some(number.parse::<f64>().ok()? * factor)
+    value.as_f64().or_else(|| units::duration(value.as_str()?).map(|time| time.as_secs_f64()))
 }
 
 impl Zone {

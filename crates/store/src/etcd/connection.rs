@@ -33,26 +33,11 @@ pub struct Member {
 
 impl Member {
     pub fn parse(address: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!(
-                "deployment.etcd.host: {address} is no address of a member; write http://HOST:PORT or https://HOST:PORT"
-            )
-        };
-        let (scheme, rest) = address.trim_end_matches('/').split_once("://").ok_or_else(wrong)?;
-        let tls = match scheme {
-            "http" => false,
-            "https" => true,
-            _ => return Err(wrong()),
-        };
-        let (host, port) = match rest.rsplit_once(':') {
-            // The last colon of an IPv6 address without a port is inside of its brackets.
-            Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| wrong())?),
-            _ => (rest, 2379),
-        };
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        if host.is_empty() || host.contains(['/', '@', ' ']) {
-            return Err(wrong());
-        }
+        // Not quoted: it may carry a password.
+        let (tls, host, port) = config::keys::forms::etcd_member(address).ok_or(
+            "deployment.etcd.host: this is no address of a member; write http://HOST:PORT or https://HOST:PORT, and user \
+             name and password at deployment.etcd.user and deployment.etcd.password",
+        )?;
         Ok(Self { address: address.to_owned(), host: host.to_owned(), port, tls })
     }
 }

@@ -8,7 +8,7 @@ use telemetry::{
     access_log::WorkerLog,
     clock::TimeStrings,
     log_writer::LogSink,
-    template::{Escape, Template},
+    template::{Escape, Template, TemplateError},
 };
 
 pub struct FormattedLog {
@@ -51,6 +51,25 @@ impl FormattedLog {
             }));
         });
     }
+}
+
+/// Names of a format that stand for nothing the gateway or a plugin sets. The error: it is no format.
+pub fn unknown_variables(format: &str) -> Result<Vec<String>, TemplateError> {
+    let template = Template::compile(format, |name| Some(variable(name)))?;
+    let unknown = template.variables().filter_map(|variable| match variable {
+        Variable::Custom(name) if !is_set_by_plugins(name) => Some(name.to_string()),
+        _ => None,
+    });
+    Ok(unknown.collect())
+}
+
+/// Variables that only plugins set.
+pub fn is_set_by_plugins(name: &str) -> bool {
+    const NAMES: [&str; 2] = ["resp_body", "cookie_hash"];
+    NAMES.contains(&name)
+        || ["opentelemetry_", "zipkin_", "limit_", "jwt_", "grpc_"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
 }
 
 /// `$request_uri` is what the client sent in an access log, as in nginx; plugins see the normalised one.

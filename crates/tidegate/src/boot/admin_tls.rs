@@ -48,19 +48,19 @@ fn server(settings: &Settings) -> Result<Option<ServerConfig>, Fault> {
         return Ok(None);
     }
     let (Some(certificate), Some(key)) = (&admin.certificate, &admin.certificate_key) else {
-        return Err((CERTIFICATE, "https_admin needs it, and admin_ssl_cert_key".to_owned()));
+        return Err((CERTIFICATE.into(), "https_admin needs it, and admin_ssl_cert_key".to_owned()));
     };
     let pair = pair(settings, (CERTIFICATE, certificate), (KEY, key))?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
-        .map_err(|error| (CERTIFICATE, error.to_string()))?;
+        .map_err(|error| (CERTIFICATE.into(), error.to_string()))?;
     let builder = match &admin.client_ca {
         None => builder.with_no_client_auth(),
         Some(ca) => {
             let verifier = Anchors::from_pem(&read(settings, AUTHORITIES, ca)?)
                 .and_then(|anchors| ClientVerifier::new(anchors, None, &provider))
-                .map_err(|error| (AUTHORITIES, format!("{ca}: {error}")))?;
+                .map_err(|error| (AUTHORITIES.into(), format!("{ca}: {error}")))?;
             builder.with_client_cert_verifier(verifier)
         }
     };

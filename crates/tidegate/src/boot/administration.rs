@@ -214,15 +214,10 @@ impl Apis {
         Arc::new(Apis { admin, hooks, control })
     }
 
-    /// Whether the Admin API shares a port with the data plane.
-    fn shares_port(settings: &Settings) -> bool {
-        let nodes = &settings.apisix.node_listen;
-        settings.admin.listen.as_ref().is_some_and(|admin| nodes.iter().any(|node| node.port == admin.port))
-    }
-
     pub fn on_data_plane(self: &Arc<Apis>, settings: &Settings) -> Option<Arc<dyn Internal>> {
-        let shared = self.admin.is_some() && Apis::shares_port(settings);
-        shared.then(|| Arc::new(OnDataPlane(self.clone())) as Arc<dyn Internal>)
+        let shared = self.admin.is_some() && settings.shared_with_admin().next().is_some();
+        let at = data_plane::address(settings.admin.listen.as_ref()?).ok()?;
+        shared.then(|| Arc::new(OnDataPlane { apis: self.clone(), at }) as Arc<dyn Internal>)
     }
 
     /// Opens the ports of the APIs. Returns where the Control API is.
@@ -232,7 +227,8 @@ impl Apis {
         runtime: &Runtime,
         sockets: &Sockets,
     ) -> anyhow::Result<Option<SocketAddr>> {
-        if let Some(listener) = settings.admin.listen.as_ref().filter(|_| !Apis::shares_port(settings))
+        if let Some(listener) =
+            settings.admin.listen.as_ref().filter(|_| settings.shared_with_admin().next().is_none())
             && let Some(admin) = &self.admin
         {
             let address = data_plane::address(listener)?;
@@ -351,11 +347,21 @@ impl Standalone for ApiDrivenView {
 }
 
 /// The Admin API among the routes of the data plane (the layout of APISIX 2.x).
-struct OnDataPlane(Arc<Apis>);
+struct OnDataPlane {
+    apis: Arc<Apis>,
+    /// deployment.admin.admin_listen
+    at: SocketAddr,
+}
 
 impl Internal for OnDataPlane {
     fn owns(&self, path: &[u8]) -> bool {
         std::str::from_utf8(path).is_ok_and(AdminApi::owns)
+    }
+
+    fn is_at(&self, local: SocketAddr) -> bool {
+        let (here, wanted) = (local.ip().to_canonical(), self.at.ip());
+        local.port() == self.at.port()
+            && (wanted == here || wanted.is_unspecified() && wanted.is_ipv4() == here.is_ipv4())
     }
 
     fn max_body_bytes(&self) -> usize {
@@ -363,7 +369,7 @@ impl Internal for OnDataPlane {
     }
 
     fn answer(&self, request: InternalRequest) -> Pin<Box<dyn Future<Output = InternalResponse> + Send>> {
-        let admin = self.0.admin.clone();
+        let admin = self.apis.admin.clone();
         Box::pin(async move {
             let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
             let size = request.body.len() as u64;

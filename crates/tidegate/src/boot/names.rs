@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    net::{IpAddr, SocketAddr},
+    net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -43,7 +43,8 @@ impl Lookup for NoServer {
 impl Names {
     pub fn start(settings: &Settings, runtime: &Runtime) -> Arc<Names> {
         let apisix = &settings.apisix;
-        let servers = apisix.dns_resolver.iter().filter_map(|text| server(text)).collect();
+        let servers =
+            apisix.dns_resolver.iter().filter_map(|text| config::keys::forms::name_server(text)).collect();
         let options = SystemLookupOptions {
             servers,
             valid_s: apisix.dns_resolver_valid.map(|valid| valid.as_secs()),
@@ -99,14 +100,6 @@ impl Names {
         *told = next;
         changed
     }
-}
-
-/// `1.1.1.1`, `1.1.1.1:5353`, `[::1]:53`.
-fn server(text: &str) -> Option<SocketAddr> {
-    text.parse().ok().or_else(|| {
-        let address: IpAddr = text.trim_start_matches('[').trim_end_matches(']').parse().ok()?;
-        Some(SocketAddr::new(address, 53))
-    })
 }
 
 impl Addresses for Names {

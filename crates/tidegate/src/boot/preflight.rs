@@ -1,31 +1,106 @@
 //! What config.yaml names and the settings alone cannot tell: plugins, files with certificates, cipher suites. Each
 //! fault has the file, the line and the key.
 
+use std::borrow::Cow;
+
 use anyhow::anyhow;
 use config::{Loaded, Places, Provider, Settings};
 use rustls::sign::CertifiedKey;
 
+use super::access_log;
+
+const LOG_FORMAT: &str = "nginx_config.http.access_log_format";
+
 /// The first fault that keeps the gateway from starting.
 pub fn check(loaded: &Loaded) -> anyhow::Result<()> {
-    let (settings, places) = (&loaded.settings, &loaded.places);
-    let fault =
-        |(key, reason): (&str, String)| anyhow!("{}", places.message(key, &format!("{key}: {reason}")));
+    let (settings, places) = (&loaded.settings, &loaded.settings.places);
+    let fault = |(key, reason): Fault| anyhow!("{}", places.message(&key, &format!("{key}: {reason}")));
     discovery::check(&settings.discovery)
         .map_err(|reason| anyhow!("{}", places.message("discovery", &reason)))?;
     ciphers(settings).map_err(fault)?;
     authorities(settings).map_err(fault)?;
     etcd_pair(settings).map_err(fault)?;
-    super::admin_tls::check(settings).map_err(fault)
+    super::admin_tls::check(settings).map_err(fault)?;
+    labels(settings).map_err(fault)?;
+    zones(settings).map_err(fault)?;
+    access_log::unknown_variables(&settings.nginx.access_log.format)
+        .map(|_| ())
+        .map_err(|error| fault((LOG_FORMAT.into(), error.to_string())))
 }
 
 /// What starts nevertheless, ready to print.
 pub fn warnings(loaded: &Loaded) -> Vec<String> {
-    let (settings, places) = (&loaded.settings, &loaded.places);
-    absent_plugins(settings, places).into_iter().chain(unread_resources(settings, places)).collect()
+    let settings = &loaded.settings;
+    let absent = absent_plugins(settings, &settings.places);
+    let told = absent.into_iter().chain(unknown_variables(settings)).chain(admin_key(settings));
+    told.chain(unread_resources(settings)).collect()
+}
+
+/// A log of a misspelt variable shows `-` for ever.
+fn unknown_variables(settings: &Settings) -> Option<String> {
+    let log = &settings.nginx.access_log;
+    let unknown = access_log::unknown_variables(&log.format).unwrap_or_default();
+    if !log.enable || unknown.is_empty() {
+        return None;
+    }
+    let text = format!(
+        "{LOG_FORMAT}: nothing sets ${}, so that - is logged, unless a Lua function does; correct the name",
+        unknown.join(" and $")
+    );
+    Some(settings.places.message(LOG_FORMAT, &text))
+}
+
+/// A key file that cannot be used; one that is not there is made.
+fn admin_key(settings: &Settings) -> Option<String> {
+    settings
+        .clone()
+        .check_admin_keys()
+        .err()
+        .map(|problem| format!("{problem}; until then every request to the Admin API is answered 401"))
+}
+
+/// Labels of the configuration beside those that every series has.
+fn labels(settings: &Settings) -> Result<(), Fault> {
+    let families = settings.plugin_attribute("prometheus").get("metrics");
+    for (family, built_in) in telemetry::metrics::HTTP_FAMILIES {
+        let list = families.and_then(|families| families.get(family)?.get("extra_labels")?.as_array());
+        for (index, entry) in list.into_iter().flatten().enumerate() {
+            let names = entry.as_object().into_iter().flatten().map(|(name, _)| name);
+            for name in
+                names.filter(|name| built_in.contains(&name.as_str()) || *name == "type" || *name == "le")
+            {
+                let key = format!("plugin_attr.prometheus.metrics.{family}.extra_labels[{index}].{name}");
+                return Err((
+                    key.into(),
+                    format!("label {name:?} is one that every series has; choose another name"),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Caches on disk need a folder that can be made and written.
+fn zones(settings: &Settings) -> Result<(), Fault> {
+    if !settings.plugins.iter().any(|name| name == "proxy-cache") {
+        return Ok(());
+    }
+    for (index, zone) in settings.apisix.cache_zones.iter().enumerate() {
+        let Some(path) = &zone.disk_path else { continue };
+        super::trial::writable_folder(&settings.below_prefix(path)).map_err(|error| {
+            let key = format!("apisix.proxy_cache.zones[{index}].disk_path");
+            let reason = format!(
+                "zone {:?} cannot keep its answers in {path}: {error:#}; give it a folder",
+                zone.name
+            );
+            (key.into(), reason)
+        })?;
+    }
+    Ok(())
 }
 
 /// In API-driven mode a file with resources is easily taken for what is served.
-fn unread_resources(settings: &Settings, places: &Places) -> Option<String> {
+fn unread_resources(settings: &Settings) -> Option<String> {
     if settings.provider != Provider::ApiDriven {
         return None;
     }
@@ -37,7 +112,7 @@ fn unread_resources(settings: &Settings, places: &Places) -> Option<String> {
          set deployment.role: data_plane and deployment.role_data_plane.config_provider: {format}",
         file.display()
     );
-    Some(places.message("deployment.role_traditional.config_provider", &text))
+    Some(settings.places.message("deployment.role_traditional.config_provider", &text))
 }
 
 /// One line for all names of the user's list that are not here: routes that use them are refused.
@@ -57,21 +132,21 @@ fn absent_plugins(settings: &Settings, places: &Places) -> Option<String> {
 }
 
 /// A key of config.yaml, and what is wrong with what it names.
-pub type Fault = (&'static str, String);
+pub type Fault = (Cow<'static, str>, String);
 
 fn ciphers(settings: &Settings) -> Result<(), Fault> {
     let tls = &settings.apisix.tls;
     if !tls.enable || !tls.protocols.iter().any(|version| version == "TLSv1.2") {
         return Ok(());
     }
-    compile::check_ciphers(&tls.ciphers).map_err(|reason| ("apisix.ssl.ssl_ciphers", reason))
+    compile::check_ciphers(&tls.ciphers).map_err(|reason| ("apisix.ssl.ssl_ciphers".into(), reason))
 }
 
 fn authorities(settings: &Settings) -> Result<(), Fault> {
     let Some(setting) = &settings.apisix.tls.trusted_certificate else { return Ok(()) };
     trust::Anchors::from_setting(setting, &settings.files.prefix)
         .map(|_| ())
-        .map_err(|reason| ("apisix.ssl.ssl_trusted_certificate", reason))
+        .map_err(|reason| ("apisix.ssl.ssl_trusted_certificate".into(), reason))
 }
 
 fn etcd_pair(settings: &Settings) -> Result<(), Fault> {
@@ -93,13 +168,13 @@ pub fn pair(
     let pem = read(settings, key_name, key)?;
     let provider = rustls::crypto::aws_lc_rs::default_provider();
     trust::certified_key(&provider, &chain, &pem).map_err(|error| match error.starts_with("certificate:") {
-        true => (certificate_name, format!("{certificate}: {error}")),
-        false => (key_name, format!("{key}: {error}; give the PEM key of {certificate}")),
+        true => (certificate_name.into(), format!("{certificate}: {error}")),
+        false => (key_name.into(), format!("{key}: {error}; give the PEM key of {certificate}")),
     })
 }
 
 /// The content of a file that a key of config.yaml names.
 pub fn read(settings: &Settings, name: &'static str, path: &str) -> Result<Vec<u8>, Fault> {
     let path = settings.below_prefix(path);
-    std::fs::read(&path).map_err(|error| (name, format!("cannot read {}: {error}", path.display())))
+    std::fs::read(&path).map_err(|error| (name.into(), format!("cannot read {}: {error}", path.display())))
 }

@@ -2,8 +2,9 @@
 
 use std::{
     fs::{self, File},
+    io::ErrorKind,
     net::SocketAddr,
-    path::{Path, PathBuf},
+    path::Path,
     sync::atomic::Ordering,
     time::Duration,
 };
@@ -69,16 +70,28 @@ pub fn run(mut settings: Settings) -> anyhow::Result<Outcome> {
     })
 }
 
+/// Whether there is a folder that can be written, or one can be made.
+pub fn writable_folder(path: &Path) -> anyhow::Result<()> {
+    // A link to nothing is in the way of a folder.
+    match fs::symlink_metadata(path) {
+        Ok(_) if fs::metadata(path).is_ok_and(|found| found.is_dir()) => {
+            rustix::fs::access(path, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)
+                .with_context(|| format!("{} cannot be written", path.display()))
+        }
+        Ok(_) => bail!("{} is not a folder", path.display()),
+        Err(error) if error.kind() == ErrorKind::NotFound => match path.parent() {
+            Some(above) => writable_folder(above),
+            None => Err(error.into()),
+        },
+        Err(error) => Err(error).with_context(|| path.display().to_string()),
+    }
+}
+
 /// Whether a file can be written, or made in a folder that there is or can be made. Leaves everything as it is.
 fn writable(path: &Path) -> anyhow::Result<()> {
-    if path.exists() {
+    if fs::symlink_metadata(path).is_ok() {
         File::options().append(true).open(path).with_context(|| path.display().to_string())?;
         return Ok(());
     }
-    let folder: PathBuf = path.ancestors().skip(1).find(|folder| folder.exists()).unwrap_or(path).to_owned();
-    if !fs::metadata(&folder)?.is_dir() {
-        bail!("{} is not a folder", folder.display());
-    }
-    rustix::fs::access(&folder, rustix::fs::Access::WRITE_OK)
-        .with_context(|| format!("{} cannot be written", folder.display()))
+    writable_folder(path.parent().unwrap_or(path))
 }

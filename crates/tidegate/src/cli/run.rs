@@ -45,8 +45,12 @@ fn serve(place: &Place, arguments: &Arguments, mut predecessor: Option<Predecess
         Some(file) => PidFile::inherited(file, path),
         None => PidFile::create(path)?,
     };
+    // A file that cannot be used is among the warnings; one that cannot be made is not known before.
     let new_keys = settings.make_admin_keys().unwrap_or_else(|problem| {
-        warnings.push(format!("{problem}; until then every request to the Admin API is answered 401"));
+        let problem = format!("{problem}; until then every request to the Admin API is answered 401");
+        if !warnings.contains(&problem) {
+            warnings.push(problem);
+        }
         Vec::new()
     });
     let again = place.clone();

@@ -1,0 +1,163 @@
+//! Texts of a certain form. What reads them later uses the functions here, so that `test`, `run` and the data plane
+//! cannot disagree about a value.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::units;
+
+/// A form that a text must have.
+pub struct Form {
+    /// Completes "should be".
+    pub is: &'static str,
+    pub fits: fn(&str) -> bool,
+}
+
+pub const LISTEN_IP: Form = Form {
+    is: "a valid listen address: an IP address like 127.0.0.1 or ::1",
+    fits: |text| listen_ip(text).is_some(),
+};
+pub const NAME_SERVER: Form = Form {
+    is: "the IP address of a name server, with a port if that is not 53, like 1.1.1.1 or 127.0.0.1:5353",
+    fits: |text| name_server(text).is_some(),
+};
+pub const TLS_VERSIONS: Form = Form {
+    is: "TLS versions with a blank between them, TLSv1.2 or TLSv1.3 among them",
+    fits: |text| {
+        let words: Vec<&str> = tls_versions(text).collect();
+        words.iter().all(|word| OLD_TLS.contains(word) || SERVED_TLS.contains(word))
+            && words.iter().any(|word| SERVED_TLS.contains(word))
+    },
+};
+pub const LOG_FILE: Form = Form {
+    is: "the path of a file, or off",
+    fits: |text| !text.trim().is_empty() && !matches!(text, "true" | "false" | "yes" | "no" | "on"),
+};
+pub const ERROR_LOG: Form = Form {
+    is: "the path of a file, or /dev/stderr",
+    fits: |text| !text.trim().is_empty() && !matches!(text, "true" | "false" | "yes" | "no"),
+};
+pub const HEADER_NAME: Form = Form { is: "the name of a header, like X-Real-IP", fits: is_token };
+pub const URI_PATH: Form = Form {
+    is: "a path that begins with a slash, like /apisix/status",
+    fits: |text| {
+        text.starts_with('/')
+            && text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#'))
+    },
+};
+pub const METRIC_PREFIX: Form = Form {
+    is: "the beginning of metric names: letters, digits, _ and :, and no digit first",
+    fits: |text| is_metric_name(text, &[b'_', b':']),
+};
+pub const NAME: Form = Form { is: "a name", fits: |text| !text.trim().is_empty() };
+pub const COLLECTOR: Form = Form {
+    is: "an address like 127.0.0.1:4318, or a URL",
+    fits: |text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic()),
+};
+pub const CACHE_LEVELS: Form = Form {
+    is: "one to three numbers that are 1 or 2, like 1:2",
+    fits: |text| text.split(':').all(|level| matches!(level, "1" | "2")) && text.split(':').count() <= 3,
+};
+/// 65535 bytes are what every client of HTTP/2 may send at first; 2^31-1 are the most that it may be allowed.
+pub const HTTP2_WINDOW: Form = Form {
+    is: "a size from 64k to 2g",
+    fits: |text| units::size(text).is_some_and(|bytes| (65_535..=1 << 31).contains(&bytes)),
+};
+
+pub const SERVED_TLS: [&str; 2] = ["TLSv1.2", "TLSv1.3"];
+/// Known to nginx, and refused by whoever negotiates here.
+pub const OLD_TLS: [&str; 4] = ["SSLv2", "SSLv3", "TLSv1", "TLSv1.1"];
+
+/// The words of `ssl_protocols`.
+pub fn tls_versions(text: &str) -> impl Iterator<Item = &str> {
+    text.split([' ', ',', '\n', '\t']).filter(|word| !word.is_empty())
+}
+
+/// `1.1.1.1`, `1.1.1.1:5353`, `::1`, `[::1]`, `[::1]:53`.
+pub fn name_server(text: &str) -> Option<SocketAddr> {
+    let server = text.parse().ok().or_else(|| Some(SocketAddr::new(bracketed(text)?, 53)))?;
+    (server.port() > 0).then_some(server)
+}
+
+/// `127.0.0.1`, `::1`, `[::1]`.
+pub fn listen_ip(text: &str) -> Option<IpAddr> {
+    bracketed(text)
+}
+
+/// `http://HOST:PORT` or `https://HOST:PORT`: whether with TLS, the host without brackets, the port.
+pub fn etcd_member(text: &str) -> Option<(bool, &str, u16)> {
+    let (scheme, rest) = text.trim_end_matches('/').split_once("://")?;
+    let tls = match scheme {
+        "http" => false,
+        "https" => true,
+        _ => return None,
+    };
+    let (host, port) = match rest.rsplit_once(':') {
+        // The last colon of an IPv6 address without a port is inside of its brackets.
+        Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
+        _ => (rest, 2379),
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    (!host.is_empty() && !host.contains(['/', '@', ' '])).then_some((tls, host, port))
+}
+
+fn bracketed(text: &str) -> Option<IpAddr> {
+    match text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(inner) => inner.parse().ok().filter(IpAddr::is_ipv6),
+        None => text.parse().ok(),
+    }
+}
+
+/// RFC 9110 section 5.6.2.
+fn is_token(text: &str) -> bool {
+    let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(letter)
+}
+
+/// A label that Prometheus takes: names that begin with two underscores are its own.
+pub fn is_label(text: &str) -> bool {
+    !text.is_empty() && !text.starts_with("__") && is_metric_name(text, b"_")
+}
+
+fn is_metric_name(text: &str, others: &[u8]) -> bool {
+    !text.starts_with(|first: char| first.is_ascii_digit())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || others.contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_fit_or_do_not() {
+        let check = |form: &Form, good: &[&str], bad: &[&str]| {
+            for text in good {
+                assert!((form.fits)(text), "{text:?} is {}", form.is);
+            }
+            for text in bad {
+                assert!(!(form.fits)(text), "{text:?} is not {}", form.is);
+            }
+        };
+        check(
+            &LISTEN_IP,
+            &["127.0.0.1", "::", "[::1]"],
+            &["", "banana", "localhost", "[127.0.0.1]", "1.1.1.1:80"],
+        );
+        check(
+            &NAME_SERVER,
+            &["1.1.1.1", "1.1.1.1:5353", "::1", "[::1]", "[::1]:53"],
+            &["", "x", "5", "1.1.1.1:99999", "1.1.1.1:0", "dns.test"],
+        );
+        check(
+            &TLS_VERSIONS,
+            &["TLSv1.2 TLSv1.3", "TLSv1.1 TLSv1.2", "TLSv1.3,TLSv1.2"],
+            &["", " ", "banana", "TLSv1.1", "TLSv1.3 banana", "tlsv1.3"],
+        );
+        check(&LOG_FILE, &["logs/a.log", "off", "/dev/stdout"], &["", " ", "true", "false", "on"]);
+        check(&HEADER_NAME, &["X-Real-IP", "proxy_protocol"], &["", "a b:", "a:"]);
+        check(&URI_PATH, &["/", "/a/b"], &["", "banana", "/a b", "/a?b", "/ä"]);
+        check(&METRIC_PREFIX, &["apisix_", "", "a:b_1"], &[" 1-", "1a", "a-b", "ä"]);
+        check(&HTTP2_WINDOW, &["64k", "65535", "2g", "1m"], &["1k", "0", "3g", "x"]);
+        assert!(is_label("host") && is_label("_a1"));
+        assert!(!is_label("") && !is_label("__a") && !is_label("1a") && !is_label("a:b") && !is_label("a-b"));
+    }
+}
