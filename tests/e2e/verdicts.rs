@@ -1,6 +1,7 @@
 //! `tidegate test` and `tidegate run` come to the same verdict, and name the same cause.
 
 mod cases;
+mod files;
 mod words;
 
 use std::fs;

@@ -40,15 +40,18 @@ pub fn substitute(text: &str, lookup: Lookup) -> Result<Option<String>, String> 
 }
 
 /// Replaces the variables of a whole YAML text. A variable that is missing in a comment does no harm.
-pub fn substitute_text(text: &str, lookup: Lookup) -> Result<String, String> {
+pub fn substitute_text(text: &str, lookup: Lookup) -> Result<String, Fault> {
     let mut out = String::with_capacity(text.len());
-    for line in text.split_inclusive('\n') {
+    for (index, line) in text.split_inclusive('\n').enumerate() {
         let comment = line.trim_start().starts_with('#');
         match substitute(line, lookup) {
             Ok(Some(changed)) => out.push_str(&changed),
             Ok(None) => out.push_str(line),
             Err(_) if comment => out.push_str(line),
-            Err(message) => return Err(message),
+            Err(message) => {
+                let before = line.find("${{").and_then(|start| line.get(..start)).unwrap_or_default();
+                return Err(Fault { line: index + 1, column: before.chars().count() + 1, message });
+            }
         }
     }
     Ok(out)
@@ -182,6 +185,7 @@ mod tests {
     fn comments_may_name_missing_variables() {
         let text = "# ${{NONE}}\na: ${{PORT}}\n";
         assert_eq!(substitute_text(text, &environment).unwrap(), "# ${{NONE}}\na: 9080\n");
-        assert!(substitute_text("a: ${{NONE}}", &environment).is_err());
+        let fault = substitute_text("b: 1\na: ${{NONE}}", &environment).unwrap_err();
+        assert_eq!((fault.line, fault.column), (2, 4));
     }
 }

@@ -250,8 +250,10 @@ fn install_host(
 fn start_plugins(settings: &Settings, catalog: &Catalog) -> anyhow::Result<()> {
     for def in catalog.defs() {
         if let Some(start) = def.start {
-            start(settings.plugin_attribute(def.name))
-                .map_err(|reason| anyhow::anyhow!("plugin_attr.{}: {reason}", def.name))?;
+            start(settings.plugin_attribute(def.name)).map_err(|reason| {
+                let key = format!("plugin_attr.{}", def.name);
+                anyhow::anyhow!("{}", settings.places.message(&key, &format!("{key}: {reason}")))
+            })?;
         }
     }
     Ok(())

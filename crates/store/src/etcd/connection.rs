@@ -69,7 +69,7 @@ async fn login(member: &Member, options: &Options, tls: Option<Arc<ClientConfig>
         let (target, sni, tls) = (target.clone(), sni.clone(), tls.clone());
         async move { open(&target, sni, tls).await.map(TokioIo::new) }
     });
-    let channel = endpoint.connect_with_connector(connector).await.map_err(|error| root(&error))?;
+    let channel = endpoint.connect_with_connector(connector).await.map_err(|error| told(root(&error)))?;
     Client::login(channel, options.user.clone()).await.map_err(|status| reason(&status))
 }
 
@@ -92,7 +92,24 @@ pub fn reason(status: &Status) -> String {
         // As APISIX names the two that users meet.
         "etcdserver: user name is empty" => "insufficient credentials code: 401".to_owned(),
         "etcdserver: permission denied" => "etcd forbidden code: 403".to_owned(),
-        message => message.to_owned(),
+        message => told(message.to_owned()),
+    }
+}
+
+/// A peer that does not speak HTTP/2 ends the connection in one way or another.
+fn told(reason: String) -> String {
+    const NO_HTTP2: [&str; 5] = [
+        "operation was canceled",
+        "transport error",
+        "frame with invalid size",
+        "connection closed",
+        "http2 error",
+    ];
+    match NO_HTTP2.iter().any(|words| reason.contains(words)) {
+        true => format!(
+            "{reason}: it does not answer as etcd does; it went away, is another server, or wants https://"
+        ),
+        false => reason,
     }
 }
 

@@ -89,7 +89,8 @@ fn parse_yaml(text: String) -> Result<(Value, String), Problem> {
     if !trimmed.ends_with("#END") || blanks > END_MARK_BYTES - "#END".len() {
         return Err(Problem::End);
     }
-    let resolved = environment::substitute_text(&text, &environment::process).map_err(Problem::Whole)?;
+    let resolved = environment::substitute_text(&text, &environment::process)
+        .map_err(|fault| Problem::At(fault.to_string()))?;
     let value = yaml::to_whole_value(&resolved).map_err(|fault| Problem::At(fault.to_string()))?;
     Ok((value, resolved))
 }

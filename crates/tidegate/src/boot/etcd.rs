@@ -19,7 +19,7 @@ pub fn options(settings: &Settings, catalog: &Arc<Catalog>) -> Options {
         startup_retry: etcd.startup_retry,
         user: etcd.user.clone().zip(etcd.password.clone()),
         tls: tls(settings),
-        snapshot: settings.files.database.with_file_name("etcd.snapshot"),
+        snapshot: snapshot(settings),
         placeholders: settings.role != Role::DataPlane,
         check: super::provider::check(catalog),
         encrypt,
@@ -35,6 +35,10 @@ pub fn without_writing(options: Options) -> anyhow::Result<Options> {
             .with_context(|| format!("cannot copy {}", options.snapshot.display()))?;
     }
     Ok(Options { placeholders: false, snapshot, ..options })
+}
+
+pub fn snapshot(settings: &Settings) -> PathBuf {
+    settings.files.database.with_file_name("etcd.snapshot")
 }
 
 /// Where a trial has its copy of the snapshot.

@@ -9,6 +9,10 @@ use telemetry::{
     log_writer::{LogSink, LogWriter},
 };
 
+const ERROR: &str = "nginx_config.error_log";
+const ACCESS: &str = "nginx_config.http.access_log";
+const AUDIT: &str = "deployment.admin.audit_log";
+
 pub struct Logs {
     pub writer: LogWriter,
     pub access: Option<LogSink>,
@@ -20,22 +24,25 @@ impl Logs {
     pub fn open(settings: &Settings) -> anyhow::Result<Logs> {
         let writer = LogWriter::start().context("cannot start the log writer")?;
         let nginx = &settings.nginx;
-        let open = |path: &str| -> anyhow::Result<LogSink> {
+        let open = |key: &str, path: &str| -> anyhow::Result<LogSink> {
             let path = settings.below_prefix(path);
-            if let Some(folder) = path.parent() {
-                std::fs::create_dir_all(folder)
-                    .with_context(|| format!("cannot create {}", folder.display()))?;
-            }
-            writer.open(&path).with_context(|| format!("cannot open log file {}", path.display()))
+            let opened = match path.parent() {
+                Some(folder) => std::fs::create_dir_all(folder).map_err(|error| {
+                    std::io::Error::new(error.kind(), format!("cannot create {}: {error}", folder.display()))
+                }),
+                None => Ok(()),
+            };
+            opened
+                .and_then(|()| writer.open(&path))
+                .map_err(|error| unusable(settings, key, &error.to_string()))
         };
         let to_stderr = is_stderr(&nginx.error_log);
-        let error_sink = if to_stderr { None } else { Some(open(&nginx.error_log)?) };
+        let error_sink = if to_stderr { None } else { Some(open(ERROR, &nginx.error_log)?) };
         super::notices::error_log_is_stderr(to_stderr);
         error_log::init(level(nginx.error_log_level), error_sink, to_stderr);
-        let access = nginx.access_log.enable.then(|| open(&nginx.access_log.path)).transpose()?;
-        let audit = settings.admin.audit_log.as_deref();
-        let audit = audit.filter(|_| settings.admin.listen.is_some() || settings.apisix.control.is_some());
-        let audit = audit.map(|path| if is_stderr(path) { "/dev/stderr" } else { path }).map(open);
+        let access = nginx.access_log.enable.then(|| open(ACCESS, &nginx.access_log.path)).transpose()?;
+        let audit = audit_log(settings).map(|path| if is_stderr(path) { "/dev/stderr" } else { path });
+        let audit = audit.map(|path| open(AUDIT, path));
         Ok(Logs { writer, access, audit: audit.transpose()? })
     }
 
@@ -47,6 +54,31 @@ impl Logs {
     pub fn close(&self) {
         self.writer.drain(Duration::from_secs(1));
     }
+}
+
+/// Where nobody listens whose callers it would tell of, there is none.
+fn audit_log(settings: &Settings) -> Option<&str> {
+    let served = settings.admin.listen.is_some() || settings.apisix.control.is_some();
+    settings.admin.audit_log.as_deref().filter(|_| served)
+}
+
+/// The files that a start opens, each with its key.
+pub fn files(settings: &Settings) -> Vec<(&'static str, &str)> {
+    let nginx = &settings.nginx;
+    let access = nginx.access_log.enable.then_some((ACCESS, nginx.access_log.path.as_str()));
+    let audit = audit_log(settings).map(|path| (AUDIT, path));
+    let all = [Some((ERROR, nginx.error_log.as_str())), access, audit];
+    all.into_iter().flatten().filter(|(_, path)| !is_stderr(path)).collect()
+}
+
+/// What a log file that cannot be opened ends a start with.
+pub fn unusable(settings: &Settings, key: &str, reason: &str) -> anyhow::Error {
+    anyhow::anyhow!(
+        "{}",
+        settings
+            .places
+            .message(key, &format!("{key}: {reason}; give the path of a file that can be written"))
+    )
 }
 
 fn is_stderr(path: &str) -> bool {

@@ -32,8 +32,13 @@ pub fn check(loaded: &Loaded) -> anyhow::Result<()> {
 pub fn warnings(loaded: &Loaded) -> Vec<String> {
     let settings = &loaded.settings;
     let absent = absent_plugins(settings, &settings.places);
-    let told = absent.into_iter().chain(unknown_variables(settings)).chain(admin_key(settings));
-    told.chain(unread_resources(settings)).collect()
+    absent
+        .into_iter()
+        .chain(unknown_variables(settings))
+        .chain(admin_key(settings))
+        .chain(socket(settings))
+        .chain(unread_resources(settings))
+        .collect()
 }
 
 /// A log of a misspelt variable shows `-` for ever.
@@ -57,6 +62,17 @@ fn admin_key(settings: &Settings) -> Option<String> {
         .check_admin_keys()
         .err()
         .map(|problem| format!("{problem}; until then every request to the Admin API is answered 401"))
+}
+
+/// What is in the way of the socket that `upgrade` and `reload` ask.
+fn socket(settings: &Settings) -> Option<String> {
+    let path = super::commands::path(&settings.files.pid);
+    path.is_dir().then(|| {
+        format!(
+            "{} is a folder: the verbs upgrade and reload do not work; remove it, and restart",
+            path.display()
+        )
+    })
 }
 
 /// Labels of the configuration beside those that every series has.

@@ -11,7 +11,6 @@ use std::{
     },
 };
 
-use anyhow::Context;
 use config::Settings;
 use plugin::Catalog;
 use tokio::{net::TcpListener, runtime::Runtime};
@@ -94,7 +93,7 @@ pub fn prepare(
     }
     let apis = Apis::new(settings, &catalog, &provider, &control, &logs);
     let proxy = data_plane::settings(settings, &logs, &apis)?;
-    let listeners = sockets.open_data_plane(&proxy).context("cannot open the data plane")?;
+    let listeners = sockets.open_data_plane(&proxy).map_err(|error| taken(settings, &proxy, &error))?;
     let without_tls = without_tls(&listeners);
     let (control_api, status) = {
         let _entered = runtime.enter();
@@ -117,6 +116,22 @@ pub fn prepare(
         control_api,
         status,
     })
+}
+
+/// An address that cannot be listened at, with the key that wants it.
+fn taken(settings: &Settings, proxy: &proxy::Settings, error: &std::io::Error) -> anyhow::Error {
+    let text = error.to_string();
+    let named = |listen: &&proxy::settings::Listen| text.contains(&format!("listen on {}: ", listen.address));
+    let key = proxy.listen.iter().find(named).map(|listen| match (listen.proxy_protocol, listen.tls) {
+        (false, false) => "apisix.node_listen",
+        (false, true) => "apisix.ssl.listen",
+        (true, false) => "apisix.proxy_protocol.listen_http_port",
+        (true, true) => "apisix.proxy_protocol.listen_https_port",
+    });
+    match key {
+        Some(key) => anyhow::anyhow!("{}", settings.places.message(key, &format!("{text} ({key})"))),
+        None => anyhow::anyhow!("cannot open the data plane: {text}"),
+    }
 }
 
 /// Says which of the default ports for HTTPS are left out, and why.

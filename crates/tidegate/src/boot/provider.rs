@@ -17,6 +17,7 @@ use telemetry::error_log;
 use super::{
     notices,
     prepare::{Purpose, Trial},
+    trial::writable_folder,
 };
 
 pub enum Provider {
@@ -165,6 +166,13 @@ fn open_kind(
                     path.display()
                 );
             }
+            if let Some(folder) = path.parent() {
+                let writes = settings.role != config::Role::DataPlane;
+                let usable = if writes { writable_folder(folder) } else { Ok(()) };
+                usable.context(
+                    "there is no place for the store; check permissions, or give another --prefix",
+                )?;
+            }
             // A trial makes no store, and leaves one alone that a gateway has open.
             if let Some(trial) = trial
                 && (trial.running.is_some() || Embedded::would_be_new(path)?)
@@ -215,7 +223,10 @@ fn open_kind(
             if trial.is_some() {
                 options = super::etcd::without_writing(options)?;
             }
-            Ok(Provider::Etcd(Arc::new(Etcd::open(options, runtime.handle())?)))
+            let store = Etcd::open(options, runtime.handle()).map_err(|error| {
+                anyhow::anyhow!("{}", settings.places.message("deployment.etcd.host", &error.to_string()))
+            })?;
+            Ok(Provider::Etcd(Arc::new(store)))
         }
     }
 }

@@ -9,11 +9,11 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use config::{Settings, settings::Level};
 
 use super::{
-    etcd, pid_file,
+    etcd, logs, pid_file,
     prepare::{Prepared, Purpose, Trial, prepare},
     sockets::Sockets,
 };
@@ -32,13 +32,11 @@ pub struct Outcome {
 
 /// Prepares and lets go again. The error is what a start would end with.
 pub fn run(mut settings: Settings) -> anyhow::Result<Outcome> {
-    let nginx = &settings.nginx;
-    let access_log = nginx.access_log.enable.then_some(&nginx.access_log.path);
-    for file in [Some(&nginx.error_log), access_log, settings.admin.audit_log.as_ref()].into_iter().flatten()
-    {
-        if !matches!(file.as_str(), "stderr" | "/dev/stderr") {
-            writable(&settings.below_prefix(file)).with_context(|| format!("cannot open log file {file}"))?;
-        }
+    for (key, file) in logs::files(&settings) {
+        let path = settings.below_prefix(file);
+        writable(&path).map_err(|error| {
+            logs::unusable(&settings, key, &format!("cannot open log file {}: {error:#}", path.display()))
+        })?;
     }
     writable(&settings.files.pid)
         .context("cannot write the pid file; check permissions, or give another --prefix")?;
@@ -61,7 +59,11 @@ pub fn run(mut settings: Settings) -> anyhow::Result<Outcome> {
         // There need not have been one.
         let _ = fs::remove_file(etcd::trial_snapshot());
     }
-    prepared?;
+    // The copy is nobody's business.
+    let (copy, original) = (etcd::trial_snapshot(), etcd::snapshot(&settings));
+    prepared.map_err(|error| {
+        anyhow!(format!("{error:#}").replace(&copy.display().to_string(), &original.display().to_string()))
+    })?;
     Ok(Outcome {
         objects: trial.objects.load(Ordering::Relaxed),
         problems: trial.problems.load(Ordering::Relaxed),
@@ -90,7 +92,7 @@ pub fn writable_folder(path: &Path) -> anyhow::Result<()> {
 /// Whether a file can be written, or made in a folder that there is or can be made. Leaves everything as it is.
 fn writable(path: &Path) -> anyhow::Result<()> {
     if fs::symlink_metadata(path).is_ok() {
-        File::options().append(true).open(path).with_context(|| path.display().to_string())?;
+        File::options().append(true).open(path)?;
         return Ok(());
     }
     writable_folder(path.parent().unwrap_or(path))

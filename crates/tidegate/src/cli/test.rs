@@ -23,8 +23,12 @@ pub fn run(place: &Place) -> anyhow::Result<ExitCode> {
         Provider::Embedded | Provider::Etcd | Provider::ApiDriven => None,
     };
     let shown = settings.files.config.display().to_string();
+    let absent = !settings.files.config.exists();
     let outcome = trial::run(settings)?;
-    println!("{shown} is good");
+    match absent {
+        true => println!("there is no {shown}: the defaults hold"),
+        false => println!("{shown} is good"),
+    }
     if let Some(pid) = outcome.running {
         let own: Vec<String> = outcome.own.iter().map(ToString::to_string).collect();
         println!(
