@@ -44,6 +44,7 @@ mod locations;
 mod lost_store;
 mod malformed;
 mod max_conn;
+mod mtls;
 mod nginx;
 mod nginx_files;
 mod nginx_rewrites;

@@ -13,6 +13,10 @@ pub trait Compiled: Send + Sync {
     fn try_out(&self, changed: &[Object], before: &dyn Objects, after: &dyn Objects) -> Vec<Rejected>;
     /// The objects that cannot be used now.
     fn rejected(&self) -> Arc<[Rejected]>;
+    /// What whoever writes an object should know although it can be used.
+    fn warnings(&self) -> Arc<[Rejected]> {
+        Arc::new([])
+    }
 }
 
 /// Finds nothing wrong.

@@ -188,12 +188,12 @@ fn try_out(api: &AdminApi, object: &Object) -> Result<(), String> {
     Err(format!("cannot be used: {}", if own { first.reason.clone() } else { named(first) }))
 }
 
-/// Says that an object was stored and cannot be used yet, because a secret or what it names is not there, or that some of it
-/// has no effect.
+/// Says that an object was stored and cannot be used yet, because a secret or what it names is not there, that some of it
+/// has no effect, or what else to know of it.
 fn warned(api: &AdminApi, response: Response, kind: Kind, id: &str) -> Response {
-    let rejected = api.compiled.rejected();
-    let rejected = rejected.iter().find(|object| object.kind == kind && &*object.id == id);
-    let mut warnings: Vec<String> = rejected.map(|object| object.reason.clone()).into_iter().collect();
+    let told = [api.compiled.rejected(), api.compiled.warnings()].concat();
+    let told = told.iter().filter(|object| object.kind == kind && &*object.id == id);
+    let mut warnings: Vec<String> = told.map(|object| object.reason.clone()).collect();
     warnings.extend(api.store.get(kind, id).iter().flat_map(vain::of));
     if warnings.is_empty() {
         return response;

@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use model::{Kind, resources};
 use plugin::{
     MISFIT,
-    certificates::{Certificates, Expiry, Pair, Stapling, TlsServer},
+    certificates::{Certificates, Contest, Expiry, Pair, Stapling, TlsServer},
 };
 use rustls::{
     ServerConfig, SignatureAlgorithm, SupportedProtocolVersion,
@@ -19,6 +19,8 @@ use rustls::{
     sign::CertifiedKey,
     version::{TLS12, TLS13},
 };
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use serde_json::Value;
 
 use self::{client::Lenient, sessions::Sessions};
 use crate::{Compiler, Key};
@@ -28,6 +30,8 @@ pub struct Servers {
     made: BTreeMap<Arc<str>, Made>,
     sessions: Sessions,
     index: Arc<Certificates>,
+    /// Names that two resources claim of which one asks for client certificates, by resource.
+    contested: BTreeMap<Arc<str>, String>,
 }
 
 /// What became of one `ssl` resource.
@@ -40,7 +44,9 @@ struct Made {
 enum Server {
     Usable(Arc<TlsServer>),
     /// It could not be made. Another resource must not show its certificate in its place, nor forget to ask for one.
-    Unusable,
+    Unusable {
+        asks: bool,
+    },
     /// A certificate of ours to show to upstreams.
     None,
 }
@@ -48,7 +54,12 @@ enum Server {
 impl Servers {
     /// `tickets`: `apisix.ssl.ssl_session_tickets`.
     pub fn new(tickets: bool) -> Servers {
-        Servers { made: BTreeMap::new(), sessions: Sessions::new(tickets), index: Arc::default() }
+        Servers {
+            made: BTreeMap::new(),
+            sessions: Sessions::new(tickets),
+            index: Arc::default(),
+            contested: BTreeMap::new(),
+        }
     }
 
     /// Takes over what sessions are sealed with.
@@ -60,15 +71,32 @@ impl Servers {
         self.index.clone()
     }
 
-    pub fn reindex(&mut self) {
+    /// What should be known of resources that are in use.
+    pub fn contested(&self) -> &BTreeMap<Arc<str>, String> {
+        &self.contested
+    }
+
+    /// Lays the index out again. Returns the resources that have come to differ from another one about a name.
+    pub fn reindex(&mut self) -> Vec<Arc<str>> {
         let mut index = Certificates::default();
+        let mut contested = BTreeMap::new();
         for (id, made) in &self.made {
             for name in &made.names {
-                match &made.server {
+                let contest = match &made.server {
                     Server::Usable(server) => index.add(name, server),
-                    Server::Unusable => index.add_unusable(name, id),
-                    Server::None => {}
-                }
+                    Server::Unusable { asks } => index.add_unusable(name, id, *asks),
+                    Server::None => None,
+                };
+                let Some(Contest { keeper, other }) = contest else { continue };
+                let text = format!(
+                    "ssls/{keeper} and ssls/{other} both have the server name {name}, and only ssls/{keeper} asks for client \
+                     certificates: it answers for the name"
+                );
+                contested.entry(keeper).or_insert_with(|| text.clone());
+                contested.entry(other).or_insert(text);
+            }
+            if made.names.is_empty() && matches!(made.server, Server::Unusable { asks: true }) {
+                index.add_nameless(id);
             }
             index.expiries.extend_from_slice(&made.expiries);
             if let Server::Usable(server) = &made.server
@@ -78,6 +106,10 @@ impl Servers {
             }
         }
         self.index = Arc::new(index);
+        let new = contested.iter().filter(|(id, text)| self.contested.get(*id) != Some(text));
+        let new = new.map(|(id, _)| id.clone()).collect();
+        self.contested = contested;
+        new
     }
 }
 
@@ -96,18 +128,25 @@ impl Compiler {
             }
             Ok(None) => {}
             Err(reason) => {
-                let made =
-                    Made { names: names_of(&object.value()), server: Server::Unusable, expiries: Vec::new() };
-                self.servers.made.insert(key.1.clone(), made);
+                let value = object.value();
+                let Some(names) = names_of(&value) else {
+                    return self.problem(key, reason);
+                };
+                let server = Server::Unusable { asks: asks(&value) };
+                let lost = names.is_empty() && asks(&value);
+                self.servers.made.insert(key.1.clone(), Made { names, server, expiries: Vec::new() });
                 self.problem(key, reason);
+                if lost {
+                    self.problem(key, NAMELESS.to_owned());
+                }
             }
         }
     }
 
-    fn certificate(&mut self, key: &Key, value: &serde_json::Value) -> Result<Option<Made>, String> {
+    fn certificate(&mut self, key: &Key, value: &Value) -> Result<Option<Made>, String> {
         let mut value = value.clone();
         // What is off is not looked at.
-        if value.get("status").and_then(serde_json::Value::as_u64) == Some(0) {
+        if value.get("status").and_then(Value::as_u64) == Some(0) {
             return Ok(None);
         }
         let waits = self.resolve(&mut value)?;
@@ -163,15 +202,45 @@ impl Compiler {
     }
 }
 
-/// The server names of a resource that cannot be read as a whole; none of one for upstreams, or one that is off.
-fn names_of(value: &serde_json::Value) -> Vec<String> {
-    let is = |field: &str, expected: serde_json::Value| value.get(field) == Some(&expected);
+/// Why names with another certificate are shut as well.
+const NAMELESS: &str = "its server names cannot be read, and it may ask for client certificates: names that only a \
+    certificate with * serves are shut until it is mended";
+
+/// The server names of a resource that cannot be read as a whole; `None` for one for upstreams, or one that is off.
+fn names_of(value: &Value) -> Option<Vec<String>> {
+    let is = |field: &str, expected: Value| value.get(field) == Some(&expected);
     if is("status", 0.into()) || is("type", "client".into()) {
-        return Vec::new();
+        return None;
     }
-    let several = value.get("snis").and_then(serde_json::Value::as_array);
-    let names = value.get("sni").into_iter().chain(several.into_iter().flatten());
-    names.filter_map(serde_json::Value::as_str).map(str::to_owned).collect()
+    let mut names = Vec::new();
+    for field in ["sni", "snis"] {
+        texts(value.get(field), &mut names);
+    }
+    Some(names)
+}
+
+/// The texts of a value, however deep: what looks like a name in the wrong place is one.
+fn texts(value: Option<&Value>, found: &mut Vec<String>) {
+    match value {
+        Some(Value::String(text)) => {
+            let words = text.split(|character: char| character.is_whitespace() || character == ',');
+            found.extend(words.filter(|word| is_name(word)).map(str::to_owned));
+        }
+        Some(Value::Array(items)) => items.iter().for_each(|item| texts(Some(item), found)),
+        Some(Value::Object(fields)) => fields.values().for_each(|field| texts(Some(field), found)),
+        _ => {}
+    }
+}
+
+fn is_name(word: &str) -> bool {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || b"*-._[]:".contains(&byte);
+    !word.is_empty() && word.bytes().all(known)
+}
+
+/// Whether a resource that cannot be read as a whole asks for client certificates. One of which nothing can be read may.
+fn asks(value: &Value) -> bool {
+    let nothing = value.as_object().is_none_or(|fields| fields.keys().all(|field| field == "id"));
+    nothing || value.get("client").is_some_and(|client| !client.is_null())
 }
 
 /// What a client may choose from, best first.

@@ -358,7 +358,7 @@ impl Compiler {
             self.told.remove(key);
         }
         if dirty.iter().any(|key| key.0 == Kind::Ssl) {
-            self.servers.reindex();
+            self.warn_of_contested();
         }
     }
 

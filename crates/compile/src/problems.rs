@@ -1,5 +1,7 @@
 //! What cannot be used: kept for whoever asks, told once.
 
+use std::sync::Arc;
+
 use model::{Kind, Rejected, resources};
 use plugin::MISFIT;
 use serde_json::Value;
@@ -29,6 +31,24 @@ impl Compiler {
             reason: reasons.join("; "),
         };
         self.problems.iter().map(rejected).collect()
+    }
+
+    /// What should be known of objects that are in use, by kind and id.
+    pub fn warnings(&self) -> Vec<Rejected> {
+        let warning = |(id, reason): (&Arc<str>, &String)| Rejected {
+            kind: Kind::Ssl,
+            id: id.clone(),
+            reason: reason.clone(),
+        };
+        self.servers.contested().iter().map(warning).collect()
+    }
+
+    pub(crate) fn warn_of_contested(&mut self) {
+        for id in self.servers.reindex() {
+            if let Some(reason) = self.servers.contested().get(&id).filter(|_| !self.trial) {
+                error_log::log(Level::Warn, format_args!("ssls/{id}: {reason}"));
+            }
+        }
     }
 
     pub(crate) fn problem(&mut self, key: &Key, reason: String) {

@@ -1,7 +1,7 @@
 //! What the data plane shows in TLS handshakes: which certificate belongs to which server name.
 //!
-//! One [`TlsServer`] is one `ssl` resource. Names are exact or have a `*` for their first label; a name that two
-//! resources claim belongs to the one with the smaller id.
+//! One [`TlsServer`] is one `ssl` resource. Names are exact or have a `*` for their first label. A name that two resources
+//! claim belongs to the one that asks for client certificates, else to the one with the smaller id.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -107,8 +107,27 @@ impl fmt::Debug for TlsServer {
     }
 }
 
-/// What a server name leads to; the error is the id of an `ssl` resource that cannot be used.
-pub type Claim = Result<Arc<TlsServer>, Arc<str>>;
+/// What a server name leads to.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The error is the id of an `ssl` resource that cannot be used.
+    pub server: Result<Arc<TlsServer>, Arc<str>>,
+    /// Clients need a certificate, or nobody can tell whether they do.
+    pub asks: bool,
+}
+
+impl Claim {
+    fn id(&self) -> &Arc<str> {
+        self.server.as_ref().map_or_else(|id| id, |server| &server.id)
+    }
+}
+
+/// Two resources with one name, of which only the one that keeps it asks for client certificates.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Contest {
+    pub keeper: Arc<str>,
+    pub other: Arc<str>,
+}
 
 /// Server names and their certificates.
 #[derive(Debug, Default)]
@@ -117,6 +136,10 @@ pub struct Certificates {
     /// `*.test.com` under `test.com`.
     wildcards: FxHashMap<Box<str>, Claim>,
     any: Option<Claim>,
+    /// A resource that may ask for client certificates, and whose names nobody can read: each could be meant.
+    nameless: Option<Claim>,
+    /// Some name is guarded: without any, requests need no look at their host.
+    guards: bool,
     /// Of all `ssl` resources, those for clients of upstreams included.
     pub expiries: Vec<Expiry>,
     /// Servers whose certificates want OCSP responses.
@@ -137,31 +160,68 @@ pub struct Expiry {
 }
 
 impl Certificates {
-    /// The first server that claims a name keeps it.
-    pub fn add(&mut self, name: &str, server: &Arc<TlsServer>) {
-        self.claim(name, Ok(server.clone()));
+    /// The first server that claims a name keeps it, unless only a later one asks for client certificates.
+    pub fn add(&mut self, name: &str, server: &Arc<TlsServer>) -> Option<Contest> {
+        self.claim(name, Claim { server: Ok(server.clone()), asks: server.client.is_some() })
     }
 
     /// The name belongs to this resource, which cannot be used: no other one may answer for it.
-    pub fn add_unusable(&mut self, name: &str, id: &Arc<str>) {
-        self.claim(name, Err(id.clone()));
+    pub fn add_unusable(&mut self, name: &str, id: &Arc<str>, asks: bool) -> Option<Contest> {
+        self.claim(name, Claim { server: Err(id.clone()), asks })
     }
 
-    fn claim(&mut self, name: &str, claim: Claim) {
+    /// This resource cannot be used and may ask for client certificates, for names that nobody can read. Names that have no
+    /// certificate but one with `*` are shut.
+    pub fn add_nameless(&mut self, id: &Arc<str>) {
+        self.nameless.get_or_insert(Claim { server: Err(id.clone()), asks: true });
+        self.guards = true;
+    }
+
+    fn claim(&mut self, name: &str, mut claim: Claim) -> Option<Contest> {
+        self.guards |= claim.asks;
         let name = name.trim_end_matches('.').to_ascii_lowercase();
-        if name == "*" {
-            self.any.get_or_insert(claim);
+        let place = if name == "*" {
+            self.any.get_or_insert_with(|| claim.clone())
         } else if let Some(parent) = name.strip_prefix("*.") {
-            self.wildcards.entry(parent.into()).or_insert(claim);
+            self.wildcards.entry(parent.into()).or_insert_with(|| claim.clone())
         } else {
-            self.exact.entry(name.into()).or_insert(claim);
+            self.exact.entry(name.into()).or_insert_with(|| claim.clone())
+        };
+        if place.asks == claim.asks {
+            return None;
         }
+        if claim.asks {
+            std::mem::swap(place, &mut claim);
+        }
+        Some(Contest { keeper: place.id().clone(), other: claim.id().clone() })
     }
 
-    /// `name` in lower case without a dot at its end.
+    /// The certificate for a handshake. `name` in lower case without a dot at its end.
     pub fn find(&self, name: &str) -> Option<&Claim> {
-        let wildcard = || self.wildcards.get(name.split_once('.')?.1);
-        self.exact.get(name).or_else(wildcard).or(self.any.as_ref())
+        let wildcard = || self.wildcards.get(name.split_once('.')?.1).or(self.any.as_ref());
+        self.exact.get(name).or_else(|| self.broad(wildcard()?))
+    }
+
+    /// What guards a host, if clients have to present a certificate for it. A `*` in the host of a route stands for several
+    /// labels, in a certificate for one: a host is guarded by the nearest name above it, however far that is.
+    pub fn guard(&self, host: &str) -> Option<&Claim> {
+        if !self.guards {
+            return None;
+        }
+        let above = || {
+            let parents = std::iter::successors(host.split_once('.'), |(_, rest)| rest.split_once('.'));
+            parents.into_iter().find_map(|(_, parent)| self.wildcards.get(parent)).or(self.any.as_ref())
+        };
+        self.exact.get(host).or_else(|| self.broad(above()?)).filter(|claim| claim.asks)
+    }
+
+    fn broad<'a>(&'a self, claim: &'a Claim) -> Option<&'a Claim> {
+        Some(self.nameless.as_ref().unwrap_or(claim))
+    }
+
+    /// Whether [`Certificates::guard`] finds anything for some host.
+    pub fn guards(&self) -> bool {
+        self.guards
     }
 
     pub fn is_empty(&self) -> bool {
@@ -201,11 +261,9 @@ mod tests {
         ] {
             certificates.add(name, &server(id));
         }
-        certificates.add_unusable("c.test.com", &"unusable".into());
+        certificates.add_unusable("c.test.com", &"unusable".into(), false);
         let check = |name: &str, expected: Option<&str>| {
-            let found = certificates
-                .find(name)
-                .map(|claim| claim.as_ref().map_or_else(|id| &**id, |server| &*server.id));
+            let found = certificates.find(name).map(|claim| &**claim.id());
             assert_eq!(found, expected, "{name}");
         };
         check("test.com", Some("exact"));
@@ -215,5 +273,39 @@ mod tests {
         check("upper.org", Some("normal"));
         check("other.org", None);
         check("c.test.com", Some("unusable"));
+    }
+
+    #[test]
+    fn the_strictest_claim_guards() {
+        let mut certificates = Certificates::default();
+        assert!(certificates.add("two.test", &server("1")).is_none());
+        assert!(certificates.guard("two.test").is_none());
+        let contest = |other: &str| Some(Contest { keeper: "2".into(), other: other.into() });
+        assert_eq!(certificates.add_unusable("two.test", &"2".into(), true), contest("1"));
+        assert_eq!(certificates.add("two.test", &server("3")), contest("3"));
+        certificates.add_unusable("*.m.test", &"m".into(), true);
+        certificates.add("*.open.m.test", &server("o"));
+        certificates.add("x.m.test", &server("x"));
+        certificates.add("*", &server("any"));
+        let check = |host: &str, expected: Option<&str>| {
+            assert_eq!(certificates.guard(host).map(|claim| &**claim.id()), expected, "{host}");
+        };
+        check("two.test", Some("2"));
+        check("a.m.test", Some("m"));
+        check("a.b.m.test", Some("m"));
+        check("a.open.m.test", None);
+        check("open.m.test", Some("m"));
+        check("x.m.test", None);
+        check("y.x.m.test", Some("m"));
+        check("m.test", None);
+        check("", None);
+        certificates.add_nameless(&"lost".into());
+        let check = |name: &str, expected: Option<&str>| {
+            assert_eq!(certificates.guard(name).map(|claim| &**claim.id()), expected, "{name}");
+            assert_eq!(certificates.find(name).map(|claim| &**claim.id()), expected.or(Some("x")), "{name}");
+        };
+        check("m.test", Some("lost"));
+        check("z.open.m.test", Some("lost"));
+        check("x.m.test", None);
     }
 }

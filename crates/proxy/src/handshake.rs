@@ -48,7 +48,7 @@ pub async fn accept(worker: &Worker, stream: TcpStream) -> Result<(TlsStream<Tcp
     let mut start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
     let name = start.client_hello().server_name().map(normal_name);
     let wanted = name.as_deref().or(worker.settings.fallback_sni.as_deref());
-    let claim = wanted.and_then(|name| worker.snapshot().certificates.find(name).cloned());
+    let claim = wanted.and_then(|name| Some(worker.snapshot().certificates.find(name)?.server.clone()));
     let Some(Ok(server)) = claim else {
         // The client may be gone already; there is nothing more to tell it.
         let _ = start.io.write_all(&UNRECOGNIZED_NAME).await;
@@ -114,33 +114,57 @@ fn openssl_name(suite: rustls::CipherSuite) -> String {
     }
 }
 
-/// What a handshake could not decide: paths that need no certificate, and a `Host` that is not the name of the
-/// handshake but belongs to a resource which asks for certificates.
+/// What no handshake could decide: paths that need no certificate, and a host that asks for certificates on a connection
+/// whose handshake did not, because it was for another name or there was none.
 pub fn check_client(request: &Request) -> Result<(), Box<Reply>> {
-    let Some(tls) = &request.connection.tls else { return Ok(()) };
-    let refuse = |reason: &dyn std::fmt::Display| {
-        error_log::log(error_log::Level::Error, format_args!("{reason}, client: {}", request.remote_addr));
-        Err(Box::new(Reply::page(400)))
-    };
-    let verdict = tls.client_verdict;
+    let tls = request.connection.tls.as_ref();
+    let own = tls.and_then(|tls| tls.server.as_ref()).filter(|server| server.client.is_some());
+    let certificates = &request.snapshot.certificates;
+    if own.is_none() && !certificates.guards() {
+        return Ok(());
+    }
+    let skips = |server: &TlsServer| server.client.as_ref().is_some_and(|check| check.skips(&request.path));
+    let verdict = tls.map_or(ClientVerdict::None, |tls| tls.client_verdict);
     let verified = verdict == ClientVerdict::Success;
-    let unverified = || match verdict {
-        ClientVerdict::None => refuse(&"client certificate was not present"),
-        _ => refuse(&format_args!("client certificate verification is not passed: {}", verdict.text())),
+    // A handshake that asks lets nobody through without a certificate, unless some paths need none.
+    if let (false, Some(own)) = (verified, own)
+        && !skips(own)
+    {
+        return refuse_unverified(request, verdict);
+    }
+    let Some(guard) = certificates.guard(&String::from_utf8_lossy(&request.host)) else { return Ok(()) };
+    let Ok(server) = &guard.server else {
+        return refuse(request, &"the ssl resource of the host cannot be used");
     };
-    let own = tls.server.as_ref().and_then(|server| server.client.as_ref());
-    if !verified && own.is_some_and(|check| !check.skip.is_empty() && !check.skips(&request.path)) {
-        return unverified();
+    let Some(tls) = tls else {
+        if skips(server) {
+            return Ok(());
+        }
+        return refuse(
+            request,
+            &"the host asks for client certificates, which a connection without TLS cannot show",
+        );
+    };
+    let same = own.is_none_or(|own| own.id == server.id);
+    if tls.server_name.as_deref().map(str::as_bytes) != Some(&request.host) || !same {
+        return refuse(request, &"the client certificate was verified for another server name than the host");
     }
-    let Ok(host) = std::str::from_utf8(&request.host) else { return Ok(()) };
-    let Some(other) = request.snapshot.certificates.find(host) else { return Ok(()) };
-    let Ok(other) = other else { return refuse(&"the ssl resource of the host cannot be used") };
-    let Some(check) = &other.client else { return Ok(()) };
-    let skipped = own.is_some_and(|own| own.skips(&request.path)) && check.skips(&request.path);
-    if tls.server_name.as_deref() != Some(host) {
-        return refuse(&"the client certificate was verified for another server name than the host");
+    if verified || (own.is_some() && skips(server)) { Ok(()) } else { refuse_unverified(request, verdict) }
+}
+
+fn refuse_unverified(request: &Request, verdict: ClientVerdict) -> Result<(), Box<Reply>> {
+    match verdict {
+        ClientVerdict::None => refuse(request, &"client certificate was not present"),
+        _ => refuse(
+            request,
+            &format_args!("client certificate verification is not passed: {}", verdict.text()),
+        ),
     }
-    if verified || skipped { Ok(()) } else { unverified() }
+}
+
+fn refuse(request: &Request, reason: &dyn std::fmt::Display) -> Result<(), Box<Reply>> {
+    error_log::log(error_log::Level::Error, format_args!("{reason}, client: {}", request.remote_addr));
+    Err(Box::new(Reply::page(400)))
 }
 
 #[cfg(test)]

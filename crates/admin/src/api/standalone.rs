@@ -87,7 +87,8 @@ impl AdminApi {
             Ok(()) => {
                 let response = with_metadata(Response::empty(202), Some(&next))
                     .with_header(REVISION, self.stored_revision().to_string());
-                warnings.extend(self.compiled.rejected().iter().map(named));
+                let known = [self.compiled.rejected(), self.compiled.warnings()].concat();
+                warnings.extend(known.iter().map(named));
                 warned_of_all(response, &warnings)
             }
             Err(error) => Response::text(500, &error),

@@ -313,6 +313,10 @@ impl Compiled for CompiledView {
     fn rejected(&self) -> Arc<[Rejected]> {
         self.0.rejected.borrow().clone()
     }
+
+    fn warnings(&self) -> Arc<[Rejected]> {
+        self.0.warnings.borrow().clone()
+    }
 }
 
 /// The API-driven store as the Admin API asks for it.

@@ -61,6 +61,8 @@ pub struct Control {
     pub nodes: Arc<Nodes>,
     /// The objects that the newest snapshot could not use.
     pub rejected: watch::Receiver<Arc<[Rejected]>>,
+    /// What is to be known of objects that can be used.
+    pub warnings: watch::Receiver<Arc<[Rejected]>>,
     /// Builds what is not written yet.
     pub trial: Trial,
     stop: watch::Sender<bool>,
@@ -104,6 +106,7 @@ pub fn start(
     follower.share();
     let (health, nodes) = (follower.health.clone(), follower.nodes.clone());
     let rejected = follower.rejected.subscribe();
+    let warnings = follower.warnings.subscribe();
     let secrets = follower.secrets.clone();
     let trial = Trial::new(options(settings), catalog.clone(), secrets, plugins::lua_compiler());
     let (stop, stopped) = watch::channel(false);
@@ -117,7 +120,7 @@ pub fn start(
         })
         .context("cannot start the compiler thread")?;
     let compiler = Mutex::new(Some(compiler));
-    Ok(Arc::new(Control { publisher, published, health, nodes, rejected, trial, stop, compiler }))
+    Ok(Arc::new(Control { publisher, published, health, nodes, rejected, warnings, trial, stop, compiler }))
 }
 
 /// A follower that has compiled the first time.
@@ -152,6 +155,7 @@ fn follower(
         revision: 0,
         health,
         rejected: watch::Sender::new(Arc::new([])),
+        warnings: watch::Sender::new(Arc::new([])),
     };
     runtime.block_on(async {
         follower.follow(true).await;
@@ -211,6 +215,7 @@ struct Follower {
     revision: u64,
     health: Arc<Health>,
     rejected: watch::Sender<Arc<[Rejected]>>,
+    warnings: watch::Sender<Arc<[Rejected]>>,
 }
 
 impl Follower {
@@ -358,5 +363,6 @@ impl Follower {
         let handles: Vec<_> = self.compiler.checked_upstreams().cloned().collect();
         self.health.follow(handles);
         self.rejected.send_replace(self.compiler.rejected().into());
+        self.warnings.send_replace(self.compiler.warnings().into());
     }
 }

@@ -209,11 +209,11 @@ impl Stage {
             .collect()
     }
 
-    /// The objects of this stage that are stored and cannot be used yet.
+    /// The objects of this stage that are stored and cannot be used yet, or of which something else is to be known.
     pub(super) fn warnings(&self, api: &AdminApi) -> Vec<String> {
-        let rejected = api.compiled.rejected();
+        let (rejected, warnings) = (api.compiled.rejected(), api.compiled.warnings());
         let touched = |rejected: &&Rejected| self.touched.contains_key(&(rejected.kind, rejected.id.clone()));
-        rejected.iter().filter(touched).map(named).collect()
+        rejected.iter().chain(warnings.iter()).filter(touched).map(named).collect()
     }
 
     fn check_owner(&self, target: &Target) -> Result<(), String> {
