@@ -9,6 +9,7 @@ mod modes;
 mod numbers;
 mod references;
 mod ways;
+mod places;
 mod writes;
 
 use serde_json::Value;

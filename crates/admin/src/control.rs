@@ -5,7 +5,7 @@ mod view;
 
 use std::sync::Arc;
 
-use model::{Kind, PluginCatalog, SchemaKind, schemas};
+use model::{Kind, PluginCatalog, Rejected, SchemaKind, schemas};
 use serde_json::{Map, Value, json};
 use store::{BoxFuture, Store};
 
@@ -148,10 +148,17 @@ impl ControlApi {
                 "kind": object.kind.directory(),
                 "id": &*object.id,
                 "reason": object.reason,
-                "effect": effect(object.kind),
+                "effect": if self.is_off(object) { "none: it is disabled" } else { effect(object.kind) },
             })
         });
         Response::json(200, &json!({"total": rejected.len(), "list": shown.collect::<Vec<_>>()}))
+    }
+
+    /// What is off has no place that could be shut.
+    fn is_off(&self, object: &Rejected) -> bool {
+        let stored = self.parts.store.get(object.kind, &object.id);
+        matches!(object.kind, Kind::Route | Kind::Ssl)
+            && stored.is_some_and(|stored| stored.value().get("status") == Some(&json!(0)))
     }
 
     fn all_metadata(&self) -> Response {

@@ -110,7 +110,8 @@ impl Compiler {
         self.excuse(built, waits)
     }
 
-    /// A plugin that the list of plugins does not have. One that refuses no request is missed by nobody.
+    /// A plugin that the list of plugins does not have. One that neither refuses requests nor answers
+    /// them, and takes nothing from answers, is missed by nobody.
     fn pass_over(&mut self, def: &PluginDef) -> Result<Option<Instance>, String> {
         let name = def.name;
         if def.guards {

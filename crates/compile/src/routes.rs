@@ -171,7 +171,7 @@ impl Compiler {
             faults.push(reason);
             None
         });
-        let chain = self.chain(key, &conf).unwrap_or_else(|reason| {
+        let chain = self.chain(key, &conf, service.as_ref()).unwrap_or_else(|reason| {
             faults.push(reason);
             Chain::default()
         });
@@ -236,8 +236,14 @@ impl Compiler {
     }
 
     /// Route over plugin config over service, per plugin name; never merged deeper.
-    fn chain(&self, key: &Key, conf: &resources::Route) -> Result<Chain, String> {
-        if let Some(script) = &conf.script {
+    fn chain(
+        &self,
+        key: &Key,
+        conf: &resources::Route,
+        service: Option<&resources::Service>,
+    ) -> Result<Chain, String> {
+        if let Some(script) = conf.script.as_ref().or(service.and_then(|service| service.script.as_ref())) {
+            self.check_alone(conf, service)?;
             let Some(lua) = &self.lua else {
                 return Err("script needs Lua, which this build does not have".to_owned());
             };
@@ -268,6 +274,27 @@ impl Compiler {
             }
         }
         Ok(Chain::new(merged))
+    }
+
+    /// A script runs in place of all plugins: one of the route's service, which may guard it, would be switched off.
+    fn check_alone(
+        &self,
+        conf: &resources::Route,
+        service: Option<&resources::Service>,
+    ) -> Result<(), String> {
+        let runs = |plugins: &resources::Plugins| {
+            plugins.values().any(|conf| conf.pointer("/_meta/disable") != Some(&Value::Bool(true)))
+        };
+        let beside = if service.is_some_and(|service| runs(&service.plugins)) {
+            "the plugins of the service"
+        } else if runs(&conf.plugins) || conf.plugin_config_id.is_some() {
+            "the plugins of the route"
+        } else {
+            return Ok(());
+        };
+        Err(format!(
+            "a script would run in place of {beside}: write it as plugin serverless-pre-function, or remove one of them"
+        ))
     }
 
     fn route_upstream(

@@ -73,8 +73,9 @@ pub struct Route {
 }
 
 impl Route {
+    /// Only 0 switches a route off: another status that does not fit is no word for it.
     pub fn is_enabled(&self) -> bool {
-        self.status == 1
+        self.status != 0
     }
 
     /// `uri` or `uris`, whichever is used.

@@ -13,7 +13,6 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "echo",
     version: 0.1,
     priority: 412,
-    guards: false,
     schema: include_str!("../schemas/echo.json"),
     phases: Phases::HEADER_FILTER.and(Phases::BODY_FILTER),
     headers: &[("headers", Text::Fields)],

@@ -16,7 +16,6 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "mocking",
     version: 0.1,
     priority: 10900,
-    guards: false,
     schema: include_str!("../schemas/mocking.json"),
     phases: Phases::ACCESS,
     check,

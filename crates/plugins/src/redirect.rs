@@ -22,7 +22,6 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "redirect",
     version: 0.1,
     priority: 900,
-    guards: false,
     schema: include_str!("../schemas/redirect.json"),
     phases: Phases::REWRITE,
     check,

@@ -16,7 +16,6 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "traffic-split",
     version: 0.1,
     priority: 966,
-    guards: false,
     schema: include_str!("../schemas/traffic-split.json"),
     phases: Phases::ACCESS,
     check,
