@@ -10,6 +10,7 @@ mod numbers;
 mod references;
 mod ways;
 mod places;
+mod readings;
 mod writes;
 
 use serde_json::Value;

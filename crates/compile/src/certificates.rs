@@ -19,7 +19,6 @@ use rustls::{
     sign::CertifiedKey,
     version::{TLS12, TLS13},
 };
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use serde_json::Value;
 
 use self::{client::Lenient, sessions::Sessions};

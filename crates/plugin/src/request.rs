@@ -153,6 +153,8 @@ pub struct Request {
     pub edits: UpstreamEdits,
     pub body: RequestBody,
     pub asserted: Asserted,
+    /// A condition asked for what nobody can read of the body: the answer, if the request is for a route nevertheless.
+    pub unjudged: std::cell::Cell<Option<u16>>,
     /// `client-control`: a larger body is refused while it streams.
     pub body_limit: Option<u64>,
     pub response: Response,
@@ -193,6 +195,7 @@ impl Request {
             edits: UpstreamEdits::default(),
             body: RequestBody::Empty,
             asserted: Asserted::default(),
+            unjudged: std::cell::Cell::new(None),
             body_limit: None,
             response: Response::default(),
             early_headers: wire::Head::new(),

@@ -72,6 +72,8 @@ pub struct RouterOptions {
     pub delete_uri_tail_slash: bool,
     pub normalize_uri_like_servlet: bool,
     pub match_uri_encoded_slash: bool,
+    /// `apisix.router.http` is `radixtree_uri_with_parameter`.
+    pub uri_parameters: bool,
 }
 
 /// What a route, merged with its plugin config and service, does with a request.

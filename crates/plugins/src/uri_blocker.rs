@@ -47,9 +47,35 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     }))
 }
 
+impl UriBlocker {
+    /// A rule that gives up blocks.
+    fn matches(&self, text: &[u8]) -> bool {
+        self.rules.is_match(text).unwrap_or(true)
+    }
+
+    /// With `match_uri_encoded_slash` the path still has its `%2F`, which the upstream will take for a slash.
+    fn matches_decoded(&self, request: &Request, target: &[u8]) -> bool {
+        if !request.snapshot.options.match_uri_encoded_slash {
+            return false;
+        }
+        let path = request.path.len().min(target.len());
+        let (path, query) = target.split_at(path);
+        if !path.contains(&b'%') {
+            return false;
+        }
+        let mut decoded = Vec::new();
+        if wire::uri::normalize_path(path, &mut decoded).is_err() {
+            decoded = wire::uri::percent_decode(path, false);
+        }
+        decoded.extend_from_slice(query);
+        self.matches(&decoded)
+    }
+}
+
 impl Plugin for UriBlocker {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        if self.rules.is_match(&request.normal_target()).unwrap_or(true) {
+        let target = request.normal_target();
+        if self.matches(&target) || self.matches_decoded(request, &target) {
             Step::reply(self.rejection.clone())
         } else {
             Step::Next

@@ -1,8 +1,9 @@
 //! What the client asked for, in normal form, and the route that answers it.
 
+mod readings;
 mod servlet;
 
-use std::{borrow::Cow, net::IpAddr, rc::Rc};
+use std::{net::IpAddr, rc::Rc};
 
 use plugin::{Reply, Request, RequestBody, Variable};
 use routing::{
@@ -12,6 +13,7 @@ use routing::{
 use telemetry::error_log;
 use wire::HeaderId;
 
+pub(crate) use self::readings::routed_path;
 use crate::{claims, client::Client, phases::Chains};
 
 /// Fills host and path, and takes away what the client may not say.
@@ -67,7 +69,7 @@ fn normalize(request: &Request, path: &mut Vec<u8>) -> Result<(), &'static str> 
     } else if options.match_uri_encoded_slash && !has_dot_segment(raw) {
         // `%2F` stays as it is: hidden from decoding, then put back. Not where dot segments have to be resolved: what
         // they climb over would depend on how the slash is read.
-        let hidden = replace_slash_escapes(raw);
+        let hidden = readings::hide_encoded_slashes(raw);
         wire::uri::normalize_path(&hidden, path)?;
     } else {
         wire::uri::normalize_path(raw, path)?;
@@ -79,21 +81,6 @@ fn has_dot_segment(raw: &[u8]) -> bool {
     wire::uri::percent_decode(raw, false)
         .split(|&byte| byte == b'/')
         .any(|segment| segment == b"." || segment == b"..")
-}
-
-fn replace_slash_escapes(raw: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(raw.len() + 8);
-    let mut at = 0;
-    while let Some(&byte) = raw.get(at) {
-        if byte == b'%' && raw.get(at + 1) == Some(&b'2') && matches!(raw.get(at + 2), Some(b'f' | b'F')) {
-            out.extend_from_slice(b"%252F");
-            at += 3;
-        } else {
-            out.push(byte);
-            at += 1;
-        }
-    }
-    out
 }
 
 /// The request as the router sees it.
@@ -148,15 +135,6 @@ impl MatchInput for Input<'_> {
     }
 }
 
-/// The path that is looked up (`apisix.delete_uri_tail_slash`).
-pub(crate) fn routed_path(request: &Request) -> Cow<'_, [u8]> {
-    let trimmed = request.path.strip_suffix(b"/").filter(|rest| !rest.is_empty());
-    match trimmed.filter(|_| request.snapshot.options.delete_uri_tail_slash) {
-        Some(trimmed) => Cow::Owned(trimmed.to_vec()),
-        None => Cow::Borrowed(&request.path),
-    }
-}
-
 /// Finds the route and remembers what matched.
 pub async fn find_route(
     request: &mut Request,
@@ -172,6 +150,11 @@ pub async fn find_route(
     request.require_decided()?;
     let Some(found) = found else { return Ok(()) };
     let Some(route) = snapshot.routes.get(found.route as usize).cloned() else { return Ok(()) };
+    // A route that came before it might have had the request, and its guards.
+    if let Some(status) = request.unjudged.take() {
+        return Err(Box::new(Reply::page(status)));
+    }
+    readings::check_encoded_slash(request, found.route)?;
     let matched = plugin::request::Matched {
         uri: found.matched_uri.into(),
         host: found.matched_host.unwrap_or_default().into(),
@@ -188,8 +171,8 @@ pub async fn find_route(
     Ok(())
 }
 
-/// A body that says it is too large stays on the wire: conditions on it do not hold then. One that turns out to be too
-/// large while it comes cannot be put back, and is refused.
+/// A body that says it is too large stays on the wire: a request whose route hangs on it is refused. One that turns out to be
+/// too large while it comes cannot be put back, and is refused.
 async fn collect_for_matching(request: &mut Request, client: &Client) -> Result<(), Box<Reply>> {
     let RequestBody::Unread { length, .. } = &request.body else { return Ok(()) };
     let settings = &client.worker.settings;

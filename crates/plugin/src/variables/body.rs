@@ -12,16 +12,35 @@ use crate::{Request, RequestBody};
 fn collected(request: &Request) -> Option<&[u8]> {
     match &request.body {
         RequestBody::Collected(bytes) => Some(bytes),
-        _ => None,
+        // Routing left it where it is, because it is too large.
+        RequestBody::Unread { .. } => unjudged(request, TOO_LARGE),
+        RequestBody::Empty => None,
     }
+}
+
+const JSON: &str = "application/json";
+const GRAPHQL: &str = "application/graphql";
+
+const TOO_LARGE: u16 = 413;
+const MALFORMED: u16 = 400;
+
+/// The body has something to say that cannot be read here, but perhaps by the upstream.
+fn unjudged<T>(request: &Request, status: u16) -> Option<T> {
+    request.unjudged.set(Some(status));
+    None
 }
 
 fn content_type(request: &Request) -> &[u8] {
     request.head.headers.known(HeaderId::ContentType).unwrap_or_default()
 }
 
+/// Media types have no case (RFC 9110 section 8.3.1).
+fn is_type(content_type: &[u8], wanted: &str) -> bool {
+    content_type.get(..wanted.len()).is_some_and(|start| start.eq_ignore_ascii_case(wanted.as_bytes()))
+}
+
 fn is_form(request: &Request) -> bool {
-    content_type(request).starts_with(b"application/x-www-form-urlencoded")
+    is_type(content_type(request), "application/x-www-form-urlencoded")
 }
 
 /// `post_arg_NAME`: the first value of a url-encoded body.
@@ -40,19 +59,23 @@ fn form_value(body: &[u8], name: &str) -> Option<Vec<u8>> {
 
 /// `post_arg.PATH`
 pub fn post_arg_path<'a>(request: &'a Request, path: &str) -> Operand<'a> {
-    let Some(body) = collected(request) else { return Operand::Nil };
     let content_type = content_type(request);
-    if is_form(request) {
+    let is_form = is_form(request);
+    let is_multipart = is_type(content_type, "multipart/form-data");
+    // Of other bodies nothing is read, however large they are.
+    if !(is_form || is_multipart || is_type(content_type, JSON)) {
+        return Operand::Nil;
+    }
+    let Some(body) = collected(request) else { return Operand::Nil };
+    if is_form {
         return form_value(body, path).map_or(Operand::Nil, |value| Operand::Bytes(Cow::Owned(value)));
     }
-    if content_type.starts_with(b"multipart/form-data") {
+    if is_multipart {
         return multipart_value(body, content_type, path)
             .map_or(Operand::Nil, |value| Operand::Bytes(Cow::Owned(value)));
     }
-    if !content_type.starts_with(b"application/json") {
-        return Operand::Nil;
-    }
-    let Ok(document) = serde_json::from_slice::<Value>(body) else { return Operand::Nil };
+    let document = serde_json::from_slice::<Value>(body).ok().or_else(|| unjudged(request, MALFORMED));
+    let Some(document) = document else { return Operand::Nil };
     if path.contains(['[', '*']) || path.contains("..") {
         let found = crate::variables::json_path::select(&document, path);
         return if found.is_empty() {
@@ -97,8 +120,7 @@ pub fn operand_text(operand: Operand<'_>) -> Option<Cow<'_, [u8]>> {
 /// The text of one part of a multipart body (RFC 7578).
 fn multipart_value(body: &[u8], content_type: &[u8], name: &str) -> Option<Vec<u8>> {
     let content_type = std::str::from_utf8(content_type).ok()?;
-    let boundary =
-        content_type.split(';').find_map(|part| part.trim().strip_prefix("boundary="))?.trim_matches('"');
+    let boundary = parameter(content_type, "boundary")?;
     let delimiter = [b"--", boundary.as_bytes()].concat();
     let mut rest = body;
     while let Some(at) = find(rest, &delimiter) {
@@ -106,12 +128,20 @@ fn multipart_value(body: &[u8], content_type: &[u8], name: &str) -> Option<Vec<u
         let (head_end, blank) = head_end(rest)?;
         let head = String::from_utf8_lossy(rest.get(..head_end)?).into_owned();
         let content = rest.get(head_end + blank..)?;
-        if head.contains(&format!("name=\"{name}\"")) {
+        if head.lines().any(|line| parameter(line, "name") == Some(name)) {
             let end = find(content, &delimiter)?;
             return content.get(..end).map(|value| without_line_end(value).to_vec());
         }
     }
     None
+}
+
+/// A parameter of a field's value; its name has no case, its value may stand in quotes.
+fn parameter<'a>(value: &'a str, wanted: &str) -> Option<&'a str> {
+    value.split(';').skip(1).find_map(|part| {
+        let (name, value) = part.split_once('=')?;
+        name.trim().eq_ignore_ascii_case(wanted).then(|| value.trim().trim_matches('"'))
+    })
 }
 
 /// Where a part's head ends and how long the blank line is. Bare line feeds are common in hand-made bodies.
@@ -133,14 +163,26 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     memchr::memmem::find(haystack, needle)
 }
 
-/// What the GraphQL variables need of an operation. A request beyond `graphql.max_size` has none.
+/// What the GraphQL variables need of an operation. One beyond `graphql.max_size` cannot be judged.
 fn graphql(request: &Request) -> Option<crate::variables::graphql::Operation> {
     let most = crate::host().map_or(1 << 20, |host| host.graphql_max_bytes);
     let query: Vec<u8> = match request.head.method {
-        wire::Method::Get => request.arg("query").filter(|query| query.len() <= most)?,
+        wire::Method::Get => match request.arg("query")? {
+            query if query.len() > most => return unjudged(request, TOO_LARGE),
+            query => query,
+        },
         _ => {
-            let body = collected(request).filter(|body| body.len() <= most)?;
-            if content_type(request).starts_with(b"application/json") {
+            let kind = content_type(request);
+            let known = is_type(kind, JSON) || is_type(kind, GRAPHQL);
+            // Of other types a query is taken where it is at hand.
+            if !known && matches!(request.body, RequestBody::Unread { .. }) {
+                return None;
+            }
+            let body = collected(request)?;
+            if body.len() > most {
+                return if known { unjudged(request, TOO_LARGE) } else { None };
+            }
+            if is_type(content_type(request), JSON) {
                 serde_json::from_slice::<Value>(body).ok()?.get("query")?.as_str()?.as_bytes().to_vec()
             } else {
                 body.to_vec()

@@ -182,6 +182,7 @@ fn options(settings: &Settings) -> Options {
             delete_uri_tail_slash: apisix.delete_uri_tail_slash,
             normalize_uri_like_servlet: apisix.normalize_uri_like_servlet,
             match_uri_encoded_slash: apisix.match_uri_encoded_slash,
+            uri_parameters: apisix.router == HttpRouter::UriWithParameter,
         },
         workers: nginx.workers,
         upstream_trust: UpstreamTrust {

@@ -1,0 +1,71 @@
+//! Paths that can be read in two ways: a slash at the end that does not count, and `%2F`, which servers behind us may take
+//! for a slash or for a part of a segment. The path goes upstream as it came, so that no reading may open what the other one
+//! guards.
+
+use std::borrow::Cow;
+
+use plugin::{Reply, Request};
+use telemetry::error_log;
+
+use super::Input;
+
+/// The path that is looked up. With `apisix.delete_uri_tail_slash` that is the one without its last slash if a route is for
+/// exactly that path. A pattern with `*` at its end is for what is below: it is judged on the path that goes upstream.
+pub(crate) fn routed_path(request: &Request) -> Cow<'_, [u8]> {
+    let path = &request.path;
+    if !request.snapshot.options.delete_uri_tail_slash {
+        return Cow::Borrowed(path);
+    }
+    let Some(trimmed) = path.strip_suffix(b"/").filter(|rest| !rest.is_empty()) else {
+        return Cow::Borrowed(path);
+    };
+    let found = request.snapshot.router.find(&Input::new(request, trimmed));
+    let is_exact = |pattern: &str| !pattern.rsplit('/').next().unwrap_or_default().contains('*');
+    match found {
+        Some(found) if is_exact(found.matched_uri) => Cow::Owned(trimmed.to_vec()),
+        _ => Cow::Borrowed(path),
+    }
+}
+
+/// `:name` stands for one segment, and a `%2F` in it may be a part of it. A request whose path belongs to one route as it is
+/// decoded, and to another one with parameters as it came, is refused: nobody can say which of them the upstream will see.
+pub(super) fn check_encoded_slash(request: &Request, route: u32) -> Result<(), Box<Reply>> {
+    let options = request.snapshot.options;
+    if !options.uri_parameters || options.match_uri_encoded_slash {
+        return Ok(());
+    }
+    let raw = request.head.raw_path();
+    let hidden = hide_encoded_slashes(raw);
+    if hidden.len() == raw.len() {
+        return Ok(());
+    }
+    let mut path = Vec::new();
+    if wire::uri::normalize_path(&hidden, &mut path).is_err() {
+        return Ok(());
+    }
+    let other = request.snapshot.router.find(&Input::new(request, &path));
+    if !other.is_some_and(|other| other.route != route && other.matched_uri.contains(':')) {
+        return Ok(());
+    }
+    error_log::log(
+        error_log::Level::Info,
+        format_args!("%2F in the path leads to two routes, client: {}", request.remote_addr),
+    );
+    Err(Box::new(Reply::page(400)))
+}
+
+/// Writes `%2F` so that decoding leaves it as it is.
+pub(super) fn hide_encoded_slashes(raw: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(raw.len() + 8);
+    let mut at = 0;
+    while let Some(&byte) = raw.get(at) {
+        if byte == b'%' && raw.get(at + 1) == Some(&b'2') && matches!(raw.get(at + 2), Some(b'f' | b'F')) {
+            out.extend_from_slice(b"%252F");
+            at += 3;
+        } else {
+            out.push(byte);
+            at += 1;
+        }
+    }
+    out
+}

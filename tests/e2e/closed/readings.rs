@@ -1,0 +1,133 @@
+//! Requests that can be read in two ways: none of the readings may open what the other one guards.
+
+use testkit::Gateway;
+use testkit::gateway::YAML_PROVIDER;
+
+use super::{ask, status};
+
+const OPEN: &str = "mocking: {response_example: open}";
+const GUARD: &str = "key-auth: {}, mocking: {response_example: secret}";
+
+/// A gateway with these routes, as `(uri, more, is guarded)`, and `more` below `apisix`.
+fn gateway(more: &str, routes: &[(&str, &str, bool)]) -> Gateway {
+    let config = YAML_PROVIDER.replacen("apisix:\n", &format!("apisix:\n  {more}\n"), 1);
+    let mut text = "routes:\n".to_owned();
+    for (uri, more, guarded) in routes {
+        let plugins = if *guarded { GUARD } else { OPEN };
+        text += &format!("- {{uri: \"{uri}\", {more}plugins: {{{plugins}}}}}\n");
+    }
+    Gateway::start(&config, Some(&text))
+}
+
+fn check(gateway: &Gateway, expected: &[(&str, u16)]) {
+    for (target, expected) in expected {
+        assert_eq!(status(gateway, target), *expected, "{target}\n{}", gateway.error_log());
+    }
+}
+
+#[test]
+fn a_slash_at_the_end_goes_upstream_and_counts_for_what_is_below() {
+    let routes = [
+        ("/site/admin/*", "", true),
+        ("/site/exact", "", true),
+        ("/site/*", "", false),
+        ("/open", "", false),
+    ];
+    let gateway = gateway("delete_uri_tail_slash: true", &routes);
+    check(
+        &gateway,
+        &[
+            ("/site/admin/", 401),
+            ("/site/admin//", 401),
+            ("/site/admin/.", 401),
+            ("/site/admin/x/..", 401),
+            ("/site/admin/x/", 401),
+            ("/site/exact/", 401),
+            ("/site/exact//", 401),
+            ("/site/", 200),
+            ("/site/other/", 200),
+            ("/open/", 200),
+            ("/open", 200),
+        ],
+    );
+    let (_, explained) = gateway.verb_with(&["explain", "GET", "/site/admin/"]);
+    assert!(explained.contains("key-auth"), "{explained}");
+}
+
+#[test]
+fn an_encoded_slash_opens_no_route_with_parameters() {
+    let routes = [("/user/:id/secret", "", true), ("/user/*", "", false)];
+    let gateway = gateway("router: {http: radixtree_uri_with_parameter}", &routes);
+    check(
+        &gateway,
+        &[
+            ("/user/1/secret", 401),
+            ("/user/1%2Fsecret", 401),
+            ("/user%2f1/secret", 401),
+            ("/user/1%2f2/secret", 400),
+            ("/user/x/../1%2F2/secret", 400),
+            ("/user/1%2f2/other", 200),
+            ("/user/1%2f2%2fsecret", 200),
+        ],
+    );
+}
+
+#[test]
+fn uri_blocker_knows_encoded_slashes() {
+    let config = YAML_PROVIDER.replacen("apisix:\n", "apisix:\n  match_uri_encoded_slash: true\n", 1);
+    let blocker = "uri-blocker: {block_rules: [secret/x]}";
+    let routes = format!("routes:\n- {{uri: /*, plugins: {{{blocker}, {OPEN}}}}}\n");
+    let gateway = Gateway::start(&config, Some(&routes));
+    check(
+        &gateway,
+        &[
+            ("/secret/x", 403),
+            ("/secret%2fx", 403),
+            ("/s%65cret%2Fx", 403),
+            ("/secret%2f%2fx", 403),
+            ("/other%2fx", 200),
+            ("/y?a=secret%2fx", 200),
+        ],
+    );
+}
+
+fn post(gateway: &Gateway, content_type: &str, body: &str) -> u16 {
+    let length = body.len();
+    let request = format!(
+        "POST /b HTTP/1.1\r\nHost: h\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    );
+    gateway.client().request(&request).expect("an answer").status()
+}
+
+#[test]
+fn bodies_that_cannot_be_judged_reach_no_broader_route() {
+    let routes = [
+        ("/b", "vars: [[\"post_arg.a\", \"==\", \"1\"]], ", true),
+        ("/b", "priority: 1, vars: [[\"graphql_name\", \"==\", \"q\"]], ", true),
+        ("/*", "", false),
+    ];
+    let config = "max_post_args_readable_size: 1";
+    let gateway = gateway(config, &routes);
+    let (json, form) = ("{\"a\":\"1\"}", "a=1");
+    for kind in ["application/json", "Application/JSON; charset=utf-8"] {
+        assert_eq!(post(&gateway, kind, json), 401, "{kind}");
+        assert_eq!(post(&gateway, kind, "{\"query\":\"query q { x }\"}"), 401, "{kind}");
+        assert_eq!(post(&gateway, kind, "{\"a\":\"2\"}"), 200, "{kind}");
+        assert_eq!(post(&gateway, kind, "{\"a\":\"1\"}}"), 400, "{kind}");
+    }
+    for kind in ["application/x-www-form-urlencoded", "APPLICATION/x-www-form-URLENCODED"] {
+        assert_eq!((post(&gateway, kind, form), post(&gateway, kind, "a=2")), (401, 200), "{kind}");
+    }
+    for name in ["name=\"a\"", "NAME=a"] {
+        let part = format!("--x\r\nContent-Disposition: form-data; {name}\r\n\r\n1\r\n--x--\r\n");
+        assert_eq!(post(&gateway, "Multipart/Form-Data; Boundary=x", &part), 401, "{name}");
+    }
+    assert_eq!(post(&gateway, "text/plain", json), 200, "no arguments");
+    let long = format!("{{\"b\":\"{}\",\"a\":\"1\"}}", "x".repeat(1 << 20));
+    assert_eq!(post(&gateway, "application/json", &long), 413);
+    let wide = format!("{{\"query\":\"query q {{ {} }}\"}}", "x ".repeat(1 << 19));
+    assert_eq!(post(&gateway, "application/json", &wide), 413);
+    assert_eq!(post(&gateway, "application/octet-stream", &long), 200, "nothing of it is read");
+    let elsewhere = ask(&gateway, "/elsewhere", "");
+    assert_eq!(elsewhere.status(), 200);
+}
