@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use model::resources::Node;
+use model::url::without_user;
 use serde_json::{Map, Value, json};
 
 use crate::known::Services;
@@ -45,16 +46,6 @@ pub fn configuration(conf: &Value) -> Value {
         Value::Array(items) => items.iter().map(configuration).collect(),
         Value::String(text) => Value::String(without_user(text)),
         other => other.clone(),
-    }
-}
-
-fn without_user(text: &str) -> String {
-    match (text.split_once("://"), text.rfind('@')) {
-        (Some((scheme, rest)), Some(at)) if at > scheme.len() => {
-            let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
-            format!("{scheme}://***@{host}")
-        }
-        _ => text.to_owned(),
     }
 }
 

@@ -18,6 +18,7 @@ pub mod schema;
 pub mod schemas;
 mod typed;
 pub mod units;
+pub mod url;
 
 pub use catalog::{PluginCatalog, SchemaKind};
 pub use document::Document;

@@ -50,7 +50,7 @@ struct Zipkin {
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let typed: Conf = typed(conf)?;
     let endpoint = Endpoint::parse(&typed.endpoint)?;
-    let url = typed.endpoint.clone();
+    let url = model::url::without_user(&typed.endpoint);
     let processor = json!({
         "name": "zipkin report",
         "batch_max_size": 1000,

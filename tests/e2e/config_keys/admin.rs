@@ -163,3 +163,24 @@ fn a_start_asks_etcd_as_often_as_the_file_says() {
     let (one, four) = (attempts(1), attempts(4));
     assert!(one >= 1 && four > one, "{one} attempts in one round, {four} in four");
 }
+
+/// The layout of APISIX 2.x: on its own port, and on no other of the data plane.
+#[test]
+fn on_a_data_port_the_api_is_where_admin_listen_says() {
+    let here = |port: &str| json!({"ip": "127.0.0.1", "port": port});
+    let gateway = Gateway::start(
+        &embedded(&[
+            ("apisix.node_listen", json!([here("@HTTP@"), here("@METRICS@")])),
+            ("plugin_attr.prometheus.enable_export_server", json!(false)),
+            ("deployment.admin.admin_listen", here("@METRICS@")),
+        ]),
+        None,
+    );
+    let status = |address| {
+        let mut client = Client::connect(address).expect("connects");
+        let request = "GET /apisix/admin/routes HTTP/1.1\r\nHost: h\r\nX-API-KEY: test-admin-key\r\n\r\n";
+        client.request(request).expect("an answer").status()
+    };
+    assert_eq!(status(gateway.metrics), 200);
+    assert_eq!(status(gateway.http), 404, "the other data port knows nothing of it");
+}

@@ -61,6 +61,31 @@ fn a_store_needs_a_folder() {
     refused(&config, |prefix| write(prefix, "data", "a file"), &["data is not a folder"]);
 }
 
+/// Root may write everywhere: the verdict of a user is asked for.
+#[test]
+fn a_store_needs_a_folder_that_its_user_may_write() {
+    if !rustix::process::geteuid().is_root() || !testkit::servers::installed("setpriv") {
+        eprintln!("skipped: needs root and setpriv");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("tidegate");
+    fs::copy(binary(), &program).expect("a copy that everybody can run");
+    write(folder.path(), "conf/config.yaml", &filled(&embedded(&[])));
+    let chown = Command::new("chown").args(["-R", "65534"]).arg(folder.path()).status();
+    assert!(chown.expect("chown runs").success());
+    fs::create_dir(folder.path().join("data")).expect("a folder of root's");
+    for verb in ["test", "run"] {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"]);
+        let output =
+            command.arg(&program).args([verb, "--prefix"]).arg(folder.path()).output().expect("runs");
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(1), "{verb}: {said}");
+        assert!(said.contains("there is no place for the store"), "{verb}: {said}");
+    }
+}
+
 #[test]
 fn a_log_is_no_folder() {
     for (key, name) in [
@@ -106,6 +131,18 @@ fn variables_that_are_not_set_have_a_line() {
     let routes =
         |prefix: &Path| write(prefix, "conf/apisix.yaml", "routes:\n- uri: /${{TIDEGATE_NO_SUCH}}\n#END\n");
     refused(&standalone(&[]), routes, &["apisix.yaml:2:9", "TIDEGATE_NO_SUCH"]);
+}
+
+#[test]
+fn registries_that_cannot_be_used_have_a_line() {
+    let kubernetes =
+        json!({"service": {"host": "127.0.0.1", "port": "443"}, "client": {"token": "${TIDEGATE_NO_SUCH}"}});
+    let config = standalone(&[("discovery.kubernetes", kubernetes)]);
+    refused(
+        &config,
+        |_| {},
+        &["config.yaml:1:", "discovery.kubernetes: environment variable TIDEGATE_NO_SUCH"],
+    );
 }
 
 #[test]

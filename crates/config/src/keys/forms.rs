@@ -46,7 +46,7 @@ pub const URI_PATH: Form = Form {
 };
 pub const METRIC_PREFIX: Form = Form {
     is: "the beginning of metric names: letters, digits, _ and :, and no digit first",
-    fits: |text| is_metric_name(text, &[b'_', b':']),
+    fits: |text| is_metric_name(text, b"_:"),
 };
 pub const NAME: Form = Form { is: "a name", fits: |text| !text.trim().is_empty() };
 pub const COLLECTOR: Form = Form {

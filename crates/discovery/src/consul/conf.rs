@@ -84,7 +84,8 @@ impl Common {
             let endpoint =
                 Endpoint::parse(url).map_err(|reason| format!("discovery.{kind}.servers: {reason}"))?;
             if endpoint.target != "/" || url.ends_with('/') {
-                return Err(format!("discovery.{kind}.servers: {url}: write http://address:port"));
+                let shown = model::url::without_user(url);
+                return Err(format!("discovery.{kind}.servers: {shown}: write http://address:port"));
             }
             Ok(Server { url: url.clone(), endpoint, token: self.token.clone(), timeout: self.timeout })
         };

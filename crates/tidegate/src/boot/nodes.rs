@@ -27,7 +27,12 @@ impl Nodes {
     pub fn start(settings: &Settings, runtime: &Runtime) -> anyhow::Result<Arc<Nodes>> {
         let (prefix, ipv6) = (&settings.files.prefix, settings.apisix.enable_ipv6);
         let discovery = Discovery::start(&settings.discovery, runtime.handle(), prefix, ipv6);
-        let discovery = discovery.map_err(|reason| anyhow::anyhow!("config.yaml: {reason}"))?;
+        let discovery = discovery.map_err(|reason| {
+            // It begins with the key.
+            let key =
+                reason.split(':').next().filter(|key| key.starts_with("discovery")).unwrap_or("discovery");
+            anyhow::anyhow!("{}", settings.places.message(key, &reason))
+        })?;
         Ok(Arc::new(Nodes { discovery, told: Mutex::default(), missing: Mutex::default() }))
     }
 

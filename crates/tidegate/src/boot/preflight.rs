@@ -15,8 +15,11 @@ const LOG_FORMAT: &str = "nginx_config.http.access_log_format";
 pub fn check(loaded: &Loaded) -> anyhow::Result<()> {
     let (settings, places) = (&loaded.settings, &loaded.settings.places);
     let fault = |(key, reason): Fault| anyhow!("{}", places.message(&key, &format!("{key}: {reason}")));
-    discovery::check(&settings.discovery)
-        .map_err(|reason| anyhow!("{}", places.message("discovery", &reason)))?;
+    for (kind, conf) in settings.discovery.as_object().into_iter().flatten() {
+        let one = serde_json::Map::from_iter([(kind.clone(), conf.clone())]);
+        discovery::check(&one.into())
+            .map_err(|reason| anyhow!("{}", places.message(&format!("discovery.{kind}"), &reason)))?;
+    }
     ciphers(settings).map_err(fault)?;
     authorities(settings).map_err(fault)?;
     etcd_pair(settings).map_err(fault)?;
