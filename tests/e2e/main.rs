@@ -67,6 +67,7 @@ mod slow_clients;
 mod smuggling;
 mod stall;
 mod static_files;
+mod stored_answers;
 mod tidy;
 mod tls;
 mod tls_server;

@@ -44,6 +44,7 @@ pub struct Chain {
     header_filter: Vec<u16>,
     body_filter: Vec<u16>,
     log: Vec<u16>,
+    stored: Vec<u16>,
 }
 
 impl Chain {
@@ -114,6 +115,7 @@ impl Chain {
             header_filter: of(Phases::HEADER_FILTER),
             body_filter: of(Phases::BODY_FILTER),
             log: of(Phases::LOG),
+            stored: of(Phases::STORED),
             instances,
         }
     }
@@ -134,6 +136,7 @@ impl Chain {
             Phases::HEADER_FILTER => &self.header_filter,
             Phases::BODY_FILTER => &self.body_filter,
             Phases::LOG => &self.log,
+            Phases::STORED => &self.stored,
             _ => &[],
         }
     }

@@ -16,13 +16,15 @@ pub struct Phases(pub u16);
 
 impl Phases {
     pub const NONE: Phases = Phases(0);
-    pub const ALL: Phases = Phases(63);
+    pub const ALL: Phases = Phases(127);
     pub const REWRITE: Phases = Phases(1);
     pub const ACCESS: Phases = Phases(2);
     pub const BEFORE_PROXY: Phases = Phases(4);
     pub const HEADER_FILTER: Phases = Phases(8);
     pub const BODY_FILTER: Phases = Phases(16);
     pub const LOG: Phases = Phases(32);
+    /// Counts only beside `ACCESS`. APISIX has no such phase: see [`Plugin::stored`].
+    pub const STORED: Phases = Phases(64);
 
     pub const fn and(self, other: Phases) -> Phases {
         Phases(self.0 | other.0)
@@ -72,6 +74,11 @@ pub trait Plugin: Send + Sync {
     }
     /// Runs before each attempt to reach an upstream node.
     fn before_proxy<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        Step::Next
+    }
+    /// Answers from what is kept, in the upstream's place. Runs when no plugin that may refuse is left to run before the
+    /// proxy, whatever the priorities, so that a stored answer is only for those whom the upstream would answer.
+    fn stored<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::Next
     }
     /// Sees and edits `request.response`, of the upstream or of the gateway itself.

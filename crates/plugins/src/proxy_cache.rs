@@ -1,8 +1,8 @@
 //! Keeps answers of upstreams, in memory or on disk, and gives them to later requests with the same key.
 //!
-//! As in APISIX the two strategies differ. Memory answers in the access phase, so later plugins do not see a hit, and
-//! keeps what the client would have got. Disk stands where nginx has its cache, in front of the upstream: all plugins
-//! see a hit. Disk work runs on the background runtime.
+//! As in APISIX the two strategies differ: memory keeps what the client would have got, disk what the upstream sent. Unlike
+//! there both answer when every plugin that may refuse has had its say, and only on the route that stored the answer. Disk
+//! work runs on the background runtime.
 
 mod conf;
 mod disk;
@@ -32,7 +32,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     priority: 1085,
     guards: false,
     schema: include_str!("../schemas/proxy-cache.json"),
-    phases: Phases::ACCESS.and(Phases::BEFORE_PROXY).and(Phases::HEADER_FILTER).and(Phases::BODY_FILTER),
+    phases: Phases::ACCESS.and(Phases::STORED).and(Phases::HEADER_FILTER).and(Phases::BODY_FILTER),
     check,
     build,
     ..PluginDef::DEFAULT
@@ -50,7 +50,6 @@ struct Exchange {
     key: Vec<u8>,
     /// `MISS`, `HIT`, …; `None` while nothing has been looked up.
     status: Option<&'static str>,
-    looked_up: bool,
     asked: Asked,
     /// The stored answer has no type: none must be made up.
     typeless: bool,
@@ -73,7 +72,7 @@ struct Invalidates([Vec<u8>; 2]);
 
 impl Exchange {
     fn new(key: Vec<u8>, asked: Asked) -> Exchange {
-        Exchange { key, status: None, looked_up: false, asked, typeless: false, capture: None }
+        Exchange { key, status: None, asked, typeless: false, capture: None }
     }
 }
 
@@ -109,13 +108,22 @@ struct ProxyCache {
 
 impl Plugin for ProxyCache {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        let purges = request.head.method.as_bytes() == b"PURGE";
+        let purges = is_purge(request);
         if !purges && !is_safe(&request.head.method) && !self.settings.caches_method(request) {
             request.extensions.insert(Invalidates(self.settings.keys(request)));
         }
+        Step::Next
+    }
+
+    fn stored<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        // What belongs to no route has no upstream to stand for.
+        if request.route.is_none() {
+            return Step::Next;
+        }
+        let purges = is_purge(request);
         match &self.zone {
             Zone::Memory(memory) if purges => purged(purge(memory.as_ref(), &self.settings.keys(request))),
-            Zone::Memory(memory) => self.memory_access(memory, request),
+            Zone::Memory(memory) => self.from_memory(memory, request),
             Zone::Disk(disk) if purges => {
                 let keys = self.settings.keys(request);
                 Step::wait(async move {
@@ -126,14 +134,7 @@ impl Plugin for ProxyCache {
                     }
                 })
             }
-            Zone::Disk(_) => self.disk_access(request),
-        }
-    }
-
-    fn before_proxy<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        match &self.zone {
-            Zone::Memory(_) => Step::Next,
-            Zone::Disk(disk) => self.disk_before_proxy(disk, request),
+            Zone::Disk(disk) => self.from_disk(disk, request),
         }
     }
 
@@ -170,6 +171,10 @@ impl Plugin for ProxyCache {
         };
         self.store(request, key, capture);
     }
+}
+
+fn is_purge(request: &Request) -> bool {
+    request.head.method.as_bytes() == b"PURGE"
 }
 
 /// Methods that change nothing (RFC 9110 section 9.2.1).

@@ -45,7 +45,7 @@ pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) 
         };
         let in_flight = InFlight::new(&upstream, index, client.worker);
         request.outcome.balancer_node = Some((node.host.clone(), node.port));
-        chains.before_proxy(request).await?;
+        chains.before_proxy(request, tried.is_empty()).await?;
         match one_attempt(request, client, &upstream, index).await {
             Ok(answer) => {
                 in_flight.answered(answer.header_seconds() * 1000.0);

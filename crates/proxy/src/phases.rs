@@ -84,17 +84,38 @@ impl Chains {
             for instance in self.of_phase(Phases::ACCESS) {
                 self.run(instance, Phases::ACCESS, request).await?;
             }
+            // Without a node, where nobody can object later: a cache relieves an upstream that has none to spare.
+            if self.runs_in(Phases::STORED) && !self.guards_before_proxy() {
+                self.stored(request).await?;
+            }
         }
         Ok(())
     }
 
-    pub async fn before_proxy(&self, request: &mut Request) -> Verdict {
+    /// `first`: no node has been tried yet.
+    pub async fn before_proxy(&self, request: &mut Request, first: bool) -> Verdict {
         if self.runs_in(Phases::BEFORE_PROXY) {
             for instance in self.of_phase(Phases::BEFORE_PROXY) {
                 self.run(instance, Phases::BEFORE_PROXY, request).await?;
             }
+            if first && self.runs_in(Phases::STORED) && self.guards_before_proxy() {
+                self.stored(request).await?;
+            }
         }
         Ok(())
+    }
+
+    async fn stored(&self, request: &mut Request) -> Verdict {
+        for instance in self.of_phase(Phases::STORED) {
+            self.run(instance, Phases::STORED, request).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether a plugin may still refuse when a node has been chosen.
+    fn guards_before_proxy(&self) -> bool {
+        self.of_phase(Phases::BEFORE_PROXY)
+            .any(|instance| instance.def.guards || instance.pre_function.is_some())
     }
 
     async fn run(&self, instance: &Instance, phase: Phases, request: &mut Request) -> Verdict {
@@ -202,6 +223,7 @@ fn phase_name(phase: Phases) -> &'static str {
     match phase {
         Phases::REWRITE => "rewrite",
         Phases::ACCESS => "access",
+        Phases::STORED => "stored",
         _ => "before_proxy",
     }
 }
@@ -214,6 +236,7 @@ fn step<'a>(plugin: &'a dyn plugin::Plugin, phase: Phases, request: &'a mut Requ
     match phase {
         Phases::REWRITE => plugin.rewrite(request),
         Phases::ACCESS => plugin.access(request),
+        Phases::STORED => plugin.stored(request),
         _ => plugin.before_proxy(request),
     }
 }

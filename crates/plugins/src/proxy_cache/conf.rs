@@ -65,6 +65,8 @@ pub struct Settings {
     key: Joined,
     /// Answers to one consumer are not for others.
     isolation: bool,
+    /// The key names the service: its routes share what they store.
+    of_service: bool,
     key_has_credentials: bool,
     methods: Vec<String>,
     statuses: Vec<u16>,
@@ -89,6 +91,7 @@ impl Settings {
         Ok(Settings {
             key: Joined::new(&conf.cache_key),
             isolation: conf.consumer_isolation && !own,
+            of_service: conf.cache_key.iter().any(|part| part == "$service_id"),
             key_has_credentials: conf.cache_key.iter().any(|part| part == CREDENTIALS),
             methods: conf.cache_method,
             statuses: conf.cache_http_status,
@@ -112,6 +115,7 @@ impl Settings {
 
     fn key_of_get(&self, request: &Request) -> Vec<u8> {
         let mut key = Vec::with_capacity(64);
+        self.write_place(request, &mut key);
         if self.isolation {
             let name = request.consumer.as_ref().map(|consumer| consumer.username.as_bytes().to_vec());
             let name = name.filter(|name| !name.is_empty()).or_else(|| {
@@ -125,6 +129,19 @@ impl Settings {
         }
         self.key.write(request, &mut key);
         key
+    }
+
+    /// Whose answers these are. Without it a route that guards less would give away what another one has stored.
+    fn write_place(&self, request: &Request, key: &mut Vec<u8>) {
+        let Some(route) = &request.route else { return };
+        let (kind, id) = match route.service_id.as_ref().filter(|_| self.of_service) {
+            Some(service) => (b's', service),
+            None => (b'r', &route.id),
+        };
+        key.push(kind);
+        key.extend_from_slice(id.as_bytes());
+        // No id has this byte.
+        key.push(3);
     }
 
     /// The keys under which `GET` and `POST` have their answers, of a request with another method.

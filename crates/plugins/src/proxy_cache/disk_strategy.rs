@@ -30,25 +30,18 @@ const NOT_KEPT: [&str; 12] = [
 ];
 
 impl ProxyCache {
-    pub(super) fn disk_access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        let (key, asked) = (self.settings.key(request), self.settings.asked(request));
-        request.extensions.insert(Exchange::new(key, asked));
-        Step::Next
-    }
-
-    pub(super) fn disk_before_proxy<'a>(&'a self, disk: &'a Arc<Disk>, request: &'a mut Request) -> Step<'a> {
+    pub(super) fn from_disk<'a>(&'a self, disk: &'a Arc<Disk>, request: &'a mut Request) -> Step<'a> {
         let bypass = !self.settings.caches_method(request) || self.settings.bypasses(request);
         let known = matches!(request.head.method, Method::Get | Method::Head | Method::Post);
-        let Some(exchange) = request.extensions.get_mut::<Exchange>() else { return Step::Next };
-        // Once per request, however many nodes are tried.
-        if std::mem::replace(&mut exchange.looked_up, true) || !known {
-            return Step::Next;
-        }
-        if bypass {
+        let (key, asked) = (self.settings.key(request), self.settings.asked(request));
+        let mut exchange = Exchange::new(key.clone(), asked);
+        if known && bypass {
             exchange.status = Some("BYPASS");
+        }
+        request.extensions.insert(exchange);
+        if !known || bypass {
             return Step::Next;
         }
-        let key = exchange.key.clone();
         Step::wait(async move {
             let found = find(disk, request, &key).await;
             let Some(exchange) = request.extensions.get_mut::<Exchange>() else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Strategy `memory`: APISIX's own cache, which answers in the access phase.
+//! Strategy `memory`: APISIX's own cache.
 
 use plugin::{Reply, Request, Step};
 
@@ -33,7 +33,7 @@ fn is_cache_header(name: &str) -> bool {
 }
 
 impl ProxyCache {
-    pub(super) fn memory_access<'a>(&'a self, memory: &Memory, request: &'a mut Request) -> Step<'a> {
+    pub(super) fn from_memory<'a>(&'a self, memory: &Memory, request: &'a mut Request) -> Step<'a> {
         let directives = Directives::of_request(&request.head.headers);
         if let Some(status) = self.not_for_the_cache(request, &directives) {
             request.early_headers.set(STATUS_HEADER, status);
