@@ -107,10 +107,9 @@ fn environment(reference: &str) -> Option<String> {
         None => (reference, None),
     };
     let value = std::env::var(name).ok()?;
-    let Some(member) = member else { return Some(value) };
-    match serde_json::from_str::<Value>(&value).ok()?.get(member)? {
-        Value::String(text) => Some(text.clone()),
-        other => Some(other.to_string()),
+    match member {
+        None => model::secret_text(&Value::String(value)),
+        Some(member) => model::secret_text(serde_json::from_str::<Value>(&value).ok()?.get(member)?),
     }
 }
 

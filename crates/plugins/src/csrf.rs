@@ -7,7 +7,9 @@ use std::{
 
 use aws_lc_rs::{constant_time::verify_slices_are_equal, digest};
 use model::header_text::Text;
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, request::random_u64};
+use plugin::{
+    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, request::random_u64,
+};
 use serde::Deserialize;
 use serde_json::Value;
 use telemetry::error_log;
@@ -23,6 +25,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("../schemas/csrf.json"),
     encrypt_fields: &["key"],
     phases: Phases::ACCESS.and(Phases::HEADER_FILTER),
+    check,
     headers: &[("name", Text::Name)],
     build,
     ..PluginDef::DEFAULT
@@ -34,6 +37,12 @@ struct Csrf {
     /// Seconds; 0 and below: tokens do not expire.
     expires: i64,
     name: String,
+}
+
+/// With an empty key anybody makes tokens.
+fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
+    let empty = conf.get("key").and_then(Value::as_str).is_some_and(str::is_empty);
+    if empty && kind == SchemaKind::Plugin { Err("property \"key\" is empty".to_owned()) } else { Ok(()) }
 }
 
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {

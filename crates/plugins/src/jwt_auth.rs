@@ -94,13 +94,27 @@ fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
     }
     let secret = text("secret").unwrap_or_default();
     let encoded = conf.get("base64_secret").and_then(Value::as_bool).unwrap_or_default();
-    if encoded && !is_secret_reference(secret) && nginx_base64::decode(secret.as_bytes()).is_none() {
-        return Err("base64_secret required but the secret is not in base64 format".to_owned());
+    if encoded && !is_secret_reference(secret) {
+        decoded(secret)?;
     }
-    if !hmac && text("public_key").is_none() {
-        return Err("missing valid public key".to_owned());
+    if hmac {
+        return Ok(());
     }
-    Ok(())
+    let public_key = text("public_key").ok_or("missing valid public key")?;
+    match Algorithm::of(text("algorithm").unwrap_or_default()) {
+        Some(algorithm) if !is_secret_reference(public_key) => {
+            let key = VerifyingKey::from_pem(algorithm, public_key);
+            key.map(|_| ()).map_err(|reason| format!("public_key cannot be used: {reason}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The secret behind `base64_secret`.
+fn decoded(secret: &str) -> Result<Vec<u8>, &'static str> {
+    let decoded = nginx_base64::decode(secret.as_bytes())
+        .ok_or("base64_secret required but the secret is not in base64 format")?;
+    if decoded.is_empty() { Err("the secret behind base64_secret is empty") } else { Ok(decoded) }
 }
 
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
@@ -124,8 +138,7 @@ fn consumer(conf: &Value) -> Result<ConsumerKey, String> {
         let secret = conf.secret.ok_or("property \"secret\" is required when using HS based algorithms")?;
         let secret = match conf.base64_secret {
             false => secret.into_bytes(),
-            true => nginx_base64::decode(secret.as_bytes())
-                .ok_or("base64_secret required but the secret is not in base64 format")?,
+            true => decoded(&secret)?,
         };
         VerifyingKey::from_secret(algorithm, &secret)
     } else {

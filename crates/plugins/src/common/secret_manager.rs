@@ -32,12 +32,13 @@ impl Failure {
 
 /// The value at `path`, what stands behind the manager's ID in a reference. `conf` is the `secrets` resource.
 pub async fn fetch(manager: &str, conf: &Value, path: &str) -> Result<String, Failure> {
-    match manager {
+    let value = match manager {
         "vault" => vault::fetch(conf, path).await,
         "aws" => aws::fetch(conf, path).await,
         "gcp" => gcp::fetch(conf, path).await,
         other => Err(Failure::Missing(format!("no secret manager: {other}"))),
-    }
+    }?;
+    model::secret_text(&Value::String(value)).ok_or_else(|| Failure::Missing("the value is empty".to_owned()))
 }
 
 /// How long a manager may take for connecting, and again for answering.
@@ -68,13 +69,9 @@ fn json(body: &[u8]) -> Result<Value, Failure> {
         .map_err(|error| Failure::Unavailable(format!("failed to decode result: {error}")))
 }
 
-/// A member as it is put into a configuration; `null` and what is not there are no value.
+/// A member as it is put into a configuration. What is empty, or no text, is as good as not there.
 fn member(object: &Value, name: &str) -> Option<String> {
-    match object.get(name)? {
-        Value::Null => None,
-        Value::String(text) => Some(text.clone()),
-        other => Some(other.to_string()),
-    }
+    model::secret_text(object.get(name)?)
 }
 
 /// A member of a secret that is JSON itself.
@@ -82,7 +79,7 @@ fn member_of_text(secret: &str, name: &str) -> Result<String, Failure> {
     let missing = |reason: String| Failure::Missing(reason);
     let value: Value = serde_json::from_str(secret)
         .map_err(|error| missing(format!("failed to decode result, the secret is no JSON: {error}")))?;
-    member(&value, name).ok_or_else(|| missing(format!("the secret has no member {name}")))
+    member(&value, name).ok_or_else(|| missing(format!("the secret has no member {name} with a text")))
 }
 
 /// Status and start of the body; the whole might be long, and end up in a log.

@@ -36,7 +36,9 @@ pub async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {
     let answer = json(&answer.body)?;
     let data = answer.get("data").ok_or_else(|| unavailable("no data in the answer".to_owned()))?;
     let wrapped = || data.get("metadata").and(data.get("data")).and_then(|data| member(data, key));
-    member(data, key).or_else(wrapped).ok_or_else(|| missing(format!("secret {secret} has no key {key}")))
+    member(data, key)
+        .or_else(wrapped)
+        .ok_or_else(|| missing(format!("secret {secret} has no key {key} with a text")))
 }
 
 /// Without empty and dot segments; bytes that a request line cannot carry are encoded.
