@@ -101,7 +101,7 @@ fn build(value: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
         assertion_audience: conf.client_jwt_assertion_audience.clone(),
     };
     let claim_schema = |schema| schemas::compile("claim_schema", schema);
-    let store = |session: &conf::SessionConf| session::Store::new(session);
+    let store = |session: &conf::SessionConf| session::Store::new(session, &conf.discovery, &conf.client_id);
     Ok(Arc::new(OpenidConnect {
         provider: Provider {
             discovery_url: conf.discovery.clone(),

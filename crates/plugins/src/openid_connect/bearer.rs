@@ -234,10 +234,14 @@ impl OpenidConnect {
                 return refuse(&format!("required scopes {} not present", required.join(", ")));
             }
         }
+        self.check_audience(claims).or_else(refuse)
+    }
+
+    pub fn check_audience(&self, claims: &Value) -> Result<(), &'static str> {
         let audience = &self.conf.claim_validator.audience;
         let value = claims.get(audience.claim.as_deref().unwrap_or("aud")).filter(|value| !value.is_null());
         if value.is_none() && (audience.required || audience.match_with_client_id) {
-            return refuse("required audience claim not present");
+            return Err("required audience claim not present");
         }
         let id = self.conf.client_id.as_str();
         let matches = match value {
@@ -245,7 +249,7 @@ impl OpenidConnect {
             value => value.and_then(Value::as_str) == Some(id),
         };
         if audience.match_with_client_id && !matches {
-            return refuse("mismatched audience");
+            return Err("mismatched audience");
         }
         Ok(())
     }

@@ -390,11 +390,18 @@ impl OpenidConnect {
             fail(401, &format!("claim validation failed: {reason}"));
             bearer::invalid_token(&self.conf.realm, &reason)
         })?;
-        let Some(required) = &self.conf.required_scopes else { return Ok(()) };
         let refuse = |message: &str| {
             fail(403, message);
             Err(Box::new(Reply::bytes(403, json!({ "error": message }).to_string())))
         };
+        let id_token = identity.id_token.as_ref().unwrap_or(&Value::Null);
+        let issuer = id_token.get("iss").and_then(Value::as_str).unwrap_or_default();
+        let issuers = self.conf.claim_validator.issuer.valid_issuers.as_ref();
+        if issuers.is_some_and(|valid| !valid.iter().any(|valid| valid == issuer)) {
+            return refuse(&format!("Claim 'iss' ('{issuer}') returned failure"));
+        }
+        self.check_audience(id_token).or_else(refuse)?;
+        let Some(required) = &self.conf.required_scopes else { return Ok(()) };
         match granted_scopes(identity) {
             None => refuse("required scopes not present"),
             Some(granted) if bearer::has_scopes(&granted, required) => Ok(()),

@@ -93,6 +93,9 @@ impl Session {
 pub struct Store {
     key: LessSafeKey,
     name: String,
+    /// What a sealed session is authentic for: the cookie's name, the provider and the client. Another route with the same
+    /// secret takes it only when all three agree.
+    place: Vec<u8>,
     attributes: String,
     secure: Option<bool>,
     /// Milliseconds; 0: no limit.
@@ -103,7 +106,8 @@ pub struct Store {
 }
 
 impl Store {
-    pub fn new(conf: &SessionConf) -> Result<Store, String> {
+    /// `discovery` and `client_id`: who makes the identities that are kept.
+    pub fn new(conf: &SessionConf, discovery: &str, client_id: &str) -> Result<Store, String> {
         let derived = hmac::sign(
             &hmac::Key::new(hmac::HMAC_SHA256, conf.secret.as_bytes()),
             b"tidegate openid-connect session v1",
@@ -121,10 +125,12 @@ impl Store {
         if conf.cookie_http_only.unwrap_or(true) {
             attributes.push_str("; HttpOnly");
         }
+        let name = conf.cookie_name.clone().unwrap_or_else(|| "session".to_owned());
         let lifetime = conf.cookie.as_ref().and_then(|cookie| cookie.lifetime);
         Ok(Store {
             key: LessSafeKey::new(key),
-            name: conf.cookie_name.clone().unwrap_or_else(|| "session".to_owned()),
+            place: serde_json::to_vec(&[&name, discovery, client_id]).map_err(|error| error.to_string())?,
+            name,
             attributes,
             secure: conf.cookie_secure,
             idling_ms: conf.idling_timeout.unwrap_or(900).saturating_mul(1000),
@@ -265,7 +271,7 @@ impl Store {
         self.key
             .seal_in_place_append_tag(
                 Nonce::assume_unique_for_key(nonce),
-                Aad::from(self.name.as_bytes()),
+                Aad::from(self.place.as_slice()),
                 &mut sealed,
             )
             .map_err(|_| "sealing the session failed")?;
@@ -276,7 +282,7 @@ impl Store {
         let mut bytes = decode_url(text)?;
         let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
-        let opened = self.key.open_in_place(nonce, Aad::from(self.name.as_bytes()), sealed).ok()?;
+        let opened = self.key.open_in_place(nonce, Aad::from(self.place.as_slice()), sealed).ok()?;
         serde_json::from_slice(opened).ok()
     }
 }
@@ -292,9 +298,13 @@ mod tests {
     use super::*;
 
     fn store(secret: &str) -> Store {
+        store_of(secret, "http://idp/discovery", "c")
+    }
+
+    fn store_of(secret: &str, discovery: &str, client_id: &str) -> Store {
         let conf =
             json!({"secret": secret, "storage": "cookie", "absolute_timeout": 10, "rolling_timeout": 0});
-        Store::new(&serde_json::from_value(conf).expect("conf")).expect("store")
+        Store::new(&serde_json::from_value(conf).expect("conf"), discovery, client_id).expect("store")
     }
 
     #[test]
@@ -311,6 +321,10 @@ mod tests {
         let opened = store("0123456789abcdef").open(sealed.as_bytes()).expect("session");
         assert_eq!(opened.original_url.as_deref(), Some("/x"));
         assert!(store("fedcba9876543210").open(sealed.as_bytes()).is_none());
+        for (discovery, client_id) in [("http://idp/discovery", "d"), ("http://other/discovery", "c")] {
+            let other = store_of("0123456789abcdef", discovery, client_id);
+            assert!(other.open(sealed.as_bytes()).is_none(), "{discovery} {client_id}");
+        }
         let mut other = sealed.into_bytes();
         other[20] = if other[20] == b'A' { b'B' } else { b'A' };
         assert!(store("0123456789abcdef").open(&other).is_none());
