@@ -43,6 +43,7 @@ mod limits;
 mod locations;
 mod lost_store;
 mod malformed;
+mod masked;
 mod max_conn;
 mod mtls;
 mod nginx;

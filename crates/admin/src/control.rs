@@ -5,7 +5,7 @@ mod view;
 
 use std::sync::Arc;
 
-use model::{Kind, PluginCatalog, Rejected, SchemaKind, schemas};
+use model::{Kind, PluginCatalog, Rejected, SchemaKind, encrypt::mask_resource, schemas};
 use serde_json::{Map, Value, json};
 use store::{BoxFuture, Store};
 
@@ -178,6 +178,7 @@ impl ControlApi {
         let mut value = Arc::unwrap_or_clone(object.value());
         // Checked when it was stored; what fails now is shown as it is.
         let _ = self.parts.plugins.check(name, SchemaKind::Metadata, &mut value);
+        mask_resource(Kind::PluginMetadata, name, &mut value, self.parts.plugins.as_ref());
         Some(value)
     }
 }

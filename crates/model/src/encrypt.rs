@@ -14,7 +14,7 @@ use aws_lc_rs::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value};
 
-use crate::{Kind, PluginCatalog};
+use crate::{Kind, PluginCatalog, schema::is_secret_reference};
 
 /// The keys of `apisix.data_encryption.keyring`: the first encrypts, all are tried to decrypt.
 pub struct Keyring {
@@ -84,16 +84,46 @@ impl Keyring {
 /// Stands where a secret is not shown.
 pub const MASK: &str = "***";
 
-/// Hides what [`Keyring::encrypt_resource`] would encrypt, and the credentials of secret managers. References
-/// (`$secret://`, `$env://`) stay: they are the place of a secret, not the secret.
+/// Secret wherever they stand, also in a configuration inside another one: an upstream's, or an action's.
+const SECRET_NAMES: [&str; 8] = [
+    "client_key",
+    "client_secret",
+    "password",
+    "private_key",
+    "redis_password",
+    "secret_access_key",
+    "sentinel_password",
+    "session_token",
+];
+
+/// Hides what [`Keyring::encrypt_resource`] would encrypt, what has the name of a secret, and the credentials of secret
+/// managers. References (`$secret://`, `$env://`) stay: they are the place of a secret, not the secret.
+///
+/// The one function for whoever may see a configuration and not its secrets: differences in the history, explanations, the
+/// Control API, and keys with role viewer.
 pub fn mask_resource(kind: Kind, id: &str, value: &mut Value, catalog: &dyn PluginCatalog) {
-    let change = |text: &str| (!text.starts_with('$')).then(|| MASK.to_owned());
-    each_private_key(kind, value, &change);
+    let change = |text: &str| (!is_secret_reference(text)).then(|| MASK.to_owned());
+    if kind == Kind::Ssl {
+        change_in(value, "key", &change);
+        change_in(value, "keys", &change);
+    }
     each_plugin_field(kind, id, value, catalog, &change);
+    mask_names(value, &change);
     if kind == Kind::Secret {
         for field in ["token", "secret_access_key", "session_token", "auth_config.private_key"] {
             change_in(value, field, &change);
         }
+    }
+}
+
+fn mask_names(value: &mut Value, change: Change<'_>) {
+    match value {
+        Value::Object(entries) => entries.iter_mut().for_each(|(name, item)| match item {
+            Value::String(_) if SECRET_NAMES.contains(&name.as_str()) => change_text(item, change),
+            item => mask_names(item, change),
+        }),
+        Value::Array(items) => items.iter_mut().for_each(|item| mask_names(item, change)),
+        _ => {}
     }
 }
 

@@ -12,6 +12,7 @@ use super::{
     revisions::REVISION,
 };
 use crate::{
+    Role,
     compiled::named,
     message::{Request, Response},
     resource::{WARNING, header_text},
@@ -45,6 +46,10 @@ impl AdminApi {
             _ if segments == ["explain"] => self.explain(request).await,
             "PUT" => self.put_configuration(standalone, request, current).await,
             "HEAD" => with_metadata(Response::empty(200), current),
+            // The whole of it, in plain: as with `GET /export`.
+            _ if self.key_of(request).is_some_and(|key| key.role != Role::Admin) => {
+                Response::error(403, "a configuration holds secrets: it needs a key with role admin")
+            }
             _ => get_configuration(request, current),
         }
     }

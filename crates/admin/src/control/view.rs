@@ -1,6 +1,6 @@
 //! Objects as the process holds them: defaults filled in, nodes as a list.
 
-use model::{Object, SchemaKind, check::parse_address, schema::lua, schemas};
+use model::{Object, SchemaKind, check::parse_address, encrypt::mask_resource, schema::lua, schemas};
 use serde_json::{Map, Value, json};
 
 use super::ControlParts;
@@ -29,7 +29,6 @@ pub(super) fn object(parts: &ControlParts, object: &Object) -> Value {
 pub(super) fn filled(parts: &ControlParts, object: &Object) -> Value {
     let mut value = (*object.value()).clone();
     for tls in ["/tls", "/upstream/tls"] {
-        // Nobody has to prove who they are here.
         if let Some(Value::Object(tls)) = value.pointer_mut(tls) {
             tls.remove("client_key");
         }
@@ -42,6 +41,8 @@ pub(super) fn filled(parts: &ControlParts, object: &Object) -> Value {
             fields.entry("_meta").or_insert_with(|| json!({}));
         }
     }
+    // Nobody has to prove who they are here.
+    mask_resource(object.kind, &object.id, &mut value, parts.plugins.as_ref());
     if let Some(upstream) = value.get_mut("upstream") {
         list_nodes(upstream);
     }

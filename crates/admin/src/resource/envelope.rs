@@ -1,10 +1,10 @@
 //! How objects are wrapped in answers: bare in v3, in etcd v2's `action` and `node` in v2.
 
-use model::{Kind, Object};
+use model::{Kind, Object, encrypt::mask_resource};
 use serde_json::{Map, Value, json};
 
 use super::{key, object_key};
-use crate::{AdminApi, AdminSettings, ApiVersion};
+use crate::{AdminApi, AdminSettings, ApiVersion, Role, message::Request};
 
 /// The answer to a write: the value as it is at rest, with its secrets encrypted.
 pub(super) fn written(
@@ -32,11 +32,25 @@ pub(super) fn written(
     body
 }
 
-pub(super) fn one(settings: &AdminSettings, object: &Object) -> Value {
+/// Who reads: what is shown depends on it.
+pub(super) struct Reader<'a> {
+    pub api: &'a AdminApi,
+    /// Whether secrets are hidden, as they are for keys with role viewer.
+    masked: bool,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn of(api: &'a AdminApi, request: &Request) -> Reader<'a> {
+        Reader { api, masked: api.key_of(request).is_some_and(|key| key.role != Role::Admin) }
+    }
+}
+
+pub(super) fn one(reader: &Reader<'_>, object: &Object) -> Value {
+    let settings = &reader.api.settings;
     match settings.version {
-        ApiVersion::V3 => entry(settings, object),
+        ApiVersion::V3 => entry(reader, object),
         ApiVersion::V2 => {
-            let node = json!({"key": object_key(settings, object), "value": shown(settings, object)});
+            let node = json!({"key": object_key(settings, object), "value": shown(reader, object)});
             json!({"action": "get", "node": node})
         }
     }
@@ -55,10 +69,10 @@ pub(super) fn deleted(settings: &AdminSettings, key: &str) -> Value {
 }
 
 /// An object in a list.
-pub(super) fn entry(settings: &AdminSettings, object: &Object) -> Value {
+pub(super) fn entry(reader: &Reader<'_>, object: &Object) -> Value {
     json!({
-        "key": object_key(settings, object),
-        "value": shown(settings, object),
+        "key": object_key(&reader.api.settings, object),
+        "value": shown(reader, object),
         "createdIndex": object.created,
         "modifiedIndex": object.modified,
     })
@@ -66,7 +80,7 @@ pub(super) fn entry(settings: &AdminSettings, object: &Object) -> Value {
 
 /// The value without private keys. Those of an `ssl` resource are left out; those for upstreams are as at rest, so
 /// that a value which is read, changed and written back keeps its key.
-fn shown(settings: &AdminSettings, object: &Object) -> Value {
+fn shown(reader: &Reader<'_>, object: &Object) -> Value {
     match (object.kind, object.value().as_ref()) {
         (Kind::Ssl, Value::Object(fields)) => {
             let public = fields.iter().filter(|(name, _)| !matches!(name.as_str(), "key" | "keys"));
@@ -74,7 +88,9 @@ fn shown(settings: &AdminSettings, object: &Object) -> Value {
         }
         (kind, value) => {
             let mut value = value.clone();
-            if let Some(keyring) = &settings.keyring {
+            if reader.masked {
+                mask_resource(kind, &object.id, &mut value, reader.api.plugins().as_ref());
+            } else if let Some(keyring) = &reader.api.settings.keyring {
                 keyring.encrypt_private_keys(kind, &mut value);
             }
             value

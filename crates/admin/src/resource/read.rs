@@ -11,9 +11,10 @@ use crate::{
 };
 
 pub(super) fn get(api: &AdminApi, request: &Request, target: &Target) -> Response {
+    let reader = envelope::Reader::of(api, request);
     if let Some(id) = &target.id {
         return match api.store.get(target.kind, &target.store_id(id)) {
-            Some(object) => Response::json(200, &envelope::one(&api.settings, &object)),
+            Some(object) => Response::json(200, &envelope::one(&reader, &object)),
             None => not_found(),
         };
     }
@@ -24,12 +25,12 @@ pub(super) fn get(api: &AdminApi, request: &Request, target: &Target) -> Respons
         return not_found();
     }
     if api.settings.version == ApiVersion::V2 {
-        let nodes: Vec<Value> = objects.iter().map(|object| envelope::entry(&api.settings, object)).collect();
+        let nodes: Vec<Value> = objects.iter().map(|object| envelope::entry(&reader, object)).collect();
         let key = format!("{}/{}", api.settings.key_prefix, target.kind.directory());
         let node = json!({"dir": true, "key": key, "nodes": nodes});
         return Response::json(200, &json!({"action": "get", "node": node}));
     }
-    list(api, request, target, objects)
+    list(&reader, request, target, objects)
 }
 
 fn collect(api: &AdminApi, target: &Target) -> Vec<Object> {
@@ -44,7 +45,12 @@ fn collect(api: &AdminApi, target: &Target) -> Vec<Object> {
     objects
 }
 
-fn list(api: &AdminApi, request: &Request, target: &Target, mut objects: Vec<Object>) -> Response {
+fn list(
+    reader: &envelope::Reader<'_>,
+    request: &Request,
+    target: &Target,
+    mut objects: Vec<Object>,
+) -> Response {
     let filter = Filter::read(request, target.kind);
     objects.retain(|object| filter.matches(&object.value()));
     let total = objects.len();
@@ -58,7 +64,7 @@ fn list(api: &AdminApi, request: &Request, target: &Target, mut objects: Vec<Obj
         objects.sort_by_key(|object| object.created);
         objects = objects.into_iter().skip((page - 1) * size).take(size).collect();
     }
-    let list: Vec<Value> = objects.iter().map(|object| envelope::entry(&api.settings, object)).collect();
+    let list: Vec<Value> = objects.iter().map(|object| envelope::entry(reader, object)).collect();
     Response::json(200, &json!({"list": list, "total": total}))
 }
 

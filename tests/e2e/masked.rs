@@ -1,0 +1,79 @@
+//! Who sees secrets: keys with role admin. Not the Control API, which asks for no key, nor keys with role viewer.
+
+use serde_json::{Value, json};
+use testkit::gateway::{EMBEDDED, Gateway};
+use testkit::{Client, Message};
+
+const VIEWER_KEY: &str = "test-viewer-key";
+
+/// Stands in each secret below.
+const SECRET: &str = "open-sesame";
+
+fn gateway() -> Gateway {
+    let keys = format!("role: admin}}, {{name: guest, key: {VIEWER_KEY}, role: viewer}}]");
+    Gateway::start(&EMBEDDED.replace("role: admin}]", &keys), None)
+}
+
+fn ask(address: std::net::SocketAddr, path: &str, key: &str) -> Message {
+    let mut client = Client::connect(address).expect("connected");
+    let key = if key.is_empty() { String::new() } else { format!("X-API-KEY: {key}\r\n") };
+    client.request(&format!("GET {path} HTTP/1.1\r\nHost: h\r\n{key}\r\n")).expect("an answer")
+}
+
+/// Secrets in every place that one of the two can show.
+fn objects() -> Vec<(&'static str, Value)> {
+    let secret = |name: &str| format!("{SECRET}-of-{name}");
+    let oidc = json!({"client_id": "c", "client_secret": secret("client"), "discovery": "http://127.0.0.1:1/d",
+                      "session": {"secret": secret("the-session-0123456789")}});
+    let plugins = json!({"csrf": {"key": secret("csrf")}, "openid-connect": oidc,
+                         "http-logger": {"uri": "http://127.0.0.1:1/", "auth_header": secret("logger")}});
+    let limit = json!({"count": 9, "time_window": 9, "policy": "redis", "redis_host": "127.0.0.1",
+                       "redis_password": secret("redis"), "key": "remote_addr"});
+    let nested = json!({"workflow": {"rules": [{"actions": [["limit-count", limit]]}]}});
+    vec![
+        ("upstreams/u", json!({"nodes": {"127.0.0.1:1": 1}, "type": "roundrobin"})),
+        ("services/s", json!({"upstream_id": "u", "plugins": plugins})),
+        ("routes/r", json!({"uri": "/r", "upstream_id": "u", "plugins": plugins})),
+        ("routes/nested", json!({"uri": "/nested", "upstream_id": "u", "plugins": nested})),
+        ("plugin_configs/p", json!({"plugins": plugins})),
+        ("global_rules/g", json!({"plugins": {"csrf": {"key": secret("global")}}})),
+        (
+            "consumers/jack",
+            json!({"username": "jack", "plugins": {"key-auth": {"key": secret("jack")},
+                   "basic-auth": {"username": "jack", "password": secret("basic")}}}),
+        ),
+        ("secrets/vault/1", json!({"uri": "http://127.0.0.1:1", "prefix": "p", "token": secret("vault")})),
+    ]
+}
+
+#[test]
+fn secrets_are_for_admins() {
+    let gateway = gateway();
+    let mut holding = Vec::new();
+    for (path, body) in objects() {
+        let (status, answer) =
+            gateway.admin("PUT", &format!("/apisix/admin/{path}?wait=applied"), &body.to_string());
+        assert!(matches!(status, 200 | 201), "{path}: {status} {answer}");
+        if body.to_string().contains(SECRET) {
+            holding.push(path);
+        }
+    }
+    for path in holding {
+        let collection = path.split('/').next().unwrap_or_default();
+        for path in [path, collection] {
+            let path = format!("/apisix/admin/{path}");
+            let shown = ask(gateway.admin, &path, VIEWER_KEY);
+            assert_eq!(shown.status(), 200, "{path}");
+            let text = shown.body_text();
+            assert!(!text.contains(SECRET) && text.contains("***"), "{path}: {text}");
+            let shown = ask(gateway.admin, &path, testkit::gateway::ADMIN_KEY).body_text();
+            assert!(shown.contains(SECRET), "{path}: {shown}");
+        }
+    }
+    for path in ["routes", "route/r", "route/nested", "services", "service/s"] {
+        let shown = ask(gateway.control, &format!("/v1/{path}"), "");
+        assert_eq!(shown.status(), 200, "{path}");
+        let text = shown.body_text();
+        assert!(!text.contains(SECRET) && text.contains("***"), "{path}: {text}");
+    }
+}
