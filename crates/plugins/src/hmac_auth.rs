@@ -13,6 +13,7 @@ use plugin::{
 };
 use serde::Deserialize;
 use serde_json::Value;
+use telemetry::error_log;
 use wire::HeaderId;
 
 use crate::common::{
@@ -72,8 +73,20 @@ impl Keys {
     }
 }
 
-fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
-    Ok(Arc::new(typed::<HmacAuth>(conf)?))
+fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    let built: HmacAuth = typed(conf)?;
+    let signs_digest = built.signed_headers.iter().any(|name| name.eq_ignore_ascii_case("digest"));
+    if built.validate_request_body && !signs_digest {
+        let (kind, id) = (context.owner.kind.directory(), &context.owner.id);
+        error_log::log(
+            error_log::Level::Warn,
+            format_args!(
+                "hmac-auth of {kind}/{id}: validate_request_body without \"digest\" in signed_headers lets a signature \
+                 be sent again with another body"
+            ),
+        );
+    }
+    Ok(Arc::new(built))
 }
 
 fn consumer(conf: &Value) -> Result<ConsumerKey, String> {
