@@ -80,5 +80,6 @@ mod upgrade;
 mod user_schemas;
 mod valid;
 mod verdicts;
+mod verdicts_of_others;
 mod websocket;
 mod welcome;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step};
+use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 use serde_json::Value;
@@ -15,6 +15,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     priority: 2400,
     schema: include_str!("../schemas/consumer-restriction.json"),
     phases: Phases::ACCESS,
+    check,
     build,
     ..PluginDef::DEFAULT
 };
@@ -61,6 +62,15 @@ struct Rules {
     denied: FxHashSet<String>,
     allowed: FxHashSet<String>,
     methods: FxHashMap<String, Vec<String>>,
+}
+
+/// An empty list restricts nobody.
+fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
+    let names_nobody = |name: &str| conf.get(name).and_then(Value::as_array).is_none_or(Vec::is_empty);
+    if ["blacklist", "whitelist", "allowed_by_methods"].into_iter().all(names_nobody) {
+        return Err("property \"allowed_by_methods\" is empty: it would restrict nobody".to_owned());
+    }
+    Ok(())
 }
 
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {

@@ -115,10 +115,18 @@ impl ForwardAuth {
             Err(reason) => Err(reason.clone()),
         };
         match answer {
-            Ok(answer) if answer.status >= 300 => Err(Box::new(self.refusal(&answer))),
-            Ok(answer) => {
+            Ok(answer) if (200..300).contains(&answer.status) => {
                 self.pass_on(request, &answer);
                 Ok(())
+            }
+            Ok(answer) if answer.status >= 300 => Err(Box::new(self.refusal(&answer))),
+            // Not for the client: 101 would turn its connection into another protocol.
+            Ok(answer) => {
+                error_log::log(
+                    error_log::Level::Warn,
+                    format_args!("failed to process forward auth, err: status {}", answer.status),
+                );
+                Err(Box::new(Reply::page(self.status_on_error)))
             }
             Err(_) if self.allow_degradation => {
                 self.pass_nothing_on(request);

@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::common::{
     auth,
     conf::typed,
-    jws::{Algorithm, Token, VerifyingKey},
+    jws::{Algorithm, Token, VerifyingKey, check_public_key},
     nginx_base64,
     token_cache::{self, Verified},
 };
@@ -101,13 +101,7 @@ fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
         return Ok(());
     }
     let public_key = text("public_key").ok_or("missing valid public key")?;
-    match Algorithm::of(text("algorithm").unwrap_or_default()) {
-        Some(algorithm) if !is_secret_reference(public_key) => {
-            let key = VerifyingKey::from_pem(algorithm, public_key);
-            key.map(|_| ()).map_err(|reason| format!("public_key cannot be used: {reason}"))
-        }
-        _ => Ok(()),
-    }
+    if is_secret_reference(public_key) { Ok(()) } else { check_public_key(public_key) }
 }
 
 /// The secret behind `base64_secret`.

@@ -95,7 +95,13 @@ impl Opa {
             Err(reason) => Err(reason.clone()),
         };
         let body = match answer {
-            Ok(answer) => answer.body,
+            Ok(answer) if answer.status == 200 => answer.body,
+            Ok(answer) => {
+                return refused(
+                    403,
+                    format_args!("failed to process OPA decision, err: status {}", answer.status),
+                );
+            }
             Err(reason) => {
                 return refused(403, format_args!("failed to process OPA decision, err: {reason}"));
             }
@@ -113,8 +119,8 @@ impl Opa {
                 ),
             );
         };
-        // As Lua sees truth: anything but false and null.
-        if matches!(decision.get("allow"), None | Some(Value::Null | Value::Bool(false))) {
+        // Nothing but `true`: a policy that answers with a text or a set has not said yes.
+        if decision.get("allow") != Some(&Value::Bool(true)) {
             return Err(Box::new(refusal(decision)));
         }
         for name in &self.send_headers_upstream {

@@ -1,4 +1,5 @@
-//! Refuses requests whose target (normalised path and query) matches one of some regular expressions.
+//! Refuses requests whose target (normalised path and query) matches one of some regular expressions, with the query as it
+//! was sent or decoded.
 
 use std::sync::Arc;
 
@@ -53,29 +54,31 @@ impl UriBlocker {
         self.rules.is_match(text).unwrap_or(true)
     }
 
-    /// With `match_uri_encoded_slash` the path still has its `%2F`, which the upstream will take for a slash.
-    fn matches_decoded(&self, request: &Request, target: &[u8]) -> bool {
-        if !request.snapshot.options.match_uri_encoded_slash {
-            return false;
-        }
-        let path = request.path.len().min(target.len());
-        let (path, query) = target.split_at(path);
-        if !path.contains(&b'%') {
+    /// What upstreams read: `?a=%72oot` says `root` to them, and with `match_uri_encoded_slash` the path still has its `%2F`,
+    /// which they will take for a slash.
+    fn matches_decoded(&self, request: &Request) -> bool {
+        let (path, query) = (&request.path, request.head.query().unwrap_or_default());
+        let slashes = request.snapshot.options.match_uri_encoded_slash && path.contains(&b'%');
+        if !slashes && !query.iter().any(|byte| matches!(byte, b'%' | b'+')) {
             return false;
         }
         let mut decoded = Vec::new();
-        if wire::uri::normalize_path(path, &mut decoded).is_err() {
+        if !slashes {
+            decoded.extend_from_slice(path);
+        } else if wire::uri::normalize_path(path, &mut decoded).is_err() {
             decoded = wire::uri::percent_decode(path, false);
         }
-        decoded.extend_from_slice(query);
+        if !query.is_empty() {
+            decoded.push(b'?');
+            decoded.extend_from_slice(&wire::uri::percent_decode(query, true));
+        }
         self.matches(&decoded)
     }
 }
 
 impl Plugin for UriBlocker {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        let target = request.normal_target();
-        if self.matches(&target) || self.matches_decoded(request, &target) {
+        if self.matches(&request.normal_target()) || self.matches_decoded(request) {
             Step::reply(self.rejection.clone())
         } else {
             Step::Next

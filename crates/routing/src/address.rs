@@ -4,7 +4,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// IPv4 and IPv6 addresses and CIDR blocks. An IPv4-mapped IPv6 address is not its IPv4 address, as in APISIX.
+/// IPv4 and IPv6 addresses and CIDR blocks. An IPv4-mapped IPv6 address is its IPv4 address, here and in what is looked up
+/// ([`parse_address`]): `::ffff:10.0.0.0/104` is `10.0.0.0/8`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressSet {
     v4: Vec<(u32, Vec<u32>)>,
@@ -55,7 +56,16 @@ impl AddressSet {
             Some((address, length)) => (address, Some(length.parse::<u32>().ok()?)),
             None => (item, None),
         };
-        match parse_address(address.as_bytes())? {
+        let (address, length) = match (parse_either(address.as_bytes())?, length) {
+            (IpAddr::V6(address), length) if length.is_none_or(|length| (96..=128).contains(&length)) => {
+                match address.to_ipv4_mapped() {
+                    Some(mapped) => (IpAddr::V4(mapped), length.map(|length| length - 96)),
+                    None => (IpAddr::V6(address), length),
+                }
+            }
+            other => other,
+        };
+        match address {
             IpAddr::V4(address) => {
                 let length = length.unwrap_or(32);
                 let mask = u32::MAX.checked_shl(32u32.checked_sub(length)?).unwrap_or(0);
@@ -71,8 +81,13 @@ impl AddressSet {
     }
 }
 
-/// An address as it stands in a variable or a configuration; IPv6 may stand in brackets.
+/// An address as it stands in a header, a variable or a configuration; IPv6 may stand in brackets. The form that a
+/// client chose makes no difference: `::ffff:10.1.2.3` is `10.1.2.3`.
 pub fn parse_address(text: &[u8]) -> Option<IpAddr> {
+    parse_either(text).map(|address| address.to_canonical())
+}
+
+fn parse_either(text: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(text).ok()?;
     if let Ok(address) = text.parse::<Ipv4Addr>() {
         return Some(IpAddr::V4(address));
@@ -111,7 +126,13 @@ mod tests {
         check(&["fe80::/32", "1.1.1.1"], "fe80::5", true);
         check(&["fe80::/32", "1.1.1.1"], "1.1.1.1", true);
         check(&["fe80::/32"], "fe81::5", false);
-        check(&["1.2.3.4"], "::ffff:1.2.3.4", false);
+        check(&["1.2.3.4"], "::ffff:1.2.3.4", true);
+        check(&["1.2.3.4"], "[::ffff:102:304]", true);
+        check(&["::ffff:1.2.3.4"], "1.2.3.4", true);
+        check(&["::ffff:10.0.0.0/104"], "10.255.0.1", true);
+        check(&["::ffff:10.0.0.0/104"], "11.0.0.1", false);
+        check(&["::ffff:0:0/96"], "8.8.8.8", true);
+        check(&["::ffff:0:0/95"], "::fffe:1:1", true);
     }
 
     #[test]

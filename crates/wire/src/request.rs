@@ -201,6 +201,9 @@ impl RequestHead {
 
     /// Brings the four target forms (RFC 9112 section 3.2) to origin-form.
     fn take_target(&mut self, target: &[u8]) -> Result<(), ParseError> {
+        if self.method == Method::Connect {
+            return Err(ParseError::with_status(405, "CONNECT is not offered"));
+        }
         if target.first() == Some(&b'/') {
             self.set_target(target);
             return Ok(());
@@ -208,9 +211,6 @@ impl RequestHead {
         if target == b"*" && self.method == Method::Options {
             self.set_target(b"*");
             return Ok(());
-        }
-        if self.method == Method::Connect {
-            return Err(ParseError::with_status(405, "CONNECT is not offered"));
         }
         let rest = strip_scheme(target).ok_or(ParseError::bad("invalid request target"))?;
         let authority_len = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());

@@ -216,6 +216,15 @@ impl VerifyingKey {
     }
 }
 
+/// For the moment of writing: that it is a key at all. One that does not fit an algorithm is found when it is used.
+pub fn check_public_key(pem: &str) -> Result<(), String> {
+    match public_key_der(pem) {
+        Ok(der) if !der.is_empty() => Ok(()),
+        Ok(_) => Err("public_key cannot be used: it is empty".to_owned()),
+        Err(reason) => Err(format!("public_key cannot be used: {reason}")),
+    }
+}
+
 fn public_key_der(pem: &str) -> Result<Vec<u8>, String> {
     use rustls_pki_types::CertificateDer;
     if let Ok(key) = SubjectPublicKeyInfoDer::from_pem_slice(pem.as_bytes()) {

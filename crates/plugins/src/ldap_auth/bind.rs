@@ -7,6 +7,9 @@ use crate::common::http_client::{Endpoint, TlsWanted, Transport, connect};
 /// A bind response is some tens of bytes; referrals and messages make it longer.
 const LONGEST_RESPONSE_BYTES: usize = 64 * 1024;
 
+/// There is one request on a connection.
+const MESSAGE_ID: u8 = 1;
+
 pub async fn bind(endpoint: &Endpoint, tls: &TlsWanted, dn: &str, password: &str) -> Result<(), String> {
     match connect(endpoint, tls).await? {
         Transport::Plain(stream) => exchange(stream, dn, password).await,
@@ -40,7 +43,7 @@ fn bind_request(dn: &str, password: &str) -> Vec<u8> {
     let mut bind = vec![0x02, 1, 3];
     element(&mut bind, 0x04, dn.as_bytes());
     element(&mut bind, 0x80, password.as_bytes());
-    let mut message = vec![0x02, 1, 1];
+    let mut message = vec![0x02, 1, MESSAGE_ID];
     element(&mut message, 0x60, &bind);
     let mut out = Vec::new();
     element(&mut out, 0x30, &message);
@@ -62,7 +65,10 @@ fn element(out: &mut Vec<u8>, tag: u8, content: &[u8]) {
 fn result_code(bytes: &[u8]) -> Result<Option<u8>, String> {
     let malformed = || "malformed bind response".to_owned();
     let Some((message, _)) = read_element(bytes, 0x30)? else { return Ok(None) };
-    let (_, rest) = read_element(message, 0x02)?.ok_or_else(malformed)?;
+    let (id, rest) = read_element(message, 0x02)?.ok_or_else(malformed)?;
+    if id.iter().skip_while(|&&digit| digit == 0).copied().ne([MESSAGE_ID]) {
+        return Err("bind response to a request that was not sent".to_owned());
+    }
     let (response, _) = read_element(rest, 0x61)?.ok_or_else(malformed)?;
     let (code, _) = read_element(response, 0x0a)?.ok_or_else(malformed)?;
     match code {
@@ -130,6 +136,8 @@ mod tests {
         for length in 0..14 {
             assert_eq!(result_code(&response(0)[..length]), Ok(None), "{length} bytes");
         }
+        let other = [&[0x30, 12, 2, 1, 2][..], &response(0)[5..]].concat();
+        assert!(result_code(&other).is_err(), "another message");
         for bytes in [&[0x31, 0][..], &[0x30, 0x80], &[0x30, 0x84, 255, 255, 255, 255], &[0x30, 2, 2, 9]] {
             assert!(result_code(bytes).is_err(), "{bytes:?}");
         }

@@ -192,6 +192,8 @@ impl OpenidConnect {
         if answer.get("active") != Some(&Value::Bool(true)) {
             return Err("invalid token".to_owned());
         }
+        // A provider that is late to notice does not prolong a token.
+        check_times(&answer, now_seconds())?;
         if let Some(lifetime) = self.introspection_lifetime(&answer) {
             let mut known = self.introspections.lock();
             if known.len() >= MAX_INTROSPECTIONS {

@@ -4,7 +4,11 @@ use model::SchemaKind;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::common::{jws::Algorithm, jws_sign::SigningKey, schemas};
+use crate::common::{
+    jws::{Algorithm, check_public_key},
+    jws_sign::SigningKey,
+    schemas,
+};
 
 #[derive(Deserialize)]
 pub struct Conf {
@@ -150,6 +154,9 @@ pub fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     }
     if let Some((name, owner)) = RESERVED.iter().find(|(name, _)| conf.get(name).is_some()) {
         return Err(format!("property \"{name}\" is not allowed, use \"{owner}\" instead"));
+    }
+    if let Some(key) = text("public_key").filter(|key| !model::schema::is_secret_reference(key)) {
+        check_public_key(key)?;
     }
     check_assertion(conf)?;
     check_par(conf)?;

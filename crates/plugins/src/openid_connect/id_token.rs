@@ -1,6 +1,7 @@
 //! What an ID token must say (OpenID Connect Core 1.0, 3.1.3.7).
 
 use serde_json::Value;
+use telemetry::error_log::{Level, log};
 
 use super::{OpenidConnect, bearer, now_seconds};
 use crate::common::jws::{Algorithm, Token, VerifyingKey};
@@ -36,7 +37,16 @@ impl OpenidConnect {
         let signed = match Algorithm::of(name) {
             // The token came straight from the provider, over a connection that says who it is. A name that no standard
             // knows is no algorithm, but a way around one.
-            None if self.conf.accept_unsupported_alg && UNSUPPORTED.contains(&name) => token.has_signature(),
+            None if self.conf.accept_unsupported_alg && UNSUPPORTED.contains(&name) => {
+                log(
+                    Level::Warn,
+                    format_args!(
+                        "OIDC: an ID token signed with {name} is taken though its signature cannot be checked: see \
+                         accept_unsupported_alg"
+                    ),
+                );
+                token.has_signature()
+            }
             None => return Err(format!("ID token is signed by unsupported algorithm \"{name}\"")),
             Some(algorithm) if algorithm.is_hmac() => {
                 let secret = self.conf.client_secret.as_deref().filter(|secret| !secret.is_empty());

@@ -54,6 +54,7 @@ fn refused_heads() {
         ("GET x HTTP/1.1\r\n\r\n", 400),
         ("GET /a#b HTTP/1.1\r\n\r\n", 400),
         ("CONNECT h:80 HTTP/1.1\r\nHost: h\r\n\r\n", 405),
+        ("CONNECT /a HTTP/1.1\r\nHost: h\r\n\r\n", 405),
         ("GET http://user@h/ HTTP/1.1\r\nHost: h\r\n\r\n", 400),
     ];
     for (text, status) in cases {
