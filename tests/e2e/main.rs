@@ -4,6 +4,7 @@
 //! [`case::check`]; what needs a conversation is in [`connections`] and [`responses`]. [`tidy`] reads the
 //! sources instead of running anything.
 
+mod admin_bounds;
 mod admin_keys;
 mod audit;
 mod bench;

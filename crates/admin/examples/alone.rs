@@ -10,7 +10,8 @@ use std::{
 
 use admin::{
     Access, AdminApi, AdminKey, AdminSettings, ApiVersion, ControlApi, ControlParts, NoControlHooks,
-    NoHealth, NoHooks, Parts, Role, Standalone, listener::serve,
+    NoHealth, NoHooks, Parts, Role, Standalone,
+    listener::{Bounds, serve},
 };
 use model::{
     PluginCatalog, Schema, SchemaKind, catalog::PluginFacts, check::AnyLanguage, encrypt::Keyring,
@@ -175,9 +176,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let data = TcpListener::bind("127.0.0.2:1984").await?;
     let (_doors, serving) = tokio::sync::watch::channel(admin::listener::Phase::Serving);
     tokio::join!(
-        serve(TcpListener::bind("127.0.0.1:9180").await?, admin.clone(), serving.clone()),
-        serve(TcpListener::bind("127.0.0.1:9090").await?, control, serving.clone()),
-        serve(data, admin, serving),
+        serve(TcpListener::bind("127.0.0.1:9180").await?, admin.clone(), Bounds::default(), serving.clone()),
+        serve(TcpListener::bind("127.0.0.1:9090").await?, control, Bounds::default(), serving.clone()),
+        serve(data, admin, Bounds::default(), serving),
     );
     Ok(())
 }

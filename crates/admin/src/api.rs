@@ -1,6 +1,7 @@
-//! The Admin API: who may ask, and which part answers.
+//! The Admin API: which part answers. Who may ask is in [`entrance`].
 
 pub(crate) mod configurations;
+mod entrance;
 mod json;
 pub(crate) mod plugins;
 pub(crate) mod revisions;
@@ -9,8 +10,7 @@ mod standalone;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-pub use self::revisions::Progress;
-use self::revisions::Wait;
+pub use self::{entrance::Entered, revisions::Progress};
 use model::{
     Kind, PluginCatalog,
     check::{Context, Languages, References},
@@ -19,10 +19,9 @@ use serde_json::{Value, json};
 use store::{BoxFuture, Store};
 
 use crate::{
-    AdminKey, AdminSettings, ApiVersion, Audit, Compiled,
+    AdminSettings, ApiVersion, Audit, Compiled,
     message::{Request, RequestBody, Response},
     resource::{self, Target},
-    settings::{Access, Role},
 };
 
 /// Bodies above this are refused, except whole configurations.
@@ -111,79 +110,26 @@ impl AdminApi {
         path.strip_prefix(PREFIX).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// How much of a request's body is worth reading.
-    pub fn body_limit(&self, path: &str) -> u64 {
-        match path.strip_prefix(PREFIX) {
-            Some(_) if self.standalone.is_some() && path.ends_with("/configs") => CONFIGURATION_LIMIT,
-            Some("/import") if self.standalone.is_none() => IMPORT_LIMIT,
-            _ => BODY_LIMIT,
-        }
-    }
-
     /// Takes another set of plugins from now on, as after a reload.
     pub fn set_plugins(&self, plugins: Arc<dyn PluginCatalog>) {
         *self.plugins.write().unwrap_or_else(PoisonError::into_inner) = plugins;
     }
 
-    pub async fn handle(&self, request: Request) -> Response {
-        let wait = Wait::of(&request);
-        let mut response = self.answer_on_record(&request, wait.as_ref().err()).await;
-        if let Ok(Some(wait)) = &wait {
-            response = self.hold(response, wait).await;
+    /// As the listener does it.
+    #[cfg(test)]
+    pub(crate) async fn handle(&self, request: Request) -> Response {
+        match self.enter(request.head) {
+            Ok(entered) => self.answer(entered, Ok(request.body)).await,
+            Err(refused) => refused,
         }
-        if !response.has_header("Content-Type") {
-            response = response.with_header("Content-Type", "application/json");
-        }
-        if self.settings.cors && request.method != "OPTIONS" {
-            response = response
-                .with_header("Access-Control-Allow-Origin", "*")
-                .with_header("Access-Control-Allow-Credentials", "true")
-                .with_header("Access-Control-Expose-Headers", "*")
-                .with_header("Access-Control-Max-Age", "3600");
-        }
-        response.with_header("Server", self.settings.server())
     }
 
-    /// As [`AdminApi::answer`], unless it is refused before. A change has its line in the audit log before anybody waits
-    /// for the workers to have it.
-    async fn answer_on_record(&self, request: &Request, refused: Option<&Response>) -> Response {
-        let audit = self.audit.as_ref().filter(|_| changes_something(request));
-        let mut attempt = audit.map(|audit| audit.attempt("admin", request, self.key_of(request)));
-        let response = match refused {
-            Some(refused) => refused.clone(),
-            None => self.answer(request).await,
-        };
-        if let Some(attempt) = &mut attempt {
-            attempt.answered(&response);
-        }
-        response
-    }
-
-    async fn answer(&self, request: &Request) -> Response {
-        let peer = request.peer.to_canonical();
-        if self.settings.allow.as_ref().is_some_and(|nets| !nets.iter().any(|net| net.contains(&peer))) {
-            return Response::page(403);
-        }
-        if self.settings.cors && request.method == "OPTIONS" {
-            return preflight();
-        }
+    /// Of a request that was let in.
+    async fn dispatch(&self, request: &Request) -> Response {
         let path = request.decoded_path();
-        let Some(rest) = path.strip_prefix(PREFIX) else { return Response::page(404) };
-        let mut segments: Vec<&str> = rest.split('/').skip(1).collect();
-        while segments.last().is_some_and(|segment| segment.is_empty()) {
-            segments.pop();
-        }
-        if rest.is_empty() {
-            return if request.method == "HEAD" { Response::empty(200) } else { Response::page(404) };
-        }
+        let Some(segments) = entrance::segments(&path) else { return Response::page(404) };
         if let Some(standalone) = &self.standalone {
             return self.answer_standalone(standalone.as_ref(), request, &segments).await;
-        }
-        if !matches!(request.method.as_str(), "GET" | "PUT" | "POST" | "DELETE" | "PATCH") {
-            return Response::page(404);
-        }
-        if let Err(refused) = self.authenticate(request) {
-            return refused;
         }
         if request.path.to_ascii_lowercase().contains("%2f") {
             return Response::error(400, "a part of the path holds %2F: no name or id has a slash in it");
@@ -216,31 +162,6 @@ impl AdminApi {
             Ok(explanation) => Response::json(200, &explanation),
             Err(reason) => Response::error(400, &format!("invalid question: {reason}")),
         }
-    }
-
-    fn authenticate(&self, request: &Request) -> Result<(), Response> {
-        let Access::Keys(keys) = &self.settings.access else { return Ok(()) };
-        let refuse = |description: &str| {
-            let body = json!({"error_msg": "failed to check token", "description": description});
-            Err(Response::json(401, &body))
-        };
-        let Some(token) = token(request) else {
-            return refuse("missing apikey");
-        };
-        let Some(key) = keys.iter().find(|key| key.opens(&token)) else {
-            return refuse("wrong apikey");
-        };
-        if key.role == Role::Viewer && request.method != "GET" {
-            return refuse("invalid method for role viewer");
-        }
-        Ok(())
-    }
-
-    /// The key that let a request in; `None` where none is asked for.
-    pub(crate) fn key_of(&self, request: &Request) -> Option<&AdminKey> {
-        let Access::Keys(keys) = &self.settings.access else { return None };
-        let token = token(request)?;
-        keys.iter().find(|key| key.opens(&token))
     }
 
     async fn answer_resource(&self, request: &Request, segments: &[&str]) -> Response {
@@ -325,36 +246,6 @@ impl References for StoreReferences<'_> {
     fn each(&self, kind: Kind, visit: &mut dyn FnMut(&str, &Value)) {
         self.0.read(&mut |state| state.list(kind).for_each(|object| visit(&object.id, &object.value())));
     }
-}
-
-/// Questions that are asked with `POST` change nothing.
-fn changes_something(request: &Request) -> bool {
-    let path = request.decoded_path();
-    let mut segments = path.strip_prefix(PREFIX).unwrap_or(&path).split('/').filter(|part| !part.is_empty());
-    let first_two = (segments.next(), segments.next());
-    match request.method.as_str() {
-        "GET" | "HEAD" | "OPTIONS" => false,
-        "POST" => {
-            !matches!(first_two, (Some("explain"), None) | (Some("configs" | "schema"), Some("validate")))
-        }
-        _ => true,
-    }
-}
-
-fn token(request: &Request) -> Option<String> {
-    let token = request.argument("api_key");
-    let token = token.or_else(|| request.header("x-api-key").map(str::to_owned));
-    token.or_else(|| request.cookie("x_api_key").map(str::to_owned))
-}
-
-fn preflight() -> Response {
-    Response::empty(200)
-        .with_header("Access-Control-Allow-Origin", "*")
-        .with_header("Access-Control-Allow-Methods", "POST, GET, PUT, OPTIONS, DELETE, PATCH")
-        .with_header("Access-Control-Max-Age", "3600")
-        .with_header("Access-Control-Allow-Headers", "*")
-        .with_header("Access-Control-Allow-Credentials", "true")
-        .with_header("Content-Type", "text/plain")
 }
 
 /// The JSON body; `None` when there is none.

@@ -4,7 +4,7 @@
 
 use std::{
     net::IpAddr,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::SystemTime,
 };
 
@@ -18,7 +18,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use crate::{
     AdminKey,
     api::revisions::REVISION,
-    message::{Request, Response},
+    message::{Head, Response},
     settings::Role,
 };
 
@@ -48,16 +48,26 @@ impl Audit {
     }
 
     /// An attempt that has its line when this is dropped: also when the connection goes before the answer is there.
-    pub(crate) fn attempt<'a>(
-        &'a self,
+    pub(crate) fn attempt(
+        self: &Arc<Self>,
         api: &'static str,
-        request: &'a Request,
-        key: Option<&'a AdminKey>,
-    ) -> Attempt<'a> {
-        Attempt { audit: self, api, request, key, status: CLIENT_GONE, revision: None }
+        head: &Head,
+        key: Option<&AdminKey>,
+    ) -> Attempt {
+        let first = |text: &str, most| text.chars().take(most).collect::<String>();
+        Attempt {
+            audit: self.clone(),
+            api,
+            address: head.peer.to_canonical(),
+            method: first(&head.method, LONGEST_METHOD),
+            path: first(&head.path, LONGEST_PATH),
+            key: key.map(|key| (key.name.clone(), key.role)),
+            status: CLIENT_GONE,
+            revision: None,
+        }
     }
 
-    fn write(&self, attempt: &Attempt<'_>) {
+    fn write(&self, attempt: &Attempt) {
         let now = OffsetDateTime::from(SystemTime::now());
         let time = now.replace_millisecond(now.millisecond()).unwrap_or(now);
         let time = time.format(&Rfc3339).unwrap_or_default();
@@ -98,16 +108,19 @@ impl Audit {
     }
 }
 
-pub(crate) struct Attempt<'a> {
-    audit: &'a Audit,
+pub(crate) struct Attempt {
+    audit: Arc<Audit>,
     api: &'static str,
-    request: &'a Request,
-    key: Option<&'a AdminKey>,
+    address: IpAddr,
+    method: String,
+    path: String,
+    /// Its name and role.
+    key: Option<(String, Role)>,
     status: u16,
     revision: Option<u64>,
 }
 
-impl Attempt<'_> {
+impl Attempt {
     pub(crate) fn answered(&mut self, response: &Response) {
         self.status = response.status;
         let revision = response.headers.iter().find(|(name, _)| *name == REVISION);
@@ -115,24 +128,22 @@ impl Attempt<'_> {
     }
 
     fn line(&self, time: &str) -> Value {
-        let first = |text: &str, most| text.chars().take(most).collect::<String>();
-        let address: IpAddr = self.request.peer.to_canonical();
-        let role = self.key.map(|key| if key.role == Role::Admin { "admin" } else { "viewer" });
+        let role = self.key.as_ref().map(|(_, role)| if *role == Role::Admin { "admin" } else { "viewer" });
         let mut line = Map::new();
         line.insert("time".into(), json!(time));
         line.insert("api".into(), json!(self.api));
-        line.insert("key".into(), json!(self.key.map(|key| &key.name)));
+        line.insert("key".into(), json!(self.key.as_ref().map(|(name, _)| name)));
         line.insert("role".into(), json!(role));
-        line.insert("address".into(), json!(address.to_string()));
-        line.insert("method".into(), json!(first(&self.request.method, LONGEST_METHOD)));
-        line.insert("path".into(), json!(first(&self.request.path, LONGEST_PATH)));
+        line.insert("address".into(), json!(self.address.to_string()));
+        line.insert("method".into(), json!(self.method));
+        line.insert("path".into(), json!(self.path));
         line.insert("status".into(), json!(self.status));
         line.insert("revision".into(), json!(self.revision));
         Value::Object(line)
     }
 }
 
-impl Drop for Attempt<'_> {
+impl Drop for Attempt {
     fn drop(&mut self) {
         self.audit.write(self);
     }
@@ -164,14 +175,14 @@ mod tests {
     use super::*;
     use crate::testing::request;
 
-    fn lines(attempts: impl FnOnce(&Audit)) -> Vec<Value> {
+    fn lines(attempts: impl FnOnce(&Arc<Audit>)) -> Vec<Value> {
         let folder = std::env::temp_dir().join(format!(
             "tidegate-audit-{}-{:?}",
             std::process::id(),
             std::thread::current().id()
         ));
         let writer = LogWriter::start().expect("a thread");
-        let audit = Audit::new(writer.open(&folder).expect("opened"));
+        let audit = Arc::new(Audit::new(writer.open(&folder).expect("opened")));
         attempts(&audit);
         assert!(writer.drain(Duration::from_secs(10)));
         let text = std::fs::read_to_string(&folder).expect("the log");

@@ -13,7 +13,7 @@ pub use self::health::{HealthView, NoHealth, NodeHealth};
 use crate::{
     Audit, Compiled,
     api::plugins::all,
-    message::{Request, Response},
+    message::{Head, Response},
 };
 
 pub struct ControlApi {
@@ -38,7 +38,7 @@ pub struct ControlParts {
 /// What others add to the Control API.
 pub trait ControlHooks: Send + Sync {
     /// Paths of plugins and of service discovery; asked first. `None` when the path is not theirs.
-    fn answer<'a>(&'a self, _request: &'a Request) -> BoxFuture<'a, Option<Response>> {
+    fn answer<'a>(&'a self, _head: &'a Head) -> BoxFuture<'a, Option<Response>> {
         Box::pin(async { None })
     }
     /// `PUT /v1/plugins/reload`; the error becomes the body of a 503.
@@ -58,7 +58,8 @@ impl ControlApi {
         ControlApi { parts }
     }
 
-    pub async fn handle(&self, request: Request) -> Response {
+    /// No question here takes a body.
+    pub async fn handle(&self, request: Head) -> Response {
         let audit = self.parts.audit.as_ref().filter(|_| !matches!(request.method.as_str(), "GET" | "HEAD"));
         let mut attempt = audit.map(|audit| audit.attempt("control", &request, None));
         let response = match self.parts.hooks.answer(&request).await {
@@ -72,7 +73,7 @@ impl ControlApi {
         response.with_header("Server", self.parts.server)
     }
 
-    async fn answer(&self, request: &Request) -> Response {
+    async fn answer(&self, request: &Head) -> Response {
         let path = request.decoded_path();
         let segments: Vec<&str> = path.split('/').skip(1).collect();
         match (request.method.as_str(), segments.as_slice()) {

@@ -16,9 +16,9 @@ pub mod settings;
 #[cfg(test)]
 mod testing;
 
-pub use api::{AdminApi, Hooks, NoHooks, Parts, Progress, Standalone};
+pub use api::{AdminApi, Entered, Hooks, NoHooks, Parts, Progress, Standalone};
 pub use audit::Audit;
 pub use compiled::{Compiled, NoCompiler};
 pub use control::{ControlApi, ControlHooks, ControlParts, HealthView, NoControlHooks, NoHealth, NodeHealth};
-pub use message::{Request as AdminRequest, RequestBody, Response as AdminResponse};
+pub use message::{Head as AdminHead, RequestBody, Response as AdminResponse};
 pub use settings::{Access, AdminKey, AdminSettings, ApiVersion, Role};

@@ -1,52 +1,103 @@
-//! HTTP/1 on a TCP listener for the Admin or Control API.
+//! HTTP/1 on a TCP listener for the Admin API, the Control API and the pages of the process.
+//!
+//! A peer is bounded before it is trusted: by its address when it connects ([`bounds`]), by time ([`clock`]), and its
+//! body is read only when the head of its request was let in ([`connection`]).
 
+mod body;
+mod bounds;
+mod clock;
+mod connection;
 mod in_turns;
 
-use std::{convert::Infallible, future::Future, net::IpAddr, pin::Pin, sync::Arc};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::{
-    Request as HttpRequest, Response as HttpResponse, StatusCode,
-    body::{Body, Incoming},
-    header::{CONTENT_LENGTH, HeaderName, HeaderValue},
-    service::service_fn,
+use telemetry::{
+    error_log::{Level, log},
+    limiter::Limiter,
 };
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::watch,
+    time::Instant,
 };
 
-use self::in_turns::InTurns;
+pub use self::bounds::Bounds;
+use self::bounds::Doors;
 use crate::{
-    AdminApi, ControlApi,
-    message::{Request, RequestBody, Response},
+    AdminApi, ControlApi, Entered,
+    message::{Head, RequestBody, Response},
 };
 
-/// Something that answers requests: the Admin or the Control API, or what the process puts in front of them.
+/// One line in ten seconds.
+static NOT_ACCEPTED: Limiter = Limiter::new(1, 10_000);
+
+/// Something that answers requests.
 pub trait Service: Send + Sync + 'static {
-    fn answer(&self, request: Request) -> impl Future<Output = Response> + Send;
-    /// How much of a body is worth reading for that path.
-    fn body_limit(&self, path: &str) -> u64;
+    /// A request that was let in by its head.
+    type Entered: Send + 'static;
+    /// Whether a request may go on; else its answer. Its body is not read before.
+    fn enter(&self, head: Head) -> Result<Self::Entered, Response>;
+    /// How much of the body is worth reading.
+    fn body_limit(entered: &Self::Entered) -> u64;
+    /// Whether the client has shown a key.
+    fn showed_key(entered: &Self::Entered) -> bool;
+    /// `body`: what there is of it, or what to answer because it could not be had.
+    fn answer(
+        &self,
+        entered: Self::Entered,
+        body: Result<RequestBody, Response>,
+    ) -> impl Future<Output = Response> + Send;
 }
 
 impl Service for AdminApi {
-    async fn answer(&self, request: Request) -> Response {
-        self.handle(request).await
+    type Entered = Entered;
+
+    fn enter(&self, head: Head) -> Result<Entered, Response> {
+        AdminApi::enter(self, head)
     }
-    fn body_limit(&self, path: &str) -> u64 {
-        AdminApi::body_limit(self, path)
+
+    fn body_limit(entered: &Entered) -> u64 {
+        entered.body_limit()
+    }
+
+    fn showed_key(entered: &Entered) -> bool {
+        entered.showed_key()
+    }
+
+    async fn answer(&self, entered: Entered, body: Result<RequestBody, Response>) -> Response {
+        AdminApi::answer(self, entered, body).await
     }
 }
 
-impl Service for ControlApi {
-    async fn answer(&self, request: Request) -> Response {
-        self.handle(request).await
+/// A service that everybody who reaches it may ask, and that has no use for bodies: none is ever read.
+pub trait Page: Send + Sync + 'static {
+    fn answer(&self, head: Head) -> impl Future<Output = Response> + Send;
+}
+
+impl Page for ControlApi {
+    async fn answer(&self, head: Head) -> Response {
+        self.handle(head).await
     }
-    fn body_limit(&self, _: &str) -> u64 {
-        crate::api::BODY_LIMIT
+}
+
+impl<P: Page> Service for P {
+    type Entered = Head;
+
+    fn enter(&self, head: Head) -> Result<Head, Response> {
+        Ok(head)
+    }
+
+    fn body_limit(_: &Head) -> u64 {
+        0
+    }
+
+    fn showed_key(_: &Head) -> bool {
+        false
+    }
+
+    async fn answer(&self, head: Head, _: Result<RequestBody, Response>) -> Response {
+        Page::answer(self, head).await
     }
 }
 
@@ -70,14 +121,19 @@ pub enum Phase {
 }
 
 /// Serves plain HTTP from the phase `Serving` until `Closing`.
-pub async fn serve<S: Service>(listener: TcpListener, service: Arc<S>, phase: watch::Receiver<Phase>) {
+pub async fn serve<S: Service>(
+    listener: TcpListener,
+    service: Arc<S>,
+    bounds: Bounds,
+    phase: watch::Receiver<Phase>,
+) {
     let plain: Accept = Arc::new(|stream| {
         Box::pin(async move {
             let stream: Box<dyn Connection> = Box::new(stream);
             Some(stream)
         })
     });
-    serve_with(listener, service, plain, phase).await;
+    serve_with(listener, service, plain, bounds, phase).await;
 }
 
 /// As [`serve`], with a hook that may do a TLS handshake first.
@@ -85,27 +141,47 @@ pub async fn serve_with<S: Service>(
     listener: TcpListener,
     service: Arc<S>,
     accept: Accept,
+    bounds: Bounds,
     mut phase: watch::Receiver<Phase>,
 ) {
     if phase.wait_for(|phase| *phase != Phase::Waiting).await.is_err() {
         return;
     }
+    let doors = Doors::new(bounds);
     let mut closing = phase.clone();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = closed(&mut closing) => return,
         };
-        let Ok((stream, peer)) = accepted else {
-            // Out of file descriptors, most likely: let other tasks close some.
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            continue;
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of file descriptors, most likely: let other tasks close some.
+                if NOT_ACCEPTED.pass().is_some() {
+                    log(Level::Error, format_args!("the Admin API or a page cannot accept: {error}"));
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
         };
+        let Some(place) = doors.admit(peer.ip()) else { continue };
+        let accepted = Instant::now();
         let (service, accept, phase) = (service.clone(), accept.clone(), phase.clone());
+        let doors = doors.clone();
         tokio::spawn(async move {
             let _ = stream.set_nodelay(true);
-            if let Some(stream) = accept(stream).await {
-                serve_connection(stream, peer.ip(), service, phase).await;
+            let limit = doors.bounds.head;
+            match tokio::time::timeout_at(accepted + limit, accept(stream)).await {
+                Ok(Some(stream)) => {
+                    let client = connection::Client::new(peer.ip(), place, doors, accepted);
+                    connection::serve(stream, client, service, phase).await;
+                }
+                Ok(None) => {}
+                Err(_) => log(
+                    Level::Info,
+                    format_args!("TLS handshake of {peer} not finished in {} s", limit.as_secs_f64()),
+                ),
             }
         });
     }
@@ -116,83 +192,6 @@ async fn closed(phase: &mut watch::Receiver<Phase>) {
         // Nobody is left to say so.
         std::future::pending::<()>().await;
     }
-}
-
-/// Serves one connection until it closes.
-async fn serve_connection<S: Service>(
-    stream: Box<dyn Connection>,
-    peer: IpAddr,
-    service: Arc<S>,
-    mut phase: watch::Receiver<Phase>,
-) {
-    let answer = service_fn(move |request| {
-        let service = service.clone();
-        async move {
-            let request = read(request, peer, service.as_ref()).await;
-            let response = match request {
-                Some(request) => service.answer(request).await,
-                None => Response::empty(400),
-            };
-            Ok::<_, Infallible>(write(response))
-        }
-    });
-    let mut builder = hyper::server::conn::http1::Builder::new();
-    // Names do not depend on case, but people read them.
-    builder.title_case_headers(true);
-    let connection = builder.timer(TokioTimer::new()).serve_connection(TokioIo::new(InTurns(stream)), answer);
-    let mut connection = std::pin::pin!(connection);
-    // A client that goes away in the middle of a request is nobody's error.
-    tokio::select! {
-        _ = connection.as_mut() => return,
-        () = closed(&mut phase) => connection.as_mut().graceful_shutdown(),
-    }
-    let _ = connection.await;
-}
-
-async fn read<S: Service>(request: HttpRequest<Incoming>, peer: IpAddr, service: &S) -> Option<Request> {
-    let (head, body) = request.into_parts();
-    let path = head.uri.path().to_owned();
-    let limit = service.body_limit(&path);
-    let announced = body.size_hint().exact().or_else(|| {
-        let length = head.headers.get(CONTENT_LENGTH)?;
-        length.to_str().ok()?.parse().ok()
-    });
-    let body = match announced {
-        Some(size) if size > limit => RequestBody::TooLarge(size),
-        _ => {
-            let limited = Limited::new(body, usize::try_from(limit).unwrap_or(usize::MAX));
-            match limited.collect().await {
-                Ok(body) => RequestBody::Bytes(body.to_bytes().to_vec()),
-                Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-                    RequestBody::TooLarge(limit + 1)
-                }
-                Err(_) => return None,
-            }
-        }
-    };
-    let headers = head.headers.iter();
-    let headers = headers.map(|(name, value)| {
-        (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
-    });
-    Some(Request {
-        method: head.method.as_str().to_owned(),
-        query: head.uri.query().unwrap_or_default().to_owned(),
-        headers: headers.collect(),
-        path,
-        body,
-        peer,
-    })
-}
-
-fn write(response: Response) -> HttpResponse<Full<Bytes>> {
-    let mut http = HttpResponse::new(Full::new(Bytes::from(response.body)));
-    *http.status_mut() = StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    for (name, value) in response.headers {
-        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
-            http.headers_mut().append(name, value);
-        }
-    }
-    http
 }
 
 #[cfg(test)]
@@ -225,7 +224,7 @@ mod tests {
             idle.read_to_string(&mut rest).await.expect("closed");
             String::from_utf8_lossy(&start).into_owned() + &rest
         };
-        let (answer, ()) = tokio::join!(exchange, serve(listener, api, phase));
+        let (answer, ()) = tokio::join!(exchange, serve(listener, api, Bounds::default(), phase));
         assert!(answer.starts_with("HTTP/1.1 201 Created\r\n"), "{answer}");
         assert!(answer.contains("X-Api-Version: v3\r\n"), "{answer}");
     }

@@ -1,24 +1,39 @@
 //! Requests and answers, without a connection.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, ops::Deref};
 
+use bytes::Bytes;
 use serde_json::Value;
 
-/// A request; header names in any case, the path still percent-encoded.
+/// A request without its body; header names in any case, the path still percent-encoded.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct Head {
     pub method: String,
     pub path: String,
     /// Without the question mark.
     pub query: String,
     pub headers: Vec<(String, String)>,
-    pub body: RequestBody,
     pub peer: IpAddr,
+}
+
+/// A request that was let in.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub head: Head,
+    pub body: RequestBody,
+}
+
+impl Deref for Request {
+    type Target = Head;
+
+    fn deref(&self) -> &Head {
+        &self.head
+    }
 }
 
 #[derive(Clone, Debug)]
 pub enum RequestBody {
-    Bytes(Vec<u8>),
+    Bytes(Bytes),
     /// Bigger than the limit; not read.
     TooLarge(u64),
 }
@@ -30,7 +45,7 @@ pub struct Response {
     pub body: Vec<u8>,
 }
 
-impl Request {
+impl Head {
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())

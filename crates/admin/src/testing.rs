@@ -6,7 +6,9 @@ use model::{PluginCatalog, SchemaKind, catalog::PluginFacts, check::AnyLanguage}
 use serde_json::{Value, json};
 use store::Memory;
 
-use crate::{Access, AdminApi, AdminRequest, AdminResponse, AdminSettings, NoHooks, Parts, RequestBody};
+use crate::{
+    Access, AdminApi, AdminHead, AdminResponse, AdminSettings, NoHooks, Parts, RequestBody, message::Request,
+};
 
 /// `limit-count` (wants `count`), `key-auth` (of consumers: wants `key`), `traffic-split`.
 pub(crate) struct Catalog {
@@ -82,16 +84,16 @@ pub(crate) fn parts(settings: AdminSettings) -> Parts {
     }
 }
 
-pub(crate) fn request(method: &str, target: &str, body: &str) -> AdminRequest {
+pub(crate) fn request(method: &str, target: &str, body: &str) -> Request {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    AdminRequest {
+    let head = AdminHead {
         method: method.into(),
         path: path.into(),
         query: query.into(),
         headers: Vec::new(),
-        body: RequestBody::Bytes(body.into()),
         peer: IpAddr::from([127, 0, 0, 1]),
-    }
+    };
+    Request { head, body: RequestBody::Bytes(body.to_owned().into()) }
 }
 
 /// Nothing here waits for anything, so the first poll is the last.

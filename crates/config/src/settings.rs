@@ -20,7 +20,7 @@ use crate::{places::Places, rules};
 pub use self::{
     access::{Access, AdminKey, AdminRole, Key},
     apisix::{Apisix, CacheZone, ClientLimits, DataEncryption, HttpRouter, ProxyProtocol, SecretCache, Tls},
-    deployment::{Admin, Etcd, EtcdTls, Provider, Role},
+    deployment::{Admin, AdminLimits, Etcd, EtcdTls, Provider, Role},
     history::History,
     nginx::{AccessLog, Level, Nginx, Timeouts, UpstreamKeepalive},
     reader::Reader,

@@ -15,6 +15,7 @@ pub mod certificates;
 pub mod chain;
 pub mod consumer;
 pub mod definition;
+pub mod descriptors;
 pub mod disk;
 pub mod error_page;
 pub mod extensions;

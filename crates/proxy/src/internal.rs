@@ -6,12 +6,14 @@ use std::{
     pin::Pin,
 };
 
-pub struct InternalRequest {
+use bytes::Bytes;
+
+/// A request without its body.
+pub struct InternalHead {
     pub method: String,
     /// Path and query as received.
     pub target: String,
     pub headers: Vec<(String, String)>,
-    pub body: Vec<u8>,
     pub peer: IpAddr,
 }
 
@@ -21,13 +23,21 @@ pub struct InternalResponse {
     pub body: Vec<u8>,
 }
 
-/// Runs on the control runtime, never on a worker.
+/// Runs on the control runtime, never on a worker, except for the question whose a path is.
 pub trait Internal: Send + Sync {
     /// Whether a path is one of its own; asked for every request of a gateway that has such an API on its data port.
     fn owns(&self, path: &[u8]) -> bool;
     /// Whether it is served at the address that a connection came to.
     fn is_at(&self, local: SocketAddr) -> bool;
-    /// Larger bodies are refused before they are read.
-    fn max_body_bytes(&self) -> usize;
-    fn answer(&self, request: InternalRequest) -> Pin<Box<dyn Future<Output = InternalResponse> + Send>>;
+    /// Whether a request may go on, by its head; else its answer. Its body is not read before.
+    fn enter(&self, head: InternalHead) -> Result<Box<dyn InternalCall>, InternalResponse>;
 }
+
+/// A request that was let in.
+pub trait InternalCall: Send {
+    fn body_limit(&self) -> usize;
+    /// `body`: all of it, or the size of one that is larger than the limit.
+    fn answer(self: Box<Self>, body: Result<Bytes, u64>) -> InternalFuture;
+}
+
+pub type InternalFuture = Pin<Box<dyn Future<Output = InternalResponse> + Send>>;

@@ -42,7 +42,7 @@ pub mod tunnel;
 pub mod upstream_head;
 pub mod worker;
 
-pub use internal::{Internal, InternalRequest, InternalResponse};
+pub use internal::{Internal, InternalCall, InternalFuture, InternalHead, InternalResponse};
 pub use listeners::Listeners;
 pub use publish::Publisher;
 pub use settings::Settings;

@@ -67,7 +67,7 @@ async fn way(
     if let Some(internal) =
         internal.filter(|api| api.owns(&request.path) && api.is_at(request.connection.local))
     {
-        return Err(respond::internal(request, internal.as_ref()).await);
+        return Err(respond::internal(request, internal.clone()).await);
     }
     matching::find_route(request, client, chains).await?;
     chains.rewrite(request).await?;

@@ -2,13 +2,18 @@
 
 mod file;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use plugin::{BodyChunk, FileBody, Reply, Request, RequestBody, Source, error_page, reply::ReplyBody};
+use plugin::{
+    BodyChunk, BodyError, FileBody, Reply, Request, RequestBody, Source, error_page, reply::ReplyBody,
+};
 use telemetry::error_log;
+use tokio::task::JoinError;
 use wire::{BodyLength, Head, HeaderId, ParseError, chunked, status};
 
 use crate::{
-    Internal, InternalRequest,
+    Internal, InternalHead, InternalResponse,
     client::Client,
     filters::{self, ClientFraming},
     http2,
@@ -175,40 +180,47 @@ fn plain_page(client: &Client, code: u16, out: &mut Vec<u8>) -> u64 {
     body.len() as u64
 }
 
-/// Hands a request to the gateway's own API, which answers on the control runtime.
-pub async fn internal(request: &mut Request, api: &dyn Internal) -> Box<Reply> {
-    let limit = api.max_body_bytes();
-    let body = match &mut request.body {
-        RequestBody::Empty => Bytes::new(),
-        body => match body.collect(limit.saturating_mul(2)).await {
-            Ok(bytes) => bytes,
-            Err(error) => return error.into(),
-        },
-    };
+/// Hands a request to the gateway's own API, which answers on the control runtime: first the head, and if that is let
+/// in, the body.
+pub async fn internal(request: &mut Request, api: Arc<dyn Internal>) -> Box<Reply> {
+    let Some(host) = plugin::host() else { return Box::new(Reply::page(503)) };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let internal = InternalRequest {
+    let head = InternalHead {
         method: text(request.head.method.as_bytes()),
         target: text(request.head.target()),
         headers: request.head.headers.iter().map(|(name, value)| (text(name), text(value))).collect(),
-        body: body.to_vec(),
         peer: request.remote_addr,
     };
-    let answer = api.answer(internal);
-    let answer = match plugin::host() {
-        Some(host) => host.background.spawn(answer).await,
-        None => return Box::new(Reply::page(503)),
+    let call = match host.background.spawn(async move { api.enter(head) }).await {
+        Ok(Ok(call)) => call,
+        Ok(Err(refused)) => return internal_reply(refused),
+        Err(error) => return internal_failed(&error),
     };
-    match answer {
-        Ok(answer) => {
-            let mut reply = Reply::bytes(answer.status, answer.body);
-            for (name, value) in &answer.headers {
-                reply.headers.add(name, value);
-            }
-            Box::new(reply)
-        }
-        Err(error) => {
-            error_log::log(error_log::Level::Error, format_args!("admin request failed: {error}"));
-            Box::new(Reply::page(500))
-        }
+    let limit = call.body_limit();
+    let announced = match &request.body {
+        RequestBody::Unread { length, .. } => *length,
+        _ => None,
+    };
+    let body = match request.body.collect(limit).await {
+        Ok(body) => Ok(body),
+        Err(BodyError::TooLarge) => Err(announced.unwrap_or(limit as u64 + 1)),
+        Err(error) => return error.into(),
+    };
+    match host.background.spawn(call.answer(body)).await {
+        Ok(answer) => internal_reply(answer),
+        Err(error) => internal_failed(&error),
     }
+}
+
+fn internal_reply(answer: InternalResponse) -> Box<Reply> {
+    let mut reply = Reply::bytes(answer.status, answer.body);
+    for (name, value) in &answer.headers {
+        reply.headers.add(name, value);
+    }
+    Box::new(reply)
+}
+
+fn internal_failed(error: &JoinError) -> Box<Reply> {
+    error_log::log(error_log::Level::Error, format_args!("admin request failed: {error}"));
+    Box::new(Reply::page(500))
 }

@@ -14,7 +14,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use plugin::WorkerSnapshot;
+use plugin::{WorkerSnapshot, descriptors};
 use telemetry::error_log;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -327,6 +327,7 @@ fn accept_waiting(worker: &'static Worker, listener: TcpListener, listen: &Liste
     let Ok(listener) = listener.into_std() else { return };
     while let Ok((stream, peer)) = listener.accept() {
         if worker.connections.get() < worker.settings.worker_connections
+            && descriptors::spare_for_client(&stream)
             && stream.set_nonblocking(true).is_ok()
             && let Ok(stream) = TcpStream::from_std(stream)
         {
@@ -369,7 +370,9 @@ async fn accept(worker: &'static Worker, listener: Rc<TcpListener>, listen: List
         match listener.accept().await {
             Ok((stream, peer)) => {
                 stats::add(&worker.stats.accepted, 1);
-                if worker.connections.get() >= worker.settings.worker_connections {
+                if worker.connections.get() >= worker.settings.worker_connections
+                    || !descriptors::spare_for_client(&stream)
+                {
                     stats::add(&worker.stats.refused, 1);
                     continue;
                 }

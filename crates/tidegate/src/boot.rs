@@ -83,6 +83,11 @@ pub struct RunOptions {
 pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     let signals = signals::Signals::install()?;
     raise_descriptor_limit(settings.nginx.worker_rlimit_nofile);
+    let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    plugin::descriptors::set_limit(
+        descriptors.unwrap_or(u64::MAX),
+        settings.admin.limits.reserved_descriptors,
+    );
     let inherited = options.predecessor.as_mut().map(|old| std::mem::take(&mut old.sockets));
     let sockets = sockets::Sockets::new(inherited.unwrap_or_default());
     let purpose = Purpose::Serve(options.predecessor.as_ref());
@@ -114,7 +119,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     expiry::watch(&runtime, &control);
     ocsp::watch(&runtime, &control);
     if let Some(socket) = status {
-        status::serve(socket, &runtime, &sockets, &workers, &control, &provider);
+        status::serve(&settings, socket, &runtime, &sockets, &workers, &control, &provider);
     }
     take_office(&settings, &signals, &mut options)?;
     sockets.serve();

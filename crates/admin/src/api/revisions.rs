@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::AdminApi;
-use crate::message::{Request, Response};
+use crate::message::{Head, Response};
 
 /// The revision that a write led to.
 pub(crate) const REVISION: &str = "X-Tidegate-Revision";
@@ -29,7 +29,7 @@ pub struct Progress {
 pub(super) struct Wait(Duration);
 
 impl Wait {
-    pub(super) fn of(request: &Request) -> Result<Option<Wait>, Response> {
+    pub(super) fn of(request: &Head) -> Result<Option<Wait>, Response> {
         if request.method == "GET" {
             return Ok(None);
         }

@@ -22,6 +22,16 @@ const DIGEST: &str = "X-Digest";
 const NO_DIGEST: &str = "missing digest header: send X-Digest, a text that differs between configurations";
 const LAST_MODIFIED: &str = "X-Last-Modified";
 
+/// Whether this mode has such a path.
+pub(super) fn offers(method: &str, segments: &[&str]) -> bool {
+    matches!(
+        (method, segments),
+        ("POST", ["configs", "validate"] | ["explain"])
+            | ("GET" | "PUT" | "HEAD", ["configs"])
+            | ("GET", ["revision"])
+    )
+}
+
 impl AdminApi {
     pub(super) async fn answer_standalone(
         &self,
@@ -29,19 +39,10 @@ impl AdminApi {
         request: &Request,
         segments: &[&str],
     ) -> Response {
-        let validate = match (request.method.as_str(), segments) {
-            ("POST", ["configs", "validate"]) => true,
-            ("POST", ["explain"]) => false,
-            ("GET" | "PUT" | "HEAD", ["configs"]) | ("GET", ["revision"]) => false,
-            _ => return Response::page(404),
-        };
-        if let Err(refused) = self.authenticate(request) {
-            return refused;
-        }
         let current = standalone.current();
         let current = current.as_deref();
         match request.method.as_str() {
-            _ if validate => self.validate_configuration(request),
+            _ if segments == ["configs", "validate"] => self.validate_configuration(request),
             _ if segments == ["revision"] => self.revision(),
             _ if segments == ["explain"] => self.explain(request).await,
             "PUT" => self.put_configuration(standalone, request, current).await,

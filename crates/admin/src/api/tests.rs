@@ -255,7 +255,7 @@ fn keys_open() {
     let api = AdminApi::new(parts(AdminSettings { access, ..AdminSettings::default() }));
     let refused = |method: &str, path: &str, header: Option<(&str, &str)>| {
         let mut request = request(method, path, ROUTE);
-        request.headers.extend(header.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        request.head.headers.extend(header.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let response = finish(api.handle(request));
         body(&response)["description"].as_str().unwrap_or_default().to_owned()
     };
@@ -276,7 +276,7 @@ fn without_a_key_nothing_opens() {
     let api = AdminApi::new(parts(AdminSettings::default()));
     for token in [None, Some(""), Some("a")] {
         let mut request = request("PUT", "/apisix/admin/routes/1", ROUTE);
-        request.headers.extend(token.map(|token| ("x-api-key".to_owned(), token.to_owned())));
+        request.head.headers.extend(token.map(|token| ("x-api-key".to_owned(), token.to_owned())));
         assert_eq!(finish(api.handle(request)).status, 401, "{token:?}");
     }
     let nobody = AdminSettings { allow: Some(Vec::new()), ..open() };
@@ -340,7 +340,7 @@ fn standalone_takes_whole_configurations() {
     let api = AdminApi::new(Parts { standalone, ..parts(open()) });
     let put = |digest: &str, conf: &str| {
         let mut request = request("PUT", "/apisix/admin/configs", conf);
-        request.headers.extend((!digest.is_empty()).then(|| ("x-digest".to_owned(), digest.to_owned())));
+        request.head.headers.extend((!digest.is_empty()).then(|| ("x-digest".to_owned(), digest.to_owned())));
         let response = finish(api.handle(request));
         (response.status, body(&response)["error_msg"].as_str().unwrap_or_default().to_owned())
     };

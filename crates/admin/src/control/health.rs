@@ -6,7 +6,7 @@ use model::{Kind, Object};
 use serde_json::{Value, json};
 
 use super::{ControlParts, list_response, view};
-use crate::message::{Request, Response};
+use crate::message::{Head, Response};
 
 /// What the health checks have found out.
 pub trait HealthView: Send + Sync {
@@ -37,7 +37,7 @@ pub struct NodeHealth {
 
 const KINDS: [Kind; 4] = [Kind::Route, Kind::StreamRoute, Kind::Service, Kind::Upstream];
 
-pub(super) fn all(parts: &ControlParts, request: &Request) -> Response {
+pub(super) fn all(parts: &ControlParts, request: &Head) -> Response {
     let mut objects = Vec::new();
     parts.store.read(&mut |state| {
         objects = KINDS.iter().flat_map(|kind| state.list(*kind)).cloned().collect();
@@ -46,7 +46,7 @@ pub(super) fn all(parts: &ControlParts, request: &Request) -> Response {
     if wants_page(request) { page(&checkers) } else { list_response(checkers) }
 }
 
-pub(super) fn one(parts: &ControlParts, request: &Request, path: &[&str]) -> Response {
+pub(super) fn one(parts: &ControlParts, request: &Head, path: &[&str]) -> Response {
     let source = path.first().copied().unwrap_or_default();
     let Some(id) = path.get(1).filter(|id| !id.is_empty()) else {
         return Response::error(404, &format!("missing src id for src type {source}"));
@@ -89,7 +89,7 @@ fn node(node: &NodeHealth) -> Value {
     })
 }
 
-fn wants_page(request: &Request) -> bool {
+fn wants_page(request: &Head) -> bool {
     request.header("accept").is_some_and(|accept| accept.contains("text/html"))
 }
 

@@ -44,6 +44,20 @@ pub struct Admin {
     pub cors: bool,
     /// Relative to the prefix; `None`: no line is kept of who tried to change what.
     pub audit_log: Option<String>,
+    pub limits: AdminLimits,
+}
+
+/// Of each listener that is not the data plane's.
+#[derive(Clone, Copy, Debug)]
+pub struct AdminLimits {
+    pub connections: usize,
+    /// Of an address that is not on `allow`; 0: no limit.
+    pub connections_per_address: u32,
+    pub header_timeout: Duration,
+    pub body_timeout: Duration,
+    pub keepalive_timeout: Duration,
+    pub large_bodies: usize,
+    pub reserved_descriptors: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -118,6 +132,27 @@ impl Admin {
             version_2: reader.text(&at("admin_api_version")).is_some_and(|version| version != "v3"),
             cors: reader.bool(&at("enable_admin_cors")),
             audit_log: reader.text(&at("audit_log")).filter(|path| path != "off"),
+            limits: AdminLimits::read(reader),
+        }
+    }
+}
+
+impl AdminLimits {
+    fn read(reader: &Reader) -> Self {
+        let at = |name: &str| format!("deployment.admin.limits.{name}");
+        let number = |name: &str, fallback: u32| {
+            reader.unsigned(&at(name)).and_then(|number| u32::try_from(number).ok()).unwrap_or(fallback)
+        };
+        let seconds =
+            |name: &str, fallback| reader.seconds(&at(name)).unwrap_or(Duration::from_secs(fallback));
+        Self {
+            connections: number("connections", 256) as usize,
+            connections_per_address: number("connections_per_address", 8),
+            header_timeout: seconds("header_timeout", 5),
+            body_timeout: seconds("body_timeout", 30),
+            keepalive_timeout: seconds("keepalive_timeout", 75),
+            large_bodies: number("large_bodies", 8) as usize,
+            reserved_descriptors: number("reserved_descriptors", 32).into(),
         }
     }
 }

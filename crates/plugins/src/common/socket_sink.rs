@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use plugin::descriptors;
 use tokio::{
     io::AsyncWriteExt,
     net::{TcpStream, UdpSocket},
@@ -50,7 +51,8 @@ impl SocketSink {
     }
 
     async fn connect(&self) -> Result<TcpStream, String> {
-        let connecting = TcpStream::connect((self.host.as_str(), self.port));
+        let connecting =
+            async { TcpStream::connect((self.host.as_str(), self.port)).await.and_then(descriptors::spared) };
         self.within(connecting).await.map_err(|reason| self.failed("connect to TCP server", &reason))
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use plugin::descriptors;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
@@ -48,7 +49,8 @@ impl Connection {
             .and_then(|broker| broker.credentials.as_ref())
             .or_else(|| settings.brokers.iter().find_map(|broker| broker.credentials.as_ref()));
         let opening = async {
-            let stream = TcpStream::connect((host, port)).await.map_err(|error| error.to_string())?;
+            let stream = TcpStream::connect((host, port)).await.and_then(descriptors::spared);
+            let stream = stream.map_err(|error| error.to_string())?;
             let _ = stream.set_nodelay(true);
             let stream: Box<dyn Stream> = match &settings.tls {
                 None => Box::new(stream),

@@ -6,6 +6,7 @@ use std::{future::poll_fn, pin::Pin, sync::Arc};
 use bytes::Bytes;
 use h2::{RecvStream, SendStream, client};
 use http::{HeaderName, HeaderValue, Request, Uri, Version};
+use plugin::descriptors;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use tokio::{
@@ -53,6 +54,7 @@ async fn connect(endpoint: &Endpoint, tls: Option<Arc<ClientConfig>>) -> Result<
     let Endpoint { host, port, .. } = endpoint;
     let stream = TcpStream::connect((host.as_str(), *port))
         .await
+        .and_then(descriptors::spared)
         .map_err(|error| format!("failed to connect to {host}:{port}: {error}"))?;
     let _ = stream.set_nodelay(true);
     let Some(tls) = tls else { return Ok(Box::pin(stream)) };

@@ -12,6 +12,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
+use plugin::descriptors;
 use rustix::{
     fs::{Mode, OFlags, ResolveFlags, open, openat, openat2},
     io::Errno,
@@ -40,7 +41,7 @@ pub fn below(root: &OwnedFd, path: &[u8]) -> io::Result<File> {
                 // Somebody renames directories on the way; or a signal.
                 Err(Errno::AGAIN | Errno::INTR) if tries < 8 => tries += 1,
                 Err(Errno::NOSYS | Errno::PERM) if !works(root) => break,
-                other => return Ok(other?.into()),
+                other => return descriptors::spared(other?.into()),
             }
         }
         WITHOUT_OPENAT2.store(true, Ordering::Relaxed);
@@ -66,7 +67,7 @@ fn walk(root: &OwnedFd, path: &[u8]) -> io::Result<File> {
         let opened = openat(folder, segment, flags | OFlags::NOFOLLOW, Mode::empty())?;
         at = Some(opened);
     }
-    at.map(File::from).ok_or_else(|| io::ErrorKind::NotFound.into())
+    at.map(File::from).ok_or_else(|| io::ErrorKind::NotFound.into()).and_then(descriptors::spared)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::{future::poll_fn, net::SocketAddr, pin::pin, task::Poll};
 
 use plugin::{
-    UpstreamHandle,
+    UpstreamHandle, descriptors,
     snapshot::{Node, ProxyProtocol, Timeouts},
 };
 use tokio::net::TcpStream;
@@ -39,8 +39,7 @@ pub async fn connect(
     .await;
     let mut stream = match connected {
         None => return Err(FailureKind::ConnectTimeout),
-        Some(Err(error)) => return Err(FailureKind::Connect(error)),
-        Some(Ok(stream)) => stream,
+        Some(connected) => connected.and_then(descriptors::spared).map_err(FailureKind::Connect)?,
     };
     // Head and first body bytes leave in one write, but later ones must not wait for an acknowledgement.
     let _ = stream.set_nodelay(true);

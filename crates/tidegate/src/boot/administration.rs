@@ -1,22 +1,29 @@
 //! The Admin and Control API of this process, on their own ports or on a data port.
 
-use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
+mod data_port;
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use admin::{
-    AdminApi, AdminRequest, AdminResponse, AdminSettings, ApiVersion, Audit, Compiled, ControlApi,
-    ControlHooks, ControlParts, Hooks, Parts, Role, Standalone,
+    AdminApi, AdminSettings, ApiVersion, Audit, Compiled, ControlApi, ControlHooks, ControlParts, Hooks,
+    Parts, Role, Standalone, listener::Bounds,
 };
 use anyhow::Context;
 use config::{
     Settings,
     settings::{Access, AdminKey, AdminRole},
 };
+use ipnet::IpNet;
 use model::{
     Kind, Object, Objects, PluginCatalog, Rejected,
     check::{Context as CheckContext, Languages, LuaChunk, LuaFault, NoReferences},
 };
 use plugin::{Catalog, Variable};
-use proxy::{Internal, InternalRequest, InternalResponse};
+use proxy::Internal;
 use routing::expr::Expression;
 use serde_json::Value;
 use store::{ApiDriven, Author, BoxFuture, Changes, History, Operation, State, Store, StoreError, Written};
@@ -215,9 +222,9 @@ impl Apis {
     }
 
     pub fn on_data_plane(self: &Arc<Apis>, settings: &Settings) -> Option<Arc<dyn Internal>> {
-        let shared = self.admin.is_some() && settings.shared_with_admin().next().is_some();
+        let admin = self.admin.clone().filter(|_| settings.shared_with_admin().next().is_some())?;
         let at = data_plane::address(settings.admin.listen.as_ref()?).ok()?;
-        shared.then(|| Arc::new(OnDataPlane { apis: self.clone(), at }) as Arc<dyn Internal>)
+        Some(Arc::new(data_port::OnDataPort { admin, at }))
     }
 
     /// Opens the ports of the APIs. Returns where the Control API is.
@@ -235,16 +242,14 @@ impl Apis {
             let socket = sockets
                 .bind(address)
                 .with_context(|| format!("cannot listen on {address} (deployment.admin.admin_listen)"))?;
+            let (admin, bounds, phase) = (admin.clone(), bounds(settings), sockets.phase());
             match (socket, super::admin_tls::accept(settings)?) {
                 (None, _) => {}
                 (Some(socket), Some(accept)) => {
-                    sockets.spawn(
-                        runtime,
-                        admin::listener::serve_with(socket, admin.clone(), accept, sockets.phase()),
-                    );
+                    sockets.spawn(runtime, admin::listener::serve_with(socket, admin, accept, bounds, phase));
                 }
                 (Some(socket), None) => {
-                    sockets.spawn(runtime, admin::listener::serve(socket, admin.clone(), sockets.phase()));
+                    sockets.spawn(runtime, admin::listener::serve(socket, admin, bounds, phase));
                 }
             }
         }
@@ -254,8 +259,8 @@ impl Apis {
             // Of a trial: it could be had.
             Ok(None) => Ok(Some(address)),
             Ok(Some(socket)) => {
-                let control = admin::listener::serve(socket, self.control.clone(), sockets.phase());
-                sockets.spawn(runtime, control);
+                let (control, phase) = (self.control.clone(), sockets.phase());
+                sockets.spawn(runtime, admin::listener::serve(socket, control, bounds(settings), phase));
                 Ok(Some(address))
             }
             // Two gateways on one machine, neither told where: traffic matters more than the second's API.
@@ -272,10 +277,6 @@ impl Apis {
 
 fn admin_settings(settings: &Settings) -> AdminSettings {
     let admin = &settings.admin;
-    // What cannot be read lets nobody in: a list that is left with nothing is still a list.
-    let network =
-        |text: &String| text.parse().ok().or_else(|| text.parse::<std::net::IpAddr>().ok().map(Into::into));
-    let allow = admin.allow.as_ref().map(|list| list.iter().filter_map(network).collect());
     AdminSettings {
         key_prefix: settings.etcd.prefix.clone(),
         access: match &admin.access {
@@ -284,13 +285,20 @@ fn admin_settings(settings: &Settings) -> AdminSettings {
         },
         version: if admin.version_2 { ApiVersion::V2 } else { ApiVersion::V3 },
         cors: admin.cors,
-        allow,
+        allow: allowed(settings),
         // TCP and UDP are not proxied: a stream route would wait for connections that never come.
         stream: false,
         server_tokens: settings.apisix.enable_server_tokens,
         protocols: Vec::new(),
         keyring: super::provider::keyring(settings).map(Arc::new),
     }
+}
+
+/// `deployment.admin.allow_admin`.
+fn allowed(settings: &Settings) -> Option<Vec<IpNet>> {
+    // What cannot be read lets nobody in: a list that is left with nothing is still a list.
+    let network = |text: &String| text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(Into::into));
+    settings.admin.allow.as_ref().map(|list| list.iter().filter_map(network).collect())
 }
 
 /// `None` while the key is not known: no request can have it.
@@ -350,54 +358,18 @@ impl Standalone for ApiDrivenView {
     }
 }
 
-/// The Admin API among the routes of the data plane (the layout of APISIX 2.x).
-struct OnDataPlane {
-    apis: Arc<Apis>,
-    /// deployment.admin.admin_listen
-    at: SocketAddr,
-}
-
-impl Internal for OnDataPlane {
-    fn owns(&self, path: &[u8]) -> bool {
-        std::str::from_utf8(path).is_ok_and(AdminApi::owns)
-    }
-
-    fn is_at(&self, local: SocketAddr) -> bool {
-        let (here, wanted) = (local.ip().to_canonical(), self.at.ip());
-        local.port() == self.at.port()
-            && (wanted == here || wanted.is_unspecified() && wanted.is_ipv4() == here.is_ipv4())
-    }
-
-    fn max_body_bytes(&self) -> usize {
-        admin::api::BODY_LIMIT as usize
-    }
-
-    fn answer(&self, request: InternalRequest) -> Pin<Box<dyn Future<Output = InternalResponse> + Send>> {
-        let admin = self.apis.admin.clone();
-        Box::pin(async move {
-            let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
-            let size = request.body.len() as u64;
-            let body = match &admin {
-                Some(admin) if size > admin.body_limit(path) => admin::RequestBody::TooLarge(size),
-                _ => admin::RequestBody::Bytes(request.body),
-            };
-            let converted = AdminRequest {
-                method: request.method,
-                path: path.to_owned(),
-                query: query.to_owned(),
-                headers: request.headers,
-                body,
-                peer: request.peer,
-            };
-            let answer = match admin {
-                Some(admin) => admin.handle(converted).await,
-                None => AdminResponse::page(404),
-            };
-            InternalResponse {
-                status: answer.status,
-                headers: answer.headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-                body: answer.body,
-            }
-        })
+/// What a listener that is not the data plane's bears.
+pub fn bounds(settings: &Settings) -> Bounds {
+    let limits = &settings.admin.limits;
+    Bounds {
+        connections: limits.connections,
+        connections_per_address: limits.connections_per_address,
+        // Without a list nobody is on it, although everybody may ask; nor is a network of everybody a list.
+        listed: allowed(settings).into_iter().flatten().filter(|network| network.prefix_len() > 0).collect(),
+        head: limits.header_timeout,
+        body: limits.body_timeout,
+        idle: limits.keepalive_timeout,
+        send: settings.nginx.timeouts.send,
+        large_bodies: limits.large_bodies,
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use admin::{AdminRequest, AdminResponse};
+use admin::{AdminHead, AdminResponse};
 use anyhow::Context;
 use config::Settings;
 use model::Kind as ObjectKind;
@@ -14,7 +14,7 @@ use proxy::Workers;
 use telemetry::metrics::{Kind, Registry, TextWriter};
 use tokio::runtime::Runtime;
 
-use super::{control::Control, data_plane, provider::Provider, sockets::Sockets};
+use super::{administration, control::Control, data_plane, provider::Provider, sockets::Sockets};
 
 pub struct Metrics {
     pub registry: Arc<Registry>,
@@ -342,13 +342,14 @@ impl Metrics {
                 });
             }
         };
-        sockets.spawn(runtime, admin::listener::serve(listener, self.clone(), sockets.phase()));
+        let bounds = administration::bounds(settings);
+        sockets.spawn(runtime, admin::listener::serve(listener, self.clone(), bounds, sockets.phase()));
         Ok(())
     }
 }
 
-impl admin::listener::Service for Metrics {
-    async fn answer(&self, request: AdminRequest) -> AdminResponse {
+impl admin::listener::Page for Metrics {
+    async fn answer(&self, request: AdminHead) -> AdminResponse {
         if request.path != self.uri {
             return AdminResponse::page(404);
         }
@@ -358,9 +359,5 @@ impl admin::listener::Service for Metrics {
                 .with_header("Content-Type", "text/plain; version=0.0.4"),
             Err(_) => AdminResponse::page(500),
         }
-    }
-
-    fn body_limit(&self, _: &str) -> u64 {
-        0
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use admin::{AdminRequest, AdminResponse, ControlHooks};
+use admin::{AdminHead, AdminResponse, ControlHooks};
 use compile::ServiceNodes;
 use config::Settings;
 use discovery::Discovery;
@@ -79,7 +79,7 @@ impl Nodes {
     }
 
     /// `/v1/discovery/TYPE/dump` and `/v1/discovery/TYPE/show_dump_file`
-    fn shown(&self, request: &AdminRequest) -> Option<AdminResponse> {
+    fn shown(&self, request: &AdminHead) -> Option<AdminResponse> {
         let path = request.decoded_path();
         let (kind, what) = path.strip_prefix("/v1/discovery/")?.split_once('/')?;
         if request.method != "GET" {
@@ -106,7 +106,7 @@ impl ServiceNodes for Nodes {
 }
 
 impl ControlHooks for Nodes {
-    fn answer<'a>(&'a self, request: &'a AdminRequest) -> BoxFuture<'a, Option<AdminResponse>> {
+    fn answer<'a>(&'a self, request: &'a AdminHead) -> BoxFuture<'a, Option<AdminResponse>> {
         Box::pin(async { self.shown(request) })
     }
 }

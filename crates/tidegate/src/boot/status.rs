@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use admin::{AdminRequest, AdminResponse};
+use admin::{AdminHead, AdminResponse};
 use anyhow::Context;
 use config::Settings;
 use proxy::Workers;
 use serde_json::json;
 use tokio::{net::TcpListener, runtime::Runtime};
 
-use super::{control::Control, data_plane, provider::Provider, sockets::Sockets};
+use super::{administration, control::Control, data_plane, provider::Provider, sockets::Sockets};
 
 struct Status {
     workers: Arc<Workers>,
@@ -25,6 +25,7 @@ pub fn bind(settings: &Settings, sockets: &Sockets) -> anyhow::Result<Option<Tcp
 }
 
 pub fn serve(
+    settings: &Settings,
     listener: TcpListener,
     runtime: &Runtime,
     sockets: &Sockets,
@@ -34,11 +35,12 @@ pub fn serve(
 ) {
     let (workers, control, provider) = (workers.clone(), control.clone(), provider.clone());
     let status = Arc::new(Status { workers, control, provider });
-    sockets.spawn(runtime, admin::listener::serve(listener, status, sockets.phase()));
+    let bounds = administration::bounds(settings);
+    sockets.spawn(runtime, admin::listener::serve(listener, status, bounds, sockets.phase()));
 }
 
-impl admin::listener::Service for Status {
-    async fn answer(&self, request: AdminRequest) -> AdminResponse {
+impl admin::listener::Page for Status {
+    async fn answer(&self, request: AdminHead) -> AdminResponse {
         match request.path.as_str() {
             "/status" => AdminResponse::json(200, &json!({ "status": "ok" })),
             "/status/ready" => {
@@ -60,9 +62,5 @@ impl admin::listener::Service for Status {
             }
             _ => AdminResponse::page(404),
         }
-    }
-
-    fn body_limit(&self, _: &str) -> u64 {
-        0
     }
 }

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use parking_lot::Mutex;
-use plugin::host;
+use plugin::{descriptors, host};
 use rustc_hash::FxHashMap;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
@@ -38,6 +38,7 @@ pub async fn connect(endpoint: &Endpoint, tls: &TlsWanted) -> Result<Transport, 
     let Endpoint { host, port, .. } = endpoint;
     let stream = TcpStream::connect((host.as_str(), *port))
         .await
+        .and_then(descriptors::spared)
         .map_err(|error| format!("failed to connect to {host}:{port}: {error}"))?;
     let _ = stream.set_nodelay(true);
     if !endpoint.tls {

@@ -2,6 +2,7 @@
 
 use std::{future::Future, io, time::Duration};
 
+use plugin::descriptors;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, Pipeline, RedisError,
     RedisFuture, RedisResult, Value,
@@ -29,7 +30,7 @@ pub async fn connect(
         let wanted = TlsWanted { verify: !insecure, client: None };
         let settings = tls_config(&wanted).map_err(io::Error::other)?;
         let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
-        let stream = TcpStream::connect((host.as_str(), *port)).await?;
+        let stream = TcpStream::connect((host.as_str(), *port)).await.and_then(descriptors::spared)?;
         stream.set_nodelay(true)?;
         trust::connect(settings, name, stream).await
     };

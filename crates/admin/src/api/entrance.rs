@@ -1,0 +1,189 @@
+//! Who may ask: decided by the head of a request, before a byte of its body is read.
+
+use serde_json::json;
+
+use super::{AdminApi, BODY_LIMIT, CONFIGURATION_LIMIT, IMPORT_LIMIT, PREFIX, revisions::Wait};
+use crate::{
+    AdminKey,
+    audit::Attempt,
+    message::{Head, Request, RequestBody, Response},
+    settings::{Access, Role},
+};
+
+/// A request that may go on: its address and its key are right. There is no other way to [`AdminApi::answer`].
+pub struct Entered {
+    head: Head,
+    wait: Option<Wait>,
+    attempt: Option<Attempt>,
+    body_limit: u64,
+    showed_key: bool,
+}
+
+impl Entered {
+    /// How much of the body is worth reading.
+    pub fn body_limit(&self) -> u64 {
+        self.body_limit
+    }
+
+    /// Whether a key was asked for, and is right.
+    pub fn showed_key(&self) -> bool {
+        self.showed_key
+    }
+}
+
+impl AdminApi {
+    /// Whether a request may go on; else its answer, which is on record.
+    pub fn enter(&self, head: Head) -> Result<Entered, Response> {
+        let key = self.key_of(&head);
+        let audit = self.audit.as_ref().filter(|_| changes_something(&head));
+        let mut attempt = audit.map(|audit| audit.attempt("admin", &head, key));
+        let showed_key = key.is_some();
+        match self.permit(&head).and_then(|()| Wait::of(&head)) {
+            Ok(wait) => {
+                let body_limit = self.body_limit(&head);
+                Ok(Entered { head, wait, attempt, body_limit, showed_key })
+            }
+            Err(refused) => {
+                if let Some(attempt) = &mut attempt {
+                    attempt.answered(&refused);
+                }
+                Err(self.with_headers(&head.method, refused))
+            }
+        }
+    }
+
+    /// `body`: what there is of it, or what to answer because it could not be had. A change has its line in the audit log
+    /// before anybody waits for the workers to have it.
+    pub async fn answer(&self, entered: Entered, body: Result<RequestBody, Response>) -> Response {
+        let Entered { head, wait, mut attempt, .. } = entered;
+        let method = head.method.clone();
+        let mut response = match body {
+            Ok(body) => self.dispatch(&Request { head, body }).await,
+            Err(response) => response,
+        };
+        if let Some(attempt) = &mut attempt {
+            attempt.answered(&response);
+        }
+        drop(attempt);
+        if let Some(wait) = &wait {
+            response = self.hold(response, wait).await;
+        }
+        self.with_headers(&method, response)
+    }
+
+    /// Address, path, method and key; the answer to a request that goes no further.
+    fn permit(&self, head: &Head) -> Result<(), Response> {
+        let peer = head.peer.to_canonical();
+        if self.settings.allow.as_ref().is_some_and(|nets| !nets.iter().any(|net| net.contains(&peer))) {
+            return Err(Response::page(403));
+        }
+        if self.settings.cors && head.method == "OPTIONS" {
+            return Err(preflight());
+        }
+        let path = head.decoded_path();
+        let Some(segments) = segments(&path) else { return Err(Response::page(404)) };
+        if path == PREFIX {
+            return Err(if head.method == "HEAD" { Response::empty(200) } else { Response::page(404) });
+        }
+        let offered = match self.standalone {
+            Some(_) => super::standalone::offers(&head.method, &segments),
+            None => matches!(head.method.as_str(), "GET" | "PUT" | "POST" | "DELETE" | "PATCH"),
+        };
+        if !offered {
+            return Err(Response::page(404));
+        }
+        self.authenticate(head)
+    }
+
+    fn authenticate(&self, head: &Head) -> Result<(), Response> {
+        if let Access::Open = self.settings.access {
+            return Ok(());
+        }
+        let refuse = |description: &str| {
+            let body = json!({"error_msg": "failed to check token", "description": description});
+            Err(Response::json(401, &body))
+        };
+        let Some(token) = token(head) else {
+            return refuse("missing apikey");
+        };
+        let Some(key) = self.settings.access.key(&token) else {
+            return refuse("wrong apikey");
+        };
+        if key.role == Role::Viewer && head.method != "GET" {
+            return refuse("invalid method for role viewer");
+        }
+        Ok(())
+    }
+
+    /// The key that let a request in; `None` where none is asked for.
+    pub(crate) fn key_of(&self, head: &Head) -> Option<&AdminKey> {
+        match self.settings.access {
+            Access::Open => None,
+            Access::Keys(_) => self.settings.access.key(&token(head)?),
+        }
+    }
+
+    fn body_limit(&self, head: &Head) -> u64 {
+        let path = head.decoded_path();
+        let segments = segments(&path).unwrap_or_default();
+        match (head.method.as_str(), segments.as_slice(), &self.standalone) {
+            ("PUT", ["configs"], Some(_)) => CONFIGURATION_LIMIT,
+            ("PUT", ["import"], None) => IMPORT_LIMIT,
+            _ => BODY_LIMIT,
+        }
+    }
+
+    fn with_headers(&self, method: &str, mut response: Response) -> Response {
+        if !response.has_header("Content-Type") {
+            response = response.with_header("Content-Type", "application/json");
+        }
+        if self.settings.cors && method != "OPTIONS" {
+            response = response
+                .with_header("Access-Control-Allow-Origin", "*")
+                .with_header("Access-Control-Allow-Credentials", "true")
+                .with_header("Access-Control-Expose-Headers", "*")
+                .with_header("Access-Control-Max-Age", "3600");
+        }
+        response.with_header("Server", self.settings.server())
+    }
+}
+
+/// What follows the prefix of this API's paths, without empty ends; `None`: the path is not its own.
+pub(super) fn segments(path: &str) -> Option<Vec<&str>> {
+    let rest = path.strip_prefix(PREFIX).filter(|_| AdminApi::owns(path))?;
+    let mut segments: Vec<&str> = rest.split('/').skip(1).collect();
+    while segments.last().is_some_and(|segment| segment.is_empty()) {
+        segments.pop();
+    }
+    Some(segments)
+}
+
+/// Questions that are asked with `POST` change nothing.
+fn changes_something(head: &Head) -> bool {
+    let path = head.decoded_path();
+    let mut segments = path.strip_prefix(PREFIX).unwrap_or(&path).split('/').filter(|part| !part.is_empty());
+    let first_two = (segments.next(), segments.next());
+    match head.method.as_str() {
+        "GET" | "HEAD" | "OPTIONS" => false,
+        "POST" => {
+            !matches!(first_two, (Some("explain"), None) | (Some("configs" | "schema"), Some("validate")))
+        }
+        _ => true,
+    }
+}
+
+fn token(head: &Head) -> Option<String> {
+    let token = head.argument("api_key");
+    let token = token.or_else(|| head.header("x-api-key").map(str::to_owned));
+    token.or_else(|| head.cookie("x_api_key").map(str::to_owned))
+}
+
+fn preflight() -> Response {
+    Response::empty(200)
+        .with_header("Access-Control-Allow-Origin", "*")
+        .with_header("Access-Control-Allow-Methods", "POST, GET, PUT, OPTIONS, DELETE, PATCH")
+        .with_header("Access-Control-Max-Age", "3600")
+        .with_header("Access-Control-Allow-Headers", "*")
+        .with_header("Access-Control-Allow-Credentials", "true")
+        .with_header("Content-Type", "text/plain")
+}

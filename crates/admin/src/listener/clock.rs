@@ -1,0 +1,171 @@
+//! How long a connection may take for what it is doing.
+//!
+//! ```text
+//! accepted -> Head -> (a request is answered: no limit of ours) -> Taking -> Idle -> Head
+//! ```
+//!
+//! The library that speaks HTTP has one time limit for a head and for the idleness before it; here they are two.
+
+use std::{
+    io::{self, IoSlice},
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
+
+use super::Bounds;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Of a request, or a handshake.
+    Head,
+    /// A request is being received and answered; whoever does that watches its own time.
+    Request,
+    /// The client takes the answer.
+    Taking,
+    Idle,
+}
+
+pub(super) struct Clock {
+    state: Mutex<(Stage, Instant)>,
+    /// Somebody has to look again.
+    nearer: Notify,
+    head: Duration,
+    send: Duration,
+    idle: Duration,
+}
+
+impl Clock {
+    /// From the moment a connection was accepted.
+    pub fn new(accepted: Instant, bounds: &Bounds) -> Arc<Clock> {
+        Arc::new(Clock {
+            state: Mutex::new((Stage::Head, accepted + bounds.head)),
+            nearer: Notify::new(),
+            head: bounds.head,
+            send: bounds.send,
+            idle: bounds.idle,
+        })
+    }
+
+    /// Resolves when the time is up.
+    pub async fn expired(&self) {
+        loop {
+            let (stage, deadline) = *self.state();
+            let over = async {
+                match stage {
+                    Stage::Request => std::future::pending().await,
+                    _ => sleep_until(deadline).await,
+                }
+            };
+            tokio::select! {
+                () = over => {
+                    let (stage, deadline) = *self.state();
+                    if stage != Stage::Request && deadline <= Instant::now() {
+                        return;
+                    }
+                }
+                () = self.nearer.notified() => {}
+            }
+        }
+    }
+
+    /// A head is complete.
+    pub fn request(&self) {
+        self.state().0 = Stage::Request;
+    }
+
+    /// The answer is ready to be sent.
+    pub fn answered(&self) {
+        self.set(Stage::Taking, self.send);
+    }
+
+    fn received(&self) {
+        if self.state().0 == Stage::Idle {
+            self.set(Stage::Head, self.head);
+        }
+    }
+
+    fn sent(&self) {
+        let mut state = self.state();
+        if state.0 == Stage::Taking {
+            state.1 = Instant::now() + self.send;
+        }
+    }
+
+    fn flushed(&self) {
+        if self.state().0 == Stage::Taking {
+            self.set(Stage::Idle, self.idle);
+        }
+    }
+
+    fn set(&self, stage: Stage, limit: Duration) {
+        *self.state() = (stage, Instant::now() + limit);
+        self.nearer.notify_one();
+    }
+
+    fn state(&self) -> MutexGuard<'_, (Stage, Instant)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A stream that tells its clock what happens.
+pub(super) struct Timed<S>(pub S, pub Arc<Clock>);
+
+impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Timed(stream, clock) = self.get_mut();
+        let before = into.filled().len();
+        ready!(Pin::new(stream).poll_read(context, into))?;
+        if into.filled().len() > before {
+            clock.received();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let Timed(stream, clock) = self.get_mut();
+        let count = ready!(Pin::new(stream).poll_write(context, bytes))?;
+        clock.sent();
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let Timed(stream, clock) = self.get_mut();
+        let count = ready!(Pin::new(stream).poll_write_vectored(context, parts))?;
+        clock.sent();
+        Poll::Ready(Ok(count))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.is_write_vectored()
+    }
+
+    /// Called when nothing is left to be written.
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Timed(stream, clock) = self.get_mut();
+        ready!(Pin::new(stream).poll_flush(context))?;
+        clock.flushed();
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().0).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,209 @@
+//! One connection: heads, the answers to them, and an end that the client can see.
+
+use std::{
+    convert::Infallible,
+    future::{Future, poll_fn},
+    net::IpAddr,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{
+    Request as HttpRequest, Response as HttpResponse, StatusCode,
+    body::{Body, Incoming},
+    header::{CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    sync::watch,
+    time::{Instant, sleep_until, timeout_at},
+};
+
+use super::{
+    Connection, Phase, Service,
+    body::receive,
+    bounds::{Doors, Place},
+    clock::{Clock, Timed},
+    closed,
+    in_turns::InTurns,
+};
+use crate::message::{Head, RequestBody, Response};
+
+/// As much of a head as a client may send, and of an answer as waits in a buffer of ours.
+const BUFFER: usize = 64 * 1024;
+
+/// What is read of a body that nobody wants, so that the client sees the answer: closing with bytes unread would reset
+/// the connection, and the answer might never get there.
+const LINGER_BYTES: usize = 256 * 1024;
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Who is at the other end.
+pub(super) struct Client {
+    peer: IpAddr,
+    place: Mutex<Place>,
+    doors: Arc<Doors>,
+    clock: Arc<Clock>,
+    /// What is to be done about the body of the last request.
+    rest: Mutex<Rest>,
+}
+
+/// Of a body, after the answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// There is none, as far as anybody knows.
+    Nothing,
+    OfStranger,
+    /// Of a client that has shown a key, and may send all of a body that is too large: many programs look at the answer
+    /// only after that.
+    OfClient,
+}
+
+impl Client {
+    pub fn new(peer: IpAddr, place: Place, doors: Arc<Doors>, accepted: Instant) -> Arc<Client> {
+        let clock = Clock::new(accepted, &doors.bounds);
+        Arc::new(Client { peer, place: Mutex::new(place), doors, clock, rest: Mutex::new(Rest::Nothing) })
+    }
+
+    fn set_rest(&self, rest: Rest) {
+        *self.rest.lock().unwrap_or_else(PoisonError::into_inner) = rest;
+    }
+}
+
+type Stream = TokioIo<Timed<InTurns<Box<dyn Connection>>>>;
+type Answering = Pin<Box<dyn Future<Output = Result<HttpResponse<Full<Bytes>>, Infallible>> + Send>>;
+
+/// Serves a connection until it closes.
+pub(super) async fn serve<S: Service>(
+    stream: Box<dyn Connection>,
+    client: Arc<Client>,
+    service: Arc<S>,
+    mut phase: watch::Receiver<Phase>,
+) {
+    let stream: Stream = TokioIo::new(Timed(InTurns(stream), client.clock.clone()));
+    let asked = client.clone();
+    let answer = service_fn(move |request| -> Answering {
+        let (service, client) = (service.clone(), asked.clone());
+        Box::pin(async move {
+            client.clock.request();
+            let response = answer(request, &client, service.as_ref()).await;
+            client.clock.answered();
+            Ok(response)
+        })
+    });
+    let mut builder = http1::Builder::new();
+    // Names do not depend on case, but people read them. Time is our own clock's matter.
+    builder.title_case_headers(true).header_read_timeout(None).max_buf_size(BUFFER);
+    let mut connection = builder.serve_connection(stream, answer);
+    let clock = client.clock.clone();
+    // A client that goes away in the middle of a request is nobody's error.
+    let in_time = tokio::select! {
+        _ = poll_fn(|context| connection.poll_without_shutdown(context)) => true,
+        () = clock.expired() => false,
+        () = closed(&mut phase) => {
+            Pin::new(&mut connection).graceful_shutdown();
+            tokio::select! {
+                _ = poll_fn(|context| connection.poll_without_shutdown(context)) => true,
+                () = clock.expired() => false,
+            }
+        }
+    };
+    if in_time {
+        let rest = *client.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        linger(connection.into_parts().io, rest, client.doors.bounds.body).await;
+    }
+}
+
+async fn answer<S: Service>(
+    request: HttpRequest<Incoming>,
+    client: &Client,
+    service: &S,
+) -> HttpResponse<Full<Bytes>> {
+    let (head, body) = request.into_parts();
+    let announced = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let head = Head {
+        method: head.method.as_str().to_owned(),
+        path: head.uri.path().to_owned(),
+        query: head.uri.query().unwrap_or_default().to_owned(),
+        headers: head
+            .headers
+            .iter()
+            .map(|(name, value)| {
+                (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+            })
+            .collect(),
+        peer: client.peer,
+    };
+    let entered = match service.enter(head) {
+        Ok(entered) => entered,
+        Err(refused) => return write(refused, rest(&body, Rest::OfStranger), client),
+    };
+    let client_or_stranger = match S::showed_key(&entered) {
+        true => Rest::OfClient,
+        false => Rest::OfStranger,
+    };
+    if client_or_stranger == Rest::OfClient {
+        client.place.lock().unwrap_or_else(PoisonError::into_inner).showed_key();
+    }
+    match S::body_limit(&entered) {
+        0 => {
+            let rest = rest(&body, client_or_stranger);
+            let response = service.answer(entered, Ok(RequestBody::Bytes(Bytes::new()))).await;
+            write(response, rest, client)
+        }
+        limit => {
+            let received = receive(body, announced, limit, &client.doors).await;
+            let response = service.answer(entered, received.body).await;
+            write(response, if received.unread { client_or_stranger } else { Rest::Nothing }, client)
+        }
+    }
+}
+
+fn rest(body: &Incoming, of: Rest) -> Rest {
+    if body.is_end_stream() { Rest::Nothing } else { of }
+}
+
+/// With a rest of the body, the connection ends with this answer.
+fn write(response: Response, rest: Rest, client: &Client) -> HttpResponse<Full<Bytes>> {
+    let mut http = HttpResponse::new(Full::new(Bytes::from(response.body)));
+    *http.status_mut() = StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    for (name, value) in response.headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            http.headers_mut().append(name, value);
+        }
+    }
+    if rest != Rest::Nothing {
+        client.set_rest(rest);
+        http.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    http
+}
+
+/// Ends a connection whose client may still be sending: it sees the answer and the end of it first. `patience`: with a
+/// client that has shown a key.
+async fn linger(stream: Stream, rest: Rest, patience: Duration) {
+    let Timed(InTurns(mut stream), _) = stream.into_inner();
+    let (most, limit) = match rest {
+        Rest::OfClient => (usize::MAX, patience),
+        Rest::Nothing | Rest::OfStranger => (LINGER_BYTES, LINGER),
+    };
+    let deadline = Instant::now() + limit;
+    if timeout_at(deadline, stream.shutdown()).await.is_err() {
+        return;
+    }
+    let mut buffer = vec![0; 8 * 1024];
+    let mut dropped = 0;
+    while dropped < most {
+        match timeout_at(deadline, stream.read(&mut buffer)).await {
+            Ok(Ok(count)) if count > 0 => dropped += count,
+            _ => return,
+        }
+    }
+    // No more is taken, but the answer may be on its way.
+    sleep_until(deadline).await;
+}

@@ -1,0 +1,62 @@
+//! The Admin API among the routes of the data plane (the layout of APISIX 2.x).
+
+use std::{net::SocketAddr, sync::Arc};
+
+use admin::{AdminApi, AdminHead, AdminResponse, Entered, RequestBody};
+use bytes::Bytes;
+use proxy::{Internal, InternalCall, InternalFuture, InternalHead, InternalResponse};
+
+pub struct OnDataPort {
+    pub admin: Arc<AdminApi>,
+    /// deployment.admin.admin_listen
+    pub at: SocketAddr,
+}
+
+impl Internal for OnDataPort {
+    fn owns(&self, path: &[u8]) -> bool {
+        std::str::from_utf8(path).is_ok_and(AdminApi::owns)
+    }
+
+    fn is_at(&self, local: SocketAddr) -> bool {
+        let (here, wanted) = (local.ip().to_canonical(), self.at.ip());
+        local.port() == self.at.port()
+            && (wanted == here || wanted.is_unspecified() && wanted.is_ipv4() == here.is_ipv4())
+    }
+
+    fn enter(&self, head: InternalHead) -> Result<Box<dyn InternalCall>, InternalResponse> {
+        let (path, query) = head.target.split_once('?').unwrap_or((&head.target, ""));
+        let (path, query) = (path.to_owned(), query.to_owned());
+        let head = AdminHead { method: head.method, path, query, headers: head.headers, peer: head.peer };
+        match self.admin.enter(head) {
+            Ok(entered) => Ok(Box::new(Call { admin: self.admin.clone(), entered })),
+            Err(refused) => Err(internal_response(refused)),
+        }
+    }
+}
+
+struct Call {
+    admin: Arc<AdminApi>,
+    entered: Entered,
+}
+
+impl InternalCall for Call {
+    /// Large bodies are for the API's own port, where they are counted.
+    fn body_limit(&self) -> usize {
+        self.entered.body_limit().min(2 * admin::api::BODY_LIMIT) as usize
+    }
+
+    fn answer(self: Box<Self>, body: Result<Bytes, u64>) -> InternalFuture {
+        Box::pin(async move {
+            let body = body.map_or_else(RequestBody::TooLarge, RequestBody::Bytes);
+            internal_response(self.admin.answer(self.entered, Ok(body)).await)
+        })
+    }
+}
+
+fn internal_response(answer: AdminResponse) -> InternalResponse {
+    InternalResponse {
+        status: answer.status,
+        headers: answer.headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        body: answer.body,
+    }
+}

@@ -1,0 +1,128 @@
+//! Connections: how many, and for how long.
+
+use std::time::{Duration, Instant};
+
+use testkit::Client;
+use testkit::gateway::Gateway;
+
+use super::{ask, get, start, with};
+use crate::certs::Authority;
+
+/// Not on the list of `allow_admin` that is the default.
+const STRANGER: &str = "127.0.1.1:0";
+const OTHER_STRANGER: &str = "127.0.1.2:0";
+
+/// A connection that was taken up: its request is answered.
+fn open(gateway: &Gateway, from: &str) -> Option<Client> {
+    let mut client = Client::connect_from(from.parse().expect("an address"), gateway.admin).ok()?;
+    client.get("h", "/apisix/admin/routes").ok().map(|_| client)
+}
+
+fn open_many(gateway: &Gateway, from: &str, count: usize) -> Vec<Client> {
+    (0..count).filter_map(|_| open(gateway, from)).collect()
+}
+
+#[test]
+fn a_strangers_address_has_eight_connections() {
+    let gateway = start("audit_log: logs/audit.log");
+    let strangers = open_many(&gateway, STRANGER, 20);
+    assert_eq!(strangers.len(), 8);
+    assert_eq!(open_many(&gateway, OTHER_STRANGER, 1).len(), 1, "another address has its own");
+    assert_eq!(open_many(&gateway, "127.0.0.1:0", 20).len(), 20, "the list knows no limit of an address");
+    gateway.wait_for_log("connection of 127.0.1.1 refused: deployment.admin.limits.connections_per_address");
+    assert_eq!(get(&gateway, OTHER_STRANGER), Some(403), "and is refused by its address, whatever its key");
+    drop(strangers);
+    let started = Instant::now();
+    while open(&gateway, STRANGER).is_none() {
+        assert!(started.elapsed() < testkit::PATIENCE, "there is room again");
+    }
+}
+
+#[test]
+fn whoever_shows_a_key_is_no_stranger() {
+    // Who lets everybody in names nobody.
+    for all in ["null", "[0.0.0.0/0]"] {
+        known_clients_do_not_count(all);
+    }
+}
+
+fn known_clients_do_not_count(allow: &str) {
+    let limits = "limits: {connections_per_address: 2, connections: 8}";
+    let gateway = start(&format!("allow_admin: {allow}\n    {limits}"));
+    let known = || {
+        let mut client =
+            Client::connect_from(STRANGER.parse().expect("an address"), gateway.admin).expect("connects");
+        (ask(&mut client), client)
+    };
+    let clients: Vec<_> = (0..4).map(|_| known()).collect();
+    assert!(clients.iter().all(|(status, _)| *status == Some(200)));
+    assert_eq!(open_many(&gateway, STRANGER, 8).len(), 2);
+    assert_eq!(open_many(&gateway, OTHER_STRANGER, 8).len(), 2);
+}
+
+#[test]
+fn strangers_leave_room_for_the_operator() {
+    let gateway = start("limits: {connections: 8, connections_per_address: 0}");
+    let strangers = open_many(&gateway, STRANGER, 20);
+    assert_eq!(strangers.len(), 6);
+    let own = open_many(&gateway, "127.0.0.1:0", 20);
+    assert_eq!(own.len(), 2, "8 in all");
+    gateway.wait_for_log("refused: deployment.admin.limits.connections are open");
+}
+
+/// Until the gateway closes the connection.
+fn seconds(client: &mut Client) -> f64 {
+    let started = Instant::now();
+    client.to_close().expect("it is closed");
+    started.elapsed().as_secs_f64()
+}
+
+#[test]
+fn heads_and_idle_connections_have_their_times() {
+    let gateway = start("limits: {header_timeout: 1, keepalive_timeout: 2}");
+    let connect = || Client::connect(gateway.admin).expect("connects");
+    let (mut silent, mut half, mut idle, mut second) = (connect(), connect(), connect(), connect());
+    half.send(b"GET /apisix/admin/routes HTTP/1.1\r\nX-Slow: ").expect("sent");
+    assert_eq!(ask(&mut idle), Some(200));
+    assert_eq!(ask(&mut second), Some(200));
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_millis(700) {
+        // A byte now and then makes it no faster; the pause is what is tested.
+        assert!(half.stays_silent(Duration::from_millis(100)));
+        half.send(b"a").expect("sent");
+    }
+    let times = [seconds(&mut silent), seconds(&mut half)];
+    assert!(times.iter().all(|time| *time < 1.0), "{times:?}");
+    // Longer idle than a head may take; then a head has its own time again.
+    assert!(second.stays_silent(Duration::from_millis(200)));
+    second.send(b"GET ").expect("sent");
+    assert!(started.elapsed() < Duration::from_secs(2), "a slow machine: {:?}", started.elapsed());
+    let time = seconds(&mut second);
+    assert!((0.9..1.9).contains(&time), "{time}");
+    seconds(&mut idle);
+    assert!(started.elapsed() >= Duration::from_millis(1900), "{:?}", started.elapsed());
+}
+
+#[test]
+fn a_handshake_that_stalls_is_given_up() {
+    let authority = Authority::new();
+    let pair = authority.issue("admin.test");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("a file");
+        path.display().to_string()
+    };
+    let (cert, key) = (file("cert.pem", &pair.cert), file("key.pem", &pair.key));
+    let admin = format!(
+        "https_admin: true\n    admin_api_mtls: {{admin_ssl_cert: {cert}, admin_ssl_cert_key: {key}}}\n    \
+         limits: {{header_timeout: 1}}"
+    );
+    let gateway = Gateway::start(&with(&admin), None);
+    for start in [&b""[..], b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"] {
+        let mut client = Client::connect(gateway.admin).expect("connects");
+        client.send(start).expect("sent");
+        let time = seconds(&mut client);
+        assert!((0.5..8.0).contains(&time), "{time}");
+    }
+}

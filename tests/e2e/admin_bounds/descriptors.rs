@@ -1,0 +1,84 @@
+//! File descriptors in reserve.
+
+use std::path::Path;
+use std::process::Command;
+
+use rustix::process::geteuid;
+use testkit::gateway::{EMBEDDED, Gateway, run_command};
+use testkit::{Client, Upstream};
+
+use super::{ask, with};
+
+/// With so many file descriptors, and no right to have more.
+fn with_few(descriptors: u32) -> impl FnOnce(&Path) -> Command {
+    move |prefix| {
+        let run = run_command(prefix);
+        let mut command = Command::new("sh");
+        let drop = if geteuid().is_root() { "setpriv --bounding-set=-sys_resource --" } else { "" };
+        command.arg("-c").arg(format!("ulimit -n {descriptors}; exec {drop} \"$@\"")).arg("sh");
+        command.arg(run.get_program()).args(run.get_args());
+        command
+    }
+}
+
+fn start(config: &str) -> Gateway {
+    let mut gateway = Gateway::start_by(config, None, with_few(256));
+    gateway.process.wait_for_port(gateway.admin);
+    gateway.process.wait_for_port(gateway.http);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", gateway.process.id())).expect("limits");
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).expect("a line");
+    assert!(line.split_whitespace().nth(3) == Some("256"), "{line}");
+    gateway
+}
+
+fn open_descriptors(gateway: &Gateway) -> usize {
+    std::fs::read_dir(format!("/proc/{}/fd", gateway.process.id())).expect("the process").count()
+}
+
+/// As many as the gateway takes up, and more.
+fn idle_clients(gateway: &Gateway) -> Vec<std::net::TcpStream> {
+    (0..600).map(|_| std::net::TcpStream::connect(gateway.http).expect("connects")).collect()
+}
+
+#[test]
+fn idle_clients_leave_the_admin_api_usable() {
+    let upstream = Upstream::start();
+    let gateway = start(EMBEDDED);
+    let route = serde_json::json!({"uri": "/*", "upstream": {"nodes": {upstream.address.to_string(): 1}}});
+    assert_eq!(gateway.admin("PUT", "/apisix/admin/routes/1", &route.to_string()).0, 201);
+    let mut early = gateway.client();
+    assert_eq!(early.get("h", "/").expect("an answer").status(), 200);
+    let clients = idle_clients(&gateway);
+    gateway.wait_for_log("the last file descriptors are kept");
+    // Those that are refused are closed at once; nobody waits in a queue that nobody looks at.
+    let mut last = clients.last().expect("clients");
+    last.set_read_timeout(Some(testkit::PATIENCE)).expect("set");
+    let ended = std::io::Read::read(&mut last, &mut [0; 1]);
+    assert!(!matches!(&ended, Ok(1..)), "{ended:?}");
+    for _ in 0..3 {
+        let mut own: Vec<Client> =
+            (0..8).map(|_| Client::connect(gateway.admin).expect("connects")).collect();
+        assert!(own.iter_mut().all(|client| ask(client) == Some(200)));
+        assert_eq!(gateway.admin("PUT", "/apisix/admin/routes/1", &route.to_string()).0, 200);
+    }
+    assert_eq!(
+        Client::connect(gateway.control).expect("connects").get("h", "/v1/routes").map(|a| a.status()).ok(),
+        Some(200)
+    );
+    // Who is in still gets answers, for which connections to nodes are needed.
+    assert_eq!(early.get("h", "/").expect("an answer").status(), 200);
+    drop(clients);
+}
+
+#[test]
+fn the_reserve_is_that_of_the_file() {
+    let count = |reserved: u32| {
+        let gateway = start(&with(&format!("limits: {{reserved_descriptors: {reserved}}}")));
+        let _clients = idle_clients(&gateway);
+        gateway.wait_for_log("the last file descriptors are kept");
+        open_descriptors(&gateway)
+    };
+    let (none, some) = (count(0), count(32));
+    assert!(none > some + 20, "{none} with 0, {some} with 32");
+    assert!(some <= 256 - 32, "{some}");
+}
