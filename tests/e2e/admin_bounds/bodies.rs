@@ -104,21 +104,21 @@ fn a_body_that_is_too_large_gets_its_answer() {
 
 #[test]
 fn a_body_has_its_time_and_more_while_it_makes_progress() {
-    let gateway = start("limits: {body_timeout: 1}");
+    let gateway = start("limits: {body_timeout: 2}");
     let mut silent = Client::connect(gateway.admin).expect("connects");
     let started = Instant::now();
     silent.send((head("PUT", "routes/1", ADMIN_KEY, 100, "") + "{").as_bytes()).expect("sent");
     let slow = thread::spawn({
         let address = gateway.admin;
-        // 65 KiB each 0.4 s: far more than a second in all.
-        let pieces: Vec<String> = (0..5).map(|_| format!("# {}\n", "x".repeat(65 * 1024))).collect();
+        // 65 KiB each half second: more than two seconds in all.
+        let pieces: Vec<String> = (0..6).map(|_| format!("# {}\n", "x".repeat(65 * 1024))).collect();
         move || {
             let mut client = Client::connect(address).expect("connects");
             let length = pieces.iter().map(String::len).sum::<usize>() + IMPORT_END.len();
             client.send(head("PUT", "import", ADMIN_KEY, length, "").as_bytes()).expect("sent");
             for piece in pieces {
                 // The pause is what is tested.
-                thread::sleep(Duration::from_millis(400));
+                thread::sleep(Duration::from_millis(500));
                 client.send(piece.as_bytes()).expect("sent");
             }
             client.send(IMPORT_END.as_bytes()).expect("sent");
@@ -126,7 +126,7 @@ fn a_body_has_its_time_and_more_while_it_makes_progress() {
         }
     });
     assert_eq!(silent.response().expect("an answer").status(), 408);
-    assert!(started.elapsed() >= Duration::from_secs(1));
+    assert!(started.elapsed() >= Duration::from_secs(2));
     assert_eq!(slow.join().expect("no panic"), 200);
     let log = std::fs::read_to_string(gateway.prefix().join("logs/audit.log")).expect("a log");
     assert!(log.contains(r#""path":"/apisix/admin/routes/1","status":408"#), "{log}");

@@ -2,14 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use testkit::Client;
 use testkit::gateway::Gateway;
+use testkit::{Client, PATIENCE};
 
 use super::{ask, get, start, with};
 use crate::certs::Authority;
 
 /// Not on the list of `allow_admin` that is the default.
 const STRANGER: &str = "127.0.1.1:0";
+/// On it.
+const OPERATOR: &str = "127.0.0.1:0";
 const OTHER_STRANGER: &str = "127.0.1.2:0";
 
 /// A connection that was taken up: its request is answered.
@@ -28,14 +30,17 @@ fn a_strangers_address_has_eight_connections() {
     let strangers = open_many(&gateway, STRANGER, 20);
     assert_eq!(strangers.len(), 8);
     assert_eq!(open_many(&gateway, OTHER_STRANGER, 1).len(), 1, "another address has its own");
-    assert_eq!(open_many(&gateway, "127.0.0.1:0", 20).len(), 20, "the list knows no limit of an address");
-    gateway.wait_for_log("connection of 127.0.1.1 refused: deployment.admin.limits.connections_per_address");
+    assert_eq!(open_many(&gateway, OPERATOR, 20).len(), 20, "the list knows no limit of an address");
+    gateway.wait_for_log("connection of 127.0.1.1 refused: as many as deployment.admin.limits.connections_per_address are open");
     assert_eq!(get(&gateway, OTHER_STRANGER), Some(403), "and is refused by its address, whatever its key");
     drop(strangers);
     let started = Instant::now();
     while open(&gateway, STRANGER).is_none() {
-        assert!(started.elapsed() < testkit::PATIENCE, "there is room again");
+        assert!(started.elapsed() < PATIENCE, "there is room again");
     }
+    let all = open_many(&gateway, OPERATOR, 300).len();
+    // Those of before may not be gone yet.
+    assert!((230..=256).contains(&all), "{all} connections in total");
 }
 
 #[test]
@@ -47,7 +52,7 @@ fn whoever_shows_a_key_is_no_stranger() {
 }
 
 fn known_clients_do_not_count(allow: &str) {
-    let limits = "limits: {connections_per_address: 2, connections: 8}";
+    let limits = "limits: {connections_per_address: 2, connections: 20}";
     let gateway = start(&format!("allow_admin: {allow}\n    {limits}"));
     let known = || {
         let mut client =
@@ -65,9 +70,13 @@ fn strangers_leave_room_for_the_operator() {
     let gateway = start("limits: {connections: 8, connections_per_address: 0}");
     let strangers = open_many(&gateway, STRANGER, 20);
     assert_eq!(strangers.len(), 6);
-    let own = open_many(&gateway, "127.0.0.1:0", 20);
-    assert_eq!(own.len(), 2, "8 in all");
-    gateway.wait_for_log("refused: deployment.admin.limits.connections are open");
+    let (mut own, started) = (Vec::new(), Instant::now());
+    while own.len() < 2 {
+        own.extend(open(&gateway, OPERATOR));
+        assert!(started.elapsed() < PATIENCE, "there is room for the operator");
+    }
+    assert_eq!(open_many(&gateway, OPERATOR, 5).len(), 0, "8 in all");
+    gateway.wait_for_log("refused: as many as deployment.admin.limits.connections are open");
 }
 
 /// Until the gateway closes the connection.
@@ -79,28 +88,28 @@ fn seconds(client: &mut Client) -> f64 {
 
 #[test]
 fn heads_and_idle_connections_have_their_times() {
-    let gateway = start("limits: {header_timeout: 1, keepalive_timeout: 2}");
+    let gateway = start("limits: {header_timeout: 1, keepalive_timeout: 5}");
     let connect = || Client::connect(gateway.admin).expect("connects");
-    let (mut silent, mut half, mut idle, mut second) = (connect(), connect(), connect(), connect());
-    half.send(b"GET /apisix/admin/routes HTTP/1.1\r\nX-Slow: ").expect("sent");
+    let (mut idle, mut second) = (connect(), connect());
     assert_eq!(ask(&mut idle), Some(200));
+    let answered = Instant::now();
     assert_eq!(ask(&mut second), Some(200));
+    let (mut silent, mut half) = (connect(), connect());
+    half.send(b"GET /apisix/admin/routes HTTP/1.1\r\nX-Slow: ").expect("sent");
     let started = Instant::now();
-    while started.elapsed() < Duration::from_millis(700) {
-        // A byte now and then makes it no faster; the pause is what is tested.
-        assert!(half.stays_silent(Duration::from_millis(100)));
+    // A byte now and then makes it no longer; the pause is what is tested.
+    while half.stays_silent(Duration::from_millis(100)) && started.elapsed() < PATIENCE {
         half.send(b"a").expect("sent");
     }
-    let times = [seconds(&mut silent), seconds(&mut half)];
-    assert!(times.iter().all(|time| *time < 1.0), "{times:?}");
-    // Longer idle than a head may take; then a head has its own time again.
-    assert!(second.stays_silent(Duration::from_millis(200)));
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    assert!(seconds(&mut silent) < 3.0);
+    // Idle for longer than a head may take; then a head has its own time again.
+    assert_eq!(ask(&mut second), Some(200));
     second.send(b"GET ").expect("sent");
-    assert!(started.elapsed() < Duration::from_secs(2), "a slow machine: {:?}", started.elapsed());
     let time = seconds(&mut second);
-    assert!((0.9..1.9).contains(&time), "{time}");
+    assert!((0.9..3.0).contains(&time), "{time}");
     seconds(&mut idle);
-    assert!(started.elapsed() >= Duration::from_millis(1900), "{:?}", started.elapsed());
+    assert!(answered.elapsed() >= Duration::from_millis(4900), "{:?}", answered.elapsed());
 }
 
 #[test]

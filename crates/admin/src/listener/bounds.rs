@@ -159,7 +159,7 @@ fn refused(peer: IpAddr, key: &str) {
     log(
         Level::Warn,
         format_args!(
-            "connection of {peer} refused: deployment.admin.limits.{key} are open ({more} more were not logged)"
+            "connection of {peer} refused: as many as deployment.admin.limits.{key} are open ({more} more were not logged)"
         ),
     );
 }
