@@ -159,3 +159,17 @@ fn few_large_bodies_are_taken_at_a_time() {
     assert_eq!(third.response().expect("an answer").status(), 200);
     assert_eq!(ask(&mut third), Some(200), "the connection goes on");
 }
+
+#[test]
+fn our_own_commands_show_why_a_large_body_was_refused() {
+    let gateway = start("");
+    let file = gateway.prefix().join("large.yaml");
+    std::fs::write(&file, format!("# {}{IMPORT_END}", "x".repeat(20 << 20))).expect("a file");
+    let import = || gateway.verb_with(&["config", "import", file.to_str().expect("a path")]);
+    assert!(import().0, "with the key of the file");
+    let config = gateway.prefix().join("conf/config.yaml");
+    let text = std::fs::read_to_string(&config).expect("config.yaml");
+    std::fs::write(&config, text.replace(ADMIN_KEY, "another-key")).expect("config.yaml");
+    let (good, said) = import();
+    assert!(!good && said.contains("answered 401: failed to check token"), "{said}");
+}

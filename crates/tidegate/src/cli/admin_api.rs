@@ -1,7 +1,7 @@
 //! One request to the Admin API of the gateway that config.yaml describes.
 
 use std::{
-    io::{Read, Write},
+    io::{self, ErrorKind, Read, Write},
     net::{TcpStream, ToSocketAddrs},
     time::Duration,
 };
@@ -99,9 +99,7 @@ fn exchange(to: (&str, u16), request: &[u8]) -> anyhow::Result<(String, String)>
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
-    stream.write_all(request)?;
-    let mut answer = String::new();
-    stream.take(MAX_ANSWER_BYTES).read_to_string(&mut answer)?;
+    let answer = answer_to(&mut stream, request)?;
     let (head, body) = answer.split_once("\r\n\r\n").context("the answer is cut off")?;
     let length = head.lines().filter_map(|line| line.split_once(':'));
     let length = length.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
@@ -110,4 +108,21 @@ fn exchange(to: (&str, u16), request: &[u8]) -> anyhow::Result<(String, String)>
         bail!("the answer is cut off after {} bytes", body.len());
     }
     Ok((head.split(' ').nth(1).unwrap_or_default().to_owned(), body.to_owned()))
+}
+
+/// What comes until the connection ends. A gateway that refuses a request by its head takes no more of it: then the answer
+/// tells more than the end of the writing.
+pub fn answer_to(stream: &mut TcpStream, request: &[u8]) -> io::Result<String> {
+    let sent = stream.write_all(request);
+    let cut = |error: &io::Error| matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset);
+    let refused = sent.as_ref().is_err_and(cut);
+    if !refused {
+        sent?;
+    }
+    let mut answer = Vec::new();
+    match stream.take(MAX_ANSWER_BYTES).read_to_end(&mut answer) {
+        Err(error) if !(refused && cut(&error) && !answer.is_empty()) => return Err(error),
+        _ => {}
+    }
+    String::from_utf8(answer).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
 }

@@ -1,7 +1,6 @@
 //! Objects into a running gateway, one PUT each.
 
 use std::{
-    io::{Read, Write},
     net::{TcpStream, ToSocketAddrs},
     time::Duration,
 };
@@ -9,6 +8,8 @@ use std::{
 use anyhow::{Context, bail};
 use import::Output;
 use serde_json::Value;
+
+use crate::cli::admin_api::answer_to;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -47,13 +48,11 @@ fn put(admin: &str, key: &str, path: &str, body: &str) -> anyhow::Result<(u16, S
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT).with_context(unreachable)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     let length = body.len();
-    write!(
-        stream,
+    let request = format!(
         "PUT {path} HTTP/1.0\r\nHost: {admin}\r\nX-API-KEY: {key}\r\nContent-Type: application/json\r\n\
          Content-Length: {length}\r\n\r\n{body}"
-    )?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).with_context(unreachable)?;
+    );
+    let answer = answer_to(&mut stream, request.as_bytes()).with_context(unreachable)?;
     let (head, body) = answer.split_once("\r\n\r\n").context("the Admin API's answer is cut off")?;
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
     Ok((status.context("the Admin API's answer has no status")?, body.to_owned()))
