@@ -3,9 +3,14 @@
 /// Shorter names are within an edit of too many others.
 const SHORTEST: usize = 3;
 const MOST_EDITS: usize = 3;
+/// Longer names are nobody's slip, and take long to compare.
+const LONGEST: usize = 64;
 
 /// The known name that is closest to `name`, if it is close enough to be meant.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if name.len() > LONGEST {
+        return None;
+    }
     let most = (name.len() / 3).clamp(1, MOST_EDITS);
     let candidates = known.into_iter().filter(|known| known.len().abs_diff(name.len()) <= MOST_EDITS * 4);
     let (edits, known) = candidates.map(|known| (distance(name, known), known)).min()?;

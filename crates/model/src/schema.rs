@@ -9,20 +9,25 @@
 //!
 //! Not here: remote references, `id`-based scopes, `format`s that the library does not know (they pass).
 
+mod budget;
 mod check;
 mod compile;
+mod equality;
 pub mod lua;
 mod meta;
 mod pattern;
 
 use serde_json::Value;
 
-pub use self::pattern::adapt_pcre;
+pub use self::{budget::Failure, pattern::adapt_pcre};
 
 use self::pattern::Pattern;
 
 /// How deep values and schemas may nest before a check gives up with a message.
 pub(crate) const DEPTH_LIMIT: usize = 96;
+
+/// The steps of one check, unless told otherwise. A visit of a node is one.
+pub const MOST_STEPS: u32 = 2_000_000;
 
 /// A compiled schema.
 #[derive(Debug)]
@@ -48,7 +53,12 @@ impl Schema {
 
     /// Checks `value` and fills defaults into it. The error is the library's message, without any prefix.
     pub fn check(&self, value: &mut Value) -> Result<(), String> {
-        check::check_root(self, value)
+        self.check_within(value, MOST_STEPS).map_err(Failure::into_message)
+    }
+
+    /// As [`Schema::check`], with so many steps.
+    pub fn check_within(&self, value: &mut Value, steps: u32) -> Result<(), Failure> {
+        check::check_root(self, value, steps)
     }
 }
 
@@ -151,6 +161,8 @@ pub(crate) struct Property {
     pub schema: Index,
     pub required: bool,
     pub default: Option<Value>,
+    /// What the default costs each time that it is filled in, in steps.
+    pub default_weight: usize,
     pub dependency: Option<Dependency>,
 }
 

@@ -1,65 +1,31 @@
 //! The checks, in the order in which the Lua library makes them.
 
-use std::{cell::Cell, ops::Add};
-
 use serde_json::{Map, Number, Value};
 
 use super::{
     Additional, ArrayRules, Contains, DEPTH_LIMIT, Dependency, Format, Index, Items, Node, NumberRules,
-    ObjectRules, Pattern, Schema, StringRules, Type, Types, is_secret_reference, lua,
+    ObjectRules, Schema, StringRules, Type, Types,
+    budget::{Budget, Depth, Failure},
+    equality::{check_unique, equal, is_empty_table},
+    is_secret_reference, lua,
 };
 use crate::nearest::hint;
 
-/// How many nodes one check may visit: references can make a small schema do exponential work.
-const STEP_LIMIT: u32 = 2_000_000;
-
-pub(super) fn check_root(schema: &Schema, value: &mut Value) -> Result<(), String> {
-    let (steps, unfinished) = (Cell::new(0), Cell::new(false));
-    check(schema, schema.root, value, Depth { level: 0, steps: &steps, unfinished: &unfinished })?;
-    // Below `not` and its like a check that gave up must not count as one that failed.
-    if unfinished.get() { Err("value takes too long to check".into()) } else { Ok(()) }
-}
-
-/// How deep a check is, and how much it has done.
-#[derive(Clone, Copy)]
-struct Depth<'a> {
-    level: usize,
-    steps: &'a Cell<u32>,
-    /// Set where a limit ended a part of the check.
-    unfinished: &'a Cell<bool>,
-}
-
-impl Depth<'_> {
-    fn give_up(self, reason: String) -> Result<(), String> {
-        self.unfinished.set(true);
-        Err(reason)
-    }
-
-    fn matches(self, pattern: &Pattern, text: &str) -> bool {
-        pattern.find(text).unwrap_or_else(|| {
-            self.unfinished.set(true);
-            false
-        })
-    }
-}
-
-impl Add<usize> for Depth<'_> {
-    type Output = Self;
-
-    fn add(self, levels: usize) -> Self {
-        Depth { level: self.level + levels, ..self }
+pub(super) fn check_root(schema: &Schema, value: &mut Value, steps: u32) -> Result<(), Failure> {
+    let budget = Budget::new(steps);
+    match check(schema, schema.root, value, budget.depth()) {
+        // Below `not` and its like a check that gave up must not count as one that failed.
+        _ if budget.is_spent() => Err(Failure::Spent(budget.message())),
+        Ok(()) if budget.is_unfinished() => Err(Failure::Invalid("value takes too long to check".into())),
+        result => result.map_err(Failure::Invalid),
     }
 }
 
 fn check(schema: &Schema, index: Index, value: &mut Value, depth: Depth<'_>) -> Result<(), String> {
-    let steps = depth.steps.get() + 1;
+    depth.spend(1)?;
     if depth.level > DEPTH_LIMIT {
         return depth.give_up(format!("value is nested deeper than {DEPTH_LIMIT} levels"));
     }
-    if steps > STEP_LIMIT {
-        return depth.give_up(format!("schema takes more than {STEP_LIMIT} steps to check"));
-    }
-    depth.steps.set(steps);
     let Some(node) = schema.nodes.get(index) else { return Ok(()) };
     match node.always {
         Some(true) => return Ok(()),
@@ -86,6 +52,9 @@ fn check(schema: &Schema, index: Index, value: &mut Value, depth: Depth<'_>) -> 
     }
     if let (Some(rules), Value::Number(number)) = (&node.number, &*value) {
         check_number(rules, number.as_f64().unwrap_or(f64::NAN))?;
+    }
+    if let Some(allowed) = &node.allowed {
+        depth.spend(allowed.len() / 8)?;
     }
     if let Some(allowed) = &node.allowed
         && !allowed.iter().any(|candidate| equal(candidate, value))
@@ -172,6 +141,7 @@ fn check_entries(
     value: &mut Value,
     depth: Depth<'_>,
 ) -> Result<(), String> {
+    depth.spend((rules.properties.len() + rules.required.len()) / 8)?;
     for property in &rules.properties {
         let name = &property.name;
         match value.get_mut(name) {
@@ -185,6 +155,7 @@ fn check_entries(
             None if property.required => return Err(format!("property \"{name}\" is required")),
             None => {
                 if let (Some(default), Value::Object(entries)) = (&property.default, &mut *value) {
+                    depth.spend(property.default_weight)?;
                     entries.insert(name.clone(), default.clone());
                 }
             }
@@ -239,9 +210,10 @@ fn check_other_entries(
     }
     let Value::Object(entries) = value else { return Ok(()) };
     for (name, entry) in entries.iter_mut() {
+        depth.spend(1 + rules.properties.len() / 8)?;
         let mut matched = false;
         for (pattern, index) in &rules.patterns {
-            if depth.matches(pattern, name) {
+            if depth.matches(pattern, name)? {
                 matched = true;
                 let source = &pattern.source;
                 check(schema, *index, entry, depth)
@@ -301,27 +273,11 @@ fn check_array(
         check(schema, index, item, depth)
             .map_err(|error| format!("failed to validate {kind} {number}: {error}"))?;
     }
-    if rules.unique { check_unique(items) } else { Ok(()) }
-}
-
-/// Scalars are compared first, tables afterwards: with both kinds doubled, the scalars are reported.
-fn check_unique(items: &[Value]) -> Result<(), String> {
-    let table = |value: &Value| value.is_array() || value.is_object();
-    for tables in [false, true] {
-        for (first, left) in items.iter().enumerate() {
-            let mut rest = items.iter().enumerate().skip(first + 1);
-            if table(left) == tables
-                && let Some((second, _)) = rest.find(|(_, right)| equal(left, right))
-            {
-                let (first, second) = (first + 1, second + 1);
-                return Err(format!("expected unique items but items {first} and {second} are equal"));
-            }
-        }
-    }
-    Ok(())
+    if rules.unique { check_unique(items, depth) } else { Ok(()) }
 }
 
 fn check_string(rules: &StringRules, text: &str, depth: Depth<'_>) -> Result<(), String> {
+    depth.spend_on_text(text)?;
     let length = text.chars().count() as u64;
     if let Some(minimum) = rules.minimum.filter(|minimum| length < *minimum) {
         return Err(format!("string too short, expected at least {minimum}, got {length}"));
@@ -330,7 +286,7 @@ fn check_string(rules: &StringRules, text: &str, depth: Depth<'_>) -> Result<(),
         return Err(format!("string too long, expected at most {maximum}, got {length}"));
     }
     match &rules.pattern {
-        Some(pattern) if !depth.matches(pattern, text) => Err(format!(
+        Some(pattern) if !depth.matches(pattern, text)? => Err(format!(
             "failed to match pattern {} with {}",
             lua::quoted(&pattern.source),
             lua::quoted(text)
@@ -411,6 +367,7 @@ fn check_rest(schema: &Schema, node: &Node, value: &mut Value, depth: Depth<'_>)
     }
     if let (Some(names), Value::Object(entries)) = (node.property_names, &*value) {
         for name in entries.keys() {
+            depth.spend_on_text(name)?;
             check(schema, names, &mut Value::from(name.as_str()), depth)
                 .map_err(|error| format!("property name \"{name}\" is invalid: {error}"))?;
         }
@@ -425,10 +382,11 @@ fn check_rest(schema: &Schema, node: &Node, value: &mut Value, depth: Depth<'_>)
 }
 
 fn check_format(format: &Format, text: &str, depth: Depth<'_>) -> Result<(), String> {
+    depth.spend_on_text(text)?;
     let (name, valid) = match format {
         Format::Ipv4 => ("ipv4", text.parse::<std::net::Ipv4Addr>().is_ok()),
         Format::Ipv6 => ("ipv6", text.parse::<std::net::Ipv6Addr>().is_ok()),
-        Format::Pattern(name, pattern) => (*name, depth.matches(pattern, text)),
+        Format::Pattern(name, pattern) => (*name, depth.matches(pattern, text)?),
     };
     if valid { Ok(()) } else { Err(format!("expect valid {name} format but got: {text}")) }
 }
@@ -450,34 +408,14 @@ fn check_contains(
         Contains::Schema(_) if is_empty_table(value) => Err("check contains: empty array is invalid".into()),
         Contains::Schema(index) => {
             let Value::Array(items) = value else { return Ok(()) };
-            let found = items.iter_mut().any(|item| check(schema, *index, item, depth).is_ok());
+            let mut found = false;
+            for item in items {
+                found = check(schema, *index, item, depth).is_ok();
+                if found || depth.budget.is_spent() {
+                    break;
+                }
+            }
             if found { Ok(()) } else { Err("failed to check contains".into()) }
         }
-    }
-}
-
-fn is_empty_table(value: &Value) -> bool {
-    match value {
-        Value::Array(items) => items.is_empty(),
-        Value::Object(entries) => entries.is_empty(),
-        _ => false,
-    }
-}
-
-/// Equality as Lua sees it: all numbers are floats, empty tables are equal, keys have no order.
-pub(crate) fn equal(left: &Value, right: &Value) -> bool {
-    match (left, right) {
-        (Value::Number(left), Value::Number(right)) => left.as_f64() == right.as_f64(),
-        (Value::Array(left), Value::Array(right)) => {
-            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| equal(left, right))
-        }
-        (Value::Object(left), Value::Object(right)) => {
-            left.len() == right.len()
-                && left.iter().all(|(name, left)| right.get(name).is_some_and(|right| equal(left, right)))
-        }
-        (Value::Array(_), Value::Object(_)) | (Value::Object(_), Value::Array(_)) => {
-            is_empty_table(left) && is_empty_table(right)
-        }
-        _ => left == right,
     }
 }

@@ -22,6 +22,18 @@ pub(super) fn count(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| float().map(|count| count as u64))
 }
 
+/// What a copy of a value costs, in steps of a check.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(weight).sum::<usize>(),
+        Value::Object(entries) => {
+            1 + entries.iter().map(|(name, entry)| 1 + name.len() / 64 + weight(entry)).sum::<usize>()
+        }
+        Value::String(text) => 1 + text.len() / 64,
+        _ => 1,
+    }
+}
+
 struct Compiler<'a> {
     document: &'a Value,
     nodes: Vec<Node>,
@@ -150,11 +162,13 @@ impl<'a> Compiler<'a> {
         for (name, schema) in entries(rules.get("properties")) {
             let dependency = dependencies.iter().position(|(of, _)| of == name);
             let wanted = required.iter().position(|of| of == name);
+            let default = schema.get("default").filter(|value| !value.is_null()).cloned();
             properties.push(Property {
                 name: name.clone(),
                 schema: self.node(schema, depth)?,
                 required: wanted.map(|position| required.remove(position)).is_some(),
-                default: schema.get("default").filter(|value| !value.is_null()).cloned(),
+                default_weight: default.as_ref().map_or(0, weight),
+                default,
                 dependency: dependency.map(|position| dependencies.remove(position).1),
             });
         }

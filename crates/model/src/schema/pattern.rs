@@ -12,8 +12,20 @@ pub(crate) struct Pattern {
 
 enum Program {
     Bytes(regex::bytes::Regex),
-    Fancy(Box<fancy_regex::Regex>),
+    Fancy(Box<Stages>),
 }
+
+/// One pattern under rising limits of its steps back: what is over soon is not charged for what it might have taken.
+struct Stages([(usize, fancy_regex::Regex); 3]);
+
+/// The last is where a search gives up.
+const STEPS_BACK: [usize; 3] = [100, 10_000, 1_000_000];
+/// Steps back that cost one step of a check, on a short text.
+const STEPS_BACK_PER_STEP: usize = 5;
+/// Each step back may look at the text again.
+const LONG_TEXT_BYTES: usize = 1024;
+/// Bytes that a pattern without steps back looks at for one step of a check.
+const BYTES_PER_STEP: usize = 16;
 
 impl Pattern {
     pub fn compile(source: &str) -> Result<Pattern, String> {
@@ -24,20 +36,43 @@ impl Pattern {
             .or_else(|_| regex::bytes::Regex::new(&adapted));
         let program = match bytes {
             Ok(regex) => Program::Bytes(regex),
-            Err(_) => match fancy_regex::Regex::new(&adapted) {
-                Ok(regex) => Program::Fancy(Box::new(regex)),
+            Err(_) => match Stages::compile(&adapted) {
+                Ok(stages) => Program::Fancy(Box::new(stages)),
                 Err(error) => return Err(format!("invalid pattern \"{source}\": {error}")),
             },
         };
         Ok(Pattern { source: source.to_owned(), program })
     }
 
-    /// Whether the text matches; `None`: the search ran into the back-tracking limit.
-    pub fn find(&self, text: &str) -> Option<bool> {
+    /// Whether the text matches; `None`: the search ran into a limit, its own or that of `spend`, which is asked for
+    /// steps before they are taken.
+    pub fn find(&self, text: &str, spend: &mut dyn FnMut(usize) -> bool) -> Option<bool> {
         match &self.program {
-            Program::Bytes(regex) => Some(regex.is_match(text.as_bytes())),
-            Program::Fancy(regex) => regex.is_match(text).ok(),
+            Program::Bytes(regex) => {
+                spend(text.len() / BYTES_PER_STEP).then(|| regex.is_match(text.as_bytes()))
+            }
+            Program::Fancy(stages) => stages.find(text, spend),
         }
+    }
+}
+
+impl Stages {
+    fn compile(source: &str) -> Result<Stages, Box<fancy_regex::Error>> {
+        let stage = |limit| {
+            let regex = fancy_regex::RegexBuilder::new(source).backtrack_limit(limit).build();
+            regex.map(|regex| (limit, regex)).map_err(Box::new)
+        };
+        let [first, second, third] = STEPS_BACK;
+        Ok(Stages([stage(first)?, stage(second)?, stage(third)?]))
+    }
+
+    fn find(&self, text: &str, spend: &mut dyn FnMut(usize) -> bool) -> Option<bool> {
+        let Stages(stages) = self;
+        let looks = 1 + text.len() / LONG_TEXT_BYTES;
+        stages.iter().find_map(|(limit, regex)| {
+            let steps = (limit / STEPS_BACK_PER_STEP).saturating_mul(looks);
+            if spend(steps) { regex.is_match(text).ok().map(Some) } else { Some(None) }
+        })?
     }
 }
 
@@ -118,7 +153,7 @@ mod tests {
             (r"^[a&&b]+$", "&", true),
         ] {
             let compiled = Pattern::compile(pattern).unwrap();
-            assert_eq!(compiled.find(text), Some(expected), "{pattern} on {text}");
+            assert_eq!(compiled.find(text, &mut |_| true), Some(expected), "{pattern} on {text}");
         }
         assert!(Pattern::compile("(").is_err());
     }

@@ -213,3 +213,20 @@ fn recursion_ends() {
     }
     assert!(Schema::compile(&schema).expect("compiles").check(&mut deep).is_err());
 }
+
+#[test]
+fn equal_items_are_found_whatever_they_look_like() {
+    let message = |first, second| format!("expected unique items but items {first} and {second} are equal");
+    for (items, expected) in [
+        (json!([1, 2, 1.0]), message(1, 3)),
+        (json!([0, -0.0]), message(1, 2)),
+        (json!([{}, []]), message(1, 2)),
+        (json!([{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}]), message(1, 2)),
+        (json!([[1], [1], 3, 3]), message(3, 4)),
+        (json!([5, 3, 3, 5]), message(1, 4)),
+        (json!(["1", 1, true, null, [1], {"1": 1}, [[1]], ["1"], "", {}, {"a": {}}]), String::new()),
+        (json!([9_007_199_254_740_993_u64, 9_007_199_254_740_992_u64]), message(1, 2)),
+    ] {
+        check(json!({"uniqueItems": true}), items, &expected);
+    }
+}

@@ -1,0 +1,108 @@
+//! What one check may do. References, alternatives and patterns can make a small schema do exponential work on a small
+//! value, so every check counts its steps: one for each visit of a node, others for what is in proportion to the size of
+//! texts and rules. A step is some ten nanoseconds.
+
+use std::{cell::Cell, ops::Add};
+
+use super::Pattern;
+
+/// Bytes of a text that cost one step to measure, copy or compare.
+const TEXT_BYTES_PER_STEP: usize = 64;
+
+/// Why a value did not pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The library's message, without any prefix.
+    Invalid(String),
+    /// The steps were spent: nothing is known of the value.
+    Spent(String),
+}
+
+impl Failure {
+    pub fn into_message(self) -> String {
+        match self {
+            Failure::Invalid(message) | Failure::Spent(message) => message,
+        }
+    }
+}
+
+pub(super) struct Budget {
+    limit: u32,
+    left: Cell<u32>,
+    spent: Cell<bool>,
+    /// A limit ended a part of the check.
+    unfinished: Cell<bool>,
+}
+
+impl Budget {
+    pub fn new(limit: u32) -> Budget {
+        Budget { limit, left: Cell::new(limit), spent: Cell::default(), unfinished: Cell::default() }
+    }
+
+    pub fn depth(&self) -> Depth<'_> {
+        Depth { level: 0, budget: self }
+    }
+
+    pub fn is_spent(&self) -> bool {
+        self.spent.get()
+    }
+
+    pub fn is_unfinished(&self) -> bool {
+        self.unfinished.get()
+    }
+
+    pub fn message(&self) -> String {
+        format!("schema takes more than {} steps to check", self.limit)
+    }
+}
+
+/// How deep a check is, and what it may still do.
+#[derive(Clone, Copy)]
+pub(super) struct Depth<'a> {
+    pub level: usize,
+    pub budget: &'a Budget,
+}
+
+impl Depth<'_> {
+    /// The message of the error is never seen: `check_root` gives its own.
+    pub fn spend(self, steps: usize) -> Result<(), String> {
+        let left = self.budget.left.get();
+        match u32::try_from(steps).ok().and_then(|steps| left.checked_sub(steps)) {
+            Some(left) => {
+                self.budget.left.set(left);
+                Ok(())
+            }
+            None => {
+                self.budget.left.set(0);
+                self.budget.spent.set(true);
+                Err(String::new())
+            }
+        }
+    }
+
+    pub fn spend_on_text(self, text: &str) -> Result<(), String> {
+        self.spend(text.len() / TEXT_BYTES_PER_STEP)
+    }
+
+    pub fn give_up(self, reason: String) -> Result<(), String> {
+        self.budget.unfinished.set(true);
+        Err(reason)
+    }
+
+    /// Whether the pattern matches; an error when the budget does not reach.
+    pub fn matches(self, pattern: &Pattern, text: &str) -> Result<bool, String> {
+        let found = pattern.find(text, &mut |steps| self.spend(steps).is_ok());
+        if found.is_none() {
+            self.budget.unfinished.set(true);
+        }
+        found.ok_or_else(|| "a pattern takes too long to match".to_owned())
+    }
+}
+
+impl Add<usize> for Depth<'_> {
+    type Output = Self;
+
+    fn add(self, levels: usize) -> Self {
+        Depth { level: self.level + levels, ..self }
+    }
+}

@@ -1,0 +1,95 @@
+//! What a body may cost: the time of checks and readers over it stays in proportion to its size, whatever is in it.
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testkit::Gateway;
+use testkit::gateway::YAML_PROVIDER;
+
+/// Time on a processor of all threads so far.
+pub(crate) fn cpu(gateway: &Gateway) -> Duration {
+    let tasks = fs::read_dir(format!("/proc/{}/task", gateway.process.id())).expect("its threads");
+    let ran = tasks.filter_map(|task| {
+        let text = fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(ran.sum())
+}
+
+fn post(gateway: &Gateway, uri: &str, content_type: &str, body: &[u8]) -> (u16, String, Duration) {
+    let before = cpu(gateway);
+    let mut client = gateway.client();
+    let head = format!(
+        "POST {uri} HTTP/1.1\r\nHost: h\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    client.send(head.as_bytes()).expect("sends the head");
+    client.send(body).expect("sends the body");
+    let answer = client.response().expect("an answer");
+    (answer.status(), answer.body_text(), cpu(gateway) - before)
+}
+
+fn validation(schema: &Value) -> Gateway {
+    let mocking = json!({"response_status": 200, "response_example": "passed", "with_mock_header": false});
+    let plugins =
+        json!({"mocking": mocking, "request-validation": {"body_schema": schema, "rejected_code": 422}});
+    let routes = json!({"routes": [{"id": "1", "uri": "/*", "plugins": plugins}]});
+    Gateway::start(YAML_PROVIDER, Some(&routes.to_string()))
+}
+
+/// Builds with debug assertions are some twenty times slower: pairs would take minutes here, and ten seconds in a release.
+const LINEAR: Duration = Duration::from_secs(2);
+
+#[test]
+fn unique_items_are_found_in_linear_time() {
+    let gateway = validation(&json!({"type": "array", "uniqueItems": true}));
+    let numbers = |count: u32| (0..count).map(Value::from).collect::<Vec<_>>();
+    let objects = |count: u32| (0..count).map(|id| json!({"id": id, "of": [id]})).collect::<Vec<_>>();
+    let with = |mut items: Vec<Value>, one: Value| {
+        items.push(one);
+        items
+    };
+    let doubled = |first: u32, second: u32| {
+        (422, format!("expected unique items but items {first} and {second} are equal"))
+    };
+    for (what, items, expected) in [
+        ("60,000 numbers", numbers(60_000), (200, "passed".to_owned())),
+        ("20,000 objects", objects(20_000), (200, "passed".to_owned())),
+        ("1 and 1.0", with(numbers(60_000), json!(7.0)), doubled(8, 60_001)),
+        ("another order", with(objects(20_000), json!({"of": [3.0], "id": 3})), doubled(4, 20_001)),
+        ("all equal", vec![json!({"a": [1, 2]}); 20_000], doubled(1, 2)),
+    ] {
+        let body = Value::Array(items).to_string();
+        let (status, answer, took) = post(&gateway, "/", "application/json", body.as_bytes());
+        println!("uniqueItems, {what}: {took:?}");
+        assert_eq!((status, answer), expected, "{what}");
+        assert!(took < LINEAR, "{what} takes {took:?}");
+    }
+}
+
+/// Schemas with which a small body makes exponential or quadratic work.
+#[test]
+fn a_check_ends_when_its_steps_are_spent() {
+    let references = json!({"$ref": "#/definitions/0", "definitions": (0..25).map(|level| {
+        let next = json!({"$ref": format!("#/definitions/{}", (level + 1).min(24))});
+        let rule = if level == 24 { json!({"type": "object"}) } else { json!({"anyOf": [next.clone(), next]}) };
+        (level.to_string(), rule)
+    }).collect::<serde_json::Map<_, _>>()});
+    let slow = json!({"items": {"pattern": "^(?:(a+)\\1+(a+)\\2+b|a)"}});
+    let filled = json!({"items": {"properties": {"a": {"default": vec!["x".repeat(64); 100]}}}});
+    let texts = Value::from(vec!["a".repeat(100); 500]);
+    for (what, schema, body) in [
+        ("references", references, json!([1])),
+        ("patterns", slow, texts),
+        ("defaults", filled, Value::from(vec![json!({}); 200_000])),
+    ] {
+        let gateway = validation(&schema);
+        let (status, answer, took) = post(&gateway, "/", "application/json", body.to_string().as_bytes());
+        println!("{what}: {took:?}");
+        assert_eq!(status, 422, "{what}: {answer}");
+        assert!(answer.contains("steps to check"), "{what}: {answer}");
+        gateway.wait_for_log("request validation failed: schema takes more than 2000000 steps to check");
+        assert!(took < Duration::from_secs(5), "{what} takes {took:?}");
+    }
+}
