@@ -93,3 +93,44 @@ fn a_check_ends_when_its_steps_are_spent() {
         assert!(took < Duration::from_secs(5), "{what} takes {took:?}");
     }
 }
+
+/// Reading a field takes one pass over the body, whatever its format, and so does making a document of it.
+#[test]
+fn bodies_of_many_parts_are_read_in_linear_time() {
+    let plugins = |name: &str, conf: Value| json!({name: conf, "mocking": {"response_status": 200, "response_example": "x", "with_mock_header": false}});
+    let template = |format: &str| json!({"request": {"input_format": format, "template": "x"}});
+    let routes = json!({"routes": [
+        {"id": "field", "uri": "/field", "vars": [["post_arg.a", "==", "1"]], "plugins": {"key-auth": {}}},
+        {"id": "form", "uri": "/form", "vars": [["post_arg_a", "==", "1"]], "plugins": {"key-auth": {}}},
+        {"id": "multipart", "uri": "/multipart", "plugins": plugins("body-transformer", template("multipart"))},
+        {"id": "encoded", "uri": "/encoded", "plugins": plugins("body-transformer", template("encoded"))},
+        {"id": "xml", "uri": "/xml", "plugins": plugins("body-transformer", template("xml"))},
+        {"id": "valid", "uri": "/valid",
+         "plugins": plugins("request-validation", json!({"body_schema": {"type": "object"}}))},
+    ]});
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&routes.to_string()));
+    let (form, multipart) = ("application/x-www-form-urlencoded", "multipart/form-data; boundary=b");
+    let fields = (0..500_000).map(|at| format!("{at:x}&")).collect::<String>();
+    let names = |count: u32| (0..count).map(|at| format!("<a{at:x}/>")).collect::<String>();
+    let xml = |inside: &str| format!("<r>{inside}</r>");
+    let field = "--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--b--";
+    for (what, uri, content_type, body, expected) in [
+        ("400,000 delimiters", "/field", multipart, "--b\r\n\r\n".repeat(400_000), 404),
+        ("no head has an end", "/field", multipart, "--b\r\n".repeat(400_000) + "\n\n", 404),
+        ("a field at the end", "/field", multipart, "--b\r\n\r\n\r\n".repeat(300_000) + field, 401),
+        ("400,000 delimiters", "/multipart", multipart, "--b\r\n\r\n".repeat(400_000), 200),
+        ("500,000 fields", "/field", form, fields.clone() + "a=1", 404),
+        ("500,000 fields", "/form", form, fields.clone() + "%61=1", 404),
+        ("500,000 fields", "/encoded", form, fields.clone(), 413),
+        ("500,000 fields", "/valid", form, fields, 400),
+        ("500,000 elements", "/xml", "text/xml", xml(&"<a/>".repeat(500_000)), 413),
+        ("100,000 names", "/xml", "text/xml", xml(&names(80_000)), 200),
+        ("no entity has an end", "/xml", "text/xml", xml(&"&".repeat(2_000_000)), 200),
+        ("no section has an end", "/xml", "text/xml", xml(&"<![CDATA[".repeat(200_000)), 400),
+    ] {
+        let (status, answer, took) = post(&gateway, uri, content_type, body.as_bytes());
+        println!("{what} at {uri}: {took:?}");
+        assert_eq!(status, expected, "{what} at {uri}: {answer:.200}");
+        assert!(took < LINEAR, "{what} at {uri} takes {took:?}");
+    }
+}

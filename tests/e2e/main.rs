@@ -10,6 +10,7 @@ mod audit;
 mod bench;
 mod bench_ahead;
 mod bench_diagnosis;
+mod body_memory;
 mod body_work;
 mod caching;
 mod case;

@@ -58,6 +58,21 @@ pub enum RequestBody {
     Collected(Bytes),
 }
 
+/// Memory is set aside for so much of a body that says it is long; for more once this came.
+const UNPROVED: usize = 64 << 10;
+
+/// Eight times what came, but no more than the body says it has. Memory that nothing was written to is none yet; what was
+/// is copied, and there twice meanwhile.
+fn make_room(collected: &mut Vec<u8>, length: usize) {
+    let more = length.saturating_sub(collected.len());
+    if more > 0 && collected.capacity() - collected.len() < PIECE {
+        collected.reserve_exact(more.min(collected.len().saturating_mul(7).max(PIECE)));
+    }
+}
+
+/// What one read brings at most.
+const PIECE: usize = 16 << 10;
+
 impl RequestBody {
     pub fn is_empty(&self) -> bool {
         match self {
@@ -85,12 +100,13 @@ impl RequestBody {
                 if length.is_some_and(|length| length > limit as u64) {
                     return Err(BodyError::TooLarge);
                 }
-                let capacity = length.map_or(0, |length| length.min(1 << 20) as usize);
-                let mut collected = Vec::with_capacity(capacity);
+                let length = length.map_or(0, |length| length as usize);
+                let mut collected = Vec::with_capacity(length.min(UNPROVED));
                 while poll_fn(|context| reader.poll_data(context, &mut collected)).await? {
                     if collected.len() > limit {
                         return Err(BodyError::TooLarge);
                     }
+                    make_room(&mut collected, length);
                 }
                 if collected.len() > limit {
                     return Err(BodyError::TooLarge);

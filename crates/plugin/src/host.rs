@@ -26,6 +26,8 @@ pub struct Host {
     pub settings: Value,
     /// `graphql.max_size`
     pub graphql_max_bytes: usize,
+    /// `apisix.body_memory.parsed`
+    pub parsed_body_bytes: usize,
     pub workers: usize,
     /// The installation's directory (`--prefix`): relative paths in configurations start here.
     pub prefix: std::path::PathBuf,

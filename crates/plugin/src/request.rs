@@ -11,6 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use smallvec::SmallVec;
+use telemetry::error_log;
 pub use wire::proxy_protocol::Announced;
 use wire::{HeaderId, Method, RequestHead};
 
@@ -153,8 +154,6 @@ pub struct Request {
     pub edits: UpstreamEdits,
     pub body: RequestBody,
     pub asserted: Asserted,
-    /// A condition asked for what nobody can read of the body: the answer, if the request is for a route nevertheless.
-    pub unjudged: std::cell::Cell<Option<u16>>,
     /// `client-control`: a larger body is refused while it streams.
     pub body_limit: Option<u64>,
     pub response: Response,
@@ -168,7 +167,7 @@ pub struct Request {
     /// 32 hex digits, made on first use.
     pub id: std::cell::OnceCell<Box<str>>,
     pub worker: usize,
-    undecided: Cell<bool>,
+    undecided: Cell<Option<u16>>,
 }
 
 impl Request {
@@ -195,7 +194,6 @@ impl Request {
             edits: UpstreamEdits::default(),
             body: RequestBody::Empty,
             asserted: Asserted::default(),
-            unjudged: std::cell::Cell::new(None),
             body_limit: None,
             response: Response::default(),
             early_headers: wire::Head::new(),
@@ -205,19 +203,19 @@ impl Request {
             outcome: Outcome::default(),
             id: std::cell::OnceCell::new(),
             worker,
-            undecided: Cell::new(false),
+            undecided: Cell::new(None),
         }
     }
 
     /// A condition could not be judged: whatever follows from it may open what it should guard, so the request is
-    /// answered 500.
-    pub fn set_undecided(&self) {
-        self.undecided.set(true);
+    /// answered with this status.
+    pub fn set_undecided(&self, status: u16) {
+        self.undecided.set(Some(status));
     }
 
     /// `Err` once a condition could not be judged.
     pub fn require_decided(&self) -> Result<(), Box<Reply>> {
-        if self.undecided.get() { Err(Box::new(Reply::page(500))) } else { Ok(()) }
+        self.undecided.get().map_or(Ok(()), |status| Err(Box::new(Reply::page(status))))
     }
 
     pub fn header(&self, name: &str) -> Option<&[u8]> {

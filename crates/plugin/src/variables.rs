@@ -141,7 +141,7 @@ impl Variables for Request {
 
     fn gave_up(&self, pattern: &str) {
         crate::gave_up::warn(pattern);
-        self.set_undecided();
+        self.set_undecided(500);
     }
 }
 

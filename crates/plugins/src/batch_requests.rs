@@ -9,12 +9,15 @@ mod client;
 use std::sync::LazyLock;
 
 use model::Schema;
-use plugin::{Api, BuildContext, Plugin, PluginDef, Reply, Request, Step, body::BodyError, step::Verdict};
+use plugin::{
+    Api, BuildContext, Plugin, PluginDef, Reply, Request, Step, body::BodyError, document::Allowance,
+    step::Verdict,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use wire::claims::{self, Claim};
 
-use crate::common::json as json_text;
+use crate::common::json::{self as json_text, Undecoded};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "batch-requests",
@@ -112,8 +115,11 @@ async fn answer(request: &mut Request) -> Verdict {
         metadata.as_ref().and_then(|metadata| metadata.get(name)).and_then(Value::as_u64).unwrap_or(default)
     };
     let body = read_body(request, limit("max_body_size", MAX_BODY_BYTES)).await?;
-    let mut value = json_text::decode(&body).map_err(|reason| {
-        bad(format!("invalid request body: {}, err: {reason}", String::from_utf8_lossy(&body)))
+    let mut value = json_text::decode(&body, &Allowance::of_a_body()).map_err(|reason| match reason {
+        Undecoded::TooLarge(error) => Box::new(Reply::error_msg(413, &error.to_string())),
+        Undecoded::Invalid(reason) => {
+            bad(format!("invalid request body: {}, err: {reason}", String::from_utf8_lossy(&body)))
+        }
     })?;
     let schema = SCHEMA.as_ref().map_err(|reason| bad(reason.clone()))?;
     schema.check(&mut value).map_err(|reason| bad(format!("bad request body: {reason}")))?;

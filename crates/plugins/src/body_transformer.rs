@@ -1,6 +1,5 @@
 //! Makes new request and response bodies from templates over the old ones: JSON, XML, forms, multipart.
 
-mod multipart;
 mod xml;
 
 use std::sync::Arc;
@@ -8,16 +7,26 @@ use std::sync::Arc;
 use bytes::Bytes;
 use mlua::{Lua, Table};
 use plugin::{
-    BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, Step, body::BodyError,
+    BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, Step,
+    body::BodyError,
+    document::{Allowance, TooLarge},
+    multipart,
     step::Verdict,
 };
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use telemetry::error_log;
 use wire::{HeaderId, Method};
 
 use crate::{
-    common::{conf::typed, form, held_body::HeldBody, instance_state, json, nginx_base64},
+    common::{
+        conf::typed,
+        form,
+        held_body::HeldBody,
+        instance_state,
+        json::{self, Undecoded},
+        nginx_base64,
+    },
     lua::{self, Phase, Template},
 };
 
@@ -203,8 +212,10 @@ impl Transform {
         format: Option<Format>,
         content_type: &[u8],
     ) -> Result<Vec<u8>, Failure> {
-        let decoded = decode(format, body, request, content_type)
-            .map_err(|reason| (400, format!("{} body decode: {reason}", self.side)))?;
+        let decoded = decode(format, body, request, content_type).map_err(|reason| {
+            let status = if matches!(reason, Undecoded::TooLarge(_)) { 413 } else { 400 };
+            (status, format!("{} body decode: {reason}", self.side))
+        })?;
         let may_be_base64 = self.always_base64
             || format.is_some_and(|format| !matches!(format, Format::Encoded | Format::Args));
         let template = match &self.decoded {
@@ -224,21 +235,30 @@ fn decode(
     body: Option<&[u8]>,
     request: &Request,
     content_type: &[u8],
-) -> Result<Document, String> {
+) -> Result<Document, Undecoded> {
+    let allowance = Allowance::of_a_body();
     if format == Some(Format::Args) {
-        return Ok(Document::Json(form::decode(request.head.query().unwrap_or_default())));
+        return Ok(Document::Json(form::decode(request.head.query().unwrap_or_default(), &allowance)?));
     }
     let Some(body) = body else { return Ok(Document::Empty) };
     match format {
         None | Some(Format::Plain | Format::Args) => Ok(Document::Empty),
-        Some(Format::Json) => json::decode(body).map(Document::Json),
-        Some(Format::Encoded) => Ok(Document::Json(form::decode(body))),
-        Some(Format::Xml) => xml::parse(&String::from_utf8_lossy(body)).map(Document::Xml),
-        Some(Format::Multipart) => {
-            let fields = multipart::decode(body, &String::from_utf8_lossy(content_type));
-            Ok(Document::Json(fields))
-        }
+        Some(Format::Json) => json::decode(body, &allowance).map(Document::Json),
+        Some(Format::Encoded) => Ok(Document::Json(form::decode(body, &allowance)?)),
+        Some(Format::Xml) => xml::parse(&String::from_utf8_lossy(body), &allowance).map(Document::Xml),
+        Some(Format::Multipart) => Ok(Document::Json(parts(body, content_type, &allowance)?)),
     }
+}
+
+/// Name and value of each part; several of a name make an array.
+fn parts(body: &[u8], content_type: &[u8], allowance: &Allowance) -> Result<Value, TooLarge> {
+    let mut fields = Map::new();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    for (name, value) in multipart::fields(body, content_type) {
+        allowance.take(form::FIELD_BYTES + name.len() + value.len())?;
+        form::insert(&mut fields, text(name), Value::String(text(value)));
+    }
+    Ok(Value::Object(fields))
 }
 
 impl Document {

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use plugin::{
     BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, SchemaKind, Step,
     Verdict,
+    document::{self, Allowance, TooLarge, Unread},
 };
 use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, prost::Message};
 use serde::Deserialize;
@@ -149,7 +150,10 @@ impl Transcode {
 
     async fn send(&self, request: &mut Request, method: &MethodDescriptor) -> Verdict {
         let body = request.collect_body(MAX_REQUEST_BYTES).await?;
-        let mut source = source(request, &body);
+        let mut source = source(request, &body).map_err(|error| {
+            log(format_args!("{error}"));
+            Box::new(Reply::page(413))
+        })?;
         self.add_path_fields(request, &mut source);
         let message = match reading::message(method.input(), &source) {
             Ok(message) => message.encode_to_vec(),
@@ -231,19 +235,20 @@ impl Transcode {
 }
 
 /// Where the fields of the message come from: a JSON body, a form, or the query.
-fn source(request: &Request, body: &[u8]) -> Value {
+fn source(request: &Request, body: &[u8]) -> Result<Value, TooLarge> {
+    let allowance = Allowance::of_a_body();
     let kind = request.head.headers.known(HeaderId::ContentType).unwrap_or_default();
     let is_json = memchr::memmem::find(kind, b"application/json").is_some();
-    if is_json
-        && matches!(request.head.method, Method::Post | Method::Put | Method::Patch)
-        && let Ok(value) = serde_json::from_slice::<Value>(body)
-        && !value.is_null()
-    {
-        return value;
+    if is_json && matches!(request.head.method, Method::Post | Method::Put | Method::Patch) {
+        match document::parse(body, &allowance) {
+            Ok(value) if !value.is_null() => return Ok(value),
+            Err(Unread::TooLarge(error)) => return Err(error),
+            _ => {}
+        }
     }
     match request.head.method {
-        Method::Post => form::decode(body),
-        _ => form::decode(request.head.query().unwrap_or_default()),
+        Method::Post => form::decode(body, &allowance),
+        _ => form::decode(request.head.query().unwrap_or_default(), &allowance),
     }
 }
 

@@ -207,7 +207,7 @@ impl ProxyRewrite {
                 let (groups, replaced) = match found {
                     Ok(Some(found)) => found,
                     Ok(None) => continue,
-                    Err(GaveUp) => return request.set_undecided(),
+                    Err(GaveUp) => return request.set_undecided(500),
                 };
                 request.extensions.insert(Captures { text: uri.clone(), groups });
                 uri = replaced;

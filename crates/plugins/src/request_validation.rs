@@ -5,13 +5,19 @@ use std::sync::Arc;
 use model::Schema;
 use plugin::{
     BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, SchemaKind, Step, Verdict,
+    document::Allowance,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use telemetry::error_log;
 use wire::HeaderId;
 
-use crate::common::{conf::typed, form, json, schemas};
+use crate::common::{
+    conf::typed,
+    form,
+    json::{self, Undecoded},
+    schemas,
+};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "request-validation",
@@ -135,14 +141,18 @@ impl RequestValidation {
         }
         const FORM: &[u8] = b"application/x-www-form-urlencoded";
         let is_form = content_type.get(..FORM.len()).is_some_and(|start| start.eq_ignore_ascii_case(FORM));
-        let mut value = if is_form {
-            form::decode(&body)
+        let allowance = Allowance::of_a_body();
+        let value = if is_form {
+            form::decode(&body, &allowance).map_err(Undecoded::from)
         } else {
-            json::decode(&body).map_err(|reason| self.reject(Some(&reason)))?
+            json::decode(&body, &allowance)
         };
+        let mut value = value.map_err(|reason| self.reject(Some(&reason.to_string())))?;
         schema.check(&mut value).map_err(|reason| self.reject(Some(&reason)))?;
         if !is_form {
             // What was checked is what goes upstream: duplicate keys and the like are gone.
+            drop(body);
+            request.body = RequestBody::Empty;
             request.body = RequestBody::Collected(value.to_string().into());
         }
         Ok(())

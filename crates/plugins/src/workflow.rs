@@ -148,7 +148,11 @@ enum Action {
 impl Workflow {
     fn run<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         let holds = |rule: &&Rule| rule.case.as_ref().is_none_or(|case| case.eval(request));
-        let Some(rule) = self.rules.iter().find(holds) else { return Step::Next };
+        let rule = self.rules.iter().find(holds);
+        if let Err(reply) = request.require_decided() {
+            return Step::Reply(reply);
+        }
+        let Some(rule) = rule else { return Step::Next };
         match &rule.action {
             Action::Return(code) => Step::reply(Reply::error_msg(*code, "rejected by workflow")),
             Action::Plugin(name, plugin) => {

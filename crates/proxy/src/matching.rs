@@ -147,13 +147,10 @@ pub async fn find_route(
     let snapshot = request.snapshot.clone();
     let path = routed_path(request);
     let found = snapshot.router.find(&Input::new(request, &path));
+    // A route that came before it might have had the request, and its guards.
     request.require_decided()?;
     let Some(found) = found else { return Ok(()) };
     let Some(route) = snapshot.routes.get(found.route as usize).cloned() else { return Ok(()) };
-    // A route that came before it might have had the request, and its guards.
-    if let Some(status) = request.unjudged.take() {
-        return Err(Box::new(Reply::page(status)));
-    }
     readings::check_encoded_slash(request, found.route)?;
     let matched = plugin::request::Matched {
         uri: found.matched_uri.into(),

@@ -245,6 +245,7 @@ fn install_host(
         plugin_attributes: settings.plugin_attr.clone(),
         settings: settings.raw.clone(),
         graphql_max_bytes: usize::try_from(settings.graphql_max_bytes).unwrap_or(usize::MAX),
+        parsed_body_bytes: usize::try_from(settings.apisix.body_memory.parsed_bytes).unwrap_or(usize::MAX),
         workers: settings.nginx.workers,
         prefix: settings.files.prefix.clone(),
         started: std::time::SystemTime::now(),

@@ -12,6 +12,7 @@ const ROUTES: &str = r#"routes:
 - {id: host, uri: /r, host: a.test, plugins: {mocking: {response_example: by-host}}}
 - {id: path, uri: /r, priority: 10, plugins: {mocking: {response_example: by-path}}}
 - {id: post, uri: /post, vars: [[post_arg_name, "==", x]], plugins: {mocking: {response_example: fine}}}
+- {id: valid, uri: /valid, plugins: {request-validation: {body_schema: {type: array}}, mocking: {response_example: fine}}}
 - {id: graphql, uri: /graphql, vars: [[graphql_operation, "==", query]], plugins: {mocking: {response_example: fine}}}
 - {id: client, uri: /client, remote_addr: 9.9.9.9, plugins: {mocking: {response_example: fine}}}
 - {id: redirect, uri: /redirect, plugins: {redirect: {http_to_https: true}}}
@@ -81,6 +82,11 @@ fn bodies_and_peers() -> Vec<Case> {
         case(
             &[("apisix.max_post_args_readable_size", json!(1))],
             &post("/post", "application/x-www-form-urlencoded", &form),
+            Without(" 200 "),
+        ),
+        case(
+            &[("apisix.body_memory.parsed", json!("1k"))],
+            &post("/valid", "application/json", &format!("[{}1]", "1,".repeat(100))),
             Without(" 200 "),
         ),
         case(

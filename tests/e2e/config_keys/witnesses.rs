@@ -70,6 +70,7 @@ const WITNESSES: &[(&str, &str)] = &[
     ("apisix.normalize_uri_like_servlet", "config_keys/requests::paths_answers_and_addresses_of_apis"),
     ("apisix.match_uri_encoded_slash", "config_keys/requests::paths_answers_and_addresses_of_apis"),
     ("apisix.max_post_args_readable_size", "config_keys/requests::bodies_and_the_addresses_of_clients"),
+    ("apisix.body_memory.parsed", "config_keys/requests::bodies_and_the_addresses_of_clients"),
     ("apisix.router.http", "config_keys/requests::paths_answers_and_addresses_of_apis"),
     ("apisix.dns_resolver", "config_keys/listening::a_name_server_of_the_file_is_asked"),
     ("apisix.ssl.enable", "config_keys/listening::what_is_switched_off_does_not_listen"),

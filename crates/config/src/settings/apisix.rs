@@ -29,6 +29,7 @@ pub struct Apisix {
     pub match_uri_encoded_slash: bool,
     /// 0: no limit.
     pub max_post_args_readable_bytes: u64,
+    pub body_memory: BodyMemory,
     pub router: HttpRouter,
     pub cache_ttl: Duration,
     pub cache_zones: Vec<CacheZone>,
@@ -109,6 +110,19 @@ pub struct SecretCache {
     pub negative_ttl: Duration,
 }
 
+/// `apisix.body_memory`
+#[derive(Clone, Debug)]
+pub struct BodyMemory {
+    /// Of one body.
+    pub parsed_bytes: u64,
+}
+
+impl BodyMemory {
+    fn read(reader: &Reader) -> Self {
+        BodyMemory { parsed_bytes: reader.size("apisix.body_memory.parsed").unwrap_or(24 << 20) }
+    }
+}
+
 impl Apisix {
     pub fn read(reader: &Reader) -> Self {
         let on = |name: &str| reader.bool(&format!("apisix.{name}"));
@@ -137,6 +151,7 @@ impl Apisix {
             normalize_uri_like_servlet: on("normalize_uri_like_servlet"),
             match_uri_encoded_slash: on("match_uri_encoded_slash"),
             max_post_args_readable_bytes: megabytes.saturating_mul(1 << 20),
+            body_memory: BodyMemory::read(reader),
             router: match reader.text("apisix.router.http").as_deref() {
                 Some("radixtree_uri") => HttpRouter::Uri,
                 Some("radixtree_uri_with_parameter") => HttpRouter::UriWithParameter,

@@ -5,9 +5,15 @@ use std::borrow::Cow;
 
 use routing::expr::Operand;
 use serde_json::Value;
+use telemetry::error_log;
 use wire::HeaderId;
 
-use crate::{Request, RequestBody};
+use super::json_path::{self, Path};
+use crate::{
+    Request, RequestBody,
+    document::{Allowance, Unread},
+    multipart,
+};
 
 fn collected(request: &Request) -> Option<&[u8]> {
     match &request.body {
@@ -26,7 +32,10 @@ const MALFORMED: u16 = 400;
 
 /// The body has something to say that cannot be read here, but perhaps by the upstream.
 fn unjudged<T>(request: &Request, status: u16) -> Option<T> {
-    request.unjudged.set(Some(status));
+    // Later on nothing but the value is missing.
+    if request.route.is_none() {
+        request.set_undecided(status);
+    }
     None
 }
 
@@ -52,8 +61,12 @@ pub fn post_arg<'a>(request: &'a Request, name: &str) -> Option<Cow<'a, [u8]>> {
 }
 
 fn form_value(body: &[u8], name: &str) -> Option<Vec<u8>> {
+    let plain = |key: &[u8]| memchr::memchr2(b'%', b'+', key).is_none();
     wire::uri::query_pairs(body)
-        .find(|(key, _)| wire::uri::percent_decode(key, true) == name.as_bytes())
+        .find(|(key, _)| {
+            *key == name.as_bytes()
+                || (!plain(key) && wire::uri::percent_decode(key, true) == name.as_bytes())
+        })
         .map(|(_, value)| wire::uri::percent_decode(value.unwrap_or_default(), true))
 }
 
@@ -71,34 +84,49 @@ pub fn post_arg_path<'a>(request: &'a Request, path: &str) -> Operand<'a> {
         return form_value(body, path).map_or(Operand::Nil, |value| Operand::Bytes(Cow::Owned(value)));
     }
     if is_multipart {
-        return multipart_value(body, content_type, path)
-            .map_or(Operand::Nil, |value| Operand::Bytes(Cow::Owned(value)));
+        let found = multipart::fields(body, content_type).find(|(name, _)| *name == path.as_bytes());
+        return found.map_or(Operand::Nil, |(_, value)| Operand::Bytes(Cow::Borrowed(value)));
     }
-    let document = serde_json::from_slice::<Value>(body).ok().or_else(|| unjudged(request, MALFORMED));
-    let Some(document) = document else { return Operand::Nil };
     if path.contains(['[', '*']) || path.contains("..") {
-        let found = crate::variables::json_path::select(&document, path);
+        let found =
+            Path::of_json_path(path).map(|path| json_values(request, body, &path)).unwrap_or_default();
         return if found.is_empty() {
             Operand::Nil
         } else {
             Operand::List(found.into_iter().map(json_operand).collect())
         };
     }
-    let mut at = &document;
-    for segment in path.split('.') {
-        let Some(next) = at.get(segment) else { return Operand::Nil };
-        at = next;
-    }
-    json_operand(at)
+    let found = Path::of_names(path).and_then(|path| json_values(request, body, &path).pop());
+    found.map_or(Operand::Nil, json_operand)
 }
 
-fn json_operand<'a>(value: &Value) -> Operand<'a> {
+/// What a path selects in a JSON body; nothing in one that is no JSON. When it is more than may be held, nobody can
+/// tell whether a condition on it holds, and the request is refused.
+fn json_values(request: &Request, body: &[u8], path: &Path<'_>) -> Vec<Value> {
+    match json_path::values(body, path, &Allowance::of_a_body()) {
+        Ok(values) => values,
+        Err(Unread::Syntax(_)) => unjudged(request, MALFORMED).unwrap_or_default(),
+        Err(Unread::TooLarge(_)) => {
+            let most = Allowance::of_a_body().limit();
+            error_log::log(
+                error_log::Level::Error,
+                format_args!(
+                    "a condition needs more than {most} bytes of a request body, the most of apisix.body_memory.parsed"
+                ),
+            );
+            request.set_undecided(TOO_LARGE);
+            Vec::new()
+        }
+    }
+}
+
+fn json_operand(value: Value) -> Operand<'static> {
     match value {
         Value::Null => Operand::Nil,
-        Value::Bool(value) => Operand::Boolean(*value),
+        Value::Bool(value) => Operand::Boolean(value),
         Value::Number(number) => Operand::Number(number.as_f64().unwrap_or_default()),
-        Value::String(text) => Operand::Bytes(Cow::Owned(text.clone().into_bytes())),
-        Value::Array(items) => Operand::List(items.iter().map(json_operand).collect()),
+        Value::String(text) => Operand::Bytes(Cow::Owned(text.into_bytes())),
+        Value::Array(items) => Operand::List(items.into_iter().map(json_operand).collect()),
         Value::Object(_) => Operand::Bytes(Cow::Owned(value.to_string().into_bytes())),
     }
 }
@@ -115,52 +143,6 @@ pub fn operand_text(operand: Operand<'_>) -> Option<Cow<'_, [u8]>> {
             Some(Cow::Owned(texts.join(&b", "[..])))
         }
     }
-}
-
-/// The text of one part of a multipart body (RFC 7578).
-fn multipart_value(body: &[u8], content_type: &[u8], name: &str) -> Option<Vec<u8>> {
-    let content_type = std::str::from_utf8(content_type).ok()?;
-    let boundary = parameter(content_type, "boundary")?;
-    let delimiter = [b"--", boundary.as_bytes()].concat();
-    let mut rest = body;
-    while let Some(at) = find(rest, &delimiter) {
-        rest = rest.get(at + delimiter.len()..)?;
-        let (head_end, blank) = head_end(rest)?;
-        let head = String::from_utf8_lossy(rest.get(..head_end)?).into_owned();
-        let content = rest.get(head_end + blank..)?;
-        if head.lines().any(|line| parameter(line, "name") == Some(name)) {
-            let end = find(content, &delimiter)?;
-            return content.get(..end).map(|value| without_line_end(value).to_vec());
-        }
-    }
-    None
-}
-
-/// A parameter of a field's value; its name has no case, its value may stand in quotes.
-fn parameter<'a>(value: &'a str, wanted: &str) -> Option<&'a str> {
-    value.split(';').skip(1).find_map(|part| {
-        let (name, value) = part.split_once('=')?;
-        name.trim().eq_ignore_ascii_case(wanted).then(|| value.trim().trim_matches('"'))
-    })
-}
-
-/// Where a part's head ends and how long the blank line is. Bare line feeds are common in hand-made bodies.
-fn head_end(part: &[u8]) -> Option<(usize, usize)> {
-    let strict = find(part, b"\r\n\r\n").map(|at| (at, 4));
-    let bare = find(part, b"\n\n").map(|at| (at, 2));
-    match (strict, bare) {
-        (Some(strict), Some(bare)) => Some(if strict.0 < bare.0 { strict } else { bare }),
-        (strict, bare) => strict.or(bare),
-    }
-}
-
-fn without_line_end(value: &[u8]) -> &[u8] {
-    let value = value.strip_suffix(b"\n").unwrap_or(value);
-    value.strip_suffix(b"\r").unwrap_or(value)
-}
-
-fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    memchr::memmem::find(haystack, needle)
 }
 
 /// What the GraphQL variables need of an operation. One beyond `graphql.max_size` cannot be judged.
@@ -182,8 +164,11 @@ fn graphql(request: &Request) -> Option<crate::variables::graphql::Operation> {
             if body.len() > most {
                 return if known { unjudged(request, TOO_LARGE) } else { None };
             }
-            if is_type(content_type(request), JSON) {
-                serde_json::from_slice::<Value>(body).ok()?.get("query")?.as_str()?.as_bytes().to_vec()
+            if is_type(kind, JSON) {
+                match json_values(request, body, &Path::of_names("query")?).pop()? {
+                    Value::String(query) => query.into_bytes(),
+                    _ => return None,
+                }
             } else {
                 body.to_vec()
             }

@@ -1,26 +1,129 @@
 //! The part of JSONPath (RFC 9535) that `post_arg.` paths use: names, `*`, `..`, `[index]`, `['name']`, `[*]`.
+//!
+//! A path is a list of steps. What matters of a place in a document is which steps are still to be taken from it, so one
+//! walk finds everything the path selects, each value once, in a tree ([`select`]) as in bytes (`in_bytes.rs`).
+
+mod in_bytes;
 
 use serde_json::Value;
 
+pub(super) use in_bytes::values;
+
+#[derive(Debug)]
 enum Selector<'a> {
     Name(&'a str),
     Index(usize),
     Any,
 }
 
+#[derive(Debug)]
+struct Step<'a> {
+    /// Also from everything below.
+    descends: bool,
+    selector: Selector<'a>,
+}
+
+/// Each step leads a level down, and documents nest 128 deep at most: longer paths select nothing.
+const MOST_STEPS: usize = 127;
+
+#[derive(Debug)]
+pub(super) struct Path<'a> {
+    steps: Vec<Step<'a>>,
+}
+
+/// The steps that are still to be taken from a value, one bit each; bit `steps.len()`: the value is selected.
+type Pending = u128;
+
+/// How a value is reached from the one that holds it.
+#[derive(Clone, Copy)]
+enum Key<'a> {
+    Name(&'a str),
+    Index(usize),
+}
+
+impl<'a> Path<'a> {
+    /// Names with dots between them, without any other meaning.
+    pub fn of_names(path: &'a str) -> Option<Path<'a>> {
+        let steps = path.split('.').map(|name| Step { descends: false, selector: Selector::Name(name) });
+        Path::new(steps.collect())
+    }
+
+    pub fn of_json_path(path: &'a str) -> Option<Path<'a>> {
+        let mut rest = path.strip_prefix('$').unwrap_or(path);
+        let mut steps = Vec::new();
+        while !rest.is_empty() {
+            let descends = rest.starts_with("..");
+            let (selector, after) = next_selector(rest.trim_start_matches('.'))?;
+            steps.push(Step { descends, selector });
+            rest = after;
+        }
+        Path::new(steps)
+    }
+
+    fn new(steps: Vec<Step<'a>>) -> Option<Path<'a>> {
+        (steps.len() <= MOST_STEPS).then_some(Path { steps })
+    }
+
+    fn start(&self) -> Pending {
+        1
+    }
+
+    fn selected(&self) -> Pending {
+        1 << self.steps.len()
+    }
+
+    /// What is pending at the value that `key` leads to.
+    fn follow(&self, pending: Pending, key: Key<'_>) -> Pending {
+        let (mut left, mut next) = (pending & (self.selected() - 1), 0);
+        while left != 0 {
+            let bit = left & left.wrapping_neg();
+            left ^= bit;
+            let Some(step) = self.steps.get(bit.trailing_zeros() as usize) else { continue };
+            if step.descends {
+                next |= bit;
+            }
+            let leads = match (&step.selector, key) {
+                (Selector::Any, _) => true,
+                (Selector::Name(wanted), Key::Name(name)) => *wanted == name,
+                (Selector::Index(wanted), Key::Index(index)) => *wanted == index,
+                _ => false,
+            };
+            if leads {
+                next |= bit << 1;
+            }
+        }
+        next
+    }
+
+    /// Finds values in a tree, in the order of the document. Trees nest 128 deep at most.
+    fn in_tree<'v>(&self, value: &'v Value, pending: Pending, found: &mut dyn FnMut(&'v Value)) {
+        if pending & self.selected() != 0 {
+            found(value);
+        }
+        if pending & (self.selected() - 1) == 0 {
+            return;
+        }
+        match value {
+            Value::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    self.in_tree(item, self.follow(pending, Key::Index(index)), found);
+                }
+            }
+            Value::Object(entries) => {
+                for (name, entry) in entries {
+                    self.in_tree(entry, self.follow(pending, Key::Name(name)), found);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Every value the path selects, in document order; none for a path that is not understood.
 pub fn select<'a>(document: &'a Value, path: &str) -> Vec<&'a Value> {
-    let mut rest = path.strip_prefix('$').unwrap_or(path);
-    let mut found = vec![document];
-    while !rest.is_empty() {
-        let descend = rest.starts_with("..");
-        rest = rest.trim_start_matches('.');
-        let Some((selector, after)) = next_selector(rest) else { return Vec::new() };
-        rest = after;
-        if descend {
-            found = found.into_iter().flat_map(descendants).collect();
-        }
-        found = found.into_iter().flat_map(|value| apply(value, &selector)).collect();
+    let mut found = Vec::new();
+    if let Some(path) = Path::of_json_path(path) {
+        path.in_tree(document, path.start(), &mut |value| found.push(value));
     }
     found
 }
@@ -68,27 +171,6 @@ fn next_selector(text: &str) -> Option<(Selector<'_>, &str)> {
     }
 }
 
-fn apply<'a>(value: &'a Value, selector: &Selector) -> Vec<&'a Value> {
-    match (selector, value) {
-        (Selector::Name(name), Value::Object(map)) => map.get(*name).into_iter().collect(),
-        (Selector::Index(index), Value::Array(items)) => items.get(*index).into_iter().collect(),
-        (Selector::Any, Value::Array(items)) => items.iter().collect(),
-        (Selector::Any, Value::Object(map)) => map.values().collect(),
-        _ => Vec::new(),
-    }
-}
-
-/// The value and everything below it. Documents parsed by serde_json nest 128 deep at most.
-fn descendants(value: &Value) -> Vec<&Value> {
-    let mut all = vec![value];
-    match value {
-        Value::Array(items) => all.extend(items.iter().flat_map(descendants)),
-        Value::Object(map) => all.extend(map.values().flat_map(descendants)),
-        _ => {}
-    }
-    all
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,6 +183,10 @@ mod tests {
             ("m[1].c", r#"["x"]"#),
             ("m..t", r#"["a","b"]"#),
             ("$..t", r#"["z","a","b"]"#),
+            ("m[*]..t", r#"["a","b"]"#),
+            ("$..c", r#"[[{"t":"a"},{"t":"b"}],"x"]"#),
+            ("m..*..t", r#"["a","b"]"#),
+            ("['m'][0]", r#"[{"c":[{"t":"a"},{"t":"b"}]}]"#),
             ("m[9]", "[]"),
             ("m[x", "[]"),
         ];

@@ -2,8 +2,18 @@
 //! by name, several of a name are a list, an element with nothing but text is the text. Namespace prefixes are dropped.
 
 use mlua::{Lua, Table, Value};
+use plugin::document::{Allowance, TooLarge};
+
+use crate::common::json::Undecoded;
 
 const MAX_DEPTH: usize = 128;
+
+/// An element in the list of its parent, which grows by doubling, and its name.
+const ELEMENT_BYTES: usize = 2 * size_of::<(String, Element)>() + 16;
+/// A text in a list that grows by doubling.
+const TEXT_BYTES: usize = 2 * size_of::<String>() + 16;
+/// `&#x10ffff;`, with room for zeros in front.
+const LONGEST_ENTITY: usize = 16;
 
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Element {
@@ -13,36 +23,37 @@ pub(super) struct Element {
 }
 
 /// Reads a document: the root element is the only child of what is returned.
-pub(super) fn parse(text: &str) -> Result<Element, String> {
+pub(super) fn parse(text: &str, allowance: &Allowance) -> Result<Element, Undecoded> {
     let mut stack: Vec<(String, Element)> = vec![(String::new(), Element::default())];
     let mut rest = text;
     while !rest.is_empty() {
         let Some(at) = rest.find('<') else {
-            add_text(&mut stack, rest);
+            add_text(&mut stack, rest, allowance)?;
             break;
         };
-        add_text(&mut stack, &rest[..at]);
+        add_text(&mut stack, &rest[..at], allowance)?;
         rest = &rest[at..];
         if let Some(after) = rest.strip_prefix("<!--") {
             rest = skip_past(after, "-->")?;
         } else if let Some(after) = rest.strip_prefix("<![CDATA[") {
-            let end = after.find("]]>").ok_or("CDATA section is not closed")?;
+            let end = after.find("]]>").ok_or_else(|| "CDATA section is not closed".to_owned())?;
+            allowance.take(TEXT_BYTES + end)?;
             push_text(&mut stack, after[..end].to_owned());
             rest = &after[end + 3..];
         } else if rest.starts_with("<?") || rest.starts_with("<!") {
             rest = skip_past(rest, ">")?;
         } else if let Some(after) = rest.strip_prefix("</") {
-            let end = after.find('>').ok_or("closing tag is not complete")?;
+            let end = after.find('>').ok_or_else(|| "closing tag is not complete".to_owned())?;
             close(&mut stack, after[..end].trim())?;
             rest = &after[end + 1..];
         } else {
-            rest = open(&mut stack, &rest[1..])?;
+            rest = open(&mut stack, &rest[1..], allowance)?;
         }
     }
     match stack.pop() {
         Some((_, root)) if stack.is_empty() && !root.children.is_empty() => Ok(root),
-        Some((name, _)) if !stack.is_empty() => Err(format!("element {name} is not closed")),
-        _ => Err("there is no element".to_owned()),
+        Some((name, _)) if !stack.is_empty() => Err(format!("element {name} is not closed").into()),
+        _ => Err("there is no element".to_owned().into()),
     }
 }
 
@@ -50,8 +61,13 @@ fn skip_past<'a>(text: &'a str, end: &str) -> Result<&'a str, String> {
     text.find(end).map(|at| &text[at + end.len()..]).ok_or_else(|| format!("{end} is missing"))
 }
 
-fn open<'a>(stack: &mut Vec<(String, Element)>, text: &'a str) -> Result<&'a str, String> {
-    let end = tag_end(text).ok_or("tag is not complete")?;
+fn open<'a>(
+    stack: &mut Vec<(String, Element)>,
+    text: &'a str,
+    allowance: &Allowance,
+) -> Result<&'a str, Undecoded> {
+    let end = tag_end(text).ok_or_else(|| "tag is not complete".to_owned())?;
+    allowance.take(ELEMENT_BYTES)?;
     let (tag, rest) = (&text[..end], &text[end + 1..]);
     let (tag, empty) = match tag.strip_suffix('/') {
         Some(tag) => (tag, true),
@@ -60,12 +76,13 @@ fn open<'a>(stack: &mut Vec<(String, Element)>, text: &'a str) -> Result<&'a str
     let name_end = tag.find(char::is_whitespace).unwrap_or(tag.len());
     let name = &tag[..name_end];
     if name.is_empty() {
-        return Err("tag without a name".to_owned());
+        return Err("tag without a name".to_owned().into());
     }
     if stack.len() > MAX_DEPTH {
-        return Err("elements nest too deeply".to_owned());
+        return Err("elements nest too deeply".to_owned().into());
     }
-    let element = Element { attributes: attributes(&tag[name_end..])?, ..Element::default() };
+    let element = Element { attributes: attributes(&tag[name_end..], allowance)?, ..Element::default() };
+    allowance.take(2 * name.len())?;
     stack.push((name.to_owned(), element));
     if empty {
         close(stack, name)?;
@@ -87,21 +104,23 @@ fn tag_end(text: &str) -> Option<usize> {
     None
 }
 
-fn attributes(mut text: &str) -> Result<Vec<(String, String)>, String> {
+fn attributes(mut text: &str, allowance: &Allowance) -> Result<Vec<(String, String)>, Undecoded> {
     let mut found = Vec::new();
     loop {
         text = text.trim_start();
         if text.is_empty() {
             return Ok(found);
         }
-        let (name, after) = text.split_once('=').ok_or("attribute without a value")?;
+        let (name, after) = text.split_once('=').ok_or_else(|| "attribute without a value".to_owned())?;
         let after = after.trim_start();
         let quote = after
             .chars()
             .next()
             .filter(|quote| matches!(quote, '"' | '\''))
-            .ok_or("attribute without quotes")?;
-        let (value, rest) = after[1..].split_once(quote).ok_or("attribute is not closed")?;
+            .ok_or_else(|| "attribute without quotes".to_owned())?;
+        let (value, rest) =
+            after[1..].split_once(quote).ok_or_else(|| "attribute is not closed".to_owned())?;
+        allowance.take(2 * TEXT_BYTES + name.len() + value.len())?;
         found.push((local(name.trim()).to_owned(), expand(value)));
         text = rest;
     }
@@ -122,11 +141,13 @@ fn close(stack: &mut Vec<(String, Element)>, name: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn add_text(stack: &mut [(String, Element)], text: &str) {
+fn add_text(stack: &mut [(String, Element)], text: &str, allowance: &Allowance) -> Result<(), TooLarge> {
     let text = text.trim();
     if !text.is_empty() {
+        allowance.take(TEXT_BYTES + text.len())?;
         push_text(stack, expand(text));
     }
+    Ok(())
 }
 
 fn push_text(stack: &mut [(String, Element)], text: String) {
@@ -148,7 +169,8 @@ fn expand(text: &str) -> String {
     while let Some(at) = rest.find('&') {
         out.push_str(&rest[..at]);
         let after = &rest[at + 1..];
-        let entity = after.find(';').map(|end| &after[..end]);
+        let near = after.as_bytes().get(..LONGEST_ENTITY).unwrap_or(after.as_bytes());
+        let entity = memchr::memchr(b';', near).map(|end| &after[..end]);
         let character = entity.and_then(|entity| match entity {
             "lt" => Some('<'),
             "gt" => Some('>'),
@@ -204,22 +226,20 @@ impl Element {
             }
             table.raw_set("_attr", attributes)?;
         }
-        let mut done: Vec<&str> = Vec::new();
-        for (name, child) in &self.children {
-            if done.contains(&name.as_str()) {
-                continue;
-            }
-            let same: Vec<&Element> =
-                self.children.iter().filter(|(other, _)| other == name).map(|(_, element)| element).collect();
-            if let [_] = same.as_slice() {
-                table.raw_set(name.as_str(), child.to_lua(lua)?)?;
-            } else {
-                done.push(name);
-                let list = lua.create_table()?;
-                for element in same {
-                    list.raw_push(element.to_lua(lua)?)?;
+        let mut children: Vec<&(String, Element)> = self.children.iter().collect();
+        // Stable: of one name they stay in the order of the document.
+        children.sort_by(|(one, _), (other, _)| one.cmp(other));
+        for same in children.chunk_by(|(one, _), (other, _)| one == other) {
+            match same {
+                [(name, child)] => table.raw_set(name.as_str(), child.to_lua(lua)?)?,
+                [(name, _), ..] => {
+                    let list = lua.create_table_with_capacity(same.len(), 0)?;
+                    for (at, (_, child)) in same.iter().enumerate() {
+                        list.raw_set(at + 1, child.to_lua(lua)?)?;
+                    }
+                    table.raw_set(name.as_str(), list)?;
                 }
-                table.raw_set(name.as_str(), list)?;
+                [] => {}
             }
         }
         Ok(table)
@@ -232,7 +252,7 @@ mod tests {
 
     fn lua_value(text: &str, expression: &str) -> String {
         let lua = Lua::new();
-        let table = parse(text).unwrap().to_table(&lua).unwrap();
+        let table = parse(text, &Allowance::new(10_000)).unwrap().to_table(&lua).unwrap();
         lua.globals().set("t", table).unwrap();
         lua.load(format!("return tostring({expression})")).eval().unwrap()
     }
@@ -247,6 +267,8 @@ mod tests {
             ("<a k=\"v>w\">x</a>", "t.a._attr.k .. t.a[1]", "v>wx"),
             ("<a><![CDATA[<x>]]></a>", "t.a", "<x>"),
             ("<a>&lt;&#65;&amp;&bad;</a>", "t.a", "<A&&bad;"),
+            ("<a>&#x000041;&#x41&#00000000000000065;</a>", "t.a", "A&#x41&#00000000000000065;"),
+            ("<a><c/><b>1</b><c/><b>2</b></a>", "t.a.b[1] .. t.a.b[2] .. #t.a.c", "122"),
             ("<!-- c --><a><!-- d -->z</a>", "t.a", "z"),
         ];
         for (text, expression, expected) in cases {
@@ -257,7 +279,7 @@ mod tests {
     #[test]
     fn what_is_no_document() {
         for text in ["", "text", "<a>", "</a>", "<a></b>", "<a", "<a k></a>", "<!-- x", "<>"] {
-            assert!(parse(text).is_err(), "{text}");
+            assert!(parse(text, &Allowance::new(10_000)).is_err(), "{text}");
         }
     }
 }

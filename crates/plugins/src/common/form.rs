@@ -1,17 +1,22 @@
 //! Forms in URL encoding as JSON values, in the shape of `ngx.decode_args`.
 
+use plugin::document::{Allowance, TooLarge};
 use serde_json::{Map, Value};
 
+/// Beside its name and value: its place in the list and in the table that finds it, which grow by doubling.
+pub const FIELD_BYTES: usize = 2 * size_of::<Value>() + 96;
+
 /// A name without `=` is `true`; one that comes again makes an array.
-pub fn decode(body: &[u8]) -> Value {
+pub fn decode(body: &[u8], allowance: &Allowance) -> Result<Value, TooLarge> {
     let mut fields = Map::new();
     for (name, value) in wire::uri::query_pairs(body) {
+        allowance.take(FIELD_BYTES + name.len() + value.map_or(0, <[u8]>::len))?;
         let text =
             |bytes: &[u8]| String::from_utf8_lossy(&wire::uri::percent_decode(bytes, true)).into_owned();
         let value = value.map_or(Value::Bool(true), |value| Value::String(text(value)));
         insert(&mut fields, text(name), value);
     }
-    Value::Object(fields)
+    Ok(Value::Object(fields))
 }
 
 /// Adds a value; a second one of the same name makes an array.
@@ -40,7 +45,9 @@ mod tests {
             ("", json!({})),
         ];
         for (body, expected) in cases {
-            assert_eq!(decode(body.as_bytes()), expected, "{body}");
+            assert_eq!(decode(body.as_bytes(), &Allowance::new(10_000)), Ok(expected), "{body}");
         }
+        let many = "a=1&".repeat(10_000);
+        assert_eq!(decode(many.as_bytes(), &Allowance::new(10_000)), Err(TooLarge { limit: 10_000 }));
     }
 }

@@ -1,16 +1,51 @@
 //! JSON that clients sent, with errors in the words of lua-cjson, which APISIX shows.
 
+use std::fmt;
+
+use plugin::document::{self, Allowance, TooLarge, Unread};
 use serde_json::Value;
 
+/// Why a body cannot be read.
+#[derive(Debug, PartialEq)]
+pub enum Undecoded {
+    Invalid(String),
+    TooLarge(TooLarge),
+}
+
+impl fmt::Display for Undecoded {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Undecoded::Invalid(reason) => formatter.write_str(reason),
+            Undecoded::TooLarge(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl From<TooLarge> for Undecoded {
+    fn from(error: TooLarge) -> Self {
+        Undecoded::TooLarge(error)
+    }
+}
+
+impl From<String> for Undecoded {
+    fn from(reason: String) -> Self {
+        Undecoded::Invalid(reason)
+    }
+}
+
 /// Nesting is limited by the parser (128 levels).
-pub fn decode(text: &[u8]) -> Result<Value, String> {
-    serde_json::from_slice(text).map_err(|error| {
+pub fn decode(text: &[u8], allowance: &Allowance) -> Result<Value, Undecoded> {
+    document::parse(text, allowance).map_err(|error| {
+        let error = match error {
+            Unread::TooLarge(error) => return Undecoded::TooLarge(error),
+            Unread::Syntax(error) => error,
+        };
         let at = position(text, error.line(), error.column());
-        if error.is_eof() || text.get(at - 1..).is_none_or(<[u8]>::is_empty) {
+        Undecoded::Invalid(if error.is_eof() || text.get(at - 1..).is_none_or(<[u8]>::is_empty) {
             format!("Expected value but found T_END at character {}", text.len() + 1)
         } else {
             format!("Expected value but found invalid token at character {at}")
-        }
+        })
     })
 }
 
@@ -23,7 +58,7 @@ fn position(text: &[u8], line: usize, column: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::decode;
+    use super::*;
 
     #[test]
     fn errors_name_the_place() {
@@ -33,7 +68,8 @@ mod tests {
             ("{\"a\":", "Expected value but found T_END at character 6"),
         ];
         for (text, expected) in cases {
-            assert_eq!(decode(text.as_bytes()).unwrap_err(), expected, "{text}");
+            let error = decode(text.as_bytes(), &Allowance::new(1_000)).unwrap_err();
+            assert_eq!(error.to_string(), expected, "{text}");
         }
     }
 }

@@ -43,7 +43,7 @@ impl FilterFunction for Filter {
     fn matches(&self, request: &Request) -> bool {
         self.call(request).unwrap_or_else(|error| {
             error_log::log(Level::Error, format_args!("failed to run filter_func: {}", vm::message(&error)));
-            request.set_undecided();
+            request.set_undecided(500);
             false
         })
     }

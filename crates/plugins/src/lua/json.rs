@@ -1,6 +1,7 @@
 //! JSON in Lua: `cjson`, `cjson.safe` and `core.json`, with cjson's rules for what is an array.
 
 use mlua::{Lua, LuaString, Table, Value};
+use plugin::document::{self, Allowance};
 use serde_json::{Map, Number};
 
 use crate::common::number;
@@ -133,7 +134,7 @@ fn index(key: &Value) -> Option<usize> {
 
 /// `decode(text)`: the value, or `nil` and why.
 pub fn decode(lua: &Lua, text: &LuaString) -> mlua::Result<(Value, Option<String>)> {
-    match serde_json::from_slice::<serde_json::Value>(&text.as_bytes()) {
+    match document::parse(&text.as_bytes(), &Allowance::of_a_body()) {
         Ok(value) => Ok((to_lua(lua, &value)?, None)),
         Err(error) => Ok((Value::Nil, Some(error.to_string()))),
     }

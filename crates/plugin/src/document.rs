@@ -1,0 +1,214 @@
+//! What is read out of bodies, in memory that is counted while it is taken.
+//!
+//! A tree of JSON values takes up to forty times the memory of its text: 72 bytes for each `1,`. So nobody builds one
+//! without an allowance; where a field or two are wanted, [`crate::variables`] finds them in the bytes.
+
+use std::{cell::Cell, fmt, mem::size_of};
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use crate::host;
+
+/// What one body may take when it is read, unless config.yaml says otherwise.
+pub const PARSED_BYTES: usize = 24 << 20;
+
+/// Beside its name and value: the place in the list and in the table that finds it, which grow by doubling.
+const ENTRY_BYTES: usize = size_of::<(u64, String, Value)>() + 48;
+
+/// Memory that a document may take.
+#[derive(Debug)]
+pub struct Allowance {
+    limit: usize,
+    left: Cell<usize>,
+    exceeded: Cell<bool>,
+}
+
+/// A document takes more memory than it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLarge {
+    pub limit: usize,
+}
+
+impl fmt::Display for TooLarge {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "the body takes more than {} bytes of memory when it is read", self.limit)
+    }
+}
+
+/// Why a text is no document.
+#[derive(Debug)]
+pub enum Unread {
+    Syntax(serde_json::Error),
+    TooLarge(TooLarge),
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unread::Syntax(error) => error.fmt(formatter),
+            Unread::TooLarge(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl Allowance {
+    pub fn new(limit: usize) -> Allowance {
+        Allowance { limit, left: Cell::new(limit), exceeded: Cell::default() }
+    }
+
+    /// `apisix.body_memory.parsed`
+    pub fn of_a_body() -> Allowance {
+        Allowance::new(host().map_or(PARSED_BYTES, |host| host.parsed_body_bytes))
+    }
+
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    pub fn take(&self, bytes: usize) -> Result<(), TooLarge> {
+        match self.left.get().checked_sub(bytes) {
+            Some(left) => {
+                self.left.set(left);
+                Ok(())
+            }
+            None => {
+                self.left.set(0);
+                self.exceeded.set(true);
+                Err(self.too_large())
+            }
+        }
+    }
+
+    fn too_large(&self) -> TooLarge {
+        TooLarge { limit: self.limit }
+    }
+
+    /// As [`Allowance::take`], inside of a deserializer: [`Allowance::explain`] finds the error again.
+    pub(crate) fn charge<E: serde::de::Error>(&self, bytes: usize) -> Result<(), E> {
+        self.take(bytes).map_err(E::custom)
+    }
+
+    pub(crate) fn explain(&self, error: serde_json::Error) -> Unread {
+        if self.exceeded.get() { Unread::TooLarge(self.too_large()) } else { Unread::Syntax(error) }
+    }
+}
+
+/// A whole document as `serde_json` reads it: of entries with one name the last counts.
+pub fn parse(text: &[u8], allowance: &Allowance) -> Result<Value, Unread> {
+    let mut deserializer = serde_json::Deserializer::from_slice(text);
+    let value = Tree(allowance).deserialize(&mut deserializer);
+    value.and_then(|value| deserializer.end().map(|()| value)).map_err(|error| allowance.explain(error))
+}
+
+/// A value with all that is in it.
+#[derive(Clone, Copy)]
+pub(crate) struct Tree<'a>(pub &'a Allowance);
+
+impl<'de> DeserializeSeed<'de> for Tree<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Tree<'_> {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("any valid JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Value, E> {
+        self.0.charge(text.len())?;
+        Ok(Value::String(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element_seed(self)? {
+            if items.len() == items.capacity() {
+                // Counted before it is there: the list doubles.
+                let more = items.len().max(2);
+                self.0.charge(more * size_of::<Value>())?;
+                items.reserve_exact(more);
+            }
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let mut entries = Map::new();
+        while let Some(name) = list.next_key::<String>()? {
+            self.0.charge(ENTRY_BYTES + name.capacity())?;
+            let value = list.next_value_seed(self)?;
+            entries.insert(name, value);
+        }
+        Ok(Value::Object(entries))
+    }
+}
+
+impl From<TooLarge> for Unread {
+    fn from(error: TooLarge) -> Unread {
+        Unread::TooLarge(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_are_read_as_serde_json_reads_them() {
+        for text in [
+            r#"{"a":1,"b":[1,-2,3.5,1e400],"a":{"c":null}}"#,
+            r#"[true,"é\n\ud83d\ude00",{}, [] ,18446744073709551615,-0]"#,
+            "1 2",
+            "[1,]",
+            "{\"a\"}",
+            "\"\\ud800\"",
+            "",
+            "nul",
+        ] {
+            let ours = parse(text.as_bytes(), &Allowance::new(1 << 20)).map_err(|error| error.to_string());
+            let theirs = serde_json::from_slice::<Value>(text.as_bytes()).map_err(|error| error.to_string());
+            assert_eq!(ours, theirs, "{text}");
+        }
+        let deep = "[".repeat(129) + &"]".repeat(129);
+        assert!(matches!(parse(deep.as_bytes(), &Allowance::new(1 << 20)), Err(Unread::Syntax(_))));
+    }
+
+    #[test]
+    fn what_takes_too_much_is_not_built() {
+        for text in [
+            format!("[{}1]", "1,".repeat(100_000)),
+            format!("{{{}\"\":1}}", (0..10_000).map(|at| format!("\"{at}\":1,")).collect::<String>()),
+            format!("[\"{}\"]", "x".repeat(1 << 20)),
+        ] {
+            let read = parse(text.as_bytes(), &Allowance::new(1 << 20));
+            assert!(matches!(read, Err(Unread::TooLarge(TooLarge { limit: 0x10_0000 }))), "{read:?}");
+        }
+    }
+}
