@@ -2,10 +2,14 @@
 
 use std::fs;
 use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use testkit::gateway::YAML_PROVIDER;
-use testkit::{Gateway, Upstream};
+use testkit::{Client, Gateway, PATIENCE, Upstream};
 
 const MEGABYTE: u64 = 1 << 20;
 
@@ -95,7 +99,9 @@ fn twenty_megabytes_of_values_take_little_more() {
         assert!(answer.contains(says), "{uri}: {answer}");
         assert!(grown < 60 * MEGABYTE, "{uri}: +{} MB", grown / MEGABYTE);
     }
-    gateway.wait_for_log("a condition needs more than 25165824 bytes of a request body");
+    gateway.wait_for_log(
+        "a condition on a request body cannot be looked at: the body takes more than 25165824 bytes",
+    );
 }
 
 /// Long texts are no tree: a body of the same size that can be held is read as before.
@@ -110,4 +116,120 @@ fn long_texts_are_read() {
         println!("15 MB of text at {uri}: +{} MB", grown / MEGABYTE);
         assert_eq!(status, expected, "{uri}: {:.200}", answer);
     }
+}
+
+fn with_memory(settings: &str) -> String {
+    YAML_PROVIDER.replacen("apisix:\n", &format!("apisix:\n  body_memory: {settings}\n"), 1)
+}
+
+fn page(gateway: &Gateway) -> String {
+    let mut client = Client::connect(gateway.metrics).expect("the metrics port accepts connections");
+    client.get("metrics", "/apisix/prometheus/metrics").expect("a page").body_text()
+}
+
+/// Waits until the page has this line.
+fn wait_for_metric(gateway: &Gateway, wanted: impl Fn(&str) -> bool) {
+    let started = Instant::now();
+    while !page(gateway).lines().any(&wanted) {
+        assert!(started.elapsed() < PATIENCE, "never on the page: {}", page(gateway));
+        std::thread::yield_now();
+    }
+}
+
+/// 64 clients at once from 16 addresses post 20 MB each: what does not fit is refused, and nobody else notices.
+#[test]
+fn beyond_the_budget_requests_are_refused_and_others_served() {
+    let upstream = Upstream::start();
+    let gateway = gateway(&upstream, &with_memory("{total: 512m}"));
+    let body = many_values(20 << 20);
+    let head = format!(
+        "POST /valid HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let start = Barrier::new(65);
+    let running = AtomicUsize::new(64);
+    let ((statuses, quiet), grown) = growth(&gateway, || {
+        std::thread::scope(|scope| {
+            let clients: Vec<_> = (0..64_u8)
+                .map(|number| {
+                    let (body, head, start, running, gateway) = (&body, &head, &start, &running, &gateway);
+                    scope.spawn(move || {
+                        let from = SocketAddr::from(([127, 0, 1, number / 4 + 1], 0));
+                        let mut client = Client::connect_from(from, gateway.http).expect("connects");
+                        client.send(head.as_bytes()).expect("sends the head");
+                        start.wait();
+                        // Who is refused in the middle may not get rid of the rest.
+                        let _ = client.send(body);
+                        let status = client.response().map(|answer| answer.status());
+                        running.fetch_sub(1, Relaxed);
+                        status.unwrap_or(0)
+                    })
+                })
+                .collect();
+            start.wait();
+            let mut quiet = 0;
+            while running.load(Relaxed) > 0 {
+                let answer = gateway.client().get("h", "/quiet").expect("an answer");
+                assert_eq!(answer.status(), 200);
+                quiet += 1;
+            }
+            (clients.into_iter().map(|client| client.join().expect("ends")).collect::<Vec<_>>(), quiet)
+        })
+    });
+    let count = |wanted: u16| statuses.iter().filter(|status| **status == wanted).count();
+    println!(
+        "64 clients: +{} MB, {} checked, {} refused, {} cut; {quiet} quiet requests",
+        grown / MEGABYTE,
+        count(400),
+        count(503),
+        count(0)
+    );
+    assert_eq!(count(400) + count(503) + count(0), 64, "{statuses:?}");
+    assert!(count(400) > 0 && count(503) > 0, "{statuses:?}");
+    assert!(quiet > 0);
+    assert!(grown < 1_200 * MEGABYTE, "+{} MB", grown / MEGABYTE);
+    gateway.wait_for_log("the memory for request bodies (apisix.body_memory.total, 536870912 bytes)");
+    wait_for_metric(&gateway, |line| line == "apisix_body_memory_bytes{state=\"held\"} 0");
+    let refused = |line: &str| {
+        line.starts_with("apisix_body_memory_refused_total{reason=\"total\"}") && !line.ends_with(" 0")
+    };
+    wait_for_metric(&gateway, refused);
+}
+
+/// One client gets an eighth: with 8 MB a body of 2 MB is too much, and one of 600 KB is not.
+#[test]
+fn one_client_gets_a_part() {
+    let upstream = Upstream::start();
+    let gateway = gateway(&upstream, &with_memory("{total: 8m}"));
+    let body = |bytes: usize| json!({"a": "x".repeat(bytes)}).to_string();
+    let (small, large) = (body(400 << 10), body(2 << 20));
+    assert_eq!(post(&gateway, "/valid", "application/json", small.as_bytes()).0, 200);
+    assert_eq!(post(&gateway, "/valid", "application/json", large.as_bytes()).0, 503);
+    assert_eq!(post(&gateway, "/valid", "application/json", small.as_bytes()).0, 200);
+    gateway.wait_for_log("has no more for client 127.0.0.1");
+}
+
+/// Whoever has something in memory keeps sending, or gets 408 and gives it back.
+#[test]
+fn who_holds_memory_has_to_send() {
+    let upstream = Upstream::start();
+    let gateway = gateway(&upstream, &with_memory("{min_rate: 10k, rate_window: 300ms}"));
+    let head = "POST /valid HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n";
+    for trickle in [false, true] {
+        let mut client = gateway.client();
+        client.send(head.as_bytes()).expect("sends the head");
+        client.send(&vec![b' '; 40_000]).expect("sends some");
+        let started = Instant::now();
+        while trickle && client.send(b" ").is_ok() && started.elapsed() < Duration::from_millis(900) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert_eq!(client.response().expect("an answer").status(), 408, "trickles: {trickle}");
+        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    }
+    // A body of which nothing is held may take its time.
+    let mut client = gateway.client();
+    client.send(b"POST /valid HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n{\"b\"").expect("sends");
+    assert!(client.stays_silent(Duration::from_millis(500)));
+    client.send(b":[]}").expect("sends");
+    wait_for_metric(&gateway, |line| line == "apisix_body_memory_refused_total{reason=\"slow\"} 2");
 }

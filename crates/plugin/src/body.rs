@@ -2,13 +2,17 @@
 
 use std::{
     future::poll_fn,
+    net::IpAddr,
     rc::Rc,
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
 
-use crate::Reply;
+use crate::{
+    Reply,
+    memory::{self, Held, Lease, Spent},
+};
 
 /// Why a body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +20,8 @@ pub enum BodyError {
     TooLarge,
     Malformed(&'static str),
     Timeout,
+    /// The memory for bodies is spent.
+    Overloaded,
     /// The client went away in the middle.
     Closed,
 }
@@ -26,6 +32,7 @@ impl BodyError {
             BodyError::TooLarge => 413,
             BodyError::Malformed(_) => 400,
             BodyError::Timeout => 408,
+            BodyError::Overloaded => 503,
             BodyError::Closed => 499,
         }
     }
@@ -41,6 +48,9 @@ impl From<BodyError> for Box<Reply> {
 pub trait BodyReader {
     /// Appends what is there to `out`; `Ready(Ok(false))` at the end of the body.
     fn poll_data(&self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, BodyError>>;
+
+    /// What comes is held in memory: the client has to be as fast as that asks for.
+    fn holds(&self) {}
 
     /// Begins anew; `false`: bytes are gone that cannot be given a second time.
     fn rewind(&self) -> bool;
@@ -58,15 +68,17 @@ pub enum RequestBody {
     Collected(Bytes),
 }
 
-/// Memory is set aside for so much of a body that says it is long; for more once this came.
-const UNPROVED: usize = 64 << 10;
-
-/// Eight times what came, but no more than the body says it has. Memory that nothing was written to is none yet; what was
-/// is copied, and there twice meanwhile.
-fn make_room(collected: &mut Vec<u8>, length: usize) {
-    let more = length.saturating_sub(collected.len());
-    if more > 0 && collected.capacity() - collected.len() < PIECE {
-        collected.reserve_exact(more.min(collected.len().saturating_mul(7).max(PIECE)));
+/// How much more memory to set aside before the next piece: enough for one, and once this is not there eight times what
+/// came, but no more than the body says it has. Memory that nothing was written to is none yet; what was is copied, and
+/// there twice meanwhile.
+fn room(collected: &Vec<u8>, length: usize) -> usize {
+    if collected.capacity() - collected.len() >= PIECE.min(length.saturating_sub(collected.len())) {
+        return 0;
+    }
+    match length.checked_sub(collected.len()) {
+        Some(more) if more > 0 => more.min(collected.len().saturating_mul(7).max(PIECE)),
+        // Nobody said how long it is.
+        _ => collected.len().max(PIECE),
     }
 }
 
@@ -90,8 +102,9 @@ impl RequestBody {
         }
     }
 
-    /// Reads the rest of the body into memory, `limit` bytes at most, and keeps it.
-    pub async fn collect(&mut self, limit: usize) -> Result<Bytes, BodyError> {
+    /// Reads the rest of the body into memory, `limit` bytes at most, and keeps it. What it holds of the budget is
+    /// `client`'s, and given back with the last copy of the bytes.
+    pub async fn collect(&mut self, limit: usize, client: IpAddr) -> Result<Bytes, BodyError> {
         match self {
             RequestBody::Empty => Ok(Bytes::new()),
             RequestBody::Collected(bytes) if bytes.len() > limit => Err(BodyError::TooLarge),
@@ -101,17 +114,30 @@ impl RequestBody {
                     return Err(BodyError::TooLarge);
                 }
                 let length = length.map_or(0, |length| length as usize);
-                let mut collected = Vec::with_capacity(length.min(UNPROVED));
+                let mut collected = Vec::with_capacity(length.min(memory::UNCOUNTED));
+                let mut lease = None;
                 while poll_fn(|context| reader.poll_data(context, &mut collected)).await? {
                     if collected.len() > limit {
                         return Err(BodyError::TooLarge);
                     }
-                    make_room(&mut collected, length);
+                    let room = room(&collected, length);
+                    if collected.len() + room > memory::UNCOUNTED {
+                        let lease = lease.get_or_insert_with(|| {
+                            reader.holds();
+                            Lease::new(client)
+                        });
+                        let held = collected.capacity().max(collected.len() + room);
+                        lease.grow_to(held).map_err(|Spent| BodyError::Overloaded)?;
+                    }
+                    collected.reserve_exact(room);
                 }
                 if collected.len() > limit {
                     return Err(BodyError::TooLarge);
                 }
-                let bytes = Bytes::from(collected);
+                let bytes = match lease {
+                    None => Bytes::from(collected),
+                    Some(lease) => Bytes::from_owner(Held { bytes: collected, _lease: lease }),
+                };
                 *self = RequestBody::Collected(bytes.clone());
                 Ok(bytes)
             }

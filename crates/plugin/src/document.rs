@@ -3,12 +3,19 @@
 //! A tree of JSON values takes up to forty times the memory of its text: 72 bytes for each `1,`. So nobody builds one
 //! without an allowance; where a field or two are wanted, [`crate::variables`] finds them in the bytes.
 
-use std::{cell::Cell, fmt, mem::size_of};
+use std::{
+    cell::{Cell, RefCell},
+    fmt,
+    net::IpAddr,
+};
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use crate::host;
+use crate::{
+    host,
+    memory::{self, Lease, Spent},
+};
 
 /// What one body may take when it is read, unless config.yaml says otherwise.
 pub const PARSED_BYTES: usize = 24 << 20;
@@ -21,18 +28,40 @@ const ENTRY_BYTES: usize = size_of::<(u64, String, Value)>() + 48;
 pub struct Allowance {
     limit: usize,
     left: Cell<usize>,
-    exceeded: Cell<bool>,
+    exceeded: Cell<Option<TooLarge>>,
+    /// What is taken counts in the budget of all bodies as well, step by step.
+    lease: Option<RefCell<Lease>>,
 }
+
+/// So much is leased at a time.
+const LEASE_STEP: usize = 256 << 10;
 
 /// A document takes more memory than it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooLarge {
-    pub limit: usize,
+pub enum TooLarge {
+    /// More than any one may.
+    Limit(usize),
+    /// More than is left for all.
+    Spent,
+}
+
+impl TooLarge {
+    pub fn status(self) -> u16 {
+        match self {
+            TooLarge::Limit(_) => 413,
+            TooLarge::Spent => 503,
+        }
+    }
 }
 
 impl fmt::Display for TooLarge {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "the body takes more than {} bytes of memory when it is read", self.limit)
+        match self {
+            TooLarge::Limit(limit) => {
+                write!(formatter, "the body takes more than {limit} bytes of memory when it is read")
+            }
+            TooLarge::Spent => formatter.write_str("there is no memory left for request bodies"),
+        }
     }
 }
 
@@ -54,34 +83,33 @@ impl fmt::Display for Unread {
 
 impl Allowance {
     pub fn new(limit: usize) -> Allowance {
-        Allowance { limit, left: Cell::new(limit), exceeded: Cell::default() }
+        Allowance { limit, left: Cell::new(limit), exceeded: Cell::default(), lease: None }
     }
 
-    /// `apisix.body_memory.parsed`
-    pub fn of_a_body() -> Allowance {
-        Allowance::new(host().map_or(PARSED_BYTES, |host| host.parsed_body_bytes))
-    }
-
-    pub fn limit(&self) -> usize {
-        self.limit
+    /// `apisix.body_memory.parsed`, out of the budget of all bodies where a client is named.
+    pub fn of_a_body(client: Option<IpAddr>) -> Allowance {
+        let limit = host().map_or(PARSED_BYTES, |host| host.parsed_body_bytes);
+        Allowance { lease: client.map(|client| RefCell::new(Lease::new(client))), ..Allowance::new(limit) }
     }
 
     pub fn take(&self, bytes: usize) -> Result<(), TooLarge> {
-        match self.left.get().checked_sub(bytes) {
+        let result = match self.left.get().checked_sub(bytes) {
             Some(left) => {
                 self.left.set(left);
-                Ok(())
+                self.lease(self.limit - left)
             }
-            None => {
-                self.left.set(0);
-                self.exceeded.set(true);
-                Err(self.too_large())
-            }
+            None => Err(TooLarge::Limit(self.limit)),
+        };
+        if let Err(error) = result {
+            self.left.set(0);
+            self.exceeded.set(Some(error));
         }
+        result
     }
 
-    fn too_large(&self) -> TooLarge {
-        TooLarge { limit: self.limit }
+    fn lease(&self, taken: usize) -> Result<(), TooLarge> {
+        let Some(lease) = self.lease.as_ref().filter(|_| taken > memory::UNCOUNTED) else { return Ok(()) };
+        lease.borrow_mut().grow_to(taken.next_multiple_of(LEASE_STEP)).map_err(|Spent| TooLarge::Spent)
     }
 
     /// As [`Allowance::take`], inside of a deserializer: [`Allowance::explain`] finds the error again.
@@ -90,7 +118,7 @@ impl Allowance {
     }
 
     pub(crate) fn explain(&self, error: serde_json::Error) -> Unread {
-        if self.exceeded.get() { Unread::TooLarge(self.too_large()) } else { Unread::Syntax(error) }
+        self.exceeded.get().map_or(Unread::Syntax(error), Unread::TooLarge)
     }
 }
 
@@ -208,7 +236,7 @@ mod tests {
             format!("[\"{}\"]", "x".repeat(1 << 20)),
         ] {
             let read = parse(text.as_bytes(), &Allowance::new(1 << 20));
-            assert!(matches!(read, Err(Unread::TooLarge(TooLarge { limit: 0x10_0000 }))), "{read:?}");
+            assert!(matches!(read, Err(Unread::TooLarge(TooLarge::Limit(0x10_0000)))), "{read:?}");
         }
     }
 }

@@ -25,6 +25,7 @@ pub mod gave_up;
 pub mod host;
 pub mod location;
 pub mod lua;
+pub mod memory;
 pub mod multipart;
 pub mod reply;
 pub mod request;

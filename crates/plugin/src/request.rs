@@ -18,6 +18,7 @@ use wire::{HeaderId, Method, RequestHead};
 use crate::{
     AuthEntry, Consumer, Extensions, Reply, RequestBody, Response, Route, UpstreamHandle, WorkerSnapshot,
     certificates::{ClientVerdict, TlsServer},
+    document::TooLarge,
     snapshot::Timeouts,
     variables::ClientCertificate,
 };
@@ -269,7 +270,7 @@ impl Request {
     /// Reads the body into memory, at most `limit` bytes: 413 past that.
     pub async fn collect_body(&mut self, limit: usize) -> Result<Bytes, Box<Reply>> {
         let allowed = self.body_limit.map_or(limit, |allowed| usize::try_from(allowed).unwrap_or(limit));
-        Ok(self.body.collect(limit.min(allowed)).await?)
+        Ok(self.body.collect(limit.min(allowed), self.remote_addr).await?)
     }
 
     pub fn set_variable(&mut self, name: &str, value: impl Into<Vec<u8>>) {

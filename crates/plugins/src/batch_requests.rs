@@ -115,12 +115,15 @@ async fn answer(request: &mut Request) -> Verdict {
         metadata.as_ref().and_then(|metadata| metadata.get(name)).and_then(Value::as_u64).unwrap_or(default)
     };
     let body = read_body(request, limit("max_body_size", MAX_BODY_BYTES)).await?;
-    let mut value = json_text::decode(&body, &Allowance::of_a_body()).map_err(|reason| match reason {
-        Undecoded::TooLarge(error) => Box::new(Reply::error_msg(413, &error.to_string())),
-        Undecoded::Invalid(reason) => {
-            bad(format!("invalid request body: {}, err: {reason}", String::from_utf8_lossy(&body)))
-        }
-    })?;
+    let mut value =
+        json_text::decode(&body, &Allowance::of_a_body(Some(request.remote_addr))).map_err(|reason| {
+            match reason {
+                Undecoded::TooLarge(error) => Box::new(Reply::error_msg(error.status(), &error.to_string())),
+                Undecoded::Invalid(reason) => {
+                    bad(format!("invalid request body: {}, err: {reason}", String::from_utf8_lossy(&body)))
+                }
+            }
+        })?;
     let schema = SCHEMA.as_ref().map_err(|reason| bad(reason.clone()))?;
     schema.check(&mut value).map_err(|reason| bad(format!("bad request body: {reason}")))?;
     let batch = Batch::deserialize(value).map_err(|reason| bad(format!("bad request body: {reason}")))?;
@@ -147,7 +150,7 @@ async fn read_body(request: &mut Request, limit: u64) -> Result<bytes::Bytes, Bo
     {
         return Err(size(*length));
     }
-    let body = request.body.collect(usize::try_from(limit).unwrap_or(usize::MAX)).await;
+    let body = request.body.collect(usize::try_from(limit).unwrap_or(usize::MAX), request.remote_addr).await;
     match body {
         Ok(body) if body.is_empty() => {
             Err(bad("no request body, you should give at least one pipeline setting".to_owned()))

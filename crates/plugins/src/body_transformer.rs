@@ -212,8 +212,13 @@ impl Transform {
         format: Option<Format>,
         content_type: &[u8],
     ) -> Result<Vec<u8>, Failure> {
-        let decoded = decode(format, body, request, content_type).map_err(|reason| {
-            let status = if matches!(reason, Undecoded::TooLarge(_)) { 413 } else { 400 };
+        // What was read stays as long as the template runs.
+        let allowance = Allowance::of_a_body(Some(request.remote_addr));
+        let decoded = decode(format, body, request, content_type, &allowance).map_err(|reason| {
+            let status = match &reason {
+                Undecoded::TooLarge(error) => error.status(),
+                Undecoded::Invalid(_) => 400,
+            };
             (status, format!("{} body decode: {reason}", self.side))
         })?;
         let may_be_base64 = self.always_base64
@@ -235,18 +240,18 @@ fn decode(
     body: Option<&[u8]>,
     request: &Request,
     content_type: &[u8],
+    allowance: &Allowance,
 ) -> Result<Document, Undecoded> {
-    let allowance = Allowance::of_a_body();
     if format == Some(Format::Args) {
-        return Ok(Document::Json(form::decode(request.head.query().unwrap_or_default(), &allowance)?));
+        return Ok(Document::Json(form::decode(request.head.query().unwrap_or_default(), allowance)?));
     }
     let Some(body) = body else { return Ok(Document::Empty) };
     match format {
         None | Some(Format::Plain | Format::Args) => Ok(Document::Empty),
-        Some(Format::Json) => json::decode(body, &allowance).map(Document::Json),
-        Some(Format::Encoded) => Ok(Document::Json(form::decode(body, &allowance)?)),
-        Some(Format::Xml) => xml::parse(&String::from_utf8_lossy(body), &allowance).map(Document::Xml),
-        Some(Format::Multipart) => Ok(Document::Json(parts(body, content_type, &allowance)?)),
+        Some(Format::Json) => json::decode(body, allowance).map(Document::Json),
+        Some(Format::Encoded) => Ok(Document::Json(form::decode(body, allowance)?)),
+        Some(Format::Xml) => xml::parse(&String::from_utf8_lossy(body), allowance).map(Document::Xml),
+        Some(Format::Multipart) => Ok(Document::Json(parts(body, content_type, allowance)?)),
     }
 }
 

@@ -143,8 +143,12 @@ impl ForwardAuth {
     }
 
     async fn body(&self, request: &mut Request) -> Result<Bytes, Box<Reply>> {
-        request.body.collect(self.max_body_bytes).await.map_err(|error| {
-            let reason = if error == BodyError::TooLarge { "it is too large" } else { "it is not complete" };
+        request.body.collect(self.max_body_bytes, request.remote_addr).await.map_err(|error| {
+            let reason = match error {
+                BodyError::TooLarge => "it is too large",
+                BodyError::Overloaded => "there is no memory left for it",
+                _ => "it is not complete",
+            };
             error_log::log(error_log::Level::Error, format_args!("failed to read request body: {reason}"));
             error.into()
         })

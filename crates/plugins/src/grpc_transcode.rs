@@ -152,7 +152,7 @@ impl Transcode {
         let body = request.collect_body(MAX_REQUEST_BYTES).await?;
         let mut source = source(request, &body).map_err(|error| {
             log(format_args!("{error}"));
-            Box::new(Reply::page(413))
+            Box::new(Reply::page(error.status()))
         })?;
         self.add_path_fields(request, &mut source);
         let message = match reading::message(method.input(), &source) {
@@ -236,7 +236,7 @@ impl Transcode {
 
 /// Where the fields of the message come from: a JSON body, a form, or the query.
 fn source(request: &Request, body: &[u8]) -> Result<Value, TooLarge> {
-    let allowance = Allowance::of_a_body();
+    let allowance = Allowance::of_a_body(Some(request.remote_addr));
     let kind = request.head.headers.known(HeaderId::ContentType).unwrap_or_default();
     let is_json = memchr::memmem::find(kind, b"application/json").is_some();
     if is_json && matches!(request.head.method, Method::Post | Method::Put | Method::Patch) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::header_text::Text;
 use plugin::{
-    BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, Step, Verdict,
+    BodyChunk, BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, Step, Verdict,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -115,6 +115,11 @@ impl GrpcWeb {
             }
         };
         let body = request.collect_body(self.max_req_body_size).await;
+        if let Err(reply) = &body
+            && reply.status == BodyError::Overloaded.status()
+        {
+            return body.map(|_| ());
+        }
         let Ok(mut body) = body else {
             return refuse(400, format_args!("the request body could not be read"));
         };

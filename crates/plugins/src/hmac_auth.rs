@@ -201,7 +201,8 @@ impl HmacAuth {
         let Some(sent) = request.header("Digest").map(<[u8]>::to_vec) else { return Ok(false) };
         let limit = self.max_req_body_size;
         let size = request.header_str("Content-Length").and_then(|length| length.parse().ok());
-        let body = request.body.collect(usize::try_from(limit).unwrap_or(usize::MAX)).await;
+        let body =
+            request.body.collect(usize::try_from(limit).unwrap_or(usize::MAX), request.remote_addr).await;
         let body = body.map_err(|error| match error {
             BodyError::TooLarge => {
                 let size = size.unwrap_or(limit.saturating_add(1));

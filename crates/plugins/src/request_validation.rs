@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use model::Schema;
 use plugin::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, SchemaKind, Step, Verdict,
-    document::Allowance,
+    BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, SchemaKind, Step,
+    Verdict,
+    document::{Allowance, TooLarge},
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -129,8 +130,9 @@ impl RequestValidation {
     }
 
     async fn check_body(&self, schema: &Schema, request: &mut Request) -> Verdict {
-        let body = match request.body.collect(self.max_body).await {
+        let body = match request.body.collect(self.max_body, request.remote_addr).await {
             Ok(body) if !body.is_empty() => body,
+            Err(error @ BodyError::Overloaded) => return Err(error.into()),
             _ => return Err(self.reject(None)),
         };
         let mut types = request.head.headers.all_known(HeaderId::ContentType);
@@ -141,13 +143,16 @@ impl RequestValidation {
         }
         const FORM: &[u8] = b"application/x-www-form-urlencoded";
         let is_form = content_type.get(..FORM.len()).is_some_and(|start| start.eq_ignore_ascii_case(FORM));
-        let allowance = Allowance::of_a_body();
+        let allowance = Allowance::of_a_body(Some(request.remote_addr));
         let value = if is_form {
             form::decode(&body, &allowance).map_err(Undecoded::from)
         } else {
             json::decode(&body, &allowance)
         };
-        let mut value = value.map_err(|reason| self.reject(Some(&reason.to_string())))?;
+        let mut value = value.map_err(|reason| match reason {
+            Undecoded::TooLarge(TooLarge::Spent) => Box::new(Reply::page(503)),
+            reason => self.reject(Some(&reason.to_string())),
+        })?;
         schema.check(&mut value).map_err(|reason| self.reject(Some(&reason)))?;
         if !is_form {
             // What was checked is what goes upstream: duplicate keys and the like are gone.

@@ -49,6 +49,8 @@ struct BodyState {
     /// The client waits for `100 Continue` before it sends.
     expects_continue: bool,
     received: u64,
+    /// What came is held in memory.
+    held: bool,
     pace: Pace,
 }
 
@@ -248,6 +250,7 @@ impl Client {
         };
         body.expects_continue = expects_continue;
         body.received = 0;
+        body.held = false;
         body.trailers = None;
         body.pace.reset();
         self.taking.reset();

@@ -85,6 +85,10 @@ impl BodyReader for Begun {
         Poll::Ready(more)
     }
 
+    fn holds(&self) {
+        self.rest.holds();
+    }
+
     fn rewind(&self) -> bool {
         if self.start.borrow().is_empty() {
             return false;

@@ -201,7 +201,7 @@ pub async fn internal(request: &mut Request, api: Arc<dyn Internal>) -> Box<Repl
         RequestBody::Unread { length, .. } => *length,
         _ => None,
     };
-    let body = match request.body.collect(limit).await {
+    let body = match request.body.collect(limit, request.remote_addr).await {
         Ok(body) => Ok(body),
         Err(BodyError::TooLarge) => Err(announced.unwrap_or(limit as u64 + 1)),
         Err(error) => return error.into(),

@@ -69,6 +69,8 @@ pub struct Settings {
     /// How fast clients have to send bodies and to take answers.
     pub body_rate: LeastRate,
     pub answer_rate: LeastRate,
+    /// How fast clients have to send what is held in memory (`apisix.body_memory.min_rate`).
+    pub held_body_rate: LeastRate,
     pub keepalive_timeout_ms: u64,
     pub client_header_timeout_ms: u64,
     pub client_body_timeout_ms: u64,
@@ -114,6 +116,7 @@ impl Default for Settings {
             admission: None,
             body_rate: LeastRate::default(),
             answer_rate: LeastRate::default(),
+            held_body_rate: LeastRate::default(),
             keepalive_timeout_ms: 60_000,
             client_header_timeout_ms: 60_000,
             client_body_timeout_ms: 60_000,

@@ -7,6 +7,7 @@
 mod access_log;
 mod admin_tls;
 mod administration;
+mod body_memory;
 pub mod commands;
 mod control;
 mod data_plane;
@@ -232,6 +233,7 @@ fn install_host(
     metrics: &Arc<metrics::Metrics>,
     logs: &logs::Logs,
 ) {
+    body_memory::install(settings);
     let (text, counts) = (metrics.clone(), metrics.clone());
     Host {
         background: runtime.handle().clone(),

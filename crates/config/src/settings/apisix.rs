@@ -113,13 +113,23 @@ pub struct SecretCache {
 /// `apisix.body_memory`
 #[derive(Clone, Debug)]
 pub struct BodyMemory {
+    /// `None`: a part of what the machine has.
+    pub total_bytes: Option<u64>,
+    /// Bytes a second; 0: no limit.
+    pub min_rate: u64,
+    pub rate_window: Duration,
     /// Of one body.
     pub parsed_bytes: u64,
 }
 
 impl BodyMemory {
     fn read(reader: &Reader) -> Self {
-        BodyMemory { parsed_bytes: reader.size("apisix.body_memory.parsed").unwrap_or(24 << 20) }
+        BodyMemory {
+            total_bytes: reader.size("apisix.body_memory.total"),
+            min_rate: reader.size("apisix.body_memory.min_rate").unwrap_or(1024),
+            rate_window: reader.duration("apisix.body_memory.rate_window").unwrap_or(Duration::from_secs(10)),
+            parsed_bytes: reader.size("apisix.body_memory.parsed").unwrap_or(24 << 20),
+        }
     }
 }
 

@@ -103,18 +103,15 @@ pub fn post_arg_path<'a>(request: &'a Request, path: &str) -> Operand<'a> {
 /// What a path selects in a JSON body; nothing in one that is no JSON. When it is more than may be held, nobody can
 /// tell whether a condition on it holds, and the request is refused.
 fn json_values(request: &Request, body: &[u8], path: &Path<'_>) -> Vec<Value> {
-    match json_path::values(body, path, &Allowance::of_a_body()) {
+    match json_path::values(body, path, &Allowance::of_a_body(Some(request.remote_addr))) {
         Ok(values) => values,
         Err(Unread::Syntax(_)) => unjudged(request, MALFORMED).unwrap_or_default(),
-        Err(Unread::TooLarge(_)) => {
-            let most = Allowance::of_a_body().limit();
+        Err(Unread::TooLarge(error)) => {
             error_log::log(
                 error_log::Level::Error,
-                format_args!(
-                    "a condition needs more than {most} bytes of a request body, the most of apisix.body_memory.parsed"
-                ),
+                format_args!("a condition on a request body cannot be looked at: {error}"),
             );
-            request.set_undecided(TOO_LARGE);
+            request.set_undecided(error.status());
             Vec::new()
         }
     }

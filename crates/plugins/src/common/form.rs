@@ -48,6 +48,6 @@ mod tests {
             assert_eq!(decode(body.as_bytes(), &Allowance::new(10_000)), Ok(expected), "{body}");
         }
         let many = "a=1&".repeat(10_000);
-        assert_eq!(decode(many.as_bytes(), &Allowance::new(10_000)), Err(TooLarge { limit: 10_000 }));
+        assert_eq!(decode(many.as_bytes(), &Allowance::new(10_000)), Err(TooLarge::Limit(10_000)));
     }
 }

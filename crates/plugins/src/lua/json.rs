@@ -134,7 +134,7 @@ fn index(key: &Value) -> Option<usize> {
 
 /// `decode(text)`: the value, or `nil` and why.
 pub fn decode(lua: &Lua, text: &LuaString) -> mlua::Result<(Value, Option<String>)> {
-    match document::parse(&text.as_bytes(), &Allowance::of_a_body()) {
+    match document::parse(&text.as_bytes(), &Allowance::of_a_body(None)) {
         Ok(value) => Ok((to_lua(lua, &value)?, None)),
         Err(error) => Ok((Value::Nil, Some(error.to_string()))),
     }

@@ -5,7 +5,14 @@ use std::task::{Context, Poll, ready};
 use plugin::{BodyError, BodyReader};
 
 use super::{Client, Framing};
-use crate::{claims, http2, stream::Stream};
+use crate::{claims, http2, pace::LeastRate, stream::Stream};
+
+fn too_slow(held: bool) -> BodyError {
+    if held {
+        plugin::memory::count_slow();
+    }
+    BodyError::Timeout
+}
 
 impl BodyReader for Client {
     fn poll_data(&self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, BodyError>> {
@@ -17,21 +24,46 @@ impl BodyReader for Client {
         piece
     }
 
+    fn holds(&self) {
+        self.body.borrow_mut().held = true;
+        self.timer.set(self.body_timeout_ms(true));
+    }
+
     fn rewind(&self) -> bool {
         self.body.borrow().received == 0
     }
 }
 
 impl Client {
+    /// A client that is silent while its body is held has no more time than one that trickles.
+    fn body_timeout_ms(&self, held: bool) -> u64 {
+        let settings = &self.worker.settings;
+        let timeout_ms = settings.client_body_timeout_ms;
+        match settings.held_body_rate {
+            least if held && least.bytes_per_second > 0 => timeout_ms.min(least.window_ms.max(1)),
+            _ => timeout_ms,
+        }
+    }
+
+    /// What a client has to send of its body, of which some may be held.
+    fn body_rate(&self, held: bool) -> LeastRate {
+        let settings = &self.worker.settings;
+        if held && settings.held_body_rate.bytes_per_second > settings.body_rate.bytes_per_second {
+            settings.held_body_rate
+        } else {
+            settings.body_rate
+        }
+    }
+
     /// The body of a stream, and its trailers after it.
     fn poll_http2_data(&self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, BodyError>> {
         let mut stream = self.stream.borrow_mut();
         let Stream::Http2(stream) = &mut *stream else { return Poll::Ready(Ok(false)) };
         let before = out.len();
-        let (settings, now_ms) = (&self.worker.settings, self.worker.deadlines.now_ms());
+        let now_ms = self.worker.deadlines.now_ms();
         let mut body = self.body.borrow_mut();
         let more = match stream.poll_data(context, out) {
-            Poll::Pending if self.timer.expired() => return Poll::Ready(Err(BodyError::Timeout)),
+            Poll::Pending if self.timer.expired() => return Poll::Ready(Err(too_slow(body.held))),
             Poll::Pending => {
                 body.pace.waits(now_ms);
                 return Poll::Pending;
@@ -39,10 +71,10 @@ impl Client {
             Poll::Ready(more) => more?,
         };
         let count = out.len() - before;
-        if !body.pace.moves(count, now_ms, settings.body_rate) {
-            return Poll::Ready(Err(BodyError::Timeout));
+        if !body.pace.moves(count, now_ms, self.body_rate(body.held)) {
+            return Poll::Ready(Err(too_slow(body.held)));
         }
-        self.timer.set(settings.client_body_timeout_ms);
+        self.timer.set(self.body_timeout_ms(body.held));
         body.received += count as u64;
         if more {
             return Poll::Ready(Ok(true));
@@ -72,14 +104,16 @@ impl Client {
                     return Poll::Ready(Err(BodyError::Closed));
                 }
                 Poll::Ready(Ok(count)) => {
-                    let settings = &self.worker.settings;
+                    let body = self.body.borrow();
                     let now_ms = self.worker.deadlines.now_ms();
-                    if !self.body.borrow().pace.moves(count, now_ms, settings.body_rate) {
-                        return Poll::Ready(Err(BodyError::Timeout));
+                    if !body.pace.moves(count, now_ms, self.body_rate(body.held)) {
+                        return Poll::Ready(Err(too_slow(body.held)));
                     }
-                    self.timer.set(settings.client_body_timeout_ms);
+                    self.timer.set(self.body_timeout_ms(body.held));
                 }
-                Poll::Pending if self.timer.expired() => return Poll::Ready(Err(BodyError::Timeout)),
+                Poll::Pending if self.timer.expired() => {
+                    return Poll::Ready(Err(too_slow(self.body.borrow().held)));
+                }
                 Poll::Pending => {
                     self.release_buffer();
                     self.body.borrow().pace.waits(self.worker.deadlines.now_ms());

@@ -55,6 +55,10 @@ pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::R
         admission: Admission::new(limits.connections, limits.connections_per_address),
         body_rate: rate(limits.min_body_rate),
         answer_rate: rate(limits.min_answer_rate),
+        held_body_rate: LeastRate {
+            bytes_per_second: settings.apisix.body_memory.min_rate,
+            window_ms: ms(settings.apisix.body_memory.rate_window),
+        },
         keepalive_timeout_ms: ms(nginx.timeouts.keepalive),
         client_header_timeout_ms: ms(nginx.timeouts.client_header),
         client_body_timeout_ms: ms(nginx.timeouts.client_body),

@@ -105,6 +105,27 @@ impl Metrics {
         self.collect_certificates(writer, &process.control);
         self.collect_shared_memory(writer);
         self.collect_log_entries(writer);
+        self.collect_body_memory(writer);
+    }
+
+    fn collect_body_memory(&self, writer: &mut TextWriter) {
+        let usage = plugin::memory::usage();
+        let bytes = self.name("body_memory_bytes");
+        writer.family(
+            &bytes,
+            "Memory for request bodies: what is held, and the most that may be",
+            Kind::Gauge,
+        );
+        writer.sample(&bytes, &[("state", "held")], usage.held as f64);
+        writer.sample(&bytes, &[("state", "limit")], usage.limit as f64);
+        let refused = self.name("body_memory_refused_total");
+        let help = "Requests refused: no memory for their body (total), none for their client (client), or too slow (slow)";
+        writer.family(&refused, help, Kind::Counter);
+        let reasons =
+            [("total", usage.refused_total), ("client", usage.refused_client), ("slow", usage.slow)];
+        for (reason, count) in reasons {
+            writer.sample(&refused, &[("reason", reason)], count as f64);
+        }
     }
 
     fn name(&self, name: &str) -> String {

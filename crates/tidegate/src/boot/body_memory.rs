@@ -1,0 +1,81 @@
+//! How much memory request bodies may take: what config.yaml says, or a part of what there is.
+
+use std::{fs, path::Path};
+
+use config::Settings;
+
+const PART: u64 = 4;
+const LEAST: u64 = 64 << 20;
+
+/// Sets the budget of `plugin::memory`.
+pub fn install(settings: &Settings) {
+    let bytes = settings.apisix.body_memory.total_bytes.unwrap_or_else(|| {
+        let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| of_machine(&text));
+        let group = fs::read_to_string("/proc/self/cgroup").ok();
+        let group = group.and_then(|text| of_group(&text, Path::new("/sys/fs/cgroup")));
+        match (machine, group) {
+            (Some(machine), Some(group)) => machine.min(group) / PART,
+            (one, other) => one.or(other).map_or(LEAST, |bytes| bytes / PART),
+        }
+        .max(LEAST)
+    });
+    plugin::memory::set_limit(usize::try_from(bytes).unwrap_or(usize::MAX));
+}
+
+fn of_machine(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    kilobytes.checked_mul(1024)
+}
+
+/// The lowest limit of the control groups around this process, of version 2 or 1; `None` without any.
+fn of_group(own: &str, root: &Path) -> Option<u64> {
+    let mut lowest = None;
+    for line in own.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let (root, file) = match controllers {
+            "" => (root.to_owned(), "memory.max"),
+            list if list.split(',').any(|name| name == "memory") => {
+                (root.join("memory"), "memory.limit_in_bytes")
+            }
+            _ => continue,
+        };
+        // A container sees its own group as the root, whatever the path says.
+        for folder in Path::new(path.trim_start_matches('/')).ancestors() {
+            let limit = fs::read_to_string(root.join(folder).join(file)).ok();
+            let limit = limit.and_then(|text| text.trim().parse::<u64>().ok());
+            lowest = [lowest, limit].into_iter().flatten().min();
+        }
+    }
+    lowest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_groups() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("a/b/memory.max", "max\n");
+        write("a/memory.max", "3000\n");
+        write("memory/c/memory.limit_in_bytes", "2000\n");
+        write("memory/memory.limit_in_bytes", "9223372036854771712\n");
+        for (own, expected) in [
+            ("0::/a/b\n", Some(3000)),
+            ("0::/\n", None),
+            ("4:cpu:/c\n3:memory:/c\n0::/a/b", Some(2000)),
+            ("3:memory:/gone\n", Some(9_223_372_036_854_771_712)),
+            ("", None),
+        ] {
+            assert_eq!(of_group(own, root.path()), expected, "{own}");
+        }
+        assert_eq!(of_machine("MemTotal:       24683520 kB\nMemFree: 1 kB\n"), Some(25_275_924_480));
+    }
+}
