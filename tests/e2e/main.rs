@@ -43,6 +43,7 @@ mod imports;
 mod init;
 mod leaving;
 mod limits;
+mod lingering;
 mod locations;
 mod lost_store;
 mod malformed;

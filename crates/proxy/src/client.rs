@@ -22,6 +22,7 @@ use crate::{
     buffer::Buffer,
     claims,
     http2::{self, stream::Http2Stream},
+    linger,
     pace::Pace,
     stream::Stream,
     timers::Timer,
@@ -362,6 +363,14 @@ impl Client {
 
     /// Sends all of `data`; `Err` when the client is gone or too slow.
     pub async fn write(&self, data: &[u8]) -> Result<(), ()> {
+        let written = self.write_all(data).await;
+        if written.is_err() {
+            self.gone.set(true);
+        }
+        written
+    }
+
+    async fn write_all(&self, data: &[u8]) -> Result<(), ()> {
         self.timer.set(self.worker.settings.send_timeout_ms);
         let mut sent = 0;
         while sent < data.len() {
@@ -500,26 +509,16 @@ impl Client {
         }
     }
 
-    /// Closes so that the client still gets what was sent: stop sending, then read until it closes too, for a while.
-    /// Closing with unread bytes would reset the connection and may take the answer with it.
+    /// Whether somebody is there whom a reset could cost an answer.
+    pub fn must_linger(&self) -> bool {
+        self.answering.get() && !self.gone.get() && !self.is_http2()
+    }
+
+    /// Closes so that the client still gets what was sent.
     pub async fn linger(&self) {
-        if poll_fn(|context| self.poll_shutdown(context)).await.is_err() {
-            return;
-        }
-        self.take_buffer();
-        self.timer.set(2_000);
-        let mut dropped = 0;
-        while dropped < 256 * 1024 {
-            self.input.borrow_mut().clear();
-            let filled = poll_fn(|context| match self.poll_fill(context, crate::buffer::SIZE) {
-                Poll::Pending if self.timer.expired() => Poll::Ready(Ok(0)),
-                other => other,
-            });
-            match filled.await {
-                Ok(0) | Err(_) => break,
-                Ok(count) => dropped += count,
-            }
-        }
         self.input.borrow_mut().clear();
+        self.release_buffer();
+        let total_ms = if self.worker.draining.get() { linger::SHORT_MS } else { linger::TOTAL_MS };
+        linger::linger(self.worker, &self.timer, total_ms, || self.stream.borrow_mut()).await;
     }
 }

@@ -191,7 +191,10 @@ async fn run(client: Rc<Client>, _guard: Open) {
             .await;
         match after {
             Some(After::Idle) => client.timer.set(worker.settings.keepalive_timeout_ms),
-            Some(After::Close) => return,
+            Some(After::Close) => {
+                drop(serving);
+                return close(client).await;
+            }
             Some(After::Http2) => {
                 drop(serving);
                 return speak_http2(client).await;
@@ -204,10 +207,19 @@ async fn run(client: Rc<Client>, _guard: Open) {
                     format_args!("a request of {} panicked; its connection is closed", client.facts.peer),
                 );
                 respond::after_panic(&client).await;
-                return;
+                return close(client).await;
             }
         }
     }
+}
+
+/// Closes so that the answer arrives. Boxed as the next.
+fn close(client: Rc<Client>) -> Pin<Box<dyn Future<Output = ()>>> {
+    Box::pin(async move {
+        if client.must_linger() {
+            client.linger().await;
+        }
+    })
 }
 
 /// Boxed, so that idle connections do not carry the size of what few of them become.
@@ -245,6 +257,7 @@ async fn serve(client: Rc<Client>) -> After {
         match client.read_head(&mut head).await {
             Ok(()) => {}
             Err(HeadError::Gone) => {
+                client.gone.set(true);
                 worker.recycle_request_head(head);
                 client.release_buffer();
                 return After::Close;

@@ -12,7 +12,7 @@ pub mod reply;
 pub mod stream;
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, RefCell, RefMut},
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
@@ -34,8 +34,8 @@ use self::{
     stream::Http2Stream,
 };
 use crate::{
-    buffer::Buffer, client::Client, refusal, request, respond, settings::Http2, stall, stats, stream::Stream,
-    timers::Timer, worker::Worker,
+    buffer::Buffer, client::Client, linger, refusal, request, respond, settings::Http2, stall, stats,
+    stream::Stream, timers::Timer, worker::Worker,
 };
 
 /// The first bytes of a client that speaks HTTP/2 without having asked.
@@ -79,6 +79,13 @@ pub async fn serve(worker: &'static Worker, stream: Stream, early: Buffer, facts
         Life { shared, connection, wire, timer, stage: Stage::Open, waiting: Waiting::Nothing, idle: None };
     life.set_timer();
     poll_fn(|context| life.poll(context)).await;
+    let Life { connection, wire, timer, idle, .. } = life;
+    drop(idle);
+    drop(connection);
+    if !timer.expired() {
+        let stream = || RefMut::map(wire.borrow_mut(), Wire::stream);
+        linger::linger(worker, &timer, linger::SHORT_MS, stream).await;
+    }
 }
 
 fn builder(limits: &Http2, worker: &Worker) -> Builder {

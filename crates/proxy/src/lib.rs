@@ -21,6 +21,7 @@ pub mod gather;
 pub mod handshake;
 pub mod http2;
 pub mod internal;
+mod linger;
 pub mod listeners;
 pub mod matching;
 pub mod pace;

@@ -44,9 +44,6 @@ pub fn refuse<'a>(
             request.outcome.finished = Some(Instant::now());
             write_line(client, &request);
         }
-        if !client.is_http2() && bytes > 0 {
-            client.linger().await;
-        }
     })
 }
 

@@ -85,9 +85,6 @@ pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply
         request.outcome.body_bytes_sent = (out.len() - head_bytes) as u64;
     }
     client.worker.buffers.give_back_output(out);
-    if sent && !keep && (!client.body_ended() || client.has_input()) {
-        client.linger().await;
-    }
     sent && keep
 }
 
@@ -145,6 +142,7 @@ pub async fn error_page(client: &Client, status: u16) -> (u64, u64) {
     let mut out = client.worker.buffers.output();
     let body_bytes = plain_page(client, status, &mut out);
     let bytes = out.len() as u64;
+    client.answering.set(true);
     let sent = client.write(&out).await;
     client.worker.buffers.give_back_output(out);
     if sent.is_ok() { (bytes, body_bytes) } else { (0, 0) }
@@ -162,9 +160,9 @@ pub async fn after_panic(client: &Client) {
     }
     let mut out = Vec::new();
     plain_page(client, 500, &mut out);
-    if client.write(&out).await.is_ok() {
-        client.linger().await;
-    }
+    client.answering.set(true);
+    // A client that is gone needs no answer.
+    let _ = client.write(&out).await;
 }
 
 /// Appends the answer; returns the length of its body.

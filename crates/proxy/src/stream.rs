@@ -39,6 +39,18 @@ impl Stream {
         Poll::Ready(Ok(buffer.filled().len()))
     }
 
+    /// Reads what is on the socket, still encrypted under TLS: for what is only dropped.
+    pub fn poll_read_raw(&mut self, context: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut buffer = ReadBuf::new(room);
+        let socket = match self {
+            Stream::Plain(stream) => stream,
+            Stream::Tls(stream) => stream.get_mut().0,
+            Stream::Http2(_) => return Poll::Ready(Ok(0)),
+        };
+        ready!(Pin::new(socket).poll_read(context, &mut buffer))?;
+        Poll::Ready(Ok(buffer.filled().len()))
+    }
+
     pub fn poll_write(&mut self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         match self {
             Stream::Plain(stream) => Pin::new(stream).poll_write(context, data),

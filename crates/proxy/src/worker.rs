@@ -53,6 +53,8 @@ pub struct Worker {
     /// Connections without a request close.
     pub closing_idle: Cell<bool>,
     pub connections: Cell<usize>,
+    /// Those that have had their answer and wait for the client's end.
+    pub lingering: Cell<u32>,
     /// `Date: ... CRLF`, renewed each second.
     pub date_line: RefCell<Vec<u8>>,
     pub server_line: Vec<u8>,
@@ -84,6 +86,7 @@ impl Worker {
             draining: Cell::new(false),
             closing_idle: Cell::new(false),
             connections: Cell::new(0),
+            lingering: Cell::new(0),
             date_line: RefCell::default(),
             server_line,
             publisher,

@@ -173,8 +173,8 @@ pub async fn deliver(
         Some(node) if whole && persists && body_sent => upstream.keep(client, handle, node),
         _ => upstream.discard(client),
     }
-    if whole && !keep && !client.body_ended() {
-        client.linger().await;
+    if end == End::Client {
+        client.gone.set(true);
     }
     whole && keep
 }

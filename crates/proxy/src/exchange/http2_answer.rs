@@ -137,8 +137,8 @@ pub async fn deliver(
     if !whole {
         stream.cancel();
     }
-    if whole && !keep && !client.is_http2() && !client.body_ended() {
-        client.linger().await;
+    if end == End::Client {
+        client.gone.set(true);
     }
     whole && keep
 }

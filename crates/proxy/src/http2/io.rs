@@ -94,6 +94,10 @@ impl Wire {
         self.blocked_ms
     }
 
+    pub fn stream(&mut self) -> &mut Stream {
+        &mut self.stream
+    }
+
     /// An idle connection holds no buffer.
     pub fn release(&mut self) {
         if self.out.is_empty() && self.out.capacity() > 0 {

@@ -94,19 +94,17 @@ pub async fn send(request: &mut Request, client: &Client, chains: &Chains, body:
     request.outcome.bytes_sent = body_bytes + head_bytes;
     if let Err(broken) = result {
         client.give_up();
-        if let Broken::File(error) = broken {
-            error_log::log(
+        match broken {
+            Broken::Client => client.gone.set(true),
+            Broken::File(error) => error_log::log(
                 error_log::Level::Error,
                 format_args!(
                     "an answer is cut, its file cannot be read: {error}, client: {}",
                     client.facts.peer
                 ),
-            );
+            ),
         }
         return false;
-    }
-    if !keep && (!client.body_ended() || client.has_input()) {
-        client.linger().await;
     }
     keep
 }

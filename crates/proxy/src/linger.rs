@@ -1,0 +1,86 @@
+//! The end of a connection whose client may still be sending (RFC 9112 section 9.6).
+//!
+//! The kernel answers bytes that nobody has read, or that come after the end, with RST, and that takes with it what the
+//! client has not read yet of its answer. So our side ends first, and what comes is read and dropped until the client
+//! ends too. Whoever does not is bounded: in time, in bytes, and in number.
+
+use std::{
+    cell::{Cell, RefMut},
+    future::poll_fn,
+    io,
+    task::{Context, Poll, ready},
+};
+
+use crate::{stream::Stream, timers::Timer, worker::Worker};
+
+/// Since the client's last byte.
+const QUIET_MS: u64 = 5_000;
+pub const TOTAL_MS: u64 = 30_000;
+/// Where nobody waits that long: a process that leaves, and HTTP/2, whose goodbye has had its time.
+pub const SHORT_MS: u64 = 2_000;
+/// Read and dropped. What comes beyond stays unread for [`HOLD_MS`], so that the client sees its answer meanwhile.
+const DROPPED_BYTES: usize = 4 << 20;
+const HOLD_MS: u64 = 1_000;
+/// Connections of a worker that linger at the same time; further ones close at once.
+const MOST: u32 = 1_024;
+
+/// A place among those that linger.
+struct Place<'a>(&'a Cell<u32>);
+
+impl Place<'_> {
+    fn take(worker: &Worker) -> Option<Place<'_>> {
+        let count = &worker.lingering;
+        if count.get() >= MOST {
+            return None;
+        }
+        count.set(count.get() + 1);
+        Some(Place(count))
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get().saturating_sub(1));
+    }
+}
+
+/// Ends our side of a stream and waits for the other end, for `total_ms` at most. `timer` wakes the calling task.
+pub async fn linger<'a>(
+    worker: &Worker,
+    timer: &Timer,
+    total_ms: u64,
+    stream: impl Fn() -> RefMut<'a, Stream>,
+) {
+    let Some(_place) = Place::take(worker) else { return };
+    let now_ms = || worker.deadlines.now_ms();
+    let until_ms = now_ms().saturating_add(total_ms);
+    let quiet_ms = || QUIET_MS.min(until_ms.saturating_sub(now_ms()));
+    timer.set(quiet_ms());
+    let ended = poll_fn(|context| match stream().poll_shutdown(context) {
+        Poll::Pending if timer.expired() => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+        other => other,
+    });
+    if ended.await.is_err() {
+        return;
+    }
+    let mut dropped = 0;
+    while dropped < DROPPED_BYTES {
+        let read = poll_fn(|context| match poll_drop(&mut stream(), context) {
+            Poll::Pending if timer.expired() => Poll::Ready(Ok(0)),
+            other => other,
+        });
+        match read.await {
+            Ok(count @ 1..) if now_ms() < until_ms => dropped += count,
+            _ => return,
+        }
+        timer.set(quiet_ms());
+    }
+    timer.set(HOLD_MS);
+    poll_fn(|_| if timer.expired() { Poll::Ready(()) } else { Poll::Pending }).await;
+}
+
+fn poll_drop(stream: &mut Stream, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    ready!(stream.poll_readable(context))?;
+    let mut scratch = [0; 16 * 1024];
+    stream.poll_read_raw(context, &mut scratch)
+}
