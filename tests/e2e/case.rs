@@ -51,6 +51,11 @@ impl Case {
         Case { statuses: &[400], after: After::Closed, forwarded: 0, ..case }
     }
 
+    /// A request that the gateway answers 200 itself, and that leaves the connection usable.
+    pub fn answered(name: &'static str, send: &'static str) -> Self {
+        Case { forwarded: 0, ..Case::pass(name, send) }
+    }
+
     pub fn name(&self) -> &'static str {
         self.name
     }

@@ -65,6 +65,7 @@ mod quota;
 mod readings;
 mod refused;
 mod responses;
+mod robustness;
 mod secrets;
 mod secure;
 mod servlet;

@@ -192,6 +192,9 @@ async fn collect_for_matching(request: &mut Request, client: &Client) -> Result<
 /// After the global rules have run: without a route this is the end, and with a broken one too.
 pub fn require_route(request: &Request) -> Result<(), Box<Reply>> {
     match &request.route {
+        // RFC 9110 section 9.3.7: a question to the server as a whole, which is what a ping is. The path can only have come
+        // with OPTIONS.
+        None if request.path == b"*" => Err(Box::new(Reply::page(200))),
         None => Err(Box::new(Reply::error_msg(404, "404 Route Not Found"))),
         Some(route) => match route.broken {
             Some(status) => Err(Box::new(Reply::page(status))),

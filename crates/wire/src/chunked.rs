@@ -2,7 +2,10 @@
 
 use memchr::memchr;
 
-use crate::{Head, ParseError, request::split_field};
+use crate::{
+    Head, ParseError,
+    request::{is_token_byte, split_field},
+};
 
 /// Longest chunk-size line including extensions; extensions are dropped, not forwarded.
 const MAX_SIZE_LINE: usize = 256;
@@ -117,10 +120,7 @@ impl ChunkedDecoder {
         }
         let extension = &line[digits..];
         if !extension.is_empty() {
-            let blank = extension.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
-            if extension.get(blank) != Some(&b';')
-                || extension.iter().any(|&b| (b < 0x20 && b != b'\t') || b == 0x7f)
-            {
+            if !are_extensions(extension) {
                 return Err(ParseError::bad("invalid chunk extension"));
             }
             self.extension_bytes += extension.len();
@@ -131,6 +131,54 @@ impl ChunkedDecoder {
         let size = line[..digits].iter().fold(0u64, |size, &digit| size * 16 + u64::from(hex_value(digit)));
         Ok(Some((size, end + 1)))
     }
+}
+
+/// `*( BWS ";" BWS name [ BWS "=" BWS value ] )`, where a value is a token or a quoted string (RFC 9112 section 7.1.1).
+fn are_extensions(mut rest: &[u8]) -> bool {
+    while !rest.is_empty() {
+        let Some(named) = without_blanks(rest).strip_prefix(b";").map(without_blanks).and_then(after_token)
+        else {
+            return false;
+        };
+        rest = named;
+        if let Some(value) = without_blanks(named).strip_prefix(b"=").map(without_blanks) {
+            match after_token(value).or_else(|| after_quoted(value)) {
+                Some(after) => rest = after,
+                None => return false,
+            }
+        }
+    }
+    true
+}
+
+fn without_blanks(text: &[u8]) -> &[u8] {
+    let blanks = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+    text.get(blanks..).unwrap_or_default()
+}
+
+fn after_token(text: &[u8]) -> Option<&[u8]> {
+    let length = text.iter().take_while(|&&byte| is_token_byte(byte)).count();
+    text.get(length..).filter(|_| length > 0)
+}
+
+/// What follows a quoted string (RFC 9110 section 5.6.4).
+fn after_quoted(text: &[u8]) -> Option<&[u8]> {
+    let mut rest = text.strip_prefix(b"\"")?;
+    loop {
+        let (&byte, after) = rest.split_first()?;
+        rest = match byte {
+            b'"' => return Some(after),
+            b'\\' => {
+                let (&escaped, after) = after.split_first()?;
+                is_text(escaped).then_some(after)?
+            }
+            _ => is_text(byte).then_some(after)?,
+        };
+    }
+}
+
+fn is_text(byte: u8) -> bool {
+    byte == b'\t' || (byte >= 0x20 && byte != 0x7f)
 }
 
 fn hex_value(digit: u8) -> u8 {
@@ -241,7 +289,7 @@ mod tests {
 
     #[test]
     fn bodies_at_any_cut() {
-        let text = "5\r\nhello\r\n6;ext=\"v\"\r\n world\r\n000\r\nX-Sum: 1\r\n\r\n";
+        let text = "5\r\nhello\r\n6 ; ext = \"v;\\\"\" ;b=c\r\n world\r\n000\r\nX-Sum: 1\r\n\r\n";
         for step in 1..=text.len() {
             assert_eq!(decode(text, step), Ok(("hello world".into(), "X-Sum: 1\r\n".into())), "step {step}");
         }
@@ -262,6 +310,14 @@ mod tests {
             "g\r\n",
             "\r\n",
             "5;a\rb\r\nhello\r\n0\r\n\r\n",
+            "5;\r\nhello\r\n0\r\n\r\n",
+            "5;a;\r\nhello\r\n0\r\n\r\n",
+            "5;a=\r\nhello\r\n0\r\n\r\n",
+            "5;a b\r\nhello\r\n0\r\n\r\n",
+            "5;a \r\nhello\r\n0\r\n\r\n",
+            "5;@=1\r\nhello\r\n0\r\n\r\n",
+            "5;a=\"b\r\nhello\r\n0\r\n\r\n",
+            "5;a=\"b\"c\r\nhello\r\n0\r\n\r\n",
             "0\r\nA b\r\n\r\n",
             "0\r\nA: b\n\r\n",
             "0\r\n folded\r\n\r\n",

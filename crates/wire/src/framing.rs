@@ -32,22 +32,35 @@ fn content_length(headers: &Head) -> Result<Option<u64>, ParseError> {
     Ok(Some(value.iter().fold(0u64, |length, digit| length * 10 + u64::from(digit - b'0'))))
 }
 
-/// `Some(true)`: exactly `chunked`; `Some(false)`: some other coding.
-fn transfer_encoding(headers: &Head) -> Result<Option<bool>, ParseError> {
+/// What a message says about its transfer codings.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Codings {
+    /// Exactly `chunked`.
+    Chunked,
+    /// Others first, `chunked` once and last: the end could be found, the content not.
+    OthersThenChunked,
+    /// The end cannot be found.
+    Endless,
+}
+
+fn transfer_encoding(headers: &Head) -> Result<Option<Codings>, ParseError> {
     let mut values = headers.all_known(HeaderId::TransferEncoding);
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
         return Err(ParseError::bad("several Transfer-Encoding fields"));
     }
     if value.eq_ignore_ascii_case(b"chunked") {
-        return Ok(Some(true));
+        return Ok(Some(Codings::Chunked));
     }
     if value.is_empty()
         || !value.iter().all(|&byte| is_token_byte(byte) || matches!(byte, b',' | b' ' | b';' | b'='))
     {
         return Err(ParseError::bad("invalid Transfer-Encoding"));
     }
-    Ok(Some(false))
+    let mut members = value.rsplit(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+    let chunked_last = members.next().is_some_and(|last| last.eq_ignore_ascii_case(b"chunked"));
+    let once = members.all(|member| !member.is_empty() && !member.eq_ignore_ascii_case(b"chunked"));
+    Ok(Some(if chunked_last && once { Codings::OthersThenChunked } else { Codings::Endless }))
 }
 
 pub fn request_body(head: &RequestHead) -> Result<BodyLength, ParseError> {
@@ -60,26 +73,44 @@ pub fn request_body(head: &RequestHead) -> Result<BodyLength, ParseError> {
         Some(_) if head.version == Version::Http10 => {
             Err(ParseError::bad("Transfer-Encoding in an HTTP/1.0 request"))
         }
-        Some(true) => Ok(BodyLength::Chunked),
-        Some(false) => Err(ParseError::with_status(501, "unsupported Transfer-Encoding")),
+        Some(Codings::Chunked) => Ok(BodyLength::Chunked),
+        Some(Codings::OthersThenChunked) => {
+            Err(ParseError::with_status(501, "unsupported Transfer-Encoding"))
+        }
+        // RFC 9112 section 6.3: 400 goes over the 501 for a coding that nobody knows.
+        Some(Codings::Endless) => Err(ParseError::bad("the last transfer coding is not chunked")),
     }
 }
 
-/// The body of a response to a request made with `method`.
+/// The body of a response to a request made with `method`. What says its length two ways is refused where there is no body
+/// too: the fields of such an answer speak of another's, and travel on.
 pub fn response_body(head: &ResponseHead, method: &Method) -> Result<BodyLength, ParseError> {
-    if *method == Method::Head || head.status < 200 || matches!(head.status, 204 | 304) {
-        return Ok(BodyLength::EMPTY);
-    }
     let bad_gateway = |error: ParseError| ParseError::with_status(502, error.reason);
     let length = content_length(&head.headers).map_err(bad_gateway)?;
-    match transfer_encoding(&head.headers).map_err(bad_gateway)? {
-        None => Ok(length.map_or(BodyLength::UntilClose, BodyLength::Fixed)),
-        Some(true) if length.is_none() => Ok(BodyLength::Chunked),
-        Some(true) => {
-            Err(ParseError::with_status(502, "upstream sent both Content-Length and Transfer-Encoding"))
+    let framed = match transfer_encoding(&head.headers).map_err(bad_gateway)? {
+        None => length.map_or(BodyLength::UntilClose, BodyLength::Fixed),
+        Some(Codings::Chunked) if length.is_none() => BodyLength::Chunked,
+        Some(Codings::Chunked) => {
+            return Err(ParseError::with_status(
+                502,
+                "upstream sent both Content-Length and Transfer-Encoding",
+            ));
         }
-        Some(false) => Err(ParseError::with_status(502, "upstream sent an unsupported Transfer-Encoding")),
-    }
+        Some(_) => {
+            return Err(ParseError::with_status(502, "upstream sent an unsupported Transfer-Encoding"));
+        }
+    };
+    let bodiless = *method == Method::Head || head.status < 200 || matches!(head.status, 204 | 304);
+    Ok(if bodiless { BodyLength::EMPTY } else { framed })
+}
+
+/// Whether the connection may carry a further response. Not where a sender has broken the rules for framing in a way that
+/// leaves only one reading for this message, but not for what follows: RFC 9112 section 6.1.
+pub fn response_persists(head: &ResponseHead, options: ConnectionOptions, length: BodyLength) -> bool {
+    let misplaced = head.version == Version::Http10 || head.status == 204;
+    options.persists(head.version)
+        && length != BodyLength::UntilClose
+        && !(misplaced && head.headers.known(HeaderId::TransferEncoding).is_some())
 }
 
 /// What the `Connection` field says.
@@ -171,7 +202,10 @@ mod tests {
             ("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", Err(400)),
             ("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", Err(400)),
             ("Transfer-Encoding: gzip, chunked\r\n", Err(501)),
-            ("Transfer-Encoding: xchunked\r\n", Err(501)),
+            ("Transfer-Encoding: xchunked\r\n", Err(400)),
+            ("Transfer-Encoding: chunked, identity\r\n", Err(400)),
+            ("Transfer-Encoding: chunked, chunked\r\n", Err(400)),
+            ("Transfer-Encoding: , chunked\r\n", Err(400)),
             ("Transfer-Encoding: \"chunked\"\r\n", Err(400)),
             ("Transfer-Encoding:\r\n", Err(400)),
         ];

@@ -178,7 +178,10 @@ impl RequestHead {
     fn parse_whole(&mut self, buffer: &[u8], limits: &RequestLimits) -> Result<Option<usize>, ParseError> {
         // RFC 9112 section 2.2: at least one empty line before the request line is ignored.
         let start = if buffer.starts_with(b"\r\n") { 2 } else { 0 };
-        let Some(line_end) = line_end(buffer, start)? else { return Ok(None) };
+        let Some(line_end) = line_end(buffer, start)? else {
+            check_method_so_far(buffer.get(start..).unwrap_or_default())?;
+            return Ok(None);
+        };
         let line = &buffer[start..line_end];
         let (method, target, version) = split_request_line(line, limits)?;
         let mut lines = Lines::new();
@@ -218,10 +221,9 @@ impl RequestHead {
         if authority.is_empty() || memchr(b'@', authority).is_some() {
             return Err(ParseError::bad("invalid authority in request target"));
         }
-        // RFC 9112 section 3.2.2: the authority of an absolute-form target replaces Host.
-        if self.headers.all_known(HeaderId::Host).count() > 1 {
-            return Err(ParseError::bad("several Host fields"));
-        }
+        // RFC 9112 section 3.2.2: the authority of an absolute-form target replaces Host, which has to be there, and right,
+        // all the same.
+        self.host()?;
         self.headers.set("Host", authority);
         if path.first() == Some(&b'/') {
             self.set_target(path);
@@ -339,9 +341,7 @@ fn split_request_line<'a>(
     let method_len = memchr(b' ', line).ok_or(BAD)?;
     let (method, rest) = line.split_at(method_len);
     let rest = &rest[1..];
-    if method.is_empty() || method.len() > 32 || !method.iter().all(|&byte| is_token_byte(byte)) {
-        return Err(ParseError::bad("invalid method"));
-    }
+    check_method(method)?;
     let target_len = memchr(b' ', rest).ok_or(BAD)?;
     let (target, version) = rest.split_at(target_len);
     if target.is_empty() || target.iter().any(|&byte| byte <= 0x20 || byte == 0x7f || byte == b'#') {
@@ -356,6 +356,26 @@ fn split_request_line<'a>(
         other => return Err(version_error(other)),
     };
     Ok((method, target, version))
+}
+
+/// Longer methods than anybody's.
+const MAX_METHOD: usize = 32;
+
+fn check_method(method: &[u8]) -> Result<(), ParseError> {
+    if method.is_empty() || !method.iter().all(|&byte| is_token_byte(byte)) {
+        return Err(ParseError::bad("invalid method"));
+    }
+    if method.len() > MAX_METHOD {
+        // RFC 9112 section 3: longer than any that is known.
+        return Err(ParseError::with_status(501, "method longer than the limit"));
+    }
+    Ok(())
+}
+
+/// A method that is too long is refused before its line ends: the limit of the target is not its limit.
+fn check_method_so_far(received: &[u8]) -> Result<(), ParseError> {
+    let start = received.get(..=MAX_METHOD).unwrap_or_default();
+    if start.is_empty() || memchr(b' ', start).is_some() { Ok(()) } else { check_method(start) }
 }
 
 fn version_error(text: &[u8]) -> ParseError {

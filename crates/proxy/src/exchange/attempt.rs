@@ -338,7 +338,7 @@ fn finish_head(
         warn_of_tls(upstream.address);
     }
     let options = ConnectionOptions::of(&head.headers);
-    let persists = options.persists(head.version) && length != BodyLength::UntilClose;
+    let persists = wire::framing::response_persists(head, options, length);
     let header_seconds = upstream.started.elapsed().as_secs_f64();
     if options.nominates {
         wire::framing::remove_nominated(&mut head.headers);
@@ -484,6 +484,9 @@ impl Upstream {
                         // 100 was answered to the client already, 103 and others are not passed on.
                         if self.response.status >= 200 || self.response.status == 101 {
                             return Poll::Ready(Ok(()));
+                        }
+                        if let Err(error) = wire::framing::response_body(&self.response, &Method::Get) {
+                            return Poll::Ready(Err(FailureKind::Malformed(error.reason)));
                         }
                     }
                 }

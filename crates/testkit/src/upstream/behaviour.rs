@@ -85,6 +85,23 @@ const FIXED: &[(&str, Steps)] = &[
         vec![raw("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")]
     }),
     ("two-lengths", || vec![raw("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd")]),
+    ("list-of-lengths", || vec![raw("HTTP/1.1 200 OK\r\nContent-Length: 5, 6\r\n\r\nhello")]),
+    ("two-lengths-304", || {
+        vec![raw("HTTP/1.1 304 Not Modified\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n")]
+    }),
+    ("two-lengths-204", || {
+        vec![raw("HTTP/1.1 204 No Content\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n")]
+    }),
+    ("two-lengths-103", || {
+        let hints = "HTTP/1.1 103 Early Hints\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n";
+        vec![raw(hints), ok("hinted", false)]
+    }),
+    ("both-lengths-304", || {
+        let both = "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n";
+        vec![raw(&format!("HTTP/1.1 304 Not Modified\r\n{both}"))]
+    }),
+    // Some servers say this; what follows may be the end of chunks, or the next answer.
+    ("coded-204", || vec![raw("HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")]),
     ("signed-length", || vec![raw("HTTP/1.1 200 OK\r\nContent-Length: +3\r\n\r\nabc")]),
     ("gzip-coding", || vec![raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nabc"), Step::Close]),
     ("bad-status-line", || vec![raw("HELLO WORLD\r\n\r\n"), Step::Close]),
