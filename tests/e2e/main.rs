@@ -69,6 +69,7 @@ mod robustness;
 mod secrets;
 mod secure;
 mod servlet;
+mod silence;
 mod slow_clients;
 mod smuggling;
 mod stall;

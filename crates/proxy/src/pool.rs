@@ -20,6 +20,7 @@ struct Idle {
     server_name: Box<[u8]>,
     /// Requests it has served.
     uses: u32,
+    since_ms: u64,
     expires_ms: u64,
 }
 
@@ -49,7 +50,7 @@ impl Pool {
         &self,
         (pool, server_name): (u32, Box<[u8]>),
         (stream, uses): (Stream, u32),
-        expires_ms: u64,
+        (since_ms, expires_ms): (u64, u64),
         size: usize,
     ) {
         if size == 0 {
@@ -64,7 +65,15 @@ impl Pool {
         if list.len() >= size {
             list.remove(0);
         }
-        list.push(Idle { stream, server_name, uses, expires_ms });
+        list.push(Idle { stream, server_name, uses, since_ms, expires_ms });
+    }
+
+    /// A connection that had been idle let its time pass. Others that have been idle since `since_ms` may be as dead, each
+    /// at the cost of a request: they are closed. Those that served meanwhile are alive.
+    pub fn distrust(&self, pool: u32, since_ms: u64) {
+        if let Some(list) = self.idle.borrow_mut().get_mut(pool as usize) {
+            list.retain(|idle| idle.since_ms > since_ms);
+        }
     }
 
     /// Closes what is too old or was closed by the other side. Returns how many are left.

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
@@ -16,6 +17,9 @@ pub struct Relay {
 struct Gate {
     shut: Mutex<bool>,
     changed: Condvar,
+    opened: AtomicUsize,
+    /// Connections with a lower number pass nothing any more.
+    silent_below: AtomicUsize,
 }
 
 impl Relay {
@@ -38,6 +42,16 @@ impl Relay {
         self.set(true);
     }
 
+    /// The connections that are open now stay open and pass nothing, ever; new ones are as good as any.
+    pub fn silence_open(&self) {
+        self.gate.silent_below.store(self.gate.opened.load(SeqCst), SeqCst);
+    }
+
+    /// How many connections have been opened.
+    pub fn opened(&self) -> usize {
+        self.gate.opened.load(SeqCst)
+    }
+
     /// Passes bytes again, those that waited included.
     pub fn heal(&self) {
         self.set(false);
@@ -57,19 +71,23 @@ impl Gate {
 }
 
 fn connect(client: TcpStream, target: SocketAddr, gate: &Arc<Gate>) {
+    let number = gate.opened.fetch_add(1, SeqCst);
     gate.pass();
     let Ok(server) = TcpStream::connect(target) else { return };
     let (Ok(from), Ok(to)) = (server.try_clone(), client.try_clone()) else { return };
     let answers = Arc::clone(gate);
-    thread::spawn(move || pump(from, to, &answers));
-    pump(client, server, gate);
+    thread::spawn(move || pump(from, to, &answers, number));
+    pump(client, server, gate, number);
 }
 
-fn pump(mut from: TcpStream, mut to: TcpStream, gate: &Gate) {
+fn pump(mut from: TcpStream, mut to: TcpStream, gate: &Gate, number: usize) {
     let mut buffer = [0; 16384];
     while let Ok(length) = from.read(&mut buffer) {
         gate.pass();
         let Some(bytes) = buffer.get(..length).filter(|bytes| !bytes.is_empty()) else { break };
+        if number < gate.silent_below.load(SeqCst) {
+            continue;
+        }
         if to.write_all(bytes).is_err() {
             break;
         }

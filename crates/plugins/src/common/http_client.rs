@@ -105,7 +105,12 @@ pub async fn send(request: Outgoing, options: &ClientOptions) -> Result<Incoming
         if connection.ready().await.is_err() {
             continue;
         }
-        match within(options, connection.try_send_request(message)).await? {
+        let Ok(answered) = within(options, connection.try_send_request(message)).await else {
+            // The others that lie idle may be as silent, and each would cost a request.
+            IDLE.with_borrow_mut(|pools| pools.remove(&pool));
+            return Err("timeout".to_owned());
+        };
+        match answered {
             Ok(response) => return finish(response, connection, &pool, options).await,
             // Closed while it lay idle, before it saw the request: another one may take it.
             Err(mut error) => match error.take_message() {

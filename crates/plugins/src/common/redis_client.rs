@@ -2,8 +2,10 @@
 //!
 //! Each worker keeps one connection per distinct setting and multiplexes its requests over it, so requests that meet
 //! go out in one write. A connection idle for longer than `redis_keepalive_timeout` is opened anew; one that breaks
-//! is replaced, and the command repeated once.
+//! is replaced, and the command repeated once. After a Redis that did not answer in time, further commands fail at once
+//! for a while, see [`circuit`].
 
+mod circuit;
 mod sentinel;
 mod settings;
 mod tls;
@@ -15,6 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use circuit::Circuit;
 use redis::{
     ErrorKind, RedisError, ServerErrorKind, ToRedisArgs,
     aio::{ConnectionLike, MultiplexedConnection},
@@ -57,7 +60,13 @@ enum Connection {
     Cluster(ClusterConnection<tls::Node>),
 }
 
-/// One worker's connection for one setting.
+/// What one worker has for one setting.
+#[derive(Default)]
+struct Place {
+    circuit: Circuit,
+    slot: Mutex<Slot>,
+}
+
 #[derive(Default)]
 struct Slot {
     connection: Option<(Connection, u64)>,
@@ -68,7 +77,7 @@ struct Slot {
 }
 
 thread_local! {
-    static SLOTS: RefCell<FxHashMap<Arc<str>, Rc<Mutex<Slot>>>> = RefCell::default();
+    static SLOTS: RefCell<FxHashMap<Arc<str>, Rc<Place>>> = RefCell::default();
 }
 
 /// Settings that one worker keeps connections for.
@@ -98,25 +107,49 @@ impl RedisClient {
         for argument in arguments {
             invocation.arg(argument);
         }
-        let (mut connection, generation) = self.connection().await?;
-        let error = match connection.invoke(&invocation).await {
+        let place = self.place();
+        let attempt = place.circuit.enter()?;
+        let result = self.try_eval(&place.slot, &invocation).await;
+        attempt.ended(&result);
+        result
+    }
+
+    async fn try_eval<T: FromRedisValue>(
+        &self,
+        slot: &Mutex<Slot>,
+        invocation: &redis::ScriptInvocation<'_>,
+    ) -> Result<T, String> {
+        let (mut connection, generation) = self.connection(slot).await?;
+        let error = match connection.invoke(invocation).await {
             Ok(value) => return Ok(value),
             Err(error) => error,
         };
         if !breaks_connection(&error) {
             return Err(error.to_string());
         }
-        self.forget(generation).await;
+        forget(slot, generation).await;
         if error.is_timeout() {
-            return Err("timeout".to_owned());
+            return Err(TIMEOUT.to_owned());
         }
-        let (mut connection, _) = self.connection().await?;
-        connection.invoke(&invocation).await.map_err(|error: RedisError| error.to_string())
+        let (mut connection, _) = self.connection(slot).await?;
+        connection.invoke(invocation).await.map_err(|error| describe(&error))
     }
 
     /// Runs a plain command.
     pub async fn command<T: FromRedisValue>(&self, command: &redis::Cmd) -> Result<T, String> {
-        let (mut connection, generation) = self.connection().await?;
+        let place = self.place();
+        let attempt = place.circuit.enter()?;
+        let result = self.try_command(&place.slot, command).await;
+        attempt.ended(&result);
+        result
+    }
+
+    async fn try_command<T: FromRedisValue>(
+        &self,
+        slot: &Mutex<Slot>,
+        command: &redis::Cmd,
+    ) -> Result<T, String> {
+        let (mut connection, generation) = self.connection(slot).await?;
         let error = match connection.query(command).await {
             Ok(value) => return Ok(value),
             Err(error) => error,
@@ -124,18 +157,18 @@ impl RedisClient {
         if !breaks_connection(&error) {
             return Err(error.to_string());
         }
-        self.forget(generation).await;
+        forget(slot, generation).await;
         if error.is_timeout() {
-            return Err("timeout".to_owned());
+            return Err(TIMEOUT.to_owned());
         }
-        let (mut connection, _) = self.connection().await?;
-        connection.query(command).await.map_err(|error: RedisError| error.to_string())
+        let (mut connection, _) = self.connection(slot).await?;
+        connection.query(command).await.map_err(|error| describe(&error))
     }
 
-    fn slot(&self) -> Rc<Mutex<Slot>> {
+    fn place(&self) -> Rc<Place> {
         SLOTS.with_borrow_mut(|slots| {
-            if let Some(slot) = slots.get(&self.settings.name) {
-                return slot.clone();
+            if let Some(place) = slots.get(&self.settings.name) {
+                return place.clone();
             }
             if slots.len() >= MAX_SLOTS {
                 slots.clear();
@@ -144,9 +177,8 @@ impl RedisClient {
         })
     }
 
-    async fn connection(&self) -> Result<(Connection, u64), String> {
+    async fn connection(&self, slot: &Mutex<Slot>) -> Result<(Connection, u64), String> {
         let asked = Instant::now();
-        let slot = self.slot();
         let mut slot = slot.lock().await;
         if slot.used.is_some_and(|used| used + self.settings.keepalive < asked) {
             slot.connection = None;
@@ -177,20 +209,12 @@ impl RedisClient {
         }
     }
 
-    async fn forget(&self, generation: u64) {
-        let slot = self.slot();
-        let mut slot = slot.lock().await;
-        if slot.connection.as_ref().is_some_and(|(_, found)| *found == generation) {
-            slot.connection = None;
-        }
-    }
-
     async fn connect(&self) -> Result<Connection, String> {
         // Name look-up, handshake and AUTH count too.
         let limit = self.settings.connect_timeout.saturating_add(self.settings.response_timeout);
         match tokio::time::timeout(limit, self.open()).await {
             Ok(connection) => connection.map_err(|error| describe(&error)),
-            Err(_) => Err("timeout".to_owned()),
+            Err(_) => Err(TIMEOUT.to_owned()),
         }
     }
 
@@ -206,6 +230,13 @@ impl RedisClient {
             Target::Cluster(client) => Ok(Connection::Cluster(client.get_async_generic_connection().await?)),
             Target::Sentinel(sentinel) => Ok(Connection::One(sentinel.connect(&one()).await?)),
         }
+    }
+}
+
+async fn forget(slot: &Mutex<Slot>, generation: u64) {
+    let mut slot = slot.lock().await;
+    if slot.connection.as_ref().is_some_and(|(_, found)| *found == generation) {
+        slot.connection = None;
     }
 }
 
@@ -242,10 +273,13 @@ fn breaks_connection(error: &RedisError) -> bool {
         || matches!(error.kind(), ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown))
 }
 
+/// nginx's word.
+const TIMEOUT: &str = "timeout";
+
 /// The words nginx has for the usual failures, which users know from their logs.
 fn describe(error: &RedisError) -> String {
     if error.is_timeout() {
-        "timeout".to_owned()
+        TIMEOUT.to_owned()
     } else if error.is_connection_refusal() {
         "connection refused".to_owned()
     } else {

@@ -184,6 +184,7 @@ async fn once(
     let Some(node) = handle.nodes.get(usize::from(index)) else { return Err(fail(FailureKind::Unresolved)) };
     let timeouts = balancer::timeouts(request, handle);
     let started = Instant::now();
+    let began_ms = client.worker.deadlines.now_ms();
     let upgrade = wants_upgrade(request);
     let mut out = client.worker.buffers.output();
     let plan = upstream_head::write(request, handle, node, upgrade, &mut out);
@@ -230,6 +231,10 @@ async fn once(
                 Failure { request_sent: upstream.sent > 0, body_consumed: !request.body.rewind(), kind };
             record(request, &upstream, failure.kind.attempt_status(), None, None);
             let reused = upstream.uses > 0;
+            if reused && failure.timed_out() && upstream.input.is_empty() {
+                client.worker.pool.distrust(node.pool, began_ms);
+                client.worker.own_pool.forget(client.facts.id);
+            }
             upstream.discard(client);
             Err((failure, reused))
         }
@@ -513,11 +518,12 @@ impl Upstream {
         let uses = self.uses + 1;
         let pool = handle.keepalive;
         if uses < pool.requests && self.input.is_empty() && pool.idle_timeout_ms > 0 {
-            let expires = worker.deadlines.now_ms() + pool.idle_timeout_ms;
+            let now_ms = worker.deadlines.now_ms();
+            let times_ms = (now_ms, now_ms + pool.idle_timeout_ms);
             let (place, stream) = ((node.pool, self.server_name), (self.stream, uses));
             match handle.proxy_protocol {
-                None => worker.pool.put(place, stream, expires, pool.size),
-                Some(_) => own::keep(worker, &client.facts, place, stream, expires, pool.size),
+                None => worker.pool.put(place, stream, times_ms, pool.size),
+                Some(_) => own::keep(worker, &client.facts, place, stream, times_ms, pool.size),
             }
         }
         worker.buffers.give_back(self.input);

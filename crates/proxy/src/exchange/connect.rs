@@ -11,6 +11,9 @@ use tokio::net::TcpStream;
 use super::{attempt::FailureKind, tls};
 use crate::{client::Client, proxy_protocol, stream::Stream};
 
+/// Sent and not acknowledged; by itself Linux waits a quarter of an hour.
+const UNACKNOWLEDGED_MS: u32 = 30_000;
+
 pub struct Connected {
     pub stream: Stream,
     /// Requests it has served before.
@@ -43,6 +46,8 @@ pub async fn connect(
     };
     // Head and first body bytes leave in one write, but later ones must not wait for an acknowledgement.
     let _ = stream.set_nodelay(true);
+    // Also for connections that nobody waits on: the kernel gives up a peer that acknowledges nothing.
+    let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, UNACKNOWLEDGED_MS);
     if let Some(version) = upstream.proxy_protocol {
         announce(client, &mut stream, version).await?;
     }

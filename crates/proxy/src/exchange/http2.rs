@@ -14,7 +14,7 @@ use std::{
 
 use bytes::Bytes;
 use h2::{Reason, RecvStream, SendStream, client::ResponseFuture};
-use http::{HeaderValue, Request as HttpRequest, Uri, header};
+use http::{HeaderMap, HeaderValue, Request as HttpRequest, Uri, header};
 use plugin::{
     BodyError, Request, RequestBody, Source, UpstreamHandle,
     request::Attempt,
@@ -210,7 +210,10 @@ async fn start(
         other => other.map(Some),
     });
     match ready.await {
-        None => return Err(FailureKind::SendTimeout),
+        None => {
+            lease.retire();
+            return Err(FailureKind::SendTimeout);
+        }
         Some(Err(error)) => {
             lease.retire();
             return Err(FailureKind::Send(io::Error::other(error)));
@@ -270,13 +273,22 @@ async fn exchange(
     })
     .await;
     match received {
-        Ok(response) => Ok(take_head(request, response, stream)),
+        Ok(response) => match length(response.headers()) {
+            Ok(length) => Ok(take_head(request, response, stream, length)),
+            Err(reason) => {
+                stream.record(request, 502, None);
+                stream.cancel();
+                let kind = FailureKind::Malformed(reason);
+                Err((Failure { kind, request_sent: true, body_consumed: true }, false))
+            }
+        },
         Err((kind, never_begun)) => {
             let body_consumed = !request.body.rewind();
             let failure = Failure { request_sent: !never_begun || body_consumed, body_consumed, kind };
             stream.record(request, failure.kind.attempt_status(), None);
             let reused = stream.lease.uses > 0;
-            if never_begun {
+            // Whoever says nothing in time may never speak again; a new connection tells.
+            if never_begun || failure.timed_out() {
                 stream.lease.retire();
             }
             stream.cancel();
@@ -301,15 +313,27 @@ fn broken(error: h2::Error) -> (FailureKind, bool) {
     (kind, never_begun)
 }
 
+/// What the head says of the body's length. Two that differ are nobody's answer, not even to HEAD.
+fn length(headers: &HeaderMap) -> Result<BodyLength, &'static str> {
+    let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter();
+    let Some(length) = lengths.next() else { return Ok(BodyLength::Chunked) };
+    let number = length.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    match (lengths.next(), number.and_then(|text| text.parse().ok())) {
+        (None, Some(length)) => Ok(BodyLength::Fixed(length)),
+        (None, None) => Err("upstream sent an invalid Content-Length"),
+        (Some(_), _) => Err("upstream sent several Content-Length fields"),
+    }
+}
+
 /// Moves the head into `request.response`.
-fn take_head(request: &mut Request, response: http::Response<RecvStream>, stream: Stream) -> Answer {
+fn take_head(
+    request: &mut Request,
+    response: http::Response<RecvStream>,
+    stream: Stream,
+    length: BodyLength,
+) -> Answer {
     let header_seconds = stream.started.elapsed().as_secs_f64();
     let (parts, receive) = response.into_parts();
-    let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-    let length = match length.and_then(|length| length.parse().ok()) {
-        Some(length) => BodyLength::Fixed(length),
-        None => BodyLength::Chunked,
-    };
     let to = &mut request.response;
     to.clear();
     to.status = parts.status.as_u16();
@@ -332,6 +356,11 @@ impl Stream {
 
     pub fn body_is_sent(&self) -> bool {
         matches!(self.body, Body::Done)
+    }
+
+    /// The node broke off, or fell silent: no further request goes to this connection.
+    pub fn retire(&self) {
+        self.lease.retire();
     }
 
     /// The rest of the exchange is of no use.

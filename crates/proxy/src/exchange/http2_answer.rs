@@ -35,6 +35,8 @@ const HIGH_WATER: usize = 64 * 1024;
 enum End {
     Complete,
     Upstream,
+    /// The upstream let its time pass.
+    Silent,
     Client,
 }
 
@@ -137,6 +139,9 @@ pub async fn deliver(
     if !whole {
         stream.cancel();
     }
+    if end == End::Silent {
+        stream.retire();
+    }
     if end == End::Client {
         client.gone.set(true);
     }
@@ -215,7 +220,7 @@ impl Relay<'_> {
             let send_ms = self.client.worker.settings.send_timeout_ms;
             self.client.timer.set(if for_client { send_ms } else { read_ms });
         } else if self.client.timer.expired() {
-            return Poll::Ready(Turn::Ended(if for_client { End::Client } else { End::Upstream }));
+            return Poll::Ready(Turn::Ended(if for_client { End::Client } else { End::Silent }));
         }
         Poll::Pending
     }

@@ -32,6 +32,8 @@ pub struct Wire {
     watch: Option<FrameWatch>,
     /// Since when the peer takes nothing, on the worker's clock.
     blocked_ms: Option<u64>,
+    /// When its last bytes came.
+    received_ms: u64,
 }
 
 pub type SharedWire = Rc<RefCell<Wire>>;
@@ -44,8 +46,9 @@ impl Wire {
         watch: Option<FrameWatch>,
     ) -> SharedWire {
         let out = worker.buffers.output();
-        let mut wire = Wire { worker, stream, early, out, sent: 0, watch, blocked_ms: None };
         let now_ms = worker.deadlines.now_ms();
+        let mut wire =
+            Wire { worker, stream, early, out, sent: 0, watch, blocked_ms: None, received_ms: now_ms };
         if let Some(watch) = &mut wire.watch {
             watch.received(wire.early.filled(), now_ms);
         }
@@ -89,6 +92,10 @@ impl Wire {
         self.watch.as_ref().and_then(FrameWatch::flood)
     }
 
+    pub fn received_ms(&self) -> u64 {
+        self.received_ms
+    }
+
     /// Since when the peer takes nothing although there is something for it.
     pub fn blocked_since_ms(&self) -> Option<u64> {
         self.blocked_ms
@@ -116,10 +123,12 @@ impl Wire {
             return Poll::Ready(Ok(()));
         }
         let count = ready!(self.stream.poll_read(context, buffer.initialize_unfilled()))?;
+        let now_ms = self.worker.deadlines.now_ms();
+        self.received_ms = now_ms;
         let start = buffer.filled().len();
         buffer.advance(count);
         if let Some(watch) = &mut self.watch {
-            watch.received(buffer.filled().get(start..).unwrap_or_default(), self.worker.deadlines.now_ms());
+            watch.received(buffer.filled().get(start..).unwrap_or_default(), now_ms);
         }
         Poll::Ready(Ok(()))
     }

@@ -5,6 +5,7 @@
 //! `keepalive_pool.requests`. While one is being opened, requests that find none wait for it instead of opening theirs.
 
 mod establish;
+mod silence;
 
 use std::{
     cell::{Cell, RefCell},
@@ -38,6 +39,14 @@ pub struct Place {
     pub client: Option<u64>,
 }
 
+#[derive(Default)]
+struct State {
+    /// Streams at work.
+    active: Cell<usize>,
+    /// Nothing new may start on it.
+    closed: Cell<bool>,
+}
+
 /// A connection that requests share.
 pub struct Shared {
     place: Place,
@@ -47,10 +56,9 @@ pub struct Shared {
     /// The name of its TLS handshake: a certificate judged for one name is not used for another.
     server_name: Box<[u8]>,
     send: SendRequest<Bytes>,
-    active: Cell<usize>,
     uses: Cell<u32>,
-    /// Nothing new may start on it.
-    closed: Rc<Cell<bool>>,
+    /// What the connection's task knows too.
+    state: Rc<State>,
     limits: KeepalivePool,
     idle_until_ms: Cell<u64>,
     worker: &'static Worker,
@@ -58,9 +66,9 @@ pub struct Shared {
 
 impl Shared {
     fn has_room(&self) -> bool {
-        !self.closed.get()
+        !self.state.closed.get()
             && self.uses.get() < self.limits.requests
-            && self.active.get() < self.send.current_max_send_streams().min(MOST_STREAMS)
+            && self.state.active.get() < self.send.current_max_send_streams().min(MOST_STREAMS)
     }
 
     /// Without keep-alive it serves one request alone.
@@ -69,12 +77,12 @@ impl Shared {
     }
 
     fn is_offered(&self) -> bool {
-        self.is_kept() && !self.closed.get()
+        self.is_kept() && !self.state.closed.get()
     }
 
     fn expired(&self, now_ms: u64) -> bool {
-        let retired = self.closed.get() || self.uses.get() >= self.limits.requests;
-        self.active.get() == 0 && (retired || self.idle_until_ms.get() <= now_ms)
+        let retired = self.state.closed.get() || self.uses.get() >= self.limits.requests;
+        self.state.active.get() == 0 && (retired || self.idle_until_ms.get() <= now_ms)
     }
 }
 
@@ -90,7 +98,7 @@ impl Lease {
         connection.worker.http2_pool.not_idle(connection);
         let uses = connection.uses.get();
         connection.uses.set(uses + 1);
-        connection.active.set(connection.active.get() + 1);
+        connection.state.active.set(connection.state.active.get() + 1);
         Lease { connection: connection.clone(), uses }
     }
 
@@ -98,21 +106,21 @@ impl Lease {
         self.connection.send.clone()
     }
 
-    /// The node said goodbye: later requests go elsewhere.
+    /// The node said goodbye, or nothing: later requests go elsewhere.
     pub fn retire(&self) {
-        self.connection.closed.set(true);
+        self.connection.state.closed.set(true);
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
         let connection = &self.connection;
-        connection.active.set(connection.active.get().saturating_sub(1));
+        connection.state.active.set(connection.state.active.get().saturating_sub(1));
         let now_ms = connection.worker.deadlines.now_ms();
         connection.idle_until_ms.set(now_ms.saturating_add(connection.limits.idle_timeout_ms));
         if let Some(client) = connection.place.client
             && connection.is_offered()
-            && connection.active.get() == 0
+            && connection.state.active.get() == 0
         {
             connection.worker.http2_pool.became_idle(connection, client);
         }
@@ -236,8 +244,8 @@ impl Node {
             return Some(Next::Wait(self.changed.clone()));
         }
         if self.connections.len() >= MOST_CONNECTIONS {
-            let least = self.connections.iter().filter(|connection| !connection.closed.get());
-            if let Some(connection) = least.min_by_key(|connection| connection.active.get())
+            let least = self.connections.iter().filter(|connection| !connection.state.closed.get());
+            if let Some(connection) = least.min_by_key(|connection| connection.state.active.get())
                 && *connection.server_name == *server_name
             {
                 return Some(Next::Use(Lease::new(connection)));

@@ -57,12 +57,12 @@ impl OwnPool {
         client: u64,
         (pool, server_name): (u32, Box<[u8]>),
         (stream, uses): (Stream, u32),
-        expires_ms: u64,
+        (since_ms, expires_ms): (u64, u64),
         size: usize,
     ) {
         let state = &mut *self.state.borrow_mut();
         let number = state.ages.enter(pool, client);
-        state.idle.insert((client, pool, number), Idle { stream, server_name, uses, expires_ms });
+        state.idle.insert((client, pool, number), Idle { stream, server_name, uses, since_ms, expires_ms });
         while let Some((number, client)) = state.ages.surplus(pool, size.max(1)) {
             state.idle.remove(&(client, pool, number));
         }
@@ -83,7 +83,8 @@ impl OwnPool {
         idle.len()
     }
 
-    fn forget(&self, client: u64) {
+    /// Also where one of its connections let its time pass: see [`super::Pool::distrust`].
+    pub fn forget(&self, client: u64) {
         let state = &mut *self.state.borrow_mut();
         let own = state.idle.range((client, 0, 0)..=(client, u32::MAX, u64::MAX));
         let places: Vec<Place> = own.map(|(&place, _)| place).collect();
@@ -99,11 +100,11 @@ pub fn keep(
     client: &Connection,
     place: (u32, Box<[u8]>),
     stream: (Stream, u32),
-    expires_ms: u64,
+    times_ms: (u64, u64),
     size: usize,
 ) {
     close_at_end(worker, client);
-    worker.own_pool.put(client.id, place, stream, expires_ms, size);
+    worker.own_pool.put(client.id, place, stream, times_ms, size);
 }
 
 /// What the pools hold of this client is closed when it leaves.
@@ -162,7 +163,7 @@ mod tests {
     fn nobody_gets_what_is_not_theirs() {
         on_a_runtime(async {
             let (mut node, pool) = (Node::start(), OwnPool::default());
-            pool.put(1, place(7, "a"), (node.connect(), 1), 100, 10);
+            pool.put(1, place(7, "a"), (node.connect(), 1), (0, 100), 10);
             for (client, number, name) in [(2, 7, "a"), (0, 7, "a"), (1, 8, "a"), (1, 6, "a"), (1, 7, "b")] {
                 let taken = pool.take(client, number, name.as_bytes());
                 assert!(taken.is_none(), "{client} {number} {name}");
@@ -178,8 +179,8 @@ mod tests {
         on_a_runtime(async {
             let (mut node, pool) = (Node::start(), OwnPool::default());
             for client in 1..=20 {
-                pool.put(client, place(7, ""), (node.connect(), 1), 100, 5);
-                pool.put(client, place(8, ""), (node.connect(), 1), 200, 5);
+                pool.put(client, place(7, ""), (node.connect(), 1), (0, 100), 5);
+                pool.put(client, place(8, ""), (node.connect(), 1), (0, 200), 5);
             }
             assert_eq!(pool.sweep(0), 10);
             assert!(
@@ -205,7 +206,7 @@ mod tests {
             let stream = node.connect();
             node.accepted.clear();
             std::future::poll_fn(|context| stream.poll_readable(context)).await.expect("the end arrives");
-            pool.put(1, place(7, ""), (stream, 1), 100, 10);
+            pool.put(1, place(7, ""), (stream, 1), (0, 100), 10);
             assert!(pool.take(1, 7, b"").is_none());
             assert!(pool.state.borrow().ages.is_empty());
         });

@@ -17,7 +17,8 @@ use telemetry::error_log;
 
 use super::{
     super::io::{Io, SharedWire, Wire},
-    Lease, Opening, Shared,
+    Lease, Opening, Shared, State,
+    silence::{Silence, Wait},
 };
 use crate::{buffer::Buffer, stall, stream::Stream, timers::Timer, worker::Worker};
 
@@ -47,10 +48,20 @@ pub async fn establish(
     // Sends the preface and waits for nothing.
     let (send, connection) =
         builder.handshake::<_, Bytes>(Io(wire.clone())).await.map_err(io::Error::other)?;
-    let closed = Rc::new(Cell::new(false));
+    let mut connection = connection;
+    let ping = connection.ping_pong();
+    let state = Rc::new(State::default());
     let timer = Timer::new(&worker.deadlines);
-    let driver =
-        Driver { connection, wire, closed: closed.clone(), timer, blocked: false, address, attached: false };
+    let driver = Driver {
+        connection,
+        wire,
+        state: state.clone(),
+        silence: Silence::new(worker, ping),
+        timer,
+        blocked: false,
+        address,
+        attached: false,
+    };
     tokio::task::spawn_local(stall::watched(worker, "an HTTP/2 connection to an upstream", driver));
     let shared = Rc::new(Shared {
         place: opening.place,
@@ -58,16 +69,15 @@ pub async fn establish(
         address,
         server_name: server_name.into(),
         send,
-        active: Cell::new(0),
         uses: Cell::new(0),
-        closed,
+        state,
         limits,
         idle_until_ms: Cell::new(u64::MAX),
         worker,
     });
     let lease = Lease::new(&shared);
     opening.pool.with_node(opening.place, |node| {
-        node.retain(opening.pool, |connection| !connection.closed.get());
+        node.retain(opening.pool, |connection| !connection.state.closed.get());
         if shared.is_kept() {
             node.connections.push(shared);
         }
@@ -79,7 +89,8 @@ pub async fn establish(
 struct Driver {
     connection: Connection<Io, Bytes>,
     wire: SharedWire,
-    closed: Rc<Cell<bool>>,
+    state: Rc<State>,
+    silence: Silence,
     timer: Timer,
     /// The node takes nothing; the timer runs.
     blocked: bool,
@@ -109,8 +120,25 @@ impl Future for Driver {
         match sent {
             Poll::Ready(Err(_)) => return Poll::Ready(()),
             Poll::Ready(Ok(())) => {
-                driver.timer.clear();
                 driver.blocked = false;
+                let received_ms = driver.wire.borrow().received_ms();
+                match driver.silence.poll(context, driver.state.active.get() > 0, received_ms) {
+                    Wait::Nothing => driver.timer.clear(),
+                    Wait::Until(after_ms) => driver.timer.set(after_ms),
+                    // The ping is in the connection, which has to be asked for its bytes.
+                    Wait::Send => context.waker().wake_by_ref(),
+                    Wait::Over => {
+                        error_log::log(
+                            error_log::Level::Error,
+                            format_args!(
+                                "HTTP/2 connection to upstream {} is silent: it is given up",
+                                driver.address
+                            ),
+                        );
+                        return Poll::Ready(());
+                    }
+                }
+                return Poll::Pending;
             }
             Poll::Pending if !driver.blocked => {
                 driver.timer.set(NODE_TAKES_NOTHING_MS);
@@ -124,6 +152,6 @@ impl Future for Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.closed.set(true);
+        self.state.closed.set(true);
     }
 }

@@ -1,0 +1,105 @@
+//! Who may ask a Redis that does not answer.
+//!
+//! A server that hangs costs whoever asks it the whole time limit, a second as a rule. So after one such failure everybody
+//! else is refused at once, in the same words, for [`PAUSE`]; then one request tries, and the others wait for what it
+//! finds, refused as before. What a refused request does is for its plugin to say (`allow_degradation` and the like).
+//!
+//! Failures that cost no time, a refused connection above all, open nothing: the server is asked again at once.
+
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
+
+use super::TIMEOUT;
+
+const PAUSE: Duration = Duration::from_millis(500);
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Closed,
+    /// Nobody tries before then.
+    OpenUntil(Instant),
+    /// One is trying.
+    Trying,
+}
+
+/// One worker's, for one setting.
+#[derive(Default)]
+pub struct Circuit {
+    state: Cell<State>,
+}
+
+/// The right to ask.
+pub struct Attempt<'a> {
+    circuit: &'a Circuit,
+    /// The one that tries for all; until it has ended.
+    alone: bool,
+}
+
+impl Circuit {
+    pub fn enter(&self) -> Result<Attempt<'_>, String> {
+        match self.state.get() {
+            State::Closed => Ok(Attempt { circuit: self, alone: false }),
+            State::OpenUntil(until) if Instant::now() >= until => {
+                self.state.set(State::Trying);
+                Ok(Attempt { circuit: self, alone: true })
+            }
+            State::OpenUntil(_) | State::Trying => Err(TIMEOUT.to_owned()),
+        }
+    }
+
+    fn open(&self) {
+        self.state.set(State::OpenUntil(Instant::now() + PAUSE));
+    }
+}
+
+impl Attempt<'_> {
+    pub fn ended<T>(mut self, result: &Result<T, String>) {
+        let timed_out = matches!(result, Err(reason) if reason == TIMEOUT);
+        if timed_out {
+            self.circuit.open();
+        } else if self.alone {
+            self.circuit.state.set(State::Closed);
+        }
+        self.alone = false;
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        // Its client left before Redis said anything: the next one tries.
+        if self.alone {
+            self.circuit.state.set(State::OpenUntil(Instant::now()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timeout() -> Result<(), String> {
+        Err(TIMEOUT.to_owned())
+    }
+
+    #[test]
+    fn one_tries_after_the_pause() {
+        let circuit = Circuit::default();
+        let (first, late) = (circuit.enter().expect("closed"), circuit.enter().expect("closed"));
+        first.ended(&Err::<(), _>("connection refused".to_owned()));
+        assert!(circuit.enter().is_ok(), "what costs no time opens nothing");
+        late.ended(&timeout());
+        assert!(circuit.enter().is_err());
+        circuit.state.set(State::OpenUntil(Instant::now()));
+        let trying = circuit.enter().expect("the pause is over");
+        assert!(circuit.enter().is_err(), "one tries, the others do not");
+        trying.ended(&timeout());
+        assert!(circuit.enter().is_err(), "a further pause");
+        circuit.state.set(State::OpenUntil(Instant::now()));
+        drop(circuit.enter().expect("the pause is over"));
+        circuit.enter().expect("whoever left says nothing about Redis").ended(&Ok(()));
+        assert!(circuit.enter().is_ok() && circuit.enter().is_ok());
+    }
+}
