@@ -1,11 +1,15 @@
 //! Compression in steps: the whole body arrives, in all framings, and other requests are answered in between.
 
+use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use brotli::DecompressorWriter;
+use flate2::write::GzDecoder;
 use testkit::gateway::{Gateway, YAML_PROVIDER};
 use testkit::upstream::{Behaviour, Step};
 use testkit::{Client, Message, Upstream};
+use wire::chunked::{ChunkedDecoder, Event};
 
 /// Text that a compressor has to work on, and that differs everywhere.
 fn text(bytes: usize) -> String {
@@ -54,6 +58,7 @@ fn gateway(upstream: &Upstream) -> Gateway {
             "- {{id: {coding}, uri: /*, vars: [[http_accept_encoding, \"==\", {coding}]], plugins: {{{plugin}}}, {node}}}\n"
         );
     }
+    routes += &format!("- {{id: plain, uri: /*, priority: -1, {node}}}\n");
     routes += "plugins: [{name: gzip}, {name: brotli}, {name: mocking}]\n";
     Gateway::start(YAML_PROVIDER, Some(&routes))
 }
@@ -118,4 +123,106 @@ fn others_are_answered_while_one_body_is_compressed() {
         assert!(asked > 50 && slowest < took / 5, "{asked} requests, slowest {slowest:?} of {took:?}");
         slow.join().expect("an answer");
     });
+}
+
+/// Server-sent events: each leaves when it comes, compressed or not.
+#[test]
+fn events_do_not_wait_for_more() {
+    const EVENTS: usize = 10;
+    let start = Instant::now();
+    let upstream = Upstream::with(move |_| {
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let mut steps = vec![Step::Send(head.into())];
+        for _ in 0..EVENTS {
+            steps.push(Step::Wait(Duration::from_millis(60)));
+            steps.push(Upstream::answer(move |_| {
+                let event = format!("data: {:09}\n\n", start.elapsed().as_micros());
+                format!("{:x}\r\n{event}\r\n", event.len()).into_bytes()
+            }));
+        }
+        steps.push(Step::Send(b"0\r\n\r\n".into()));
+        Behaviour { read_body: true, steps }
+    });
+    let gateway = gateway(&upstream);
+    for coding in ["identity", "gzip", "br"] {
+        let mut late: Vec<Duration> = events(&gateway, coding, start);
+        late.sort();
+        // The median: what the machine does beside this test is not the gateway's delay.
+        let median = late.get(EVENTS / 2).copied().unwrap_or_default();
+        assert_eq!(late.len(), EVENTS, "{coding}: {late:?}");
+        assert!(median < Duration::from_millis(5), "{coding}: {late:?}");
+    }
+}
+
+/// How long after it was sent each event could be read.
+fn events(gateway: &Gateway, coding: &str, start: Instant) -> Vec<Duration> {
+    let mut stream = std::net::TcpStream::connect(gateway.http).expect("connects");
+    stream.set_read_timeout(Some(testkit::PATIENCE)).expect("a limit");
+    let request = format!("GET /events HTTP/1.1\r\nHost: h\r\nAccept-Encoding: {coding}\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("sends");
+    let mut decoder: Box<dyn Decoder> = match coding {
+        "gzip" => Box::new(GzDecoder::new(Vec::new())),
+        "br" => Box::new(DecompressorWriter::new(Vec::new(), 4096)),
+        _ => Box::new(Vec::new()),
+    };
+    let (mut chunks, mut received, mut headed) = (ChunkedDecoder::default(), Vec::new(), false);
+    let (mut seen, mut late) = (0, Vec::new());
+    let mut piece = [0; 4096];
+    loop {
+        let count = stream.read(&mut piece).expect("the answer goes on");
+        assert!(count > 0, "the answer ends too early");
+        received.extend_from_slice(&piece[..count]);
+        if !headed {
+            let Some(end) = received.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
+            let head = String::from_utf8_lossy(&received[..end]).into_owned();
+            assert_eq!(head.contains("Content-Encoding: "), coding != "identity", "{head}");
+            received.drain(..end + 4);
+            headed = true;
+        }
+        let ended = loop {
+            match chunks.next(&received, &mut wire::Head::new()).expect("chunks") {
+                Event::NeedMore { skip } => {
+                    received.drain(..skip);
+                    break false;
+                }
+                Event::Data { skip, length } => {
+                    decoder.write_all(&received[skip..skip + length]).expect("decodes");
+                    decoder.flush().expect("decodes");
+                    received.drain(..skip + length);
+                }
+                Event::End { .. } => break true,
+            }
+        };
+        let text = String::from_utf8_lossy(decoder.output()).into_owned();
+        for event in text.split_inclusive("\n\n").filter(|event| event.ends_with("\n\n")).skip(seen) {
+            let sent = event.trim_start_matches("data: ").trim().parse().expect("a time");
+            late.push(start.elapsed().saturating_sub(Duration::from_micros(sent)));
+        }
+        seen = late.len();
+        if ended {
+            return late;
+        }
+    }
+}
+
+trait Decoder: Write {
+    fn output(&self) -> &[u8];
+}
+
+impl Decoder for Vec<u8> {
+    fn output(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Decoder for GzDecoder<Vec<u8>> {
+    fn output(&self) -> &[u8] {
+        self.get_ref()
+    }
+}
+
+impl Decoder for DecompressorWriter<Vec<u8>> {
+    fn output(&self) -> &[u8] {
+        self.get_ref()
+    }
 }
