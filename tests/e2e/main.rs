@@ -6,6 +6,7 @@
 
 mod admin_bounds;
 mod admin_keys;
+mod apisix_details;
 mod audit;
 mod bench;
 mod bench_ahead;

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use testkit::free_port;
@@ -14,6 +14,12 @@ const NO_ANSWER: &str = "000";
 #[test]
 fn certificates_are_found_by_name_and_asked_for() {
     let folder = tempfile::tempdir().expect("a temporary folder");
+    // Of another authority.
+    client_certificate(folder.path());
+    for end in ["pem", "key"] {
+        let (from, to) = (format!("client.{end}"), format!("stranger.{end}"));
+        fs::rename(folder.path().join(from), folder.path().join(to)).expect("a stranger's");
+    }
     let client_ca = client_certificate(folder.path());
     let port = free_port();
     let config = YAML_PROVIDER
@@ -37,13 +43,52 @@ fn certificates_are_found_by_name_and_asked_for() {
     check("x.wild.test", "/", &[], "200");
     check("x.y.wild.test", "/", &[], NO_ANSWER);
     check("unknown.test", "/", &[], NO_ANSWER);
-    check("asks.test", "/", &[], NO_ANSWER);
+    // The handshake succeeds, so that the client can be told what is missing.
+    check("asks.test", "/", &[], "400");
+    check("asks.test", "/", &["--http1.1"], "400");
+    check("asks.test", "/", &["--cert", "stranger.pem", "--key", "stranger.key"], NO_ANSWER);
     check("asks.test", "/", with_certificate, "200");
     check("skips.test", "/open", &[], "200");
     check("skips.test", "/closed", &[], "400");
     check("skips.test", "/closed", with_certificate, "200");
     // The handshake's name may not lend its freedom to a host that asks for certificates.
     check("plain.test", "/", &["-H", "Host: asks.test"], "400");
+
+    let page = Command::new("curl")
+        .args([
+            "-sk",
+            "--resolve",
+            &format!("asks.test:{port}:127.0.0.1"),
+            &format!("https://asks.test:{port}/"),
+        ])
+        .output()
+        .expect("curl runs");
+    let page = String::from_utf8_lossy(&page.stdout).into_owned();
+    assert!(page.contains("<title>400 No required SSL certificate was sent</title>"), "{page}");
+}
+
+/// An address is no server name, and clients send some all the same: the certificate for that address is found.
+#[test]
+fn a_certificate_is_found_by_address() {
+    let port = free_port();
+    let config = YAML_PROVIDER
+        .replace("ssl: {enable: false}", &format!("ssl: {{listen: [{{ip: 127.0.0.1, port: {port}}}]}}"));
+    let resources = resources("").replace("plain.test", "127.0.0.1");
+    let resources =
+        resources.lines().filter(|line| !line.contains("client: {")).collect::<Vec<_>>().join("\n");
+    let gateway = Gateway::start(&config, Some(&resources));
+    let output = Command::new("curl")
+        .args(["-sk", "-o", "/dev/null", "-w", "%{http_code}", &format!("https://127.0.0.1:{port}/")])
+        .output()
+        .expect("curl runs");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "200", "{}", gateway.error_log());
+    let output = Command::new("openssl")
+        .args(["s_client", "-connect", &format!("127.0.0.1:{port}"), "-servername", "127.0.0.1"])
+        .stdin(Stdio::null())
+        .output()
+        .expect("openssl runs");
+    let (said, failed) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("BEGIN CERTIFICATE") && !failed.contains("alert"), "{said}{failed}");
 }
 
 fn resources(client_ca: &str) -> String {

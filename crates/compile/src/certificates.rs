@@ -21,7 +21,10 @@ use rustls::{
 };
 use serde_json::Value;
 
-use self::{client::Lenient, sessions::Sessions};
+use self::{
+    client::{Asking, Lenient},
+    sessions::Sessions,
+};
 use crate::{Compiler, Key};
 
 /// The servers made so far, and the index of their names.
@@ -186,7 +189,9 @@ impl Compiler {
         let client = conf.client.as_ref().map(|client| client::check(client, &provider)).transpose()?;
         let builder = match &client {
             None => builder.with_no_client_auth(),
-            Some(check) if check.skip.is_empty() => builder.with_client_cert_verifier(check.verifier.clone()),
+            Some(check) if check.skip.is_empty() => {
+                builder.with_client_cert_verifier(Arc::new(Asking(check.verifier.clone())))
+            }
             Some(check) => builder.with_client_cert_verifier(Arc::new(Lenient(check.verifier.clone()))),
         };
         let mut config = builder.with_cert_resolver(Arc::new(Keys::new(pairs.clone())));

@@ -66,6 +66,16 @@ impl Response {
         self.headers.remove_known(HeaderId::ContentLength);
     }
 
+    /// As nginx does: an empty value takes the field away.
+    pub fn assign(&mut self, name: &str, value: impl AsRef<[u8]>) {
+        match value.as_ref() {
+            b"" => {
+                self.headers.remove(name);
+            }
+            value => self.headers.set(name, value),
+        }
+    }
+
     pub fn set_status(&mut self, status: u16) {
         if status != self.status {
             self.status = status;

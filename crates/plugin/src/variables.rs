@@ -7,7 +7,10 @@ mod graphql;
 pub mod json_path;
 mod time_text;
 
-use std::borrow::Cow;
+use std::{
+    borrow::Cow,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use routing::expr::{Operand, Variables};
 use wire::HeaderId;
@@ -93,11 +96,24 @@ named! {
     GraphqlName = "graphql_name", GraphqlOperation = "graphql_operation", GraphqlRootFields = "graphql_root_fields",
 }
 
+/// What limit-count found, as JSON.
+pub const RATE_LIMITING_INFO: &str = "rate_limiting_info";
+
+static RATE_LIMITING_INFO_WANTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether anything has ever asked for [`RATE_LIMITING_INFO`]: a log format, a condition, a function. Else nobody writes it.
+pub fn wants_rate_limiting_info() -> bool {
+    RATE_LIMITING_INFO_WANTED.load(Ordering::Relaxed)
+}
+
 impl Variable {
     /// Any name resolves; one that nobody knows has no value until a plugin sets it.
     pub fn resolve(name: &str) -> Variable {
         if let Some(named) = Named::of(name) {
             return Variable::Named(named);
+        }
+        if name == RATE_LIMITING_INFO {
+            RATE_LIMITING_INFO_WANTED.store(true, Ordering::Relaxed);
         }
         let families: &[(&str, fn(Box<str>) -> Variable)] = &[
             ("sent_http_", |rest| Variable::SentHeader(rest.replace('_', "-").into())),

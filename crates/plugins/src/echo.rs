@@ -55,7 +55,7 @@ impl Plugin for Echo {
     fn header_filter(&self, request: &mut Request) {
         request.response.body_modified();
         for (name, value) in &self.headers {
-            request.response.headers.set(name, value);
+            request.response.assign(name, value);
         }
     }
 

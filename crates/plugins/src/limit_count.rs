@@ -17,7 +17,11 @@ use counters::{Counters, Quota, Taken};
 use delayed::Syncer;
 use headers::HeaderNames;
 use model::header_text::Text;
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, step::Verdict};
+use plugin::{
+    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step,
+    step::Verdict,
+    variables::{RATE_LIMITING_INFO, wants_rate_limiting_info},
+};
 use serde::Deserialize;
 use serde_json::Value;
 use smallvec::SmallVec;
@@ -173,6 +177,8 @@ struct Rule {
 /// A rule that applies to the request at hand.
 struct Applied<'a> {
     key: Vec<u8>,
+    /// As APISIX writes it, where somebody wants to read it.
+    text: Option<Vec<u8>>,
     quota: Quota,
     headers: &'a HeaderNames,
 }
@@ -254,7 +260,8 @@ impl LimitCount {
                 window: rule.time_window.positive(request)?,
                 sliding: self.sliding,
             };
-            applied.push(Applied { key, quota, headers: &rule.headers });
+            let text = wants_rate_limiting_info().then(|| self.scope.key(&rule.key, request, Form::Text, ""));
+            applied.push(Applied { key, text: text.flatten(), quota, headers: &rule.headers });
         }
         Ok(applied)
     }
@@ -282,6 +289,9 @@ impl LimitCount {
                 };
             }
         };
+        if let Some(key) = &rule.text {
+            request.set_variable(RATE_LIMITING_INFO, info(key, rule.quota.limit, &taken));
+        }
         if self.show_headers {
             rule.headers.write(request, rule.quota.limit, &taken);
         }
@@ -290,6 +300,18 @@ impl LimitCount {
         }
         Err(Box::new(Reply::error_msg_or_page(self.rejected_code, self.rejected_msg.as_deref())))
     }
+}
+
+/// The words of APISIX. A key is a client's text: it is put in as JSON has it.
+fn info(key: &[u8], limit: f64, taken: &Taken) -> String {
+    let remaining = if taken.allowed { taken.remaining.max(0.0) } else { 0.0 };
+    format!(
+        "{{\"rate_limiting_key\":{},\"rate_limiting_limit\":{limit:.0},\"rate_limiting_remaining\":{:.0},\
+         \"rate_limiting_reset\":{:.0}}}",
+        Value::from(String::from_utf8_lossy(key)),
+        remaining.floor(),
+        taken.reset_seconds.floor(),
+    )
 }
 
 fn rules(conf: &Conf, names: &HeaderNames) -> Result<Vec<Rule>, String> {

@@ -158,6 +158,12 @@ impl Plugin for ProxyMirror {
     }
 }
 
+/// The method that the upstream gets.
+fn method(request: &Request) -> Option<Method> {
+    let method = request.edits.method.as_ref().unwrap_or(&request.head.method);
+    Method::from_bytes(method.as_bytes()).ok()
+}
+
 /// The `Host` that the upstream gets.
 fn host(request: &Request) -> Vec<u8> {
     if let Some(host) = &request.edits.host {
@@ -193,7 +199,7 @@ const LEFT_OUT: [&str; 10] = [
 ];
 
 fn send(request: &Request, endpoint: Endpoint, body: bytes::Bytes) {
-    let Ok(method) = Method::from_bytes(request.head.method.as_bytes()) else { return };
+    let Some(method) = method(request) else { return };
     let mut headers = vec![("Host".to_owned(), host(request))];
     headers.extend(copied_headers(request));
     let copy = Outgoing { method, endpoint, headers, body };
@@ -204,7 +210,7 @@ fn send(request: &Request, endpoint: Endpoint, body: bytes::Bytes) {
 }
 
 fn send_call(request: &Request, endpoint: Endpoint, tls: Option<Arc<ClientConfig>>, body: bytes::Bytes) {
-    let Ok(method) = Method::from_bytes(request.head.method.as_bytes()) else { return };
+    let Some(method) = method(request) else { return };
     let (authority, headers) = (host(request), copied_headers(request));
     let call = grpc::Call { endpoint, tls, method, authority, headers, body };
     fly(async move {

@@ -99,10 +99,7 @@ impl RequestId {
     fn new_id(&self) -> String {
         match self.algorithm {
             Algorithm::Uuid => uuid::v4(),
-            Algorithm::UuidV7 => {
-                let milliseconds = since_epoch().as_millis() & 0xffff_ffff_ffff;
-                uuid::text((milliseconds << 80) | (random_u128() >> 48), 7)
-            }
+            Algorithm::UuidV7 => uuid::v7(since_epoch()),
             Algorithm::Nanoid => pick(NANOID, 21),
             Algorithm::RangeId => {
                 // Bytes, as in APISIX: a character beyond ASCII in the set would be torn apart, so it is left out.

@@ -169,7 +169,7 @@ impl Headers {
         }
         for (name, value) in &self.set {
             if let Some(value) = location::field(name, value, request) {
-                request.response.headers.set(name, value);
+                request.response.assign(name, value);
             }
         }
         for name in &self.remove {

@@ -47,7 +47,12 @@ impl Failed {
 pub async fn accept(worker: &Worker, stream: TcpStream) -> Result<(TlsStream<TcpStream>, TlsFacts), Failed> {
     let mut start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
     let name = start.client_hello().server_name().map(normal_name);
-    let wanted = name.as_deref().or(worker.settings.fallback_sni.as_deref());
+    // An address is no server name (RFC 6066 section 3), and the library hides it: it is the one that the client reached.
+    let address = match (&name, &worker.settings.fallback_sni) {
+        (None, None) => start.io.local_addr().ok().map(|local| local.ip().to_canonical().to_string()),
+        _ => None,
+    };
+    let wanted = name.as_deref().or(worker.settings.fallback_sni.as_deref()).or(address.as_deref());
     let claim = wanted.and_then(|name| Some(worker.snapshot().certificates.find(name)?.server.clone()));
     let Some(Ok(server)) = claim else {
         // The client may be gone already; there is nothing more to tell it.
@@ -94,7 +99,11 @@ fn facts(
         alpn: session.alpn_protocol().map(<[u8]>::to_vec),
         client_verdict: match &server.client {
             None => ClientVerdict::None,
-            Some(check) if check.skip.is_empty() => ClientVerdict::Success,
+            // The handshake has judged it.
+            Some(check) if check.skip.is_empty() => match chain.is_some_and(|chain| !chain.is_empty()) {
+                true => ClientVerdict::Success,
+                false => ClientVerdict::None,
+            },
             Some(check) => check.verdict(chain),
         },
         server: Some(server),
@@ -114,8 +123,18 @@ fn openssl_name(suite: rustls::CipherSuite) -> String {
     }
 }
 
-/// What no handshake could decide: paths that need no certificate, and a host that asks for certificates on a connection
-/// whose handshake did not, because it was for another name or there was none.
+/// nginx's page (its status 496).
+fn without_certificate() -> Reply {
+    let page = "<html>\r\n<head><title>400 No required SSL certificate was sent</title></head>\r\n<body>\r\n\
+                <center><h1>400 Bad Request</h1></center>\r\n\
+                <center>No required SSL certificate was sent</center>\r\n</body>\r\n</html>\r\n";
+    let mut reply = Reply::bytes(400, page);
+    reply.headers.set("Content-Type", "text/html; charset=utf-8");
+    reply
+}
+
+/// What no handshake could decide: clients without a certificate, paths that need none, and a host that asks for
+/// certificates on a connection whose handshake did not, because it was for another name or there was none.
 pub fn check_client(request: &Request) -> Result<(), Box<Reply>> {
     let tls = request.connection.tls.as_ref();
     let own = tls.and_then(|tls| tls.server.as_ref()).filter(|server| server.client.is_some());
@@ -126,7 +145,6 @@ pub fn check_client(request: &Request) -> Result<(), Box<Reply>> {
     let skips = |server: &TlsServer| server.client.as_ref().is_some_and(|check| check.skips(&request.path));
     let verdict = tls.map_or(ClientVerdict::None, |tls| tls.client_verdict);
     let verified = verdict == ClientVerdict::Success;
-    // A handshake that asks lets nobody through without a certificate, unless some paths need none.
     if let (false, Some(own)) = (verified, own)
         && !skips(own)
     {
@@ -154,7 +172,10 @@ pub fn check_client(request: &Request) -> Result<(), Box<Reply>> {
 
 fn refuse_unverified(request: &Request, verdict: ClientVerdict) -> Result<(), Box<Reply>> {
     match verdict {
-        ClientVerdict::None => refuse(request, &"client certificate was not present"),
+        ClientVerdict::None => {
+            let _logged = refuse(request, &"client certificate was not present");
+            Err(Box::new(without_certificate()))
+        }
         _ => refuse(
             request,
             &format_args!("client certificate verification is not passed: {}", verdict.text()),

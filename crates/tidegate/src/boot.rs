@@ -44,7 +44,7 @@ pub mod welcome;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context;
-use config::Settings;
+use config::{Provider, Settings};
 use model::PluginCatalog;
 use plugin::{Catalog, Host};
 use serde_json::Value;
@@ -250,9 +250,18 @@ fn install_host(
         parsed_body_bytes: usize::try_from(settings.apisix.body_memory.parsed_bytes).unwrap_or(usize::MAX),
         workers: settings.nginx.workers,
         prefix: settings.files.prefix.clone(),
+        resource_prefix: resource_prefix(settings),
         started: std::time::SystemTime::now(),
     }
     .install();
+}
+
+/// APISIX names resources by their keys in etcd, or in its files. What is in the embedded store was in etcd before.
+fn resource_prefix(settings: &Settings) -> String {
+    match settings.provider {
+        Provider::Embedded | Provider::Etcd => settings.etcd.prefix.clone(),
+        Provider::Yaml | Provider::Json | Provider::ApiDriven => String::new(),
+    }
 }
 
 fn start_plugins(settings: &Settings, catalog: &Catalog) -> anyhow::Result<()> {

@@ -28,6 +28,52 @@ pub fn check(client: &resources::SslClient, provider: &Arc<CryptoProvider>) -> R
     Ok(ClientCheck { verifier, skip })
 }
 
+/// Lets clients without a certificate finish the handshake: their requests get nginx's page, which says what is missing.
+/// A certificate that is presented has to be a good one.
+#[derive(Debug)]
+pub struct Asking(pub Arc<dyn ClientCertVerifier>);
+
+impl ClientCertVerifier for Asking {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        rest: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        self.0.verify_client_cert(leaf, rest, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, cert, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, cert, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
+
 /// Lets everybody finish the handshake, with proof of the key; whether the certificate will do is judged per request.
 #[derive(Debug)]
 pub struct Lenient(pub Arc<dyn ClientCertVerifier>);

@@ -79,7 +79,7 @@ fn write_remote_addr(request: &Request, form: Form, out: &mut Vec<u8>) {
 
 /// The part of a key that names the configuration.
 pub struct Scope {
-    /// `/routes/1:CHECKSUM:`
+    /// `/apisix/routes/1:CHECKSUM:`
     text: Box<[u8]>,
     /// A hash of the text and of the plugin's name, for maps that plugins share.
     number: [u8; 8],
@@ -89,7 +89,8 @@ pub struct Scope {
 
 impl Scope {
     pub fn new(owner: &Owner, conf: &Value) -> Scope {
-        let text = format!("/{}/{}:{}:", owner.kind.directory(), owner.id, conf_version(conf));
+        let prefix = plugin::host().map_or("", |host| &host.resource_prefix);
+        let text = format!("{prefix}/{}/{}:{}:", owner.kind.directory(), owner.id, conf_version(conf));
         let suffix = conf.get("_vid").and_then(Value::as_u64).map_or_else(String::new, |id| format!(":{id}"));
         Scope::named(text, suffix)
     }
@@ -124,7 +125,8 @@ impl Scope {
     }
 }
 
-/// A number that changes exactly when the configuration does, whatever the order of its fields.
+/// A number that changes exactly when the configuration does, whatever the order of its fields. It is APISIX's number:
+/// CRC-32 of what its encoder makes of the configuration with all defaults and `_meta`, keys sorted, empty tables as lists.
 pub fn conf_version(conf: &Value) -> u32 {
     let mut text = String::new();
     let mut conf = conf.clone();
@@ -137,6 +139,7 @@ pub fn conf_version(conf: &Value) -> u32 {
 
 fn write_sorted(value: &Value, out: &mut String) {
     match value {
+        Value::Object(fields) if fields.is_empty() => out.push_str("[]"),
         Value::Object(fields) => {
             let mut fields: Vec<_> = fields.iter().collect();
             fields.sort_by_key(|(name, _)| name.as_str());

@@ -660,7 +660,103 @@ core.lrucache = {
     end,
 }
 
+-- net.url ------------------------------------------------------------------------------------------------------
+-- The module of that name (Bertrand Mansion's neturl 1.1) as far as functions use it: parse, build, and queries.
+
+local gsub, gmatch, match, format, char, lower =
+    string.gsub, string.gmatch, string.match, string.format, string.char, string.lower
+local url = { options = { separator = "&" } }
+
+local function unescape(text)
+    return (gsub(text, "%%(%x%x)", function(digits) return char(tonumber(digits, 16)) end))
+end
+local function escape(text, kept)
+    return (gsub(text, "[^%w" .. kept .. "]", function(one) return format("%%%02X", byte(one)) end))
+end
+local in_path, in_query = "%-_%.!~%*'%(%):@&=%+%$,;", "%-_%.!~%*'%(%):@%$,;/%?"
+
+function url.parseQuery(text)
+    local query = {}
+    for pair in gmatch(text or "", "[^&;]+") do
+        local name, value = match(pair, "^([^=]*)=?(.*)$")
+        name, value = unescape((gsub(name, "%+", " "))), unescape((gsub(value, "%+", " ")))
+        local found = query[name]
+        if found == nil then
+            query[name] = value
+        elseif type(found) == "table" then
+            insert(found, value)
+        else
+            query[name] = { found, value }
+        end
+    end
+    return setmetatable(query, { __tostring = url.buildQuery })
+end
+
+function url.buildQuery(query, separator)
+    local names, parts = {}, {}
+    for name in pairs(query) do insert(names, name) end
+    sort(names, function(a, b) return tostring(a) < tostring(b) end)
+    for _, name in ipairs(names) do
+        local values = query[name]
+        for _, value in ipairs(type(values) == "table" and values or { values }) do
+            local part = escape(tostring(name), in_query)
+            if value ~= "" then part = part .. "=" .. escape(tostring(value), in_query) end
+            insert(parts, part)
+        end
+    end
+    return concat(parts, type(separator) == "string" and separator or url.options.separator)
+end
+
+function url.build(parts)
+    local text = parts.path and escape(unescape(parts.path), in_path .. "/") or ""
+    local query = parts.query and tostring(parts.query) or ""
+    if query ~= "" then text = text .. "?" .. query end
+    if parts.host then
+        local authority = parts.host
+        if parts.port then authority = authority .. ":" .. parts.port end
+        if parts.userinfo and parts.userinfo ~= "" then authority = parts.userinfo .. "@" .. authority end
+        if text ~= "" and sub(text, 1, 1) ~= "/" and sub(text, 1, 1) ~= "?" then text = "/" .. text end
+        text = "//" .. authority .. text
+    end
+    if parts.scheme then text = parts.scheme .. ":" .. text end
+    if parts.fragment then text = text .. "#" .. parts.fragment end
+    return text
+end
+
+local function authority_of(parts, authority)
+    parts.authority, parts.userinfo, parts.host, parts.port = authority, "", "", nil
+    parts.user, parts.password = nil, nil
+    local userinfo, rest = match(authority, "^([^@]*)@(.*)$")
+    if userinfo then
+        parts.userinfo = userinfo
+        parts.user, parts.password = match(userinfo, "^([^:]*):?(.*)$")
+        if parts.password == "" then parts.password = nil end
+        authority = rest
+    end
+    local host, port = match(authority, "^(.-):(%d+)$")
+    parts.host, parts.port = lower(host or authority), tonumber(port)
+end
+
+function url.parse(text)
+    local parts = { authority = "", query = url.parseQuery("") }
+    local rest = tostring(text or "")
+    local before, fragment = match(rest, "^(.-)#(.*)$")
+    if before then rest, parts.fragment = before, fragment end
+    local scheme, behind = match(rest, "^(%w[%w+.-]*):(.*)$")
+    if scheme then parts.scheme, rest = lower(scheme), behind end
+    local path, query = match(rest, "^(.-)%?(.*)$")
+    if path then rest, parts.query = path, url.parseQuery(query) end
+    local authority, after = match(rest, "^//([^/]*)(.*)$")
+    if authority then
+        authority_of(parts, authority)
+        rest = after
+    end
+    parts.path = gsub(rest, "[^/]+", function(segment) return escape(unescape(segment), in_path) end)
+    return setmetatable(parts, { __tostring = url.build, __index = { build = url.build } })
+end
+
 local modules = {
+    ["net.url"] = url,
     ["apisix.core"] = core, cjson = cjson, ["cjson.safe"] = cjson_safe,
     ["table.new"] = table.new, ["table.clear"] = table.clear, ["table.nkeys"] = table.nkeys,
     ["table.clone"] = table.clone, ["table.isarray"] = table.isarray, ["table.isempty"] = table.isempty,

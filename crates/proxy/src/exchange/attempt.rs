@@ -82,6 +82,8 @@ impl Failure {
         match &self.kind {
             FailureKind::Client(error) => error.status(),
             _ if self.timed_out() => 504,
+            // Nobody was asked: there is no node to be had.
+            FailureKind::Unresolved => 503,
             _ => 502,
         }
     }

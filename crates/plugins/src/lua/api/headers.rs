@@ -113,7 +113,9 @@ fn install_response(lua: &Lua, native: &Table) -> mlua::Result<()> {
         "resp_set",
         lua.create_function(|_, (name, value): (LuaString, Value)| {
             let name = response_name(&name)?;
-            let values = values(&value)?;
+            let mut values = values(&value)?;
+            // As nginx does: an empty value takes the field away.
+            values.retain(|value| !value.is_empty());
             current::edit(|request| assign_response(request, &name, &values))
         })?,
     )?;

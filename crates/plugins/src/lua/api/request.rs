@@ -218,6 +218,24 @@ fn install_body(lua: &Lua, native: &Table) -> mlua::Result<()> {
     )
 }
 
+/// What the router found, under the names of APISIX's router.
+fn matched(request: &plugin::Request) -> serde_json::Value {
+    let text = |bytes: &[u8]| serde_json::Value::from(String::from_utf8_lossy(bytes));
+    let matched = &request.matched;
+    let mut fields = serde_json::Map::new();
+    for (name, value) in &matched.parameters {
+        fields.insert(name.to_string(), text(value));
+    }
+    if request.route.is_some() {
+        fields.insert("_path".into(), text(matched.uri.as_bytes()));
+        fields.insert("_method".into(), text(request.head.method.as_bytes()));
+    }
+    if !matched.host.is_empty() {
+        fields.insert("_host".into(), text(matched.host.as_bytes()));
+    }
+    fields.into()
+}
+
 fn install_context(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set(
         "context_get",
@@ -234,6 +252,10 @@ fn install_context(lua: &Lua, native: &Table) -> mlua::Result<()> {
                     let route =
                         current::read(|request| request.route.as_ref().map(|route| route.document.value()))?;
                     wrapped(lua, route)
+                }
+                "curr_req_matched" => {
+                    let matched = current::read(matched)?;
+                    crate::lua::json::to_lua(lua, &matched)
                 }
                 "matched_upstream" => {
                     let upstream = current::read(|request| {
