@@ -32,6 +32,7 @@ mod etcd;
 mod explain;
 mod first_run;
 mod forwarding;
+mod full_disk;
 mod fuzz_replay;
 mod gathering;
 mod grpc;

@@ -5,7 +5,10 @@ use std::{
     io::{self, ErrorKind},
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     thread,
 };
 
@@ -51,6 +54,8 @@ const OBJECTS_PER_DECODER: usize = 1000;
 pub struct Database {
     /// `None` while another process has the file. Closing it waits for whoever reads it.
     redb: RwLock<Option<redb::Database>>,
+    /// redb does nothing more after a failed write or read: the file has to be opened again.
+    failing: AtomicBool,
     marker: Marker,
     pub(super) path: PathBuf,
     pub(super) hooks: Hooks,
@@ -101,7 +106,8 @@ impl Database {
         };
         restrict(path);
         let (redb, marker) = (RwLock::new(Some(redb)), Marker::new(path));
-        let database = Self { redb, marker, path: path.to_owned(), hooks, retention };
+        let (failing, path) = (AtomicBool::new(false), path.to_owned());
+        let database = Self { redb, failing, marker, path, hooks, retention };
         let mut loaded = database.load_all()?;
         loaded.is_new = is_new;
         loaded.warnings.extend(repaired);
@@ -111,11 +117,44 @@ impl Database {
     /// Closes the file, so that another process can open it.
     pub fn release(&self) {
         *self.redb.write() = None;
+        self.failing.store(false, Relaxed);
         self.marker.end();
     }
 
     pub fn is_released(&self) -> bool {
-        self.redb.read_recursive().is_none()
+        self.redb.read_recursive().is_none() && !self.is_failing()
+    }
+
+    /// Whether it takes no writes until [`Database::recover`] is through.
+    pub fn is_failing(&self) -> bool {
+        self.failing.load(Relaxed)
+    }
+
+    pub(super) fn fail(&self) {
+        self.failing.store(true, Relaxed);
+    }
+
+    /// Opens a file again that failed; what is in it now. Where the file is gone, the open one stays.
+    pub fn recover(&self) -> Result<Loaded, StoreError> {
+        let recover = || {
+            creation::look(&self.path).map_err(unavailable)?;
+            // Whoever reads the history waits meanwhile. Closing a damaged file may panic.
+            let mut redb = self.redb.write();
+            let old = redb.take();
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(old)));
+            let (opened, repaired) = open_redb(&self.path)?;
+            *redb = Some(opened);
+            drop(redb);
+            let mut loaded = self.load_all()?;
+            // After a failed write there is always something to repair, and the failure has been told.
+            drop(repaired);
+            loaded.warnings.clear();
+            Ok(loaded)
+        };
+        let loaded = catch_unwind(AssertUnwindSafe(recover))
+            .unwrap_or_else(|_| Err(unavailable(damaged(&self.path, "its pages contradict each other"))))?;
+        self.failing.store(false, Relaxed);
+        Ok(loaded)
     }
 
     /// Opens the file again; what is in it now.
@@ -182,9 +221,11 @@ impl Database {
             Ok(Err(error)) => error.to_string(),
             Err(_) => "its pages contradict each other".to_owned(),
         };
+        self.fail();
         let path = self.path.display();
         Err(unavailable(format!(
-            "cannot write to database {path}: {problem}; check free space and permissions, then restart the gateway"
+            "cannot write to database {path}: {problem}; check free space and permissions: writes are taken again as \
+             soon as they work"
         )))
     }
 

@@ -133,7 +133,13 @@ impl Database {
     /// Trims a bounded number of rows; whether there are more. What is damaged is left to the next write to tell.
     pub fn trim_step(&self, now_ms: u64) -> bool {
         let outcome = catch_unwind(AssertUnwindSafe(|| self.try_trim_step(now_ms)));
-        outcome.is_ok_and(|trimmed| trimmed.unwrap_or(false))
+        match outcome {
+            Ok(Ok(more)) => more,
+            Ok(Err(_)) | Err(_) => {
+                self.fail();
+                false
+            }
+        }
     }
 
     fn try_trim_step(&self, now_ms: u64) -> Result<bool, redb::Error> {

@@ -20,7 +20,14 @@ impl Database {
         if self.is_released() {
             return StoreError::HandedOver.into();
         }
-        unavailable(format!("cannot read database {}: {}", self.path.display(), error.into())).into()
+        let (path, error) = (self.path.display(), error.into());
+        // The writer opens it again, before its next write at the latest.
+        if self.is_failing() || matches!(error, redb::Error::Io(_) | redb::Error::PreviousIo) {
+            self.fail();
+            return unavailable(format!("database {path} has failed ({error}) and is being opened again"))
+                .into();
+        }
+        unavailable(format!("cannot read database {path}: {error}")).into()
     }
 
     pub(super) fn unreadable(&self, what: &str) -> HistoryError {

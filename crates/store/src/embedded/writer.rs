@@ -8,10 +8,11 @@ use std::{
 };
 
 use model::{Document, Kind, Object};
+use telemetry::error_log::{Level, log};
 use tokio::sync::oneshot;
 
 use super::{
-    database::{Database, Stored},
+    database::{Database, Loaded, Stored},
     entries, stopped,
 };
 use crate::{Author, Change, Operation, State, StoreError, Written, live::Live};
@@ -22,6 +23,9 @@ const MAX_GROUP: usize = 512;
 /// Between steps of trimming the history while there is more to trim, and between looks whether there is.
 const NEXT_STEP: Duration = Duration::from_millis(50);
 const NEXT_LOOK: Duration = Duration::from_secs(600);
+
+/// Between attempts to open a file again that failed, at least: each reads all of it.
+const NEXT_ATTEMPT: Duration = Duration::from_millis(250);
 
 type Reply = oneshot::Sender<Result<Written, StoreError>>;
 type Key = (Kind, Arc<str>);
@@ -55,7 +59,8 @@ impl Writer {
     ) -> Result<Self, StoreError> {
         let (queue, requests) = mpsc::channel();
         let trim_at = Instant::now() + NEXT_STEP;
-        let mut worker = Worker { database, live, expiries: Expiries::default(), trim_at };
+        let failure = Failure::default();
+        let mut worker = Worker { database, live, expiries: Expiries::default(), trim_at, failure };
         for (at_ms, object) in expiries {
             worker.expiries.set((object.kind, object.id), Some(at_ms));
         }
@@ -106,6 +111,15 @@ struct Worker {
     expiries: Expiries,
     /// When to look for history that is too old. Most of it goes with the writes that exceed it.
     trim_at: Instant,
+    failure: Failure,
+}
+
+/// Since when writes fail, and when to try again.
+#[derive(Default)]
+struct Failure {
+    /// What writers are told; `None` while writes work.
+    told: Option<String>,
+    next_attempt: Option<Instant>,
 }
 
 impl Worker {
@@ -119,7 +133,7 @@ impl Worker {
             } else {
                 let until_trim = self.trim_at.saturating_duration_since(Instant::now());
                 let wait = self.expiries.wait().map_or(until_trim, |wait| wait.min(until_trim));
-                messages.recv_timeout(wait)
+                messages.recv_timeout(if self.database.is_failing() { NEXT_ATTEMPT } else { wait })
             };
             match first {
                 Ok(Message::Write(request)) => group.push(request),
@@ -166,6 +180,13 @@ impl Worker {
             }
             return;
         }
+        if self.database.is_failing() && !self.recover() {
+            let told = self.failure.told.clone().unwrap_or_else(|| "the database has failed".to_owned());
+            for reply in group.into_iter().filter_map(|request| request.reply) {
+                let _ = reply.send(Err(StoreError::Unavailable(told.clone())));
+            }
+            return;
+        }
         let expired = self.expiries.due(now_ms());
         if !expired.is_empty() {
             let operations =
@@ -182,10 +203,49 @@ impl Worker {
 
     /// Takes the file back. Whoever had it may have written.
     fn resume(&mut self) -> Result<(), StoreError> {
-        if !self.database.is_released() {
-            return Ok(());
+        if self.database.is_released() {
+            let loaded = self.database.resume()?;
+            self.take(loaded);
         }
-        let loaded = self.database.resume()?;
+        Ok(())
+    }
+
+    /// Opens the file again after a failure; whether writes can be tried. What was written and could not be acknowledged
+    /// may be there.
+    fn recover(&mut self) -> bool {
+        let begin = Instant::now();
+        if self.failure.next_attempt.is_some_and(|at| begin < at) {
+            return false;
+        }
+        let known = self.live.read(|state| state.revision);
+        match self.database.recover() {
+            Ok(loaded) if loaded.state.revision >= known => {
+                self.take(loaded);
+                return true;
+            }
+            Ok(loaded) => {
+                let path = self.database.path.display();
+                let found = loaded.state.revision;
+                self.fail(format!(
+                    "database {path} is at revision {found}, and {known} was acknowledged; restart"
+                ));
+                self.database.fail();
+            }
+            Err(error) => self.fail(error.to_string()),
+        }
+        self.failure.next_attempt = Some(Instant::now() + NEXT_ATTEMPT.max(begin.elapsed()));
+        false
+    }
+
+    /// Remembers a failure. The first of them is logged, until writes work again.
+    fn fail(&mut self, problem: String) {
+        if self.failure.told.is_none() {
+            log(Level::Error, format_args!("{problem}"));
+        }
+        self.failure = Failure { told: Some(problem), next_attempt: Some(Instant::now() + NEXT_ATTEMPT) };
+    }
+
+    fn take(&mut self, loaded: Loaded) {
         self.expiries = Expiries::default();
         for (at_ms, object) in loaded.expiries {
             self.expiries.set((object.kind, object.id), Some(at_ms));
@@ -195,7 +255,6 @@ impl Worker {
         if revision != known || !changes.is_empty() {
             self.live.publish(revision, changes);
         }
-        Ok(())
     }
 
     /// Decides every request, writes those that hold with one fsync, shows them, answers all.
@@ -215,9 +274,17 @@ impl Worker {
         };
         let Group { revision, changes, .. } = group;
         match outcome {
-            Ok(()) => self.show(revision, changes),
+            Ok(()) => {
+                let wrote = !changes.is_empty();
+                self.show(revision, changes);
+                if wrote && self.failure.told.take().is_some() {
+                    let path = self.database.path.display();
+                    log(Level::Warn, format_args!("database {path} can be written to again"));
+                }
+            }
             Err(error) => {
                 let message = error.to_string();
+                self.fail(message.clone());
                 for (_, result) in &mut answers {
                     if result.is_ok() {
                         *result = Err(StoreError::Unavailable(message.clone()));
