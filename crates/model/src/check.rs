@@ -123,13 +123,13 @@ pub fn check_resource(
 }
 
 /// What is wrong with an `id` that [`is_id`] refuses.
-pub const NO_ID: &str = "its id should be text or an integer of at least 1";
+pub const NO_ID: &str = "its id should be text or a whole number";
 
-/// Whether an object may have this `id`: a number is one only if it is whole, as in the schemas.
+/// Whether an object may have this `id`: a number is one only if it is whole; files and imports count from 0, too.
 pub fn is_id(id: &Value) -> bool {
     match id {
         Value::String(_) => true,
-        Value::Number(number) => number.as_f64().is_some_and(|number| number >= 1.0 && number.fract() == 0.0),
+        Value::Number(number) => number.as_f64().is_some_and(|number| number >= 0.0 && number.fract() == 0.0),
         _ => false,
     }
 }

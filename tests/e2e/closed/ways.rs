@@ -96,7 +96,7 @@ fn check_refused(list: &str, id: &str, object: &Value, word: &str) {
 #[test]
 fn a_number_with_a_fraction_is_no_id() {
     let route = json!({"id": 1.5, "uri": "/x", "plugins": {"mocking": {"response_example": "x"}}});
-    check_refused("routes", "1.5", &route, "its id should be text or an integer of at least 1");
+    check_refused("routes", "1.5", &route, "its id should be text or a whole number");
 }
 
 #[test]
