@@ -375,7 +375,7 @@ fn files_that_no_cache_holds_and_clients_that_read_slowly() {
     let refused = YAML_PROVIDER.replace("plugin_attr:\n", "plugin_attr:\n  static-files: {threads: 0}\n");
     let mut refused = Gateway::start_unready(&refused, Some("routes: []\n"));
     assert!(!refused.process.wait_for_exit().success());
-    assert!(refused.process.output().contains("plugin_attr.static-files: threads must be"));
+    assert!(refused.process.output().contains("plugin_attr.static-files.threads should be"));
 }
 
 fn curl(arguments: &[&str], port: u16) -> Vec<u8> {
