@@ -242,8 +242,8 @@ impl Compiler {
         conf: &resources::Route,
         service: Option<&resources::Service>,
     ) -> Result<Chain, String> {
-        if let Some(script) = conf.script.as_ref().or(service.and_then(|service| service.script.as_ref())) {
-            self.check_alone(conf, service)?;
+        if let Some(script) = &conf.script {
+            check_alone(conf, service)?;
             let Some(lua) = &self.lua else {
                 return Err("script needs Lua, which this build does not have".to_owned());
             };
@@ -276,27 +276,6 @@ impl Compiler {
         Ok(Chain::new(merged))
     }
 
-    /// A script runs in place of all plugins: one of the route's service, which may guard it, would be switched off.
-    fn check_alone(
-        &self,
-        conf: &resources::Route,
-        service: Option<&resources::Service>,
-    ) -> Result<(), String> {
-        let runs = |plugins: &resources::Plugins| {
-            plugins.values().any(|conf| conf.pointer("/_meta/disable") != Some(&Value::Bool(true)))
-        };
-        let beside = if service.is_some_and(|service| runs(&service.plugins)) {
-            "the plugins of the service"
-        } else if runs(&conf.plugins) || conf.plugin_config_id.is_some() {
-            "the plugins of the route"
-        } else {
-            return Ok(());
-        };
-        Err(format!(
-            "a script would run in place of {beside}: write it as plugin serverless-pre-function, or remove one of them"
-        ))
-    }
-
     fn route_upstream(
         &self,
         key: &Key,
@@ -323,6 +302,23 @@ impl Compiler {
             None => inline(&(Kind::Service, Arc::from(service_id.as_str()))),
         }
     }
+}
+
+/// A script runs in place of all plugins: one of the route's service, which may guard it, would be switched off.
+fn check_alone(conf: &resources::Route, service: Option<&resources::Service>) -> Result<(), String> {
+    let runs = |plugins: &resources::Plugins| {
+        plugins.values().any(|conf| conf.pointer("/_meta/disable") != Some(&Value::Bool(true)))
+    };
+    let beside = if service.is_some_and(|service| runs(&service.plugins)) {
+        "the plugins of the service"
+    } else if runs(&conf.plugins) || conf.plugin_config_id.is_some() {
+        "the plugins of the route"
+    } else {
+        return Ok(());
+    };
+    Err(format!(
+        "a script would run in place of {beside}: write it as plugin serverless-pre-function, or remove one of them"
+    ))
 }
 
 /// Which requests the route is for. What of it cannot be read is added to `faults` and asks for nothing, so that the route

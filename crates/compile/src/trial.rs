@@ -98,14 +98,13 @@ fn users_of(changed: &[Object], after: &dyn Objects) -> Vec<Object> {
     for object in changed {
         let key = (object.kind, object.id.clone());
         let field = match object.kind {
-            // A script goes with the plugins of neither.
-            Kind::Service if object.value().get("script").is_none() => {
+            // A script goes with no plugins.
+            Kind::Service => {
                 let scripted = scripted.get_or_insert_with(|| after.with_field("script")).iter();
                 let own = scripted.filter(|user| references::of(user).contains(&key));
                 users.extend(own.filter(|user| seen.insert((user.kind, user.id.clone()))).cloned());
                 continue;
             }
-            Kind::Service => "service_id",
             Kind::Proto => "proto_id",
             Kind::Ssl => "client_cert_id",
             Kind::PluginMetadata => &object.id,

@@ -57,13 +57,6 @@ fn a_script_does_not_switch_plugins_off() {
     // Nor does the service take plugins on behind the script's back.
     let reason = refused(&gateway, "PUT", "services/bare", r#"{"plugins":{"key-auth":{}}}"#);
     assert!(reason.contains("routes/1"), "{reason}");
-    // A service's own script runs, and goes with the plugins of no route.
-    let service = format!(r#"{{"script":"{}"}}"#, SCRIPT.replace("200", "403"));
-    put(&gateway, "services/script", &service);
-    put(&gateway, "routes/2", r#"{"uri":"/t","service_id":"script"}"#);
-    assert_eq!(status(&gateway, "/t"), 403);
-    let both = r#"{"uri":"/u","service_id":"script","plugins":{"key-auth":{}}}"#;
-    assert!(refused(&gateway, "PUT", "routes/3", both).contains("in place of the plugins of the route"));
 }
 
 #[test]
