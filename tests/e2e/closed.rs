@@ -7,10 +7,10 @@ mod duplicates;
 mod matrix;
 mod modes;
 mod numbers;
-mod references;
-mod ways;
 mod places;
 mod readings;
+mod references;
+mod ways;
 mod writes;
 
 use serde_json::Value;

@@ -11,14 +11,12 @@ use std::{
 
 use bytes::Bytes;
 use smallvec::SmallVec;
-use telemetry::error_log;
 pub use wire::proxy_protocol::Announced;
 use wire::{HeaderId, Method, RequestHead};
 
 use crate::{
     AuthEntry, Consumer, Extensions, Reply, RequestBody, Response, Route, UpstreamHandle, WorkerSnapshot,
     certificates::{ClientVerdict, TlsServer},
-    document::TooLarge,
     snapshot::Timeouts,
     variables::ClientCertificate,
 };
