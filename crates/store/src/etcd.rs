@@ -23,7 +23,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
         mpsc,
     },
     thread::JoinHandle,
@@ -91,8 +91,10 @@ struct Shared {
     unusable: Option<String>,
     /// The newest revision of the whole cluster that was heard of.
     cluster_revision: AtomicU64,
-    /// The term of the member that was last watched.
+    /// The term of the member that was last watched; 0: none yet.
     term: AtomicU64,
+    /// Whether etcd may have used a revision twice, until everything was read again.
+    revisions_doubted: AtomicBool,
     /// Wakes the thread that writes snapshots.
     changed: Mutex<Option<mpsc::Sender<()>>>,
 }
@@ -142,6 +144,7 @@ impl Etcd {
             unusable,
             cluster_revision: AtomicU64::new(0),
             term: AtomicU64::new(0),
+            revisions_doubted: AtomicBool::new(false),
             changed: Mutex::new(Some(sender)),
         });
         let follower = runtime.spawn(follow::run(shared.clone(), tls));

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::process::Process;
@@ -96,6 +97,22 @@ impl Etcd {
         self.wait();
     }
 
+    /// Its data as a crash would leave them now.
+    pub fn copy_data(&self) -> TempDir {
+        let copy = tempfile::tempdir().expect("a temporary folder");
+        self.process.signal(Signal::STOP);
+        copy_folder(&self.folder.path().join("data"), copy.path());
+        self.process.signal(Signal::CONT);
+        copy
+    }
+
+    /// Replaces its data by a copy; it has to be down.
+    pub fn restore_data(&self, copy: &Path) {
+        self.lose_data();
+        std::fs::create_dir(self.folder.path().join("data")).expect("a folder");
+        copy_folder(copy, &self.folder.path().join("data"));
+    }
+
     /// Throws its data away; it has to be down.
     pub fn lose_data(&self) {
         std::fs::remove_dir_all(self.folder.path().join("data")).expect("data removed");
@@ -170,4 +187,9 @@ fn launch(
 fn program(name: &str) -> PathBuf {
     assert!(servers::installed(name), "{name} is missing: run scripts/install-deps.sh");
     servers::find(name)
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").arg(from.join(".")).arg(to).status().expect("cp runs");
+    assert!(copied.success(), "cp of {}", from.display());
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use testkit::{Client, Etcd, Gateway, Relay, servers};
 
 use super::{config, metric, mock, status, wait};
@@ -133,6 +134,79 @@ fn a_cluster_that_lost_its_data_takes_nothing_away() {
     assert_eq!(status(&gateway, "/one"), 404);
     assert_eq!(gateway.admin("PUT", "/apisix/admin/routes/3", &mock("/three", 201)).0, 201);
     assert_eq!(status(&gateway, "/three"), 201);
+}
+
+/// A member that is killed can come back without its newest writes and give their revisions to others. The gateway stands
+/// at such a number, so that no number tells it.
+#[test]
+fn revisions_that_are_used_twice_leave_nothing_stale() {
+    for compacted in [false, true] {
+        let mut etcd = Etcd::start();
+        etcd.put("/apisix/routes/deleted", &mock("/deleted", 201));
+        etcd.put("/apisix/routes/changed", &mock("/changed", 201));
+        let gateway = Gateway::start(&config(&etcd.url()), None);
+        wait("both are in force", || {
+            status(&gateway, "/deleted") == 201 && status(&gateway, "/changed") == 201
+        });
+        let kept = etcd.copy_data();
+        // What etcd will have forgotten.
+        etcd.control(&["del", "/apisix/routes/deleted"]);
+        etcd.put("/apisix/routes/changed", &mock("/changed", 202));
+        etcd.put("/apisix/routes/lost", &mock("/lost", 201));
+        wait("the writes are in force", || status(&gateway, "/lost") == 201);
+        assert_eq!(status(&gateway, "/deleted"), 404);
+        gateway.process.signal(Signal::STOP);
+        etcd.kill();
+        etcd.restore_data(kept.path());
+        etcd.restart();
+        // The same numbers again, for other writes; `changed` gets the revision that it had.
+        etcd.put("/apisix/routes/other", &mock("/other", 201));
+        etcd.put("/apisix/routes/changed", &mock("/changed", 203));
+        etcd.put("/apisix/routes/third", &mock("/third", 201));
+        if compacted {
+            etcd.compact();
+        }
+        gateway.process.signal(Signal::CONT);
+        wait("the new writes are in force", || status(&gateway, "/other") == 201);
+        for (path, expected) in [("/deleted", 201), ("/changed", 203), ("/lost", 404), ("/third", 201)] {
+            assert_eq!(status(&gateway, path), expected, "{path}, compacted: {compacted}");
+        }
+        etcd.put("/apisix/routes/next", &mock("/next", 201));
+        wait("the watch goes on", || status(&gateway, "/next") == 201);
+    }
+}
+
+/// delete, put, compact, kill -9, restart, with the gateway stopped or away meanwhile.
+#[test]
+fn unclean_restarts_leave_nothing_stale() {
+    let mut etcd = Etcd::start();
+    let mut gateway = Gateway::start(&config(&etcd.url()), None);
+    for round in 0..6 {
+        let (path, away) = (format!("/round{round}"), round % 3 == 0);
+        etcd.put("/apisix/routes/deleted", &mock("/deleted", 201));
+        wait("the route is in force", || status(&gateway, "/deleted") == 201);
+        if away {
+            gateway.process.stop();
+        } else {
+            gateway.process.signal(Signal::STOP);
+        }
+        etcd.put("/apisix/routes/1", &mock(&path, 201));
+        etcd.control(&["del", "/apisix/routes/deleted"]);
+        if round % 2 == 0 {
+            etcd.put("/apisix/routes/2", &mock(&path, 202));
+            etcd.control(&["del", "/apisix/routes/2"]);
+        }
+        etcd.compact();
+        etcd.kill();
+        etcd.restart();
+        if away {
+            gateway.restart();
+        } else {
+            gateway.process.signal(Signal::CONT);
+        }
+        wait("the route is in force", || status(&gateway, &path) == 201);
+        wait("the deletion is in force", || status(&gateway, "/deleted") == 404);
+    }
 }
 
 /// Requests one after the other, until told to end.

@@ -95,6 +95,10 @@ fn pause(rounds: u64, longest: Duration) -> Duration {
 async fn serve(shared: &Arc<Shared>, client: Client) -> (bool, String) {
     let mut forgotten = 0;
     let mut session = Session { shared, client, in_step: false, missing: Vec::new() };
+    if shared.term.load(Relaxed) == 0 {
+        // What was read over an earlier connection may be of a term that no watch has told of.
+        shared.followed.send_modify(|followed| followed.loaded = false);
+    }
     loop {
         if !shared.followed.borrow().loaded {
             match load::load(shared, &session.client).await {
@@ -205,12 +209,12 @@ fn take(shared: &Shared, answer: &WatchResponse, next: u64) -> Result<(), Ended>
         return Err(Ended::Lost(format!("etcd cancelled the watch: {}", answer.cancel_reason)));
     }
     if answer.created {
-        // Terms only grow; a smaller one is a cluster that was set up anew in the same place.
-        let term = header.raft_term;
-        let known = shared.term.fetch_max(term, Relaxed);
-        if term < known {
-            shared.term.store(term, Relaxed);
-            return Err(Ended::Forgotten(format!("etcd is in term {term}, before {known}")));
+        // Every start of a single member, and every election, is a new term. A member that was killed can come back without
+        // its newest revisions and give their numbers to other writes, so that numbers alone show no gap.
+        let (term, known) = (header.raft_term, shared.term.swap(header.raft_term, Relaxed));
+        if known != 0 && term != known {
+            shared.revisions_doubted.store(true, Relaxed);
+            return Err(Ended::Forgotten(format!("etcd is in term {term}, after {known}")));
         }
         if header.cluster_id != shared.followed.borrow().cluster {
             return Err(Ended::Forgotten("this is another etcd cluster than before".to_owned()));
@@ -220,6 +224,8 @@ fn take(shared: &Shared, answer: &WatchResponse, next: u64) -> Result<(), Ended>
             return Err(Ended::Forgotten(format!("etcd is at revision {revision}, before {}", next - 1)));
         }
     }
+    // An election while the watch goes on leaves no gap.
+    shared.term.store(header.raft_term, Relaxed);
     shared.heard_of(revision);
     apply(shared, &answer.events);
     Ok(())

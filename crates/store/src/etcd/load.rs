@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashSet},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
@@ -102,13 +102,17 @@ impl Found {
     }
 
     /// Whether an object with the same revisions is the same. Not after a start from the snapshot: what it is in
-    /// memory depends on the keys and plugins of the process that read it.
+    /// memory depends on the keys and plugins of the process that read it. Nor when etcd may have used a revision twice.
     fn trusts_revisions(&self, shared: &Shared) -> bool {
         let (cluster, from_etcd) = {
             let followed = shared.followed.borrow();
             (followed.cluster, followed.from_etcd)
         };
-        from_etcd && cluster == self.cluster && self.revision >= shared.live.read(|state| state.revision)
+        let doubted = shared.revisions_doubted.load(Relaxed);
+        from_etcd
+            && !doubted
+            && cluster == self.cluster
+            && self.revision >= shared.live.read(|state| state.revision)
     }
 
     fn note_placeholder(&mut self, prefix: &str, key: &[u8]) {
@@ -162,7 +166,8 @@ impl Found {
         } else {
             shared.live.publish(revision, changes);
         }
-        shared.cluster_revision.store(revision, std::sync::atomic::Ordering::Relaxed);
+        shared.cluster_revision.store(revision, Relaxed);
+        shared.revisions_doubted.store(false, Relaxed);
         shared.followed.send_modify(|followed| {
             followed.cluster = self.cluster;
             followed.loaded = true;
