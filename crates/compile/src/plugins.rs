@@ -114,7 +114,7 @@ impl Compiler {
     /// them, and takes nothing from answers, is missed by nobody.
     fn pass_over(&mut self, def: &PluginDef) -> Result<Option<Instance>, String> {
         let name = def.name;
-        if def.guards {
+        if def.guards || def.answers {
             return Err(format!("not in the list of plugins; add {name} to `plugins` of config.yaml"));
         }
         if !self.trial && self.passed_over.insert(name.to_owned()) {

@@ -124,10 +124,12 @@ pub struct PluginDef {
     pub prefer_route: bool,
     /// Another text for a configuration that the schema refuses: gets the configuration and the schema's text.
     pub explain: fn(&Value, String) -> String,
-    /// It may refuse requests, answers them in the upstream's place, or takes something from answers: a route that has it is
-    /// refused when it is not enabled, or when it refers to a secret that is not there. As in APISIX, others are passed over,
-    /// or keep the reference as a text.
+    /// It may refuse requests: a route that has it is refused when it is not enabled, or when it refers to a secret that is
+    /// not there. As in APISIX, others are passed over, or keep the reference as a text.
     pub guards: bool,
+    /// It answers requests in the upstream's place, chooses the upstream, or takes something from answers: without it the
+    /// upstream shows what it should not. A route that has it is refused when it is not enabled.
+    pub answers: bool,
     /// Rules that a schema cannot say. Runs after the schema, on the configuration with defaults.
     pub check: fn(&Value, SchemaKind) -> Result<(), String>,
     /// Where a configuration has names and values of header fields. They are checked after `check`.
@@ -180,6 +182,7 @@ impl PluginDef {
         phases: Phases::NONE,
         prefer_route: false,
         guards: true,
+        answers: false,
         explain: as_it_is,
         check: no_check,
         headers: &[],

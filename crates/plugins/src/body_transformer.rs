@@ -34,6 +34,8 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "body-transformer",
     version: 0.1,
     priority: 1080,
+    guards: false,
+    answers: true,
     schema: include_str!("../schemas/body-transformer.json"),
     phases: Phases::REWRITE.and(Phases::HEADER_FILTER).and(Phases::BODY_FILTER),
     build,

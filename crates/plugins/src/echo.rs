@@ -13,6 +13,8 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "echo",
     version: 0.1,
     priority: 412,
+    guards: false,
+    answers: true,
     schema: include_str!("../schemas/echo.json"),
     phases: Phases::HEADER_FILTER.and(Phases::BODY_FILTER),
     headers: &[("headers", Text::Fields)],

@@ -16,6 +16,8 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "mocking",
     version: 0.1,
     priority: 10900,
+    guards: false,
+    answers: true,
     schema: include_str!("../schemas/mocking.json"),
     phases: Phases::ACCESS,
     check,

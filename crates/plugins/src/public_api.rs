@@ -12,6 +12,8 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "public-api",
     version: 0.1,
     priority: 501,
+    guards: false,
+    answers: true,
     schema: include_str!("../schemas/public-api.json"),
     phases: Phases::ACCESS,
     build,

@@ -22,6 +22,8 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "redirect",
     version: 0.1,
     priority: 900,
+    guards: false,
+    answers: true,
     schema: include_str!("../schemas/redirect.json"),
     phases: Phases::REWRITE,
     check,

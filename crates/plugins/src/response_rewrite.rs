@@ -25,6 +25,8 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "response-rewrite",
     version: 0.1,
     priority: 899,
+    guards: false,
+    answers: true,
     schema: include_str!("../schemas/response-rewrite.json"),
     phases: Phases::HEADER_FILTER.and(Phases::BODY_FILTER),
     check,

@@ -42,6 +42,8 @@ pub static PLUGIN: PluginDef = PluginDef {
     version: 0.1,
     // After everything that may refuse a request in the access phase.
     priority: 498,
+    guards: false,
+    answers: true,
     schema: include_str!("../schemas/static-files.json"),
     phases: Phases::ACCESS,
     check,

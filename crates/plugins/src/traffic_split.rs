@@ -16,6 +16,8 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "traffic-split",
     version: 0.1,
     priority: 966,
+    guards: false,
+    answers: true,
     schema: include_str!("../schemas/traffic-split.json"),
     phases: Phases::ACCESS,
     check,
