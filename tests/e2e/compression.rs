@@ -147,10 +147,11 @@ fn events_do_not_wait_for_more() {
     for coding in ["identity", "gzip", "br"] {
         let mut late: Vec<Duration> = events(&gateway, coding, start);
         late.sort();
-        // The median: what the machine does beside this test is not the gateway's delay.
-        let median = late.get(EVENTS / 2).copied().unwrap_or_default();
+        // One that waits for the next is 60 ms late, each of them; what the machine does beside this test is not the
+        // gateway's delay.
+        let usual = late.get(EVENTS / 4).copied().unwrap_or_default();
         assert_eq!(late.len(), EVENTS, "{coding}: {late:?}");
-        assert!(median < Duration::from_millis(5), "{coding}: {late:?}");
+        assert!(usual < Duration::from_millis(5), "{coding}: {late:?}");
     }
 }
 
