@@ -9,6 +9,8 @@ mod creation;
 mod database;
 mod entries;
 mod marker;
+mod opening;
+mod progress;
 mod record;
 mod retrieval;
 mod writer;

@@ -1,8 +1,7 @@
-//! The file: opening it, loading it, committing to it.
+//! The file in use: loading it, committing to it, opening it again after a failure.
 
 use std::{
     fs,
-    io::{self, ErrorKind},
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{
@@ -14,10 +13,7 @@ use std::{
 
 use model::Object;
 use parking_lot::{MappedRwLockReadGuard, RwLock, RwLockReadGuard};
-use redb::{
-    DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageError, TableDefinition,
-    WriteTransaction,
-};
+use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 
 pub(super) use super::creation::damaged;
 use super::{
@@ -25,6 +21,7 @@ use super::{
     creation::{self, Place},
     entries,
     marker::{Marker, Progress},
+    opening,
     record::{self, Record},
 };
 use telemetry::error_log::{Level, log};
@@ -33,19 +30,13 @@ use crate::{State, StoreError, history::Retention};
 
 pub(super) const OBJECTS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("objects");
 pub(super) const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
-const FORMAT_KEY: &str = "format";
-const REVISION_KEY: &str = "revision";
+pub(super) const FORMAT_KEY: &str = "format";
+pub(super) const REVISION_KEY: &str = "revision";
 /// How many objects there are, and at which revision they were counted: programs that do not count leave both alone.
 const COUNT_KEY: &str = "objects";
 const COUNTED_AT_KEY: &str = "objects_counted_at";
-/// Halves of a random number that tells this store from all others, and how many commits it has had. Programs that do not
-/// count leave the number behind, never ahead.
-const IDENTITY_KEYS: [&str; 2] = ["identity_high", "identity_low"];
-const COMMIT_KEY: &str = "commits";
 /// Raised when an older program could no longer read the file.
-const FORMAT: u64 = 1;
-/// Reads happen once, at the start; a larger cache would only hold memory.
-const CACHE_BYTES: usize = 16 << 20;
+pub(super) const FORMAT: u64 = 1;
 
 const MAX_DECODERS: usize = 4;
 /// Fewer objects than this are not worth a thread.
@@ -56,7 +47,7 @@ pub struct Database {
     redb: RwLock<Option<redb::Database>>,
     /// redb does nothing more after a failed write or read: the file has to be opened again.
     failing: AtomicBool,
-    marker: Marker,
+    pub(super) marker: Marker,
     pub(super) path: PathBuf,
     pub(super) hooks: Hooks,
     pub(super) retention: Retention,
@@ -98,13 +89,13 @@ impl Database {
         let place = creation::look(path).map_err(unavailable)?;
         let is_new = matches!(place, Place::New);
         let (redb, repaired) = match place {
-            Place::Taken => open_redb(path)?,
+            Place::Taken => opening::existing(path)?,
             Place::New => {
-                let made = creation::create(path, |file| new_redb(path, file)).map_err(unavailable)?;
+                let made = creation::create(path, |file| opening::fresh(path, file)).map_err(unavailable)?;
                 (made, None)
             }
         };
-        restrict(path);
+        opening::restrict(path);
         let (redb, marker) = (RwLock::new(Some(redb)), Marker::new(path));
         let (failing, path) = (AtomicBool::new(false), path.to_owned());
         let database = Self { redb, failing, marker, path, hooks, retention };
@@ -142,7 +133,7 @@ impl Database {
             let mut redb = self.redb.write();
             let old = redb.take();
             let _ = catch_unwind(AssertUnwindSafe(|| drop(old)));
-            let (opened, repaired) = open_redb(&self.path)?;
+            let (opened, repaired) = opening::existing(&self.path)?;
             *redb = Some(opened);
             drop(redb);
             let mut loaded = self.load_all()?;
@@ -165,7 +156,7 @@ impl Database {
 
     fn open_again(&self) -> Result<Loaded, StoreError> {
         creation::look(&self.path).map_err(unavailable)?;
-        let (redb, repaired) = open_redb(&self.path)?;
+        let (redb, repaired) = opening::existing(&self.path)?;
         *self.redb.write() = Some(redb);
         let mut loaded = self.load_all().inspect_err(|_| self.release())?;
         loaded.warnings.extend(repaired);
@@ -173,27 +164,6 @@ impl Database {
             log(Level::Warn, format_args!("{warning}"));
         }
         Ok(loaded)
-    }
-
-    /// Ends a transaction: counts it, makes it durable, and tells the marker before anybody is told.
-    pub(super) fn finish(&self, transaction: WriteTransaction) -> Result<(), redb::Error> {
-        let progress = {
-            let mut meta = transaction.open_table(META)?;
-            let number = |name: &str| -> Result<u64, redb::Error> {
-                Ok(meta.get(name)?.map_or(0, |number| number.value()))
-            };
-            let progress = Progress {
-                identity: identity(number(IDENTITY_KEYS[0])?, number(IDENTITY_KEYS[1])?),
-                commit: number(COMMIT_KEY)? + 1,
-                revision: number(REVISION_KEY)?,
-                objects: transaction.open_table(OBJECTS)?.len()?,
-            };
-            meta.insert(COMMIT_KEY, progress.commit)?;
-            progress
-        };
-        transaction.commit()?;
-        self.marker.record(progress);
-        Ok(())
     }
 
     /// Keeps the file open as long as it is held.
@@ -290,39 +260,6 @@ impl Database {
         Ok(loaded)
     }
 
-    /// How far the store was written; `None` for one that no program of today has had.
-    fn progress(&self, revision: u64, objects: u64) -> Result<Option<Progress>, redb::Error> {
-        let redb = self.opened()?;
-        let meta = redb.begin_read()?.open_table(META)?;
-        let number = |name: &str| -> Result<Option<u64>, redb::Error> {
-            Ok(meta.get(name)?.map(|number| number.value()))
-        };
-        let (Some(high), Some(low)) = (number(IDENTITY_KEYS[0])?, number(IDENTITY_KEYS[1])?) else {
-            return Ok(None);
-        };
-        let commit = number(COMMIT_KEY)?.unwrap_or_default();
-        Ok(Some(Progress { identity: identity(high, low), commit, revision, objects }))
-    }
-
-    /// Gives the store an identity.
-    fn name(&self) -> Result<Progress, redb::Error> {
-        let mut random = [0; 16];
-        aws_lc_rs::rand::fill(&mut random)
-            .map_err(|_| redb::Error::Io(io::Error::other("the system gives no random numbers")))?;
-        let identity = u128::from_be_bytes(random);
-        let redb = self.opened()?;
-        let transaction = redb.begin_write()?;
-        {
-            let mut meta = transaction.open_table(META)?;
-            let [high, low] = [(identity >> 64) as u64, identity as u64];
-            meta.insert(IDENTITY_KEYS[0], high)?;
-            meta.insert(IDENTITY_KEYS[1], low)?;
-            meta.insert(COMMIT_KEY, 1)?;
-        }
-        transaction.commit()?;
-        Ok(Progress { identity, commit: 1, ..Progress::default() })
-    }
-
     /// What is in the file. A store has had its tables since it had its name: without them it is damaged, not new.
     fn load(&self) -> Result<Loaded, String> {
         let problem = |error: redb::Error| damaged(&self.path, &error.to_string());
@@ -406,77 +343,6 @@ impl Database {
         }
         Ok(record)
     }
-}
-
-/// Opens a file and verifies the checksums of all its pages: redb itself looks at them only after a crash. What had to be
-/// repaired is worth a warning.
-fn open_redb(path: &Path) -> Result<(redb::Database, Option<String>), StoreError> {
-    let problem = |error| unavailable(open_problem(path, &error));
-    let mut redb = builder().open(path).map_err(problem)?;
-    let whole = redb.check_integrity().map_err(problem)?;
-    let shown = path.display();
-    let warning = (!whole)
-        .then(|| format!("database {shown} was damaged and has been repaired; check the disk it lies on"));
-    Ok((redb, warning))
-}
-
-fn identity(high: u64, low: u64) -> u128 {
-    u128::from(high) << 64 | u128::from(low)
-}
-
-/// A database without objects at revision 0, in an empty file.
-fn new_redb(path: &Path, file: fs::File) -> Result<redb::Database, String> {
-    let redb = builder().create_file(file).map_err(|error| open_problem(path, &error))?;
-    let fill = || -> Result<(), redb::Error> {
-        let transaction = redb.begin_write()?;
-        transaction.open_table(OBJECTS)?;
-        let mut meta = transaction.open_table(META)?;
-        meta.insert(FORMAT_KEY, FORMAT)?;
-        meta.insert(REVISION_KEY, 0)?;
-        drop(meta);
-        transaction.commit()?;
-        Ok(())
-    };
-    fill()
-        .map_err(|error| format!("cannot write to database {}: {error}; check free space", path.display()))?;
-    Ok(redb)
-}
-
-fn builder() -> redb::Builder {
-    let mut builder = redb::Builder::new();
-    builder.set_cache_size(CACHE_BYTES);
-    builder
-}
-
-fn open_problem(path: &Path, error: &DatabaseError) -> String {
-    let shown = path.display();
-    match error {
-        DatabaseError::DatabaseAlreadyOpen => {
-            format!(
-                "database {shown} is in use by another process; stop the other gateway or give this one its own path"
-            )
-        }
-        DatabaseError::UpgradeRequired(version) => {
-            format!(
-                "database {shown} has the old file version {version}; export it with the program that wrote it"
-            )
-        }
-        DatabaseError::Storage(StorageError::Io(io))
-            if !matches!(io.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) =>
-        {
-            format!(
-                "cannot open database {shown}: {io}; check that the path exists and this user may write to it"
-            )
-        }
-        other => damaged(path, &other.to_string()),
-    }
-}
-
-/// Credentials and private keys are in there: nobody else should read it. Where the file system has no such
-/// permissions, that is not a reason to stop.
-fn restrict(path: &Path) {
-    use std::os::unix::fs::PermissionsExt;
-    let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o600));
 }
 
 pub(super) fn unavailable(message: String) -> StoreError {

@@ -1,0 +1,80 @@
+//! The file of a database: opened and verified, or made.
+
+use std::{fs, io::ErrorKind, os::unix::fs::PermissionsExt, path::Path};
+
+use redb::{DatabaseError, StorageError};
+
+use super::{
+    creation::damaged,
+    database::{FORMAT, FORMAT_KEY, META, OBJECTS, REVISION_KEY, unavailable},
+};
+use crate::StoreError;
+
+/// Reads happen once, at the start; a larger cache would only hold memory.
+const CACHE_BYTES: usize = 16 << 20;
+
+/// Opens a file and verifies the checksums of all its pages: redb itself looks at them only after a crash. What had to be
+/// repaired is worth a warning.
+pub fn existing(path: &Path) -> Result<(redb::Database, Option<String>), StoreError> {
+    let problem = |error| unavailable(open_problem(path, &error));
+    let mut redb = builder().open(path).map_err(problem)?;
+    let whole = redb.check_integrity().map_err(problem)?;
+    let shown = path.display();
+    let warning = (!whole)
+        .then(|| format!("database {shown} was damaged and has been repaired; check the disk it lies on"));
+    Ok((redb, warning))
+}
+
+/// A database without objects at revision 0, in an empty file.
+pub fn fresh(path: &Path, file: fs::File) -> Result<redb::Database, String> {
+    let redb = builder().create_file(file).map_err(|error| open_problem(path, &error))?;
+    let fill = || -> Result<(), redb::Error> {
+        let transaction = redb.begin_write()?;
+        transaction.open_table(OBJECTS)?;
+        let mut meta = transaction.open_table(META)?;
+        meta.insert(FORMAT_KEY, FORMAT)?;
+        meta.insert(REVISION_KEY, 0)?;
+        drop(meta);
+        transaction.commit()?;
+        Ok(())
+    };
+    fill()
+        .map_err(|error| format!("cannot write to database {}: {error}; check free space", path.display()))?;
+    Ok(redb)
+}
+
+fn builder() -> redb::Builder {
+    let mut builder = redb::Builder::new();
+    builder.set_cache_size(CACHE_BYTES);
+    builder
+}
+
+fn open_problem(path: &Path, error: &DatabaseError) -> String {
+    let shown = path.display();
+    match error {
+        DatabaseError::DatabaseAlreadyOpen => {
+            format!(
+                "database {shown} is in use by another process; stop the other gateway or give this one its own path"
+            )
+        }
+        DatabaseError::UpgradeRequired(version) => {
+            format!(
+                "database {shown} has the old file version {version}; export it with the program that wrote it"
+            )
+        }
+        DatabaseError::Storage(StorageError::Io(io))
+            if !matches!(io.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) =>
+        {
+            format!(
+                "cannot open database {shown}: {io}; check that the path exists and this user may write to it"
+            )
+        }
+        other => damaged(path, &other.to_string()),
+    }
+}
+
+/// Credentials and private keys are in there: nobody else should read it. Where the file system has no such
+/// permissions, that is not a reason to stop.
+pub fn restrict(path: &Path) {
+    let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o600));
+}
