@@ -275,8 +275,9 @@ fn a_client_is_who_the_connection_came_from() {
                     "enable_access_log: false, real_ip_header: X-Forwarded-For, real_ip_from: [{trusted}]"
                 ),
             );
-        let gateway = Gateway::start(&config, Some(&routes));
+        let mut gateway = Gateway::start(&config, Some(&routes));
         let balanced = SocketAddr::from(([127, 0, 0, 1], port));
+        gateway.process.wait_for_port(balanced);
         for (header, announced) in [
             ("PROXY TCP4 192.0.2.1 192.0.2.2 4000 80\r\n", Some("192.0.2.1:4000 to 192.0.2.2:80")),
             (

@@ -87,7 +87,10 @@ fn name(head: &[u8]) -> Option<&[u8]> {
         if name.eq_ignore_ascii_case(b"content-disposition") { line.get(colon + 1..) } else { None }
     })?;
     let mut parameters = disposition.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
-    parameters.find_map(|parameter| parameter.strip_prefix(b"name=").map(unquoted))
+    parameters.find_map(|parameter| {
+        let (name, value) = parameter.split_at_checked(b"name=".len())?;
+        name.eq_ignore_ascii_case(b"name=").then(|| unquoted(value))
+    })
 }
 
 #[cfg(test)]

@@ -134,6 +134,12 @@ pub struct Outcome {
     pub balancer_node: Option<(Box<str>, u16)>,
 }
 
+#[derive(Clone, Copy)]
+struct Undecided {
+    status: u16,
+    of_routes: bool,
+}
+
 pub struct Request {
     pub head: RequestHead,
     pub connection: Rc<Connection>,
@@ -166,7 +172,7 @@ pub struct Request {
     /// 32 hex digits, made on first use.
     pub id: std::cell::OnceCell<Box<str>>,
     pub worker: usize,
-    undecided: Cell<Option<u16>>,
+    undecided: Cell<Option<Undecided>>,
 }
 
 impl Request {
@@ -209,12 +215,25 @@ impl Request {
     /// A condition could not be judged: whatever follows from it may open what it should guard, so the request is
     /// answered with this status.
     pub fn set_undecided(&self, status: u16) {
-        self.undecided.set(Some(status));
+        self.undecided.set(Some(Undecided { status, of_routes: false }));
     }
 
-    /// `Err` once a condition could not be judged.
-    pub fn require_decided(&self) -> Result<(), Box<Reply>> {
-        self.undecided.get().map_or(Ok(()), |status| Err(Box::new(Reply::page(status))))
+    /// A condition of a route could not be judged, which matters where a later route takes the request: its guards may be
+    /// fewer.
+    pub(crate) fn set_undecided_of_routes(&self, status: u16) {
+        if self.undecided.get().is_none() {
+            self.undecided.set(Some(Undecided { status, of_routes: true }));
+        }
+    }
+
+    /// `Err` once a condition could not be judged. `has_route`: some route takes the request.
+    pub fn require_decided(&self, has_route: bool) -> Result<(), Box<Reply>> {
+        match self.undecided.get() {
+            Some(undecided) if has_route || !undecided.of_routes => {
+                Err(Box::new(Reply::page(undecided.status)))
+            }
+            _ => Ok(()),
+        }
     }
 
     pub fn header(&self, name: &str) -> Option<&[u8]> {

@@ -149,7 +149,7 @@ impl Workflow {
     fn run<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         let holds = |rule: &&Rule| rule.case.as_ref().is_none_or(|case| case.eval(request));
         let rule = self.rules.iter().find(holds);
-        if let Err(reply) = request.require_decided() {
+        if let Err(reply) = request.require_decided(true) {
             return Step::Reply(reply);
         }
         let Some(rule) = rule else { return Step::Next };

@@ -105,7 +105,7 @@ pub fn explain(snapshot: &Arc<Snapshot>, question: &Question) -> Result<Explanat
         }
     };
     let plan = plan(&mut request, route.as_ref(), consumer.as_ref());
-    if request.require_decided().is_err() {
+    if request.require_decided(route.is_some()).is_err() {
         return Err(
             "a condition cannot be judged on this request, which is answered 500; the error log says why"
                 .to_owned(),

@@ -147,9 +147,9 @@ pub async fn find_route(
     let snapshot = request.snapshot.clone();
     let path = routed_path(request);
     let found = snapshot.router.find(&Input::new(request, &path));
-    let Some(found) = found else { return Ok(()) };
     // A route that came before it might have had the request, and its guards.
-    request.require_decided()?;
+    request.require_decided(found.is_some())?;
+    let Some(found) = found else { return Ok(()) };
     let Some(route) = snapshot.routes.get(found.route as usize).cloned() else { return Ok(()) };
     readings::check_encoded_slash(request, found.route)?;
     let matched = plugin::request::Matched {

@@ -120,7 +120,7 @@ impl Chains {
 
     async fn run(&self, instance: &Instance, phase: Phases, request: &mut Request) -> Verdict {
         if !applies(instance, request) {
-            return request.require_decided();
+            return request.require_decided(request.route.is_some());
         }
         stall::mark(phase_name(phase), instance.def.name);
         self.note(instance, phase_name(phase));
@@ -131,7 +131,7 @@ impl Chains {
             Step::Next => {}
             other => settle(other).await.map_err(|reply| with_error_response(instance, reply))?,
         }
-        request.require_decided()
+        request.require_decided(request.route.is_some())
     }
 
     /// Once the client is known, its plugins join: those that the route did not have run their rewrite phase now.

@@ -34,7 +34,7 @@ const MALFORMED: u16 = 400;
 fn unjudged<T>(request: &Request, status: u16) -> Option<T> {
     // Later on nothing but the value is missing.
     if request.route.is_none() {
-        request.set_undecided(status);
+        request.set_undecided_of_routes(status);
     }
     None
 }
