@@ -230,6 +230,11 @@ impl Follower {
         let mut names = self.names.changes();
         let mut nodes = self.nodes.changes();
         let mut secrets = self.secrets.changes();
+        // What came between the first snapshot and these lines has rung for nobody: the Admin API may be open already.
+        watch.mark_changed();
+        names.mark_changed();
+        nodes.mark_changed();
+        secrets.mark_changed();
         let mut second = tokio::time::interval(Duration::from_secs(1));
         loop {
             tokio::select! {
