@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// What one body may take when it is read, unless config.yaml says otherwise.
-pub const PARSED_BYTES: usize = 24 << 20;
+pub const PARSED_BYTES: usize = 16 << 20;
 
 /// Beside its name and value: the place in the list and in the table that finds it, which grow by doubling.
 const ENTRY_BYTES: usize = size_of::<(u64, String, Value)>() + 48;

@@ -26,6 +26,8 @@ pub struct Host {
     pub settings: Value,
     /// `graphql.max_size`
     pub graphql_max_bytes: usize,
+    /// `apisix.max_post_args_readable_size`
+    pub condition_body_bytes: usize,
     /// `apisix.body_memory.parsed`
     pub parsed_body_bytes: usize,
     pub workers: usize,

@@ -14,6 +14,7 @@ use std::{
     time::Instant,
 };
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use telemetry::error_log;
 
@@ -110,12 +111,12 @@ impl Lease {
         // Changed under the lock only.
         let Some(held) = fits(BUDGET.held.load(Relaxed), limit) else {
             drop(clients);
-            return Err(refuse(0, limit, self.client));
+            return Err(refuse(0, limit, self.client, more));
         };
         let of_client = clients.get(&self.client).copied().unwrap_or_default();
         let Some(of_client) = fits(of_client, limit / CLIENT_PART) else {
             drop(clients);
-            return Err(refuse(1, limit, self.client));
+            return Err(refuse(1, limit, self.client, more));
         };
         clients.insert(self.client, of_client);
         BUDGET.held.store(held, Relaxed);
@@ -149,7 +150,7 @@ fn network(address: IpAddr) -> IpAddr {
 }
 
 /// One line a second.
-fn refuse(reason: usize, limit: usize, client: IpAddr) -> Spent {
+fn refuse(reason: usize, limit: usize, client: IpAddr, more: usize) -> Spent {
     if let Some(count) = BUDGET.refused.get(reason) {
         count.fetch_add(1, Relaxed);
     }
@@ -162,14 +163,24 @@ fn refuse(reason: usize, limit: usize, client: IpAddr) -> Spent {
         0 => String::new(),
         count => format!("; {count} more since the line before"),
     };
-    let whose = if reason == 0 { "is spent".to_owned() } else { format!("has no more for client {client}") };
+    let whose = if reason == 0 { String::new() } else { format!(" for client {client}") };
     error_log::log(
         error_log::Level::Error,
         format_args!(
-            "request refused: the memory for request bodies (apisix.body_memory.total, {limit} bytes) {whose}{others}"
+            "request refused: the memory for request bodies (apisix.body_memory.total, {limit} bytes) has no {more} bytes left{whose}{others}"
         ),
     );
     Spent
+}
+
+/// A body that is made anew, as one that was gathered.
+pub fn hold(bytes: Vec<u8>, client: IpAddr) -> Result<Bytes, Spent> {
+    if bytes.capacity() <= UNCOUNTED {
+        return Ok(bytes.into());
+    }
+    let mut lease = Lease::new(client);
+    lease.grow_to(bytes.capacity())?;
+    Ok(Bytes::from_owner(Held { bytes, _lease: lease }))
 }
 
 /// Bytes of a body, with what they hold of the budget.

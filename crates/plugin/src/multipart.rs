@@ -88,8 +88,8 @@ fn name(head: &[u8]) -> Option<&[u8]> {
     })?;
     let mut parameters = disposition.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
     parameters.find_map(|parameter| {
-        let (name, value) = parameter.split_at_checked(b"name=".len())?;
-        name.eq_ignore_ascii_case(b"name=").then(|| unquoted(value))
+        let (name, value) = parameter.split_at_checked(5)?;
+        if name.eq_ignore_ascii_case(b"name=") { Some(unquoted(value)) } else { None }
     })
 }
 

@@ -18,7 +18,7 @@ use crate::{
     AuthEntry, Consumer, Extensions, Reply, RequestBody, Response, Route, UpstreamHandle, WorkerSnapshot,
     certificates::{ClientVerdict, TlsServer},
     snapshot::Timeouts,
-    variables::ClientCertificate,
+    variables::{BodyValues, ClientCertificate},
 };
 
 /// Facts of the client's connection, the same for all its requests.
@@ -134,12 +134,6 @@ pub struct Outcome {
     pub balancer_node: Option<(Box<str>, u16)>,
 }
 
-#[derive(Clone, Copy)]
-struct Undecided {
-    status: u16,
-    of_routes: bool,
-}
-
 pub struct Request {
     pub head: RequestHead,
     pub connection: Rc<Connection>,
@@ -161,6 +155,7 @@ pub struct Request {
     pub asserted: Asserted,
     /// `client-control`: a larger body is refused while it streams.
     pub body_limit: Option<u64>,
+    pub body_values: BodyValues,
     pub response: Response,
     /// Set by plugins before there is a response; put over its headers when it comes.
     pub early_headers: wire::Head,
@@ -172,7 +167,7 @@ pub struct Request {
     /// 32 hex digits, made on first use.
     pub id: std::cell::OnceCell<Box<str>>,
     pub worker: usize,
-    undecided: Cell<Option<Undecided>>,
+    pub(crate) undecided: Cell<Option<u16>>,
 }
 
 impl Request {
@@ -200,6 +195,7 @@ impl Request {
             body: RequestBody::Empty,
             asserted: Asserted::default(),
             body_limit: None,
+            body_values: BodyValues::default(),
             response: Response::default(),
             early_headers: wire::Head::new(),
             extensions: Extensions::default(),
@@ -215,25 +211,12 @@ impl Request {
     /// A condition could not be judged: whatever follows from it may open what it should guard, so the request is
     /// answered with this status.
     pub fn set_undecided(&self, status: u16) {
-        self.undecided.set(Some(Undecided { status, of_routes: false }));
+        self.undecided.set(Some(status));
     }
 
-    /// A condition of a route could not be judged, which matters where a later route takes the request: its guards may be
-    /// fewer.
-    pub(crate) fn set_undecided_of_routes(&self, status: u16) {
-        if self.undecided.get().is_none() {
-            self.undecided.set(Some(Undecided { status, of_routes: true }));
-        }
-    }
-
-    /// `Err` once a condition could not be judged. `has_route`: some route takes the request.
-    pub fn require_decided(&self, has_route: bool) -> Result<(), Box<Reply>> {
-        match self.undecided.get() {
-            Some(undecided) if has_route || !undecided.of_routes => {
-                Err(Box::new(Reply::page(undecided.status)))
-            }
-            _ => Ok(()),
-        }
+    /// `Err` once a condition could not be judged.
+    pub fn require_decided(&self) -> Result<(), Box<Reply>> {
+        self.undecided.get().map_or(Ok(()), |status| Err(Box::new(Reply::page(status))))
     }
 
     pub fn header(&self, name: &str) -> Option<&[u8]> {

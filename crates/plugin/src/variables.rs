@@ -2,6 +2,7 @@
 //! request never looks a name up.
 
 mod body;
+mod body_values;
 mod client_certificate;
 mod graphql;
 pub mod json_path;
@@ -17,6 +18,7 @@ use wire::HeaderId;
 
 use crate::{Request, host};
 
+pub use body_values::BodyValues;
 pub use client_certificate::ClientCertificate;
 pub use json_path::{is_valid as is_json_path, select as json_path};
 pub use time_text::{http_date, iso8601, local};
@@ -149,8 +151,8 @@ impl Variables for Request {
 
     fn get<'a>(&'a self, name: &Variable) -> Operand<'a> {
         match name {
-            Variable::PostArgPath(path) => body::post_arg_path(self, path),
-            Variable::Named(Named::GraphqlRootFields) => body::graphql_root_fields(self),
+            Variable::PostArgPath(_) => body_values::value(self, name),
+            Variable::Named(Named::GraphqlRootFields) => body::graphql(self, Named::GraphqlRootFields),
             _ => self.variable(name).map_or(Operand::Nil, Operand::Bytes),
         }
     }
@@ -195,8 +197,9 @@ impl Request {
                 .iter()
                 .find(|(other, _)| other == name)
                 .map(|(_, value)| Cow::Borrowed(&**value)),
-            Variable::PostArg(name) => body::post_arg(self, name),
-            Variable::PostArgPath(path) => body::operand_text(body::post_arg_path(self, path)),
+            Variable::PostArg(_) | Variable::PostArgPath(_) => {
+                body::operand_text(body_values::value(self, variable))
+            }
             Variable::Custom(name) => self.set_by_plugin(name),
         }
     }
@@ -285,9 +288,9 @@ impl Request {
             Named::RequestType => borrowed(b"traditional_http"),
             Named::MatchedUri => borrowed(self.matched.uri.as_bytes()),
             Named::MatchedHost => borrowed(self.matched.host.as_bytes()),
-            Named::GraphqlName => body::graphql_name(self),
-            Named::GraphqlOperation => body::graphql_operation(self),
-            Named::GraphqlRootFields => body::operand_text(body::graphql_root_fields(self)),
+            Named::GraphqlName | Named::GraphqlOperation | Named::GraphqlRootFields => {
+                body::operand_text(body::graphql(self, named))
+            }
             Named::SslServerName | Named::SslProtocol | Named::SslCipher | Named::SslClientVerify => {
                 self.tls_variable(named)
             }

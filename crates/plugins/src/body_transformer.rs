@@ -8,8 +8,10 @@ use bytes::Bytes;
 use mlua::{Lua, Table};
 use plugin::{
     BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, Step,
+    aside::{self, Undone},
     body::BodyError,
     document::{Allowance, TooLarge},
+    memory::{self, Spent},
     multipart,
     step::Verdict,
 };
@@ -188,13 +190,14 @@ impl BodyTransformer {
             None => format_of(&content_type),
         };
         let body = (!body.is_empty()).then_some(body);
-        let new = transform.apply(request, body.as_deref(), format, &content_type).map_err(
+        let new = transform.apply_aside(request, body, format, content_type).await.map_err(
             |(status, reason)| {
                 error_log::log(error_log::Level::Error, format_args!("{reason}"));
                 Box::new(Reply::message(status, &reason))
             },
         )?;
-        request.body = RequestBody::Collected(Bytes::from(new));
+        let new = memory::hold(new, request.remote_addr).map_err(|Spent| Box::new(Reply::page(503)))?;
+        request.body = RequestBody::Collected(new);
         Ok(())
     }
 }
@@ -216,7 +219,43 @@ impl Transform {
     ) -> Result<Vec<u8>, Failure> {
         // What was read stays as long as the template runs.
         let allowance = Allowance::of_a_body(Some(request.remote_addr));
-        let decoded = decode(format, body, request, content_type, &allowance).map_err(|reason| {
+        let query = request.head.query().unwrap_or_default();
+        let decoded = decode(format, body, query, content_type, &allowance);
+        self.render(request, body, format, decoded)
+    }
+
+    /// As [`Transform::apply`]; a large body is read by another thread.
+    async fn apply_aside(
+        &self,
+        request: &mut Request,
+        body: Option<Bytes>,
+        format: Option<Format>,
+        content_type: Vec<u8>,
+    ) -> Result<Vec<u8>, Failure> {
+        let body = match body {
+            Some(body) if body.len() > aside::SMALL => body,
+            small => return self.apply(request, small.as_deref(), format, &content_type),
+        };
+        let (bytes, client) = (body.clone(), request.remote_addr);
+        let query = request.head.query().unwrap_or_default().to_vec();
+        let read = aside::run(move || {
+            let allowance = Allowance::of_a_body(Some(client));
+            let decoded = decode(format, Some(&bytes), &query, &content_type, &allowance);
+            (decoded, allowance)
+        });
+        let (decoded, _allowance) =
+            read.await.map_err(|Undone| (500, format!("{} body decode: it was not done", self.side)))?;
+        self.render(request, Some(&body), format, decoded)
+    }
+
+    fn render(
+        &self,
+        request: &mut Request,
+        body: Option<&[u8]>,
+        format: Option<Format>,
+        decoded: Result<Document, Undecoded>,
+    ) -> Result<Vec<u8>, Failure> {
+        let decoded = decoded.map_err(|reason| {
             let status = match &reason {
                 Undecoded::TooLarge(error) => error.status(),
                 Undecoded::Invalid(_) => 400,
@@ -240,12 +279,12 @@ impl Transform {
 fn decode(
     format: Option<Format>,
     body: Option<&[u8]>,
-    request: &Request,
+    query: &[u8],
     content_type: &[u8],
     allowance: &Allowance,
 ) -> Result<Document, Undecoded> {
     if format == Some(Format::Args) {
-        return Ok(Document::Json(form::decode(request.head.query().unwrap_or_default(), allowance)?));
+        return Ok(Document::Json(form::decode(query, allowance)?));
     }
     let Some(body) = body else { return Ok(Document::Empty) };
     match format {

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use plugin::{
     BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, SchemaKind, Step,
     Verdict,
+    aside::{self, Undone},
     document::{self, Allowance, TooLarge, Unread},
 };
 use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, prost::Message};
@@ -150,7 +151,22 @@ impl Transcode {
 
     async fn send(&self, request: &mut Request, method: &MethodDescriptor) -> Verdict {
         let body = request.collect_body(MAX_REQUEST_BYTES).await?;
-        let mut source = source(request, &body).map_err(|error| {
+        let kind = request.head.headers.known(HeaderId::ContentType).unwrap_or_default().to_vec();
+        let (has_body, is_post) = (
+            matches!(request.head.method, Method::Post | Method::Put | Method::Patch),
+            request.head.method == Method::Post,
+        );
+        let query = request.head.query().unwrap_or_default().to_vec();
+        let client = request.remote_addr;
+        let read = aside::run_by_size(body.len(), move || {
+            let allowance = Allowance::of_a_body(Some(client));
+            let json = has_body && memchr::memmem::find(&kind, b"application/json").is_some();
+            let fields = if is_post { body.as_ref() } else { query.as_slice() };
+            (source(json.then_some(body.as_ref()), fields, &allowance), allowance)
+        });
+        // What was read stays as long as the message is made.
+        let (source, _allowance) = read.await.map_err(|Undone| Box::new(Reply::page(500)))?;
+        let mut source = source.map_err(|error| {
             log(format_args!("{error}"));
             Box::new(Reply::page(error.status()))
         })?;
@@ -235,20 +251,11 @@ impl Transcode {
 }
 
 /// Where the fields of the message come from: a JSON body, a form, or the query.
-fn source(request: &Request, body: &[u8]) -> Result<Value, TooLarge> {
-    let allowance = Allowance::of_a_body(Some(request.remote_addr));
-    let kind = request.head.headers.known(HeaderId::ContentType).unwrap_or_default();
-    let is_json = memchr::memmem::find(kind, b"application/json").is_some();
-    if is_json && matches!(request.head.method, Method::Post | Method::Put | Method::Patch) {
-        match document::parse(body, &allowance) {
-            Ok(value) if !value.is_null() => return Ok(value),
-            Err(Unread::TooLarge(error)) => return Err(error),
-            _ => {}
-        }
-    }
-    match request.head.method {
-        Method::Post => form::decode(body, &allowance),
-        _ => form::decode(request.head.query().unwrap_or_default(), &allowance),
+fn source(json: Option<&[u8]>, fields: &[u8], allowance: &Allowance) -> Result<Value, TooLarge> {
+    match json.map(|json| document::parse(json, allowance)) {
+        Some(Ok(value)) if !value.is_null() => Ok(value),
+        Some(Err(Unread::TooLarge(error))) => Err(error),
+        _ => form::decode(fields, allowance),
     }
 }
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use model::header_text::Text;
 use plugin::{
-    BodyChunk, BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, Step, Verdict,
+    BodyChunk, BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, Step,
+    Verdict, aside,
+    memory::{self, Spent},
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -124,8 +126,11 @@ impl GrpcWeb {
             return refuse(400, format_args!("the request body could not be read"));
         };
         if text {
-            match nginx_base64::decode(&body) {
-                Some(decoded) => body = decoded.into(),
+            let decoded = aside::run_by_size(body.len(), move || nginx_base64::decode(&body)).await;
+            let held = decoded.ok().flatten().map(|decoded| memory::hold(decoded, request.remote_addr));
+            match held {
+                Some(Ok(decoded)) => body = decoded,
+                Some(Err(Spent)) => return Err(Box::new(Reply::page(503))),
                 None => return refuse(400, format_args!("the request body is no base64")),
             }
         }

@@ -9,6 +9,7 @@ use fields::Fields;
 use model::header_text::Text;
 use plugin::{
     AuthEntry, BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Verdict,
+    aside::{self, Undone},
     definition::ConsumerKey,
 };
 use serde::Deserialize;
@@ -213,7 +214,8 @@ impl HmacAuth {
             }
             other => other.into(),
         })?;
-        let digest = digest::digest(&digest::SHA256, &body);
+        let digest = aside::run_by_size(body.len(), move || digest::digest(&digest::SHA256, &body)).await;
+        let digest = digest.map_err(|Undone| Box::new(Reply::page(500)))?;
         Ok(sent == format!("SHA-256={}", nginx_base64::encode(digest)).as_bytes())
     }
 

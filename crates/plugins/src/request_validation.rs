@@ -1,12 +1,15 @@
 //! Checks header fields and body of requests against JSON schemas before they go upstream.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
-use model::Schema;
+use bytes::Bytes;
+use model::{Schema, schema::Failure};
 use plugin::{
     BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, SchemaKind, Step,
     Verdict,
+    aside::{self, Undone},
     document::{Allowance, TooLarge},
+    memory::{self, Spent},
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -43,7 +46,7 @@ struct Conf {
 
 struct RequestValidation {
     headers: Option<HeaderCheck>,
-    body: Option<Schema>,
+    body: Option<Arc<Schema>>,
     /// Bytes.
     max_body: usize,
     rejected_code: u16,
@@ -75,7 +78,7 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let body = conf.body_schema.map(|schema| schemas::compile("body_schema", &schema));
     Ok(Arc::new(RequestValidation {
         headers: headers.transpose()?,
-        body: body.transpose()?,
+        body: body.transpose()?.map(Arc::new),
         max_body: conf.max_req_body_size,
         rejected_code: conf.rejected_code,
         rejected_msg: conf.rejected_msg,
@@ -129,7 +132,7 @@ impl RequestValidation {
         })
     }
 
-    async fn check_body(&self, schema: &Schema, request: &mut Request) -> Verdict {
+    async fn check_body(&self, schema: &Arc<Schema>, request: &mut Request) -> Verdict {
         let body = match request.body.collect(self.max_body, request.remote_addr).await {
             Ok(body) if !body.is_empty() => body,
             Err(error @ BodyError::Overloaded) => return Err(error.into()),
@@ -143,24 +146,73 @@ impl RequestValidation {
         }
         const FORM: &[u8] = b"application/x-www-form-urlencoded";
         let is_form = content_type.get(..FORM.len()).is_some_and(|start| start.eq_ignore_ascii_case(FORM));
-        let allowance = Allowance::of_a_body(Some(request.remote_addr));
-        let value = if is_form {
-            form::decode(&body, &allowance).map_err(Undecoded::from)
-        } else {
-            json::decode(&body, &allowance)
+        // Only one copy at a time: what goes on is made anew.
+        request.body = RequestBody::Empty;
+        let (schema, client) = (schema.clone(), request.remote_addr);
+        let first_steps =
+            if body.len() <= aside::SMALL { STEPS_ON_A_WORKER } else { model::schema::MOST_STEPS };
+        let check = {
+            let schema = schema.clone();
+            move || validate(&schema, body, is_form, client, first_steps)
         };
-        let mut value = value.map_err(|reason| match reason {
-            Undecoded::TooLarge(TooLarge::Spent) => Box::new(Reply::page(503)),
-            reason => self.reject(Some(&reason.to_string())),
-        })?;
-        schema.check(&mut value).map_err(|reason| self.reject(Some(&reason)))?;
-        if !is_form {
-            // What was checked is what goes upstream: duplicate keys and the like are gone.
-            drop(body);
-            request.body = RequestBody::Empty;
-            request.body = RequestBody::Collected(value.to_string().into());
+        let size = if first_steps == STEPS_ON_A_WORKER { 0 } else { usize::MAX };
+        let mut checked = aside::run_by_size(size, check).await;
+        if let Ok(Err(Refused::Later(body))) = checked {
+            checked =
+                aside::run(move || validate(&schema, body, is_form, client, model::schema::MOST_STEPS)).await;
         }
-        Ok(())
+        match checked {
+            Ok(Ok(body)) => {
+                request.body = RequestBody::Collected(body);
+                Ok(())
+            }
+            Ok(Err(Refused::Invalid(reason))) => Err(self.reject(Some(&reason))),
+            Ok(Err(Refused::Overloaded | Refused::Later(_))) => Err(Box::new(Reply::page(503))),
+            Err(Undone) => Err(Box::new(Reply::page(500))),
+        }
+    }
+}
+
+/// A check that takes more is begun anew by a thread for long work: a small body can ask for much.
+const STEPS_ON_A_WORKER: u32 = 50_000;
+
+enum Refused {
+    Invalid(String),
+    /// There is no memory to read the body.
+    Overloaded,
+    /// The steps were spent, and there are more elsewhere.
+    Later(Bytes),
+}
+
+/// What goes upstream is what was checked: duplicate keys and the like are gone.
+fn validate(
+    schema: &Schema,
+    body: Bytes,
+    is_form: bool,
+    client: IpAddr,
+    steps: u32,
+) -> Result<Bytes, Refused> {
+    let allowance = Allowance::of_a_body(Some(client));
+    let value = if is_form {
+        form::decode(&body, &allowance).map_err(Undecoded::from)
+    } else {
+        json::decode(&body, &allowance)
+    };
+    let mut value = value.map_err(|reason| match reason {
+        Undecoded::TooLarge(TooLarge::Spent) => Refused::Overloaded,
+        reason => Refused::Invalid(reason.to_string()),
+    })?;
+    match schema.check_within(&mut value, steps) {
+        Ok(()) if is_form => Ok(body),
+        Ok(()) => {
+            // Rarely longer than what came.
+            let mut text = Vec::with_capacity(body.len());
+            drop(body);
+            serde_json::to_writer(&mut text, &value).map_err(|error| Refused::Invalid(error.to_string()))?;
+            memory::hold(text, client).map_err(|Spent| Refused::Overloaded)
+        }
+        Err(Failure::Spent(_)) if steps < model::schema::MOST_STEPS => Err(Refused::Later(body)),
+        Err(failure) => Err(Refused::Invalid(failure.into_message())),
     }
 }
 

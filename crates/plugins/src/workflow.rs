@@ -146,13 +146,16 @@ enum Action {
 }
 
 impl Workflow {
-    fn run<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        let holds = |rule: &&Rule| rule.case.as_ref().is_none_or(|case| case.eval(request));
-        let rule = self.rules.iter().find(holds);
-        if let Err(reply) = request.require_decided(true) {
+    /// The number of the first rule whose case holds.
+    fn choose(&self, request: &Request) -> Option<usize> {
+        self.rules.iter().position(|rule| rule.case.as_ref().is_none_or(|case| case.eval(request)))
+    }
+
+    fn run<'a>(&'a self, request: &'a mut Request, chosen: Option<usize>) -> Step<'a> {
+        if let Err(reply) = request.require_decided() {
             return Step::Reply(reply);
         }
-        let Some(rule) = rule else { return Step::Next };
+        let Some(rule) = chosen.and_then(|chosen| self.rules.get(chosen)) else { return Step::Next };
         match &rule.action {
             Action::Return(code) => Step::reply(Reply::error_msg(*code, "rejected by workflow")),
             Action::Plugin(name, plugin) => {
@@ -166,11 +169,13 @@ impl Workflow {
 impl Plugin for Workflow {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         if !self.needs_body {
-            return self.run(request);
+            let chosen = self.choose(request);
+            return self.run(request, chosen);
         }
         Step::wait(async move {
             request.collect_body(CASE_BODY_BYTES).await?;
-            match self.run(request) {
+            let chosen = request.ask(|request| self.choose(request)).await;
+            match self.run(request, chosen) {
                 Step::Next => Ok(()),
                 Step::Reply(reply) => Err(reply),
                 Step::Wait(future) => future.await,

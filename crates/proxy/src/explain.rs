@@ -105,11 +105,9 @@ pub fn explain(snapshot: &Arc<Snapshot>, question: &Question) -> Result<Explanat
         }
     };
     let plan = plan(&mut request, route.as_ref(), consumer.as_ref());
-    if request.require_decided(route.is_some()).is_err() {
-        return Err(
-            "a condition cannot be judged on this request, which is answered 500; the error log says why"
-                .to_owned(),
-        );
+    if request.require_decided().is_err() || request.require_readable_body().is_err() {
+        return Err("a condition cannot be judged on this request, which is refused; the error log says why"
+            .to_owned());
     }
     Ok(Explanation {
         method: request.head.method.as_str().to_owned(),

@@ -5,7 +5,7 @@ mod servlet;
 
 use std::{net::IpAddr, rc::Rc};
 
-use plugin::{Reply, Request, RequestBody, Variable};
+use plugin::{Reply, Request, RequestBody, Variable, request::Matched};
 use routing::{
     expr::{Operand, Variables},
     router::{MatchInput, Methods},
@@ -141,18 +141,45 @@ pub async fn find_route(
     client: &Rc<Client>,
     chains: &mut Chains,
 ) -> Result<(), Box<Reply>> {
-    if request.snapshot.matches_on_body {
-        collect_for_matching(request, client).await?;
-    }
     let snapshot = request.snapshot.clone();
-    let path = routed_path(request);
-    let found = snapshot.router.find(&Input::new(request, &path));
-    // A route that came before it might have had the request, and its guards.
-    request.require_decided(found.is_some())?;
+    let found = if snapshot.matches_on_body {
+        if let RequestBody::Unread { .. } = &request.body {
+            let settings = &client.worker.settings;
+            client.timer.set(settings.client_body_timeout_ms);
+            let limit = usize::try_from(settings.matched_body_bytes).unwrap_or(usize::MAX);
+            request.collect_for_conditions(limit).await?;
+        }
+        request.ask(look).await
+    } else {
+        look(request)
+    };
+    request.require_decided()?;
     let Some(found) = found else { return Ok(()) };
+    // A route that came before it might have had the request, and its guards.
+    request.require_readable_body()?;
+    if found.is_ambiguous {
+        return Err(readings::refuse_encoded_slash(request));
+    }
     let Some(route) = snapshot.routes.get(found.route as usize).cloned() else { return Ok(()) };
-    readings::check_encoded_slash(request, found.route)?;
-    let matched = plugin::request::Matched {
+    request.matched = found.matched;
+    chains.set_route(&route);
+    request.route = Some(route);
+    Ok(())
+}
+
+struct Found {
+    /// Its number in the snapshot.
+    route: u32,
+    matched: Matched,
+    /// The path, read in another way, leads to another route.
+    is_ambiguous: bool,
+}
+
+/// Changes nothing, because it may be asked twice.
+fn look(request: &Request) -> Option<Found> {
+    let path = routed_path(request);
+    let found = request.snapshot.router.find(&Input::new(request, &path))?;
+    let matched = Matched {
         uri: found.matched_uri.into(),
         host: found.matched_host.unwrap_or_default().into(),
         parameters: found
@@ -161,32 +188,8 @@ pub async fn find_route(
             .map(|param| (param.name.into(), path.get(param.range.clone()).unwrap_or_default().into()))
             .collect(),
     };
-    drop(path);
-    request.matched = matched;
-    chains.set_route(&route);
-    request.route = Some(route);
-    Ok(())
-}
-
-/// A body that says it is too large stays on the wire: a request whose route hangs on it is refused. One that turns out to be
-/// too large while it comes cannot be put back, and is refused.
-async fn collect_for_matching(request: &mut Request, client: &Client) -> Result<(), Box<Reply>> {
-    let RequestBody::Unread { length, .. } = &request.body else { return Ok(()) };
-    let settings = &client.worker.settings;
-    if let Some(length) = length.filter(|length| *length > settings.matched_body_bytes) {
-        let limit = settings.matched_body_bytes;
-        error_log::log(
-            error_log::Level::Error,
-            format_args!(
-                "request size {length} is greater than the maximum size {limit} that routes look into"
-            ),
-        );
-        return Ok(());
-    }
-    client.timer.set(settings.client_body_timeout_ms);
-    let limit = usize::try_from(settings.matched_body_bytes).unwrap_or(usize::MAX);
-    request.collect_body(limit).await?;
-    Ok(())
+    let is_ambiguous = readings::has_ambiguous_slash(request, found.route);
+    Some(Found { route: found.route, matched, is_ambiguous })
 }
 
 /// After the global rules have run: without a route this is the end, and with a broken one too.

@@ -119,8 +119,11 @@ impl Chains {
     }
 
     async fn run(&self, instance: &Instance, phase: Phases, request: &mut Request) -> Verdict {
-        if !applies(instance, request) {
-            return request.require_decided(request.route.is_some());
+        if let Some(filter) = &instance.filter {
+            let limit = plugin::host().map_or(64 << 20, |host| host.condition_body_bytes);
+            if !request.ask_with_body(limit, |request| filter.eval(request)).await? {
+                return request.require_decided();
+            }
         }
         stall::mark(phase_name(phase), instance.def.name);
         self.note(instance, phase_name(phase));
@@ -131,7 +134,7 @@ impl Chains {
             Step::Next => {}
             other => settle(other).await.map_err(|reply| with_error_response(instance, reply))?,
         }
-        request.require_decided(request.route.is_some())
+        request.require_decided()
     }
 
     /// Once the client is known, its plugins join: those that the route did not have run their rewrite phase now.

@@ -247,6 +247,10 @@ fn install_host(
         plugin_attributes: settings.plugin_attr.clone(),
         settings: settings.raw.clone(),
         graphql_max_bytes: usize::try_from(settings.graphql_max_bytes).unwrap_or(usize::MAX),
+        condition_body_bytes: match settings.apisix.max_post_args_readable_bytes {
+            0 => usize::MAX,
+            limit => usize::try_from(limit).unwrap_or(usize::MAX),
+        },
         parsed_body_bytes: usize::try_from(settings.apisix.body_memory.parsed_bytes).unwrap_or(usize::MAX),
         workers: settings.nginx.workers,
         prefix: settings.files.prefix.clone(),

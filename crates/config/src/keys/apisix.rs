@@ -75,7 +75,7 @@ pub const KEYS: &[Key] = &[
     key("apisix.body_memory.min_rate", Size, "1024",
         "Bytes a second that a client has to send of such a body, else 408; 0 is no limit."),
     key("apisix.body_memory.rate_window", Duration, "\"10s\"", "Waiting time after which min_rate is judged."),
-    key("apisix.body_memory.parsed", Size, "\"24m\"",
+    key("apisix.body_memory.parsed", Size, "\"16m\"",
         "The most that one body may take when a plugin or a condition reads it; beyond it 413."),
     key("apisix.router", Table, "{}", "How routes are looked up."),
     key("apisix.router.http", Word(&["radixtree_host_uri", "radixtree_uri", "radixtree_uri_with_parameter"]),

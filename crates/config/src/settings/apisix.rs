@@ -128,7 +128,7 @@ impl BodyMemory {
             total_bytes: reader.size("apisix.body_memory.total"),
             min_rate: reader.size("apisix.body_memory.min_rate").unwrap_or(1024),
             rate_window: reader.duration("apisix.body_memory.rate_window").unwrap_or(Duration::from_secs(10)),
-            parsed_bytes: reader.size("apisix.body_memory.parsed").unwrap_or(24 << 20),
+            parsed_bytes: reader.size("apisix.body_memory.parsed").unwrap_or(16 << 20),
         }
     }
 }

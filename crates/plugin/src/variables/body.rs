@@ -1,119 +1,120 @@
 //! Variables that look into the request body. They have a value only when the body is in memory, which routing sees
 //! to where a route's `vars` need it.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, net::IpAddr};
 
 use routing::expr::Operand;
 use serde_json::Value;
-use telemetry::error_log;
-use wire::HeaderId;
 
-use super::json_path::{self, Path};
+use super::{
+    Named, Variable, body_values, graphql,
+    json_path::{self, Path},
+};
 use crate::{
-    Request, RequestBody,
-    document::{Allowance, Unread},
+    Request,
+    document::{Allowance, TooLarge, Unread},
     multipart,
 };
 
-fn collected(request: &Request) -> Option<&[u8]> {
-    match &request.body {
-        RequestBody::Collected(bytes) => Some(bytes),
-        // Routing left it where it is, because it is too large.
-        RequestBody::Unread { .. } => unjudged(request, TOO_LARGE),
-        RequestBody::Empty => None,
+/// A body, and what is to be known of its request to read it.
+pub(super) struct Source<'a> {
+    pub body: &'a [u8],
+    pub content_type: &'a [u8],
+    pub client: IpAddr,
+}
+
+impl Source<'_> {
+    /// Whether a body of this type says something about the variable.
+    pub fn is_for(&self, variable: &Variable) -> bool {
+        match variable {
+            Variable::PostArg(_) => self.is(FORM),
+            Variable::PostArgPath(_) => self.is(FORM) || self.is(MULTIPART) || self.is(JSON),
+            _ => self.is(JSON) || self.is(GRAPHQL),
+        }
+    }
+
+    /// Whether a value may be in it: a query of GraphQL is taken from any type.
+    pub fn may_have(&self, variable: &Variable) -> bool {
+        matches!(variable, Variable::Named(_)) || self.is_for(variable)
+    }
+
+    /// Media types have no case (RFC 9110 section 8.3.1).
+    fn is(&self, media_type: &[u8]) -> bool {
+        let start = self.content_type.get(..media_type.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(media_type))
     }
 }
 
-const JSON: &str = "application/json";
-const GRAPHQL: &str = "application/graphql";
+/// Nobody can tell whether a condition on the body holds.
+#[derive(Clone, Copy)]
+pub(super) enum Unjudged {
+    /// What it selects is more than may be held.
+    TooLarge(TooLarge),
+    /// The body cannot be read here, but perhaps by the upstream; the status says why.
+    Unreadable(u16),
+}
 
-const TOO_LARGE: u16 = 413;
-const MALFORMED: u16 = 400;
+pub(super) const BODY_TOO_LARGE: Unjudged = Unjudged::Unreadable(413);
+const MALFORMED: Unjudged = Unjudged::Unreadable(400);
 
-/// The body has something to say that cannot be read here, but perhaps by the upstream.
-fn unjudged<T>(request: &Request, status: u16) -> Option<T> {
-    // Later on nothing but the value is missing.
-    if request.route.is_none() {
-        request.set_undecided_of_routes(status);
+const FORM: &[u8] = b"application/x-www-form-urlencoded";
+const MULTIPART: &[u8] = b"multipart/form-data";
+const JSON: &[u8] = b"application/json";
+const GRAPHQL: &[u8] = b"application/graphql";
+
+/// The value of a variable of the body.
+pub(super) fn look_up<'a>(variable: &Variable, source: &Source<'a>) -> Result<Operand<'a>, Unjudged> {
+    match variable {
+        Variable::PostArg(name) if source.is(FORM) => Ok(form_value(source.body, name)),
+        Variable::PostArgPath(path) => post_arg_path(source, path),
+        Variable::Named(named) => {
+            Ok(graphql_of_body(source)?.map_or(Operand::Nil, |found| of(found, *named)))
+        }
+        _ => Ok(Operand::Nil),
     }
-    None
 }
 
-fn content_type(request: &Request) -> &[u8] {
-    request.head.headers.known(HeaderId::ContentType).unwrap_or_default()
-}
-
-/// Media types have no case (RFC 9110 section 8.3.1).
-fn is_type(content_type: &[u8], wanted: &str) -> bool {
-    content_type.get(..wanted.len()).is_some_and(|start| start.eq_ignore_ascii_case(wanted.as_bytes()))
-}
-
-fn is_form(request: &Request) -> bool {
-    is_type(content_type(request), "application/x-www-form-urlencoded")
-}
-
-/// `post_arg_NAME`: the first value of a url-encoded body.
-pub fn post_arg<'a>(request: &'a Request, name: &str) -> Option<Cow<'a, [u8]>> {
-    if !is_form(request) {
-        return None;
-    }
-    form_value(collected(request)?, name).map(Cow::Owned)
-}
-
-fn form_value(body: &[u8], name: &str) -> Option<Vec<u8>> {
+/// The first value of a url-encoded body.
+fn form_value(body: &[u8], name: &str) -> Operand<'static> {
     let plain = |key: &[u8]| memchr::memchr2(b'%', b'+', key).is_none();
-    wire::uri::query_pairs(body)
-        .find(|(key, _)| {
-            *key == name.as_bytes()
-                || (!plain(key) && wire::uri::percent_decode(key, true) == name.as_bytes())
-        })
-        .map(|(_, value)| wire::uri::percent_decode(value.unwrap_or_default(), true))
+    let found = wire::uri::query_pairs(body).find(|(key, _)| {
+        *key == name.as_bytes() || (!plain(key) && wire::uri::percent_decode(key, true) == name.as_bytes())
+    });
+    found.map_or(Operand::Nil, |(_, value)| {
+        Operand::Bytes(Cow::Owned(wire::uri::percent_decode(value.unwrap_or_default(), true)))
+    })
 }
 
 /// `post_arg.PATH`
-pub fn post_arg_path<'a>(request: &'a Request, path: &str) -> Operand<'a> {
-    let content_type = content_type(request);
-    let is_form = is_form(request);
-    let is_multipart = is_type(content_type, "multipart/form-data");
-    // Of other bodies nothing is read, however large they are.
-    if !(is_form || is_multipart || is_type(content_type, JSON)) {
-        return Operand::Nil;
+fn post_arg_path<'a>(source: &Source<'a>, path: &str) -> Result<Operand<'a>, Unjudged> {
+    if source.is(FORM) {
+        return Ok(form_value(source.body, path));
     }
-    let Some(body) = collected(request) else { return Operand::Nil };
-    if is_form {
-        return form_value(body, path).map_or(Operand::Nil, |value| Operand::Bytes(Cow::Owned(value)));
+    if source.is(MULTIPART) {
+        let mut fields = multipart::fields(source.body, source.content_type);
+        let found = fields.find(|(name, _)| *name == path.as_bytes());
+        return Ok(found.map_or(Operand::Nil, |(_, value)| Operand::Bytes(Cow::Borrowed(value))));
     }
-    if is_multipart {
-        let found = multipart::fields(body, content_type).find(|(name, _)| *name == path.as_bytes());
-        return found.map_or(Operand::Nil, |(_, value)| Operand::Bytes(Cow::Borrowed(value)));
+    if !source.is(JSON) {
+        return Ok(Operand::Nil);
     }
     if path.contains(['[', '*']) || path.contains("..") {
-        let found =
-            Path::of_json_path(path).map(|path| json_values(request, body, &path)).unwrap_or_default();
-        return if found.is_empty() {
-            Operand::Nil
-        } else {
-            Operand::List(found.into_iter().map(json_operand).collect())
-        };
+        let found = Path::of_json_path(path).map(|path| json_values(source, &path)).transpose()?;
+        return Ok(match found {
+            Some(found) if !found.is_empty() => Operand::List(found.into_iter().map(json_operand).collect()),
+            _ => Operand::Nil,
+        });
     }
-    let found = Path::of_names(path).and_then(|path| json_values(request, body, &path).pop());
-    found.map_or(Operand::Nil, json_operand)
+    let found = Path::of_names(path).map(|path| json_values(source, &path)).transpose()?;
+    Ok(found.and_then(|mut found| found.pop()).map_or(Operand::Nil, json_operand))
 }
 
-/// What a path selects in a JSON body; nothing in one that is no JSON. When it is more than may be held, nobody can
-/// tell whether a condition on it holds, and the request is refused.
-fn json_values(request: &Request, body: &[u8], path: &Path<'_>) -> Vec<Value> {
-    match json_path::values(body, path, &Allowance::of_a_body(Some(request.remote_addr))) {
-        Ok(values) => values,
-        Err(Unread::Syntax(_)) => unjudged(request, MALFORMED).unwrap_or_default(),
-        Err(Unread::TooLarge(error)) => {
-            error_log::log(
-                error_log::Level::Error,
-                format_args!("a condition on a request body cannot be looked at: {error}"),
-            );
-            request.set_undecided(error.status());
-            Vec::new()
-        }
+/// What a path selects in a JSON body.
+fn json_values(source: &Source<'_>, path: &Path<'_>) -> Result<Vec<Value>, Unjudged> {
+    match json_path::values(source.body, path, &Allowance::of_a_body(Some(source.client))) {
+        Ok(values) => Ok(values),
+        Err(Unread::Syntax(_)) => Err(MALFORMED),
+        Err(Unread::TooLarge(error)) => Err(Unjudged::TooLarge(error)),
     }
 }
 
@@ -142,49 +143,49 @@ pub fn operand_text(operand: Operand<'_>) -> Option<Cow<'_, [u8]>> {
     }
 }
 
-/// What the GraphQL variables need of an operation. One beyond `graphql.max_size` cannot be judged.
-fn graphql(request: &Request) -> Option<crate::variables::graphql::Operation> {
-    let most = crate::host().map_or(1 << 20, |host| host.graphql_max_bytes);
-    let query: Vec<u8> = match request.head.method {
-        wire::Method::Get => match request.arg("query")? {
-            query if query.len() > most => return unjudged(request, TOO_LARGE),
-            query => query,
-        },
+/// An operation beyond `graphql.max_size` cannot be judged.
+fn most() -> usize {
+    crate::host().map_or(1 << 20, |host| host.graphql_max_bytes)
+}
+
+fn graphql_of_body(source: &Source<'_>) -> Result<Option<graphql::Operation>, Unjudged> {
+    if source.body.len() > most() {
+        // Of other types a query is taken where it can be.
+        let is_meant = source.is(JSON) || source.is(GRAPHQL);
+        return if is_meant { Err(BODY_TOO_LARGE) } else { Ok(None) };
+    }
+    if !source.is(JSON) {
+        return Ok(operation(source.body));
+    }
+    let query = Path::of_names("query").map(|path| json_values(source, &path)).transpose()?;
+    Ok(query.and_then(|mut query| operation(query.pop()?.as_str()?.as_bytes())))
+}
+
+fn operation(query: &[u8]) -> Option<graphql::Operation> {
+    graphql::first_operation(std::str::from_utf8(query).ok()?)
+}
+
+fn of(operation: graphql::Operation, named: Named) -> Operand<'static> {
+    match named {
+        Named::GraphqlName => Operand::Bytes(Cow::Owned(operation.name.into_bytes())),
+        Named::GraphqlOperation => Operand::Bytes(Cow::Borrowed(operation.kind.as_bytes())),
         _ => {
-            let kind = content_type(request);
-            let known = is_type(kind, JSON) || is_type(kind, GRAPHQL);
-            // Of other types a query is taken where it is at hand.
-            if !known && matches!(request.body, RequestBody::Unread { .. }) {
-                return None;
-            }
-            let body = collected(request)?;
-            if body.len() > most {
-                return if known { unjudged(request, TOO_LARGE) } else { None };
-            }
-            if is_type(kind, JSON) {
-                match json_values(request, body, &Path::of_names("query")?).pop()? {
-                    Value::String(query) => query.into_bytes(),
-                    _ => return None,
-                }
-            } else {
-                body.to_vec()
-            }
+            let fields = operation.root_fields.into_iter();
+            Operand::List(fields.map(|field| Operand::Bytes(Cow::Owned(field.into_bytes()))).collect())
         }
-    };
-    crate::variables::graphql::first_operation(std::str::from_utf8(&query).ok()?)
+    }
 }
 
-pub fn graphql_name(request: &Request) -> Option<Cow<'_, [u8]>> {
-    graphql(request).map(|operation| Cow::Owned(operation.name.into_bytes()))
-}
-
-pub fn graphql_operation(request: &Request) -> Option<Cow<'_, [u8]>> {
-    graphql(request).map(|operation| Cow::Borrowed(operation.kind.as_bytes()))
-}
-
-pub fn graphql_root_fields(request: &Request) -> Operand<'_> {
-    graphql(request).map_or(Operand::Nil, |operation| {
-        let fields = operation.root_fields.into_iter();
-        Operand::List(fields.map(|field| Operand::Bytes(Cow::Owned(field.into_bytes()))).collect())
-    })
+/// A variable of GraphQL, from the query of a GET request or from the body of another.
+pub(super) fn graphql(request: &Request, named: Named) -> Operand<'_> {
+    match request.head.method {
+        wire::Method::Get => {
+            let Some(query) = request.arg("query") else { return Operand::Nil };
+            if query.len() > most() {
+                return body_values::unjudged(request, BODY_TOO_LARGE);
+            }
+            operation(&query).map_or(Operand::Nil, |found| of(found, named))
+        }
+        _ => body_values::value(request, &Variable::Named(named)),
+    }
 }

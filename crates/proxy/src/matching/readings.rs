@@ -28,30 +28,31 @@ pub(crate) fn routed_path(request: &Request) -> Cow<'_, [u8]> {
 }
 
 /// `:name` stands for one segment, and a `%2F` in it may be a part of it. A request whose path belongs to one route as it is
-/// decoded, and to another one with parameters as it came, is refused: nobody can say which of them the upstream will see.
-pub(super) fn check_encoded_slash(request: &Request, route: u32) -> Result<(), Box<Reply>> {
+/// decoded, and to another one with parameters as it came, is ambiguous: nobody can say which of them the upstream will see.
+pub(super) fn has_ambiguous_slash(request: &Request, route: u32) -> bool {
     let options = request.snapshot.options;
     if !options.uri_parameters || options.match_uri_encoded_slash {
-        return Ok(());
+        return false;
     }
     let raw = request.head.raw_path();
     let hidden = hide_encoded_slashes(raw);
     if hidden.len() == raw.len() {
-        return Ok(());
+        return false;
     }
     let mut path = Vec::new();
     if wire::uri::normalize_path(&hidden, &mut path).is_err() {
-        return Ok(());
+        return false;
     }
     let other = request.snapshot.router.find(&Input::new(request, &path));
-    if !other.is_some_and(|other| other.route != route && other.matched_uri.contains(':')) {
-        return Ok(());
-    }
+    other.is_some_and(|other| other.route != route && other.matched_uri.contains(':'))
+}
+
+pub(super) fn refuse_encoded_slash(request: &Request) -> Box<Reply> {
     error_log::log(
         error_log::Level::Info,
         format_args!("%2F in the path leads to two routes, client: {}", request.remote_addr),
     );
-    Err(Box::new(Reply::page(400)))
+    Box::new(Reply::page(400))
 }
 
 /// Writes `%2F` so that decoding leaves it as it is.

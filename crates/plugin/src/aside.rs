@@ -1,0 +1,41 @@
+//! Work that is too long for a worker, on the control runtime's threads for blocking work.
+//!
+//! A worker that reads a large body keeps everybody else waiting. A few such jobs run at a time, at a lower priority than
+//! workers; the others wait, each with its memory counted.
+
+use std::{num::NonZero, sync::LazyLock, thread};
+
+use tokio::sync::Semaphore;
+
+use crate::host;
+
+/// Bodies up to this size are read on the worker: that takes a millisecond or so.
+pub const SMALL: usize = 256 << 10;
+
+static PLACES: LazyLock<Semaphore> = LazyLock::new(|| {
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    Semaphore::new(processors.max(2))
+});
+
+/// The job was not done: it panicked, or the process ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Undone;
+
+/// Runs a job elsewhere. It runs to its end even if nobody waits any more, and keeps its place so long.
+pub async fn run<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Result<T, Undone> {
+    let host = host().ok_or(Undone)?;
+    let place = PLACES.acquire().await.map_err(|_| Undone)?;
+    let done = host.background.spawn_blocking(move || {
+        let _place = place;
+        job()
+    });
+    done.await.map_err(|_| Undone)
+}
+
+/// Runs a job here if it reads little, else elsewhere.
+pub async fn run_by_size<T: Send + 'static>(
+    bytes: usize,
+    job: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Undone> {
+    if bytes <= SMALL { Ok(job()) } else { Box::pin(run(job)).await }
+}

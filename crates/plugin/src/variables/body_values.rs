@@ -1,0 +1,215 @@
+//! Values of variables in a request's body, and when they are looked up: at once in a small one; in a large one by
+//! another thread, wherever the question can be asked again.
+
+use std::{
+    cell::{Cell, OnceCell, RefCell},
+    net::IpAddr,
+};
+
+use bytes::Bytes;
+use routing::expr::Operand;
+use telemetry::error_log;
+use wire::HeaderId;
+
+use super::body::{self, BODY_TOO_LARGE, Source, Unjudged};
+use crate::{Reply, Request, RequestBody, Variable, aside, document::TooLarge};
+
+/// What a request remembers of its body.
+#[derive(Default)]
+pub struct BodyValues {
+    /// A condition asked for a body that is still on the wire.
+    wants_body: Cell<bool>,
+    /// The question can be asked again: values of a large body are noted as wanted instead of being looked up.
+    deferring: Cell<bool>,
+    wanted: RefCell<Vec<Variable>>,
+    /// A condition asked for a body that cannot be read here, and why.
+    unreadable: Cell<Option<u16>>,
+    known: OnceCell<Box<Known>>,
+}
+
+/// A value of a large body. A list, so that values can be added while others are borrowed.
+struct Known {
+    /// Kept, so that no other body can be at the same place.
+    body: Bytes,
+    variable: Variable,
+    value: Result<Operand<'static>, Unjudged>,
+    next: OnceCell<Box<Known>>,
+}
+
+impl BodyValues {
+    fn find(&self, body: &Bytes, variable: &Variable) -> Option<&Result<Operand<'static>, Unjudged>> {
+        let mut known = self.known.get();
+        while let Some(entry) = known {
+            let same = entry.body.as_ptr() == body.as_ptr() && entry.body.len() == body.len();
+            if same && entry.variable == *variable {
+                return Some(&entry.value);
+            }
+            known = entry.next.get();
+        }
+        None
+    }
+
+    fn add(&self, body: Bytes, variable: Variable, value: Result<Operand<'static>, Unjudged>) {
+        let mut slot = &self.known;
+        while let Some(entry) = slot.get() {
+            slot = &entry.next;
+        }
+        let _ = slot.set(Box::new(Known { body, variable, value, next: OnceCell::new() }));
+    }
+}
+
+/// The value of a variable of the body.
+pub(super) fn value<'a>(request: &'a Request, variable: &Variable) -> Operand<'a> {
+    let values = &request.body_values;
+    let body = match &request.body {
+        RequestBody::Empty => return Operand::Nil,
+        RequestBody::Unread { .. } => {
+            let source = source(request, &[]);
+            if source.may_have(variable) {
+                values.wants_body.set(true);
+            }
+            // Routing left it where it is, because it is too large.
+            return if source.is_for(variable) { unjudged(request, BODY_TOO_LARGE) } else { Operand::Nil };
+        }
+        RequestBody::Collected(body) => body,
+    };
+    if body.len() <= aside::SMALL {
+        let value = body::look_up(variable, &source(request, body));
+        return value.unwrap_or_else(|reason| unjudged(request, reason));
+    }
+    if values.find(body, variable).is_none() {
+        if values.deferring.get() {
+            values.wanted.borrow_mut().push(variable.clone());
+            return Operand::Nil;
+        }
+        let value = body::look_up(variable, &source(request, body)).map(owned);
+        values.add(body.clone(), variable.clone(), value);
+    }
+    match values.find(body, variable) {
+        Some(Ok(value)) => borrowed(value),
+        Some(Err(reason)) => unjudged(request, *reason),
+        None => Operand::Nil,
+    }
+}
+
+fn source<'a>(request: &'a Request, body: &'a [u8]) -> Source<'a> {
+    let content_type = request.head.headers.known(HeaderId::ContentType).unwrap_or_default();
+    Source { body, content_type, client: request.remote_addr }
+}
+
+/// No value, and a note that nobody can tell whether a condition on it holds.
+pub(super) fn unjudged(request: &Request, reason: Unjudged) -> Operand<'static> {
+    match reason {
+        Unjudged::TooLarge(error) => {
+            error_log::log(
+                error_log::Level::Error,
+                format_args!("a condition on a request body cannot be looked at: {error}"),
+            );
+            request.set_undecided(error.status());
+        }
+        Unjudged::Unreadable(status) => request.body_values.unreadable.set(Some(status)),
+    }
+    Operand::Nil
+}
+
+fn borrowed<'a>(value: &'a Operand<'static>) -> Operand<'a> {
+    match value {
+        Operand::Nil => Operand::Nil,
+        Operand::Bytes(bytes) => Operand::Bytes(bytes.as_ref().into()),
+        Operand::Number(number) => Operand::Number(*number),
+        Operand::Boolean(value) => Operand::Boolean(*value),
+        Operand::List(items) => Operand::List(items.iter().map(borrowed).collect()),
+    }
+}
+
+fn owned(value: Operand<'_>) -> Operand<'static> {
+    match value {
+        Operand::Nil => Operand::Nil,
+        Operand::Bytes(bytes) => Operand::Bytes(bytes.into_owned().into()),
+        Operand::Number(number) => Operand::Number(number),
+        Operand::Boolean(value) => Operand::Boolean(value),
+        Operand::List(items) => Operand::List(items.into_iter().map(owned).collect()),
+    }
+}
+
+impl Request {
+    /// `Err` once a condition asked for a body that is too large to be read here, or malformed. That counts while routes are
+    /// matched: another route might have had the request. Later nothing but the value is missing.
+    pub fn require_readable_body(&self) -> Result<(), Box<Reply>> {
+        self.body_values.unreadable.get().map_or(Ok(()), |status| Err(Box::new(Reply::page(status))))
+    }
+
+    /// Reads the body for conditions. One that says it is too large stays on the wire: a request whose route hangs on it is
+    /// refused, other conditions on it do not hold. One that turns out to be too large while it comes cannot be put back, and
+    /// is refused.
+    pub async fn collect_for_conditions(&mut self, limit: usize) -> Result<(), Box<Reply>> {
+        let RequestBody::Unread { length, .. } = &self.body else { return Ok(()) };
+        if let Some(length) = length.filter(|length| *length > limit as u64) {
+            error_log::log(
+                error_log::Level::Error,
+                format_args!(
+                    "request size {length} is greater than the maximum size {limit} that routes look into"
+                ),
+            );
+            return Ok(());
+        }
+        self.collect_body(limit).await?;
+        Ok(())
+    }
+
+    /// Asks a question about the request. Where the answer depends on a large body, the question is asked again once
+    /// another thread has looked at the body.
+    pub async fn ask<R>(&mut self, question: impl Fn(&Request) -> R) -> R {
+        loop {
+            let body = match &self.body {
+                RequestBody::Collected(body) if body.len() > aside::SMALL => body.clone(),
+                _ => return question(self),
+            };
+            let before = (self.undecided.get(), self.body_values.unreadable.get());
+            self.body_values.deferring.set(true);
+            let answer = question(self);
+            self.body_values.deferring.set(false);
+            let wanted = self.body_values.wanted.take();
+            if wanted.is_empty() {
+                return answer;
+            }
+            // What could not be judged without these values may not come up with them.
+            self.undecided.set(before.0);
+            self.body_values.unreadable.set(before.1);
+            Box::pin(self.look_up(body, wanted)).await;
+        }
+    }
+
+    /// Asks as `ask` does, and reads the body first where the answer depends on one that is still on the wire.
+    pub async fn ask_with_body<R>(
+        &mut self,
+        limit: usize,
+        question: impl Fn(&Request) -> R,
+    ) -> Result<R, Box<Reply>> {
+        self.body_values.wants_body.set(false);
+        let answer = self.ask(&question).await;
+        if !self.body_values.wants_body.get() {
+            return Ok(answer);
+        }
+        Box::pin(self.collect_for_conditions(limit)).await?;
+        Ok(self.ask(question).await)
+    }
+
+    async fn look_up(&mut self, body: Bytes, wanted: Vec<Variable>) {
+        let content_type = self.head.headers.known(HeaderId::ContentType).unwrap_or_default().to_vec();
+        let client: IpAddr = self.remote_addr;
+        let (bytes, variables) = (body.clone(), wanted.clone());
+        let found = aside::run(move || {
+            let source = Source { body: &bytes, content_type: &content_type, client };
+            let value = |variable: &Variable| body::look_up(variable, &source).map(owned);
+            variables.iter().map(value).collect::<Vec<_>>()
+        });
+        let found = found.await.unwrap_or_default();
+        let mut found = found.into_iter();
+        for variable in wanted {
+            // A job that was not done is as good as a body that cannot be read.
+            let value = found.next().unwrap_or(Err(Unjudged::TooLarge(TooLarge::Spent)));
+            self.body_values.add(body.clone(), variable, value);
+        }
+    }
+}
