@@ -82,6 +82,9 @@ fn room(collected: &Vec<u8>, length: usize) -> usize {
     }
 }
 
+/// So much is gathered in one go: less than a millisecond.
+const SLICE: usize = 256 << 10;
+
 /// What one read brings at most.
 const PIECE: usize = 16 << 10;
 
@@ -116,6 +119,7 @@ impl RequestBody {
                 let length = length.map_or(0, |length| length as usize);
                 let mut collected = Vec::with_capacity(length.min(memory::UNCOUNTED));
                 let mut lease = None;
+                let mut others_turn = SLICE;
                 while poll_fn(|context| reader.poll_data(context, &mut collected)).await? {
                     if collected.len() > limit {
                         return Err(BodyError::TooLarge);
@@ -130,6 +134,11 @@ impl RequestBody {
                         lease.grow_to(held).map_err(|Spent| BodyError::Overloaded)?;
                     }
                     collected.reserve_exact(room);
+                    if collected.len() >= others_turn {
+                        // All of it may be there already, and other requests wait.
+                        others_turn = collected.len() + SLICE;
+                        tokio::task::yield_now().await;
+                    }
                 }
                 if collected.len() > limit {
                     return Err(BodyError::TooLarge);
