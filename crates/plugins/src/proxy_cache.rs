@@ -123,10 +123,11 @@ impl Plugin for ProxyCache {
         let purges = is_purge(request);
         match &self.zone {
             Zone::Memory(memory) if purges => purged(purge(memory.as_ref(), &self.settings.keys(request))),
-            Zone::Memory(memory) => self.from_memory(memory, request),
+            Zone::Memory(memory) => self.serve_from_memory(memory, request),
             Zone::Disk(disk) if purges => {
                 let keys = self.settings.keys(request);
                 Step::wait(async move {
+                    disk.invalidate(keys.iter().map(|key| base_key(key)));
                     let found = Zone::with_disk(disk, move |disk| purge(disk, &keys)).await;
                     match purged(found == Some(true)) {
                         Step::Reply(reply) => Err(reply),
@@ -134,7 +135,7 @@ impl Plugin for ProxyCache {
                     }
                 })
             }
-            Zone::Disk(disk) => self.from_disk(disk, request),
+            Zone::Disk(disk) => self.serve_from_disk(disk, request),
         }
     }
 
@@ -193,6 +194,7 @@ impl ProxyCache {
             Zone::Disk(disk) => {
                 let Some(host) = plugin::host() else { return };
                 let disk = disk.clone();
+                disk.invalidate(keys.iter().map(|key| base_key(key)));
                 host.background.spawn_blocking(move || purge(disk.as_ref(), &keys));
             }
         }
@@ -218,8 +220,12 @@ impl ProxyCache {
                     // Visible at once, whenever the file is there.
                     disk.announce(&base_key(&key), Stored::Answer(answer.clone()));
                 }
+                let before = disk.invalidations();
                 host.background.spawn_blocking(move || {
                     save(disk.as_ref(), &key, vary, &signature, answer);
+                    if disk.invalidations() != before {
+                        purge_one(disk.as_ref(), &key);
+                    }
                     disk.withdraw(&base_key(&key));
                 });
             }

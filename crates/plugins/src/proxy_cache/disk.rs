@@ -35,6 +35,8 @@ pub struct Disk {
     counted: AtomicBool,
     /// Answers whose files are being written.
     announced: Mutex<FxHashMap<Box<[u8]>, Stored>>,
+    /// Counts what took answers away, so that a file whose writing began before is not left behind.
+    invalidations: AtomicU64,
 }
 
 /// The head of a file; behind its line the body.
@@ -62,6 +64,7 @@ impl Disk {
             bytes: AtomicU64::new(0),
             counted: AtomicBool::new(false),
             announced: Mutex::default(),
+            invalidations: AtomicU64::new(0),
         }
     }
 
@@ -81,6 +84,17 @@ impl Disk {
     /// Makes an answer known that is about to be written. Does not block, as the two below.
     pub fn announce(&self, key: &[u8], stored: Stored) {
         self.announced.lock().insert(key.into(), stored);
+    }
+
+    /// Takes what is announced away, and what is being written once it is there. Files that are there are for the caller.
+    pub fn invalidate(&self, keys: impl Iterator<Item = Vec<u8>>) {
+        let mut announced = self.announced.lock();
+        self.invalidations.fetch_add(1, Ordering::SeqCst);
+        keys.for_each(|key| _ = announced.remove(&*key));
+    }
+
+    pub fn invalidations(&self) -> u64 {
+        self.invalidations.load(Ordering::SeqCst)
     }
 
     pub fn withdraw(&self, key: &[u8]) {

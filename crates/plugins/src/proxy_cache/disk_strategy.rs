@@ -30,7 +30,7 @@ const NOT_KEPT: [&str; 12] = [
 ];
 
 impl ProxyCache {
-    pub(super) fn from_disk<'a>(&'a self, disk: &'a Arc<Disk>, request: &'a mut Request) -> Step<'a> {
+    pub(super) fn serve_from_disk<'a>(&'a self, disk: &'a Arc<Disk>, request: &'a mut Request) -> Step<'a> {
         let bypass = !self.settings.caches_method(request) || self.settings.bypasses(request);
         let known = matches!(request.head.method, Method::Get | Method::Head | Method::Post);
         let (key, asked) = (self.settings.key(request), self.settings.asked(request));

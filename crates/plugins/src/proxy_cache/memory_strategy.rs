@@ -33,7 +33,7 @@ fn is_cache_header(name: &str) -> bool {
 }
 
 impl ProxyCache {
-    pub(super) fn from_memory<'a>(&'a self, memory: &Memory, request: &'a mut Request) -> Step<'a> {
+    pub(super) fn serve_from_memory<'a>(&'a self, memory: &Memory, request: &'a mut Request) -> Step<'a> {
         let directives = Directives::of_request(&request.head.headers);
         if let Some(status) = self.not_for_the_cache(request, &directives) {
             request.early_headers.set(STATUS_HEADER, status);

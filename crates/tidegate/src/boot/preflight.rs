@@ -85,9 +85,9 @@ fn labels(settings: &Settings) -> Result<(), Fault> {
         let list = families.and_then(|families| families.get(family)?.get("extra_labels")?.as_array());
         for (index, entry) in list.into_iter().flatten().enumerate() {
             let names = entry.as_object().into_iter().flatten().map(|(name, _)| name);
-            for name in
-                names.filter(|name| built_in.contains(&name.as_str()) || *name == "type" || *name == "le")
-            {
+            let mut taken =
+                names.filter(|name| built_in.contains(&name.as_str()) || *name == "type" || *name == "le");
+            if let Some(name) = taken.next() {
                 let key = format!("plugin_attr.prometheus.metrics.{family}.extra_labels[{index}].{name}");
                 return Err((
                     key.into(),
