@@ -127,9 +127,9 @@ impl Plugin for ProxyCache {
             Zone::Disk(disk) if purges => {
                 let keys = self.settings.keys(request);
                 Step::wait(async move {
-                    disk.invalidate(keys.iter().map(|key| base_key(key)));
+                    let announced = disk.invalidate(keys.iter().map(|key| base_key(key)));
                     let found = Zone::with_disk(disk, move |disk| purge(disk, &keys)).await;
-                    match purged(found == Some(true)) {
+                    match purged(announced || found == Some(true)) {
                         Step::Reply(reply) => Err(reply),
                         _ => Ok(()),
                     }
@@ -216,17 +216,15 @@ impl ProxyCache {
             Zone::Disk(disk) => {
                 let Some(host) = plugin::host() else { return };
                 let disk = disk.clone();
-                if vary.is_empty() {
-                    // Visible at once, whenever the file is there.
-                    disk.announce(&base_key(&key), Stored::Answer(answer.clone()));
-                }
-                let before = disk.invalidations();
+                let base = base_key(&key);
+                // Visible at once, whenever the file is there.
+                disk.begin_write(&base, vary.is_empty().then(|| Stored::Answer(answer.clone())));
                 host.background.spawn_blocking(move || {
                     save(disk.as_ref(), &key, vary, &signature, answer);
-                    if disk.invalidations() != before {
+                    if disk.is_invalidated(&base) {
                         purge_one(disk.as_ref(), &key);
                     }
-                    disk.withdraw(&base_key(&key));
+                    disk.end_write(&base);
                 });
             }
         }

@@ -34,9 +34,15 @@ pub struct Disk {
     bytes: AtomicU64,
     counted: AtomicBool,
     /// Answers whose files are being written.
-    announced: Mutex<FxHashMap<Box<[u8]>, Stored>>,
-    /// Counts what took answers away, so that a file whose writing began before is not left behind.
-    invalidations: AtomicU64,
+    writing: Mutex<FxHashMap<Box<[u8]>, Write>>,
+}
+
+/// Files of one key that are being written.
+#[derive(Default)]
+struct Write {
+    answer: Option<Stored>,
+    writers: u32,
+    invalidated: bool,
 }
 
 /// The head of a file; behind its line the body.
@@ -63,8 +69,7 @@ impl Disk {
             capacity,
             bytes: AtomicU64::new(0),
             counted: AtomicBool::new(false),
-            announced: Mutex::default(),
-            invalidations: AtomicU64::new(0),
+            writing: Mutex::default(),
         }
     }
 
@@ -81,28 +86,49 @@ impl Disk {
         path
     }
 
-    /// Makes an answer known that is about to be written. Does not block, as the two below.
-    pub fn announce(&self, key: &[u8], stored: Stored) {
-        self.announced.lock().insert(key.into(), stored);
+    /// A file is about to be written; `answer` is visible until it is there. Does not block, as the others here.
+    pub fn begin_write(&self, key: &[u8], answer: Option<Stored>) {
+        let mut writing = self.writing.lock();
+        let write = writing.entry(key.into()).or_default();
+        write.writers += 1;
+        if answer.is_some() && !write.invalidated {
+            write.answer = answer;
+        }
     }
 
-    /// Takes what is announced away, and what is being written once it is there. Files that are there are for the caller.
-    pub fn invalidate(&self, keys: impl Iterator<Item = Vec<u8>>) {
-        let mut announced = self.announced.lock();
-        self.invalidations.fetch_add(1, Ordering::SeqCst);
-        keys.for_each(|key| _ = announced.remove(&*key));
+    /// Whether what was written has been taken away meanwhile.
+    pub fn is_invalidated(&self, key: &[u8]) -> bool {
+        self.writing.lock().get(key).is_some_and(|write| write.invalidated)
     }
 
-    pub fn invalidations(&self) -> u64 {
-        self.invalidations.load(Ordering::SeqCst)
+    pub fn end_write(&self, key: &[u8]) {
+        let mut writing = self.writing.lock();
+        if let Some(write) = writing.get_mut(key) {
+            write.writers = write.writers.saturating_sub(1);
+            if write.writers == 0 {
+                writing.remove(key);
+            }
+        }
     }
 
-    pub fn withdraw(&self, key: &[u8]) {
-        self.announced.lock().remove(key);
+    /// Takes away what is being written; whether there was such an answer. Files that are there are for the caller.
+    pub fn invalidate(&self, keys: impl Iterator<Item = Vec<u8>>) -> bool {
+        let mut writing = self.writing.lock();
+        let mut found = false;
+        for key in keys {
+            if let Some(write) = writing.get_mut(&*key) {
+                write.invalidated = true;
+                found |= write.answer.take().is_some();
+            }
+        }
+        found
     }
 
-    pub fn announced(&self, key: &[u8]) -> Option<Stored> {
-        self.announced.lock().get(key).cloned()
+    /// What is known of a key whose file is being written: the answer, or `None` when it was taken away.
+    pub fn written(&self, key: &[u8]) -> Option<Option<Stored>> {
+        let writing = self.writing.lock();
+        let write = writing.get(key)?;
+        (write.invalidated || write.answer.is_some()).then(|| write.answer.clone())
     }
 
     pub fn get(&self, key: &[u8]) -> Option<Stored> {

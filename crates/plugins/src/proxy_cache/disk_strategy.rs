@@ -116,8 +116,8 @@ fn reply(answer: &Answer, exchange: &mut Exchange) -> Reply {
 }
 
 async fn load(disk: &Arc<Disk>, key: Vec<u8>) -> Option<Stored> {
-    if let Some(stored) = disk.announced(&key) {
-        return Some(stored);
+    if let Some(stored) = disk.written(&key) {
+        return stored;
     }
     Zone::with_disk(disk, move |disk| disk.get(&key)).await?
 }

@@ -284,8 +284,10 @@ impl Follower {
                     continue;
                 }
             }
-            publisher.publish(self.compiler.snapshot(self.revision));
+            let snapshot = self.compiler.snapshot(self.revision);
+            // Whoever meets a place that is shut finds the reason.
             self.share();
+            publisher.publish(snapshot);
             let _ = published.send(self.revision);
         }
     }
