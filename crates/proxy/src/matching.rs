@@ -149,7 +149,7 @@ pub async fn find_route(
             let limit = usize::try_from(settings.matched_body_bytes).unwrap_or(usize::MAX);
             request.collect_for_conditions(limit).await?;
         }
-        request.ask(look).await
+        request.ask(|request| look(request)).await
     } else {
         look(request)
     };
@@ -175,7 +175,8 @@ struct Found {
     is_ambiguous: bool,
 }
 
-/// Changes nothing, because it may be asked twice.
+/// Changes nothing, because it may be asked twice. Inlined, so that what matched is not copied from call to call.
+#[inline(always)]
 fn look(request: &Request) -> Option<Found> {
     let path = routed_path(request);
     let found = request.snapshot.router.find(&Input::new(request, &path))?;

@@ -11,11 +11,17 @@ use super::Input;
 
 /// The path that is looked up. With `apisix.delete_uri_tail_slash` that is the one without its last slash if a route is for
 /// exactly that path. A pattern with `*` at its end is for what is below: it is judged on the path that goes upstream.
+#[inline]
 pub(crate) fn routed_path(request: &Request) -> Cow<'_, [u8]> {
-    let path = &request.path;
     if !request.snapshot.options.delete_uri_tail_slash {
-        return Cow::Borrowed(path);
+        return Cow::Borrowed(&request.path);
     }
+    without_tail_slash(request)
+}
+
+#[inline(never)]
+fn without_tail_slash(request: &Request) -> Cow<'_, [u8]> {
+    let path = &request.path;
     let Some(trimmed) = path.strip_suffix(b"/").filter(|rest| !rest.is_empty()) else {
         return Cow::Borrowed(path);
     };
@@ -29,11 +35,14 @@ pub(crate) fn routed_path(request: &Request) -> Cow<'_, [u8]> {
 
 /// `:name` stands for one segment, and a `%2F` in it may be a part of it. A request whose path belongs to one route as it is
 /// decoded, and to another one with parameters as it came, is ambiguous: nobody can say which of them the upstream will see.
+#[inline]
 pub(super) fn has_ambiguous_slash(request: &Request, route: u32) -> bool {
     let options = request.snapshot.options;
-    if !options.uri_parameters || options.match_uri_encoded_slash {
-        return false;
-    }
+    options.uri_parameters && !options.match_uri_encoded_slash && leads_elsewhere(request, route)
+}
+
+#[inline(never)]
+fn leads_elsewhere(request: &Request, route: u32) -> bool {
     let raw = request.head.raw_path();
     let hidden = hide_encoded_slashes(raw);
     if hidden.len() == raw.len() {
