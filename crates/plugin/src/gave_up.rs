@@ -5,7 +5,7 @@ use telemetry::{
     limiter::Limiter,
 };
 
-/// Names the pattern, for whoever wrote it.
+/// Names the pattern in the error log, so that its author can rewrite it.
 pub fn warn(pattern: &str) {
     static LIMITER: Limiter = Limiter::new(1, 10_000);
     if LIMITER.pass().is_some() {
