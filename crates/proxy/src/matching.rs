@@ -149,7 +149,7 @@ pub async fn find_route(
             let limit = usize::try_from(settings.matched_body_bytes).unwrap_or(usize::MAX);
             request.collect_for_conditions(limit).await?;
         }
-        request.ask(|request| look(request)).await
+        request.ask(look).await
     } else {
         look(request)
     };
