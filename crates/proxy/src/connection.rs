@@ -182,7 +182,7 @@ async fn run(client: Rc<Client>, _guard: Open) {
         }
         waiting = true;
         // The future of a request is big; it exists only while there is one.
-        let mut serving: Pin<Box<dyn Future<Output = After>>> = Box::pin(serve(client.clone()));
+        let mut serving: Pin<Box<dyn Future<Output = After>>> = boxed(|| serve(client.clone()));
         let after =
             poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| serving.as_mut().poll(context))) {
                 Ok(poll) => poll.map(Some),
@@ -211,6 +211,14 @@ async fn run(client: Rc<Client>, _guard: Open) {
             }
         }
     }
+}
+
+/// As `Box::pin`, but the future is built where it stays. `Box::pin` builds it on the stack and copies it, all of its
+/// seven kilobytes: should the allocation fail, it would have to be dropped.
+#[inline(always)]
+fn boxed<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
+    let place = Box::new_uninit();
+    Box::into_pin(Box::write(place, make()))
 }
 
 /// Closes so that the answer arrives. Boxed as the next.

@@ -37,6 +37,8 @@ pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) 
     let mut tried: SmallVec<[u16; 4]> = SmallVec::new();
     let mut upstream = first;
     let started = (upstream.retry_timeout_ms > 0).then(Instant::now);
+    // Big, so it stays here and is lent; as a result it would be copied from function to function.
+    let mut connection = None;
     loop {
         let now_ms = client.worker.deadlines.now_ms();
         let Some((index, node)) = balancer::pick(request, &upstream, hash_key.as_deref(), &tried, now_ms)
@@ -46,7 +48,7 @@ pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) 
         let in_flight = InFlight::new(&upstream, index, client.worker);
         request.outcome.balancer_node = Some((node.host.clone(), node.port));
         chains.before_proxy(request, tried.is_empty()).await?;
-        match one_attempt(request, client, &upstream, index).await {
+        match one_attempt(request, client, &upstream, index, &mut connection).await {
             Ok(answer) => {
                 in_flight.answered(answer.header_seconds() * 1000.0);
                 if upstream.balancer.has_passive_checks() {
@@ -55,7 +57,8 @@ pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) 
                 }
                 return Ok(match answer {
                     Answer::Http1(answer) => {
-                        answer::deliver(request, client, chains, &upstream, answer, in_flight).await
+                        let parties = answer::Parties { request, client, chains, handle: &upstream };
+                        answer::deliver(parties, answer, &mut connection, in_flight).await
                     }
                     Answer::Http2(answer) => {
                         let way =
@@ -90,8 +93,6 @@ pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) 
     }
 }
 
-/// The usual one is not boxed: an allocation per request would be dearer than a move.
-#[allow(clippy::large_enum_variant)]
 enum Answer {
     Http1(attempt::Answer),
     Http2(Box<http2::Answer>),
@@ -112,9 +113,10 @@ async fn one_attempt(
     client: &Rc<Client>,
     upstream: &UpstreamHandle,
     node: u16,
+    connection: &mut Option<Upstream>,
 ) -> Result<Answer, Failure> {
     match upstream.scheme.is_grpc() {
-        false => attempt::attempt(request, client, upstream, node).await.map(Answer::Http1),
+        false => attempt::attempt(request, client, upstream, node, connection).await.map(Answer::Http1),
         true => {
             let answer = Box::pin(http2::attempt(request, client, upstream, node)).await?;
             Ok(Answer::Http2(Box::new(answer)))

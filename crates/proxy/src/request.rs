@@ -3,11 +3,11 @@
 use std::{rc::Rc, sync::atomic::Ordering};
 
 use plugin::{Reply, Request, RequestBody};
-use wire::{BodyLength, Method, ParseError, RequestHead, Version};
+use wire::{BodyLength, Method, ParseError, RequestHead, ResponseHead, Version};
 
 use crate::{
     claims, client::Client, client_address, exchange, finish, handshake, matching, phases::Chains, refusal,
-    respond, stats,
+    respond, stats, worker::Worker,
 };
 
 /// Serves one request whose head has been read. Returns whether the connection may carry another one.
@@ -29,6 +29,7 @@ pub async fn handle(client: &Rc<Client>, head: RequestHead) -> bool {
         }
     };
     let mut request = Request::new(head, client.facts.clone(), worker.snapshot(), worker.index);
+    (request.host, request.path) = worker.request_texts();
     if let Some(real_ip) = &worker.settings.real_ip {
         client_address::set(&mut request, real_ip);
     }
@@ -38,8 +39,20 @@ pub async fn handle(client: &Rc<Client>, head: RequestHead) -> bool {
         Err(reply) => respond::send(&mut request, client, &chains, *reply).await,
     };
     finish::finish(&mut request, client, &chains);
-    worker.recycle_request_head(std::mem::take(&mut request.head));
+    recycle(&mut request, worker);
     keep && client.body_ended()
+}
+
+/// The next requests write into the same memory.
+fn recycle(request: &mut Request, worker: &Worker) {
+    worker.recycle_request_head(std::mem::take(&mut request.head));
+    worker.recycle_request_texts(std::mem::take(&mut request.host), std::mem::take(&mut request.path));
+    let response = &mut request.response;
+    worker.recycle_response_head(ResponseHead {
+        reason: std::mem::take(&mut response.reason),
+        headers: std::mem::take(&mut response.headers),
+        ..ResponseHead::default()
+    });
 }
 
 /// What makes a head unusable although it parsed: after that the connection cannot be trusted and is closed.

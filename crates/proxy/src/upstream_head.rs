@@ -120,17 +120,32 @@ fn write_forwarding(request: &Request, out: &mut Vec<u8>) {
 fn write_address(address: std::net::IpAddr, out: &mut Vec<u8>) {
     match address {
         std::net::IpAddr::V4(address) => {
-            for (index, octet) in address.octets().into_iter().enumerate() {
-                if index > 0 {
-                    out.push(b'.');
-                }
-                write_decimal(u64::from(octet), out);
+            let mut text = [b'.'; 16];
+            let mut length = 0;
+            for octet in address.octets() {
+                length = write_octet(octet, &mut text, length) + 1;
             }
+            // Without the last dot.
+            out.extend_from_slice(&text[..length - 1]);
         }
         std::net::IpAddr::V6(address) => {
             let _ = write!(out, "{address}");
         }
     }
+}
+
+/// Writes the digits at `at`; returns where they end.
+fn write_octet(octet: u8, text: &mut [u8; 16], mut at: usize) -> usize {
+    if octet >= 100 {
+        text[at] = b'0' + octet / 100;
+        at += 1;
+    }
+    if octet >= 10 {
+        text[at] = b'0' + octet / 10 % 10;
+        at += 1;
+    }
+    text[at] = b'0' + octet % 10;
+    at + 1
 }
 
 pub fn write_decimal(mut value: u64, out: &mut Vec<u8>) {

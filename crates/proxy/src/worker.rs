@@ -63,6 +63,7 @@ pub struct Worker {
     generation: Cell<u64>,
     request_heads: RefCell<Vec<RequestHead>>,
     response_heads: RefCell<Vec<ResponseHead>>,
+    request_texts: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
     next_connection: Cell<u64>,
 }
 
@@ -94,6 +95,7 @@ impl Worker {
             generation: Cell::new(generation),
             request_heads: RefCell::default(),
             response_heads: RefCell::default(),
+            request_texts: RefCell::default(),
             next_connection: Cell::new(1),
         }
     }
@@ -131,9 +133,24 @@ impl Worker {
 
     pub fn recycle_response_head(&self, mut head: ResponseHead) {
         let mut heads = self.response_heads.borrow_mut();
-        if heads.len() < 64 {
+        // One without memory is that of an answer, which has taken it over and gives it back later.
+        if heads.len() < 64 && (1..=RECYCLED_BYTES).contains(&head.headers.capacity()) {
             head.clear();
             heads.push(head);
+        }
+    }
+
+    /// For host and path of a request.
+    pub fn request_texts(&self) -> (Vec<u8>, Vec<u8>) {
+        self.request_texts.borrow_mut().pop().unwrap_or_default()
+    }
+
+    pub fn recycle_request_texts(&self, mut host: Vec<u8>, mut path: Vec<u8>) {
+        let mut texts = self.request_texts.borrow_mut();
+        if texts.len() < 64 && host.capacity() + path.capacity() <= RECYCLED_BYTES {
+            host.clear();
+            path.clear();
+            texts.push((host, path));
         }
     }
 
@@ -152,6 +169,9 @@ impl Worker {
         line.extend_from_slice(b"\r\n");
     }
 }
+
+/// Memory of one head or one request's texts that is kept for the next; more goes back to the allocator.
+const RECYCLED_BYTES: usize = 16 * 1024;
 
 /// After a successor took over, connections without a request stay that long: a client that just connected, or is
 /// about to use its connection again, gets an answer instead of a reset.

@@ -92,6 +92,11 @@ impl Head {
         self.left_out = LeftOut::default();
     }
 
+    /// Bytes of text it holds memory for.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     pub fn len(&self) -> usize {
         self.fields.len()
     }

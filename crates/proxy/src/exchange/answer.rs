@@ -90,23 +90,33 @@ struct Waits {
     upstream_sent: bool,
 }
 
+/// Between whom an answer passes.
+pub struct Parties<'a> {
+    pub request: &'a mut Request,
+    pub client: &'a Rc<Client>,
+    pub chains: &'a Chains,
+    pub handle: &'a UpstreamHandle,
+}
+
 /// Sends the answer. Returns whether the client's connection may go on.
 pub async fn deliver(
-    request: &mut Request,
-    client: &Rc<Client>,
-    chains: &Chains,
-    handle: &UpstreamHandle,
+    parties: Parties<'_>,
     answer: Answer,
+    connection: &mut Option<Upstream>,
     in_flight: InFlight,
 ) -> bool {
-    let Answer { mut upstream, length, persists, header_seconds, upgraded } = answer;
+    let Parties { request, client, chains, handle } = parties;
+    let Answer { length, persists, header_seconds, upgraded } = answer;
+    let Some(upstream) = connection.as_mut() else { return false };
     // Header filters may ask how the upstream answered.
-    record(request, &upstream, request.response.status, Some(header_seconds), Some(header_seconds));
+    record(request, upstream, request.response.status, Some(header_seconds), Some(header_seconds));
     filters::header_filter(request, client, chains);
     if upgraded {
         let timeouts = balancer::timeouts(request, handle);
         let started = upstream.started;
-        tunnel::run(request, client, upstream, timeouts.read_ms).await;
+        if let Some(upstream) = connection.take() {
+            tunnel::run(request, client, upstream, timeouts.read_ms).await;
+        }
         complete(request, started);
         return false;
     }
@@ -139,7 +149,7 @@ pub async fn deliver(
         request,
         client,
         chains,
-        upstream: &mut upstream,
+        upstream,
         framing,
         filtered,
         trailers: Head::new(),
@@ -166,17 +176,29 @@ pub async fn deliver(
     }
     let whole = end == End::Complete;
     let body_sent = matches!(upstream.body, SendBody::Done);
-    let node = request.outcome.balancer_node.as_ref();
-    let node = node
-        .and_then(|(host, port)| handle.nodes.iter().find(|node| node.host == *host && node.port == *port));
-    match node {
-        Some(node) if whole && persists && body_sent => upstream.keep(client, handle, node),
-        _ => upstream.discard(client),
-    }
+    settle(connection.take(), client, handle, request, whole && persists && body_sent);
     if end == End::Client {
         client.gone.set(true);
     }
     whole && keep
+}
+
+/// Keeps the connection for the next request if it `may_go_on`.
+fn settle(
+    connection: Option<Upstream>,
+    client: &Client,
+    handle: &UpstreamHandle,
+    request: &Request,
+    may_go_on: bool,
+) {
+    let Some(upstream) = connection else { return };
+    let node = request.outcome.balancer_node.as_ref();
+    let node = node
+        .and_then(|(host, port)| handle.nodes.iter().find(|node| node.host == *host && node.port == *port));
+    match node {
+        Some(node) if may_go_on => upstream.keep(client, handle, node),
+        _ => upstream.discard(client),
+    }
 }
 
 /// Writes down when the last byte of the answer had come.

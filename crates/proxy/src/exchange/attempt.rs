@@ -146,7 +146,6 @@ pub enum SendBody {
 
 /// An answer whose head has arrived; it is in `request.response`.
 pub struct Answer {
-    pub upstream: Upstream,
     pub length: BodyLength,
     /// The connection may be used again once the body is read.
     pub persists: bool,
@@ -154,13 +153,15 @@ pub struct Answer {
     pub upgraded: bool,
 }
 
+/// With an answer, its connection is in `connection`.
 pub async fn attempt(
     request: &mut Request,
     client: &Rc<Client>,
     handle: &UpstreamHandle,
     node: u16,
+    connection: &mut Option<Upstream>,
 ) -> Result<Answer, Failure> {
-    let first = once(request, client, handle, node, false).await;
+    let first = once(request, client, handle, node, connection, false).await;
     match first {
         // Idle connections may be closed under our hands; that is not the node's failure.
         Err((failure, true))
@@ -168,7 +169,7 @@ pub async fn attempt(
                 && retry::is_repeatable(request.head.method.as_bytes())
                 && !failure.body_consumed =>
         {
-            once(request, client, handle, node, true).await.map_err(|(failure, _)| failure)
+            once(request, client, handle, node, connection, true).await.map_err(|(failure, _)| failure)
         }
         other => other.map_err(|(failure, _)| failure),
     }
@@ -180,6 +181,7 @@ async fn once(
     client: &Rc<Client>,
     handle: &UpstreamHandle,
     index: u16,
+    connection: &mut Option<Upstream>,
     fresh: bool,
 ) -> Result<Answer, (Failure, bool)> {
     let fail = |kind| (Failure { kind, request_sent: false, body_consumed: false }, false);
@@ -210,11 +212,9 @@ async fn once(
         }
     };
     let connect_seconds = (uses == 0).then(|| started.elapsed().as_secs_f64());
-    let input = Buffer::default();
-    let response = client.worker.response_head();
-    let mut upstream = Upstream {
+    let upstream = connection.insert(Upstream {
         stream,
-        input,
+        input: Buffer::default(),
         out,
         sent: 0,
         body,
@@ -223,21 +223,23 @@ async fn once(
         address,
         started,
         connect_seconds,
-        response,
-    };
+        response: client.worker.response_head(),
+    });
     match upstream.exchange_heads(request, client, timeouts).await {
-        Ok(()) => finish_head(request, client, upstream, upgrade)
-            .map_err(|kind| (Failure { kind, request_sent: true, body_consumed: true }, false)),
+        Ok(()) => finish_head(request, upstream, upgrade).map_err(|kind| {
+            discard(connection, client);
+            (Failure { kind, request_sent: true, body_consumed: true }, false)
+        }),
         Err(kind) => {
             let failure =
                 Failure { request_sent: upstream.sent > 0, body_consumed: !request.body.rewind(), kind };
-            record(request, &upstream, failure.kind.attempt_status(), None, None);
+            record(request, upstream, failure.kind.attempt_status(), None, None);
             let reused = upstream.uses > 0;
             if reused && failure.timed_out() && upstream.input.is_empty() {
                 client.worker.pool.distrust(node.pool, began_ms);
                 client.worker.own_pool.forget(client.facts.id);
             }
-            upstream.discard(client);
+            discard(connection, client);
             Err((failure, reused))
         }
     }
@@ -315,31 +317,27 @@ fn warn_of_tls(server: SocketAddr) {
     }
 }
 
+fn discard(connection: &mut Option<Upstream>, client: &Client) {
+    if let Some(upstream) = connection.take() {
+        upstream.discard(client);
+    }
+}
+
 /// Moves the parsed head into `request.response` and judges its framing.
-fn finish_head(
-    request: &mut Request,
-    client: &Rc<Client>,
-    mut upstream: Upstream,
-    upgrade: bool,
-) -> Result<Answer, FailureKind> {
+fn finish_head(request: &mut Request, upstream: &mut Upstream, upgrade: bool) -> Result<Answer, FailureKind> {
     let method = request.edits.method.as_ref().unwrap_or(&request.head.method);
     let head = &mut upstream.response;
     let upgraded = head.status == 101;
     if upgraded && !upgrade {
-        upstream.discard(client);
         return Err(FailureKind::Malformed("upstream switched protocols without being asked"));
     }
     if upgrade && !upgraded && head.status < 300 && request.head.version == wire::Version::Http2 {
         // To HTTP/2 a 2xx would say that the tunnel stands.
-        upstream.discard(client);
         return Err(FailureKind::Malformed("upstream did not switch protocols"));
     }
     let length = match wire::framing::response_body(head, method) {
         Ok(length) => length,
-        Err(error) => {
-            upstream.discard(client);
-            return Err(FailureKind::Malformed(error.reason));
-        }
+        Err(error) => return Err(FailureKind::Malformed(error.reason)),
     };
     if head.status == 400 && upstream.server_name.is_empty() && trust::wants_tls(upstream.input.filled()) {
         warn_of_tls(upstream.address);
@@ -356,7 +354,7 @@ fn finish_head(
     response.source = Source::Upstream;
     std::mem::swap(&mut response.reason, &mut head.reason);
     std::mem::swap(&mut response.headers, &mut head.headers);
-    Ok(Answer { upstream, length, persists, header_seconds, upgraded })
+    Ok(Answer { length, persists, header_seconds, upgraded })
 }
 
 impl Upstream {
