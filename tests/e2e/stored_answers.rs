@@ -138,3 +138,18 @@ fn stored_answers_stay_on_their_route() {
         }
     }
 }
+
+/// As in APISIX, where the cache is asked before a plugin that answers behind it.
+#[test]
+fn what_a_plugin_behind_the_cache_answers_is_a_miss() {
+    let upstream = Upstream::service(|_| (500, "broken".to_owned()));
+    let mut plugins = json!({"proxy-cache": cache("memory", "in_memory", &json!({"cache_ttl": 60}))});
+    plugins["api-breaker"] = json!({"break_response_code": 200, "break_response_body": "open",
+        "max_breaker_sec": 60, "unhealthy": {"http_statuses": [500], "failures": 1}});
+    let node = json!({"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}});
+    let gateway = start(json!({"routes": [{"id": "1", "uri": "/*", "plugins": plugins, "upstream": node}]}));
+    assert_eq!(get(&gateway, "/", ""), said(500, "MISS"));
+    for _ in 0..2 {
+        assert_eq!(get(&gateway, "/", ""), said(200, "MISS"));
+    }
+}

@@ -56,7 +56,10 @@ impl ProxyCache {
         let reply = found.filter(|_| status == "HIT").map(|answer| self.reply(&answer, &mut exchange));
         request.extensions.insert(exchange);
         match reply {
-            Some(reply) => Step::reply(reply),
+            Some(reply) => {
+                request.early_headers.remove(STATUS_HEADER);
+                Step::reply(reply)
+            }
             None => {
                 request.early_headers.set(STATUS_HEADER, status);
                 Step::Next
