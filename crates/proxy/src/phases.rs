@@ -122,7 +122,9 @@ impl Chains {
         if let Some(filter) = &instance.filter {
             let limit = plugin::host().map_or(64 << 20, |host| host.condition_body_bytes);
             if !request.ask_with_body(limit, |request| filter.eval(request)).await? {
-                return request.require_decided();
+                request.require_decided()?;
+                // A guard is left out for what the body says, not for what nobody could read.
+                return if instance.def.guards { request.require_readable_body() } else { Ok(()) };
             }
         }
         stall::mark(phase_name(phase), instance.def.name);

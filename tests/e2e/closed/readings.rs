@@ -131,3 +131,19 @@ fn bodies_that_cannot_be_judged_reach_no_broader_route() {
     let elsewhere = ask(&gateway, "/elsewhere", "");
     assert_eq!(elsewhere.status(), 200);
 }
+
+/// Where the condition of a guard asks for the body, a body that nobody can read does not take the guard away.
+#[test]
+fn bodies_that_cannot_be_judged_take_no_guard_away() {
+    let config = YAML_PROVIDER.replacen("apisix:\n", "apisix:\n  max_post_args_readable_size: 1\n", 1);
+    let filter = "[[\"post_arg.a\", \"==\", \"1\"]]";
+    let text =
+        format!("routes:\n- {{uri: /b, plugins: {{key-auth: {{_meta: {{filter: {filter}}}}}, {OPEN}}}}}\n");
+    let gateway = Gateway::start(&config, Some(&text));
+    let json = "application/json";
+    assert_eq!((post(&gateway, json, "{\"a\":\"1\"}"), post(&gateway, json, "{\"a\":\"2\"}")), (401, 200));
+    let long = format!("{{\"b\":\"{}\",\"a\":\"1\"}}", "x".repeat(1 << 20));
+    assert_eq!(post(&gateway, json, &long), 413);
+    assert_eq!(post(&gateway, json, "{\"a\":\"1\"}}"), 400);
+    assert_eq!(post(&gateway, "text/plain", &long), 200, "nothing of it is read");
+}

@@ -134,7 +134,8 @@ fn owned(value: Operand<'_>) -> Operand<'static> {
 
 impl Request {
     /// `Err` once a condition asked for a body that is too large to be read here, or malformed. That counts while routes are
-    /// matched: another route might have had the request. Later nothing but the value is missing.
+    /// matched, where another route might have had the request, and where a guard is left out because its condition does
+    /// not hold. Elsewhere nothing but the value is missing.
     pub fn require_readable_body(&self) -> Result<(), Box<Reply>> {
         self.body_values.unreadable.get().map_or(Ok(()), |status| Err(Box::new(Reply::page(status))))
     }
@@ -187,11 +188,14 @@ impl Request {
         question: impl Fn(&Request) -> R,
     ) -> Result<R, Box<Reply>> {
         self.body_values.wants_body.set(false);
+        self.body_values.unreadable.set(None);
         let answer = self.ask(&question).await;
         if !self.body_values.wants_body.get() {
             return Ok(answer);
         }
         Box::pin(self.collect_for_conditions(limit)).await?;
+        // What could not be read while it was on the wire may be readable now.
+        self.body_values.unreadable.set(None);
         Ok(self.ask(question).await)
     }
 
