@@ -109,7 +109,15 @@ fn a_listener_that_others_can_reach_is_told() {
 /// APISIX writes `deny all` after an empty list; only null lets every address in.
 #[test]
 fn an_empty_list_of_addresses_lets_none_in() {
-    for (list, status) in [("[]", 403), ("['unix:']", 403), ("~", 201), ("[127.0.0.1]", 201)] {
+    let lists = [
+        ("[]", 403),
+        ("['unix:']", 403),
+        ("~", 201),
+        ("[127.0.0.1]", 201),
+        ("['::ffff:127.0.0.0/104']", 201),
+        ("['::ffff:10.0.0.0/104']", 403),
+    ];
+    for (list, status) in lists {
         let gateway = start(&format!("{LISTED}\n    allow_admin: {list}"));
         assert_eq!(put(&gateway, &format!("X-API-KEY: {ADMIN_KEY}\r\n")), status, "allow_admin: {list}");
     }

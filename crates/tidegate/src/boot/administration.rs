@@ -298,7 +298,14 @@ fn admin_settings(settings: &Settings) -> AdminSettings {
 fn allowed(settings: &Settings) -> Option<Vec<IpNet>> {
     // What cannot be read lets nobody in: a list that is left with nothing is still a list.
     let network = |text: &String| text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(Into::into));
-    settings.admin.allow.as_ref().map(|list| list.iter().filter_map(network).collect())
+    settings.admin.allow.as_ref().map(|list| list.iter().filter_map(network).map(canonical).collect())
+}
+
+/// An IPv4-mapped network is its IPv4 network, as peers are compared: `::ffff:10.0.0.0/104` is `10.0.0.0/8`.
+fn canonical(network: IpNet) -> IpNet {
+    let IpNet::V6(wide) = network else { return network };
+    let mapped = wide.network().to_ipv4_mapped().zip(wide.prefix_len().checked_sub(96));
+    mapped.and_then(|(address, length)| IpNet::new(address.into(), length).ok()).unwrap_or(network)
 }
 
 /// `None` while the key is not known: no request can have it.
