@@ -3,6 +3,7 @@
 
 mod conditions;
 mod configurations;
+mod doubts;
 mod duplicates;
 mod matrix;
 mod modes;

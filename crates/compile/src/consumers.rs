@@ -7,7 +7,7 @@ use plugin::{AuthEntry, Consumer, ConsumerIndex, Instance, Owner};
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 
-use crate::{Compiler, Key};
+use crate::{Compiler, Key, plugins::is_disabled};
 
 #[derive(Default)]
 pub struct Consumers {
@@ -197,6 +197,10 @@ impl Compiler {
         plugins: &Map<String, Value>,
     ) {
         for (name, conf) in plugins {
+            // Switched off: it identifies nobody.
+            if is_disabled(conf) {
+                continue;
+            }
             let Some((def, build)) = self.catalog.def(name).and_then(|def| Some((def, def.consumer?))) else {
                 continue;
             };

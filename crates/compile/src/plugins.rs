@@ -90,7 +90,7 @@ impl Compiler {
         conf: &Value,
         previous: &[Arc<UpstreamHandle>],
     ) -> Result<Option<Instance>, String> {
-        if conf.pointer("/_meta/disable") == Some(&Value::Bool(true)) {
+        if is_disabled(conf) {
             return Ok(None);
         }
         let Some(def) = self.catalog.def(name) else { return Err("unknown plugin".to_owned()) };
@@ -219,4 +219,9 @@ fn error_response(value: &Value) -> Bytes {
         Value::String(text) => text.clone().into_bytes().into(),
         other => format!("{other}\n").into_bytes().into(),
     }
+}
+
+/// `_meta.disable`
+pub(crate) fn is_disabled(conf: &Value) -> bool {
+    conf.pointer("/_meta/disable") == Some(&Value::Bool(true))
 }

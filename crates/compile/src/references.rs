@@ -6,7 +6,7 @@ use model::{Kind, Object, schema::lua};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 
-use crate::{Key, secrets::secret_references};
+use crate::{Key, plugins::is_disabled, secrets::secret_references};
 
 #[derive(Default)]
 pub struct References {
@@ -95,7 +95,7 @@ pub const SPLIT: &str = "traffic-split";
 
 /// The upstreams that traffic-split names.
 pub fn split_upstreams(conf: &Value) -> impl Iterator<Item = String> {
-    let disabled = conf.pointer("/_meta/disable") == Some(&Value::Bool(true));
+    let disabled = is_disabled(conf);
     let rules = conf.get("rules").and_then(Value::as_array).filter(|_| !disabled);
     let weighted = rules.into_iter().flatten().filter_map(|rule| rule.get("weighted_upstreams")?.as_array());
     weighted.flatten().filter_map(|upstream| id(upstream.get("upstream_id")))

@@ -20,7 +20,7 @@ use routing::{
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 
-use crate::{Compiler, Key, UNAVAILABLE};
+use crate::{Compiler, Key, UNAVAILABLE, plugins::is_disabled};
 
 struct Compiled {
     /// Position in the snapshot's table, kept while the route lives.
@@ -306,9 +306,7 @@ impl Compiler {
 
 /// A script runs in place of all plugins: one of the route's service, which may guard it, would be switched off.
 fn check_alone(conf: &resources::Route, service: Option<&resources::Service>) -> Result<(), String> {
-    let runs = |plugins: &resources::Plugins| {
-        plugins.values().any(|conf| conf.pointer("/_meta/disable") != Some(&Value::Bool(true)))
-    };
+    let runs = |plugins: &resources::Plugins| plugins.values().any(|conf| !is_disabled(conf));
     let beside = if service.is_some_and(|service| runs(&service.plugins)) {
         "the plugins of the service"
     } else if runs(&conf.plugins) || conf.plugin_config_id.is_some() {

@@ -64,6 +64,11 @@ pub fn host() -> Option<&'static Host> {
     HOST.get()
 }
 
+/// Bodies that conditions look into are read up to this size.
+pub fn condition_body_bytes() -> usize {
+    host().map_or(64 << 20, |host| host.condition_body_bytes)
+}
+
 /// `plugin_attr.NAME` of config.yaml.
 pub fn plugin_attribute(name: &str) -> Option<&'static Value> {
     host()?.plugin_attributes.get(name)

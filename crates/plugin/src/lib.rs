@@ -44,7 +44,7 @@ pub use consumer::{AuthEntry, Consumer, ConsumerIndex};
 pub use definition::{Api, BuildContext, MISFIT, Owner, Phases, Plugin, PluginDef};
 pub use extensions::Extensions;
 pub use file_body::FileBody;
-pub use host::{ConnectionCounts, Host, host};
+pub use host::{ConnectionCounts, Host, condition_body_bytes, host};
 pub use location::Location;
 pub use lua::LuaCompiler;
 pub use model::SchemaKind;

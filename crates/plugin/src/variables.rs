@@ -141,7 +141,12 @@ impl Variable {
             self,
             Variable::PostArg(_)
                 | Variable::PostArgPath(_)
-                | Variable::Named(Named::GraphqlName | Named::GraphqlOperation | Named::GraphqlRootFields)
+                | Variable::Named(
+                    Named::GraphqlName
+                        | Named::GraphqlOperation
+                        | Named::GraphqlRootFields
+                        | Named::RequestBody
+                )
         )
     }
 }
@@ -153,6 +158,7 @@ impl Variables for Request {
         match name {
             Variable::PostArgPath(_) => body_values::value(self, name),
             Variable::Named(Named::GraphqlRootFields) => body::graphql(self, Named::GraphqlRootFields),
+            Variable::Named(Named::RequestBody) => body_values::whole(self),
             _ => self.variable(name).map_or(Operand::Nil, Operand::Bytes),
         }
     }

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use model::header_text::Text;
 use plugin::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, Variable, location,
-    request::random_u64,
+    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, Variable, Verdict,
+    location, request::random_u64,
 };
 use routing::expr::Expression;
 use serde::Deserialize;
@@ -64,27 +64,38 @@ struct When {
     percentage: Option<u64>,
     /// One of them must hold; `None`: no condition.
     vars: Option<Vec<Expression<Variable>>>,
+    needs_body: bool,
 }
 
 impl When {
     fn new(percentage: Option<u64>, vars: Option<Vec<Value>>) -> Result<When, String> {
-        Ok(When { percentage, vars: vars.as_deref().map(expressions).transpose()? })
+        let mut needs_body = false;
+        let vars = vars.as_deref().map(|vars| expressions(vars, &mut needs_body)).transpose()?;
+        Ok(When { percentage, vars, needs_body })
+    }
+
+    fn is_drawn(&self) -> bool {
+        self.percentage.is_none_or(|percentage| random_u64() % 100 < percentage)
     }
 
     fn holds(&self, request: &Request) -> bool {
-        self.percentage.is_none_or(|percentage| random_u64() % 100 < percentage)
-            && self.vars.as_ref().is_none_or(|vars| vars.iter().any(|rule| rule.eval(request)))
+        self.vars.as_ref().is_none_or(|vars| vars.iter().any(|rule| rule.eval(request)))
     }
 }
 
-fn expressions(vars: &[Value]) -> Result<Vec<Expression<Variable>>, String> {
-    vars.iter().map(|rule| Expression::compile(rule, &mut |name| Variable::resolve(name))).collect()
+fn expressions(vars: &[Value], needs_body: &mut bool) -> Result<Vec<Expression<Variable>>, String> {
+    let mut variable = |name: &str| {
+        let variable = Variable::resolve(name);
+        *needs_body |= variable.needs_body();
+        variable
+    };
+    vars.iter().map(|rule| Expression::compile(rule, &mut variable)).collect()
 }
 
 fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     for part in ["abort", "delay"] {
         let vars = conf.get(part).and_then(|part| part.get("vars")).and_then(Value::as_array);
-        expressions(vars.map_or(&[], Vec::as_slice))?;
+        expressions(vars.map_or(&[], Vec::as_slice), &mut false)?;
     }
     Ok(())
 }
@@ -111,20 +122,35 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 
 impl Plugin for FaultInjection {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        let delay = self.delay.as_ref().filter(|(_, when)| when.holds(request));
-        let abort = self.abort.as_ref().filter(|abort| abort.when.holds(request));
-        match (delay, abort) {
+        let delay = self.delay.as_ref().filter(|(_, when)| when.is_drawn());
+        let abort = self.abort.as_ref().filter(|abort| abort.when.is_drawn());
+        let holds = move |request: &Request| {
+            (
+                delay.filter(|(_, when)| when.holds(request)).map(|(duration, _)| *duration),
+                abort.filter(|abort| abort.when.holds(request)),
+            )
+        };
+        let needs_body = delay.is_some_and(|(_, when)| when.needs_body)
+            || abort.is_some_and(|abort| abort.when.needs_body);
+        if needs_body {
+            return Step::wait(async move {
+                let (delay, abort) = request.judge(plugin::condition_body_bytes(), holds).await?;
+                inject(request, delay, abort).await
+            });
+        }
+        match holds(request) {
             (None, None) => Step::Next,
             (None, Some(abort)) => Step::reply(abort.reply(request)),
-            (Some((duration, _)), abort) => Step::wait(async move {
-                tokio::time::sleep(*duration).await;
-                match abort {
-                    Some(abort) => Err(Box::new(abort.reply(request))),
-                    None => Ok(()),
-                }
-            }),
+            (delay, abort) => Step::wait(inject(request, delay, abort)),
         }
     }
+}
+
+async fn inject(request: &mut Request, delay: Option<Duration>, abort: Option<&Abort>) -> Verdict {
+    if let Some(delay) = delay {
+        tokio::time::sleep(delay).await;
+    }
+    abort.map_or(Ok(()), |abort| Err(Box::new(abort.reply(request))))
 }
 
 impl Abort {

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use hyper::header::HeaderValue;
 use model::header_text::Text;
 use plugin::{BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Template, Verdict};
 use serde::Deserialize;
@@ -107,6 +108,14 @@ impl ForwardAuth {
         let headers = self.headers(request);
         let body = if self.post { collected } else { Bytes::new() };
         let method = if self.post { Method::POST } else { Method::GET };
+        // A question that cannot be asked is the client's doing: nothing says that the service is away.
+        if let Some((name, _)) = headers.iter().find(|(_, value)| HeaderValue::from_bytes(value).is_err()) {
+            error_log::log(
+                error_log::Level::Warn,
+                format_args!("failed to process forward auth, err: control characters in header {name}"),
+            );
+            return Err(Box::new(Reply::page(self.status_on_error)));
+        }
         let answer = match &self.endpoint {
             Ok(endpoint) => {
                 let outgoing = Outgoing { method, endpoint: endpoint.clone(), headers, body };

@@ -47,9 +47,9 @@ impl Hosts {
         let mut hosts = Hosts::default();
         for pattern in patterns {
             match pattern.strip_prefix('*') {
-                Some(suffix) => hosts.suffixes.push(suffix.as_bytes().to_vec()),
+                Some(suffix) => hosts.suffixes.push(suffix.to_ascii_lowercase().into_bytes()),
                 None => {
-                    hosts.exact.insert(pattern.as_bytes().to_vec());
+                    hosts.exact.insert(pattern.to_ascii_lowercase().into_bytes());
                 }
             }
         }
@@ -74,21 +74,51 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 
 impl Plugin for RefererRestriction {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        let passes = match request.head.headers.known(HeaderId::Referer).and_then(host) {
+        let mut referers = request.head.headers.all_known(HeaderId::Referer).peekable();
+        let passes = match referers.peek() {
             None => self.bypass_missing,
-            Some(host) => self.hosts.contains(host) == self.is_whitelist,
+            // Each of several has to pass.
+            Some(_) => referers.all(|referer| match origin(referer) {
+                Origin::None => self.bypass_missing,
+                Origin::Host(host) => self.hosts.contains(&host) == self.is_whitelist,
+                Origin::Doubtful => false,
+            }),
         };
         if passes { Step::Next } else { Step::reply(self.rejection.clone()) }
     }
 }
 
-/// The host of an absolute http(s) URI, or of one without scheme (`//host/`).
-fn host(uri: &[u8]) -> Option<&[u8]> {
-    let rest = [&b"http:"[..], b"https:"].iter().find_map(|scheme| uri.strip_prefix(*scheme)).unwrap_or(uri);
-    let rest = rest.strip_prefix(b"//")?;
-    let end =
-        rest.iter().position(|byte| matches!(byte, b'[' | b']' | b':' | b'/' | b'?')).unwrap_or(rest.len());
-    rest.get(..end).filter(|host| !host.is_empty())
+#[derive(Debug, PartialEq, Eq)]
+enum Origin {
+    /// It is no http(s) URI.
+    None,
+    /// In lower case.
+    Host(Vec<u8>),
+    /// A browser may read another host in it: user information, `\`, `%`.
+    Doubtful,
+}
+
+/// Of an absolute http(s) URI, or of one without scheme (`//host/`).
+fn origin(uri: &[u8]) -> Origin {
+    let rest = [&b"http:"[..], b"https:"].iter().find_map(|scheme| {
+        let (start, rest) = uri.split_at_checked(scheme.len())?;
+        start.eq_ignore_ascii_case(scheme).then_some(rest)
+    });
+    let Some(rest) = rest.unwrap_or(uri).strip_prefix(b"//") else { return Origin::None };
+    let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());
+    let (authority, _) = rest.split_at(end);
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | 0x80..);
+    let host_end = match authority.first() {
+        None => return Origin::None,
+        Some(b'[') => authority.iter().position(|&byte| byte == b']').map_or(0, |at| at + 1),
+        Some(_) => authority.iter().position(|byte| !is_plain(byte)).unwrap_or(authority.len()),
+    };
+    let (host, port) = authority.split_at(host_end);
+    let is_port = |port: &[u8]| port.iter().all(u8::is_ascii_digit);
+    match port.strip_prefix(b":").map_or(port.is_empty(), is_port) && !host.is_empty() {
+        true => Origin::Host(host.to_ascii_lowercase()),
+        false => Origin::Doubtful,
+    }
 }
 
 #[cfg(test)]
@@ -97,16 +127,25 @@ mod tests {
 
     #[test]
     fn hosts_of_referers() {
-        let cases: &[(&str, Option<&str>)] = &[
-            ("http://a.com/x", Some("a.com")),
-            ("https://a.com:8443?x", Some("a.com")),
-            ("//a.com", Some("a.com")),
-            ("a.com", None),
-            ("ftp://a.com", None),
-            ("http://", None),
+        let host = |host: &str| Origin::Host(host.as_bytes().to_vec());
+        let cases = [
+            ("http://a.com/x", host("a.com")),
+            ("https://a.com:8443?x", host("a.com")),
+            ("HTTP://A.com", host("a.com")),
+            ("//a.com", host("a.com")),
+            ("http://[::1]:80/", host("[::1]")),
+            ("http://evil.com#.a.com", host("evil.com")),
+            ("a.com", Origin::None),
+            ("ftp://a.com", Origin::None),
+            ("http://", Origin::None),
+            ("http://evil.com\\.a.com", Origin::Doubtful),
+            ("http://evil.com%2f.a.com", Origin::Doubtful),
+            ("http://a.com:1@evil/", Origin::Doubtful),
+            ("http://a.com@evil/", Origin::Doubtful),
+            ("http://:80/", Origin::Doubtful),
         ];
         for (uri, expected) in cases {
-            assert_eq!(host(uri.as_bytes()), expected.map(str::as_bytes), "{uri}");
+            assert_eq!(origin(uri.as_bytes()), expected, "{uri}");
         }
         let hosts = Hosts::new(&["a.com".into(), "*.b.com".into()]);
         for (host, expected) in [("a.com", true), ("x.a.com", false), ("x.b.com", true), ("b.com", false)] {

@@ -29,6 +29,8 @@ pub static PLUGIN: PluginDef = PluginDef {
 
 struct TrafficSplit {
     rules: Vec<Rule>,
+    /// A condition looks into the request's body.
+    needs_body: bool,
 }
 
 struct Rule {
@@ -64,10 +66,15 @@ fn inline_upstreams(conf: &Value) -> Vec<&Value> {
     rules(conf).flat_map(targets).filter_map(inline).collect()
 }
 
-fn conditions(rule: &Value) -> Result<Option<Vec<Expression<Variable>>>, String> {
+fn conditions(rule: &Value, needs_body: &mut bool) -> Result<Option<Vec<Expression<Variable>>>, String> {
+    let mut variable = |name: &str| {
+        let variable = Variable::resolve(name);
+        *needs_body |= variable.needs_body();
+        variable
+    };
     let compile = |condition: &Value| {
         let vars = condition.get("vars").unwrap_or(&Value::Null);
-        Expression::compile(vars, &mut |name| Variable::resolve(name))
+        Expression::compile(vars, &mut variable)
             .map_err(|reason| format!("failed to validate the 'vars' expression: {reason}"))
     };
     let list = rule.get("match").and_then(Value::as_array).filter(|list| !list.is_empty());
@@ -75,12 +82,12 @@ fn conditions(rule: &Value) -> Result<Option<Vec<Expression<Variable>>>, String>
 }
 
 fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
-    rules(conf).try_for_each(|rule| conditions(rule).map(|_| ()))
+    rules(conf).try_for_each(|rule| conditions(rule, &mut false).map(|_| ()))
 }
 
 fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let mut compiled = context.upstreams.iter();
-    let mut built = Vec::new();
+    let (mut built, mut needs_body) = (Vec::new(), false);
     for rule in rules(conf) {
         let mut list = Vec::new();
         let mut weights = Vec::new();
@@ -96,9 +103,13 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
             let weight = target.get("weight").map(typed::<u32>).transpose();
             weights.push(weight.map_err(|reason| format!("{reason} (weight)"))?.unwrap_or(1));
         }
-        built.push(Rule { conditions: conditions(rule)?, targets: list, turns: turns(&weights) });
+        built.push(Rule {
+            conditions: conditions(rule, &mut needs_body)?,
+            targets: list,
+            turns: turns(&weights),
+        });
     }
-    Ok(Arc::new(TrafficSplit { rules: built }))
+    Ok(Arc::new(TrafficSplit { rules: built, needs_body }))
 }
 
 /// The balancer of upstream nodes, over upstreams.
@@ -118,16 +129,34 @@ fn turns(weights: &[u32]) -> Upstream {
 
 impl Plugin for TrafficSplit {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        for rule in &self.rules {
-            if let Err(reply) = rule.require_named(request) {
-                return Step::Reply(reply);
-            }
-            if rule.conditions.as_ref().is_none_or(|list| list.iter().any(|rule| rule.eval(request))) {
-                rule.apply(request);
-                return Step::Next;
-            }
+        if self.needs_body {
+            return Step::wait(async move {
+                let limit = plugin::condition_body_bytes();
+                if let Some(rule) = request.judge(limit, |request| self.choose(request)).await?? {
+                    rule.apply(request);
+                }
+                Ok(())
+            });
+        }
+        match self.choose(request) {
+            Ok(Some(rule)) => rule.apply(request),
+            Ok(None) => {}
+            Err(reply) => return Step::Reply(reply),
         }
         Step::Next
+    }
+}
+
+impl TrafficSplit {
+    /// The first rule whose conditions hold.
+    fn choose(&self, request: &Request) -> Result<Option<&Rule>, Box<Reply>> {
+        for rule in &self.rules {
+            rule.require_named(request)?;
+            if rule.conditions.as_ref().is_none_or(|list| list.iter().any(|rule| rule.eval(request))) {
+                return Ok(Some(rule));
+            }
+        }
+        Ok(None)
     }
 }
 

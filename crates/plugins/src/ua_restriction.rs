@@ -61,12 +61,12 @@ impl Plugin for UaRestriction {
         let passes = if agents.peek().is_none() {
             self.bypass_missing
         } else {
-            // Of several values one that is listed decides.
-            let listed = agents.any(|agent| {
+            // Each of several has to pass.
+            agents.all(|agent| {
                 let agent = agent.trim_ascii();
-                self.rules.iter().any(|rule| rule.is_match(agent).unwrap_or(!self.is_allowlist))
-            });
-            listed == self.is_allowlist
+                let listed = self.rules.iter().any(|rule| rule.is_match(agent).unwrap_or(!self.is_allowlist));
+                listed == self.is_allowlist
+            })
         };
         if passes { Step::Next } else { Step::reply(self.rejection.clone()) }
     }

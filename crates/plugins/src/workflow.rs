@@ -20,9 +20,6 @@ pub static PLUGIN: PluginDef = PluginDef {
     ..PluginDef::DEFAULT
 };
 
-/// Bodies that cases look into are read up to this size.
-const CASE_BODY_BYTES: usize = 64 << 20;
-
 /// The plugins that may be actions, with their schemas compiled on first use.
 static ACTIONS: LazyLock<Vec<(&'static PluginDef, Result<Schema, String>)>> = LazyLock::new(|| {
     [&crate::limit_conn::PLUGIN, &crate::limit_count::PLUGIN]
@@ -173,8 +170,8 @@ impl Plugin for Workflow {
             return self.run(request, chosen);
         }
         Step::wait(async move {
-            request.collect_body(CASE_BODY_BYTES).await?;
-            let chosen = request.ask(|request| self.choose(request)).await;
+            let chosen =
+                request.judge(plugin::condition_body_bytes(), |request| self.choose(request)).await?;
             match self.run(request, chosen) {
                 Step::Next => Ok(()),
                 Step::Reply(reply) => Err(reply),

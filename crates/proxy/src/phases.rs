@@ -120,7 +120,7 @@ impl Chains {
 
     async fn run(&self, instance: &Instance, phase: Phases, request: &mut Request) -> Verdict {
         if let Some(filter) = &instance.filter {
-            let limit = plugin::host().map_or(64 << 20, |host| host.condition_body_bytes);
+            let limit = plugin::condition_body_bytes();
             if !request.ask_with_body(limit, |request| filter.eval(request)).await? {
                 request.require_decided()?;
                 // A guard is left out for what the body says, not for what nobody could read.

@@ -55,7 +55,7 @@ pub(super) enum Unjudged {
 }
 
 pub(super) const BODY_TOO_LARGE: Unjudged = Unjudged::Unreadable(413);
-const MALFORMED: Unjudged = Unjudged::Unreadable(400);
+pub(super) const MALFORMED: Unjudged = Unjudged::Unreadable(400);
 
 const FORM: &[u8] = b"application/x-www-form-urlencoded";
 const MULTIPART: &[u8] = b"multipart/form-data";
@@ -148,21 +148,40 @@ fn most() -> usize {
     crate::host().map_or(1 << 20, |host| host.graphql_max_bytes)
 }
 
+/// The operation of a body. What says that it is GraphQL, or JSON with a query, and cannot be read may be read by the
+/// upstream.
 fn graphql_of_body(source: &Source<'_>) -> Result<Option<graphql::Operation>, Unjudged> {
     if source.body.len() > most() {
         // Of other types a query is taken where it can be.
         let is_meant = source.is(JSON) || source.is(GRAPHQL);
         return if is_meant { Err(BODY_TOO_LARGE) } else { Ok(None) };
     }
-    if !source.is(JSON) {
-        return Ok(operation(source.body));
+    if source.is(GRAPHQL) {
+        return operation(source.body, None).ok_or(MALFORMED).map(Some);
     }
-    let query = Path::of_names("query").map(|path| json_values(source, &path)).transpose()?;
-    Ok(query.and_then(|mut query| operation(query.pop()?.as_str()?.as_bytes())))
+    if !source.is(JSON) {
+        return Ok(operation(source.body, None));
+    }
+    // A list is several requests in one.
+    if source.body.trim_ascii_start().first() == Some(&b'[') {
+        return Err(MALFORMED);
+    }
+    let member = |name| -> Result<Option<Value>, Unjudged> {
+        let found = Path::of_names(name).map(|path| json_values(source, &path)).transpose()?;
+        Ok(found.and_then(|mut found| found.pop()))
+    };
+    let (query, name) = (member("query")?, member("operationName")?);
+    let name = name.as_ref().and_then(Value::as_str);
+    match query {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(query)) => operation(query.as_bytes(), name).ok_or(MALFORMED).map(Some),
+        Some(_) => Err(MALFORMED),
+    }
 }
 
-fn operation(query: &[u8]) -> Option<graphql::Operation> {
-    graphql::first_operation(std::str::from_utf8(query).ok()?)
+/// An empty name is none.
+fn operation(query: &[u8], name: Option<&str>) -> Option<graphql::Operation> {
+    graphql::operation(std::str::from_utf8(query).ok()?, name.filter(|name| !name.is_empty()))
 }
 
 fn of(operation: graphql::Operation, named: Named) -> Operand<'static> {
@@ -184,8 +203,15 @@ pub(super) fn graphql(request: &Request, named: Named) -> Operand<'_> {
             if query.len() > most() {
                 return body_values::unjudged(request, BODY_TOO_LARGE);
             }
-            operation(&query).map_or(Operand::Nil, |found| of(found, named))
+            let name = request.arg("operationName");
+            let name = name.as_deref().and_then(|name| std::str::from_utf8(name).ok());
+            match operation(&query, name) {
+                Some(found) => of(found, named),
+                None => body_values::unjudged(request, MALFORMED),
+            }
         }
+        // Servers differ in whether they take this one or the body's.
+        _ if request.arg("query").is_some() => body_values::unjudged(request, MALFORMED),
         _ => body_values::value(request, &Variable::Named(named)),
     }
 }

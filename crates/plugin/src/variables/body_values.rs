@@ -11,7 +11,7 @@ use routing::expr::Operand;
 use telemetry::error_log;
 use wire::HeaderId;
 
-use super::body::{self, BODY_TOO_LARGE, Source, Unjudged};
+use super::body::{self, BODY_TOO_LARGE, MALFORMED, Source, Unjudged};
 use crate::{Reply, Request, RequestBody, Variable, aside, document::TooLarge};
 
 /// What a request remembers of its body.
@@ -61,8 +61,11 @@ impl BodyValues {
 /// The value of a variable of the body.
 pub(super) fn value<'a>(request: &'a Request, variable: &Variable) -> Operand<'a> {
     let values = &request.body_values;
+    // Which of two media types counts is for the upstream to say.
+    let is_ambiguous = || request.head.headers.all_known(HeaderId::ContentType).nth(1).is_some();
     let body = match &request.body {
         RequestBody::Empty => return Operand::Nil,
+        _ if is_ambiguous() => return unjudged(request, MALFORMED),
         RequestBody::Unread { .. } => {
             let source = source(request, &[]);
             if source.may_have(variable) {
@@ -89,6 +92,18 @@ pub(super) fn value<'a>(request: &'a Request, variable: &Variable) -> Operand<'a
         Some(Ok(value)) => borrowed(value),
         Some(Err(reason)) => unjudged(request, *reason),
         None => Operand::Nil,
+    }
+}
+
+/// The whole body, for conditions.
+pub(super) fn whole(request: &Request) -> Operand<'_> {
+    match &request.body {
+        RequestBody::Empty => Operand::Nil,
+        RequestBody::Unread { .. } => {
+            request.body_values.wants_body.set(true);
+            unjudged(request, BODY_TOO_LARGE)
+        }
+        RequestBody::Collected(body) => Operand::Bytes(body.as_ref().into()),
     }
 }
 
@@ -197,6 +212,18 @@ impl Request {
         // What could not be read while it was on the wire may be readable now.
         self.body_values.unreadable.set(None);
         Ok(self.ask(question).await)
+    }
+
+    /// Asks what a guard has to know. `Err`: nobody can tell, so nobody passes.
+    pub async fn judge<R>(
+        &mut self,
+        limit: usize,
+        question: impl Fn(&Request) -> R,
+    ) -> Result<R, Box<Reply>> {
+        let answer = self.ask_with_body(limit, question).await?;
+        self.require_decided()?;
+        self.require_readable_body()?;
+        Ok(answer)
     }
 
     async fn look_up(&mut self, body: Bytes, wanted: Vec<Variable>) {

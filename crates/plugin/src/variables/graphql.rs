@@ -1,10 +1,14 @@
-//! Just enough of the GraphQL language (October 2021 edition, section 2) to route by: the first operation's kind,
-//! name and root fields. Lexes tokens and counts brackets; never evaluates.
+//! Just enough of the GraphQL language (October 2021 edition, section 2) to route by: kind, name and root fields of the
+//! operation that a server would run. Lexes tokens and counts brackets; never evaluates.
 
+use rustc_hash::FxHashMap;
+
+#[derive(Debug)]
 pub struct Operation {
     /// `query`, `mutation` or `subscription`.
     pub kind: &'static str,
     pub name: String,
+    /// Those of fragments included.
     pub root_fields: Vec<String>,
 }
 
@@ -15,36 +19,63 @@ enum Token<'a> {
     Other,
 }
 
-pub fn first_operation(document: &str) -> Option<Operation> {
+struct Definition<'a> {
+    kind: &'static str,
+    name: &'a str,
+    /// Where its selection set begins.
+    open: usize,
+}
+
+/// The operation that runs (section 6.1): the one with the wanted name, or the only one. `None`: the document cannot be
+/// read, or nobody can say which operation it is.
+pub fn operation(document: &str, wanted: Option<&str>) -> Option<Operation> {
     let tokens = tokens(document)?;
+    let (mut operations, mut fragments) = (Vec::new(), FxHashMap::default());
     let mut at = 0;
-    loop {
-        match *tokens.get(at)? {
-            Token::Punctuation(b'{') => {
-                return Some(Operation {
-                    kind: "query",
-                    name: String::new(),
-                    root_fields: fields(&tokens, at)?,
-                });
-            }
-            Token::Name(word @ ("query" | "mutation" | "subscription")) => {
-                let name = match tokens.get(at + 1) {
-                    Some(Token::Name(name)) => (*name).to_owned(),
-                    _ => String::new(),
-                };
-                let kind = match word {
-                    "query" => "query",
-                    "mutation" => "mutation",
-                    _ => "subscription",
-                };
-                let open = selection_start(&tokens, at)?;
-                return Some(Operation { kind, name, root_fields: fields(&tokens, open)? });
-            }
-            // A fragment definition before the operation: skip its selection set.
-            Token::Name("fragment") => at = closing(&tokens, selection_start(&tokens, at)?)? + 1,
+    while let Some(token) = tokens.get(at) {
+        let kind = match token {
+            Token::Punctuation(b'{') | Token::Name("query") => "query",
+            Token::Name("mutation") => "mutation",
+            Token::Name("subscription") => "subscription",
+            Token::Name("fragment") => "fragment",
             _ => return None,
+        };
+        let name = match (token, tokens.get(at + 1)) {
+            (Token::Name(_), Some(Token::Name(name))) => name,
+            _ => "",
+        };
+        let open = selection_start(&tokens, at)?;
+        match kind {
+            "fragment" => _ = fragments.insert(name, open),
+            kind => operations.push(Definition { kind, name, open }),
+        }
+        at = closing(&tokens, open)? + 1;
+    }
+    let chosen = match (wanted, operations.as_slice()) {
+        (_, [only]) => only,
+        (Some(wanted), several) => {
+            let mut named = several.iter().filter(|operation| operation.name == wanted);
+            named.next().filter(|_| named.next().is_none())?
+        }
+        (None, _) => return None,
+    };
+    let root_fields = root_fields(&tokens, chosen.open, &mut fragments)?;
+    Some(Operation { kind: chosen.kind, name: chosen.name.to_owned(), root_fields })
+}
+
+/// Takes each fragment that is spread at the first level out of `fragments`: one that spreads itself ends there.
+fn root_fields<'a>(
+    tokens: &[Token<'a>],
+    open: usize,
+    fragments: &mut FxHashMap<&'a str, usize>,
+) -> Option<Vec<String>> {
+    let (mut names, mut sets) = (Vec::new(), vec![open]);
+    while let Some(open) = sets.pop() {
+        for spread in fields(tokens, open, &mut names)? {
+            sets.extend(fragments.remove(spread));
         }
     }
+    Some(names)
 }
 
 /// The `{` of a definition's selection set: the first one outside of parentheses (default values hold braces too).
@@ -78,35 +109,39 @@ fn closing(tokens: &[Token], open: usize) -> Option<usize> {
     None
 }
 
-/// Field names at the first level of a selection set; of an aliased field its real name.
-fn fields(tokens: &[Token], open: usize) -> Option<Vec<String>> {
+/// Adds the field names at the first level of a selection set, of an aliased field its real name, and returns the
+/// fragments that it spreads. What stands in an inline fragment stands at the level around it.
+fn fields<'a>(tokens: &[Token<'a>], open: usize, names: &mut Vec<String>) -> Option<Vec<&'a str>> {
     let end = closing(tokens, open)?;
-    let mut names = Vec::new();
-    let mut at = open + 1;
+    let (mut spread, mut at, mut is_inline) = (Vec::new(), open + 1, false);
     while at < end {
-        match tokens.get(at)? {
+        match *tokens.get(at)? {
             Token::Name(name) => {
-                if tokens.get(at + 1) == Some(&Token::Punctuation(b':')) {
-                    at += 2;
-                    continue;
+                at += 1;
+                match tokens.get(at) {
+                    Some(Token::Punctuation(b':')) => at += 1,
+                    _ => names.push(name.to_owned()),
                 }
-                names.push((*name).to_owned());
+            }
+            Token::Punctuation(b'{') if is_inline => {
+                is_inline = false;
                 at += 1;
             }
             Token::Punctuation(b'{' | b'(' | b'[') => at = closing(tokens, at)? + 1,
-            // Spreads and directives: their names are no fields.
-            Token::Punctuation(b'.') => {
-                at += 1;
-                if matches!(tokens.get(at), Some(Token::Name("on"))) {
-                    at += 1;
+            Token::Punctuation(b'.') => match tokens.get(at + 1) {
+                Some(Token::Name("on")) => (at, is_inline) = (at + 3, true),
+                Some(Token::Name(name)) => {
+                    spread.push(*name);
+                    at += 2;
                 }
-                at += 1;
-            }
+                _ => (at, is_inline) = (at + 1, true),
+            },
+            // The name of a directive is no field.
             Token::Punctuation(b'@') => at += 2,
             _ => at += 1,
         }
     }
-    Some(names)
+    Some(spread)
 }
 
 fn tokens(document: &str) -> Option<Vec<Token<'_>>> {
@@ -166,6 +201,10 @@ fn string_end(bytes: &[u8], start: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
+    fn found(document: &str, wanted: Option<&str>) -> Option<(&'static str, String, String)> {
+        operation(document, wanted).map(|found| (found.kind, found.name, found.root_fields.join(",")))
+    }
+
     #[test]
     fn operations() {
         let cases = [
@@ -173,19 +212,36 @@ mod tests {
             ("query getRepo($x: I = {a: 1}) { owner: who { n } }", Some(("query", "getRepo", "who"))),
             (
                 "mutation { add(t: \"}\") @skip(if: true) { ok } ...F ... on X { y } }",
-                Some(("mutation", "", "add")),
+                Some(("mutation", "", "add,y")),
             ),
             ("fragment F on T { a } subscription S { s }", Some(("subscription", "S", "s"))),
             ("# c\nquery Q { \"\"\"d\"\"\" a }", Some(("query", "Q", "a"))),
+            (
+                "{ a ...F } fragment F on T { b ...G ...F } fragment G on T { c { d } }",
+                Some(("query", "", "a,b,c")),
+            ),
+            (
+                "{ ... @include(if: true) { a { b } ... on T @x(y: {z: 1}) { c } } d }",
+                Some(("query", "", "a,c,d")),
+            ),
+            ("query A { a } query B { b }", None),
+            ("{ a } type T { a: Int }", None),
             ("{ a", None),
             ("", None),
             ("type T { a: Int }", None),
         ];
         for (document, expected) in cases {
-            let found = first_operation(document);
-            let found = found.as_ref().map(|o| (o.kind, o.name.clone(), o.root_fields.join(",")));
             let expected = expected.map(|(kind, name, fields)| (kind, name.to_owned(), fields.to_owned()));
-            assert_eq!(found, expected, "{document}");
+            assert_eq!(found(document, None), expected, "{document}");
+        }
+    }
+
+    #[test]
+    fn the_named_operation_runs() {
+        let document = "query A { a } mutation B { b } query C { c } query C { d }";
+        for (wanted, expected) in [("A", Some("a")), ("B", Some("b")), ("C", None), ("D", None), ("", None)] {
+            let fields = found(document, Some(wanted)).map(|(_, _, fields)| fields);
+            assert_eq!(fields.as_deref(), expected, "{wanted}");
         }
     }
 }
