@@ -75,6 +75,7 @@ mod silence;
 mod slow_clients;
 mod smuggling;
 mod stall;
+mod standard_error;
 mod static_files;
 mod stored_answers;
 mod tidy;

@@ -64,7 +64,7 @@ pub struct RequestContext<'a> {
 }
 
 static LEVEL: AtomicU8 = AtomicU8::new(Level::Warn as u8);
-static SINK: OnceLock<Destination> = OnceLock::new();
+static SINK: OnceLock<LogSink> = OnceLock::new();
 static SUPPRESSED: AtomicU64 = AtomicU64::new(0);
 
 /// Lines of one message a second before it is cut.
@@ -74,17 +74,11 @@ const REMEMBERED_MESSAGES: usize = 256;
 /// Longest line; the rest is cut. Messages can hold what a client sent.
 const LONGEST_LINE_BYTES: usize = 8 * 1024;
 
-#[derive(Debug)]
-struct Destination {
-    file: Option<LogSink>,
-    stderr: bool,
-}
-
 /// Sets where lines go and from which level on. The destination is set once; later calls change the level.
-pub fn init(level: Level, file: Option<LogSink>, stderr: bool) {
+pub fn init(level: Level, sink: LogSink) {
     set_level(level);
     // A second call would be a second boot in one process, as tests do: the first destination stays.
-    let _ = SINK.set(Destination { file, stderr });
+    let _ = SINK.set(sink);
 }
 
 pub fn set_level(level: Level) {
@@ -169,7 +163,7 @@ impl ThreadState {
         let _ = text.write_fmt(message);
         text.truncate(LONGEST_LINE_BYTES);
         if self.passes(level, &text) {
-            emit(level, self.line(level, &text, context));
+            emit(self.line(level, &text, context));
         } else {
             SUPPRESSED.fetch_add(1, Relaxed);
         }
@@ -201,7 +195,7 @@ impl ThreadState {
         for repeats in seen.values().filter(|repeats| repeats.count > SAME_MESSAGE_LIMIT) {
             let mut text = repeats.text.clone();
             let _ = write!(text, " (repeated {} more times)", repeats.count - SAME_MESSAGE_LIMIT);
-            emit(repeats.level, self.line(repeats.level, &text, &RequestContext::default()));
+            emit(self.line(repeats.level, &text, &RequestContext::default()));
         }
     }
 
@@ -236,16 +230,11 @@ fn push_clean(line: &mut Vec<u8>, text: &[u8]) {
     line.extend(text.iter().map(harmless));
 }
 
-fn emit(level: Level, line: Vec<u8>) {
-    let destination = SINK.get();
-    if destination.is_none_or(|destination| destination.stderr) {
-        // stderr may be a pipe nobody reads. Losing lines there is the caller's choice of destination.
-        let _ = std::io::stderr().write_all(&line);
-    }
-    if let Some(file) = destination.and_then(|destination| destination.file.as_ref()) {
-        file.send(line, 1);
-    } else if level == Level::Emergency && destination.is_some_and(|destination| !destination.stderr) {
-        let _ = std::io::stderr().write_all(&line);
+fn emit(line: Vec<u8>) {
+    match SINK.get() {
+        // A worker must not wait for a disk, nor for whoever reads from a pipe.
+        Some(sink) => _ = sink.send(line, 1),
+        None => _ = std::io::stderr().write_all(&line),
     }
 }
 
@@ -270,7 +259,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("temp dir");
         let path = directory.path().join("error.log");
         let writer = LogWriter::start().expect("thread starts");
-        init(Level::Warn, Some(writer.open(&path).expect("opens")), false);
+        init(Level::Warn, writer.open(&path).expect("opens"));
         log!(Level::Info, "not shown");
         log!(Level::Warn, "route {} skipped", 7);
         let context = RequestContext {

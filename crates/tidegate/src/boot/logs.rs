@@ -1,6 +1,7 @@
-//! The log files of the process and the one thread that writes them.
+//! The log files of the process and the thread that writes them; a second one writes to standard output and standard error,
+//! which may be pipes that nobody reads.
 
-use std::time::Duration;
+use std::{panic, path::Path, thread, time::Duration};
 
 use anyhow::Context;
 use config::Settings;
@@ -15,6 +16,7 @@ const AUDIT: &str = "deployment.admin.audit_log";
 
 pub struct Logs {
     pub writer: LogWriter,
+    streams: LogWriter,
     pub access: Option<LogSink>,
     /// Of the Admin and the Control API.
     pub audit: Option<LogSink>,
@@ -22,7 +24,8 @@ pub struct Logs {
 
 impl Logs {
     pub fn open(settings: &Settings) -> anyhow::Result<Logs> {
-        let writer = LogWriter::start().context("cannot start the log writer")?;
+        let start = || LogWriter::start().context("cannot start the log writer");
+        let (writer, streams) = (start()?, start()?);
         let nginx = &settings.nginx;
         let open = |key: &str, path: &str| -> anyhow::Result<LogSink> {
             let path = settings.below_prefix(path);
@@ -33,17 +36,19 @@ impl Logs {
                 None => Ok(()),
             };
             opened
-                .and_then(|()| writer.open(&path))
+                .and_then(|()| if is_stream(&path) { streams.open(&path) } else { writer.open(&path) })
                 .map_err(|error| unusable(settings, key, &error.to_string()))
         };
         let to_stderr = is_stderr(&nginx.error_log);
-        let error_sink = if to_stderr { None } else { Some(open(ERROR, &nginx.error_log)?) };
+        let error_sink = open(ERROR, if to_stderr { "/dev/stderr" } else { &nginx.error_log })?;
         super::notices::error_log_is_stderr(to_stderr);
-        error_log::init(level(nginx.error_log_level), error_sink, to_stderr);
+        error_log::init(level(nginx.error_log_level), error_sink);
+        log_panics();
         let access = nginx.access_log.enable.then(|| open(ACCESS, &nginx.access_log.path)).transpose()?;
         let audit = audit_log(settings).map(|path| if is_stderr(path) { "/dev/stderr" } else { path });
         let audit = audit.map(|path| open(AUDIT, path));
-        Ok(Logs { writer, access, audit: audit.transpose()? })
+        let audit = audit.transpose()?;
+        Ok(Logs { writer, streams, access, audit })
     }
 
     /// After logrotate has moved the files.
@@ -53,7 +58,26 @@ impl Logs {
 
     pub fn close(&self) {
         self.writer.drain(Duration::from_secs(1));
+        self.streams.drain(Duration::from_secs(1));
     }
+}
+
+/// A start that fails has told why, too.
+impl Drop for Logs {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Standard error is no place for what a request caused: whoever writes to it waits for whoever reads it.
+fn log_panics() {
+    let print = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        error_log::log(error_log::Level::Critical, format_args!("{panic}"));
+        if thread::current().name().is_none_or(|name| !name.starts_with("worker-")) {
+            print(panic);
+        }
+    }));
 }
 
 /// Where nobody listens whose callers it would tell of, there is none.
@@ -79,6 +103,10 @@ pub fn unusable(settings: &Settings, key: &str, reason: &str) -> anyhow::Error {
             .places
             .message(key, &format!("{key}: {reason}; give the path of a file that can be written"))
     )
+}
+
+fn is_stream(path: &Path) -> bool {
+    path == Path::new("/dev/stdout") || path == Path::new("/dev/stderr")
 }
 
 fn is_stderr(path: &str) -> bool {
