@@ -78,6 +78,8 @@ mod stall;
 mod standard_error;
 mod static_files;
 mod stored_answers;
+#[cfg(debug_assertions)]
+mod stuck_worker;
 mod tidy;
 mod tls;
 mod tls_server;

@@ -57,6 +57,27 @@ fn a_plugin_that_computes_is_named() {
     assert!(line.contains("was held up for") && line.contains("without a processor"), "{line}");
 }
 
+/// Waits, and computes when it is at work again: another poll than the one in which the plugin began.
+const LATER: &str = r##"routes:
+  - id: later
+    uri: /later
+    plugins:
+      serverless-pre-function:
+        phase: access
+        functions:
+          - "return function() ngx.sleep(0.01) local t = os.clock() while os.clock() - t < 0.03 do end ngx.exit(204) end"
+#END
+"##;
+
+#[test]
+fn a_plugin_that_computes_after_it_waited_is_named() {
+    // At level debug, on a machine with no processor to spare as well.
+    let config = YAML_PROVIDER.replace("nginx_config:", "nginx_config:\n  error_log_level: debug");
+    let gateway = Gateway::start(&config, Some(LATER));
+    assert_eq!(gateway.client().get("h", "/later").expect("an answer").status(), 204);
+    gateway.wait_for_log("by a connection (access serverless-pre-function)");
+}
+
 /// Computes for two milliseconds: counted, and nothing to warn of.
 const SHORT: &str = r##"routes:
   - id: short

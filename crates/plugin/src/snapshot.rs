@@ -46,6 +46,10 @@ impl RouteTable {
         self.pieces.get(number / Self::PIECE)?.get(number % Self::PIECE)?.as_ref()
     }
 
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Route>> {
+        self.pieces.iter().flat_map(|piece| piece.iter().flatten())
+    }
+
     /// A number that was not given before.
     pub fn add(&mut self) -> u32 {
         let number = self.length;

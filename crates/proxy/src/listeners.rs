@@ -13,12 +13,20 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{Settings, port_owner, settings::Listen};
 
+/// Where one worker accepts.
+pub(crate) type Doors = Vec<(TcpListener, Listen)>;
+
+/// The same sockets by descriptors of their own.
+pub(crate) fn once_more(doors: &Doors) -> io::Result<Doors> {
+    doors.iter().map(|(socket, listen)| Ok((socket.try_clone()?, listen.clone()))).collect()
+}
+
 /// Sockets that are bound, for each worker; nobody accepts yet.
 #[derive(Default)]
 pub struct Listeners {
-    pub(crate) workers: Vec<Vec<(TcpListener, Listen)>>,
-    /// The same sockets once more, to hand them to a successor.
-    pub(crate) kept: Vec<TcpListener>,
+    pub(crate) workers: Vec<Doors>,
+    /// The same sockets once more, to hand them to a successor, or to who takes a worker's place.
+    pub(crate) kept: Vec<Doors>,
     /// What is listened on, with the ports that the system chose.
     pub(crate) listening: Vec<Listen>,
     /// Why optional addresses are not listened on, each with its address.
@@ -31,6 +39,7 @@ pub fn open(settings: &Settings, inherited: &mut Vec<TcpListener>) -> io::Result
     let count = settings.workers.max(1);
     let mut listeners = Listeners::default();
     listeners.workers.resize_with(count, Vec::new);
+    listeners.kept.resize_with(count, Vec::new);
     for listen in &settings.listen {
         let mut listen = listen.clone();
         let taken = take(inherited, listen.address);
@@ -83,8 +92,10 @@ impl Listeners {
             sockets.push(opened.map_err(|error| cannot_listen(listen.address, error))?);
         }
         for (index, socket) in sockets.into_iter().enumerate() {
-            self.kept.push(socket.try_clone()?);
-            if let Some(worker) = self.workers.get_mut(index % count) {
+            if let (Some(kept), Some(worker)) =
+                (self.kept.get_mut(index % count), self.workers.get_mut(index % count))
+            {
+                kept.push((socket.try_clone()?, listen.clone()));
                 worker.push((socket, listen.clone()));
             }
         }
@@ -154,11 +165,12 @@ mod tests {
         assert!(open(&same, &mut Vec::new()).is_err());
         let unrelated = TcpListener::bind("127.0.0.1:0").unwrap();
         for (workers, expected) in [(2, vec![1, 1]), (1, vec![2]), (3, vec![1, 1, 1])] {
-            let mut inherited: Vec<_> = first.kept.iter().map(|socket| socket.try_clone().unwrap()).collect();
+            let mut inherited: Vec<_> =
+                first.kept.iter().flatten().map(|(socket, _)| socket.try_clone().unwrap()).collect();
             inherited.push(unrelated.try_clone().unwrap());
             let next = open(&settings(&address.to_string(), workers), &mut inherited).unwrap();
             assert_eq!(sockets_of_each_worker(&next), expected);
-            assert_eq!(next.kept.len(), expected.iter().sum::<usize>());
+            assert_eq!(next.kept.iter().map(Vec::len).collect::<Vec<_>>(), expected);
             assert_eq!(inherited.len(), 1, "the unrelated one is left");
         }
     }

@@ -14,7 +14,12 @@ use telemetry::error_log;
 use wire::HeaderId;
 
 pub(crate) use self::readings::routed_path;
-use crate::{claims, client::Client, phases::Chains};
+use crate::{
+    claims,
+    client::Client,
+    phases::Chains,
+    progress::{At, FILTER_FUNC, mark},
+};
 
 /// Fills host and path, and takes away what the client may not say.
 pub fn prepare(request: &mut Request, client: &Client) -> Result<(), Box<Reply>> {
@@ -131,7 +136,11 @@ impl MatchInput for Input<'_> {
 
     fn filter(&self, route: u32) -> bool {
         let route = self.request.snapshot.routes.get(route as usize);
-        route.and_then(|route| route.filter.as_ref()).is_none_or(|filter| filter.matches(self.request))
+        let condition = route.and_then(|route| Some((route, route.filter.as_ref()?)));
+        condition.is_none_or(|(route, filter)| {
+            mark(At::Matching, FILTER_FUNC, route.serial);
+            filter.matches(self.request)
+        })
     }
 }
 

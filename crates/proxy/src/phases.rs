@@ -1,13 +1,13 @@
 //! Running plugins: global rules first, then the route's, by falling priority.
 
-use std::{cell::RefCell, rc::Rc, sync::Arc};
+use std::{cell::RefCell, future::poll_fn, rc::Rc, sync::Arc};
 
 use plugin::{
     BodyChunk, Chain, Consumer, Instance, Phases, Reply, Request, Route, Step, WorkerSnapshot,
     reply::ReplyBody, step::Verdict,
 };
 
-use crate::stall;
+use crate::progress::{At, mark};
 
 /// The chains of one request.
 pub struct Chains {
@@ -119,6 +119,11 @@ impl Chains {
     }
 
     async fn run(&self, instance: &Instance, phase: Phases, request: &mut Request) -> Verdict {
+        let at = place(phase);
+        // Its condition counts as the plugin: it may look into a body.
+        self.mark(at, instance);
+        #[cfg(debug_assertions)]
+        crate::fault::hold(instance.def.name);
         if let Some(filter) = &instance.filter {
             let limit = plugin::condition_body_bytes();
             if !request.ask_with_body(limit, |request| filter.eval(request)).await? {
@@ -127,16 +132,40 @@ impl Chains {
                 return if instance.def.guards { request.require_readable_body() } else { Ok(()) };
             }
         }
-        stall::mark(phase_name(phase), instance.def.name);
-        self.note(instance, phase_name(phase));
+        self.note(instance, at.name());
         if let Some(function) = &instance.pre_function {
-            settle(step(function.as_ref(), phase, request)).await?;
+            self.settle(at, instance, step(function.as_ref(), phase, request)).await?;
         }
         match step(instance.plugin.as_ref(), phase, request) {
             Step::Next => {}
-            other => settle(other).await.map_err(|reply| with_error_response(instance, reply))?,
+            other => {
+                let settled = self.settle(at, instance, other).await;
+                settled.map_err(|reply| with_error_response(instance, reply))?;
+            }
         }
         request.require_decided()
+    }
+
+    /// A plugin that waits is at work again in polls that know nothing of the one it began in.
+    async fn settle(&self, at: At, instance: &Instance, step: Step<'_>) -> Verdict {
+        match step {
+            Step::Next => Ok(()),
+            Step::Reply(reply) => Err(reply),
+            Step::Wait(mut future) => {
+                let mut is_first = true;
+                poll_fn(|context| {
+                    if !std::mem::take(&mut is_first) {
+                        self.mark(at, instance);
+                    }
+                    future.as_mut().poll(context)
+                })
+                .await
+            }
+        }
+    }
+
+    fn mark(&self, at: At, instance: &Instance) {
+        mark(at, instance.def.name, self.route.as_ref().map_or(0, |route| route.serial));
     }
 
     /// Once the client is known, its plugins join: those that the route did not have run their rewrite phase now.
@@ -167,7 +196,7 @@ impl Chains {
         if self.runs_in(Phases::HEADER_FILTER) {
             for instance in self.of_phase(Phases::HEADER_FILTER) {
                 if applies(instance, request) {
-                    stall::mark("header_filter", instance.def.name);
+                    self.mark(At::HeaderFilter, instance);
                     self.note(instance, "header_filter");
                     if let Some(function) = &instance.pre_function {
                         function.header_filter(request);
@@ -185,7 +214,7 @@ impl Chains {
     pub fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
         for instance in self.of_phase(Phases::BODY_FILTER) {
             if applies(instance, request) {
-                stall::mark("body_filter", instance.def.name);
+                self.mark(At::BodyFilter, instance);
                 if let Some(function) = &instance.pre_function {
                     function.body_filter(request, chunk);
                 }
@@ -202,7 +231,7 @@ impl Chains {
         if self.runs_in(Phases::LOG) {
             for instance in self.of_phase(Phases::LOG) {
                 if applies(instance, request) {
-                    stall::mark("log", instance.def.name);
+                    self.mark(At::Log, instance);
                     if let Some(function) = &instance.pre_function {
                         function.log(request);
                     }
@@ -224,12 +253,12 @@ pub(crate) fn joining<'a>(
     })
 }
 
-fn phase_name(phase: Phases) -> &'static str {
+fn place(phase: Phases) -> At {
     match phase {
-        Phases::REWRITE => "rewrite",
-        Phases::ACCESS => "access",
-        Phases::STORED => "stored",
-        _ => "before_proxy",
+        Phases::REWRITE => At::Rewrite,
+        Phases::ACCESS => At::Access,
+        Phases::STORED => At::Stored,
+        _ => At::BeforeProxy,
     }
 }
 
@@ -243,14 +272,6 @@ fn step<'a>(plugin: &'a dyn plugin::Plugin, phase: Phases, request: &'a mut Requ
         Phases::ACCESS => plugin.access(request),
         Phases::STORED => plugin.stored(request),
         _ => plugin.before_proxy(request),
-    }
-}
-
-async fn settle(step: Step<'_>) -> Verdict {
-    match step {
-        Step::Next => Ok(()),
-        Step::Reply(reply) => Err(reply),
-        Step::Wait(future) => future.await,
     }
 }
 

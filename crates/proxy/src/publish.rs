@@ -49,6 +49,14 @@ impl Publisher {
         self.current.load_full()
     }
 
+    /// The id of a route that is or was served, as long as somebody may hold it. Looks at all of them.
+    pub(crate) fn route_id(&self, serial: u64) -> Option<Arc<str>> {
+        let of = |snapshot: &Snapshot| {
+            snapshot.routes.iter().find(|route| route.serial == serial).map(|route| route.id.clone())
+        };
+        of(&self.current.load()).or_else(|| self.retired.lock().iter().rev().find_map(|old| of(old)))
+    }
+
     /// Drops the snapshots that no worker uses any more. For the control thread, now and then.
     pub fn collect(&self) {
         let unused: Vec<Arc<Snapshot>> = {

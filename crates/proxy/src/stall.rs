@@ -6,12 +6,13 @@
 //!
 //! A warning is for what an operator can act on: a task that itself computed for [`WARNED`]. The thread's own account of
 //! time on a processor tells that from a machine that had none to give, be it for other threads or other guests.
+//!
+//! A poll that does not end is told of by nobody here: see [`crate::watchdog`].
 
 use std::{
     cell::Cell,
     fs::File,
     future::Future,
-    os::unix::fs::FileExt,
     pin::Pin,
     task::{Context, Poll},
     time::{Duration, Instant},
@@ -19,7 +20,7 @@ use std::{
 
 use telemetry::error_log;
 
-use crate::{stats, worker::Worker};
+use crate::{progress::Progress, schedule::Scheduled, stats, worker::Worker};
 
 /// What is shorter is not counted.
 pub const LIMIT: Duration = Duration::from_millis(1);
@@ -32,33 +33,15 @@ const LOG_INTERVAL: Duration = Duration::from_secs(1);
 /// Polls between two looks at the account of the thread's time, besides those of the worker's tick. Each took less than
 /// [`LIMIT`], most far less.
 const LOOK_POLLS: u32 = 256;
-const MARKS: usize = 8;
-
-type Mark = (&'static str, &'static str);
 
 thread_local! {
     /// When the poll that is going on began.
     static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
-    /// What ran in it, the newest over the oldest.
-    static RAN: [Cell<Mark>; MARKS] = const { [const { Cell::new(("", "")) }; MARKS] };
-    static RAN_COUNT: Cell<usize> = const { Cell::new(0) };
 }
 
 /// The loop has slept and wakes up. For the runtime's hook.
 pub fn awake() {
     BEGUN.set(Some(Instant::now()));
-}
-
-/// Something begins that may take time.
-#[inline]
-pub fn mark(phase: &'static str, name: &'static str) {
-    let count = RAN_COUNT.get();
-    RAN.with(|ran| {
-        if let Some(slot) = ran.get(count % MARKS) {
-            slot.set((phase, name));
-        }
-    });
-    RAN_COUNT.set(count + 1);
 }
 
 /// A task whose polls are looked at.
@@ -84,7 +67,7 @@ impl<F: Future<Output = ()>> Future for Watched<F> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
-        RAN_COUNT.set(0);
+        this.worker.stalls.progress.begin_poll();
         let result = this.task.poll(context);
         let now = Instant::now();
         let took =
@@ -103,26 +86,9 @@ pub struct Stalls {
     /// `/proc/thread-self/schedstat`: time on a processor, time waiting for one.
     schedule: Option<File>,
     looked: Cell<Scheduled>,
-    polls: Cell<u32>,
+    pub progress: Progress,
     logged: Cell<Option<Instant>>,
     unlogged: Cell<u64>,
-}
-
-/// What the kernel says of a thread since it began.
-#[derive(Clone, Copy, Debug, Default)]
-struct Scheduled {
-    ran: Duration,
-    waited: Duration,
-}
-
-impl Scheduled {
-    /// The longest that a task can have computed which was at work for `took`, and began after an `earlier` look.
-    /// Where guests are told of it, what other guests took (steal) counts neither as running nor as waiting.
-    fn computed(self, earlier: Scheduled, took: Duration) -> Duration {
-        let ran = self.ran.saturating_sub(earlier.ran);
-        let waited = self.waited.saturating_sub(earlier.waited);
-        took.saturating_sub(waited).min(ran)
-    }
 }
 
 impl Stalls {
@@ -132,7 +98,7 @@ impl Stalls {
         Stalls {
             schedule,
             looked: Cell::default(),
-            polls: Cell::new(0),
+            progress: Progress::default(),
             logged: Cell::new(None),
             unlogged: Cell::new(0),
         }
@@ -140,9 +106,7 @@ impl Stalls {
 
     #[inline]
     fn count_poll(&self) {
-        let polls = self.polls.get().wrapping_add(1);
-        self.polls.set(polls);
-        if polls.is_multiple_of(LOOK_POLLS) {
+        if self.progress.end_poll().is_multiple_of(LOOK_POLLS) {
             self.look();
         }
     }
@@ -150,24 +114,14 @@ impl Stalls {
     /// What a task has computed is told from the last look on: one that is old counts what others did as well.
     #[cold]
     pub fn look(&self) {
-        if let Some(scheduled) = self.scheduled() {
+        if let Some(scheduled) = self.schedule.as_ref().and_then(Scheduled::read) {
             self.looked.set(scheduled);
         }
     }
 
-    fn scheduled(&self) -> Option<Scheduled> {
-        let mut text = [0; 96];
-        let length = self.schedule.as_ref()?.read_at(&mut text, 0).ok()?;
-        let text = text.get(..length).and_then(|text| std::str::from_utf8(text).ok())?;
-        let mut numbers = text.split_ascii_whitespace().map(|ns| ns.parse().map(Duration::from_nanos));
-        let (ran, waited) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
-        // A kernel that does not count says zero.
-        (!ran.is_zero()).then_some(Scheduled { ran, waited })
-    }
-
     #[cold]
     fn report(&self, worker: &Worker, what: &str, now: Instant, took: Duration) {
-        let computed = match self.scheduled() {
+        let computed = match self.schedule.as_ref().and_then(Scheduled::read) {
             Some(scheduled) => scheduled.computed(self.looked.replace(scheduled), took),
             None => took,
         };
@@ -191,7 +145,7 @@ impl Stalls {
                 "worker {} was held up for {:.1} ms by {what}{}, {:.1} ms of them without a processor{others}",
                 worker.index,
                 took.as_secs_f64() * 1e3,
-                ran(),
+                ran(&self.progress),
                 took.saturating_sub(computed).as_secs_f64() * 1e3,
             ),
         );
@@ -209,52 +163,7 @@ fn count(worker: &Worker, took: Duration, unscheduled: Duration) {
 }
 
 /// ` (access key-auth, access limit-count)`, oldest first.
-fn ran() -> String {
-    let count = RAN_COUNT.get();
-    let mut text = String::new();
-    for number in count.saturating_sub(MARKS)..count {
-        let (phase, name) = RAN.with(|ran| ran.get(number % MARKS).map_or(("", ""), Cell::get));
-        text.push_str(if text.is_empty() { " (" } else { ", " });
-        text.push_str(phase);
-        text.push(' ');
-        text.push_str(name);
-    }
-    if !text.is_empty() {
-        text.push(')');
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn time_without_a_processor_is_not_the_tasks() {
-        let ms = Duration::from_millis;
-        let at = |ran, waited| Scheduled { ran: ms(ran), waited: ms(waited) };
-        for (earlier, now, took, computed) in [
-            // It computed.
-            (at(100, 50), at(130, 50), 30, 30),
-            // Other threads had the processor, or other guests, who show in neither number.
-            (at(100, 50), at(101, 80), 30, 0),
-            (at(100, 50), at(101, 50), 30, 1),
-            // Some of both; and what ran before in the same interval is not counted.
-            (at(100, 50), at(125, 60), 30, 20),
-            (at(100, 50), at(145, 50), 30, 30),
-        ] {
-            assert_eq!(now.computed(earlier, ms(took)), ms(computed), "{earlier:?} {now:?}");
-        }
-    }
-
-    #[test]
-    fn what_ran_is_told_as_far_as_it_is_remembered() {
-        assert_eq!(ran(), "");
-        mark("rewrite", "key-auth");
-        mark("access", "limit-count");
-        assert_eq!(ran(), " (rewrite key-auth, access limit-count)");
-        (0..MARKS).for_each(|_| mark("log", "syslog"));
-        assert_eq!(ran().matches("log syslog").count(), MARKS);
-        assert!(!ran().contains("key-auth"));
-    }
+fn ran(progress: &Progress) -> String {
+    let marks: Vec<String> = progress.ran().iter().map(|mark| format!("{} {}", mark.at, mark.name)).collect();
+    if marks.is_empty() { String::new() } else { format!(" ({})", marks.join(", ")) }
 }

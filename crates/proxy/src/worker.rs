@@ -2,13 +2,16 @@
 
 use std::{
     cell::{Cell, RefCell},
+    future::poll_fn,
     io,
-    net::{SocketAddr, TcpListener as StdListener},
+    net::SocketAddr,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
     rc::Rc,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    task::Poll,
     thread,
     time::{Duration, Instant},
 };
@@ -27,8 +30,9 @@ use crate::{
     buffer::Buffers,
     connection,
     http2::pool::Http2Pool,
-    listeners::Listeners,
+    listeners::Doors,
     pool::{Pool, own::OwnPool},
+    progress::Progress,
     settings::Listen,
     slow_lane::SlowLane,
     stall::{self, Stalls},
@@ -68,7 +72,14 @@ pub struct Worker {
 }
 
 impl Worker {
-    fn new(index: usize, settings: Settings, publisher: Arc<Publisher>, stats: Arc<WorkerStats>) -> Worker {
+    /// `turn`: how many had this place before.
+    pub(crate) fn new(
+        index: usize,
+        turn: u64,
+        settings: Settings,
+        publisher: Arc<Publisher>,
+        stats: Arc<WorkerStats>,
+    ) -> Worker {
         let generation = publisher.generation();
         let snapshot = Rc::new(WorkerSnapshot::new(publisher.current()));
         let server_line = format!("Server: {}\r\n", settings.server_token).into_bytes();
@@ -96,7 +107,8 @@ impl Worker {
             request_heads: RefCell::default(),
             response_heads: RefCell::default(),
             request_texts: RefCell::default(),
-            next_connection: Cell::new(1),
+            // Distinct from those of a worker before it.
+            next_connection: Cell::new(turn << 40 | 1),
         }
     }
 
@@ -177,115 +189,39 @@ const RECYCLED_BYTES: usize = 16 * 1024;
 /// about to use its connection again, gets an answer instead of a reset.
 const IDLE_GRACE_MS: u64 = 5000;
 
-/// A worker that something holds up longer than that is not waited for.
-const ACCEPT_PATIENCE: Duration = Duration::from_secs(1);
-
 /// Shared between the workers and whoever stops them.
 #[derive(Default)]
-struct Signals {
-    drain: AtomicBool,
+pub(crate) struct Signals {
+    pub drain: AtomicBool,
     /// Somebody else accepts from the same sockets.
-    handed_over: AtomicBool,
+    pub handed_over: AtomicBool,
     /// Addresses that nobody else accepts at, all the same.
-    left: Mutex<Vec<SocketAddr>>,
+    pub left: Mutex<Vec<SocketAddr>>,
     /// Workers that still accept.
-    accepting: AtomicUsize,
-    stop: AtomicBool,
-    notify: Notify,
+    pub accepting: AtomicUsize,
+    pub stop: AtomicBool,
+    /// Some worker was given up: its sockets may stay open although nobody has a use for them.
+    pub gave_up: AtomicBool,
+    pub notify: Notify,
 }
 
-/// The running workers.
-pub struct Workers {
-    threads: Vec<thread::JoinHandle<()>>,
-    signals: Arc<Signals>,
-    applied: Arc<Notify>,
-    /// The listening sockets, as long as they are this process's to hand over.
-    kept: Mutex<Vec<StdListener>>,
-    pub stats: Vec<Arc<WorkerStats>>,
-    pub listening: Vec<Listen>,
-}
-
-impl Workers {
-    /// No new connections; open ones finish what they are doing.
-    pub fn drain(&self) {
-        self.kept.lock().clear();
-        self.signals.drain.store(true, Ordering::SeqCst);
-        self.signals.notify.notify_waiters();
-    }
-
-    /// As [`Workers::drain`], when another process accepts from the same sockets: what waits there is left to it,
-    /// and connections without a request stay for a while. `left`: addresses that it has no use for.
-    pub fn hand_over(&self, left: Vec<SocketAddr>) {
-        *self.signals.left.lock() = left;
-        self.signals.handed_over.store(true, Ordering::SeqCst);
-        self.drain();
-        // Returns when that is so: who connects from now on meets the successor.
-        let deadline = Instant::now() + ACCEPT_PATIENCE;
-        while self.signals.accepting.load(Ordering::SeqCst) > 0 && Instant::now() < deadline {
-            thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    /// The listening sockets once more, for a successor.
-    pub fn sockets(&self) -> io::Result<Vec<StdListener>> {
-        self.kept.lock().iter().map(StdListener::try_clone).collect()
-    }
-
-    /// Ends at once.
-    pub fn stop(&self) {
-        self.kept.lock().clear();
-        self.signals.stop.store(true, Ordering::SeqCst);
-        self.signals.notify.notify_waiters();
-    }
-
-    /// Whether every worker has ended.
-    pub fn finished(&self) -> bool {
-        self.threads.iter().all(thread::JoinHandle::is_finished)
-    }
-
-    pub fn join(self) {
-        for thread in self.threads {
-            let _ = thread.join();
-        }
-    }
-
-    /// The revision that each worker uses.
-    pub fn revisions(&self) -> Vec<u64> {
-        self.stats.iter().map(|stats| stats.revision.load(Ordering::SeqCst)).collect()
-    }
-
-    /// Resolves when no worker uses an older one. A worker looks with each request, an idle one is
-    /// woken.
-    pub async fn wait_for_revision(&self, revision: u64) {
-        wait_until(&self.applied, || self.revisions().iter().all(|used| *used >= revision)).await;
-    }
-
-    /// The oldest revision that some worker still uses.
-    pub fn applied_revision(&self) -> u64 {
-        self.stats.iter().map(|stats| stats.revision.load(Ordering::Relaxed)).min().unwrap_or(0)
+impl Signals {
+    pub fn ending(&self) -> bool {
+        self.drain.load(Ordering::SeqCst) || self.stop.load(Ordering::SeqCst)
     }
 }
 
-/// Starts the workers on sockets that are open.
-pub fn start(settings: &Settings, listeners: Listeners, publisher: &Arc<Publisher>) -> io::Result<Workers> {
-    let signals = Arc::new(Signals::default());
-    signals.accepting.store(listeners.workers.len(), Ordering::SeqCst);
-    let mut threads = Vec::new();
-    let mut all_stats = Vec::new();
-    for (index, listeners) in listeners.workers.into_iter().enumerate() {
-        let stats = Arc::new(WorkerStats::default());
-        all_stats.push(stats.clone());
-        let (settings, publisher, signals) = (settings.clone(), publisher.clone(), signals.clone());
-        let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
-            run(Worker::new(index, settings, publisher, stats), listeners, &signals);
-        })?;
-        threads.push(thread);
-    }
-    let (kept, listening) = (Mutex::new(listeners.kept), listeners.listening);
-    Ok(Workers { threads, signals, applied: publisher.applied.clone(), kept, stats: all_stats, listening })
+/// What others know a worker by.
+pub(crate) struct Introduction {
+    pub progress: &'static Progress,
+    /// The kernel's number of the thread.
+    pub thread: i32,
+    /// Its descriptors of the listening sockets.
+    pub doors: Vec<RawFd>,
 }
 
-fn run(worker: Worker, listeners: Vec<(std::net::TcpListener, Listen)>, signals: &Arc<Signals>) {
+/// The life of a worker's thread.
+pub(crate) fn run(worker: Worker, doors: Doors, signals: &Arc<Signals>, introduced: &OnceLock<Introduction>) {
     if worker.settings.cpu_affinity {
         pin(worker.index);
     }
@@ -306,11 +242,18 @@ fn run(worker: Worker, listeners: Vec<(std::net::TcpListener, Listen)>, signals:
     };
     // One worker per thread for the life of the process: everybody on the thread may refer to it.
     let worker: &'static Worker = Box::leak(Box::new(worker));
+    let progress = &worker.stalls.progress;
+    progress.is_of_this_thread();
+    let _ = introduced.set(Introduction {
+        progress,
+        thread: own_number(),
+        doors: doors.iter().map(|(listener, _)| listener.as_raw_fd()).collect(),
+    });
     let signals = signals.clone();
     runtime.block_on(async move {
         worker.renew_date();
         let mut accepting = Vec::new();
-        for (listener, listen) in listeners {
+        for (listener, listen) in doors {
             match TcpListener::from_std(listener) {
                 Ok(listener) => {
                     let listener = Rc::new(listener);
@@ -327,26 +270,34 @@ fn run(worker: Worker, listeners: Vec<(std::net::TcpListener, Listen)>, signals:
             }
         }
         let ticking = tokio::task::spawn_local(stall::watched(worker, "the clock", tick(worker)));
-        let ending = || signals.drain.load(Ordering::SeqCst) || signals.stop.load(Ordering::SeqCst);
-        wait_until(&signals.notify, ending).await;
+        wait_until(&signals.notify, || signals.ending() || progress.is_lost()).await;
+        let lost = progress.is_lost();
+        if lost {
+            error_log::log(
+                error_log::Level::Warn,
+                format_args!("worker {} is back after its place was taken: it ends", worker.index),
+            );
+        }
         let handed_over = signals.handed_over.load(Ordering::SeqCst);
         let left = signals.left.lock().clone();
         for (task, listener, listen) in accepting {
             task.abort();
             let _ = task.await;
-            let nobody_else = !handed_over || left.contains(&listen.address);
+            let nobody_else = !lost && (!handed_over || left.contains(&listen.address));
             if nobody_else && let Ok(listener) = Rc::try_unwrap(listener) {
-                accept_waiting(worker, listener, &listen);
+                accept_waiting(worker, listener, &listen, &signals);
             }
         }
-        signals.accepting.fetch_sub(1, Ordering::SeqCst);
-        drain(worker, &signals, handed_over).await;
+        if !lost {
+            signals.accepting.fetch_sub(1, Ordering::SeqCst);
+        }
+        drain(worker, &signals, handed_over && !lost).await;
         ticking.abort();
     });
 }
 
 /// Nobody else will take them: what is in the queue of a listener when it closes is reset.
-fn accept_waiting(worker: &'static Worker, listener: TcpListener, listen: &Listen) {
+fn accept_waiting(worker: &'static Worker, listener: TcpListener, listen: &Listen, signals: &Signals) {
     let Ok(listener) = listener.into_std() else { return };
     while let Ok((stream, peer)) = listener.accept() {
         if worker.connections.get() < worker.settings.worker_connections
@@ -357,6 +308,10 @@ fn accept_waiting(worker: &'static Worker, listener: TcpListener, listen: &Liste
             stats::add(&worker.stats.accepted, 1);
             connection::spawn(worker, stream, peer, listen);
         }
+    }
+    if signals.gave_up.load(Ordering::SeqCst) {
+        // A thread that does not come back has the socket, too: who connects now is to be refused, not to wait.
+        let _ = rustix::net::shutdown(&listener, rustix::net::Shutdown::Both);
     }
 }
 
@@ -376,7 +331,7 @@ async fn drain(worker: &'static Worker, signals: &Signals, handed_over: bool) {
     }
 }
 
-async fn wait_until(notify: &Notify, condition: impl Fn() -> bool) {
+pub(crate) async fn wait_until(notify: &Notify, condition: impl Fn() -> bool) {
     loop {
         let notified = notify.notified();
         tokio::pin!(notified);
@@ -390,7 +345,11 @@ async fn wait_until(notify: &Notify, condition: impl Fn() -> bool) {
 
 async fn accept(worker: &'static Worker, listener: Rc<TcpListener>, listen: Listen) {
     loop {
-        match listener.accept().await {
+        let accepted = poll_fn(|context| match worker.stalls.progress.is_lost() {
+            true => Poll::Pending,
+            false => listener.poll_accept(context),
+        });
+        match accepted.await {
             Ok((stream, peer)) => {
                 stats::add(&worker.stats.accepted, 1);
                 if worker.connections.get() >= worker.settings.worker_connections
@@ -486,6 +445,23 @@ fn ask_for_short_slices() {
     // SAFETY: the kernel reads `size` bytes of a struct that lives on this stack, for the calling thread.
     unsafe {
         libc::syscall(libc::SYS_sched_setattr, 0, &attributes as *const Attributes, 0);
+    }
+}
+
+/// The kernel's number of this thread; 0: it does not say.
+fn own_number() -> i32 {
+    let link = std::fs::read_link("/proc/thread-self").ok();
+    link.and_then(|link| link.file_name()?.to_str()?.parse().ok()).unwrap_or_default()
+}
+
+/// Another descriptor of an open file that somebody else's number stands for, whoever that is by now.
+pub(crate) fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: the call takes no pointers; a number that nobody has is an error. What it returns is new and ours alone.
+    unsafe {
+        match libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) {
+            -1 => Err(io::Error::last_os_error()),
+            fresh => Ok(OwnedFd::from_raw_fd(fresh)),
+        }
     }
 }
 

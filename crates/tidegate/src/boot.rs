@@ -32,12 +32,13 @@ pub mod preflight;
 mod prepare;
 mod provider;
 mod reload;
+mod renewal;
 mod secrets;
 pub mod serving;
-mod signals;
+pub mod signals;
 mod sockets;
 mod status;
-mod stay;
+pub mod stay;
 pub mod trial;
 pub mod welcome;
 
@@ -115,6 +116,8 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     let workers =
         proxy::start(&proxy_settings, listeners, &control.publisher).context("cannot start workers")?;
     let workers = Arc::new(workers);
+    let teller = signals.teller();
+    workers.watch(move |count| teller.tell(signals::Event::Stuck(count))).context("cannot watch workers")?;
     apis.hooks.set_workers(&workers);
     metrics.set_process(&workers, &control, &provider);
     expiry::watch(&runtime, &control);
@@ -150,6 +153,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
         config: options.config,
         stay: options.stay,
         stage: serving::Stage::Alone,
+        renewal: renewal::Renewal::new(options.predecessor.is_some()),
     };
     serving.run();
     let stays = options.stay && matches!(serving.stage, serving::Stage::HandedOver(_));
@@ -165,7 +169,10 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     runtime.shutdown_timeout(Duration::from_millis(500));
     drop(options.pid_file);
     if stays {
-        stay::until_end(&signals, &settings.files.pid);
+        if workers.lost_threads() > 0 {
+            stay::without_threads(&settings.files.pid);
+        }
+        stay::until_end(&signals, &settings.files.pid, false);
     }
     Ok(())
 }

@@ -15,6 +15,7 @@ mod routes;
 mod run;
 mod serve;
 mod start;
+mod stay;
 mod stop;
 mod test;
 mod upgrade;
@@ -73,6 +74,9 @@ enum Verb {
     Bench(Box<bench::Arguments>),
     /// Print a completion script for a shell
     Completions(completions::Arguments),
+    /// Pass signals on to the gateway until it ends
+    #[command(name = stay::VERB, hide = true)]
+    Stay(stay::Arguments),
 }
 
 /// Where the gateway lives.
@@ -161,6 +165,7 @@ pub fn main() -> ExitCode {
         Verb::Import(arguments) => import::run(&place, &arguments),
         Verb::Bench(arguments) => return bench::run(&arguments),
         Verb::Completions(arguments) => completions::run(&arguments),
+        Verb::Stay(arguments) => stay::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,8 +1,10 @@
 //! The metrics page: per-worker shards summed up, and what only the process knows. Rendered on the control runtime.
 
+mod workers;
+
 use std::{
     collections::BTreeMap,
-    sync::{Arc, OnceLock, atomic::Ordering::Relaxed},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -79,20 +81,20 @@ impl Metrics {
             return plugin::ConnectionCounts::default();
         };
         let mut counts = plugin::ConnectionCounts::default();
-        for stats in &workers.stats {
-            let accepted = stats.accepted.load(Relaxed);
+        for seat in workers.stats() {
+            let accepted = seat.count(|stats| &stats.accepted);
             counts.accepted += accepted;
-            counts.handled += accepted.saturating_sub(stats.refused.load(Relaxed));
-            counts.active += stats.active.load(Relaxed);
-            counts.idle += stats.idle.load(Relaxed);
-            counts.requests += stats.requests.load(Relaxed);
+            counts.handled += accepted.saturating_sub(seat.count(|stats| &stats.refused));
+            counts.active += seat.gauge(|stats| &stats.active);
+            counts.idle += seat.gauge(|stats| &stats.idle);
+            counts.requests += seat.count(|stats| &stats.requests);
         }
         counts
     }
 
     fn collect(&self, writer: &mut TextWriter) {
         let Some(process) = self.process.get() else { return };
-        self.collect_workers(writer, &process.workers);
+        workers::collect(writer, &|name| self.name(name), &process.workers);
         self.collect_node(writer, process);
         self.collect_revisions(writer, process);
         let status = self.name("upstream_status");
@@ -130,79 +132,6 @@ impl Metrics {
 
     fn name(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
-    }
-
-    fn collect_workers(&self, writer: &mut TextWriter, workers: &Workers) {
-        let sum = |read: fn(&proxy::stats::WorkerStats) -> &std::sync::atomic::AtomicU64| {
-            workers.stats.iter().map(|stats| read(stats).load(Relaxed)).sum::<u64>() as f64
-        };
-        let (accepted, active, idle) = (sum(|s| &s.accepted), sum(|s| &s.active), sum(|s| &s.idle));
-        let connections = self.name("nginx_http_current_connections");
-        writer.family(&connections, "Number of HTTP connections", Kind::Gauge);
-        let states = [
-            ("accepted", accepted),
-            ("active", active),
-            ("handled", accepted - sum(|s| &s.refused)),
-            ("reading", 0.0),
-            ("waiting", idle),
-            ("writing", (active - idle).max(0.0)),
-        ];
-        for (state, value) in states {
-            writer.sample(&connections, &[("state", state)], value);
-        }
-        let requests = self.name("http_requests_total");
-        let help = "The total number of client requests since the gateway started";
-        writer.family(&requests, help, Kind::Gauge);
-        writer.sample(&requests, &[], sum(|s| &s.requests));
-        let panics = self.name("worker_panics_total");
-        writer.family(&panics, "Requests that ended in a panic", Kind::Counter);
-        writer.sample(&panics, &[], sum(|s| &s.panics));
-        let stall = self.name("worker_longest_stall_seconds");
-        writer.family(&stall, "The longest a worker's loop was late since the last scrape", Kind::Gauge);
-        for (index, stats) in workers.stats.iter().enumerate() {
-            let seconds = stats.stall_us.swap(0, Relaxed) as f64 / 1e6;
-            writer.sample(&stall, &[("worker", &index.to_string())], seconds);
-        }
-        let unscheduled = self.name("worker_stall_without_processor_seconds_total");
-        let help = "The part of worker_stall_seconds in which the machine gave the worker no processor";
-        writer.family(&unscheduled, help, Kind::Counter);
-        for (index, stats) in workers.stats.iter().enumerate() {
-            let seconds = stats.unscheduled_us.load(Relaxed) as f64 / 1e6;
-            writer.sample(&unscheduled, &[("worker", &index.to_string())], seconds);
-        }
-        self.collect_stalls(writer, workers);
-        self.collect_dropped(writer, workers);
-    }
-
-    fn collect_dropped(&self, writer: &mut TextWriter, workers: &Workers) {
-        let name = self.name("request_headers_dropped_total");
-        let help = "Headers and trailers of clients that were not passed on: only the gateway may send them";
-        writer.family(&name, help, Kind::Counter);
-        let counts: Vec<_> = workers.stats.iter().map(|stats| stats.dropped.counts()).collect();
-        for (index, (reason, _)) in counts.first().into_iter().flatten().enumerate() {
-            let sum: u64 = counts.iter().filter_map(|counts| counts.get(index)).map(|(_, count)| count).sum();
-            writer.sample(&name, &[("reason", reason)], sum as f64);
-        }
-    }
-
-    /// Only what took over a millisecond is measured, so the shortest are missing.
-    fn collect_stalls(&self, writer: &mut TextWriter, workers: &Workers) {
-        let name = self.name("worker_stall_seconds");
-        writer.family(&name, "How long tasks of over 1 ms held up their worker", Kind::Histogram);
-        let (bucket, total, count_name) =
-            (format!("{name}_bucket"), format!("{name}_sum"), format!("{name}_count"));
-        for (index, stats) in workers.stats.iter().enumerate() {
-            let worker = index.to_string();
-            let mut count = 0;
-            for (position, stalls) in stats.stalls.iter().enumerate() {
-                count += stalls.load(Relaxed);
-                let bound = proxy::stall::BOUNDS_US.get(position).map(|us| *us as f64 / 1e6);
-                let bound = bound.map_or_else(|| "+Inf".to_owned(), |seconds| seconds.to_string());
-                writer.sample(&bucket, &[("worker", &worker), ("le", &bound)], count as f64);
-            }
-            writer.sample(&total, &[("worker", &worker)], stats.stalled_us.load(Relaxed) as f64 / 1e6);
-            writer.sample(&count_name, &[("worker", &worker)], count as f64);
-        }
     }
 
     fn collect_node(&self, writer: &mut TextWriter, process: &Process) {

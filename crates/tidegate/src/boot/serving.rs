@@ -20,6 +20,7 @@ use super::{
     pid_file::{self, PidFile},
     provider::Provider,
     reload,
+    renewal::Renewal,
     signals::{Event, Signals},
     sockets::Sockets,
     stay,
@@ -50,6 +51,7 @@ pub struct Serving<'a> {
     /// Signals that come after a successor has taken over are for that one, too.
     pub stay: bool,
     pub stage: Stage,
+    pub renewal: Renewal,
 }
 
 pub enum Stage {
@@ -82,6 +84,7 @@ impl Serving<'_> {
                 }
                 Some(Event::Command(command, reply)) => self.command(command, reply),
                 Some(Event::Successor(pid, word)) => self.successor(pid, word),
+                Some(Event::Stuck(count)) => self.renewal.stuck(count),
                 Some(Event::Quit) => self.end(Workers::drain),
                 Some(Event::Stop) => self.end(Workers::stop),
                 None => self.look_at_clock(),
@@ -95,7 +98,7 @@ impl Serving<'_> {
     /// `None`: nothing happens without an event.
     fn patience(&self) -> Option<Duration> {
         match &self.stage {
-            Stage::Alone => None,
+            Stage::Alone => self.renewal.patience(),
             Stage::Starting(successor, _) => {
                 Some(successor.deadline.saturating_duration_since(Instant::now()))
             }
@@ -112,6 +115,11 @@ impl Serving<'_> {
             // Its end comes as any other; should it not, this is tried again.
             successor.deadline = Instant::now() + START_LIMIT;
             successor.kill();
+        }
+        if matches!(self.stage, Stage::Alone) && self.renewal.is_due() {
+            error_log::log(Level::Warn, format_args!("workers do not come back: a new process takes over"));
+            self.renewal.tried();
+            self.upgrade(self.origin.program.clone(), true, START_LIMIT, Reply::default());
         }
     }
 

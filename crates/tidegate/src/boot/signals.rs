@@ -1,5 +1,5 @@
 //! Signals as nginx's users know them: TERM and INT stop, QUIT drains, HUP reloads, USR1 reopens logs, USR2 upgrades.
-//! Commands and the words of a successor come through the same queue.
+//! Commands, the words of a successor and those of the watchdog come through the same queue.
 
 use std::{
     sync::{
@@ -28,6 +28,8 @@ pub enum Event {
     Upgrade,
     Command(Command, Reply),
     Successor(u32, Word),
+    /// A worker did not come back; so many so far.
+    Stuck(u64),
 }
 
 /// For others who have something to tell the main thread.

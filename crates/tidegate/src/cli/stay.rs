@@ -1,0 +1,18 @@
+//! `tidegate stay PID_FILE`: what becomes of the first process after an upgrade, where it stays and must leave behind threads
+//! that do not end. Nobody calls it but that process: see [`crate::boot::stay`].
+
+use std::path::PathBuf;
+
+pub use crate::boot::stay::VERB;
+use crate::boot::{signals::Signals, stay::until_end};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    pid_file: PathBuf,
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let signals = Signals::install()?;
+    until_end(&signals, &arguments.pid_file, true);
+    Ok(())
+}
