@@ -1,7 +1,5 @@
 //! The memory that bodies take: what is read is counted before it is there.
 
-use std::fs;
-use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -9,29 +7,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use testkit::gateway::YAML_PROVIDER;
+use testkit::usage::growth;
 use testkit::{Client, Gateway, PATIENCE, Upstream};
 
 const MEGABYTE: u64 = 1 << 20;
-
-/// A line of /proc/PID/status, in bytes.
-fn status_bytes(gateway: &Gateway, name: &str) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{}/status", gateway.process.id())).expect("its status");
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kilobytes.expect("a number") << 10
-}
-
-/// How much more memory the gateway had at any moment of this than before.
-fn growth<R>(gateway: &Gateway, act: impl FnOnce() -> R) -> (R, u64) {
-    let peak = |command: &str| {
-        let file = fs::File::options().write(true).open(format!("/proc/{}/clear_refs", gateway.process.id()));
-        file.and_then(|mut file| file.write_all(command.as_bytes())).expect("the peak is set back");
-    };
-    peak("5");
-    let before = status_bytes(gateway, "VmRSS");
-    let result = act();
-    (result, status_bytes(gateway, "VmHWM").saturating_sub(before))
-}
 
 fn post(gateway: &Gateway, uri: &str, content_type: &str, body: &[u8]) -> (u16, String) {
     let mut client = gateway.client();

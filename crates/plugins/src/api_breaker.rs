@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::common::{
     clock::monotonic_seconds,
     conf::typed,
-    shards::{Forgettable, Shards},
+    shards::{Forgettable, Key, Shards},
 };
 
 pub static PLUGIN: PluginDef = PluginDef {
@@ -73,9 +73,13 @@ impl Forgettable for Endpoint {
     fn is_stale(&self, now: f64) -> bool {
         self.last_failure + 86_400.0 < now
     }
+
+    fn worth(&self) -> f64 {
+        self.last_failure
+    }
 }
 
-static ENDPOINTS: LazyLock<Shards<Endpoint>> = LazyLock::new(Shards::default);
+static ENDPOINTS: LazyLock<Shards<Endpoint>> = LazyLock::new(|| Shards::new("api-breaker"));
 
 struct ApiBreaker {
     status: u16,
@@ -99,11 +103,11 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     }))
 }
 
-fn endpoint_key(request: &Request) -> Vec<u8> {
+fn endpoint_key(request: &Request) -> Key {
     let mut key = Vec::with_capacity(request.host.len() + request.path.len());
     key.extend_from_slice(&request.host);
     key.extend_from_slice(&request.path);
-    key
+    Key::new(&key)
 }
 
 fn now_seconds() -> f64 {

@@ -105,3 +105,8 @@ pub fn batch_entries() -> BTreeMap<(String, String, String), usize> {
 pub fn shared_memory() -> Vec<(String, usize, usize)> {
     proxy_cache::memory_zones()
 }
+
+/// Per plugin that counts by keys of clients: the keys it keeps, and those it forgot although they counted.
+pub fn limiter_keys() -> Vec<common::shards::Usage> {
+    common::shards::usage()
+}

@@ -16,6 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ahash::AHashMap;
 use client::Client;
 use conf::Conf;
 use model::header_text::Text;
@@ -23,7 +24,6 @@ use model::schema::Schema;
 use parking_lot::Mutex;
 use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Verdict};
 use provider::Provider;
-use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 use crate::common::{
@@ -64,7 +64,7 @@ struct OpenidConnect {
     public_keys: Vec<(Algorithm, VerifyingKey)>,
     /// Names `public_keys` in the cache of verified tokens.
     serial: u64,
-    introspections: Mutex<FxHashMap<[u8; 32], (Arc<Value>, Instant)>>,
+    introspections: Mutex<AHashMap<[u8; 32], (Arc<Value>, Instant)>>,
 }
 
 /// Headers that tell the upstream who the client is: a client must not set them itself.

@@ -3,6 +3,7 @@
 //! Both are off by default. What is refused is closed without a word: an answer would cost more than the refusal saves.
 
 use std::{
+    collections::HashMap,
     hash::{BuildHasher, RandomState},
     net::{IpAddr, Ipv6Addr},
     sync::{
@@ -12,7 +13,6 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
 
 /// Enough that two workers seldom want the same lock, which is held for a look-up.
 const SHARDS: usize = 64;
@@ -26,7 +26,7 @@ pub struct Admission {
     total: AtomicUsize,
     /// With a random hash: clients choose addresses.
     state: RandomState,
-    addresses: Vec<Mutex<FxHashMap<IpAddr, u32>>>,
+    addresses: Vec<Mutex<HashMap<IpAddr, u32>>>,
 }
 
 /// An admitted connection; dropping it makes room.
@@ -70,7 +70,7 @@ impl Admission {
         Some(admitted)
     }
 
-    fn shard(&self, address: IpAddr) -> Option<&Mutex<FxHashMap<IpAddr, u32>>> {
+    fn shard(&self, address: IpAddr) -> Option<&Mutex<HashMap<IpAddr, u32>>> {
         self.addresses.get(self.state.hash_one(address) as usize % SHARDS)
     }
 }

@@ -16,6 +16,7 @@ pub mod process;
 pub mod relay;
 pub mod servers;
 pub mod upstream;
+pub mod usage;
 pub mod wrk;
 
 pub use client::Client;

@@ -14,11 +14,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ahash::AHashMap;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use rustc_hash::FxHashMap;
 
 pub use hyper::{HeaderMap, Method};
 
@@ -91,7 +91,7 @@ impl Incoming {
 type Connection = SendRequest<Full<Bytes>>;
 
 thread_local! {
-    static IDLE: RefCell<FxHashMap<String, Vec<(Connection, Instant)>>> = RefCell::default();
+    static IDLE: RefCell<AHashMap<String, Vec<(Connection, Instant)>>> = RefCell::default();
 }
 
 /// Servers with idle connections per thread; past that all are dropped.

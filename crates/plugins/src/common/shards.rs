@@ -1,81 +1,112 @@
-//! State by key that all workers share: sharded, each shard under a lock held for some ten nanoseconds, and bounded.
+//! State by key that all workers share: sharded, each shard under a lock held for some ten nanoseconds.
+//!
+//! Clients choose the keys. So an entry takes the same few bytes whatever was sent ([`Key`]), a shard holds so many and no
+//! more, and both the choice of a shard and the places in it depend on random numbers of the process: no keys can be
+//! computed that meet in one place.
 
-use std::hash::{BuildHasher, Hasher};
+mod kept;
+mod key;
 
-use ahash::RandomState;
+use ahash::{AHashMap, RandomState};
 use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
+
+use kept::Kept;
+pub use kept::{Usage, usage};
+pub use key::Key;
 
 const SHARDS: usize = 64;
-/// Keys per shard; 64 shards of it hold a million keys.
-const SHARD_LIMIT: usize = 16 * 1024;
+/// Keys per shard: what a table of 16,384 places takes before it grows. 64 shards of it hold 917,504 keys.
+const SHARD_LIMIT: usize = 14 * 1024;
 
 /// A value that may be forgotten once it says nothing any more.
 pub trait Forgettable: Default {
     /// Whether the value is as good as a fresh one at `now` (seconds on the caller's clock).
     fn is_stale(&self, now: f64) -> bool;
+
+    /// Of values that are not stale, those for which this is least are forgotten first.
+    fn worth(&self) -> f64;
 }
 
-type Shard<V> = Mutex<FxHashMap<Box<[u8]>, V>>;
+type Shard<V> = Mutex<AHashMap<Key, V>>;
 
 pub struct Shards<V> {
     hasher: RandomState,
     shards: Box<[Shard<V>]>,
-}
-
-impl<V: Forgettable> Default for Shards<V> {
-    fn default() -> Shards<V> {
-        Shards { hasher: RandomState::new(), shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
-    }
+    kept: &'static Kept,
 }
 
 impl<V: Forgettable> Shards<V> {
-    fn shard(&self, key: &[u8]) -> &Shard<V> {
-        let mut hasher = self.hasher.build_hasher();
-        hasher.write(key);
-        &self.shards[hasher.finish() as usize % SHARDS]
+    /// `plugin`: for the metrics page and the log.
+    pub fn new(plugin: &'static str) -> Shards<V> {
+        // Each shard's map draws numbers of its own: those that chose the shard would leave most places empty.
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Shards { hasher: RandomState::new(), shards, kept: kept::of(plugin) }
     }
 
-    /// Edits the value of `key`, made when missing. A full shard first forgets stale values, then any quarter.
-    pub fn edit<R>(&self, key: &[u8], now: f64, edit: impl FnOnce(&mut V) -> R) -> R {
+    fn shard(&self, key: &Key) -> &Shard<V> {
+        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
+    }
+
+    /// Edits the value of `key`, made when missing. A full shard first forgets stale values, then the quarter that is
+    /// worth least.
+    pub fn edit<R>(&self, key: &Key, now: f64, edit: impl FnOnce(&mut V) -> R) -> R {
         let mut shard = self.shard(key).lock();
         if let Some(found) = shard.get_mut(key) {
             return edit(found);
         }
         if shard.len() >= SHARD_LIMIT {
-            make_room(&mut shard, now);
+            self.make_room(&mut shard, now);
         }
         let mut fresh = V::default();
         let result = edit(&mut fresh);
-        shard.insert(key.into(), fresh);
+        shard.insert(*key, fresh);
+        self.kept.add();
         result
     }
 
     /// Edits the value of `key` if there is one.
-    pub fn edit_existing<R>(&self, key: &[u8], edit: impl FnOnce(&mut V) -> R) -> Option<R> {
+    pub fn edit_existing<R>(&self, key: &Key, edit: impl FnOnce(&mut V) -> R) -> Option<R> {
         self.shard(key).lock().get_mut(key).map(edit)
     }
 
-    pub fn remove(&self, key: &[u8]) {
-        self.shard(key).lock().remove(key);
-    }
-
     /// Removes the value if `done` says so, after letting it change.
-    pub fn edit_or_remove(&self, key: &[u8], done: impl FnOnce(&mut V) -> bool) {
+    pub fn edit_or_remove(&self, key: &Key, done: impl FnOnce(&mut V) -> bool) {
         let mut shard = self.shard(key).lock();
         if shard.get_mut(key).is_some_and(done) {
             shard.remove(key);
+            self.kept.remove(1);
         }
+    }
+
+    #[cold]
+    fn make_room(&self, shard: &mut AHashMap<Key, V>, now: f64) {
+        let before = shard.len();
+        shard.retain(|_, value| !value.is_stale(now));
+        let fresh = shard.len();
+        if fresh >= SHARD_LIMIT {
+            forget_quarter(shard);
+            self.kept.forget(fresh - shard.len());
+        }
+        self.kept.remove(before - shard.len());
     }
 }
 
-fn make_room<V: Forgettable>(shard: &mut FxHashMap<Box<[u8]>, V>, now: f64) {
-    shard.retain(|_, value| !value.is_stale(now));
-    if shard.len() >= SHARD_LIMIT {
-        let mut index = 0;
-        shard.retain(|_, _| {
-            index += 1;
-            index % 4 != 0
+fn forget_quarter<V: Forgettable>(shard: &mut AHashMap<Key, V>) {
+    let mut worths: Vec<f64> = shard.values().map(V::worth).collect();
+    let quarter = worths.len() / 4;
+    if quarter == 0 {
+        return shard.clear();
+    }
+    let (_, cut, _) = worths.select_nth_unstable_by(quarter, f64::total_cmp);
+    let cut = *cut;
+    // Many may be worth the same: a quarter goes, no more.
+    let mut left = quarter;
+    for strictly in [true, false] {
+        shard.retain(|_, value| {
+            let least = if strictly { value.worth() < cut } else { value.worth() <= cut };
+            let goes = least && left > 0;
+            left -= usize::from(goes);
+            !goes
         });
     }
 }
@@ -91,26 +122,38 @@ mod tests {
         fn is_stale(&self, now: f64) -> bool {
             self.0 <= now
         }
-    }
 
-    #[test]
-    fn memory_is_bounded() {
-        for (ends, expected) in [(50.0, 0), (200.0, SHARD_LIMIT - SHARD_LIMIT / 4)] {
-            let mut shard = FxHashMap::default();
-            for index in 0..SHARD_LIMIT as u32 {
-                shard.insert(index.to_be_bytes().into(), Until(ends));
-            }
-            make_room(&mut shard, 100.0);
-            assert_eq!(shard.len(), expected);
+        fn worth(&self) -> f64 {
+            self.0
         }
     }
 
     #[test]
+    fn a_full_shard_forgets_what_is_worth_least() {
+        let shards = Shards::<Until>::new("full");
+        let key = |number: usize| Key::new(&number.to_be_bytes());
+        let filled = |until: fn(usize) -> f64| {
+            let mut shard: AHashMap<Key, Until> =
+                (0..SHARD_LIMIT).map(|number| (key(number), Until(until(number)))).collect();
+            shards.make_room(&mut shard, 100.0);
+            shard
+        };
+        assert_eq!(filled(|_| 50.0).len(), 0, "all stale");
+        assert_eq!(filled(|_| 200.0).len(), SHARD_LIMIT - SHARD_LIMIT / 4, "all alike");
+        let left = filled(|number| 200.0 + number as f64);
+        assert_eq!(left.len(), SHARD_LIMIT - SHARD_LIMIT / 4);
+        assert!(
+            (0..SHARD_LIMIT).all(|number| left.contains_key(&key(number)) == (number >= SHARD_LIMIT / 4))
+        );
+    }
+
+    #[test]
     fn values_last_until_removed() {
-        let shards = Shards::<Until>::default();
-        shards.edit(b"a", 0.0, |value| value.0 = 7.0);
-        assert_eq!(shards.edit_existing(b"a", |value| value.0), Some(7.0));
-        shards.edit_or_remove(b"a", |value| value.0 == 7.0);
-        assert_eq!(shards.edit_existing(b"a", |value| value.0), None);
+        let shards = Shards::<Until>::new("removed");
+        let key = Key::new(b"a");
+        shards.edit(&key, 0.0, |value| value.0 = 7.0);
+        assert_eq!(shards.edit_existing(&key, |value| value.0), Some(7.0));
+        shards.edit_or_remove(&key, |value| value.0 == 7.0);
+        assert_eq!(shards.edit_existing(&key, |value| value.0), None);
     }
 }

@@ -1,11 +1,12 @@
 //! Marks that serve once, or no more: nonces of signatures, states of logins, sessions that have ended.
 //!
 //! In memory, for all workers of this process. Each mark is kept until what it belongs to is refused anyway, and as a
-//! hash: 16 bytes whatever a client sent. A full set says so, and never forgets one that still counts.
+//! hash: 16 bytes whatever a client sent, in a tree, where no marks can be made to meet. A full set says so, and never forgets one that still counts.
+
+use std::collections::BTreeMap;
 
 use aws_lc_rs::digest;
 use parking_lot::Mutex;
-use rustc_hash::{FxBuildHasher, FxHashMap};
 
 /// Half of a SHA-256.
 pub type Mark = [u8; 16];
@@ -27,13 +28,13 @@ pub struct Spent {
 
 struct Shard {
     /// Until when each counts, in milliseconds since 1970.
-    marks: FxHashMap<Mark, i64>,
+    marks: BTreeMap<Mark, i64>,
     /// No mark runs out before.
     next_end_ms: i64,
 }
 
 impl Shard {
-    const EMPTY: Shard = Shard { marks: FxHashMap::with_hasher(FxBuildHasher), next_end_ms: i64::MAX };
+    const EMPTY: Shard = Shard { marks: BTreeMap::new(), next_end_ms: i64::MAX };
 }
 
 /// Names texts by a hash; where one ends and the next begins counts.

@@ -9,7 +9,7 @@ use telemetry::error_log;
 use crate::common::{
     clock::unix_seconds,
     redis_client::{Argument, RedisClient, Script},
-    shards::{Forgettable, Shards},
+    shards::{Forgettable, Key, Shards},
 };
 
 #[derive(Default)]
@@ -19,6 +19,10 @@ impl Forgettable for Count {
     fn is_stale(&self, _: f64) -> bool {
         self.0 == 0
     }
+
+    fn worth(&self) -> f64 {
+        self.0 as f64
+    }
 }
 
 /// The places of this process.
@@ -26,18 +30,19 @@ pub struct Places(Shards<Count>);
 
 impl Places {
     pub fn global() -> &'static Places {
-        static PLACES: LazyLock<Places> = LazyLock::new(|| Places(Shards::default()));
+        static PLACES: LazyLock<Places> = LazyLock::new(|| Places(Shards::new("limit-conn")));
         &PLACES
     }
 
     /// How many requests are under way with this one, or `None` if that is more than `limit`.
     pub fn take(&'static self, request: &mut Request, key: &[u8], limit: f64) -> Option<f64> {
-        let count = self.enter(key, limit)?;
-        hold(request, Place::Local { places: self, key: key.into() });
+        let key = Key::new(key);
+        let count = self.enter(&key, limit)?;
+        hold(request, Place::Local { places: self, key });
         Some(count)
     }
 
-    fn enter(&self, key: &[u8], limit: f64) -> Option<f64> {
+    fn enter(&self, key: &Key, limit: f64) -> Option<f64> {
         self.0.edit(key, 0.0, |count| {
             let with_this = (count.0 + 1) as f64;
             (with_this <= limit).then(|| {
@@ -47,7 +52,7 @@ impl Places {
         })
     }
 
-    fn leave(&self, key: &[u8]) {
+    fn leave(&self, key: &Key) {
         self.0.edit_or_remove(key, |count| {
             count.0 = count.0.saturating_sub(1);
             count.0 == 0
@@ -60,7 +65,7 @@ impl Places {
 pub struct Held(SmallVec<[Place; 1]>);
 
 enum Place {
-    Local { places: &'static Places, key: Box<[u8]> },
+    Local { places: &'static Places, key: Key },
     Remote { redis: RedisClient, key: Box<[u8]>, member: Box<str> },
 }
 
@@ -138,12 +143,13 @@ mod tests {
 
     #[test]
     fn places_are_limited_and_come_back() {
-        let places = Places(Shards::default());
-        assert_eq!(places.enter(b"k", 2.0), Some(1.0));
-        assert_eq!(places.enter(b"k", 2.0), Some(2.0));
-        assert_eq!(places.enter(b"k", 2.0), None);
-        places.leave(b"k");
-        assert_eq!(places.enter(b"k", 2.0), Some(2.0));
-        assert_eq!(places.enter(b"other", 2.0), Some(1.0));
+        let (key, other) = (Key::new(b"k"), Key::new(b"other"));
+        let places = Places(Shards::new("test"));
+        assert_eq!(places.enter(&key, 2.0), Some(1.0));
+        assert_eq!(places.enter(&key, 2.0), Some(2.0));
+        assert_eq!(places.enter(&key, 2.0), None);
+        places.leave(&key);
+        assert_eq!(places.enter(&key, 2.0), Some(2.0));
+        assert_eq!(places.enter(&other, 2.0), Some(1.0));
     }
 }

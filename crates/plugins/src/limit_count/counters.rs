@@ -1,20 +1,8 @@
 //! Counters by key, shared by all workers: the quota is one, however many workers there are.
-//!
-//! Sharded, each shard under a lock held for some ten nanoseconds. Bounded: a shard that grows past its limit first
-//! forgets expired windows, then the ones that end soonest.
 
-use std::{
-    hash::{BuildHasher, Hasher},
-    sync::LazyLock,
-};
+use std::sync::LazyLock;
 
-use ahash::RandomState;
-use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
-
-const SHARDS: usize = 64;
-/// Keys per shard; 64 shards of it hold a million clients.
-const SHARD_LIMIT: usize = 16 * 1024;
+use crate::common::shards::{Forgettable, Key, Shards};
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
@@ -33,42 +21,28 @@ pub struct Taken {
     pub reset_seconds: f64,
 }
 
-#[derive(Debug)]
-pub struct Counters {
-    hasher: RandomState,
-    shards: Vec<Mutex<FxHashMap<Box<[u8]>, Window>>>,
-}
-
-impl Counters {
-    pub fn new() -> Counters {
-        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Counters { hasher: RandomState::new(), shards }
+impl Forgettable for Window {
+    fn is_stale(&self, now: f64) -> bool {
+        self.ends <= now
     }
 
+    fn worth(&self) -> f64 {
+        self.ends
+    }
+}
+
+pub struct Counters(Shards<Window>);
+
+impl Counters {
     /// Those of the process: configurations come and go, counts stay.
     pub fn global() -> &'static Counters {
-        static COUNTERS: LazyLock<Counters> = LazyLock::new(Counters::new);
+        static COUNTERS: LazyLock<Counters> = LazyLock::new(|| Counters(Shards::new("limit-count")));
         &COUNTERS
     }
 
     /// Takes from the quota of `key`.
     pub fn take(&self, key: &[u8], quota: Quota, cost: f64, now: f64) -> Taken {
-        let mut hasher = self.hasher.build_hasher();
-        hasher.write(key);
-        let Some(shard) = self.shards.get(hasher.finish() as usize % SHARDS) else {
-            return Taken { allowed: true, remaining: quota.limit, reset_seconds: quota.window };
-        };
-        let mut shard = shard.lock();
-        if let Some(found) = shard.get_mut(key) {
-            return quota.take_from(found, cost, now);
-        }
-        if shard.len() >= SHARD_LIMIT {
-            make_room(&mut shard, now);
-        }
-        let mut fresh = Window::default();
-        let taken = quota.take_from(&mut fresh, cost, now);
-        shard.insert(key.into(), fresh);
-        taken
+        self.0.edit(&Key::new(key), now, |window| quota.take_from(window, cost, now))
     }
 }
 
@@ -130,25 +104,6 @@ impl Quota {
     }
 }
 
-fn make_room(shard: &mut FxHashMap<Box<[u8]>, Window>, now: f64) {
-    shard.retain(|_, window| window.ends > now);
-    if shard.len() < SHARD_LIMIT {
-        return;
-    }
-    let mut ends: Vec<f64> = shard.values().map(|window| window.ends).collect();
-    ends.sort_by(f64::total_cmp);
-    let cut = ends.get(ends.len() / 4).copied().unwrap_or(now);
-    shard.retain(|_, window| window.ends > cut);
-    // All end at once: any quarter will do.
-    if shard.len() >= SHARD_LIMIT {
-        let mut index = 0;
-        shard.retain(|_, _| {
-            index += 1;
-            index % 4 != 0
-        });
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_fixed_window_starts_with_its_first_request() {
-        let counters = Counters::new();
+        let counters = Counters(Shards::new("test"));
         let take = |now| counters.take(b"k", FIXED, 1.0, now);
         assert_eq!(take(100.0), Taken { allowed: true, remaining: 1.0, reset_seconds: 60.0 });
         assert_eq!(take(110.0), Taken { allowed: true, remaining: 0.0, reset_seconds: 50.0 });
@@ -168,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_sliding_window_remembers_the_one_before() {
-        let counters = Counters::new();
+        let counters = Counters(Shards::new("test"));
         let take = |now| counters.take(b"k", SLIDING, 1.0, now);
         for _ in 0..4 {
             assert!(take(109.0).allowed);
@@ -179,15 +134,5 @@ mod tests {
         assert!(take(115.0).allowed);
         assert!(!take(115.0).allowed);
         assert!(take(135.0).allowed);
-    }
-
-    #[test]
-    fn memory_is_bounded() {
-        let mut shard = FxHashMap::default();
-        for index in 0..SHARD_LIMIT as u32 {
-            shard.insert(index.to_be_bytes().into(), Window { ends: 50.0, taken: 1.0, previous: 0.0 });
-        }
-        make_room(&mut shard, 10.0);
-        assert!(shard.len() < SHARD_LIMIT);
     }
 }

@@ -2,24 +2,39 @@
 //! intervals. So a request waits for Redis only when its key is new or its window over.
 
 use std::{
-    sync::{Arc, Weak},
+    collections::hash_map::Entry,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
+use ahash::AHashMap;
 use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
 use telemetry::error_log;
 
 use super::{
     counters::{Counters, Quota, Taken},
     remote,
 };
-use crate::common::{clock::monotonic_seconds, redis_client::RedisClient};
+use crate::common::{clock::monotonic_seconds, redis_client::RedisClient, shards::Key};
 
-/// Keys that wait to be written; the counts of others stay here until there is room.
-const MAX_QUEUED: usize = 10_000;
-/// Keys that are known at a time.
-const MAX_KEYS: usize = 100_000;
+/// Keys that are known at a time, over all configurations; some 200 bytes each.
+const MAX_KEYS: usize = 200_000;
+/// Bytes of keys that wait to be written, over all configurations: Redis is told them as they came.
+const MAX_QUEUED_BYTES: usize = 16 << 20;
+/// A full map is looked through for what is over no more often.
+const SWEEP_SECONDS: f64 = 1.0;
+
+static KEYS: AtomicUsize = AtomicUsize::new(0);
+static QUEUED_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// Adds where it still fits.
+fn reserve(sum: &AtomicUsize, more: usize, limit: usize) -> bool {
+    let fits = |sum: usize| sum.checked_add(more).filter(|sum| *sum <= limit);
+    sum.fetch_update(Relaxed, Relaxed, fits).is_ok()
+}
 
 /// What is known about one key.
 #[derive(Default)]
@@ -30,9 +45,24 @@ struct Known {
     /// When the window ends; `None` until Redis has been asked.
     ends: Option<f64>,
     quota: Option<Quota>,
+    /// It waits to be written.
+    queued: bool,
 }
 
-type Key = Box<[u8]>;
+/// A key that waits to be written. Its bytes count as long as it lasts.
+struct Queued(Box<[u8]>);
+
+impl Queued {
+    fn new(key: &[u8]) -> Option<Queued> {
+        reserve(&QUEUED_BYTES, key.len(), MAX_QUEUED_BYTES).then(|| Queued(key.into()))
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        QUEUED_BYTES.fetch_sub(self.0.len(), Relaxed);
+    }
+}
 
 pub struct Syncer {
     redis: RedisClient,
@@ -43,10 +73,48 @@ pub struct Syncer {
 
 #[derive(Default)]
 struct State {
-    known: FxHashMap<Key, Arc<tokio::sync::Mutex<Known>>>,
-    queued: Vec<Key>,
+    known: AHashMap<Key, Arc<tokio::sync::Mutex<Known>>>,
+    queued: Vec<Queued>,
     /// A task is on its way to write.
     running: bool,
+    swept: f64,
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        KEYS.fetch_sub(self.known.len(), Relaxed);
+    }
+}
+
+impl State {
+    /// `None`: too many are known.
+    fn known(&mut self, key: Key, now: f64) -> Option<Arc<tokio::sync::Mutex<Known>>> {
+        if let Some(known) = self.known.get(&key) {
+            return Some(known.clone());
+        }
+        if !reserve(&KEYS, 1, MAX_KEYS) {
+            self.sweep(now);
+            if !reserve(&KEYS, 1, MAX_KEYS) {
+                return None;
+            }
+        }
+        match self.known.entry(key) {
+            Entry::Occupied(entry) => Some(entry.get().clone()),
+            Entry::Vacant(entry) => Some(entry.insert(Arc::default()).clone()),
+        }
+    }
+
+    /// Forgets windows that are over, unless somebody is about to write them.
+    fn sweep(&mut self, now: f64) {
+        if now - self.swept < SWEEP_SECONDS {
+            return;
+        }
+        self.swept = now;
+        let before = self.known.len();
+        self.known
+            .retain(|_, known| known.try_lock().map_or(true, |known| known.queued || known.ends > Some(now)));
+        KEYS.fetch_sub(before - self.known.len(), Relaxed);
+    }
 }
 
 fn now() -> f64 {
@@ -60,37 +128,33 @@ impl Syncer {
     }
 
     pub async fn take(&self, key: &[u8], quota: Quota, cost: f64) -> Result<Taken, String> {
-        let known = self.known(key);
+        let Some(known) = self.known(key) else { return remote::take(&self.redis, key, quota, cost).await };
         let mut known = known.lock().await;
         known.quota = Some(quota);
         if known.ends.is_none_or(|ends| ends <= now()) {
             self.write(key, &mut known, quota).await;
         }
-        self.enqueue(key);
         let reset_seconds = (known.ends.unwrap_or(0.0) - now()).max(0.0);
         let remaining = known.remaining - known.unwritten - cost;
         let allowed = remaining >= 0.0;
         if allowed {
             known.unwritten += cost;
         }
+        if !known.queued {
+            match Queued::new(key) {
+                Some(queued) => {
+                    known.queued = true;
+                    self.enqueue(queued);
+                }
+                // Too many wait: this one does not.
+                None => self.write(key, &mut known, quota).await,
+            }
+        }
         Ok(Taken { allowed, remaining, reset_seconds })
     }
 
-    fn known(&self, key: &[u8]) -> Arc<tokio::sync::Mutex<Known>> {
-        let mut state = self.state.lock();
-        if let Some(known) = state.known.get(key) {
-            return known.clone();
-        }
-        if state.known.len() >= MAX_KEYS {
-            let now = now();
-            state.known.retain(|_, known| {
-                known.try_lock().is_ok_and(|known| known.unwritten > 0.0 || known.ends > Some(now))
-            });
-            if state.known.len() >= MAX_KEYS {
-                state.known.clear();
-            }
-        }
-        state.known.entry(key.into()).or_default().clone()
+    fn known(&self, key: &[u8]) -> Option<Arc<tokio::sync::Mutex<Known>>> {
+        self.state.lock().known(Key::new(key), now())
     }
 
     /// Sends the unwritten count and learns what is left. Redis away: the process counts by itself.
@@ -112,11 +176,9 @@ impl Syncer {
     }
 
     /// Notes that the key has something to write, and sees to it that somebody does.
-    fn enqueue(&self, key: &[u8]) {
+    fn enqueue(&self, queued: Queued) {
         let mut state = self.state.lock();
-        if state.queued.len() < MAX_QUEUED {
-            state.queued.push(key.into());
-        }
+        state.queued.push(queued);
         if state.running {
             return;
         }
@@ -129,19 +191,58 @@ impl Syncer {
     }
 
     async fn write_queued(&self) {
-        let mut queued = {
+        let queued = {
             let mut state = self.state.lock();
             state.running = false;
             std::mem::take(&mut state.queued)
         };
-        queued.sort_unstable();
-        queued.dedup();
-        for key in queued {
-            let known = self.known(&key);
+        for Queued(key) in &queued {
+            let Some(known) = self.known(key) else { continue };
             let mut known = known.lock().await;
+            known.queued = false;
             if let Some(quota) = known.quota {
-                self.write(&key, &mut known, quota).await;
+                self.write(key, &mut known, quota).await;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_is_bounded_over_all_configurations() {
+        let key = |number: usize| Key::new(&number.to_be_bytes());
+        let mut first = State::default();
+        let mut second = State::default();
+        second.swept = 100.0;
+        let elsewhere = MAX_KEYS - 10;
+        assert!(reserve(&KEYS, elsewhere, MAX_KEYS));
+        for number in 0..10 {
+            assert!(first.known(key(number), 100.0).is_some());
+        }
+        assert!(first.known(key(0), 100.0).is_some() && second.known(key(0), 100.0).is_none());
+        for number in 0..3 {
+            let known = first.known(key(number), 100.0).unwrap();
+            let mut known = known.try_lock().unwrap();
+            known.ends = Some(if number == 0 { 200.0 } else { 50.0 });
+            known.queued = number == 1;
+        }
+        // The window of the first goes on, the second waits to be written.
+        assert!(first.known(key(10), 100.0).is_some());
+        assert_eq!(first.known.len(), 3);
+        drop(first);
+        assert_eq!(KEYS.load(Relaxed), elsewhere);
+        assert!(second.known(key(0), 100.0).is_some());
+    }
+
+    #[test]
+    fn what_waits_is_bounded_in_bytes() {
+        let key = vec![0; 1 << 20];
+        let waiting: Vec<_> = (0..16).map(|_| Queued::new(&key).unwrap()).collect();
+        assert!(Queued::new(b"k").is_none());
+        drop(waiting);
+        assert!(Queued::new(b"k").is_some());
     }
 }

@@ -5,7 +5,7 @@ use std::{sync::LazyLock, time::Instant};
 use crate::common::{
     clock::{monotonic_seconds, unix_seconds},
     redis_client::{Argument, RedisClient, Script},
-    shards::{Forgettable, Shards},
+    shards::{Forgettable, Key, Shards},
 };
 
 #[derive(Clone, Copy)]
@@ -29,20 +29,24 @@ impl Forgettable for Level {
     fn is_stale(&self, now: f64) -> bool {
         self.dry_seconds < now
     }
+
+    fn worth(&self) -> f64 {
+        self.dry_seconds
+    }
 }
 
 pub struct Buckets(Shards<Level>);
 
 impl Buckets {
     pub fn global() -> &'static Buckets {
-        static BUCKETS: LazyLock<Buckets> = LazyLock::new(|| Buckets(Shards::default()));
+        static BUCKETS: LazyLock<Buckets> = LazyLock::new(|| Buckets(Shards::new("limit-req")));
         &BUCKETS
     }
 
     /// The seconds to wait, or `None` when the bucket would overflow.
     pub fn take(&self, key: &[u8], bucket: Bucket) -> Option<f64> {
         let now = monotonic_seconds(Instant::now());
-        self.0.edit(key, now, |level| take(level, bucket, now))
+        self.0.edit(&Key::new(key), now, |level| take(level, bucket, now))
     }
 }
 

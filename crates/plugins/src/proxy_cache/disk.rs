@@ -14,10 +14,10 @@ use std::{
     time::SystemTime,
 };
 
+use ahash::AHashMap;
 use bytes::Bytes;
 use md5::{Digest, Md5};
 use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::entry::{Answer, Stored, Variants};
@@ -34,7 +34,7 @@ pub struct Disk {
     bytes: AtomicU64,
     counted: AtomicBool,
     /// Answers whose files are being written.
-    writing: Mutex<FxHashMap<Box<[u8]>, Write>>,
+    writing: Mutex<AHashMap<Box<[u8]>, Write>>,
 }
 
 /// Files of one key that are being written.

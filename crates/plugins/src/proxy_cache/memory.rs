@@ -6,9 +6,8 @@ use std::{
     sync::atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-use ahash::RandomState;
+use ahash::{AHashMap, RandomState};
 use parking_lot::RwLock;
-use rustc_hash::FxHashMap;
 
 use super::entry::Stored;
 
@@ -20,7 +19,7 @@ struct Slot {
     used: AtomicU64,
 }
 
-type Shard = RwLock<FxHashMap<Box<[u8]>, Slot>>;
+type Shard = RwLock<AHashMap<Box<[u8]>, Slot>>;
 
 pub struct Memory {
     capacity: usize,

@@ -108,6 +108,21 @@ impl Metrics {
         self.collect_shared_memory(writer);
         self.collect_log_entries(writer);
         self.collect_body_memory(writer);
+        self.collect_limiter_keys(writer);
+    }
+
+    fn collect_limiter_keys(&self, writer: &mut TextWriter) {
+        let usage = plugins::limiter_keys();
+        let (keys, forgotten) = (self.name("limiter_keys"), self.name("limiter_keys_forgotten_total"));
+        writer.family(&keys, "Keys by which a plugin counts in memory", Kind::Gauge);
+        for one in &usage {
+            writer.sample(&keys, &[("plugin", one.plugin)], one.keys as f64);
+        }
+        let help = "Keys forgotten although they still counted: there were more than are kept";
+        writer.family(&forgotten, help, Kind::Counter);
+        for one in &usage {
+            writer.sample(&forgotten, &[("plugin", one.plugin)], one.forgotten as f64);
+        }
     }
 
     fn collect_body_memory(&self, writer: &mut TextWriter) {

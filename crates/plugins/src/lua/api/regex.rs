@@ -2,17 +2,19 @@
 
 use std::{cell::RefCell, rc::Rc};
 
+use ahash::AHashMap;
 use fancy_regex::{Regex, RegexBuilder};
 use mlua::{Lua, LuaString, Table, Value};
 use routing::expr::MAX_STEPS;
-use rustc_hash::FxHashMap;
 
 /// Compiled expressions kept per worker.
 const MAX_CACHED: usize = 1024;
+/// Longer ones are compiled each time: code may make them of what clients send.
+const LONGEST_CACHED: usize = 4 << 10;
 
 #[derive(Default)]
 struct Cache {
-    compiled: FxHashMap<(String, String), Rc<Regex>>,
+    compiled: AHashMap<(String, String), Rc<Regex>>,
 }
 
 impl Cache {
@@ -35,7 +37,9 @@ impl Cache {
             self.compiled.clear();
         }
         let regex = Rc::new(regex);
-        self.compiled.insert(key, regex.clone());
+        if pattern.len() <= LONGEST_CACHED {
+            self.compiled.insert(key, regex.clone());
+        }
         Ok(regex)
     }
 }
