@@ -2,10 +2,13 @@
 //!
 //! A few thousand requests show it; with the numbers of `TIDEGATE_LIMITER_KEYS` and so on the tests do what attackers would.
 
+use std::net::TcpListener;
+use std::time::Instant;
+
 use serde_json::json;
 use testkit::gateway::YAML_PROVIDER;
 use testkit::usage::growth;
-use testkit::{Client, Gateway, servers};
+use testkit::{Behaviour, Client, Gateway, PATIENCE, Step, Upstream, servers};
 
 const MEGABYTE: u64 = 1 << 20;
 
@@ -49,7 +52,7 @@ fn long_keys_of_limiters_take_little() {
         }
     });
     println!("{keys} keys of 7.8 KB at three plugins: +{} MB", grown / MEGABYTE);
-    assert!(grown < (keys as u64 * 320).max(16 * MEGABYTE), "+{} MB", grown / MEGABYTE);
+    assert!(grown < (keys as u64 * 600).max(16 * MEGABYTE), "+{} MB", grown / MEGABYTE);
     // Long keys are told apart by all of their bytes, and each is counted.
     for number in [0, keys - 1] {
         assert_eq!(client.get("h", &path(number)).expect("an answer").status(), 500, "the second");
@@ -57,4 +60,93 @@ fn long_keys_of_limiters_take_little() {
     }
     assert_eq!(metric(&gateway, "apisix_limiter_keys{plugin=\"limit-count\"}"), keys as f64);
     assert_eq!(metric(&gateway, "apisix_limiter_keys_forgotten_total{plugin=\"limit-count\"}"), 0.0);
+}
+
+/// With these lines below `apisix`.
+fn config(lines: &str) -> String {
+    YAML_PROVIDER.replacen("apisix:\n", &format!("apisix:\n{lines}"), 1)
+}
+
+/// A receiver that accepts connections and never answers.
+fn silent_receiver() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        // Kept: a connection that closes would be an answer.
+        let _open: Vec<_> = listener.incoming().collect();
+    });
+    format!("http://{address}/")
+}
+
+#[test]
+fn entries_that_nobody_takes_are_bounded_in_bytes() {
+    let upstream = servers::nginx("location / { return 200; }");
+    let routes = json!({"routes": [{
+        "id": "all", "uri": "/*", "upstream": {"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}},
+        "plugins": {"http-logger": {"uri": silent_receiver(), "timeout": 60, "include_req_body": true, "batch_max_size": 4}},
+    }]});
+    let posts = number("TIDEGATE_LOGGED_POSTS", 200);
+    // A quote takes two bytes when it is sent.
+    for (lines, bytes, most) in
+        [("", 48 << 20, 64 * MEGABYTE), ("  log_memory: 16m\n", 8 << 20, 24 * MEGABYTE)]
+    {
+        let gateway = Gateway::start(&config(lines), Some(&routes.to_string()));
+        let mut client = gateway.client();
+        let head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 524288\r\n\r\n";
+        let body = vec![b'"'; 512 << 10];
+        let ((), grown) = growth(&gateway, || {
+            for _ in 0..posts {
+                client.send(head.as_bytes()).expect("sends the head");
+                client.send(&body).expect("sends the body");
+                assert_eq!(client.response().expect("an answer").status(), 200);
+            }
+        });
+        println!("{posts} posts of 512 KB for a receiver that hangs, {lines:?}: +{} MB", grown / MEGABYTE);
+        assert!(grown < most, "{lines:?}: +{} MB", grown / MEGABYTE);
+        let held = metric(&gateway, "apisix_log_entries_waiting_bytes{plugin=\"http-logger\"}");
+        assert!((1.0..=f64::from(bytes)).contains(&held), "{held}");
+        // The last entry may come after its answer.
+        let started = Instant::now();
+        let taken_or_dropped = || {
+            metric(&gateway, "apisix_log_entries_waiting{plugin=\"http-logger\"}")
+                + metric(
+                    &gateway,
+                    "apisix_log_entries_dropped_total{plugin=\"http-logger\",reason=\"memory\"}",
+                )
+        };
+        while taken_or_dropped() < posts as f64 {
+            assert!(started.elapsed() < PATIENCE, "{} of {posts}", taken_or_dropped());
+        }
+        gateway.wait_for_log(
+            "log entries take too much memory (apisix.log_memory). discarding entry. plugin: http-logger",
+        );
+    }
+}
+
+/// Answers that do not end: what is kept of them for the log is bounded over all of them.
+#[test]
+fn response_bodies_kept_for_the_log_are_bounded() {
+    let upstream = Upstream::with(|_| {
+        let mut answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n".to_vec();
+        answer.resize(answer.len() + 400_000, b'x');
+        Behaviour { read_body: true, steps: vec![Step::Send(answer), Step::Silence] }
+    });
+    let routes = json!({"routes": [{
+        "id": "all", "uri": "/*", "upstream": {"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}},
+        "plugins": {"http-logger": {"uri": silent_receiver(), "include_resp_body": true}},
+    }]});
+    let gateway = Gateway::start(&config("  log_memory: 4m\n"), Some(&routes.to_string()));
+    let clients: Vec<_> = (0..8)
+        .map(|_| {
+            let mut client = gateway.client();
+            client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").expect("sends");
+            // All that there is of the answer, so that the gateway has seen it.
+            client.exactly(400_000).expect("a part of the answer");
+            client
+        })
+        .collect();
+    gateway.wait_for_log(
+        "a response body is not logged: those that are kept take too much memory (apisix.log_memory)",
+    );
+    drop(clients);
 }

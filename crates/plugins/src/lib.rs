@@ -90,10 +90,14 @@ pub fn check_proto(content: &str) -> Result<(), String> {
     grpc_transcode::check_proto(content)
 }
 
-/// Per batching logger: its name, the entries that wait, those dropped because too many waited, and those dropped
-/// because the receiver did not take them.
-pub fn log_entry_counts() -> Vec<(&'static str, usize, u64, u64)> {
+/// Per batching logger: what waits, and what was dropped.
+pub fn log_entry_counts() -> Vec<common::batch::Counts> {
     common::batch::counts()
+}
+
+/// The memory that entries of loggers may take until they are sent.
+pub fn set_log_memory(bytes: usize) {
+    common::batch::memory::set_limit(bytes);
 }
 
 /// Name of a batching logger, route id and server address to the entries that wait.

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::common::{
+    batch::Weigh,
     batch_logger::{self, BatchLogger},
     conf::typed,
     http_client::{self, ClientOptions, Endpoint, Outgoing, TlsWanted},
@@ -50,6 +51,17 @@ struct Line {
     /// Nanoseconds since 1970.
     time: String,
     entry: Map<String, Value>,
+}
+
+impl Weigh for Line {
+    fn held(&self) -> usize {
+        self.labels.held() + self.time.held() + self.entry.held()
+    }
+
+    /// The entry is sent as a text of JSON within JSON, with the quotes and backslashes of both.
+    fn encoded(&self) -> usize {
+        self.labels.encoded() + self.time.encoded() + 2 * self.entry.encoded()
+    }
 }
 
 struct Label {

@@ -241,6 +241,7 @@ fn install_host(
     logs: &logs::Logs,
 ) {
     body_memory::install(settings);
+    plugins::set_log_memory(usize::try_from(settings.apisix.log_memory_bytes).unwrap_or(usize::MAX));
     let (text, counts) = (metrics.clone(), metrics.clone());
     Host {
         background: runtime.handle().clone(),

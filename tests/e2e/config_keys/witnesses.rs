@@ -74,6 +74,7 @@ const WITNESSES: &[(&str, &str)] = &[
     ("apisix.body_memory.min_rate", "body_memory::who_holds_memory_has_to_send"),
     ("apisix.body_memory.rate_window", "body_memory::who_holds_memory_has_to_send"),
     ("apisix.body_memory.parsed", "config_keys/requests::bodies_and_the_addresses_of_clients"),
+    ("apisix.log_memory", "byte_bounds::entries_that_nobody_takes_are_bounded_in_bytes"),
     ("apisix.router.http", "config_keys/requests::paths_answers_and_addresses_of_apis"),
     ("apisix.dns_resolver", "config_keys/listening::a_name_server_of_the_file_is_asked"),
     ("apisix.ssl.enable", "config_keys/listening::what_is_switched_off_does_not_listen"),

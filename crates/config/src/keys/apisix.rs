@@ -77,6 +77,8 @@ pub const KEYS: &[Key] = &[
     key("apisix.body_memory.rate_window", Duration, "\"10s\"", "Waiting time after which min_rate is judged."),
     key("apisix.body_memory.parsed", Size, "\"16m\"",
         "The most that one body may take when a plugin or a condition reads it; beyond it 413."),
+    key("apisix.log_memory", Size, "\"96m\"",
+        "The most that log entries take in memory until a receiver has them, over all plugins that send them in batches, with what is made of them to send them. One plugin gets half, and so do response bodies that are kept for the log. Beyond it entries are dropped and counted."),
     key("apisix.router", Table, "{}", "How routes are looked up."),
     key("apisix.router.http", Word(&["radixtree_host_uri", "radixtree_uri", "radixtree_uri_with_parameter"]),
         "\"radixtree_host_uri\"", "By host and then path, by path, or by path with :parameters."),

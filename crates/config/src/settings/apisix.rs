@@ -30,6 +30,7 @@ pub struct Apisix {
     /// 0: no limit.
     pub max_post_args_readable_bytes: u64,
     pub body_memory: BodyMemory,
+    pub log_memory_bytes: u64,
     pub router: HttpRouter,
     pub cache_ttl: Duration,
     pub cache_zones: Vec<CacheZone>,
@@ -162,6 +163,7 @@ impl Apisix {
             match_uri_encoded_slash: on("match_uri_encoded_slash"),
             max_post_args_readable_bytes: megabytes.saturating_mul(1 << 20),
             body_memory: BodyMemory::read(reader),
+            log_memory_bytes: reader.size("apisix.log_memory").unwrap_or(96 << 20),
             router: match reader.text("apisix.router.http").as_deref() {
                 Some("radixtree_uri") => HttpRouter::Uri,
                 Some("radixtree_uri_with_parameter") => HttpRouter::UriWithParameter,

@@ -1,10 +1,13 @@
 //! Batches of log entries: collected per configuration, sent from the control runtime, sent again when that fails.
 //!
-//! A worker only pushes into a queue. The number of entries that wait is bounded per logger (`max_pending_entries` of
-//! its metadata); past it entries are dropped, counted and told of in the error log once a second.
+//! A worker only pushes into a queue. What waits is bounded, in number per logger (`max_pending_entries` of its metadata) and
+//! in bytes per logger and over all ([`memory`]); past it entries are dropped, counted and told of in the error log once a
+//! second.
 
 mod gauge;
+pub mod memory;
 mod pending;
+mod weight;
 
 use std::{
     future::Future,
@@ -25,7 +28,8 @@ use tokio::{
 };
 
 pub use gauge::entries;
-pub use pending::{Pending, counts};
+pub use pending::{Counts, Pending, counts};
+pub use weight::Weigh;
 
 /// The fields that all batching loggers share; times in seconds.
 #[derive(Clone, Debug, Deserialize)]
@@ -53,9 +57,28 @@ struct Shared<T> {
 }
 
 impl<T> Shared<T> {
-    fn done(&self, count: usize) {
-        self.pending.done(count);
+    fn done(&self, count: usize, bytes: usize) {
+        self.pending.done(count, bytes);
         self.gauge.done(count);
+    }
+}
+
+/// Entries for one batch, and what they weigh.
+struct Buffer<T> {
+    entries: Vec<T>,
+    bytes: usize,
+}
+
+impl<T> Default for Buffer<T> {
+    fn default() -> Buffer<T> {
+        Buffer { entries: Vec::new(), bytes: 0 }
+    }
+}
+
+impl<T> Buffer<T> {
+    fn push(&mut self, (entry, bytes): (T, usize)) {
+        self.entries.push(entry);
+        self.bytes += bytes;
     }
 }
 
@@ -64,10 +87,10 @@ pub struct Batch<T> {
     shared: Arc<Shared<T>>,
     limit: usize,
     /// Made at the first entry: a route that logs nothing costs nothing.
-    queue: OnceLock<UnboundedSender<T>>,
+    queue: OnceLock<UnboundedSender<(T, usize)>>,
 }
 
-impl<T: Send + Sync + 'static> Batch<T> {
+impl<T: Weigh + Send + Sync + 'static> Batch<T> {
     /// `plugin`: whose limit of waiting entries counts. `send` runs on the control runtime.
     pub fn new(
         plugin: &'static str,
@@ -92,19 +115,20 @@ impl<T: Send + Sync + 'static> Batch<T> {
 
     /// As [`Batch::push`] for a logger, whose waiting entries are shown with the request's route.
     pub fn push_for(&self, request: Option<&Request>, entry: T) {
-        if !self.shared.pending.add(self.limit) {
+        let bytes = size_of::<T>() + entry.weight();
+        if !self.shared.pending.add(self.limit, bytes) {
             return;
         }
         self.shared.gauge.add(request);
         if let Some(queue) = self.queue()
-            && queue.send(entry).is_ok()
+            && queue.send((entry, bytes)).is_ok()
         {
             return;
         }
-        self.shared.done(1);
+        self.shared.done(1, bytes);
     }
 
-    fn queue(&self) -> Option<&UnboundedSender<T>> {
+    fn queue(&self) -> Option<&UnboundedSender<(T, usize)>> {
         if self.queue.get().is_none() {
             let background = &plugin::host()?.background;
             self.queue.get_or_init(|| {
@@ -128,11 +152,11 @@ fn seconds(value: f64) -> Duration {
 /// Fills batches until the configuration is gone or the process ends.
 async fn collect<T: Send + Sync + 'static>(
     shared: Arc<Shared<T>>,
-    mut queue: UnboundedReceiver<T>,
+    mut queue: UnboundedReceiver<(T, usize)>,
     guard: stop::Guard,
 ) {
     let mut sending = JoinSet::new();
-    let mut buffer = Vec::new();
+    let mut buffer = Buffer::default();
     let (mut first, mut last) = (Instant::now(), Instant::now());
     let inactive = seconds(shared.conf.inactive_timeout);
     let longest = seconds(shared.conf.buffer_duration);
@@ -143,24 +167,24 @@ async fn collect<T: Send + Sync + 'static>(
             entry = queue.recv() => match entry {
                 Some(entry) => {
                     last = Instant::now();
-                    if buffer.is_empty() {
+                    if buffer.entries.is_empty() {
                         first = last;
                     }
                     buffer.push(entry);
-                    if buffer.len() >= shared.conf.batch_max_size {
+                    if buffer.entries.len() >= shared.conf.batch_max_size {
                         send(&shared, &mut buffer, &mut sending).await;
                     }
                 }
                 None => break,
             },
-            () = tokio::time::sleep_until(due), if !buffer.is_empty() => {
+            () = tokio::time::sleep_until(due), if !buffer.entries.is_empty() => {
                 send(&shared, &mut buffer, &mut sending).await;
             }
             () = &mut stopping => {
                 queue.close();
                 while let Some(entry) = queue.recv().await {
                     buffer.push(entry);
-                    if buffer.len() >= shared.conf.batch_max_size {
+                    if buffer.entries.len() >= shared.conf.batch_max_size {
                         send(&shared, &mut buffer, &mut sending).await;
                     }
                 }
@@ -176,21 +200,21 @@ async fn collect<T: Send + Sync + 'static>(
 
 async fn send<T: Send + Sync + 'static>(
     shared: &Arc<Shared<T>>,
-    buffer: &mut Vec<T>,
+    buffer: &mut Buffer<T>,
     sending: &mut JoinSet<()>,
 ) {
-    if buffer.is_empty() {
+    if buffer.entries.is_empty() {
         return;
     }
     while sending.len() >= MAX_SENDING {
         sending.join_next().await;
     }
-    let entries = Arc::new(std::mem::take(buffer));
-    sending.spawn(deliver(shared.clone(), entries));
+    let Buffer { entries, bytes } = std::mem::take(buffer);
+    sending.spawn(deliver(shared.clone(), Arc::new(entries), bytes));
 }
 
 /// Sends a batch as often as the configuration allows.
-async fn deliver<T>(shared: Arc<Shared<T>>, entries: Arc<Vec<T>>) {
+async fn deliver<T>(shared: Arc<Shared<T>>, entries: Arc<Vec<T>>, bytes: usize) {
     let count = entries.len();
     let name = &shared.conf.name;
     let mut failures = 0;
@@ -216,16 +240,22 @@ async fn deliver<T>(shared: Arc<Shared<T>>, entries: Arc<Vec<T>>) {
             () = stop::requested() => failures = failures.max(shared.conf.max_retry_count),
         }
     }
-    shared.done(count);
+    drop(entries);
+    shared.done(count, bytes);
 }
 
 /// Entries as one JSON document: the entry itself for batches of one, else a list.
-pub fn json(entries: &[impl serde::Serialize], batch_max_size: usize) -> Vec<u8> {
-    let text = match entries {
-        [only] if batch_max_size == 1 => serde_json::to_vec(only),
-        entries => serde_json::to_vec(entries),
+pub fn json(entries: &[impl serde::Serialize + Weigh], batch_max_size: usize) -> Vec<u8> {
+    // As long as it will be: one that grows takes twice as much for a while.
+    let mut text = Vec::with_capacity(entries.encoded());
+    let written = match entries {
+        [only] if batch_max_size == 1 => serde_json::to_writer(&mut text, only),
+        entries => serde_json::to_writer(&mut text, entries),
     };
-    text.unwrap_or_default()
+    if written.is_err() {
+        text.clear();
+    }
+    text
 }
 
 impl<T> Batch<T> {

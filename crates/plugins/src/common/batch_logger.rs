@@ -6,7 +6,7 @@ use plugin::{BodyChunk, BuildContext, Phases, Plugin, Request, Step};
 use serde_json::{Map, Value};
 
 use super::{
-    batch::{Batch, Sending},
+    batch::{Batch, Sending, Weigh},
     log_entry::LogEntry,
 };
 
@@ -19,7 +19,7 @@ pub struct BatchLogger<T> {
     batch: Batch<T>,
 }
 
-impl<T: Send + Sync + 'static> BatchLogger<T> {
+impl<T: Weigh + Send + Sync + 'static> BatchLogger<T> {
     pub fn build(
         plugin: &'static str,
         conf: &Value,
@@ -47,7 +47,7 @@ pub fn with_route(entry: &LogEntry, request: &mut Request) -> Map<String, Value>
     entry
 }
 
-impl<T: Send + Sync + 'static> Plugin for BatchLogger<T> {
+impl<T: Weigh + Send + Sync + 'static> Plugin for BatchLogger<T> {
     fn phases(&self) -> Phases {
         self.entry.phases()
     }

@@ -7,9 +7,14 @@ use plugin::{BodyChunk, Phases, Request, SchemaKind, Step, Variable, host, varia
 use routing::expr::Expression;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use telemetry::{
+    error_log::{self, Level},
+    limiter::Limiter,
+};
 use wire::{Head, HeaderId};
 
 use super::{
+    batch::memory::Account,
     log_format::{Format, request_body, text},
     number,
 };
@@ -54,6 +59,52 @@ struct Kept {
     serial: u64,
     wanted: bool,
     data: Vec<u8>,
+    /// Of [`KEPT`].
+    leased: usize,
+}
+
+/// The response bodies that are kept until their requests end: their number is that of slow clients.
+static KEPT: Account = Account::new();
+
+impl Kept {
+    /// Keeps more of the body; without memory for it, nothing of the body is logged.
+    fn extend(&mut self, bytes: &[u8], max: usize) {
+        let needed = self.data.len() + bytes.len();
+        if needed > self.leased {
+            let leased = needed.next_power_of_two().min(max.max(needed));
+            if !KEPT.take(leased - self.leased) {
+                self.drop_body();
+                return;
+            }
+            self.leased = leased;
+            self.data.reserve_exact(leased - self.data.len());
+        }
+        self.data.extend_from_slice(bytes);
+    }
+
+    #[cold]
+    fn drop_body(&mut self) {
+        static LINES: Limiter = Limiter::new(1, 1000);
+        if let Some(others) = LINES.pass() {
+            error_log::log(
+                Level::Error,
+                format_args!(
+                    "a response body is not logged: those that are kept take too much memory (apisix.log_memory); \
+                     {others} more since the line before"
+                ),
+            );
+        }
+        self.wanted = false;
+        self.data = Vec::new();
+        KEPT.give_back(self.leased);
+        self.leased = 0;
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        KEPT.give_back(self.leased);
+    }
 }
 
 /// The `check` of a logger: `include_req_body_expr` and its neighbour must be expressions.
@@ -138,7 +189,7 @@ impl LogEntry {
             .is_some_and(|kept| kept.0.iter().any(|kept| kept.serial == self.serial));
         if !known {
             let wanted = holds(&self.resp_expr, request);
-            let kept = Kept { serial: self.serial, wanted, data: Vec::new() };
+            let kept = Kept { serial: self.serial, wanted, data: Vec::new(), leased: 0 };
             request.extensions.get_or_insert_with(KeptBodies::default).0.push(kept);
         }
         let Some(bodies) = request.extensions.get_mut::<KeptBodies>() else { return };
@@ -146,7 +197,7 @@ impl LogEntry {
             return;
         };
         let room = self.max_resp_body_bytes.saturating_sub(kept.data.len());
-        kept.data.extend_from_slice(chunk.data.get(..room).unwrap_or(&chunk.data));
+        kept.extend(chunk.data.get(..room).unwrap_or(&chunk.data), self.max_resp_body_bytes);
     }
 
     fn response_body(&self, request: &Request) -> Option<String> {

@@ -1,6 +1,8 @@
 //! The protobuf form of a trace export (opentelemetry-proto, `ExportTraceServiceRequest`), written by hand: a dozen
 //! fields do not need generated code.
 
+use crate::common::batch::Weigh;
+
 /// Values that attributes have here.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Attribute {
@@ -22,6 +24,20 @@ pub struct Span {
     pub attributes: Vec<(String, Attribute)>,
     /// The message of a failed span.
     pub error: Option<String>,
+}
+
+impl Weigh for Span {
+    fn held(&self) -> usize {
+        let texts = [&self.trace_id, &self.span_id, &self.trace_state, &self.name];
+        let optional = [&self.parent_span_id, &self.error].into_iter().flatten();
+        let attributes = self.attributes.iter().map(|(name, value)| {
+            let text = if let Attribute::Text(text) = value { text.len() } else { 0 };
+            size_of::<(String, Attribute)>() + name.len() + text
+        });
+        size_of::<Span>()
+            + texts.into_iter().chain(optional).map(String::len).sum::<usize>()
+            + attributes.sum::<usize>()
+    }
 }
 
 const KIND_SERVER: u64 = 2;

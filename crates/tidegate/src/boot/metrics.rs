@@ -249,18 +249,24 @@ impl Metrics {
         }
         let waiting = self.name("log_entries_waiting");
         writer.family(&waiting, "Log entries not sent yet", Kind::Gauge);
-        for (plugin, count, ..) in &counts {
-            writer.sample(&waiting, &[("plugin", plugin)], *count as f64);
+        for counts in &counts {
+            writer.sample(&waiting, &[("plugin", counts.plugin)], counts.waiting as f64);
+        }
+        let bytes = self.name("log_entries_waiting_bytes");
+        let help = "What log entries not sent yet take in memory, with what is made of them to send them";
+        writer.family(&bytes, help, Kind::Gauge);
+        for counts in &counts {
+            writer.sample(&bytes, &[("plugin", counts.plugin)], counts.waiting_bytes as f64);
         }
         let dropped = self.name("log_entries_dropped_total");
         writer.family(
             &dropped,
-            "Log entries dropped: the backlog was full, or sending failed",
+            "Log entries dropped: the backlog was full (backlog), or apisix.log_memory (memory), or sending failed (failed)",
             Kind::Counter,
         );
-        for (plugin, _, backlog, failed) in &counts {
-            for (reason, count) in [("backlog", backlog), ("failed", failed)] {
-                writer.sample(&dropped, &[("plugin", plugin), ("reason", reason)], *count as f64);
+        for counts in &counts {
+            for (reason, count) in counts.dropped {
+                writer.sample(&dropped, &[("plugin", counts.plugin), ("reason", reason)], count as f64);
             }
         }
     }

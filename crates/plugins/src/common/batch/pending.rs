@@ -8,12 +8,17 @@ use std::{
 use parking_lot::Mutex;
 use telemetry::error_log::{self, Level};
 
+use super::memory::Account;
+
 /// The counts of one plugin, for all its configurations together.
 pub struct Pending {
     pub plugin: &'static str,
     waiting: AtomicUsize,
+    memory: Account,
     /// Dropped because too many waited.
     discarded: AtomicU64,
+    /// Dropped because those that waited took too much memory.
+    oversize: AtomicU64,
     /// Dropped because the receiver did not take them.
     lost: AtomicU64,
     last_report: Mutex<Option<(Instant, u64)>>,
@@ -30,7 +35,9 @@ pub fn of(plugin: &'static str) -> &'static Pending {
     let new: &'static Pending = Box::leak(Box::new(Pending {
         plugin,
         waiting: AtomicUsize::new(0),
+        memory: Account::new(),
         discarded: AtomicU64::new(0),
+        oversize: AtomicU64::new(0),
         lost: AtomicU64::new(0),
         last_report: Mutex::new(None),
     }));
@@ -38,31 +45,52 @@ pub fn of(plugin: &'static str) -> &'static Pending {
     new
 }
 
-/// Plugin, waiting, discarded, lost: for the metrics page.
-pub fn counts() -> Vec<(&'static str, usize, u64, u64)> {
-    let all = ALL.lock();
-    all.iter()
-        .map(|one| {
-            (one.plugin, one.waiting.load(Relaxed), one.discarded.load(Relaxed), one.lost.load(Relaxed))
-        })
-        .collect()
+/// What the metrics page shows of a plugin.
+pub struct Counts {
+    pub plugin: &'static str,
+    pub waiting: usize,
+    pub waiting_bytes: usize,
+    /// By reason.
+    pub dropped: [(&'static str, u64); 3],
+}
+
+pub fn counts() -> Vec<Counts> {
+    let read = |one: &&'static Pending| Counts {
+        plugin: one.plugin,
+        waiting: one.waiting.load(Relaxed),
+        waiting_bytes: one.memory.held(),
+        dropped: [
+            ("backlog", one.discarded.load(Relaxed)),
+            ("memory", one.oversize.load(Relaxed)),
+            ("failed", one.lost.load(Relaxed)),
+        ],
+    };
+    ALL.lock().iter().map(read).collect()
 }
 
 impl Pending {
     /// Room for one more entry? Counts it, or counts it as dropped.
-    pub fn add(&self, limit: usize) -> bool {
+    pub fn add(&self, limit: usize, bytes: usize) -> bool {
         let before = self.waiting.fetch_add(1, Relaxed);
-        if before < limit {
-            return true;
-        }
+        let dropped = match (before < limit, self.memory.take(bytes)) {
+            (true, true) => return true,
+            (true, false) => &self.oversize,
+            (false, taken) => {
+                if taken {
+                    self.memory.give_back(bytes);
+                }
+                &self.discarded
+            }
+        };
         self.waiting.fetch_sub(1, Relaxed);
-        self.discarded.fetch_add(1, Relaxed);
-        self.report(before, limit);
+        dropped.fetch_add(1, Relaxed);
+        self.report(before, limit, before < limit);
         false
     }
 
-    pub fn done(&self, count: usize) {
+    pub fn done(&self, count: usize, bytes: usize) {
         self.waiting.fetch_sub(count, Relaxed);
+        self.memory.give_back(bytes);
     }
 
     pub fn lost(&self, count: usize) {
@@ -70,15 +98,27 @@ impl Pending {
     }
 
     /// A line per dropped entry would be a flood of its own.
-    fn report(&self, waiting: usize, limit: usize) {
+    fn report(&self, waiting: usize, limit: usize, by_memory: bool) {
         let Some(mut last) = self.last_report.try_lock() else { return };
         let now = Instant::now();
         if last.is_some_and(|(at, _)| now.duration_since(at).as_secs() < 1) {
             return;
         }
-        let total = self.discarded.load(Relaxed);
+        let total = self.discarded.load(Relaxed) + self.oversize.load(Relaxed);
         let told = last.map_or(0, |(_, told)| told);
         *last = Some((now, total));
+        if by_memory {
+            return error_log::log(
+                Level::Error,
+                format_args!(
+                    "log entries take too much memory (apisix.log_memory). discarding entry. plugin: {}, \
+                     pending entries: {waiting}, bytes: {}, discarded_entries: {}",
+                    self.plugin,
+                    self.memory.held(),
+                    total - told
+                ),
+            );
+        }
         error_log::log(
             Level::Error,
             format_args!(
