@@ -1,6 +1,7 @@
 //! After `101 Switching Protocols`: bytes both ways until one side is done (RFC 9110 section 7.8).
 
 use std::{
+    cell::RefCell,
     future::poll_fn,
     io,
     task::{Context, Poll},
@@ -9,9 +10,14 @@ use std::{
 use plugin::Request;
 use wire::{HeaderId, status};
 
-use crate::{client::Client, exchange::Upstream, http2};
+use crate::{buffer::Buffer, client::Client, exchange::Upstream, http2};
 
-/// One direction: what was read and not yet written.
+thread_local! {
+    /// What every tunnel of the worker reads into: one that is idle holds nothing.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; PIPE_BYTES]);
+}
+
+/// One direction: what was read and could not be written at once.
 #[derive(Default)]
 struct Pipe {
     data: Vec<u8>,
@@ -28,9 +34,7 @@ const PIPE_BYTES: usize = 16 * 1024;
 
 impl Pipe {
     fn holding(early: &[u8]) -> Pipe {
-        let mut data = early.to_vec();
-        data.resize(early.len().max(PIPE_BYTES), 0);
-        Pipe { data, end: early.len(), ..Pipe::default() }
+        Pipe { data: early.to_vec(), end: early.len(), ..Pipe::default() }
     }
 }
 
@@ -51,6 +55,7 @@ pub async fn run(request: &mut Request, client: &Client, mut upstream: Upstream,
     let mut up = Pipe::holding(&[]);
     // Frames that came with the upstream's head.
     let mut down = Pipe::holding(upstream.input.filled());
+    upstream.input = Buffer::default();
     client.timer.set(idle_ms);
     poll_fn(|context| {
         let before = up.moved + down.moved;
@@ -115,7 +120,7 @@ fn poll_pipe(
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
             }
         }
-        (pipe.start, pipe.end) = (0, 0);
+        (pipe.data, pipe.start, pipe.end) = (Vec::new(), 0, 0);
         if pipe.closed {
             if !pipe.shut {
                 match write(context, None) {
@@ -126,13 +131,46 @@ fn poll_pipe(
             }
             return Poll::Ready(Ok(()));
         }
-        match read(context, &mut pipe.data) {
-            Poll::Pending => return Poll::Pending,
-            Poll::Ready(Ok(0)) => pipe.closed = true,
-            Poll::Ready(Ok(count)) => pipe.end = count,
+        let relayed = SCRATCH.with_borrow_mut(|scratch| match read(context, scratch) {
+            Poll::Ready(Ok(0)) => {
+                pipe.closed = true;
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Ok(count)) => {
+                write_or_keep(context, pipe, scratch.get(..count).unwrap_or_default(), &mut write)
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => Poll::Pending,
+        });
+        match relayed {
+            Poll::Ready(Ok(())) => {}
+            other => return other,
+        }
+    }
+}
+
+/// Keeps what the writing side does not take.
+fn write_or_keep(
+    context: &mut Context<'_>,
+    pipe: &mut Pipe,
+    mut data: &[u8],
+    write: &mut impl FnMut(&mut Context<'_>, Option<&[u8]>) -> Poll<io::Result<usize>>,
+) -> Poll<io::Result<()>> {
+    while !data.is_empty() {
+        match write(context, Some(data)) {
+            Poll::Pending => {
+                (pipe.data, pipe.start, pipe.end) = (data.to_vec(), 0, data.len());
+                return Poll::Pending;
+            }
+            Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+            Poll::Ready(Ok(count)) => {
+                data = data.get(count..).unwrap_or_default();
+                pipe.moved += count as u64;
+            }
             Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
         }
     }
+    Poll::Ready(Ok(()))
 }
 
 fn write_head(request: &Request, client: &Client, out: &mut Vec<u8>) {
