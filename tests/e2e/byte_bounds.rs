@@ -3,7 +3,7 @@
 //! A few thousand requests show it; with the numbers of `TIDEGATE_LIMITER_KEYS` and so on the tests do what attackers would.
 
 use std::net::TcpListener;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use testkit::gateway::YAML_PROVIDER;
@@ -148,5 +148,86 @@ fn response_bodies_kept_for_the_log_are_bounded() {
     gateway.wait_for_log(
         "a response body is not logged: those that are kept take too much memory (apisix.log_memory)",
     );
+    drop(clients);
+}
+
+/// The first bytes of a ClientHello, and no more.
+#[test]
+fn half_handshakes_are_given_up() {
+    let config = config("  client_limits: {handshake_timeout: 300ms}\n")
+        .replace("ssl: {enable: false}", "ssl: {enable: true, listen: [{ip: 127.0.0.1, port: @ADMIN@}]}");
+    let gateway = Gateway::start(&config, Some(&json!({"routes": []}).to_string()));
+    let mut client = Client::connect(gateway.admin).expect("the TLS port accepts connections");
+    let started = Instant::now();
+    client.send(&[22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3]).expect("sends");
+    client.to_close().expect("the gateway closes");
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+}
+
+/// Six batches of 17 KB, each with answers of 60 MB.
+#[test]
+fn answers_of_batches_count_as_bodies_do() {
+    let upstream = servers::nginx("location / { return 200 $arg_body$http_big$http_big$http_big$http_big; }");
+    let routes = json!({"routes": [
+        {"id": "batch", "uri": "/apisix/batch-requests", "plugins": {"public-api": {}},
+            "upstream": {"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}}},
+        {"id": "big", "uri": "/big", "upstream": {"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}}},
+    ]});
+    let gateway = Gateway::start(
+        &(config("  body_memory: {total: 16m}\n") + "plugins: [public-api, batch-requests]\n"),
+        Some(&routes.to_string()),
+    );
+    let items = vec![json!({"path": "/big"}); 500];
+    let body = json!({"headers": {"big": "b".repeat(4_000)}, "pipeline": items}).to_string();
+    let post = |body: &str| {
+        let mut client = gateway.client();
+        let head = format!(
+            "POST /apisix/batch-requests HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        client.send(head.as_bytes()).expect("sends the head");
+        client.send(body.as_bytes()).expect("sends the body");
+        client.response().expect("an answer").status()
+    };
+    let (statuses, grown) = growth(&gateway, || (0..2).map(|_| post(&body)).collect::<Vec<_>>());
+    println!("two batches with answers of 8 MB: +{} MB", grown / MEGABYTE);
+    assert_eq!(statuses, [503, 503]);
+    assert!(grown < 24 * MEGABYTE, "+{} MB", grown / MEGABYTE);
+    let few = json!({"headers": {"big": "b"}, "pipeline": vec![json!({"path": "/big"}); 50]}).to_string();
+    assert_eq!(post(&few), 200);
+    gateway.wait_for_log("the memory for request bodies (apisix.body_memory.total, 16777216 bytes)");
+}
+
+/// Open and silent: what a tunnel holds is bounded, and nothing of it is for what may come.
+#[test]
+fn idle_tunnels_hold_little() {
+    let upstream = Upstream::with(|_| Behaviour {
+        read_body: false,
+        steps: vec![
+            Step::Send(
+                b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
+                    .to_vec(),
+            ),
+            Step::EchoTunnel,
+        ],
+    });
+    let routes = json!({"routes": [{
+        "id": "all", "uri": "/*", "enable_websocket": true,
+        "upstream": {"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}},
+    }]});
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&routes.to_string()));
+    let open = || {
+        let mut client = gateway.client();
+        let head = "GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+        assert_eq!(client.request(head).expect("an answer").status(), 101);
+        client.send(&[b'x'; 1000]).expect("sends");
+        assert_eq!(client.exactly(1000).expect("an echo"), [b'x'; 1000]);
+        client
+    };
+    let _warm = open();
+    let tunnels = 300;
+    let (clients, grown) = growth(&gateway, || (0..tunnels).map(|_| open()).collect::<Vec<_>>());
+    println!("{tunnels} idle tunnels: {} KB each", grown / 1024 / tunnels);
+    assert!(grown / tunnels < 24 << 10, "{} KB each", grown / 1024 / tunnels);
     drop(clients);
 }

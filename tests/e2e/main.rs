@@ -49,6 +49,7 @@ mod leaving;
 mod limits;
 mod lingering;
 mod locations;
+mod loops;
 mod lost_store;
 mod malformed;
 mod masked;

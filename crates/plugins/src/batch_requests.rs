@@ -10,14 +10,17 @@ use std::sync::LazyLock;
 
 use model::Schema;
 use plugin::{
-    Api, BuildContext, Plugin, PluginDef, Reply, Request, Step, body::BodyError, document::Allowance,
-    step::Verdict,
+    Api, BuildContext, Plugin, PluginDef, Reply, Request, Step, body::BodyError, document::Allowance, hops,
+    memory, step::Verdict,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use wire::claims::{self, Claim};
 
-use crate::common::json::{self as json_text, Undecoded};
+use crate::common::{
+    batch::Weigh,
+    json::{self as json_text, Undecoded},
+};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "batch-requests",
@@ -134,10 +137,39 @@ async fn answer(request: &mut Request) -> Verdict {
     }
     let requests: Vec<client::Outgoing> =
         batch.pipeline.iter().map(|item| outgoing(&batch, item, request)).collect();
-    let responses = client::run(&requests, request.connection.local.port(), batch.timeout)
+    // Answers are held as bodies are, until all have come.
+    let mut lease = memory::Lease::new(request.remote_addr);
+    let responses = client::run(&requests, request.connection.local.port(), batch.timeout, &mut lease)
         .await
-        .map_err(|reason| Box::new(Reply::error_msg(500, &format!("connect to apisix failed: {reason}"))))?;
-    Err(Box::new(Reply::json(200, &Value::Array(responses))))
+        .map_err(|failed| {
+            Box::new(match failed {
+                client::Failed::Connect(reason) => {
+                    Reply::error_msg(500, &format!("connect to apisix failed: {reason}"))
+                }
+                client::Failed::Spent => no_memory(),
+            })
+        })?;
+    let text = written(responses);
+    drop(lease);
+    let text = memory::hold(text, request.remote_addr).map_err(|_| Box::new(no_memory()))?;
+    Err(Box::new(Reply::bytes(200, text)))
+}
+
+fn no_memory() -> Reply {
+    Reply::error_msg(503, "the answers of the batch take too much memory")
+}
+
+/// A list of JSON. Each answer goes as it is written.
+fn written(responses: Vec<Value>) -> Vec<u8> {
+    let mut text =
+        Vec::with_capacity(responses.iter().map(|response| 1 + response.encoded()).sum::<usize>() + 2);
+    for response in responses {
+        text.push(if text.is_empty() { b'[' } else { b',' });
+        // Into memory: nothing can fail.
+        let _ = serde_json::to_writer(&mut text, &response);
+    }
+    text.extend_from_slice(b"]\n");
+    text
 }
 
 async fn read_body(request: &mut Request, limit: u64) -> Result<bytes::Bytes, Box<Reply>> {
@@ -194,6 +226,9 @@ fn outgoing(batch: &Batch, item: &Item, outer: &Request) -> client::Outgoing {
     let real_ip = real_ip_header();
     headers.retain(|(name, _)| *name != real_ip);
     headers.push((real_ip, outer.remote_addr.to_string().into_bytes()));
+    // A batch of batches must end.
+    headers.retain(|(name, _)| name != "cdn-loop");
+    headers.push(("cdn-loop".to_owned(), hops::next_value(outer)));
     client::Outgoing {
         method: item.method.clone(),
         target: target(&item.path, item.query.as_ref(), batch.query.as_ref()),

@@ -12,7 +12,7 @@ use std::{
 };
 
 use model::header_text::Text;
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Request, RequestBody, Step, snapshot::PassHost};
+use plugin::{BuildContext, Phases, Plugin, PluginDef, Request, RequestBody, Step, hops, snapshot::PassHost};
 use rustls::ClientConfig;
 use serde::Deserialize;
 use serde_json::Value;
@@ -201,7 +201,7 @@ const LEFT_OUT: [&str; 10] = [
 fn send(request: &Request, endpoint: Endpoint, body: bytes::Bytes) {
     let Some(method) = method(request) else { return };
     let mut headers = vec![("Host".to_owned(), host(request))];
-    headers.extend(copied_headers(request));
+    headers.extend(copied_headers(request, &endpoint));
     let copy = Outgoing { method, endpoint, headers, body };
     fly(async move {
         let options = ClientOptions { timeout: timeout(), ..ClientOptions::default() };
@@ -211,7 +211,7 @@ fn send(request: &Request, endpoint: Endpoint, body: bytes::Bytes) {
 
 fn send_call(request: &Request, endpoint: Endpoint, tls: Option<Arc<ClientConfig>>, body: bytes::Bytes) {
     let Some(method) = method(request) else { return };
-    let (authority, headers) = (host(request), copied_headers(request));
+    let (authority, headers) = (host(request), copied_headers(request, &endpoint));
     let call = grpc::Call { endpoint, tls, method, authority, headers, body };
     fly(async move {
         let late = |_| "it took too long".to_owned();
@@ -223,13 +223,18 @@ fn timeout() -> Duration {
     TIMEOUT.get().copied().unwrap_or(Duration::from_secs(60))
 }
 
-fn copied_headers(request: &Request) -> Vec<(String, Vec<u8>)> {
+fn copied_headers(request: &Request, endpoint: &Endpoint) -> Vec<(String, Vec<u8>)> {
     let mut headers = vec![("X-Real-IP".to_owned(), request.remote_addr.to_string().into_bytes())];
     for (name, value) in request.head.headers.iter() {
         let name = String::from_utf8_lossy(name).into_owned();
         if !LEFT_OUT.iter().any(|left_out| name.eq_ignore_ascii_case(left_out)) {
             headers.push((name, value.to_vec()));
         }
+    }
+    // A mirror is named, and may be the gateway itself by any name.
+    if hops::is_own_port(endpoint.port) || hops::may_return(request, &[]) {
+        headers.retain(|(name, _)| !name.eq_ignore_ascii_case("cdn-loop"));
+        headers.push(("CDN-Loop".to_owned(), hops::next_value(request)));
     }
     headers
 }

@@ -9,7 +9,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use plugin::Request;
+use plugin::{Reply, Request, hops};
 use telemetry::error_log::{self, Level};
 use wire::{Head, HeaderId, claims::Claim};
 
@@ -87,15 +87,17 @@ fn is_gateway(settings: &Settings, client: &Client) -> bool {
     settings.trusted_gateways.as_ref().is_some_and(|trusted| trusted.contains(peer))
 }
 
-/// Takes the claims out of a head that has come.
-pub fn drop_untrusted(request: &mut Request, client: &Client) {
+/// Takes the claims out of a head that has come. One that says how often it has been here may end there.
+pub fn drop_untrusted(request: &mut Request, client: &Client) -> Result<(), Box<Reply>> {
     let (worker, left_out) = (client.worker, request.head.left_out());
     let dropped = &worker.stats.dropped;
     count(&dropped.underscored_claim, left_out.claims.into());
     count(&dropped.underscore, left_out.underscored.into());
     if request.head.headers.may_have_claims() {
         drop_claims(request, client);
+        hops::check(request)?;
     }
+    Ok(())
 }
 
 #[cold]

@@ -146,7 +146,7 @@ async fn accept_announced(
 }
 
 async fn accept_tls(worker: &'static Worker, stream: TcpStream, ends: Ends, guard: Open) {
-    let limit = Duration::from_millis(worker.settings.client_header_timeout_ms);
+    let limit = Duration::from_millis(worker.settings.handshake_timeout_ms);
     let Ok(accepted) = tokio::time::timeout(limit, handshake::accept(worker, stream)).await else { return };
     match accepted {
         Ok((stream, tls)) => {

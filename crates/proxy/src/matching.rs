@@ -27,7 +27,7 @@ pub fn prepare(request: &mut Request, client: &Client) -> Result<(), Box<Reply>>
         error_log::log(error_log::Level::Info, format_args!("{reason}, client: {}", request.remote_addr));
         return Err(Box::new(Reply::page(400)));
     }
-    claims::drop_untrusted(request, client);
+    claims::drop_untrusted(request, client)?;
     if request.head.connection.nominates {
         wire::framing::remove_nominated(&mut request.head.headers);
     }

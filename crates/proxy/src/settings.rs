@@ -73,6 +73,10 @@ pub struct Settings {
     pub held_body_rate: LeastRate,
     pub keepalive_timeout_ms: u64,
     pub client_header_timeout_ms: u64,
+    /// Of TLS.
+    pub handshake_timeout_ms: u64,
+    /// `apisix.max_own_hops`
+    pub max_own_hops: u32,
     pub client_body_timeout_ms: u64,
     pub send_timeout_ms: u64,
     /// How long a draining worker waits for its connections (`worker_shutdown_timeout`).
@@ -119,6 +123,8 @@ impl Default for Settings {
             held_body_rate: LeastRate::default(),
             keepalive_timeout_ms: 60_000,
             client_header_timeout_ms: 60_000,
+            handshake_timeout_ms: 10_000,
+            max_own_hops: 10,
             client_body_timeout_ms: 60_000,
             send_timeout_ms: 10_000,
             shutdown_timeout_ms: 240_000,

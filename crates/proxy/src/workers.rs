@@ -109,6 +109,10 @@ impl SeatStats {
 
 /// Starts the workers on sockets that are open.
 pub fn start(settings: &Settings, listeners: Listeners, publisher: &Arc<Publisher>) -> io::Result<Workers> {
+    plugin::hops::install(
+        listeners.listening.iter().map(|listen| listen.address.port()),
+        settings.max_own_hops,
+    );
     let crew = Arc::new(Crew {
         settings: settings.clone(),
         publisher: publisher.clone(),

@@ -61,7 +61,8 @@ pub struct LeftOut {
 /// The bit for an unknown name that may begin as a claim does (see [`claims`]).
 const PREFIXED: u64 = 1 << 63;
 
-/// The ids of claims that a head can make, but for those of framing, which are never passed on.
+/// The ids of claims that a head can make, but for those of framing, which are never passed on. With them `CDN-Loop`, which
+/// the gateway has to look at as rarely.
 const CLAIMS: u64 = HeaderId::Forwarded.bit()
     | HeaderId::XForwardedFor.bit()
     | HeaderId::XForwardedProto.bit()
@@ -76,6 +77,7 @@ const CLAIMS: u64 = HeaderId::Forwarded.bit()
     | HeaderId::XRawIdToken.bit()
     | HeaderId::XRefreshToken.bit()
     | HeaderId::XAccessToken.bit()
+    | HeaderId::CdnLoop.bit()
     | PREFIXED;
 
 impl Head {

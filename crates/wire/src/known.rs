@@ -73,6 +73,7 @@ known_headers! {
     XRawIdToken = "X-Raw-ID-Token",
     XRefreshToken = "X-Refresh-Token",
     XAccessToken = "X-Access-Token",
+    CdnLoop = "CDN-Loop",
 }
 
 const LONGEST: usize = 24;

@@ -31,6 +31,7 @@ pub struct Apisix {
     pub max_post_args_readable_bytes: u64,
     pub body_memory: BodyMemory,
     pub log_memory_bytes: u64,
+    pub max_own_hops: u32,
     pub router: HttpRouter,
     pub cache_ttl: Duration,
     pub cache_zones: Vec<CacheZone>,
@@ -55,6 +56,8 @@ pub struct ClientLimits {
     /// Bytes a second.
     pub min_body_rate: u64,
     pub min_answer_rate: u64,
+    /// Of TLS.
+    pub handshake_timeout: Duration,
     pub rate_window: Duration,
 }
 
@@ -163,6 +166,10 @@ impl Apisix {
             match_uri_encoded_slash: on("match_uri_encoded_slash"),
             max_post_args_readable_bytes: megabytes.saturating_mul(1 << 20),
             body_memory: BodyMemory::read(reader),
+            max_own_hops: reader
+                .unsigned("apisix.max_own_hops")
+                .and_then(|hops| hops.try_into().ok())
+                .unwrap_or(10),
             log_memory_bytes: reader.size("apisix.log_memory").unwrap_or(96 << 20),
             router: match reader.text("apisix.router.http").as_deref() {
                 Some("radixtree_uri") => HttpRouter::Uri,
@@ -227,6 +234,7 @@ impl ClientLimits {
             connections_per_address: count("connections_per_address").try_into().unwrap_or(u32::MAX),
             min_body_rate: rate("min_body_rate"),
             min_answer_rate: rate("min_answer_rate"),
+            handshake_timeout: reader.duration(&key("handshake_timeout")).unwrap_or(Duration::from_secs(10)),
             rate_window: reader.duration(&key("rate_window")).unwrap_or(Duration::from_secs(10)),
         }
     }

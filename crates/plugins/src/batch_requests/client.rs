@@ -19,7 +19,9 @@ use wire::{
     framing::{self, ConnectionOptions},
 };
 
-use crate::common::form;
+use plugin::memory;
+
+use crate::common::{batch::Weigh, form};
 
 pub(super) struct Outgoing {
     pub method: String,
@@ -35,10 +37,24 @@ const MAX_FIELDS: usize = 200;
 /// All bodies of a batch together.
 const MAX_BODIES_BYTES: usize = 64 * 1024 * 1024;
 
-/// The responses as they are shown to the client. `Err`: no connection at all.
-pub(super) async fn run(requests: &[Outgoing], port: u16, timeout_ms: u64) -> Result<Vec<Value>, String> {
+pub(super) enum Failed {
+    /// No connection at all.
+    Connect(String),
+    /// The budget for bodies.
+    Spent,
+}
+
+/// The responses as they are shown to the client. What they hold, and will hold as text, is taken from `lease`.
+pub(super) async fn run(
+    requests: &[Outgoing],
+    port: u16,
+    timeout_ms: u64,
+    lease: &mut memory::Lease,
+) -> Result<Vec<Value>, Failed> {
     let limit = Duration::from_millis(timeout_ms);
-    let mut connection = Some(connect(port, limit).await.map_err(|error| error.to_string())?);
+    let mut connection =
+        Some(connect(port, limit).await.map_err(|error| Failed::Connect(error.to_string()))?);
+    let mut held = 0;
     let mut responses = Vec::with_capacity(requests.len());
     let mut room = MAX_BODIES_BYTES;
     for request in requests {
@@ -53,8 +69,12 @@ pub(super) async fn run(requests: &[Outgoing], port: u16, timeout_ms: u64) -> Re
         match exchanged {
             Ok((open, answer)) => {
                 room = room.saturating_sub(answer.body.len());
-                responses.push(answer.to_json(&request.method));
-                connection = Some(open).filter(|_| answer.persists);
+                let persists = answer.persists;
+                let response = answer.into_json(&request.method);
+                held += response.held() + response.encoded();
+                lease.grow_to(held).map_err(|memory::Spent| Failed::Spent)?;
+                responses.push(response);
+                connection = Some(open).filter(|_| persists);
             }
             Err(_) => responses.push(json!({ "status": 504, "reason": "upstream timeout" })),
         }
@@ -213,7 +233,7 @@ impl Outgoing {
 }
 
 impl Answer {
-    fn to_json(&self, method: &str) -> Value {
+    fn into_json(self, method: &str) -> Value {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let mut headers = Map::new();
         for (name, value) in self.head.headers.iter() {
@@ -226,7 +246,8 @@ impl Answer {
         let mut answer = json!({ "status": self.head.status, "reason": reason, "headers": headers });
         let bodiless = method == "HEAD" || matches!(self.head.status, 204 | 304);
         if let Some(answer) = answer.as_object_mut().filter(|_| !bodiless) {
-            answer.insert("body".to_owned(), Value::String(text(&self.body)));
+            let body = String::from_utf8(self.body).unwrap_or_else(|error| text(error.as_bytes()));
+            answer.insert("body".to_owned(), Value::String(body));
         }
         answer
     }

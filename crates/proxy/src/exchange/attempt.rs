@@ -10,7 +10,7 @@ use std::{
     time::Instant,
 };
 
-use plugin::{BodyError, Request, RequestBody, Source, UpstreamHandle, request::Attempt};
+use plugin::{BodyError, Request, RequestBody, Source, UpstreamHandle, hops, request::Attempt};
 use telemetry::{
     error_log::{self, Level},
     limiter::Limiter,
@@ -190,6 +190,9 @@ async fn once(
     let started = Instant::now();
     let began_ms = client.worker.deadlines.now_ms();
     let upgrade = wants_upgrade(request);
+    if hops::may_return(request, &node.addresses) {
+        hops::mark(request);
+    }
     let mut out = client.worker.buffers.output();
     let plan = upstream_head::write(request, handle, node, upgrade, &mut out);
     let sni: Box<[u8]> = if handle.tls.is_some() { sent_host(&out).into() } else { Box::default() };

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use h2::{Reason, RecvStream, SendStream, client::ResponseFuture};
 use http::{HeaderMap, HeaderValue, Request as HttpRequest, Uri, header};
 use plugin::{
-    BodyError, Request, RequestBody, Source, UpstreamHandle,
+    BodyError, Request, RequestBody, Source, UpstreamHandle, hops,
     request::Attempt,
     snapshot::{Node, Timeouts},
 };
@@ -104,6 +104,9 @@ async fn once(
     };
     let timeouts = balancer::timeouts(request, handle);
     let started = Instant::now();
+    if hops::may_return(request, &node.addresses) {
+        hops::mark(request);
+    }
     let mut out = client.worker.buffers.output();
     upstream_head::write(request, handle, node, false, &mut out);
     let lease = lease(client, handle, node, timeouts, sent_host(&out), fresh).await;

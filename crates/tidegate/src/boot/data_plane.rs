@@ -60,6 +60,8 @@ pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::R
             window_ms: ms(settings.apisix.body_memory.rate_window),
         },
         keepalive_timeout_ms: ms(nginx.timeouts.keepalive),
+        handshake_timeout_ms: ms(limits.handshake_timeout),
+        max_own_hops: settings.apisix.max_own_hops,
         client_header_timeout_ms: ms(nginx.timeouts.client_header),
         client_body_timeout_ms: ms(nginx.timeouts.client_body),
         send_timeout_ms: ms(nginx.timeouts.send),

@@ -109,6 +109,10 @@ impl Metrics {
         self.collect_log_entries(writer);
         self.collect_body_memory(writer);
         self.collect_limiter_keys(writer);
+        let loops = self.name("loops_ended_total");
+        let help = "Requests answered 508: they had come back to this gateway as often as apisix.max_own_hops lets them";
+        writer.family(&loops, help, Kind::Counter);
+        writer.sample(&loops, &[], plugin::hops::refused() as f64);
     }
 
     fn collect_limiter_keys(&self, writer: &mut TextWriter) {
