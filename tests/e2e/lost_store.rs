@@ -40,7 +40,10 @@ fn a_lost_store_is_not_taken_for_a_new_one() {
     gateway.process.stop();
     let store = gateway.prefix().join("data/tidegate.redb");
     let marker = gateway.prefix().join("data/tidegate.created");
+    let copy = gateway.prefix().join("data/tidegate.last-good");
     let good = fs::read(&store).expect("a store");
+    // Else it is served.
+    fs::remove_file(&copy).expect("a copy");
     let name = store.to_str().expect("a path");
     let damages: [(&str, fn(&Path, &[u8])); 6] = [
         ("0 bytes", |store, _| fs::write(store, "").expect("written")),
@@ -74,6 +77,8 @@ fn a_lost_store_is_not_taken_for_a_new_one() {
     // On purpose, as the message says.
     fs::remove_file(&store).expect("removed");
     fs::remove_file(&marker).expect("removed");
+    refused(&mut gateway, &["is missing", "tidegate.last-good shows that it has been in use"]);
+    fs::remove_file(&copy).expect("removed");
     gateway.restart();
     assert_eq!(status(&gateway, "/guarded"), 404);
 }
@@ -187,6 +192,7 @@ fn a_store_that_is_removed_while_it_runs_takes_no_writes() {
     // Nor does a second process begin an empty one.
     gateway.process.signal_kill();
     gateway.process.wait_for_exit();
+    let _ = fs::remove_file(gateway.prefix().join("data/tidegate.last-good"));
     let mut second = Process::start("tidegate", &mut run_command(gateway.prefix()));
     assert!(!second.wait_for_exit().success());
     fs::rename(&aside, &store).expect("moved back");

@@ -45,6 +45,7 @@ mod http2;
 mod http2_floods;
 mod imports;
 mod init;
+mod last_good;
 mod leaving;
 mod limits;
 mod lingering;

@@ -89,6 +89,7 @@ impl ControlApi {
             ("GET", ["v1", "plugin_metadatas"]) => self.all_metadata(),
             ("GET", ["v1", "plugin_metadata", name, ..]) => self.metadata(name),
             ("GET", ["v1", "rejected"]) => self.rejected(),
+            ("GET", ["v1", "store"]) => self.store(),
             ("POST", ["v1", "gc"]) => {
                 self.parts.hooks.collect_garbage();
                 Response::empty(200)
@@ -142,6 +143,25 @@ impl ControlApi {
     }
 
     /// The objects that cannot be used, and what becomes of what they guard.
+    /// Whether the store is what is served.
+    fn store(&self) -> Response {
+        let mut revision = 0;
+        self.parts.store.read(&mut |state| revision = state.revision);
+        let answer = match self.parts.store.last_good() {
+            None => json!({"state": "good", "revision": revision}),
+            Some(state) => json!({
+                "state": "last_good",
+                "revision": revision,
+                "copy": state.copy,
+                "lag": state.lag,
+                "writes_behind": state.writes_behind,
+                "problem": state.problem,
+                "remedy": "tidegate config repair, then tidegate upgrade",
+            }),
+        };
+        Response::json(200, &answer)
+    }
+
     fn rejected(&self) -> Response {
         let rejected = self.parts.compiled.rejected();
         let shown = rejected.iter().map(|object| {

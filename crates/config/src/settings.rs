@@ -41,6 +41,8 @@ pub struct Settings {
     pub plugin_attr: Value,
     pub discovery: Value,
     pub graphql_max_bytes: u64,
+    /// Of the command line: where the store is damaged, its copy is served even if it is behind.
+    pub serve_last_good: bool,
     /// config.yaml over the defaults, for whoever needs a key that has no field.
     pub raw: Value,
     /// Where the file has what, for messages of whoever finds a fault later.
@@ -92,6 +94,7 @@ impl Settings {
             plugins: reader.texts("plugins"),
             plugin_attr: reader.value("plugin_attr").cloned().unwrap_or_default(),
             discovery: reader.value("discovery").cloned().unwrap_or_default(),
+            serve_last_good: false,
             graphql_max_bytes: reader.unsigned("graphql.max_size").unwrap_or(1 << 20),
             raw,
             places: Places::default(),

@@ -5,23 +5,33 @@
 //! them visible and answers them: under load many writes share an fsync, alone a write waits for nobody.
 
 mod checkpoints;
+mod copier;
+pub mod copy;
 mod creation;
 mod database;
 mod entries;
+mod expiries;
+mod last_good;
 mod marker;
 mod opening;
 mod progress;
 mod record;
+pub mod repair;
 mod retrieval;
 mod writer;
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use model::Kind;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 
-use self::{database::Database, writer::Writer};
+pub use self::last_good::{Lag, LastGood};
+use self::{copier::Copier, database::Database, expiries::Expiries, writer::Writer};
 use crate::{
     Author, BoxFuture, Changes, History, Operation, State, Store, StoreError, Written, history::Retention,
     live::Live,
@@ -39,12 +49,21 @@ pub struct Hooks {
 
 pub struct Embedded {
     live: Arc<Live>,
-    /// For the history, which is not in memory. Let go before the writer, whose thread closes the file: closing a
+    /// For the history, which is not in memory. Let go before the threads, the last of which closes the file: closing a
     /// damaged one may panic.
     database: Arc<Database>,
     writer: Writer,
+    expiries: Arc<Mutex<Expiries>>,
+    /// Let go after the writer, so that the last copy has all that was written.
+    copier: Copier,
     is_new: bool,
     warnings: Vec<String>,
+}
+
+/// The store, or what is served while it is damaged.
+pub enum Opened {
+    Store(Embedded),
+    LastGood(LastGood),
 }
 
 impl Embedded {
@@ -55,7 +74,7 @@ impl Embedded {
 
     /// Whether `open` would make a new database. The error is the one it would end with: a database that is lost.
     pub fn would_be_new(path: &Path) -> Result<bool, StoreError> {
-        let place = creation::look(path).map_err(database::unavailable)?;
+        let place = creation::look(path)?;
         Ok(matches!(place, creation::Place::New))
     }
 
@@ -64,8 +83,42 @@ impl Embedded {
         let (database, loaded) = Database::open(path, hooks, retention)?;
         let database = Arc::new(database);
         let live = Arc::new(Live::new(loaded.state));
-        let writer = Writer::start(database.clone(), live.clone(), loaded.expiries)?;
-        Ok(Self { live, database, writer, is_new: loaded.is_new, warnings: loaded.warnings })
+        let expiries = Arc::new(Mutex::new(Expiries::new(loaded.expiries)));
+        let copier = Copier::default();
+        let writer = Writer::start(database.clone(), live.clone(), expiries.clone(), copier.bell())?;
+        let (is_new, warnings) = (loaded.is_new, loaded.warnings);
+        Ok(Self { live, database, writer, expiries, copier, is_new, warnings })
+    }
+
+    /// Keeps a copy of the last good configuration beside the file from now on.
+    pub fn keep_copy(&self) -> Result<(), StoreError> {
+        self.copier.begin(self.database.clone(), self.live.clone(), self.expiries.clone())
+    }
+
+    /// Where the copy lies.
+    pub fn copy_place(&self) -> PathBuf {
+        copy::place(self.path())
+    }
+
+    /// Waits until the copy holds everything that has been acknowledged. For callers without a runtime.
+    pub fn copy_now(&self) -> Result<copy::Head, String> {
+        self.copier.now()
+    }
+
+    /// As [`Embedded::open_with`]; where the store is damaged, the copy beside it, if that is allowed.
+    pub fn open_or_last_good(
+        path: &Path,
+        hooks: impl Fn() -> Hooks,
+        retention: Retention,
+        even_behind: bool,
+    ) -> Result<Opened, StoreError> {
+        match Self::open_with(path, hooks(), retention) {
+            Ok(store) => Ok(Opened::Store(store)),
+            Err(StoreError::Damaged(problem)) => {
+                LastGood::open(path, hooks(), &problem, even_behind).map(Opened::LastGood)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether opening it made it.
@@ -94,14 +147,18 @@ impl Embedded {
     pub fn release(&self) -> Result<(), StoreError> {
         let (reply, answer) = oneshot::channel();
         self.writer.release(reply)?;
-        answer.blocking_recv().map_err(|_| stopped())
+        answer.blocking_recv().map_err(|_| stopped())?;
+        self.copier.hold();
+        Ok(())
     }
 
     /// Takes the file back, with what is in it now.
     pub fn resume(&self) -> Result<(), StoreError> {
         let (reply, answer) = oneshot::channel();
         self.writer.resume(reply)?;
-        answer.blocking_recv().unwrap_or_else(|_| Err(stopped()))
+        let resumed = answer.blocking_recv().unwrap_or_else(|_| Err(stopped()));
+        self.copier.resume();
+        resumed
     }
 
     fn send(

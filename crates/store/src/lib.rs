@@ -15,11 +15,11 @@ mod live;
 pub mod memory;
 pub mod state;
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{future::Future, path::PathBuf, pin::Pin, sync::Arc};
 
 pub use api_driven::ApiDriven;
 pub use collections::COLLECTIONS;
-pub use embedded::Embedded;
+pub use embedded::{Embedded, LastGood};
 pub use etcd::Etcd;
 pub use file::File;
 pub use history::{Author, History};
@@ -75,6 +75,9 @@ pub enum StoreError {
     Unsupported(&'static str),
     #[error("{0}")]
     Unavailable(String),
+    /// What is on the disk is not what was acknowledged, or is not there; says what was found and what to do.
+    #[error("{0}")]
+    Damaged(String),
     /// Nothing was written; soon somebody writes again.
     #[error("the configuration is being handed over to a new process; try again in a second")]
     HandedOver,
@@ -93,6 +96,20 @@ pub struct Change {
     pub kind: Kind,
     pub id: Arc<str>,
     pub object: Option<Object>,
+}
+
+/// What is served in place of a store that is damaged.
+#[derive(Clone, Debug)]
+pub struct LastGoodState {
+    pub copy: PathBuf,
+    /// What is wrong with the store.
+    pub problem: String,
+    pub revision: u64,
+    /// When this was the newest state, in milliseconds since 1970.
+    pub taken_ms: u64,
+    /// How far it is behind, in words, and in writes where that is known.
+    pub lag: String,
+    pub writes_behind: Option<u64>,
 }
 
 const NO_TRANSACTIONS: &str = "this configuration provider has no transactions; use the embedded one, or change the resources one by one";
@@ -126,6 +143,10 @@ pub trait Store: Send + Sync {
     }
     /// What was changed, where the provider keeps it.
     fn history(&self) -> Option<&dyn History> {
+        None
+    }
+    /// Set where the store is damaged and a copy of it is served, read-only.
+    fn last_good(&self) -> Option<&LastGoodState> {
         None
     }
     fn changes_since(&self, revision: u64) -> Changes;

@@ -128,6 +128,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     take_office(&settings, &signals, &mut options)?;
     sockets.serve();
     if options.predecessor.is_none() {
+        let store = provider.store();
         match &options.says {
             Some(text) => eprintln!("{text}"),
             None => welcome::print(&welcome::Doors {
@@ -136,6 +137,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
                 without_tls: without_tls.as_deref(),
                 control: control_api,
                 new_store: provider.new_store(),
+                last_good: store.last_good(),
                 has_mocking: catalog.is_enabled("mocking"),
                 new_keys: &options.new_keys,
             }),

@@ -58,14 +58,14 @@ enum Verb {
     /// Let this program take over from the one that runs, without a lost request
     Upgrade(upgrade::Arguments),
     /// Tell what a start would say: exit code 0 if it works, 1 if not, 2 if some objects cannot be used
-    Test,
+    Test(test::Arguments),
     /// Print the version
     Version,
     /// Print the routes of the running gateway
     Routes,
     /// Tell which route a request would take and why, and what would run
     Explain(explain::Arguments),
-    /// Export, import and roll back the configuration of the running gateway, and tell who changed what
+    /// Export, import, roll back, back up and repair the configuration, and tell who changed what
     #[command(subcommand)]
     Config(configuration::Verb),
     /// Turn the configuration of another gateway into objects of this one, and say what became of each part
@@ -154,14 +154,17 @@ pub fn main() -> ExitCode {
         Verb::Quit => quit::run(&place),
         Verb::Reload(arguments) => reload::run(&place, &arguments),
         Verb::Upgrade(arguments) => upgrade::run(&place, &arguments),
-        Verb::Test => match test::run(&place) {
+        Verb::Test(arguments) => match test::run(&place, &arguments) {
             Ok(code) => return code,
             Err(error) => Err(error),
         },
         Verb::Version => version::run(),
         Verb::Routes => routes::run(&place),
         Verb::Explain(arguments) => explain::run(&place, &arguments),
-        Verb::Config(verb) => configuration::run(&place, &verb),
+        Verb::Config(verb) => match configuration::run(&place, &verb) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Verb::Import(arguments) => import::run(&place, &arguments),
         Verb::Bench(arguments) => return bench::run(&arguments),
         Verb::Completions(arguments) => completions::run(&arguments),

@@ -19,8 +19,9 @@ use serde_json::{Value, json};
 
 use super::{
     database::{Database, META, OBJECTS},
-    entries, record,
-    writer::now_ms,
+    entries,
+    expiries::now_ms,
+    record,
 };
 use crate::{
     Author,

@@ -12,6 +12,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::{copy, database::unavailable};
+use crate::StoreError;
+
 /// Written once there is a store, for operators to read.
 const MARKER_EXTENSION: &str = "created";
 /// The name of a store that is being made.
@@ -28,35 +31,36 @@ pub enum Place {
 }
 
 /// What is at the store's place. The error names what is wrong and the remedy.
-pub fn look(path: &Path) -> Result<Place, String> {
+pub fn look(path: &Path) -> Result<Place, StoreError> {
     match fs::metadata(path) {
         Ok(found) if !found.is_file() => Err(damaged(path, "it is not a regular file")),
         Ok(found) if found.len() == 0 => Err(damaged(path, "it has 0 bytes")),
         Ok(_) => Ok(Place::Taken),
         Err(error) if error.kind() == io::ErrorKind::NotFound => absent(path),
-        Err(error) => Err(format!(
+        Err(error) => Err(unavailable(format!(
             "cannot open database {}: {error}; check that the path exists and this user may write to it",
             path.display()
-        )),
+        ))),
     }
 }
 
-fn absent(path: &Path) -> Result<Place, String> {
+fn absent(path: &Path) -> Result<Place, StoreError> {
     let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();
     if is_there(path) {
         return Err(damaged(path, "it is a link to a file that is not there"));
     }
     let others = OTHER_SIGNS.into_iter().map(|(name, meaning)| (path.with_file_name(name), meaning));
-    let mut signs = [(marker(path), "it has been in use")].into_iter().chain(others);
+    let own = [marker(path), copy::place(path)].map(|sign| (sign, "it has been in use"));
+    let mut signs = own.into_iter().chain(others);
     match signs.find(|(sign, _)| is_there(sign)) {
         None => Ok(Place::New),
-        Some((sign, meaning)) => Err(format!(
-            "database {} is missing, but {} shows that {meaning}; restore the database from a backup, or move {} away \
-             to start with an empty configuration",
+        Some((sign, meaning)) => Err(StoreError::Damaged(format!(
+            "database {} is missing, but {} shows that {meaning}; run `tidegate config repair` to \
+             learn what can be had, restore a backup, or move {} away to start with an empty configuration",
             path.display(),
             sign.display(),
             sign.display()
-        )),
+        ))),
     }
 }
 
@@ -93,13 +97,14 @@ fn claim(path: &Path) -> io::Result<File> {
 }
 
 /// The message for a store that cannot be used.
-pub fn damaged(path: &Path, problem: &str) -> String {
-    let (shown, marker) = (path.display(), marker(path));
-    let and_marker = if marker.exists() { format!(" and {}", marker.display()) } else { String::new() };
-    format!(
-        "database {shown} is damaged ({problem}); restore it from a backup, or move it{and_marker} away to start with \
-         an empty configuration"
-    )
+pub fn damaged(path: &Path, problem: &str) -> StoreError {
+    let shown = path.display();
+    let signs = [marker(path), copy::place(path)].into_iter().filter(|sign| sign.exists());
+    let and_signs: String = signs.map(|sign| format!(" and {}", sign.display())).collect();
+    StoreError::Damaged(format!(
+        "database {shown} is damaged ({problem}); run `tidegate config repair` to learn what can be had, restore a \
+         backup, or move it{and_signs} away to start with an empty configuration"
+    ))
 }
 
 pub fn marker(path: &Path) -> PathBuf {

@@ -17,7 +17,7 @@ use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefiniti
 
 pub(super) use super::creation::damaged;
 use super::{
-    Hooks,
+    Hooks, copy,
     creation::{self, Place},
     entries,
     marker::{Marker, Progress},
@@ -33,8 +33,8 @@ pub(super) const META: TableDefinition<&str, u64> = TableDefinition::new("meta")
 pub(super) const FORMAT_KEY: &str = "format";
 pub(super) const REVISION_KEY: &str = "revision";
 /// How many objects there are, and at which revision they were counted: programs that do not count leave both alone.
-const COUNT_KEY: &str = "objects";
-const COUNTED_AT_KEY: &str = "objects_counted_at";
+pub(super) const COUNT_KEY: &str = "objects";
+pub(super) const COUNTED_AT_KEY: &str = "objects_counted_at";
 /// Raised when an older program could no longer read the file.
 pub(super) const FORMAT: u64 = 1;
 
@@ -82,11 +82,11 @@ impl Database {
         }
         // redb checks much, but some damage makes it panic: that is an answer too.
         catch_unwind(AssertUnwindSafe(|| Self::open_file(path, hooks, retention)))
-            .unwrap_or_else(|_| Err(unavailable(damaged(path, "its pages contradict each other"))))
+            .unwrap_or_else(|_| Err(damaged(path, "its pages contradict each other")))
     }
 
     fn open_file(path: &Path, hooks: Hooks, retention: Retention) -> Result<(Self, Loaded), StoreError> {
-        let place = creation::look(path).map_err(unavailable)?;
+        let place = creation::look(path)?;
         let is_new = matches!(place, Place::New);
         let (redb, repaired) = match place {
             Place::Taken => opening::existing(path)?,
@@ -103,6 +103,20 @@ impl Database {
         loaded.is_new = is_new;
         loaded.warnings.extend(repaired);
         Ok((database, loaded))
+    }
+
+    /// What a file holds all of whose pages verify, without asking its marker.
+    pub fn whole(path: &Path) -> Result<Progress, StoreError> {
+        creation::look(path)?;
+        let (redb, _) = opening::existing(path)?;
+        let (redb, marker) = (RwLock::new(Some(redb)), Marker::new(path));
+        let (hooks, retention, failing) = (Hooks::default(), Retention::default(), AtomicBool::new(false));
+        let database = Self { redb, failing, marker, path: path.to_owned(), hooks, retention };
+        let state = database.load()?.state;
+        let (revision, objects) = (state.revision, state.all().count() as u64);
+        let known = database.progress(revision, objects);
+        let known = known.map_err(|error| damaged(path, &error.to_string()))?;
+        Ok(known.unwrap_or(Progress { revision, objects, ..Progress::default() }))
     }
 
     /// Closes the file, so that another process can open it.
@@ -128,7 +142,7 @@ impl Database {
     /// Opens a file again that failed; what is in it now. Where the file is gone, the open one stays.
     pub fn recover(&self) -> Result<Loaded, StoreError> {
         let recover = || {
-            creation::look(&self.path).map_err(unavailable)?;
+            creation::look(&self.path)?;
             // Whoever reads the history waits meanwhile. Closing a damaged file may panic.
             let mut redb = self.redb.write();
             let old = redb.take();
@@ -143,7 +157,7 @@ impl Database {
             Ok(loaded)
         };
         let loaded = catch_unwind(AssertUnwindSafe(recover))
-            .unwrap_or_else(|_| Err(unavailable(damaged(&self.path, "its pages contradict each other"))))?;
+            .unwrap_or_else(|_| Err(damaged(&self.path, "its pages contradict each other")))?;
         self.failing.store(false, Relaxed);
         Ok(loaded)
     }
@@ -151,11 +165,11 @@ impl Database {
     /// Opens the file again; what is in it now.
     pub fn resume(&self) -> Result<Loaded, StoreError> {
         catch_unwind(AssertUnwindSafe(|| self.open_again()))
-            .unwrap_or_else(|_| Err(unavailable(damaged(&self.path, "its pages contradict each other"))))
+            .unwrap_or_else(|_| Err(damaged(&self.path, "its pages contradict each other")))
     }
 
     fn open_again(&self) -> Result<Loaded, StoreError> {
-        creation::look(&self.path).map_err(unavailable)?;
+        creation::look(&self.path)?;
         let (redb, repaired) = opening::existing(&self.path)?;
         *self.redb.write() = Some(redb);
         let mut loaded = self.load_all().inspect_err(|_| self.release())?;
@@ -229,6 +243,16 @@ impl Database {
         self.finish(transaction)
     }
 
+    /// With its secrets encrypted.
+    pub(super) fn at_rest(&self, mut object: Object) -> Object {
+        if let Some(encrypt) = &self.hooks.encrypt {
+            let mut value = Arc::unwrap_or_clone(object.value());
+            encrypt(object.kind, &mut value);
+            object.document = value.into();
+        }
+        object
+    }
+
     fn encode(&self, object: &Object, expires_at_ms: Option<u64>) -> Vec<u8> {
         match &self.hooks.encrypt {
             Some(encrypt) => {
@@ -241,11 +265,12 @@ impl Database {
     }
 
     fn load_all(&self) -> Result<Loaded, StoreError> {
-        let mut loaded = self.load().map_err(unavailable)?;
-        let problem = |error: redb::Error| unavailable(damaged(&self.path, &error.to_string()));
+        let mut loaded = self.load()?;
+        let problem = |error: redb::Error| damaged(&self.path, &error.to_string());
         let (revision, objects) = (loaded.state.revision, loaded.state.all().count() as u64);
         let known = self.progress(revision, objects).map_err(problem)?;
-        loaded.warnings.extend(self.marker.check(known, revision, objects).map_err(unavailable)?);
+        loaded.warnings.extend(self.marker.check(known, revision, objects)?);
+        self.compare_with_copy(known.map(|known| known.identity), revision)?;
         let progress = match known {
             Some(known) => known,
             None => self.name().map_err(problem)?,
@@ -260,24 +285,39 @@ impl Database {
         Ok(loaded)
     }
 
+    /// The copy is a second witness, where the marker was lost or is older than both: after a power loss it may be.
+    fn compare_with_copy(&self, identity: Option<u128>, revision: u64) -> Result<(), StoreError> {
+        let place = copy::place(&self.path);
+        let is_ahead = |head: &copy::Head| Some(head.identity) == identity && head.revision > revision;
+        let ahead = copy::glance(&place).filter(is_ahead);
+        // Only a whole copy is believed.
+        let Some(ahead) = ahead.filter(|_| matches!(copy::read(&place), Ok(Some(_)))) else { return Ok(()) };
+        let problem = format!(
+            "it was rolled back: it holds revision {revision}, and {} holds revision {}",
+            place.display(),
+            ahead.revision
+        );
+        Err(damaged(&self.path, &problem))
+    }
+
     /// What is in the file. A store has had its tables since it had its name: without them it is damaged, not new.
-    fn load(&self) -> Result<Loaded, String> {
+    fn load(&self) -> Result<Loaded, StoreError> {
         let problem = |error: redb::Error| damaged(&self.path, &error.to_string());
         let redb = self.opened().map_err(problem)?;
         let transaction = redb.begin_read().map_err(|error| problem(error.into()))?;
         let meta = transaction.open_table(META).map_err(|error| problem(error.into()))?;
-        let number = |name: &str| -> Result<Option<u64>, String> {
+        let number = |name: &str| -> Result<Option<u64>, StoreError> {
             Ok(meta.get(name).map_err(|error| problem(error.into()))?.map(|number| number.value()))
         };
-        let required = |name: &str| -> Result<u64, String> {
+        let required = |name: &str| -> Result<u64, StoreError> {
             number(name)?.ok_or_else(|| damaged(&self.path, &format!("its {name} is missing")))
         };
         let format = required(FORMAT_KEY)?;
         if format != FORMAT {
             let path = self.path.display();
-            return Err(format!(
+            return Err(unavailable(format!(
                 "database {path} has format {format}, this program reads {FORMAT}; use a newer program"
-            ));
+            )));
         }
         let revision = required(REVISION_KEY)?;
         let objects = transaction.open_table(OBJECTS).map_err(|error| problem(error.into()))?;
@@ -310,10 +350,10 @@ impl Database {
     }
 
     /// Parsing JSON is most of the time a start takes, so many objects are parsed by several threads.
-    fn decode_all(&self, raw: &[(Vec<u8>, Vec<u8>)]) -> Result<Vec<Record>, String> {
+    fn decode_all(&self, raw: &[(Vec<u8>, Vec<u8>)]) -> Result<Vec<Record>, StoreError> {
         let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_DECODERS);
         let share = raw.len().div_ceil(threads).max(OBJECTS_PER_DECODER);
-        let decode = |part: &[(Vec<u8>, Vec<u8>)]| -> Result<Vec<Record>, String> {
+        let decode = |part: &[(Vec<u8>, Vec<u8>)]| -> Result<Vec<Record>, StoreError> {
             part.iter().map(|(key, value)| self.decode(key, value)).collect()
         };
         if raw.len() <= share {
@@ -331,7 +371,7 @@ impl Database {
         })
     }
 
-    pub(super) fn decode(&self, key: &[u8], value: &[u8]) -> Result<Record, String> {
+    pub(super) fn decode(&self, key: &[u8], value: &[u8]) -> Result<Record, StoreError> {
         let Some(mut record) = record::decode(key, value) else {
             let key = String::from_utf8_lossy(key.get(1..).unwrap_or_default());
             return Err(damaged(&self.path, &format!("the object with id {key:?} cannot be read")));

@@ -18,8 +18,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     database::{Database, META},
+    expiries::now_ms,
     record,
-    writer::now_ms,
 };
 use crate::history::{Action, Author, Entry, Version};
 

@@ -12,13 +12,18 @@ use std::{
     io::{self, ErrorKind, Write},
     os::unix::fs::{FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use aws_lc_rs::digest::{SHA256, digest};
 use parking_lot::Mutex;
 use telemetry::error_log::{Level, log};
 
-use super::creation::{damaged, marker, sync_folder};
+use super::{
+    creation::{damaged, marker, sync_folder},
+    database::unavailable,
+};
+use crate::StoreError;
 
 const NAME: &str = "tidegate-store 1";
 /// Hexadecimal digits of SHA-256 that a record ends with.
@@ -43,6 +48,7 @@ pub struct Marker {
 
 struct Open {
     file: File,
+    identity: u128,
     commit: u64,
     /// Whether a failure was told already.
     failing: bool,
@@ -69,10 +75,10 @@ impl Marker {
         store: Option<Progress>,
         revision: u64,
         objects: u64,
-    ) -> Result<Option<String>, String> {
+    ) -> Result<Option<String>, StoreError> {
         let (shown, marker) = (self.path.display(), marker(&self.path));
         let marker = marker.display();
-        let told = match self.read()? {
+        let told = match self.read().map_err(unavailable)? {
             Found::Record(told) => told,
             Found::WithoutRecord => return Ok(None),
             Found::Nothing => {
@@ -85,20 +91,19 @@ impl Marker {
             }
         };
         let Some(store) = store.filter(|store| store.identity == told.identity) else {
-            return Err(format!(
+            return Err(unavailable(format!(
                 "database {shown} is not the one that {marker} was written for (revision {revision} with {objects} \
                  objects in place of revision {} with {}); put the right one back, or move {marker} away to take this \
                  one as it is",
                 told.revision, told.objects
-            ));
+            )));
         };
         if store.commit < told.commit || revision < told.revision {
             return Err(damaged(
                 &self.path,
                 &format!(
                     "it was rolled back: it holds revision {revision} with {objects} objects (commit {}), and {marker} \
-                     tells of revision {} with {} (commit {}) that were acknowledged; to go on with what is left, move \
-                     only {marker} away",
+                     tells of revision {} with {} (commit {}) that were acknowledged",
                     store.commit, told.revision, told.objects, told.commit
                 ),
             ));
@@ -113,7 +118,7 @@ impl Marker {
         Ok(None)
     }
 
-    fn read(&self) -> Result<Found, String> {
+    pub fn read(&self) -> Result<Found, String> {
         let marker = marker(&self.path);
         let problem = match fs::read(&marker) {
             Ok(bytes) if bytes == prose(&self.path).as_bytes() => return Ok(Found::WithoutRecord),
@@ -138,9 +143,38 @@ impl Marker {
             self.make(&marker, progress)?;
         }
         let file = File::options().write(true).open(&marker)?;
-        file.write_all_at(encode(progress).as_bytes(), 0)?;
-        *self.open.lock() = Some(Open { file, commit: progress.commit, failing: false });
+        // Where nothing is new the time of the newest commit stays as well.
+        if self.read() != Ok(Found::Record(progress)) {
+            file.write_all_at(encode(progress).as_bytes(), 0)?;
+        }
+        let Progress { identity, commit, .. } = progress;
+        *self.open.lock() = Some(Open { file, identity, commit, failing: false });
         Ok(())
+    }
+
+    /// Of the store, while it is open and its marker can be written.
+    pub fn identity(&self) -> Option<u128> {
+        self.open.lock().as_ref().map(|open| open.identity)
+    }
+
+    /// Makes what it tells durable: done where nobody waits for it, so that it is rarely much older than the store.
+    pub fn sync(&self) {
+        let file = self.open.lock().as_ref().and_then(|open| open.file.try_clone().ok());
+        if let Some(file) = file {
+            let _ = file.sync_data();
+        }
+    }
+
+    /// When the newest commit was recorded, in milliseconds since 1970.
+    pub fn recorded_ms(&self) -> Option<u64> {
+        let time = fs::metadata(marker(&self.path)).and_then(|found| found.modified()).ok()?;
+        let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        u64::try_from(since.as_millis()).ok()
+    }
+
+    /// Begins anew for a store that takes the place of another one.
+    pub fn replace(&self, progress: Progress) -> io::Result<()> {
+        self.make(&marker(&self.path), progress)
     }
 
     /// It has its name when it is whole.
@@ -270,7 +304,7 @@ mod tests {
         ] {
             match (check(store), words) {
                 (Ok(None), None) => {}
-                (Err(message), Some(words)) => assert!(message.contains(words), "{message}"),
+                (Err(error), Some(words)) => assert!(error.to_string().contains(words), "{error}"),
                 (outcome, _) => panic!("{store:?}: {outcome:?}"),
             }
         }

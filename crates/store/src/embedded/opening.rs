@@ -16,7 +16,7 @@ const CACHE_BYTES: usize = 16 << 20;
 /// Opens a file and verifies the checksums of all its pages: redb itself looks at them only after a crash. What had to be
 /// repaired is worth a warning.
 pub fn existing(path: &Path) -> Result<(redb::Database, Option<String>), StoreError> {
-    let problem = |error| unavailable(open_problem(path, &error));
+    let problem = |error| open_problem(path, &error);
     let mut redb = builder().open(path).map_err(problem)?;
     let whole = redb.check_integrity().map_err(problem)?;
     let shown = path.display();
@@ -27,7 +27,7 @@ pub fn existing(path: &Path) -> Result<(redb::Database, Option<String>), StoreEr
 
 /// A database without objects at revision 0, in an empty file.
 pub fn fresh(path: &Path, file: fs::File) -> Result<redb::Database, String> {
-    let redb = builder().create_file(file).map_err(|error| open_problem(path, &error))?;
+    let redb = builder().create_file(file).map_err(|error| open_problem(path, &error).to_string())?;
     let fill = || -> Result<(), redb::Error> {
         let transaction = redb.begin_write()?;
         transaction.open_table(OBJECTS)?;
@@ -49,25 +49,21 @@ fn builder() -> redb::Builder {
     builder
 }
 
-fn open_problem(path: &Path, error: &DatabaseError) -> String {
+fn open_problem(path: &Path, error: &DatabaseError) -> StoreError {
     let shown = path.display();
     match error {
-        DatabaseError::DatabaseAlreadyOpen => {
-            format!(
-                "database {shown} is in use by another process; stop the other gateway or give this one its own path"
-            )
-        }
-        DatabaseError::UpgradeRequired(version) => {
-            format!(
-                "database {shown} has the old file version {version}; export it with the program that wrote it"
-            )
-        }
+        DatabaseError::DatabaseAlreadyOpen => unavailable(format!(
+            "database {shown} is in use by another process; stop the other gateway or give this one its own path"
+        )),
+        DatabaseError::UpgradeRequired(version) => unavailable(format!(
+            "database {shown} has the old file version {version}; export it with the program that wrote it"
+        )),
         DatabaseError::Storage(StorageError::Io(io))
             if !matches!(io.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) =>
         {
-            format!(
+            unavailable(format!(
                 "cannot open database {shown}: {io}; check that the path exists and this user may write to it"
-            )
+            ))
         }
         other => damaged(path, &other.to_string()),
     }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, WriteTransaction};
+use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageError, Table, WriteTransaction};
 
 use super::{
     database::{Database, META, OBJECTS, REVISION_KEY},
@@ -52,22 +52,30 @@ impl Database {
 
     /// Gives the store an identity.
     pub(super) fn name(&self) -> Result<Progress, redb::Error> {
-        let mut random = [0; 16];
-        aws_lc_rs::rand::fill(&mut random)
-            .map_err(|_| redb::Error::Io(io::Error::other("the system gives no random numbers")))?;
-        let identity = u128::from_be_bytes(random);
+        let progress =
+            Progress { identity: random().map_err(redb::Error::Io)?, commit: 1, ..Progress::default() };
         let redb = self.opened()?;
         let transaction = redb.begin_write()?;
-        {
-            let mut meta = transaction.open_table(META)?;
-            let [high, low] = [(identity >> 64) as u64, identity as u64];
-            meta.insert(IDENTITY_KEYS[0], high)?;
-            meta.insert(IDENTITY_KEYS[1], low)?;
-            meta.insert(COMMIT_KEY, 1)?;
-        }
+        set(&mut transaction.open_table(META)?, progress)?;
         transaction.commit()?;
-        Ok(Progress { identity, commit: 1, ..Progress::default() })
+        Ok(progress)
     }
+}
+
+/// A new identity.
+pub fn random() -> io::Result<u128> {
+    let mut random = [0; 16];
+    aws_lc_rs::rand::fill(&mut random).map_err(|_| io::Error::other("the system gives no random numbers"))?;
+    Ok(u128::from_be_bytes(random))
+}
+
+/// Writes identity and number of commits.
+pub fn set(meta: &mut Table<'_, &'static str, u64>, progress: Progress) -> Result<(), StorageError> {
+    let [high, low] = [(progress.identity >> 64) as u64, progress.identity as u64];
+    meta.insert(IDENTITY_KEYS[0], high)?;
+    meta.insert(IDENTITY_KEYS[1], low)?;
+    meta.insert(COMMIT_KEY, progress.commit)?;
+    Ok(())
 }
 
 fn identity(high: u64, low: u64) -> u128 {

@@ -31,7 +31,7 @@ impl Database {
     }
 
     pub(super) fn unreadable(&self, what: &str) -> HistoryError {
-        unavailable(damaged(&self.path, what)).into()
+        damaged(&self.path, what).into()
     }
 
     fn meta(&self, transaction: &ReadTransaction, name: &str) -> Result<u64, redb::Error> {

@@ -1,19 +1,23 @@
 //! The thread that writes.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::HashMap,
     sync::{Arc, mpsc},
     thread::{self, JoinHandle},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
-use model::{Document, Kind, Object};
+use model::{Document, Object};
+use parking_lot::Mutex;
 use telemetry::error_log::{Level, log};
 use tokio::sync::oneshot;
 
 use super::{
+    copier::Bell,
     database::{Database, Loaded, Stored},
-    entries, stopped,
+    entries,
+    expiries::{Expiries, Key, now_ms},
+    stopped,
 };
 use crate::{Author, Change, Operation, State, StoreError, Written, live::Live};
 
@@ -28,7 +32,6 @@ const NEXT_LOOK: Duration = Duration::from_secs(600);
 const NEXT_ATTEMPT: Duration = Duration::from_millis(250);
 
 type Reply = oneshot::Sender<Result<Written, StoreError>>;
-type Key = (Kind, Arc<str>);
 
 enum Message {
     Write(Request),
@@ -55,15 +58,13 @@ impl Writer {
     pub fn start(
         database: Arc<Database>,
         live: Arc<Live>,
-        expiries: Vec<(u64, Object)>,
+        expiries: Arc<Mutex<Expiries>>,
+        bell: Bell,
     ) -> Result<Self, StoreError> {
         let (queue, requests) = mpsc::channel();
         let trim_at = Instant::now() + NEXT_STEP;
         let failure = Failure::default();
-        let mut worker = Worker { database, live, expiries: Expiries::default(), trim_at, failure };
-        for (at_ms, object) in expiries {
-            worker.expiries.set((object.kind, object.id), Some(at_ms));
-        }
+        let mut worker = Worker { database, live, expiries, bell, trim_at, failure };
         let thread = thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || worker.run(&requests))
@@ -108,7 +109,9 @@ impl Drop for Writer {
 struct Worker {
     database: Arc<Database>,
     live: Arc<Live>,
-    expiries: Expiries,
+    /// Locked while what it says and what is visible differ.
+    expiries: Arc<Mutex<Expiries>>,
+    bell: Bell,
     /// When to look for history that is too old. Most of it goes with the writes that exceed it.
     trim_at: Instant,
     failure: Failure,
@@ -132,7 +135,7 @@ impl Worker {
                 messages.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected)
             } else {
                 let until_trim = self.trim_at.saturating_duration_since(Instant::now());
-                let wait = self.expiries.wait().map_or(until_trim, |wait| wait.min(until_trim));
+                let wait = self.expiries.lock().wait().map_or(until_trim, |wait| wait.min(until_trim));
                 messages.recv_timeout(if self.database.is_failing() { NEXT_ATTEMPT } else { wait })
             };
             match first {
@@ -187,7 +190,7 @@ impl Worker {
             }
             return;
         }
-        let expired = self.expiries.due(now_ms());
+        let expired = self.expiries.lock().due(now_ms());
         if !expired.is_empty() {
             let operations =
                 expired.into_iter().map(|(kind, id)| Operation::Delete { kind, id, expected: None });
@@ -246,21 +249,22 @@ impl Worker {
     }
 
     fn take(&mut self, loaded: Loaded) {
-        self.expiries = Expiries::default();
-        for (at_ms, object) in loaded.expiries {
-            self.expiries.set((object.kind, object.id), Some(at_ms));
-        }
+        let shared = self.expiries.clone();
+        let mut expiries = shared.lock();
+        *expiries = Expiries::new(loaded.expiries);
         let revision = loaded.state.revision;
         let (known, changes) = self.live.read(|state| (state.revision, differences(state, &loaded.state)));
         if revision != known || !changes.is_empty() {
             self.live.publish(revision, changes);
+            self.bell.ring();
         }
     }
 
     /// Decides every request, writes those that hold with one fsync, shows them, answers all.
     fn commit(&mut self, requests: Vec<Request>) {
-        let live = self.live.clone();
-        let mut group = Group::new(&live, &self.expiries);
+        let (live, shared) = (self.live.clone(), self.expiries.clone());
+        let expiries = shared.lock();
+        let mut group = Group::new(&live, &expiries);
         let mut answers = Vec::with_capacity(requests.len());
         for request in requests {
             let Request { author, at, operations, reply } = request;
@@ -273,6 +277,7 @@ impl Worker {
             self.database.commit(group.revision, stored, &group.history())
         };
         let Group { revision, changes, .. } = group;
+        drop(expiries);
         match outcome {
             Ok(()) => {
                 let wrote = !changes.is_empty();
@@ -305,11 +310,14 @@ impl Worker {
             return;
         }
         let mut changes = Vec::with_capacity(pending.len());
+        let mut expiries = self.expiries.lock();
         for pending in pending {
-            self.expiries.set((pending.change.kind, pending.change.id.clone()), pending.expires_at_ms);
+            expiries.set((pending.change.kind, pending.change.id.clone()), pending.expires_at_ms);
             changes.push((pending.revision, pending.change));
         }
         self.live.publish(revision, changes);
+        drop(expiries);
+        self.bell.ring();
     }
 }
 
@@ -505,46 +513,4 @@ fn check(expected: Option<u64>, current: Option<&Object>) -> Result<(), StoreErr
         }
         _ => Ok(()),
     }
-}
-
-/// When which object expires.
-#[derive(Default)]
-struct Expiries {
-    by_time: BTreeSet<(u64, Key)>,
-    by_key: HashMap<Key, u64>,
-}
-
-impl Expiries {
-    /// A later write without ttl keeps the object for good.
-    fn set(&mut self, key: Key, at_ms: Option<u64>) {
-        if let Some(old) = self.by_key.remove(&key) {
-            self.by_time.remove(&(old, key.clone()));
-        }
-        if let Some(at_ms) = at_ms {
-            self.by_time.insert((at_ms, key.clone()));
-            self.by_key.insert(key, at_ms);
-        }
-    }
-
-    fn wait(&self) -> Option<Duration> {
-        let (at_ms, _) = self.by_time.first()?;
-        Some(Duration::from_millis(at_ms.saturating_sub(now_ms())))
-    }
-
-    /// Each is told once; that it had a time to live is known until it is gone.
-    fn due(&mut self, now_ms: u64) -> Vec<Key> {
-        let mut due = Vec::new();
-        while self.by_time.first().is_some_and(|(at_ms, _)| *at_ms <= now_ms)
-            && let Some((_, key)) = self.by_time.pop_first()
-        {
-            due.push(key);
-        }
-        due
-    }
-}
-
-/// Wall-clock time: expiries outlive the process.
-pub fn now_ms() -> u64 {
-    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
 }

@@ -26,7 +26,10 @@ use plugin::{Catalog, Variable};
 use proxy::Internal;
 use routing::expr::Expression;
 use serde_json::Value;
-use store::{ApiDriven, Author, BoxFuture, Changes, History, Operation, State, Store, StoreError, Written};
+use store::{
+    ApiDriven, Author, BoxFuture, Changes, History, LastGoodState, Operation, State, Store, StoreError,
+    Written,
+};
 use tokio::{runtime::Runtime, sync::watch};
 
 use super::{
@@ -162,6 +165,10 @@ impl Store for Published {
         self.inner.history()
     }
 
+    fn last_good(&self) -> Option<&LastGoodState> {
+        self.inner.last_good()
+    }
+
     fn changes_since(&self, revision: u64) -> Changes {
         self.inner.changes_since(revision)
     }
@@ -206,7 +213,8 @@ impl Apis {
             }))
         });
         let compiled = Arc::new(CompiledView(control.clone()));
-        let database = matches!(provider.as_ref(), Provider::Embedded(_) | Provider::Etcd(_));
+        let embedded = matches!(provider.as_ref(), Provider::Embedded(_) | Provider::LastGood(_));
+        let database = embedded || provider.etcd().is_some();
         let control = Arc::new(ControlApi::new(ControlParts {
             key_prefix: if database { settings.etcd.prefix.clone() } else { String::new() },
             server: if settings.apisix.enable_server_tokens { "APISIX/3.18.0" } else { "APISIX" },

@@ -1,4 +1,4 @@
-//! Commands of `tidegate upgrade` and `tidegate reload`: a socket beside the pid file, since a signal cannot answer.
+//! Commands of `tidegate upgrade`, `tidegate reload` and `tidegate config backup`: a socket beside the pid file, since a signal cannot answer.
 //!
 //! One line of JSON each way. Who may connect could as well send signals: the same user, or root.
 
@@ -25,8 +25,15 @@ const READ_LIMIT: Duration = Duration::from_secs(5);
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum Command {
-    Upgrade { program: PathBuf, timeout_seconds: u64 },
-    Reload { timeout_seconds: u64 },
+    Upgrade {
+        program: PathBuf,
+        timeout_seconds: u64,
+    },
+    Reload {
+        timeout_seconds: u64,
+    },
+    /// The answer is the path of a file that holds everything acknowledged until now.
+    Backup,
 }
 
 /// The answer: what was done, or why not.

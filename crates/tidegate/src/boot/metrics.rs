@@ -162,6 +162,11 @@ impl Metrics {
         let is_reachable = process.provider.etcd().is_none_or(|etcd| etcd.is_reachable());
         writer.family(&reachable, "Whether the store of the configuration is reachable", Kind::Gauge);
         writer.sample(&reachable, &[], f64::from(u8::from(is_reachable)));
+        let last_good = self.name("serves_last_good");
+        let help = "Whether the store is damaged and the last good configuration is served, read-only";
+        writer.family(&last_good, help, Kind::Gauge);
+        let serves = matches!(*process.provider, Provider::LastGood(_));
+        writer.sample(&last_good, &[], f64::from(u8::from(serves)));
     }
 
     /// The newest revision of each kind of object in the store, and of all.

@@ -24,6 +24,14 @@ pub fn warn(message: &str) {
     }
 }
 
+/// As [`warn`], for what cannot wait.
+pub fn alarm(message: &str) {
+    error_log::log(Level::Error, format_args!("{message}"));
+    if !LOGS_TO_STDERR.load(Relaxed) {
+        print(message);
+    }
+}
+
 /// Before the logs are open, or where there are none.
 pub fn print(message: &str) {
     eprintln!("{MARK}{message}");

@@ -1,7 +1,7 @@
 //! Where the resources come from, as `deployment` says.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -11,7 +11,9 @@ use config::Settings;
 use model::{Kind, PluginCatalog, SchemaKind, catalog::PluginFacts};
 use plugin::Catalog;
 use serde_json::{Value, json};
-use store::{ApiDriven, Embedded, Etcd, File, Store, StoreError, history::Retention};
+use store::{
+    ApiDriven, Embedded, Etcd, File, LastGood, Store, StoreError, embedded::Opened, history::Retention,
+};
 use telemetry::error_log;
 
 use super::{
@@ -22,6 +24,8 @@ use super::{
 
 pub enum Provider {
     Embedded(Arc<Embedded>),
+    /// In its place, while the store is damaged.
+    LastGood(Arc<LastGood>),
     Etcd(Arc<Etcd>),
     File(Arc<File>),
     ApiDriven(Arc<ApiDriven>),
@@ -31,6 +35,7 @@ impl Provider {
     pub fn store(&self) -> Arc<dyn Store> {
         match self {
             Provider::Embedded(store) => store.clone(),
+            Provider::LastGood(store) => store.clone(),
             Provider::Etcd(store) => store.clone(),
             Provider::File(store) => store.clone(),
             Provider::ApiDriven(store) => store.clone(),
@@ -87,7 +92,7 @@ impl Provider {
                     "last_modified": document.last_modified,
                 })
             })),
-            Provider::Etcd(_) | Provider::File(_) => Ok(None),
+            Provider::Etcd(_) | Provider::File(_) | Provider::LastGood(_) => Ok(None),
         }
     }
 
@@ -99,14 +104,31 @@ impl Provider {
                 store.resume();
                 Ok(())
             }
-            Provider::Etcd(_) | Provider::File(_) => Ok(()),
+            Provider::Etcd(_) | Provider::File(_) | Provider::LastGood(_) => Ok(()),
         }
     }
 
     /// Ends what a provider still has to do before the process does.
     pub fn close(&self) {
-        if let Provider::Etcd(store) = self {
-            store.close();
+        match self {
+            Provider::Etcd(store) => store.close(),
+            // A failure has been logged; the store itself has everything.
+            Provider::Embedded(store) => drop(store.copy_now()),
+            Provider::LastGood(_) | Provider::File(_) | Provider::ApiDriven(_) => {}
+        }
+    }
+
+    /// A file that holds everything that has been acknowledged until now. The error says what to do instead.
+    pub fn backup(&self) -> Result<PathBuf, String> {
+        match self {
+            Provider::Embedded(store) => store.copy_now().map(|_| store.copy_place()),
+            Provider::LastGood(store) => Ok(store.path().to_owned()),
+            Provider::Etcd(_) => Err("the configuration is in etcd; use `etcdctl snapshot save`".to_owned()),
+            Provider::File(_) => Err("the configuration is a file of yours; copy that file".to_owned()),
+            Provider::ApiDriven(_) => {
+                Err("the configuration is what was sent last; GET /apisix/admin/configs answers it"
+                    .to_owned())
+            }
         }
     }
 }
@@ -175,7 +197,7 @@ fn open_kind(
             }
             // A trial makes no store, and leaves one alone that a gateway has open.
             if let Some(trial) = trial
-                && (trial.running.is_some() || Embedded::would_be_new(path)?)
+                && (trial.running.is_some() || matches!(Embedded::would_be_new(path), Ok(true)))
             {
                 return Ok(Provider::ApiDriven(Arc::new(ApiDriven::new(check(catalog), report()))));
             }
@@ -183,10 +205,20 @@ fn open_kind(
                 std::fs::create_dir_all(folder)
                     .with_context(|| format!("cannot create {}", folder.display()))?;
             }
-            let hooks = encryption(settings, catalog);
+            let hooks = || encryption(settings, catalog);
             let retention =
                 Retention { max_entries: settings.history.max_entries, max_age: settings.history.max_age };
-            let store = Embedded::open_with(path, hooks, retention)?;
+            let even_behind = settings.serve_last_good;
+            let store = match Embedded::open_or_last_good(path, hooks, retention, even_behind)? {
+                Opened::Store(store) => store,
+                Opened::LastGood(store) => {
+                    notices::alarm(&store.warning());
+                    return Ok(Provider::LastGood(Arc::new(store)));
+                }
+            };
+            if trial.is_none() {
+                store.keep_copy()?;
+            }
             for warning in store.warnings() {
                 notices::warn(warning);
             }

@@ -42,7 +42,7 @@ pub struct Serving<'a> {
     pub signals: &'a Signals,
     pub logs: &'a Logs,
     pub workers: &'a Arc<Workers>,
-    pub provider: &'a Provider,
+    pub provider: &'a Arc<Provider>,
     pub sockets: &'a Sockets,
     pub pid_file: &'a mut PidFile,
     pub origin: &'a Origin,
@@ -143,6 +143,16 @@ impl Serving<'_> {
             }
             Command::Reload { timeout_seconds } => {
                 self.reload(Duration::from_secs(timeout_seconds), reply);
+            }
+            Command::Backup => {
+                let provider = Arc::clone(self.provider);
+                // Signals do not wait for the disk.
+                std::thread::spawn(move || {
+                    reply.send(&match provider.backup() {
+                        Ok(path) => Answer::Done(path.display().to_string()),
+                        Err(reason) => Answer::Failed(reason),
+                    });
+                });
             }
         }
     }

@@ -12,6 +12,7 @@ use config::{
     settings::{Access, AdminKey},
 };
 use proxy::settings::Listen;
+use store::LastGoodState;
 
 const EXAMPLE: &str = r#""uri":"/hello","plugins":{"mocking":{"content_type":"text/plain","response_example":"hello from tidegate\n"}}"#;
 
@@ -24,6 +25,8 @@ pub struct Doors<'a> {
     pub control: Option<SocketAddr>,
     /// The store's file, where this start has made it.
     pub new_store: Option<&'a Path>,
+    /// What is served in place of a store that is damaged.
+    pub last_good: Option<&'a LastGoodState>,
     /// Whether a route of the example would work.
     pub has_mocking: bool,
     /// Key files that this start has made: their key is shown once.
@@ -40,6 +43,9 @@ pub fn print(doors: &Doors) {
     }
     if let Some(path) = doors.new_store {
         println!("  store       new and empty: {}", shown(path));
+    }
+    if let Some(state) = doors.last_good {
+        println!("  store       DAMAGED; read-only from {}: {}", shown(&state.copy), state.lag);
     }
     if let Some(base) = admin_url(doors.settings) {
         println!("  admin API   {base}");

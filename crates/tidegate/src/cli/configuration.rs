@@ -1,6 +1,8 @@
 //! `tidegate config ...`: the whole configuration of the running gateway, and its past.
 
-use std::{borrow::Cow, fs, io::Write, num::NonZeroUsize, path::PathBuf};
+mod store_files;
+
+use std::{borrow::Cow, fs, io::Write, num::NonZeroUsize, path::PathBuf, process::ExitCode};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
@@ -31,6 +33,32 @@ pub enum Verb {
     Rollback(Rollback),
     /// Give the configuration as it is now a name to roll back to
     Checkpoint { name: String },
+    /// Write everything that has been acknowledged to a file, secrets encrypted as in the store
+    ///
+    /// While the gateway runs, or from its store. Needs `config_provider: embedded`. The file has mode 0600 and a
+    /// checksum; history and checkpoints are not in it. Exit code 0 when the file is durable, 1 if there is none.
+    Backup { file: PathBuf },
+    /// Put a backup in the place of the store, while the gateway does not run
+    ///
+    /// What was there is kept beside it under another name. Exit code 0 when it is done, 1 if nothing was changed.
+    Restore { file: PathBuf },
+    /// Tell what is wrong with the store, and make it anew from what is left
+    ///
+    /// The gateway must not have the store open; one that serves the last good configuration may run, and takes the
+    /// store with `tidegate upgrade`. Nothing is deleted: a damaged file is kept beside it as .damaged-N. Exit code 0 if
+    /// nothing was wrong or the store is good again, 1 if nothing can be had, 2 if something that was acknowledged would
+    /// be lost: nothing is changed then without --accept-loss.
+    Repair(Repair),
+}
+
+#[derive(Args)]
+pub struct Repair {
+    /// Go on with what is left, without the newest changes
+    #[arg(long)]
+    accept_loss: bool,
+    /// Only tell what would be done
+    #[arg(long)]
+    dry_run: bool,
 }
 
 #[derive(Args)]
@@ -71,9 +99,19 @@ pub struct Rollback {
     dry_run: bool,
 }
 
-pub fn run(place: &Place, verb: &Verb) -> anyhow::Result<()> {
+pub fn run(place: &Place, verb: &Verb) -> anyhow::Result<ExitCode> {
+    match verb {
+        Verb::Backup { file } => store_files::backup(place, file).map(|()| ExitCode::SUCCESS),
+        Verb::Restore { file } => store_files::restore(place, file).map(|()| ExitCode::SUCCESS),
+        Verb::Repair(arguments) => store_files::repair(place, arguments.accept_loss, arguments.dry_run),
+        other => with_admin_api(place, other).map(|()| ExitCode::SUCCESS),
+    }
+}
+
+fn with_admin_api(place: &Place, verb: &Verb) -> anyhow::Result<()> {
     let settings = place.load_with_key()?;
     match verb {
+        Verb::Backup { .. } | Verb::Restore { .. } | Verb::Repair(_) => Ok(()),
         Verb::Export { output } => export(&settings, output.as_ref()),
         Verb::Import(arguments) => import(&settings, arguments),
         Verb::History(arguments) => history(&settings, arguments),

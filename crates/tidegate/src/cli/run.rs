@@ -18,6 +18,9 @@ pub struct Arguments {
     /// After an upgrade stay until the new process ends: for supervisors that watch this one. Process 1 always does
     #[arg(long)]
     stay: bool,
+    /// Where the store is damaged, serve its last good copy read-only even if newer changes are not in it
+    #[arg(long)]
+    serve_last_good: bool,
 }
 
 pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
@@ -38,6 +41,7 @@ fn serve(place: &Place, arguments: &Arguments, mut predecessor: Option<Predecess
     preflight::check(&loaded)?;
     let more = preflight::warnings(&loaded);
     let Loaded { mut settings, mut warnings, .. } = loaded;
+    settings.serve_last_good = arguments.serve_last_good;
     warnings.extend(more);
     let path = &settings.files.pid;
     // Held until the end; a second gateway with the same prefix stops here.

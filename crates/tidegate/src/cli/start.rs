@@ -21,6 +21,9 @@ pub struct Arguments {
     /// Seconds to wait until connections are accepted
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     timeout: u64,
+    /// Where the store is damaged, serve its last good copy read-only even if newer changes are not in it
+    #[arg(long)]
+    serve_last_good: bool,
 }
 
 /// How often the child is looked at while waiting for its word.
@@ -40,7 +43,7 @@ pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     let key = new_key(&settings);
     let socket_path = settings.files.logs.join(format!("ready.{}.sock", std::process::id()));
     let socket = ReadySocket::bind(&socket_path)?;
-    let mut child = spawn(place, &output, &socket_path)?;
+    let mut child = spawn(place, arguments, &output, &socket_path)?;
     let ready = socket.wait(&mut child, Duration::from_secs(arguments.timeout), &output);
     repeat_warnings(&output);
     ready?;
@@ -80,7 +83,7 @@ fn repeat_warnings(output: &Path) {
 }
 
 /// Itself with `run`, in a process group of its own so that the terminal's signals do not reach it.
-fn spawn(place: &Place, output: &Path, socket: &Path) -> anyhow::Result<Child> {
+fn spawn(place: &Place, arguments: &Arguments, output: &Path, socket: &Path) -> anyhow::Result<Child> {
     let source = place.source()?;
     let log = File::create(output).with_context(|| format!("cannot write {}", output.display()))?;
     let mut command = Command::new(daemon::own_program()?);
@@ -90,6 +93,9 @@ fn spawn(place: &Place, output: &Path, socket: &Path) -> anyhow::Result<Child> {
     }
     if let Some(listen) = &source.listen {
         command.arg("--listen").arg(listen);
+    }
+    if arguments.serve_last_good {
+        command.arg("--serve-last-good");
     }
     command
         .env(notify::VARIABLE, socket)

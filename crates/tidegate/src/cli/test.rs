@@ -10,13 +10,21 @@ use crate::boot::{notices, preflight, trial};
 /// A start would work, and some objects would not.
 const LEFT_OUT: u8 = 2;
 
-pub fn run(place: &Place) -> anyhow::Result<ExitCode> {
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// As for `run`
+    #[arg(long)]
+    serve_last_good: bool,
+}
+
+pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let loaded = place.load()?;
     for warning in loaded.warnings.iter().chain(&preflight::warnings(&loaded)) {
         notices::print(warning);
     }
     preflight::check(&loaded)?;
-    let settings = loaded.settings;
+    let mut settings = loaded.settings;
+    settings.serve_last_good = arguments.serve_last_good;
     let resources = match settings.provider {
         Provider::Yaml => Some(settings.files.resources_yaml.clone()),
         Provider::Json => Some(settings.files.resources_json.clone()),

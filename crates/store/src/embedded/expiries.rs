@@ -1,0 +1,61 @@
+//! When which object ends that was written with a time to live.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use model::{Kind, Object};
+
+pub type Key = (Kind, Arc<str>);
+
+/// When which object expires.
+#[derive(Default)]
+pub struct Expiries {
+    by_time: BTreeSet<(u64, Key)>,
+    pub by_key: HashMap<Key, u64>,
+}
+
+impl Expiries {
+    pub fn new(stored: Vec<(u64, Object)>) -> Self {
+        let mut expiries = Self::default();
+        for (at_ms, object) in stored {
+            expiries.set((object.kind, object.id), Some(at_ms));
+        }
+        expiries
+    }
+
+    /// A later write without ttl keeps the object for good.
+    pub fn set(&mut self, key: Key, at_ms: Option<u64>) {
+        if let Some(old) = self.by_key.remove(&key) {
+            self.by_time.remove(&(old, key.clone()));
+        }
+        if let Some(at_ms) = at_ms {
+            self.by_time.insert((at_ms, key.clone()));
+            self.by_key.insert(key, at_ms);
+        }
+    }
+
+    pub fn wait(&self) -> Option<Duration> {
+        let (at_ms, _) = self.by_time.first()?;
+        Some(Duration::from_millis(at_ms.saturating_sub(now_ms())))
+    }
+
+    /// Each is told once; that it had a time to live is known until it is gone.
+    pub fn due(&mut self, now_ms: u64) -> Vec<Key> {
+        let mut due = Vec::new();
+        while self.by_time.first().is_some_and(|(at_ms, _)| *at_ms <= now_ms)
+            && let Some((_, key)) = self.by_time.pop_first()
+        {
+            due.push(key);
+        }
+        due
+    }
+}
+
+/// Wall-clock time: expiries outlive the process.
+pub fn now_ms() -> u64 {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
+}

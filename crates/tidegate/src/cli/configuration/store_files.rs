@@ -1,0 +1,141 @@
+//! `tidegate config backup`, `restore` and `repair`: the files of the embedded store.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use config::{Provider, Settings};
+use store::embedded::{
+    Lag, copy,
+    repair::{self, Repair, Source},
+};
+
+use super::super::Place;
+use crate::boot::{
+    commands::{self, Answer, Command},
+    pid_file,
+};
+
+/// Something would be lost, and nobody has said that it may.
+const LOSS: u8 = 2;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The settings, provided that there is a store of the gateway's own.
+fn with_store(place: &Place) -> anyhow::Result<Settings> {
+    let settings = place.load()?.settings;
+    match settings.provider {
+        Provider::Embedded => Ok(settings),
+        Provider::Etcd => {
+            bail!("the configuration is in etcd; use etcd's own snapshots (`etcdctl snapshot`)")
+        }
+        Provider::Yaml => {
+            bail!("the configuration is {}; copy that file", settings.files.resources_yaml.display())
+        }
+        Provider::Json => {
+            bail!("the configuration is {}; copy that file", settings.files.resources_json.display())
+        }
+        Provider::ApiDriven => {
+            bail!("the gateway keeps no configuration; what was sent last is at GET /apisix/admin/configs")
+        }
+    }
+}
+
+pub fn backup(place: &Place, file: &Path) -> anyhow::Result<()> {
+    let settings = with_store(place)?;
+    let database = &settings.files.database;
+    let same = |own: &Path| file.exists() && own.canonicalize().ok() == file.canonicalize().ok();
+    if same(database) || same(&copy::place(database)) || same(&database.with_extension("created")) {
+        bail!("{} is a file of the store itself; name another one", file.display());
+    }
+    let head = match pid_file::running(&settings.files.pid)? {
+        Some(pid) => {
+            let socket = commands::path(&settings.files.pid);
+            let answer = commands::send(&socket, &Command::Backup, PATIENCE)
+                .with_context(|| format!("cannot ask process {pid} at {}", socket.display()))?;
+            match answer {
+                Answer::Done(path) => {
+                    copy::duplicate(&PathBuf::from(path), file).map_err(anyhow::Error::msg)?
+                }
+                Answer::Failed(reason) => bail!("{reason}"),
+            }
+        }
+        None => repair::backup(database, file)?,
+    };
+    println!("{}: revision {}, {} objects", file.display(), head.revision, head.objects);
+    Ok(())
+}
+
+pub fn restore(place: &Place, file: &Path) -> anyhow::Result<()> {
+    let settings = with_store(place)?;
+    if let Some(pid) = pid_file::running(&settings.files.pid)? {
+        bail!("the gateway runs as process {pid}; stop it first (`tidegate quit`)");
+    }
+    let restored = repair::restore(&settings.files.database, file)?;
+    let (path, head) = (settings.files.database.display(), restored.head);
+    println!(
+        "{path} holds the {} objects of revision {} now, as revision {}; its history begins anew",
+        head.objects, head.revision, restored.revision
+    );
+    tell_aside(&restored.aside);
+    Ok(())
+}
+
+pub fn repair(place: &Place, accept_loss: bool, dry_run: bool) -> anyhow::Result<ExitCode> {
+    let settings = with_store(place)?;
+    let database = &settings.files.database;
+    // One that serves the last good configuration has no store open; without a file nothing would tell.
+    if !database.exists()
+        && let Some(pid) = pid_file::running(&settings.files.pid)?
+    {
+        bail!("{} is missing, and the gateway runs as process {pid}; stop it first", database.display());
+    }
+    let Some(found) = repair::look(database)? else {
+        println!("{} is good: there is nothing to repair", database.display());
+        return Ok(ExitCode::SUCCESS);
+    };
+    println!("{}", found.problem);
+    println!("{}", plan(&found));
+    if dry_run {
+        return Ok(if found.lost == Lag::Nothing { ExitCode::SUCCESS } else { ExitCode::from(LOSS) });
+    }
+    if found.lost != Lag::Nothing && !accept_loss {
+        eprintln!(
+            "tidegate: nothing was changed, since what was closed or guarded by the lost changes would be open; \
+             --accept-loss goes on without them"
+        );
+        return Ok(ExitCode::from(LOSS));
+    }
+    let done = repair::carry_out(database, found)?;
+    println!("{} is good again", database.display());
+    tell_aside(&done.aside);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What there is to go on with, and what is lost.
+fn plan(found: &Repair) -> String {
+    let (source, history) = match &found.source {
+        Source::Store { revision, objects } => {
+            (format!("the file itself holds revision {revision} with {objects} objects"), "its history stays")
+        }
+        Source::Copy { path, head } => (
+            format!(
+                "the last good configuration, {}, holds revision {} with {} objects",
+                path.display(),
+                head.revision,
+                head.objects
+            ),
+            "the history and the checkpoints are lost",
+        ),
+    };
+    format!("{source}; {}; {history}", found.lost.words())
+}
+
+fn tell_aside(aside: &[PathBuf]) {
+    for path in aside {
+        println!("kept: {}", path.display());
+    }
+}
