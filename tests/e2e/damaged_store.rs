@@ -80,7 +80,8 @@ impl Subject {
                 assert!(said.contains("backup") && !said.contains("panicked"), "{what}: {said}");
                 return Outcome::Refused;
             }
-            if TcpStream::connect(self.gateway.http).is_ok() {
+            // The admin port opens a moment after the proxy port.
+            if [self.gateway.http, self.gateway.admin].iter().all(|port| TcpStream::connect(port).is_ok()) {
                 break;
             }
             std::thread::sleep(std::time::Duration::from_millis(2));
