@@ -52,6 +52,7 @@ mod lingering;
 mod locations;
 mod loops;
 mod lost_store;
+mod lua_bounds;
 mod malformed;
 mod masked;
 mod max_conn;

@@ -1,6 +1,6 @@
 //! The plugins, one file each. `registry` lists them; what several of them need is in `common`.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod common;
 pub mod registry;

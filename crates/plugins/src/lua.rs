@@ -4,14 +4,22 @@
 //! call and keep their upvalues from request to request, as in APISIX. What they may call is in [`api`].
 
 mod api;
+#[allow(unsafe_code, reason = "the allocator and the hook of an interpreter")]
+mod bounds;
+mod clock;
 mod current;
 mod filter;
 mod json;
+mod pattern;
 mod program;
 mod script;
+#[allow(unsafe_code, reason = "functions of the library `string`")]
+mod strings;
 mod template;
 mod vm;
 
+#[cfg(test)]
+mod depth_tests;
 #[cfg(test)]
 mod tests;
 
@@ -47,10 +55,16 @@ impl LuaCompiler for Compiler {
 
 /// Checks the Lua of a resource that somebody wants to store.
 pub fn check(chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
+    let checked = check_chunk(chunk, source);
+    vm::forget_checked();
+    checked
+}
+
+fn check_chunk(chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
     let evaluate = |source: &str, name: &str| -> Result<Value, LuaFault> {
         let vm = vm::vm().map_err(LuaFault::Load)?;
         let function = vm::Vm::load(&vm.lua, source, name).map_err(LuaFault::Load)?;
-        vm::limited(|| function.call::<Value>(())).map_err(|error| LuaFault::Load(vm::message(&error)))
+        clock::limited(|| function.call::<Value>(())).map_err(|error| LuaFault::Load(vm::message(&error)))
     };
     match chunk {
         LuaChunk::FilterFunction => match {
@@ -70,10 +84,16 @@ pub fn check(chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
 
 /// Checks one of a serverless plugin's functions, with APISIX's messages.
 pub fn check_function(source: &str) -> Result<(), String> {
+    let checked = run_checked(source);
+    vm::forget_checked();
+    checked
+}
+
+fn run_checked(source: &str) -> Result<(), String> {
     let vm = vm::vm()?;
     let function =
         vm::Vm::load(&vm.lua, source, source).map_err(|reason| format!("failed to loadstring: {reason}"))?;
-    match vm::limited(|| function.call::<Value>(())) {
+    match clock::limited(|| function.call::<Value>(())) {
         Err(error) => Err(format!("pcall error: {}", vm::message(&error))),
         Ok(Value::Function(_)) => Ok(()),
         Ok(Value::Integer(_)) => Err("only accept Lua function, the input code type is number".to_owned()),

@@ -107,6 +107,10 @@ impl SeatStats {
     }
 }
 
+/// The deepest use is Lua's: a test of `plugins` measures it (`lua/depth_tests.rs`) and asks for a margin of eight times.
+/// Only what is touched takes memory.
+const STACK_BYTES: usize = 4 << 20;
+
 /// Starts the workers on sockets that are open.
 pub fn start(settings: &Settings, listeners: Listeners, publisher: &Arc<Publisher>) -> io::Result<Workers> {
     plugin::hops::install(
@@ -138,7 +142,8 @@ impl Crew {
         stats.revision.store(self.publisher.current().revision, Ordering::SeqCst);
         let (settings, publisher) = (self.settings.clone(), self.publisher.clone());
         let (signals, counters, introduction) = (self.signals.clone(), stats.clone(), introduced.clone());
-        let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
+        let builder = thread::Builder::new().name(format!("worker-{index}")).stack_size(STACK_BYTES);
+        let thread = builder.spawn(move || {
             let worker = Worker::new(index, turn, settings, publisher, counters);
             worker::run(worker, doors, &signals, &introduction);
         })?;

@@ -9,9 +9,9 @@ mod regex;
 mod request;
 mod text;
 
-use mlua::{Function, Lua, LuaString, Table, Value, Variadic};
+use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, LuaString, Table, Value, Variadic};
 
-use super::{current, json, vm};
+use super::{clock, current, json, strings, vm};
 use crate::common::number;
 
 const PRELUDE: &str = include_str!("prelude.lua");
@@ -19,6 +19,7 @@ const PRELUDE: &str = include_str!("prelude.lua");
 /// Fills the interpreter's globals. Returns what makes a request's `ctx`, and `run(function, argument, ctx)`.
 pub fn install(lua: &Lua) -> mlua::Result<(Function, Function)> {
     let native = lua.create_table()?;
+    strings::install(lua, &native)?;
     headers::install(lua, &native)?;
     request::install(lua, &native)?;
     text::install(lua, &native)?;
@@ -29,31 +30,41 @@ pub fn install(lua: &Lua) -> mlua::Result<(Function, Function)> {
     lua.load(PRELUDE).set_name("=prelude").call(native)
 }
 
+/// A function that Lua may call, unless the call's time is up: what runs long is the last that its call does.
+fn native_function<A: FromLuaMulti, R: IntoLuaMulti>(
+    lua: &Lua,
+    function: impl Fn(&Lua, A) -> mlua::Result<R> + 'static,
+) -> mlua::Result<Function> {
+    lua.create_function(move |lua, arguments: A| {
+        clock::look()?;
+        function(lua, arguments)
+    })
+}
+
 fn install_json(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set("null", Value::NULL)?;
     native.set("array_mt", json::array_metatable(lua)?)?;
     native.set(
         "json_encode",
-        lua.create_function(|lua, (value, lenient): (Value, Option<bool>)| {
+        native_function(lua, |lua, (value, lenient): (Value, Option<bool>)| {
             json::encode(lua, &value, lenient.unwrap_or(false))
         })?,
     )?;
-    native.set("json_decode", lua.create_function(|lua, text: LuaString| json::decode(lua, &text))?)
+    native.set("json_decode", native_function(lua, |lua, text: LuaString| json::decode(lua, &text))?)
 }
 
 /// Ending a call: `exit`, `print`, the time limit, `load`.
 fn install_control(lua: &Lua, native: &Table) -> mlua::Result<()> {
-    native.set("exit", lua.create_function(|_, code: i32| exit(code))?)?;
-    native.set("print", lua.create_function(|_, values: Variadic<Value>| print(&values))?)?;
+    native.set("exit", native_function(lua, |_, code: i32| exit(code))?)?;
+    native.set("print", native_function(lua, |_, values: Variadic<Value>| print(&values))?)?;
     // After a caught error: whether the call shall end all the same.
     native.set(
         "ending",
-        lua.create_function(|_, ()| Ok(vm::expired() || current::call(|call| call.exit.get().is_some())))?,
+        lua.create_function(|_, ()| Ok(clock::expired() || current::call(|call| call.exit.get().is_some())))?,
     )?;
-    native.set("expired", lua.create_function(|_, ()| Ok(vm::expired()))?)?;
     native.set(
         "load",
-        lua.create_function(|lua, (source, name): (LuaString, Option<String>)| {
+        native_function(lua, |lua, (source, name): (LuaString, Option<String>)| {
             let source = source.to_string_lossy();
             let name = name.unwrap_or_else(|| source.clone());
             Ok(match vm::Vm::load(lua, &source, &name) {
@@ -62,7 +73,7 @@ fn install_control(lua: &Lua, native: &Table) -> mlua::Result<()> {
             })
         })?,
     )?;
-    native.set("phase", lua.create_function(|_, ()| Ok(current::call(|call| call.phase.get().name())))?)
+    native.set("phase", native_function(lua, |_, ()| Ok(current::call(|call| call.phase.get().name())))?)
 }
 
 /// Ends the call: the error unwinds, the code says what becomes of the request.
@@ -75,17 +86,14 @@ fn print(values: &[Value]) -> mlua::Result<()> {
     current::call(|call| {
         let mut output = call.output.borrow_mut();
         for value in values {
-            append(value, &mut output, 0)?;
-        }
-        if output.len() > current::MAX_OUTPUT_BYTES {
-            output.clear();
-            return Err(mlua::Error::runtime("too much output"));
+            append(value, &mut output, 0).inspect_err(|_| output.clear())?;
         }
         Ok(())
     })
 }
 
-/// A value as `ngx.print` writes it; tables are lists of values.
+/// A value as `ngx.print` writes it; tables are lists of values. What is written has a limit, and lists in lists, which
+/// can stand for far more than they hold, are under the clock.
 pub fn append(value: &Value, out: &mut Vec<u8>, depth: usize) -> mlua::Result<()> {
     match value {
         Value::Nil => out.extend_from_slice(b"nil"),
@@ -95,7 +103,10 @@ pub fn append(value: &Value, out: &mut Vec<u8>, depth: usize) -> mlua::Result<()
         Value::Number(value) => out.extend_from_slice(number::lua(*value).as_bytes()),
         Value::String(text) => out.extend_from_slice(&text.as_bytes()),
         Value::Table(items) if depth < 16 => {
-            for item in items.sequence_values::<Value>() {
+            for (count, item) in items.sequence_values::<Value>().enumerate() {
+                if count.is_multiple_of(256) {
+                    clock::look()?;
+                }
                 append(&item?, out, depth + 1)?;
             }
         }
@@ -105,6 +116,9 @@ pub fn append(value: &Value, out: &mut Vec<u8>, depth: usize) -> mlua::Result<()
                 other.type_name()
             )));
         }
+    }
+    if out.len() > current::MAX_OUTPUT_BYTES {
+        return Err(mlua::Error::runtime("too much output"));
     }
     Ok(())
 }

@@ -3,10 +3,7 @@
 //! Lua's functions are made once per worker and cannot hold a request; they find it here. The slots are set for the
 //! time of one call only, so nothing of a request outlives its phase.
 
-use std::{
-    cell::{Cell, RefCell},
-    time::Instant,
-};
+use std::cell::{Cell, RefCell};
 
 use plugin::{BodyChunk, Request};
 use scoped_tls_hkt::scoped_thread_local;
@@ -57,11 +54,12 @@ impl Phase {
 #[derive(Default)]
 pub struct Call {
     pub phase: Cell<Phase>,
-    pub deadline: Cell<Option<Instant>>,
     /// `ngx.exit` was called with this.
     pub exit: Cell<Option<i32>>,
     /// `ngx.status` as set before there is a response.
     pub status: Cell<u16>,
+    /// Bytes of headers and variables that the call has set.
+    pub written: Cell<usize>,
     /// `ngx.say` and `ngx.print`.
     pub output: RefCell<Vec<u8>>,
 }
@@ -72,6 +70,22 @@ thread_local! {
 
 /// Bytes that `ngx.say` may collect.
 pub const MAX_OUTPUT_BYTES: usize = 16 << 20;
+
+/// Bytes of headers and variables that one call may set.
+pub const MAX_WRITTEN_BYTES: usize = 1 << 20;
+
+/// Counts what a call puts into the request or answer, beyond the interpreter's memory.
+pub fn write(bytes: usize) -> mlua::Result<()> {
+    let written = CALL.with(|call| {
+        call.written.set(call.written.get().saturating_add(bytes));
+        call.written.get()
+    });
+    if written > MAX_WRITTEN_BYTES {
+        Err(mlua::Error::runtime("too many headers and variables"))
+    } else {
+        Ok(())
+    }
+}
 
 pub fn call<R>(visit: impl FnOnce(&Call) -> R) -> R {
     CALL.with(visit)

@@ -5,6 +5,7 @@ use plugin::{Request, snapshot::FilterFunction};
 use telemetry::error_log::{self, Level};
 
 use super::{
+    clock,
     current::{self, Phase},
     program::Program,
     vm,
@@ -26,9 +27,10 @@ impl Filter {
         let loaded = self.program.loaded(&vm)?;
         let Some(function) = loaded.functions.first() else { return Ok(false) };
         current::call(|call| call.phase.set(Phase::Match));
-        let result = vm::limited(|| {
+        let result = clock::limited(|| {
             current::with_matching(request, || vm.run.call::<Value>((function, &vm.variables)))
         });
+        vm::tidy(&vm);
         current::call(|call| {
             call.phase.set(Phase::Load);
             call.exit.set(None);

@@ -1,13 +1,26 @@
 //! JSON in Lua: `cjson`, `cjson.safe` and `core.json`, with cjson's rules for what is an array.
 
+use std::cell::Cell;
+
 use mlua::{Lua, LuaString, Table, Value};
 use plugin::document::{self, Allowance};
 use serde_json::{Map, Number};
 
+use super::{bounds, clock};
 use crate::common::number;
 
 /// Nesting of tables and documents.
 const MAX_DEPTH: usize = 256;
+
+/// Values between two looks at the clock.
+const VALUES_PER_LOOK: usize = 512;
+
+/// Texts that `decode` reads: 20 ms.
+const MAX_TEXT_BYTES: usize = 4 << 20;
+
+/// What a value may become as a document: tables can be in tables many times over.
+const MAX_VALUES: usize = 1 << 20;
+const MAX_DOCUMENT_BYTES: usize = 32 << 20;
 
 const ARRAY_METATABLE: &str = "array_mt";
 
@@ -22,56 +35,140 @@ pub fn array_metatable(lua: &Lua) -> mlua::Result<Table> {
 
 /// A document as Lua values; `null` is `ngx.null`.
 pub fn to_lua(lua: &Lua, value: &serde_json::Value) -> mlua::Result<Value> {
-    let array = array_metatable(lua)?;
-    convert(lua, value, &array)
+    Making { lua, array: &array_metatable(lua)?, values: Cell::new(0) }.convert(value)
 }
 
-fn convert(lua: &Lua, value: &serde_json::Value, array: &Table) -> mlua::Result<Value> {
-    Ok(match value {
-        serde_json::Value::Null => Value::NULL,
-        serde_json::Value::Bool(value) => Value::Boolean(*value),
-        serde_json::Value::Number(number) => Value::Number(number.as_f64().unwrap_or_default()),
-        serde_json::Value::String(text) => Value::String(lua.create_string(text)?),
-        serde_json::Value::Array(items) => {
-            let table = lua.create_table_with_capacity(items.len(), 0)?;
-            for (at, item) in items.iter().enumerate() {
-                table.raw_set(at + 1, convert(lua, item, array)?)?;
+struct Making<'a> {
+    lua: &'a Lua,
+    array: &'a Table,
+    values: Cell<usize>,
+}
+
+impl Making<'_> {
+    fn convert(&self, value: &serde_json::Value) -> mlua::Result<Value> {
+        let lua = self.lua;
+        self.values.set(self.values.get() + 1);
+        if self.values.get().is_multiple_of(VALUES_PER_LOOK) {
+            clock::look()?;
+            if lua.used_memory() > bounds::MAX_BYTES {
+                return Err(mlua::Error::runtime("memory limit exceeded"));
             }
-            table.set_metatable(Some(array.clone()))?;
-            Value::Table(table)
         }
-        serde_json::Value::Object(members) => {
-            let table = lua.create_table_with_capacity(0, members.len())?;
-            for (name, member) in members {
-                table.raw_set(name.as_str(), convert(lua, member, array)?)?;
+        Ok(match value {
+            serde_json::Value::Null => Value::NULL,
+            serde_json::Value::Bool(value) => Value::Boolean(*value),
+            serde_json::Value::Number(number) => Value::Number(number.as_f64().unwrap_or_default()),
+            serde_json::Value::String(text) => Value::String(lua.create_string(text)?),
+            serde_json::Value::Array(items) => {
+                let table = lua.create_table_with_capacity(items.len(), 0)?;
+                for (at, item) in items.iter().enumerate() {
+                    table.raw_set(at + 1, self.convert(item)?)?;
+                }
+                table.set_metatable(Some(self.array.clone()))?;
+                Value::Table(table)
             }
-            Value::Table(table)
-        }
-    })
+            serde_json::Value::Object(members) => {
+                let table = lua.create_table_with_capacity(0, members.len())?;
+                for (name, member) in members {
+                    table.raw_set(name.as_str(), self.convert(member)?)?;
+                }
+                Value::Table(table)
+            }
+        })
+    }
 }
 
 /// A Lua value as a document; `lenient` (`core.json.encode(value, true)`) turns what JSON lacks into text.
 pub fn from_lua(lua: &Lua, value: &Value, lenient: bool) -> Result<serde_json::Value, String> {
     let array = array_metatable(lua).map_err(|error| error.to_string())?;
-    read(value, &array, lenient, 0)
+    Reading { array: &array, lenient, values: Cell::new(0), bytes: Cell::new(0) }.read(value, 0)
 }
 
-fn read(value: &Value, array: &Table, lenient: bool, depth: usize) -> Result<serde_json::Value, String> {
-    if depth > MAX_DEPTH {
-        return Err(format!("Cannot serialise, excessive depth ({depth})"));
-    }
-    match value {
-        Value::Nil => Ok(serde_json::Value::Null),
-        Value::LightUserData(pointer) if pointer.0.is_null() => Ok(serde_json::Value::Null),
-        Value::Boolean(value) => Ok((*value).into()),
-        Value::Integer(value) => Ok((*value).into()),
-        Value::Number(value) => {
-            from_number(*value).ok_or_else(|| "Cannot serialise number: must not be NaN or Inf".to_owned())
+struct Reading<'a> {
+    array: &'a Table,
+    lenient: bool,
+    values: Cell<usize>,
+    bytes: Cell<usize>,
+}
+
+impl Reading<'_> {
+    fn count(&self, bytes: usize) -> Result<(), String> {
+        let values = self.values.get() + 1;
+        self.values.set(values);
+        self.bytes.set(self.bytes.get() + bytes);
+        if values > MAX_VALUES || self.bytes.get() > MAX_DOCUMENT_BYTES {
+            return Err("Cannot serialise, the document is too large".to_owned());
         }
-        Value::String(text) => Ok(text.to_string_lossy().into()),
-        Value::Table(table) => from_table(table, array, lenient, depth),
-        other if lenient => Ok(format!("{}: {:p}", other.type_name(), other.to_pointer()).into()),
-        other => Err(format!("Cannot serialise {}: type not supported", other.type_name())),
+        if values.is_multiple_of(VALUES_PER_LOOK) && clock::expired() {
+            return Err(clock::message());
+        }
+        Ok(())
+    }
+
+    fn read(&self, value: &Value, depth: usize) -> Result<serde_json::Value, String> {
+        if depth > MAX_DEPTH {
+            return Err(format!("Cannot serialise, excessive depth ({depth})"));
+        }
+        self.count(0)?;
+        match value {
+            Value::Nil => Ok(serde_json::Value::Null),
+            Value::LightUserData(pointer) if pointer.0.is_null() => Ok(serde_json::Value::Null),
+            Value::Boolean(value) => Ok((*value).into()),
+            Value::Integer(value) => Ok((*value).into()),
+            Value::Number(value) => from_number(*value)
+                .ok_or_else(|| "Cannot serialise number: must not be NaN or Inf".to_owned()),
+            Value::String(text) => {
+                self.count(text.as_bytes().len())?;
+                Ok(text.to_string_lossy().into())
+            }
+            Value::Table(table) => self.table(table, depth),
+            other if self.lenient => Ok(format!("{}: {:p}", other.type_name(), other.to_pointer()).into()),
+            other => Err(format!("Cannot serialise {}: type not supported", other.type_name())),
+        }
+    }
+
+    fn table(&self, table: &Table, depth: usize) -> Result<serde_json::Value, String> {
+        let marked = table.metatable().is_some_and(|metatable| metatable == *self.array);
+        let entries = self.entries(table)?;
+        let highest = highest_index(&entries);
+        if marked || highest.is_some_and(|highest| highest > 0) {
+            let highest = highest.unwrap_or(0);
+            if highest > 10 && highest > entries.len().saturating_mul(2) {
+                return Err("Cannot serialise table: excessively sparse array".to_owned());
+            }
+            let mut items = vec![serde_json::Value::Null; highest];
+            for (key, value) in &entries {
+                let Some(place) = index(key).and_then(|at| items.get_mut(at - 1)) else { continue };
+                *place = self.read(value, depth + 1)?;
+            }
+            return Ok(serde_json::Value::Array(items));
+        }
+        let mut members = Map::new();
+        for (key, value) in &entries {
+            let name = match key {
+                Value::String(text) => text.to_string_lossy(),
+                Value::Integer(value) => value.to_string(),
+                Value::Number(value) => number::lua(*value),
+                _ => return Err("Cannot serialise table: table key must be a number or string".to_owned()),
+            };
+            self.count(name.len())?;
+            members.insert(name, self.read(value, depth + 1)?);
+        }
+        Ok(serde_json::Value::Object(members))
+    }
+
+    fn entries(&self, table: &Table) -> Result<Vec<(Value, Value)>, String> {
+        let mut entries = Vec::new();
+        for entry in table.pairs::<Value, Value>() {
+            entries.push(entry.map_err(|error| error.to_string())?);
+            if entries.len() > MAX_VALUES {
+                return Err("Cannot serialise, the document is too large".to_owned());
+            }
+            if entries.len().is_multiple_of(VALUES_PER_LOOK) && clock::expired() {
+                return Err(clock::message());
+            }
+        }
+        Ok(entries)
     }
 }
 
@@ -82,41 +179,6 @@ fn from_number(value: f64) -> Option<serde_json::Value> {
     }
     let rounded: f64 = number::lua(value).parse().ok()?;
     Number::from_f64(rounded).map(Into::into)
-}
-
-fn from_table(
-    table: &Table,
-    array: &Table,
-    lenient: bool,
-    depth: usize,
-) -> Result<serde_json::Value, String> {
-    let marked = table.metatable().is_some_and(|metatable| metatable == *array);
-    let entries: Vec<(Value, Value)> =
-        table.pairs::<Value, Value>().collect::<Result<_, _>>().map_err(|error| error.to_string())?;
-    let highest = highest_index(&entries);
-    if marked || highest.is_some_and(|highest| highest > 0) {
-        let highest = highest.unwrap_or(0);
-        if highest > 10 && highest > entries.len().saturating_mul(2) {
-            return Err("Cannot serialise table: excessively sparse array".to_owned());
-        }
-        let mut items = vec![serde_json::Value::Null; highest];
-        for (key, value) in &entries {
-            let Some(place) = index(key).and_then(|at| items.get_mut(at - 1)) else { continue };
-            *place = read(value, array, lenient, depth + 1)?;
-        }
-        return Ok(serde_json::Value::Array(items));
-    }
-    let mut members = Map::new();
-    for (key, value) in &entries {
-        let name = match key {
-            Value::String(text) => text.to_string_lossy(),
-            Value::Integer(value) => value.to_string(),
-            Value::Number(value) => number::lua(*value),
-            _ => return Err("Cannot serialise table: table key must be a number or string".to_owned()),
-        };
-        members.insert(name, read(value, array, lenient, depth + 1)?);
-    }
-    Ok(serde_json::Value::Object(members))
 }
 
 /// The largest index when every key is one; 0 for an empty table.
@@ -134,6 +196,11 @@ fn index(key: &Value) -> Option<usize> {
 
 /// `decode(text)`: the value, or `nil` and why.
 pub fn decode(lua: &Lua, text: &LuaString) -> mlua::Result<(Value, Option<String>)> {
+    let length = text.as_bytes().len();
+    let most = clock::scaled(MAX_TEXT_BYTES);
+    if length > most {
+        return Ok((Value::Nil, Some(format!("the text has {length} bytes, at most {most} are read"))));
+    }
     match document::parse(&text.as_bytes(), &Allowance::of_a_body(None)) {
         Ok(value) => Ok((to_lua(lua, &value)?, None)),
         Err(error) => Ok((Value::Nil, Some(error.to_string()))),

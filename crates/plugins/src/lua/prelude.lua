@@ -9,7 +9,7 @@ local yield = coroutine.yield
 local unpack = unpack or table.unpack
 table.unpack = unpack
 
--- The system is out of reach.
+-- The system is out of reach. What the hook does not see (finalizers, C that sorts or moves entries) is gone or is here.
 for _, name in ipairs({ "dofile", "loadfile", "collectgarbage", "newproxy", "module", "gcinfo" }) do
     _G[name] = nil
 end
@@ -29,23 +29,203 @@ function load(source, name)
     return native.load(source, name)
 end
 
--- One call must not make gigabytes between two looks of the limits.
-function string.rep(text, count, separator)
-    count = count or 0
-    if (#text + #(separator or "")) * count > 16777216 then error("resulting string too large", 2) end
-    return rep(text, count, separator)
-end
+-- Nothing that Lua can call from C calls Lua back: what does so in Lua's library is written in Lua here. A recursion
+-- through it ends at the limit of Lua's stack, and never reaches that of the process.
 
--- Neither the end of a call nor its time limit can be caught.
-local pcall0, xpcall0, resume0, wrap0 = pcall, xpcall, coroutine.resume, coroutine.wrap
+-- The end of a call and its time limit cannot be caught. A handler of xpcall runs after the stack is unwound: LuaJIT
+-- runs it inside of the hook where the hook has failed, and there nothing would stop it.
+local pcall0, resume0, create = pcall, coroutine.resume, coroutine.create
 local ending = native.ending
 local function passed(ok, ...)
     if not ok and ending() then error((...), 0) end
     return ok, ...
 end
 function pcall(...) return passed(pcall0(...)) end
-function xpcall(...) return passed(xpcall0(...)) end
-function coroutine.resume(...) return passed(resume0(...)) end
+local function handled(handler, ok, ...)
+    if ok then return true, ... end
+    if ending() then error((...), 0) end
+    local _, value = passed(pcall0(handler, (...)))
+    return false, value
+end
+function xpcall(func, handler, ...)
+    if type(handler) ~= "function" then error("bad argument #2 to 'xpcall' (function expected)", 2) end
+    return handled(handler, pcall0(func, ...))
+end
+
+-- Each coroutine inside of another takes a piece of the C stack.
+local MAX_NESTED = 160
+local nested = 0
+local function left(ok, ...)
+    nested = nested - 1
+    return ok, ...
+end
+local function resume(co, ...)
+    if type(co) ~= "thread" then error("bad argument #1 to 'resume' (coroutine expected)", 3) end
+    if nested >= MAX_NESTED then return false, "C stack overflow" end
+    nested = nested + 1
+    return left(resume0(co, ...))
+end
+local function unwrapped(ok, ...)
+    if ok then return ... end
+    local reason = ...
+    error(reason, type(reason) == "string" and not ending() and 2 or 0)
+end
+function coroutine.resume(...) return passed(resume(...)) end
+function coroutine.wrap(func)
+    local co = create(func)
+    return function(...) return unwrapped(resume(co, ...)) end
+end
+
+local gsub, seek, format = native.gsub, native.seek, string.format
+-- One replacement: where the search goes on, and what may follow as it is.
+local function replace_one(parts, text, at, with, first, last, ...)
+    if not first then
+        if first == false then error(last, 4) end
+        return nil
+    end
+    parts[#parts + 1] = sub(text, at, first - 1)
+    local value
+    if type(with) == "table" then value = with[(...)] else value = with(...) end
+    local kind = type(value)
+    if not value then
+        value = sub(text, first, last)
+    elseif kind ~= "string" and kind ~= "number" then
+        error("invalid replacement value (a " .. kind .. ")", 4)
+    end
+    parts[#parts + 1] = value
+    if last >= first then return last + 1 end
+    parts[#parts + 1] = sub(text, first, first)
+    return first + 1
+end
+local function replace_all(text, pattern, with, most)
+    local parts, at, count, anchored = {}, 1, 0, byte(pattern) == 94
+    local one = type(with) == "table"
+    while count < most do
+        local next_at = replace_one(parts, text, at, with, seek(text, pattern, at, one))
+        if not next_at then break end
+        at, count = next_at, count + 1
+        if anchored or at > #text + 1 then break end
+    end
+    parts[#parts + 1] = sub(text, at)
+    return concat(parts), count
+end
+local function checked(value, argument, name)
+    local kind = type(value)
+    if kind == "string" then return value end
+    if kind == "number" then return tostring(value) end
+    error("bad argument #" .. argument .. " to '" .. name .. "' (string expected, got " .. kind .. ")", 3)
+end
+function string.gsub(text, pattern, with, most)
+    local kind = type(with)
+    if kind ~= "function" and (kind ~= "table" or not getmetatable(with)) then
+        return gsub(text, pattern, with, most)
+    end
+    text, pattern = checked(text, 1, "gsub"), checked(pattern, 2, "gsub")
+    local found, count = replace_all(text, pattern, with, most and tonumber(most) or #text + 1)
+    return found, count
+end
+
+-- `%s` of a table calls its `__tostring`.
+local function with_texts(count, ...)
+    local values = { ... }
+    for at = 2, count do
+        if type(values[at]) == "table" and getmetatable(values[at]) ~= nil then values[at] = tostring(values[at]) end
+    end
+    return format(unpack(values, 1, count))
+end
+function string.format(...)
+    local _, a, b, c, d, e, f = ...
+    if type(a) == "table" or type(b) == "table" or type(c) == "table" or type(d) == "table" or type(e) == "table"
+        or type(f) == "table" or select("#", ...) > 7 then
+        return with_texts(select("#", ...), ...)
+    end
+    return format(...)
+end
+
+-- One call must not make gigabytes between two looks of the limits.
+function string.rep(text, count, separator)
+    text, count = checked(text, 1, "rep"), count or 0
+    if (#text + #(separator or "")) * count > 16777216 then error("resulting string too large", 2) end
+    return rep(text, count, separator)
+end
+
+-- `#t` can be far more than what a table holds: entries are moved in Lua.
+local insert0 = insert
+function insert(t, at, ...)
+    if select("#", ...) ~= 1 or type(t) ~= "table" or type(at) ~= "number" then return insert0(t, at, ...) end
+    local last = #t + 1
+    at = at - at % 1
+    if last - at < 64 then return insert0(t, at, ...) end
+    for place = last, at + 1, -1 do t[place] = t[place - 1] end
+    t[at] = (...)
+end
+table.insert = insert
+
+-- LuaJIT's quicksort, so that the hook sees every comparison.
+local function less(a, b) return a < b end
+local function order(t, low, high, before)
+    while low < high do
+        local a, b = t[low], t[high]
+        if before(b, a) then t[low], t[high] = b, a end
+        if high - low == 1 then break end
+        local middle = low + (high - low - (high - low) % 2) / 2
+        a, b = t[middle], t[low]
+        if before(a, b) then
+            t[middle], t[low] = b, a
+        else
+            b = t[high]
+            if before(b, a) then t[middle], t[high] = b, a end
+        end
+        if high - low == 2 then break end
+        local pivot = t[middle]
+        t[middle], t[high - 1] = t[high - 1], pivot
+        local i, j = low, high - 1
+        while true do
+            i = i + 1
+            while before(t[i], pivot) do
+                if i >= high then error("invalid order function for sorting", 3) end
+                i = i + 1
+            end
+            j = j - 1
+            while before(pivot, t[j]) do
+                if j <= low then error("invalid order function for sorting", 3) end
+                j = j - 1
+            end
+            if j < i then break end
+            t[i], t[j] = t[j], t[i]
+        end
+        t[high - 1], t[i] = t[i], t[high - 1]
+        if i - low < high - i then
+            order(t, low, i - 1, before)
+            low = i + 1
+        else
+            order(t, i + 1, high, before)
+            high = i - 1
+        end
+    end
+end
+function sort(t, before)
+    if type(t) ~= "table" then error("bad argument #1 to 'sort' (table expected, got " .. type(t) .. ")", 2) end
+    if before ~= nil and type(before) ~= "function" then
+        error("bad argument #2 to 'sort' (function expected, got " .. type(before) .. ")", 2)
+    end
+    order(t, 1, #t, before or less)
+end
+table.sort = sort
+
+-- Texts of values: `__tostring` is called here, not by what writes them.
+local function as_texts(count, ...)
+    local values = { ... }
+    for at = 1, count do
+        local value = values[at]
+        if type(value) == "table" then values[at] = tostring(value) end
+    end
+    return unpack(values, 1, count)
+end
+local function log(level, ...)
+    if native.log_enabled(level) then return native.log(level, as_texts(select("#", ...), ...)) end
+end
+function print(...) return log(6, ...) end
 
 table.new = function() return {} end
 table.clear = function(t) for key in pairs(t) do t[key] = nil end end
@@ -107,7 +287,7 @@ ngx = {
     OK = 0, ERROR = -1, AGAIN = -2, DONE = -4, DECLINED = -5,
     null = null, var = var, header = header,
     arg = proxy(native.chunk_get, native.chunk_set),
-    log = native.log, print = native.print, exit = native.exit,
+    log = log, print = native.print, exit = native.exit,
     say = function(...)
         native.print(...)
         native.print("\n")
@@ -343,7 +523,7 @@ end }
 local function new_context() return setmetatable({}, context_base) end
 
 local function run(func, first, ctx)
-    running = ctx
+    running, nested = ctx, 0
     return func(first, ctx)
 end
 
@@ -449,7 +629,7 @@ core.log = { delay_exec = function(func, ...)
     return setmetatable({}, { __tostring = function() return tostring(func(unpack(arguments, 1, count))) end })
 end }
 for name, level in pairs({ emerg = 1, alert = 2, crit = 3, error = 4, warn = 5, notice = 6, info = 7, debug = 8 }) do
-    core.log[name] = function(...) return native.log(level, ...) end
+    core.log[name] = function(...) return log(level, ...) end
 end
 
 local function deepcopy(value, seen)
@@ -648,10 +828,15 @@ core.ctx = {
 }
 core.lrucache = {
     new = function()
-        local cache = {}
+        local cache, count = {}, 0
         return function(key, version, create, ...)
             local entry = cache[key]
             if not entry or entry.version ~= version then
+                if not entry then
+                    -- APISIX's default; there the oldest make way.
+                    if count >= 1024 then cache, count = {}, 0 end
+                    count = count + 1
+                end
                 entry = { version = version, value = create(...) }
                 cache[key] = entry
             end
@@ -763,7 +948,7 @@ local modules = {
     bit = bit, string = string, table = table, math = math, os = os, coroutine = coroutine,
     ["ngx.base64"] = { encode_base64url = native.encode_base64url, decode_base64url = native.decode_base64url },
     ["ngx.resp"] = ngx.resp, ["ngx.re"] = re, ["ngx.req"] = { add_header = native.req_add_header },
-    ["ngx.errlog"] = { raw_log = native.log },
+    ["ngx.errlog"] = { raw_log = log },
 }
 for _, name in ipairs({ "json", "log", "request", "response", "table", "string", "utils", "ctx", "lrucache" }) do
     modules["apisix.core." .. name] = core[name]

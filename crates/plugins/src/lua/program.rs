@@ -1,7 +1,7 @@
 //! Functions of one configuration, and running them for a request.
 
 use std::{
-    rc::Rc,
+    rc::{Rc, Weak},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -15,7 +15,7 @@ use telemetry::error_log::{self, Level};
 
 pub use super::current::Phase;
 use super::{
-    current, json,
+    clock, current, json,
     vm::{self, Loaded, Vm},
 };
 
@@ -38,8 +38,11 @@ pub struct Program {
     is_script: bool,
 }
 
-/// A request's `ctx`, kept from function to function.
-struct Context(Table);
+/// A request's `ctx`, kept from function to function as long as its interpreter is there.
+struct Context {
+    table: Table,
+    vm: Weak<Vm>,
+}
 
 /// How a call ended.
 enum Ending {
@@ -80,7 +83,7 @@ impl Program {
         let mut loaded = Loaded { functions: Vec::new(), conf: json::to_lua(lua, &self.conf)?, table: None };
         for source in &self.sources {
             let chunk = Vm::load(lua, source, source).map_err(mlua::Error::runtime)?;
-            match vm::limited(|| chunk.call::<Value>(()))? {
+            match clock::limited(|| chunk.call::<Value>(()))? {
                 Value::Function(function) => loaded.functions.push(function),
                 Value::Table(table) if self.is_script => loaded.table = Some(table),
                 other => {
@@ -154,12 +157,19 @@ impl Program {
         );
     }
 
+    /// All functions share the time of one call: nobody else runs between them.
     fn run_now(&self, request: &mut Request, phase: Phase) -> mlua::Result<Ending> {
         let vm = vm::vm().map_err(mlua::Error::runtime)?;
-        let loaded = self.loaded(&vm)?;
-        let context = context(&vm, request)?;
+        let ended = clock::limited(|| self.run_all(&vm, request, phase));
+        vm::tidy(&vm);
+        ended
+    }
+
+    fn run_all(&self, vm: &Rc<Vm>, request: &mut Request, phase: Phase) -> mlua::Result<Ending> {
+        let loaded = self.loaded(vm)?;
+        let context = context(vm, request)?;
         if let Some(table) = &loaded.table {
-            return run_script(&vm, table, &context, request, phase);
+            return run_script(vm, table, &context, request, phase);
         }
         for function in &loaded.functions {
             let result =
@@ -174,10 +184,12 @@ impl Program {
     /// Each function is a coroutine that yields where it sleeps.
     async fn run_coroutines(&self, request: &mut Request, phase: Phase) -> mlua::Result<Ending> {
         let vm = vm::vm().map_err(mlua::Error::runtime)?;
-        let loaded = self.loaded(&vm)?;
+        let loaded = clock::limited(|| self.loaded(&vm))?;
         let context = context(&vm, request)?;
         let functions: Vec<Function> = match &loaded.table {
-            Some(table) => table.get::<Option<Function>>(phase_name(phase))?.into_iter().collect(),
+            Some(table) => {
+                clock::limited(|| table.get::<Option<Function>>(phase_name(phase)))?.into_iter().collect()
+            }
             None => loaded.functions.clone(),
         };
         for function in &functions {
@@ -198,7 +210,9 @@ impl Program {
                     thread.resume::<MultiValue>(())
                 });
             }
-            if let Ending::Answer(reply) = ending(&vm.lua, result, phase)? {
+            let ended = clock::limited(|| ending(&vm.lua, result, phase));
+            vm::tidy(&vm);
+            if let Ending::Answer(reply) = ended? {
                 return Ok(Ending::Answer(reply));
             }
         }
@@ -235,27 +249,30 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// `("sleep", seconds)` as yielded; an hour at most.
+/// `("sleep", seconds)` as yielded: an hour at most, a millisecond at least, so that a loop of sleeps is no busy one.
 fn sleep_time(yielded: MultiValue) -> Duration {
     let seconds = yielded.get(1).and_then(number).unwrap_or(0.0);
-    Duration::try_from_secs_f64(seconds.clamp(0.0, 3600.0)).unwrap_or(Duration::ZERO)
+    Duration::try_from_secs_f64(seconds.clamp(0.001, 3600.0)).unwrap_or(Duration::from_millis(1))
 }
 
 /// The request's `ctx`, made for its first function.
-pub(super) fn context(vm: &Vm, request: &mut Request) -> mlua::Result<Table> {
-    if let Some(Context(table)) = request.extensions.get::<Context>() {
+pub(super) fn context(vm: &Rc<Vm>, request: &mut Request) -> mlua::Result<Table> {
+    if let Some(Context { table, vm: of }) = request.extensions.get::<Context>()
+        && Weak::ptr_eq(of, &Rc::downgrade(vm))
+    {
         return Ok(table.clone());
     }
     let table = vm.new_context.call::<Table>(())?;
-    request.extensions.insert(Context(table.clone()));
+    request.extensions.insert(Context { table: table.clone(), vm: Rc::downgrade(vm) });
     Ok(table)
 }
 
 /// What a function left in a field of `ctx`, for the plugins that APISIX lets read it there.
 pub fn context_field(request: &Request, name: &str) -> Option<serde_json::Value> {
-    let Context(table) = request.extensions.get::<Context>()?;
+    let Context { table, vm } = request.extensions.get::<Context>()?;
+    let vm = vm.upgrade()?;
     let value = table.raw_get::<Value>(name).ok().filter(|value| !value.is_nil())?;
-    super::json::from_lua(&vm::vm().ok()?.lua, &value, true).ok()
+    clock::limited(|| json::from_lua(&vm.lua, &value, true)).ok()
 }
 
 /// Makes the request the running one for the time of a call.
@@ -264,9 +281,10 @@ pub(super) fn enter<R>(request: &mut Request, phase: Phase, run: impl FnOnce() -
         call.phase.set(phase);
         call.exit.set(None);
         call.status.set(0);
+        call.written.set(0);
         call.output.borrow_mut().clear();
     });
-    let result = vm::limited(|| current::with_request(request, run));
+    let result = clock::limited(|| current::with_request(request, run));
     current::call(|call| call.phase.set(Phase::Load));
     result
 }

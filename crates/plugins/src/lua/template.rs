@@ -16,6 +16,7 @@ use mlua::{Function, Lua, LuaString, Table, Value};
 use plugin::Request;
 
 use super::{
+    clock,
     current::Phase,
     program::{context, enter},
     vm::{self, Loaded, Vm},
@@ -73,7 +74,7 @@ impl Template {
         body: Option<&[u8]>,
         document: impl FnOnce(&Lua) -> mlua::Result<Table>,
     ) -> Result<Vec<u8>, String> {
-        self.run(request, phase, body, document).map_err(|error| vm::message(&error))
+        clock::limited(|| self.run(request, phase, body, document)).map_err(|error| vm::message(&error))
     }
 
     fn run(
@@ -106,8 +107,10 @@ impl Template {
         for name in ["_ctx", "_body", "_escape_json", "_escape_xml", "_multipart"] {
             document.raw_remove(name)?;
         }
-        let text: LuaString = enter(request, phase, || run(frame, function, document, helpers))?;
-        Ok(text.as_bytes().to_vec())
+        let text = enter(request, phase, || run(frame, function, document, helpers));
+        let text = text.map(|text| text.as_bytes().to_vec());
+        vm::tidy(&vm);
+        text
     }
 }
 

@@ -2,35 +2,35 @@
 //!
 //! The JIT compiler stays off (library `jit` is not opened): compiled traces do not look at the instruction hook that
 //! is the time limit. `io`, `os.execute`, `ffi`, `package` and bytecode are deliberately not there.
+//!
+//! An interpreter whose memory stays full is replaced: its globals and upvalues are what filled it.
 
 use std::{
-    cell::{OnceCell, RefCell},
+    cell::{Cell, RefCell},
     rc::Rc,
-    sync::OnceLock,
     time::{Duration, Instant},
 };
 
-use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
+use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 use rustc_hash::FxHashMap;
+use telemetry::error_log::{self, Level};
 
-use super::{api, current, json};
+use super::{
+    api,
+    bounds::{self, Meter},
+    json,
+};
 
-/// Instructions between two looks at the clock: about 20 us.
-const INSTRUCTIONS_PER_LOOK: u32 = 2_000;
-
-/// Memory of one worker's interpreter.
-const MAX_MEMORY_BYTES: usize = 256 << 20;
-
-/// `plugin_attr.serverless.time_limit_ms`, 50 by default: one call may run that long on a worker.
-pub fn time_limit() -> Duration {
-    static LIMIT: OnceLock<Duration> = OnceLock::new();
-    *LIMIT.get_or_init(|| {
-        let configured = ["serverless", "serverless-pre-function"].into_iter().find_map(|name| {
-            plugin::host::plugin_attribute(name)?.get("time_limit_ms").and_then(serde_json::Value::as_u64)
-        });
-        Duration::from_millis(configured.unwrap_or(50).clamp(1, 60_000))
-    })
-}
+/// From here on garbage is collected between calls.
+const FULL_BYTES: usize = bounds::MAX_BYTES / 4 * 3;
+/// What a retired interpreter may still hold when the rest is freed at once: some milliseconds of work.
+const LIGHT_BYTES: usize = 16 << 20;
+/// Collecting takes so long between two calls.
+const COLLECTING: Duration = Duration::from_millis(5);
+/// What a check may leave behind in its thread.
+const CHECKED_BYTES: usize = 8 << 20;
+/// The source of one chunk: Lua compiles it in one go.
+const MAX_SOURCE_BYTES: usize = 1 << 20;
 
 /// The functions of one configuration, loaded into this worker's interpreter.
 pub struct Loaded {
@@ -49,6 +49,9 @@ pub struct Vm {
     pub run: Function,
     /// `ngx.var`.
     pub variables: Table,
+    meter: &'static Meter,
+    /// Collections that ended while memory was full.
+    collected: Cell<u8>,
     programs: RefCell<Programs>,
 }
 
@@ -60,27 +63,120 @@ struct Programs {
 }
 
 thread_local! {
-    static VM: OnceCell<Result<Rc<Vm>, String>> = const { OnceCell::new() };
+    static VM: RefCell<Option<Rc<Vm>>> = const { RefCell::new(None) };
+    /// The one before, as long as it is not empty.
+    static RETIRED: RefCell<Option<Rc<Vm>>> = const { RefCell::new(None) };
 }
 
 /// This thread's interpreter.
 pub fn vm() -> Result<Rc<Vm>, String> {
-    VM.with(|vm| vm.get_or_init(|| Vm::new().map(Rc::new).map_err(|error| error.to_string())).clone())
+    VM.with_borrow_mut(|slot| {
+        if let Some(vm) = slot {
+            return Ok(vm.clone());
+        }
+        let vm = Vm::new().map(Rc::new).map_err(|error| message(&error))?;
+        Ok(slot.insert(vm).clone())
+    })
+}
+
+/// After a check of somebody's source: what it left behind goes with its interpreter.
+pub fn forget_checked() {
+    VM.with_borrow_mut(|slot| {
+        if slot.as_ref().is_some_and(|vm| vm.meter.used() > CHECKED_BYTES) {
+            *slot = None;
+        }
+    });
+}
+
+/// Between two calls: frees memory piece by piece where it is full, and replaces an interpreter that stays full.
+pub fn tidy(vm: &Rc<Vm>) {
+    let retired = RETIRED.with_borrow(|slot| slot.is_some());
+    if retired || vm.meter.used() > FULL_BYTES {
+        tidy_full(vm, retired);
+    }
+}
+
+#[cold]
+fn tidy_full(vm: &Rc<Vm>, retired: bool) {
+    if retired {
+        // One at a time: together they hold no more than twice the limit.
+        RETIRED.with_borrow_mut(|slot| {
+            if slot.as_ref().is_some_and(|old| old.collect() && old.collected.get() > 1 || old.is_light()) {
+                *slot = None;
+            }
+        });
+        return;
+    }
+    if !vm.collect() || vm.meter.used() <= FULL_BYTES {
+        return;
+    }
+    // Garbage that was made during a collection is found by the next.
+    if vm.collected.get() < 2 {
+        return;
+    }
+    let held = vm.meter.used() >> 20;
+    error_log::log(
+        Level::Error,
+        format_args!(
+            "Lua holds {held} MiB in globals and upvalues: the interpreter is replaced, they begin anew"
+        ),
+    );
+    VM.with_borrow_mut(|slot| {
+        if slot.as_ref().is_some_and(|current| Rc::ptr_eq(current, vm)) {
+            *slot = None;
+        }
+    });
+    vm.empty();
+    RETIRED.set(Some(vm.clone()));
 }
 
 impl Vm {
     fn new() -> mlua::Result<Vm> {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::BIT;
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
-        // Where the allocator cannot be ours the hook below looks at the total.
-        let _ = lua.set_memory_limit(MAX_MEMORY_BYTES);
+        let meter = bounds::install(&lua)?;
         json::install(&lua)?;
         let (new_context, run) = api::install(&lua)?;
-        lua.set_global_hook(HookTriggers::new().every_nth_instruction(INSTRUCTIONS_PER_LOOK), |lua, _| {
-            look(lua).map(|()| VmState::Continue)
-        })?;
         let variables = lua.globals().get::<Table>("ngx")?.get("var")?;
-        Ok(Vm { lua, variables, new_context, run, programs: RefCell::default() })
+        Ok(Vm {
+            lua,
+            variables,
+            new_context,
+            run,
+            meter,
+            collected: Cell::new(0),
+            programs: RefCell::default(),
+        })
+    }
+
+    fn is_light(&self) -> bool {
+        self.meter.used() < LIGHT_BYTES
+    }
+
+    /// Collects for some milliseconds; true when a collection has ended.
+    fn collect(&self) -> bool {
+        let started = Instant::now();
+        while started.elapsed() < COLLECTING {
+            match self.lua.gc_step() {
+                Ok(false) => {}
+                // Finalizers of ours do not fail; an error would come back for ever.
+                Ok(true) | Err(_) => {
+                    self.collected.set(self.collected.get().saturating_add(1));
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Makes garbage of everything but what calls under way hold.
+    fn empty(&self) {
+        self.collected.set(0);
+        self.programs.take();
+        let _ = self.lua.globals().clear();
+        for name in ["_LOADED", "_PRELOAD"] {
+            let _ = self.lua.unset_named_registry_value(name);
+        }
     }
 
     /// The program's functions in this interpreter, loaded at the first call.
@@ -105,35 +201,18 @@ impl Vm {
 
     /// Loads a text as Lua names it: `[string "first line..."]`. Bytecode is refused.
     pub fn load(lua: &Lua, source: &str, name: &str) -> Result<Function, String> {
+        if source.len() > MAX_SOURCE_BYTES {
+            return Err(format!(
+                "the source has {} bytes, at most {MAX_SOURCE_BYTES} are read",
+                source.len()
+            ));
+        }
         lua.load(source)
             .set_name(name)
             .set_mode(mlua::chunk::ChunkMode::Text)
             .into_function()
             .map_err(|error| message(&error))
     }
-}
-
-/// Called by the hook: ends what runs too long or grew too large.
-fn look(lua: &Lua) -> mlua::Result<()> {
-    if expired() {
-        return Err(mlua::Error::runtime(format!("time limit of {} ms exceeded", time_limit().as_millis())));
-    }
-    if lua.used_memory() > MAX_MEMORY_BYTES {
-        return Err(mlua::Error::runtime("memory limit exceeded"));
-    }
-    Ok(())
-}
-
-pub fn expired() -> bool {
-    current::call(|call| call.deadline.get()).is_some_and(|deadline| Instant::now() >= deadline)
-}
-
-/// Runs something under the time limit.
-pub fn limited<R>(run: impl FnOnce() -> R) -> R {
-    let before = current::call(|call| call.deadline.replace(Some(Instant::now() + time_limit())));
-    let result = run();
-    current::call(|call| call.deadline.set(before));
-    result
 }
 
 /// The message as Lua prints it, without a stack.

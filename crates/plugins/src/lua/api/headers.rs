@@ -4,22 +4,36 @@ use mlua::{Lua, LuaString, Table, Value};
 use plugin::Request;
 use wire::Head;
 
-use super::bytes;
+use super::{bytes, native_function};
 use crate::lua::current::{self, Phase};
 
 /// Values of one header: `nil` none, a table several.
 fn values(value: &Value) -> mlua::Result<Vec<Vec<u8>>> {
     match value {
         Value::Nil => Ok(Vec::new()),
-        Value::Table(items) => items
-            .sequence_values::<Value>()
-            .filter_map(|item| item.map(|item| bytes(&item)).transpose())
-            .collect(),
+        Value::Table(items) => {
+            let (mut values, mut total) = (Vec::new(), 0);
+            for item in items.sequence_values::<Value>() {
+                let Some(value) = bytes(&item?) else { continue };
+                // One text can be in a list any number of times.
+                total += value.len() + 16;
+                if total > current::MAX_WRITTEN_BYTES {
+                    return Err(mlua::Error::runtime("too many headers and variables"));
+                }
+                values.push(value);
+            }
+            Ok(values)
+        }
         Value::LightUserData(_) => Ok(Vec::new()),
         other => bytes(other)
             .map(|value| vec![value])
             .ok_or_else(|| mlua::Error::runtime(format!("invalid header value: {}", other.type_name()))),
     }
+}
+
+/// Counts what is set.
+fn write(name: &[u8], values: &[Vec<u8>]) -> mlua::Result<()> {
+    current::write(values.iter().map(|value| name.len() + value.len() + 16).sum())
 }
 
 fn checked_name(name: &LuaString) -> mlua::Result<Vec<u8>> {
@@ -99,7 +113,7 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
 fn install_response(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set(
         "resp_get",
-        lua.create_function(|lua, name: LuaString| {
+        native_function(lua, |lua, name: LuaString| {
             let Ok(name) = response_name(&name) else { return Ok(Value::Nil) };
             let name = String::from_utf8_lossy(&name);
             let values = current::edit(|request| {
@@ -111,9 +125,10 @@ fn install_response(lua: &Lua, native: &Table) -> mlua::Result<()> {
     )?;
     native.set(
         "resp_set",
-        lua.create_function(|_, (name, value): (LuaString, Value)| {
+        native_function(lua, |_, (name, value): (LuaString, Value)| {
             let name = response_name(&name)?;
             let mut values = values(&value)?;
+            write(&name, &values)?;
             // As nginx does: an empty value takes the field away.
             values.retain(|value| !value.is_empty());
             current::edit(|request| assign_response(request, &name, &values))
@@ -121,9 +136,10 @@ fn install_response(lua: &Lua, native: &Table) -> mlua::Result<()> {
     )?;
     native.set(
         "resp_add",
-        lua.create_function(|_, (name, value): (LuaString, Value)| {
+        native_function(lua, |_, (name, value): (LuaString, Value)| {
             let name = response_name(&name)?;
             let values = values(&value)?;
+            write(&name, &values)?;
             current::edit(|request| {
                 let head = response_headers(request, phase());
                 values.iter().for_each(|value| head.add(&name, value));
@@ -132,18 +148,18 @@ fn install_response(lua: &Lua, native: &Table) -> mlua::Result<()> {
     )?;
     native.set(
         "resp_all",
-        lua.create_function(|lua, ()| {
+        native_function(lua, |lua, ()| {
             all(lua, current::edit(|request| pairs(response_headers(request, phase())))?)
         })?,
     )?;
     native.set(
         "body_modified",
-        lua.create_function(|_, ()| current::edit(|request| request.response.body_modified()))?,
+        native_function(lua, |_, ()| current::edit(|request| request.response.body_modified()))?,
     )?;
-    native.set("status_get", lua.create_function(|_, ()| status())?)?;
+    native.set("status_get", native_function(lua, |_, ()| status())?)?;
     native.set(
         "status_set",
-        lua.create_function(|_, status: u16| {
+        native_function(lua, |_, status: u16| {
             if !(100..1000).contains(&status) {
                 return Err(mlua::Error::runtime("invalid status"));
             }
@@ -174,7 +190,7 @@ fn status() -> mlua::Result<u16> {
 fn install_request(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set(
         "req_header",
-        lua.create_function(|lua, name: LuaString| {
+        native_function(lua, |lua, name: LuaString| {
             let name = String::from_utf8_lossy(&name.as_bytes()).into_owned();
             let values = current::read(|request| {
                 let of =
@@ -188,13 +204,14 @@ fn install_request(lua: &Lua, native: &Table) -> mlua::Result<()> {
     )?;
     native.set(
         "req_headers",
-        lua.create_function(|lua, ()| all(lua, current::read(|request| pairs(&request.head.headers))?))?,
+        native_function(lua, |lua, ()| all(lua, current::read(|request| pairs(&request.head.headers))?))?,
     )?;
     native.set(
         "req_set_header",
-        lua.create_function(|_, (name, value): (LuaString, Value)| {
+        native_function(lua, |_, (name, value): (LuaString, Value)| {
             let name = checked_name(&name)?;
             let values = values(&value)?;
+            write(&name, &values)?;
             current::edit(|request| {
                 request.assert_header(&name, &values);
                 if name.eq_ignore_ascii_case(b"host") {
@@ -205,9 +222,10 @@ fn install_request(lua: &Lua, native: &Table) -> mlua::Result<()> {
     )?;
     native.set(
         "req_add_header",
-        lua.create_function(|_, (name, value): (LuaString, Value)| {
+        native_function(lua, |_, (name, value): (LuaString, Value)| {
             let name = checked_name(&name)?;
             let values = values(&value)?;
+            write(&name, &values)?;
             current::edit(|request| values.iter().for_each(|value| request.head.headers.add(&name, value)))
         })?,
     )

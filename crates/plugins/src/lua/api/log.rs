@@ -1,9 +1,13 @@
 //! `ngx.log` and `core.log` write to the error log.
 
-use mlua::{Lua, LuaString, Table, Value, Variadic};
+use mlua::{Lua, Table, Value, Variadic};
 use telemetry::error_log::{self, Level};
 
+use super::native_function;
 use crate::common::number;
+
+/// The log cuts its lines; no more than that is put together.
+const MAX_MESSAGE_BYTES: usize = 8 << 10;
 
 /// nginx's numbers: 1 is the gravest.
 fn level(number: i64) -> Level {
@@ -21,17 +25,20 @@ fn level(number: i64) -> Level {
 
 pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native
-        .set("log_enabled", lua.create_function(|_, number: i64| Ok(error_log::enabled(level(number))))?)?;
+        .set("log_enabled", native_function(lua, |_, number: i64| Ok(error_log::enabled(level(number))))?)?;
     native.set(
         "log",
-        lua.create_function(|lua, (number, values): (i64, Variadic<Value>)| {
+        native_function(lua, |lua, (number, values): (i64, Variadic<Value>)| {
             let level = level(number);
             if !error_log::enabled(level) {
                 return Ok(());
             }
             let mut message = String::new();
             for value in values.iter() {
-                message.push_str(&text(value)?);
+                message.push_str(&text(value));
+                if message.len() > MAX_MESSAGE_BYTES {
+                    break;
+                }
             }
             let place = lua.inspect_stack(1, |debug| {
                 let source = debug.source().short_src.map(|source| source.into_owned()).unwrap_or_default();
@@ -44,21 +51,19 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
     )
 }
 
-/// As Lua's `tostring`, with its metamethod.
-fn text(value: &Value) -> mlua::Result<String> {
+/// As Lua's `tostring`; the prelude has called `__tostring` where there is one.
+fn text(value: &Value) -> String {
     match value {
-        Value::Nil => Ok("nil".to_owned()),
-        Value::Boolean(value) => Ok(value.to_string()),
-        Value::Integer(value) => Ok(value.to_string()),
-        Value::Number(value) => Ok(number::lua(*value)),
-        Value::String(text) => Ok(text.to_string_lossy()),
-        Value::LightUserData(_) => Ok("null".to_owned()),
-        Value::Table(table) => match table.metatable().map(|meta| meta.raw_get::<Value>("__tostring")) {
-            Some(Ok(Value::Function(function))) => {
-                function.call::<LuaString>(table).map(|text| text.to_string_lossy())
-            }
-            _ => Ok(format!("table: {:p}", table.to_pointer())),
-        },
-        other => Ok(format!("{}: {:p}", other.type_name(), other.to_pointer())),
+        Value::Nil => "nil".to_owned(),
+        Value::Boolean(value) => value.to_string(),
+        Value::Integer(value) => value.to_string(),
+        Value::Number(value) => number::lua(*value),
+        Value::String(text) => {
+            let bytes = text.as_bytes();
+            String::from_utf8_lossy(bytes.get(..MAX_MESSAGE_BYTES).unwrap_or(&bytes)).into_owned()
+        }
+        Value::LightUserData(_) => "null".to_owned(),
+        Value::Error(error) => crate::lua::vm::message(error),
+        other => format!("{}: {:p}", other.type_name(), other.to_pointer()),
     }
 }

@@ -7,21 +7,87 @@ use fancy_regex::{Regex, RegexBuilder};
 use mlua::{Lua, LuaString, Table, Value};
 use routing::expr::MAX_STEPS;
 
-/// Compiled expressions kept per worker.
+use super::native_function;
+use crate::lua::clock;
+
+/// Compiled expressions kept per worker, and their states together.
 const MAX_CACHED: usize = 1024;
 /// Longer ones are compiled each time: code may make them of what clients send.
 const LONGEST_CACHED: usize = 4 << 10;
+const MAX_CACHED_STATES: usize = 1 << 18;
+
+/// Memory of one compiled part of an expression: compiling takes some ten milliseconds at most.
+const MAX_COMPILED_BYTES: usize = 1 << 20;
+
+/// States times bytes of the subject: the slowest of the engines passes through all of them, and nothing stops it.
+const MAX_WORK: usize = 8 << 20;
 
 #[derive(Default)]
 struct Cache {
-    compiled: AHashMap<(String, String), Rc<Regex>>,
+    compiled: AHashMap<(String, String), Expression>,
+    states: usize,
+}
+
+#[derive(Clone)]
+struct Expression {
+    regex: Rc<Regex>,
+    states: usize,
+}
+
+/// About how many states the expression has: its characters, as often as they are repeated.
+fn states(pattern: &str) -> usize {
+    let mut bytes = pattern.bytes().peekable();
+    // Of each group that is open: what is behind the last item, and that item.
+    let mut groups = vec![(0_usize, 0_usize)];
+    while let Some(byte) = bytes.next() {
+        let Some((before, last)) = groups.last_mut() else { break };
+        let item = match byte {
+            b'(' => {
+                groups.push((0, 0));
+                continue;
+            }
+            b')' => {
+                let inner = before.saturating_add(*last);
+                if groups.len() > 1 {
+                    groups.pop();
+                }
+                inner + 1
+            }
+            b'{' => {
+                let mut numbers = [0_usize; 2];
+                let mut place = 0;
+                while let Some(byte) = bytes.next_if(|byte| *byte != b'}') {
+                    match byte {
+                        b',' => place = 1,
+                        digit if digit.is_ascii_digit() => {
+                            numbers[place] =
+                                numbers[place].saturating_mul(10).saturating_add(usize::from(digit - b'0'));
+                        }
+                        _ => {}
+                    }
+                }
+                *last = last.saturating_mul(numbers[0].max(numbers[1]).max(1));
+                continue;
+            }
+            b'\\' => {
+                bytes.next();
+                1
+            }
+            _ => 1,
+        };
+        if let Some((before, last)) = groups.last_mut() {
+            *before = before.saturating_add(*last);
+            *last = item;
+        }
+    }
+    groups.iter().fold(1, |sum: usize, (before, last)| sum.saturating_add(*before).saturating_add(*last))
 }
 
 impl Cache {
-    fn get(&mut self, pattern: &str, options: &str) -> Result<Rc<Regex>, String> {
+    fn get(&mut self, pattern: &str, options: &str) -> Result<Expression, String> {
         let key = (pattern.to_owned(), options.to_owned());
-        if let Some(regex) = self.compiled.get(&key) {
-            return Ok(regex.clone());
+        if let Some(expression) = self.compiled.get(&key) {
+            return Ok(expression.clone());
         }
         let flags: String =
             options.chars().filter(|option| matches!(option, 'i' | 'm' | 's' | 'x')).collect();
@@ -31,16 +97,19 @@ impl Cache {
         }
         let regex = RegexBuilder::new(&source)
             .backtrack_limit(MAX_STEPS)
+            .delegate_size_limit(MAX_COMPILED_BYTES)
             .build()
             .map_err(|error| format!("pcre2_compile() failed: {error} in \"{pattern}\""))?;
-        if self.compiled.len() >= MAX_CACHED {
+        let expression = Expression { regex: Rc::new(regex), states: states(pattern) };
+        if self.compiled.len() >= MAX_CACHED || self.states > MAX_CACHED_STATES {
             self.compiled.clear();
+            self.states = 0;
         }
-        let regex = Rc::new(regex);
         if pattern.len() <= LONGEST_CACHED {
-            self.compiled.insert(key, regex.clone());
+            self.states = self.states.saturating_add(expression.states);
+            self.compiled.insert(key, expression.clone());
         }
-        Ok(regex)
+        Ok(expression)
     }
 }
 
@@ -49,21 +118,28 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
     // re_exec(subject, pattern, options, from) -> {groups..., names}, first, last | nil, error
     native.set(
         "re_exec",
-        lua.create_function(
+        native_function(
+            lua,
             move |lua, (subject, pattern, options, from): (LuaString, LuaString, Option<String>, usize)| {
                 let failed = |reason: String| Ok((Value::Nil, None, None, Some(reason)));
                 let subject_bytes = subject.as_bytes();
                 let Ok(subject) = std::str::from_utf8(&subject_bytes) else {
                     return failed("subject is not UTF-8".to_owned());
                 };
-                let regex = match cache
+                let Expression { regex, states } = match cache
                     .borrow_mut()
                     .get(&pattern.to_string_lossy(), options.as_deref().unwrap_or(""))
                 {
-                    Ok(regex) => regex,
+                    Ok(expression) => expression,
                     Err(reason) => return failed(reason),
                 };
                 let from = from.saturating_sub(1);
+                if states.saturating_mul(subject.len()) > clock::scaled(MAX_WORK) {
+                    return failed(format!(
+                        "pcre2_match() failed: {} bytes are too many for this expression",
+                        subject.len()
+                    ));
+                }
                 if from > subject.len() || !subject.is_char_boundary(from) {
                     return Ok((Value::Nil, None, None, None));
                 }

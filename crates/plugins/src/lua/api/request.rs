@@ -4,14 +4,18 @@ use mlua::{Lua, LuaString, Table, Value};
 use plugin::{Request, RequestBody};
 use wire::{HeaderId, uri};
 
-use super::bytes;
+use super::{bytes, native_function};
 use crate::{
     jwt_auth::JwtPayload,
-    lua::current::{self, Phase},
+    lua::{
+        clock,
+        current::{self, Phase},
+    },
 };
 
 /// Arguments that one table holds, as in nginx-lua.
 const MAX_ARGUMENTS: usize = 100;
+const MAX_ARGUMENTS_BYTES: usize = 4 << 20;
 
 pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
     install_variables(lua, native)?;
@@ -23,7 +27,7 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
 fn install_variables(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set(
         "var_get",
-        lua.create_function(|lua, name: Value| {
+        native_function(lua, |lua, name: Value| {
             let Value::String(name) = name else { return Ok(Value::Nil) };
             let name = name.to_string_lossy();
             match current::read(|request| variable(request, &name))? {
@@ -34,9 +38,10 @@ fn install_variables(lua: &Lua, native: &Table) -> mlua::Result<()> {
     )?;
     native.set(
         "var_set",
-        lua.create_function(|_, (name, value): (LuaString, Value)| {
+        native_function(lua, |_, (name, value): (LuaString, Value)| {
             let name = name.to_string_lossy();
             let value = bytes(&value);
+            current::write(name.len() + value.as_ref().map_or(0, Vec::len) + 16)?;
             current::edit(|request| set_variable(request, &name, value))
         })?,
     )
@@ -98,36 +103,36 @@ fn set_path(request: &mut Request, path: &[u8]) {
 fn install_target(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set(
         "method",
-        lua.create_function(|lua, ()| {
+        native_function(lua, |lua, ()| {
             lua.create_string(current::read(|request| request.head.method.as_bytes().to_vec())?)
         })?,
     )?;
     native.set(
         "set_method",
-        lua.create_function(|_, method: LuaString| {
+        native_function(lua, |_, method: LuaString| {
             let method = wire::Method::of(&method.as_bytes());
             current::edit(|request| request.edits.method = Some(method))
         })?,
     )?;
     native.set(
         "uri_args",
-        lua.create_function(|lua, ()| {
+        native_function(lua, |lua, ()| {
             let query = current::read(|request| request.head.query().unwrap_or_default().to_vec())?;
             arguments(lua, &query)
         })?,
     )?;
     native
-        .set("decode_args", lua.create_function(|lua, text: LuaString| arguments(lua, &text.as_bytes()))?)?;
+        .set("decode_args", native_function(lua, |lua, text: LuaString| arguments(lua, &text.as_bytes()))?)?;
     native.set(
         "set_args",
-        lua.create_function(|_, query: LuaString| {
+        native_function(lua, |_, query: LuaString| {
             let query = query.as_bytes().to_vec();
             current::edit(|request| set_query(request, &query))
         })?,
     )?;
     native.set(
         "set_uri",
-        lua.create_function(|_, path: LuaString| {
+        native_function(lua, |_, path: LuaString| {
             let path = path.as_bytes().to_vec();
             if path.is_empty() || path.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
                 return Err(mlua::Error::runtime("unsafe uri"));
@@ -137,14 +142,14 @@ fn install_target(lua: &Lua, native: &Table) -> mlua::Result<()> {
     )?;
     native.set(
         "http_version",
-        lua.create_function(|_, ()| {
+        native_function(lua, |_, ()| {
             let text = current::read(|request| request.head.version.as_str())?;
             Ok(text.rsplit('/').next().and_then(|number| number.parse::<f64>().ok()))
         })?,
     )?;
     native.set(
         "start_time",
-        lua.create_function(|_, ()| {
+        native_function(lua, |_, ()| {
             let ago = current::read(|request| request.started.elapsed().as_secs_f64())?;
             Ok(super::text::now() - ago)
         })?,
@@ -153,6 +158,9 @@ fn install_target(lua: &Lua, native: &Table) -> mlua::Result<()> {
 
 /// A query or form as a table: repeated names become lists, names without `=` are `true`.
 fn arguments(lua: &Lua, query: &[u8]) -> mlua::Result<Table> {
+    if query.len() > clock::scaled(MAX_ARGUMENTS_BYTES) {
+        return Err(mlua::Error::runtime(format!("arguments of {} bytes are too long", query.len())));
+    }
     let table = lua.create_table()?;
     for (name, value) in uri::query_pairs(query).take(MAX_ARGUMENTS) {
         let name = lua.create_string(uri::percent_decode(name, true))?;
@@ -172,7 +180,7 @@ fn arguments(lua: &Lua, query: &[u8]) -> mlua::Result<Table> {
 fn install_body(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set(
         "body",
-        lua.create_function(|lua, ()| {
+        native_function(lua, |lua, ()| {
             let body = current::read(|request| match &request.body {
                 RequestBody::Collected(bytes) if !bytes.is_empty() => Some(bytes.clone()),
                 _ => None,
@@ -182,7 +190,7 @@ fn install_body(lua: &Lua, native: &Table) -> mlua::Result<()> {
     )?;
     native.set(
         "set_body",
-        lua.create_function(|_, body: LuaString| {
+        native_function(lua, |_, body: LuaString| {
             let body = body.as_bytes().to_vec();
             current::edit(|request| {
                 request.head.headers.set("Content-Length", body.len().to_string());
@@ -193,7 +201,7 @@ fn install_body(lua: &Lua, native: &Table) -> mlua::Result<()> {
     )?;
     native.set(
         "chunk_get",
-        lua.create_function(|lua, index: i64| match index {
+        native_function(lua, |lua, index: i64| match index {
             1 => match current::chunk(|chunk| chunk.data.clone()) {
                 Some(data) => lua.create_string(data).map(Value::String),
                 None => Ok(Value::Nil),
@@ -204,7 +212,7 @@ fn install_body(lua: &Lua, native: &Table) -> mlua::Result<()> {
     )?;
     native.set(
         "chunk_set",
-        lua.create_function(|_, (index, value): (i64, Value)| {
+        native_function(lua, |_, (index, value): (i64, Value)| {
             let mut data = Vec::new();
             match (index, &value) {
                 (1, Value::Nil) => {}
@@ -239,7 +247,7 @@ fn matched(request: &plugin::Request) -> serde_json::Value {
 fn install_context(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set(
         "context_get",
-        lua.create_function(|lua, name: Value| {
+        native_function(lua, |lua, name: Value| {
             let Value::String(name) = name else { return Ok(Value::Nil) };
             let name = name.to_string_lossy();
             match name.as_str() {
@@ -281,7 +289,7 @@ fn install_context(lua: &Lua, native: &Table) -> mlua::Result<()> {
     )?;
     native.set(
         "has_response",
-        lua.create_function(|_, ()| {
+        native_function(lua, |_, ()| {
             Ok(matches!(current::call(|call| call.phase.get()), Phase::BodyFilter | Phase::Log))
         })?,
     )

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use aws_lc_rs::{digest, hmac};
 use base64::{
     Engine,
     engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD},
@@ -10,8 +11,8 @@ use md5::{Digest, Md5};
 use mlua::{Lua, LuaString, Table, Value};
 use wire::uri;
 
-use super::bytes;
-use crate::common::hex;
+use super::{bytes, native_function};
+use crate::{common::hex, lua::clock};
 
 /// Seconds since 1970, with milliseconds as nginx keeps them.
 pub fn now() -> f64 {
@@ -27,66 +28,129 @@ fn argument(value: &Value) -> mlua::Result<Vec<u8>> {
     }
 }
 
+/// Texts that one call turns into others: some ten milliseconds of work.
+const MAX_TEXT_BYTES: usize = 16 << 20;
+/// Escaping takes longer, and no URI is that long.
+const MAX_URI_BYTES: usize = 4 << 20;
+/// Bytes of a digest between two looks at the clock.
+const DIGESTED_PER_LOOK: usize = 1 << 20;
+
+fn at_most(most: usize, text: &[u8]) -> mlua::Result<&[u8]> {
+    let most = clock::scaled(most);
+    if text.len() > most {
+        return Err(mlua::Error::runtime(format!(
+            "text of {} bytes is too long, at most {most}",
+            text.len()
+        )));
+    }
+    Ok(text)
+}
+
 /// A function from bytes to bytes.
-fn mapping(lua: &Lua, native: &Table, name: &str, map: fn(&[u8]) -> Vec<u8>) -> mlua::Result<()> {
-    let function =
-        lua.create_function(move |lua, value: Value| lua.create_string(map(&argument(&value)?)))?;
+fn mapping(
+    lua: &Lua,
+    native: &Table,
+    name: &str,
+    most: usize,
+    map: fn(&[u8]) -> Vec<u8>,
+) -> mlua::Result<()> {
+    let function = native_function(lua, move |lua, value: Value| {
+        lua.create_string(map(at_most(most, &argument(&value)?)?))
+    })?;
     native.set(name, function)
 }
 
 /// As [`mapping`], `nil` when it cannot be done.
 fn decoding(lua: &Lua, native: &Table, name: &str, map: fn(&[u8]) -> Option<Vec<u8>>) -> mlua::Result<()> {
-    let function = lua.create_function(move |lua, value: Value| {
-        map(&argument(&value)?).map(|decoded| lua.create_string(decoded)).transpose()
+    let function = native_function(lua, move |lua, value: Value| {
+        map(at_most(MAX_TEXT_BYTES, &argument(&value)?)?)
+            .map(|decoded| lua.create_string(decoded))
+            .transpose()
     })?;
     native.set(name, function)
 }
 
+/// Feeds a digest, under the clock.
+fn digested(data: &[u8], mut update: impl FnMut(&[u8])) -> mlua::Result<()> {
+    data.chunks(DIGESTED_PER_LOOK).try_for_each(|part| {
+        clock::look()?;
+        update(part);
+        Ok(())
+    })
+}
+
+fn md5(data: &[u8]) -> mlua::Result<Vec<u8>> {
+    let mut digest = Md5::new();
+    digested(data, |part| digest.update(part))?;
+    Ok(digest.finalize().to_vec())
+}
+
+fn sha1(data: &[u8]) -> mlua::Result<Vec<u8>> {
+    let mut context = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
+    digested(data, |part| context.update(part))?;
+    Ok(context.finish().as_ref().to_vec())
+}
+
+fn hmac_sha1(key: &[u8], data: &[u8]) -> mlua::Result<Vec<u8>> {
+    let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, at_most(MAX_TEXT_BYTES, key)?);
+    let mut context = hmac::Context::with_key(&key);
+    digested(data, |part| context.update(part))?;
+    Ok(context.sign().as_ref().to_vec())
+}
+
 pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
-    mapping(lua, native, "encode_base64", |data| STANDARD.encode(data).into_bytes())?;
-    mapping(lua, native, "encode_base64_bare", |data| STANDARD_NO_PAD.encode(data).into_bytes())?;
-    mapping(lua, native, "encode_base64url", |data| URL_SAFE_NO_PAD.encode(data).into_bytes())?;
+    mapping(lua, native, "encode_base64", MAX_TEXT_BYTES, |data| STANDARD.encode(data).into_bytes())?;
+    mapping(lua, native, "encode_base64_bare", MAX_TEXT_BYTES, |data| {
+        STANDARD_NO_PAD.encode(data).into_bytes()
+    })?;
+    mapping(lua, native, "encode_base64url", MAX_TEXT_BYTES, |data| {
+        URL_SAFE_NO_PAD.encode(data).into_bytes()
+    })?;
     decoding(lua, native, "decode_base64", |text| {
         STANDARD.decode(text).or_else(|_| STANDARD_NO_PAD.decode(text)).ok()
     })?;
     decoding(lua, native, "decode_base64url", |text| URL_SAFE_NO_PAD.decode(text).ok())?;
-    mapping(lua, native, "md5", |data| hex::lower(&Md5::digest(data)).into_bytes())?;
-    mapping(lua, native, "md5_bin", |data| Md5::digest(data).to_vec())?;
-    mapping(lua, native, "sha1_bin", |data| {
-        use aws_lc_rs::digest;
-        digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, data).as_ref().to_vec()
-    })?;
-    mapping(lua, native, "escape_uri", |text| {
+    native.set(
+        "md5",
+        native_function(lua, |lua, data: Value| lua.create_string(hex::lower(&md5(&argument(&data)?)?)))?,
+    )?;
+    native.set(
+        "md5_bin",
+        native_function(lua, |lua, data: Value| lua.create_string(md5(&argument(&data)?)?))?,
+    )?;
+    native.set(
+        "sha1_bin",
+        native_function(lua, |lua, data: Value| lua.create_string(sha1(&argument(&data)?)?))?,
+    )?;
+    mapping(lua, native, "escape_uri", MAX_URI_BYTES, |text| {
         let mut out = Vec::with_capacity(text.len());
         uri::encode_component(text, &mut out);
         out
     })?;
-    mapping(lua, native, "unescape_uri", |text| uri::percent_decode(text, true))?;
+    mapping(lua, native, "unescape_uri", MAX_URI_BYTES, |text| uri::percent_decode(text, true))?;
     native.set(
         "hmac_sha1",
-        lua.create_function(|lua, (key, text): (LuaString, LuaString)| {
-            use aws_lc_rs::hmac;
-            let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, &key.as_bytes());
-            lua.create_string(hmac::sign(&key, &text.as_bytes()))
+        native_function(lua, |lua, (key, text): (LuaString, LuaString)| {
+            lua.create_string(hmac_sha1(&key.as_bytes(), &text.as_bytes())?)
         })?,
     )?;
-    native.set("now", lua.create_function(|_, ()| Ok(now()))?)?;
-    native.set("localtime", lua.create_function(|_, ()| Ok(local_time(now())))?)?;
-    native.set("cookie_time", lua.create_function(|_, seconds: f64| Ok(cookie_time(seconds)))?)?;
-    native.set("http_time", lua.create_function(|_, seconds: f64| Ok(http_time(seconds)))?)?;
+    native.set("now", native_function(lua, |_, ()| Ok(now()))?)?;
+    native.set("localtime", native_function(lua, |_, ()| Ok(local_time(now())))?)?;
+    native.set("cookie_time", native_function(lua, |_, seconds: f64| Ok(cookie_time(seconds)))?)?;
+    native.set("http_time", native_function(lua, |_, seconds: f64| Ok(http_time(seconds)))?)?;
     native.set(
         "random",
-        lua.create_function(|_, ()| Ok((plugin::request::random_u64() >> 11) as f64 / (1u64 << 53) as f64))?,
+        native_function(lua, |_, ()| Ok((plugin::request::random_u64() >> 11) as f64 / (1u64 << 53) as f64))?,
     )?;
     native.set(
         "hostname",
-        lua.create_function(|_, ()| {
+        native_function(lua, |_, ()| {
             Ok(plugin::host().map_or_else(|| "localhost".to_owned(), |host| host.hostname.clone()))
         })?,
     )?;
     native.set(
         "worker_id",
-        lua.create_function(|_, ()| Ok(crate::lua::current::read(|request| request.worker).unwrap_or(0)))?,
+        native_function(lua, |_, ()| Ok(crate::lua::current::read(|request| request.worker).unwrap_or(0)))?,
     )
 }
 

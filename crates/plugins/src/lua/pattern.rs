@@ -1,0 +1,354 @@
+//! Lua's patterns, matched as LuaJIT 2.1 matches them, but counting steps against the clock.
+//!
+//! LuaJIT's matcher is C that nothing can stop: `("a"):rep(3000):find(("a-"):rep(12) .. "b")` runs for years. This one
+//! is its port, oddities included: a pattern ends at its first zero byte, items may nest 200 levels deep, and a fault of
+//! the pattern is found only where matching comes to it. `tests` compares the two on generated pairs.
+
+use super::clock;
+
+mod class;
+#[cfg(test)]
+mod tests;
+
+pub const MAX_CAPTURES: usize = 32;
+
+/// Levels of items within items.
+const MAX_DEPTH: u32 = 200;
+
+/// Steps between two looks at the clock.
+const STEPS_PER_LOOK: u32 = 4096;
+
+const ESCAPE: u8 = b'%';
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The pattern or its use is wrong; LuaJIT's message.
+    Pattern(&'static str),
+    /// The call's time is up.
+    Expired,
+}
+
+use Fault::Pattern as Wrong;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Capture {
+    Open { start: usize },
+    Closed { start: usize, length: usize },
+    Position { start: usize },
+}
+
+impl Capture {
+    fn start(self) -> usize {
+        match self {
+            Capture::Open { start } | Capture::Closed { start, .. } | Capture::Position { start } => start,
+        }
+    }
+}
+
+/// What a pattern found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    pub start: usize,
+    /// Behind the last byte.
+    pub end: usize,
+}
+
+/// A value that a match gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece<'a> {
+    Text(&'a [u8]),
+    /// Counted from 1.
+    Position(usize),
+}
+
+/// A pattern at work on a subject. Holds nothing to be dropped: errors of Lua pass over it.
+pub struct Matcher<'a> {
+    subject: &'a [u8],
+    pattern: &'a [u8],
+    captures: [Capture; MAX_CAPTURES],
+    level: usize,
+    depth: u32,
+    fuel: u32,
+}
+
+impl<'a> Matcher<'a> {
+    pub fn new(subject: &'a [u8], pattern: &'a [u8]) -> Matcher<'a> {
+        let captures = [Capture::Open { start: 0 }; MAX_CAPTURES];
+        Matcher { subject, pattern, captures, level: 0, depth: 0, fuel: STEPS_PER_LOOK }
+    }
+
+    /// The first match at `from` or behind it.
+    pub fn search(&mut self, from: usize) -> Result<Option<Found>, Fault> {
+        let skip = self.first_byte();
+        let mut start = from;
+        while start <= self.subject.len() {
+            if let Some(first) = skip {
+                let Some(rest) = self.subject.get(start..) else { return Ok(None) };
+                match memchr::memchr(first, rest) {
+                    Some(distance) => start += distance,
+                    None => return Ok(None),
+                }
+            }
+            if let Some(end) = self.at(start)? {
+                return Ok(Some(Found { start, end }));
+            }
+            start += 1;
+        }
+        Ok(None)
+    }
+
+    /// A match that begins here: its end.
+    pub fn at(&mut self, start: usize) -> Result<Option<usize>, Fault> {
+        self.level = 0;
+        self.depth = 0;
+        self.matched(start, 0)
+    }
+
+    /// The byte that every match begins with, where the pattern says so.
+    fn first_byte(&self) -> Option<u8> {
+        let first = *self.pattern.first()?;
+        let special = matches!(first, b'(' | b')' | b'%' | b'.' | b'[' | b'$' | 0);
+        (!special && !matches!(self.item(1), b'?' | b'*' | b'-')).then_some(first)
+    }
+
+    /// Values of the match; without captures the whole of it counts as one.
+    pub fn count(&self) -> usize {
+        self.level.max(1)
+    }
+
+    pub fn captured(&self) -> usize {
+        self.level
+    }
+
+    pub fn piece(&self, index: usize, found: Found) -> Result<Piece<'a>, Fault> {
+        if index >= self.level {
+            if index > 0 {
+                return Err(Wrong("invalid capture index"));
+            }
+            return Ok(Piece::Text(self.whole(found)));
+        }
+        match self.captures[index] {
+            Capture::Open { .. } => Err(Wrong("unfinished capture")),
+            Capture::Position { start } => Ok(Piece::Position(start + 1)),
+            Capture::Closed { start, length } => Ok(Piece::Text(self.text(start, start + length))),
+        }
+    }
+
+    pub fn whole(&self, found: Found) -> &'a [u8] {
+        self.text(found.start, found.end)
+    }
+
+    fn text(&self, start: usize, end: usize) -> &'a [u8] {
+        self.subject.get(start..end).unwrap_or_default()
+    }
+
+    /// A byte of the pattern; zero is its end.
+    fn item(&self, at: usize) -> u8 {
+        self.pattern.get(at).copied().unwrap_or(0)
+    }
+
+    /// A byte of the subject; there is a zero behind its last.
+    fn byte(&self, at: usize) -> u8 {
+        self.subject.get(at).copied().unwrap_or(0)
+    }
+
+    fn step(&mut self) -> Result<(), Fault> {
+        self.spend(1)
+    }
+
+    #[inline]
+    fn spend(&mut self, steps: u32) -> Result<(), Fault> {
+        match self.fuel.checked_sub(steps) {
+            Some(left) => {
+                self.fuel = left;
+                Ok(())
+            }
+            None => self.look(),
+        }
+    }
+
+    #[cold]
+    fn look(&mut self) -> Result<(), Fault> {
+        self.fuel = STEPS_PER_LOOK;
+        if clock::expired() { Err(Fault::Expired) } else { Ok(()) }
+    }
+
+    /// The pattern from `p` on at the place `s` of the subject.
+    fn matched(&mut self, mut s: usize, mut p: usize) -> Result<Option<usize>, Fault> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(Wrong("pattern too complex"));
+        }
+        let end = loop {
+            self.step()?;
+            match self.item(p) {
+                b'(' if self.item(p + 1) == b')' => {
+                    break self.open(Capture::Position { start: s }, s, p + 2)?;
+                }
+                b'(' => break self.open(Capture::Open { start: s }, s, p + 1)?,
+                b')' => break self.close(s, p + 1)?,
+                0 => break Some(s),
+                b'$' if self.item(p + 1) == 0 => break (s == self.subject.len()).then_some(s),
+                ESCAPE if matches!(self.item(p + 1), b'b' | b'f' | b'0'..=b'9') => {
+                    match self.special(s, p)? {
+                        Some((next, behind)) => (s, p) = (next, behind),
+                        None => break None,
+                    }
+                }
+                _ => match self.single(s, p)? {
+                    Next::Go(next, behind) => (s, p) = (next, behind),
+                    Next::End(end) => break end,
+                },
+            }
+        };
+        self.depth -= 1;
+        Ok(end)
+    }
+
+    /// One character class with what may follow it.
+    fn single(&mut self, s: usize, p: usize) -> Result<Next, Fault> {
+        let behind = self.class_end(p)?;
+        let fits = s < self.subject.len() && self.fits(self.byte(s), p, behind);
+        Ok(match self.item(behind) {
+            b'?' => {
+                if fits && let Some(end) = self.matched(s + 1, behind + 1)? {
+                    return Ok(Next::End(Some(end)));
+                }
+                Next::Go(s, behind + 1)
+            }
+            b'*' => Next::End(self.most(s, p, behind)?),
+            b'+' if fits => Next::End(self.most(s + 1, p, behind)?),
+            b'+' => Next::End(None),
+            b'-' => Next::End(self.least(s, p, behind)?),
+            _ if fits => Next::Go(s + 1, behind),
+            _ => Next::End(None),
+        })
+    }
+
+    /// `%b`, `%f` and `%1`: where matching goes on.
+    fn special(&mut self, s: usize, p: usize) -> Result<Option<(usize, usize)>, Fault> {
+        match self.item(p + 1) {
+            b'b' => Ok(self.balance(s, p + 2)?.map(|end| (end, p + 4))),
+            b'f' => {
+                let p = p + 2;
+                if self.item(p) != b'[' {
+                    return Err(Wrong("missing '[' after '%f' in pattern"));
+                }
+                let behind = self.class_end(p)?;
+                let before = if s == 0 { 0 } else { self.byte(s - 1) };
+                let border = !self.in_set(before, p, behind - 1) && self.in_set(self.byte(s), p, behind - 1);
+                Ok(border.then_some((s, behind)))
+            }
+            digit => {
+                let Some(Capture::Closed { start, length }) = self.earlier(digit)? else { return Ok(None) };
+                self.spend((length / 16).min(STEPS_PER_LOOK as usize) as u32)?;
+                let same = s + length <= self.subject.len()
+                    && self.text(start, start + length) == self.text(s, s + length);
+                Ok(same.then_some((s + length, p + 2)))
+            }
+        }
+    }
+
+    /// The capture that `%1` names. A position never equals a text: LuaJIT compares with a length past all others.
+    fn earlier(&self, digit: u8) -> Result<Option<Capture>, Fault> {
+        let index = usize::from(digit).checked_sub(usize::from(b'1')).filter(|&index| index < self.level);
+        match index.map(|index| self.captures[index]) {
+            None | Some(Capture::Open { .. }) => Err(Wrong("invalid capture index")),
+            Some(Capture::Position { .. }) => Ok(None),
+            closed => Ok(closed),
+        }
+    }
+
+    fn balance(&mut self, s: usize, p: usize) -> Result<Option<usize>, Fault> {
+        let (open, close) = (self.item(p), self.item(p + 1));
+        if open == 0 || close == 0 {
+            return Err(Wrong("unbalanced pattern"));
+        }
+        if self.byte(s) != open {
+            return Ok(None);
+        }
+        let mut depth = 1;
+        for at in s + 1..self.subject.len() {
+            self.step()?;
+            let byte = self.byte(at);
+            if byte == close {
+                depth -= 1;
+                if depth == 0 {
+                    return Ok(Some(at + 1));
+                }
+            } else if byte == open {
+                depth += 1;
+            }
+        }
+        Ok(None)
+    }
+
+    /// As many as there are, then fewer.
+    fn most(&mut self, s: usize, p: usize, behind: usize) -> Result<Option<usize>, Fault> {
+        let mut count = 0;
+        while s + count < self.subject.len() && self.fits(self.byte(s + count), p, behind) {
+            self.step()?;
+            count += 1;
+        }
+        loop {
+            if let Some(end) = self.matched(s + count, behind + 1)? {
+                return Ok(Some(end));
+            }
+            if count == 0 {
+                return Ok(None);
+            }
+            count -= 1;
+        }
+    }
+
+    /// As few as possible, then more.
+    fn least(&mut self, mut s: usize, p: usize, behind: usize) -> Result<Option<usize>, Fault> {
+        loop {
+            if let Some(end) = self.matched(s, behind + 1)? {
+                return Ok(Some(end));
+            }
+            if s >= self.subject.len() || !self.fits(self.byte(s), p, behind) {
+                return Ok(None);
+            }
+            s += 1;
+        }
+    }
+
+    fn open(&mut self, capture: Capture, s: usize, p: usize) -> Result<Option<usize>, Fault> {
+        let Some(place) = self.captures.get_mut(self.level) else { return Err(Wrong("too many captures")) };
+        *place = capture;
+        self.level += 1;
+        let end = self.matched(s, p)?;
+        if end.is_none() {
+            self.level -= 1;
+        }
+        Ok(end)
+    }
+
+    fn close(&mut self, s: usize, p: usize) -> Result<Option<usize>, Fault> {
+        let is_open = |capture: &Capture| matches!(capture, Capture::Open { .. });
+        let Some(index) = self.captures[..self.level].iter().rposition(is_open) else {
+            return Err(Wrong("invalid pattern capture"));
+        };
+        let start = self.captures[index].start();
+        self.captures[index] = Capture::Closed { start, length: s - start };
+        let end = self.matched(s, p)?;
+        if end.is_none() {
+            self.captures[index] = Capture::Open { start };
+        }
+        Ok(end)
+    }
+}
+
+/// How matching goes on behind an item.
+enum Next {
+    Go(usize, usize),
+    End(Option<usize>),
+}
+
+/// Whether `find` has to take the text for a pattern.
+pub fn is_pattern(text: &[u8]) -> bool {
+    text.iter()
+        .any(|byte| matches!(byte, b'^' | b'$' | b'*' | b'+' | b'?' | b'.' | b'(' | b'[' | b'%' | b'-'))
+}
