@@ -102,6 +102,8 @@ pub(super) const SCRIPTS: &[(&str, &str, u16)] = &[
     ("exploding output", "local t = {} for i = 1, 1000 do t[i] = 'x' end for i = 1, 10 do local u = {}
         for j = 1, 100 do u[j] = t end t = u end ngx.say(t)", 500),
     ("json of much", "local j = require('cjson') local t = {} for i = 1, 20000 do t[i] = i end while true do j.encode(t) end", 500),
+    ("json of texts", "local j = require('cjson') local t = {} for i = 1, 20000 do t[i] = 'text ' .. i end
+        while true do assert(j.encode(t)) end", 500),
     ("decoding", "local j = require('cjson') local s = '[' .. ('1,'):rep(1000000) .. '1]' while true do j.decode(s) end", 500),
     ("decoding of much", "local j = require('cjson') local _ = assert(j.decode('[' .. ('[],'):rep(4000000) .. '1]'))", 500),
     ("digest", "local s = ('x'):rep(16000000) while true do ngx.md5(s) end", 500),
@@ -117,6 +119,8 @@ pub(super) const SCRIPTS: &[(&str, &str, u16)] = &[
     ("variables", "for i = 1, 1e9 do ngx.var['x' .. i] = ('x'):rep(100000) end", 500),
     ("backtracking", "while true do ngx.re.match(('a'):rep(5000), '(a+)+(?=b)$') end", 500),
     ("regex of states", "while true do ngx.re.match(('ab'):rep(100000), '([ab]*a[ab]{300})+c') end", 500),
+    ("regex that looks ahead", "while true do ngx.re.match(('a'):rep(20000), '(?=(a*)b)c') end", 500),
+    ("regex that looks back", "while true do ngx.re.match(('ab'):rep(4000), '((a|b)*)\\\\1c') end", 500),
     ("regex compiled", "for i = 1, 1e9 do ngx.re.match('a', '(\\\\w{50}){' .. (i % 40) .. '}x{' .. i .. '}') end", 500),
     ("regex gsub", "while true do ngx.re.gsub(('a'):rep(100000), '', 'b') end", 500),
     ("shared", "for i = 1, 1e9 do ngx.shared.d:set(i, ('x'):rep(100000) .. i) end", 500),

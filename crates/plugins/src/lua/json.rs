@@ -129,47 +129,65 @@ impl Reading<'_> {
 
     fn table(&self, table: &Table, depth: usize) -> Result<serde_json::Value, String> {
         let marked = table.metatable().is_some_and(|metatable| metatable == *self.array);
-        let entries = self.entries(table)?;
-        let highest = highest_index(&entries);
+        let Shape { entries, highest } = self.shape(table)?;
         if marked || highest.is_some_and(|highest| highest > 0) {
             let highest = highest.unwrap_or(0);
-            if highest > 10 && highest > entries.len().saturating_mul(2) {
+            if highest > 10 && highest > entries.saturating_mul(2) {
                 return Err("Cannot serialise table: excessively sparse array".to_owned());
             }
             let mut items = vec![serde_json::Value::Null; highest];
-            for (key, value) in &entries {
-                let Some(place) = index(key).and_then(|at| items.get_mut(at - 1)) else { continue };
-                *place = self.read(value, depth + 1)?;
-            }
+            each(table, |key, value| {
+                let Some(place) = index(&key).and_then(|at| items.get_mut(at - 1)) else { return Ok(()) };
+                *place = self.read(&value, depth + 1)?;
+                Ok(())
+            })?;
             return Ok(serde_json::Value::Array(items));
         }
         let mut members = Map::new();
-        for (key, value) in &entries {
+        each(table, |key, value| {
             let name = match key {
                 Value::String(text) => text.to_string_lossy(),
                 Value::Integer(value) => value.to_string(),
-                Value::Number(value) => number::lua(*value),
+                Value::Number(value) => number::lua(value),
                 _ => return Err("Cannot serialise table: table key must be a number or string".to_owned()),
             };
             self.count(name.len())?;
-            members.insert(name, self.read(value, depth + 1)?);
-        }
+            members.insert(name, self.read(&value, depth + 1)?);
+            Ok(())
+        })?;
         Ok(serde_json::Value::Object(members))
     }
 
-    fn entries(&self, table: &Table) -> Result<Vec<(Value, Value)>, String> {
-        let mut entries = Vec::new();
-        for entry in table.pairs::<Value, Value>() {
-            entries.push(entry.map_err(|error| error.to_string())?);
-            if entries.len() > MAX_VALUES {
+    fn shape(&self, table: &Table) -> Result<Shape, String> {
+        let mut shape = Shape { entries: 0, highest: Some(0) };
+        each(table, |key, _| {
+            shape.entries += 1;
+            if shape.entries > MAX_VALUES {
                 return Err("Cannot serialise, the document is too large".to_owned());
             }
-            if entries.len().is_multiple_of(VALUES_PER_LOOK) && clock::expired() {
+            if shape.entries.is_multiple_of(VALUES_PER_LOOK) && clock::expired() {
                 return Err(clock::message());
             }
-        }
-        Ok(entries)
+            shape.highest = shape.highest.and_then(|highest| Some(index(&key)?.max(highest)));
+            Ok(())
+        })?;
+        Ok(shape)
     }
+}
+
+struct Shape {
+    entries: usize,
+    /// The largest index when every key is one; 0 for an empty table.
+    highest: Option<usize>,
+}
+
+/// Visits the entries one at a time: there are only some thousands of places for values that Rust holds.
+fn each(table: &Table, mut visit: impl FnMut(Value, Value) -> Result<(), String>) -> Result<(), String> {
+    for entry in table.pairs::<Value, Value>() {
+        let (key, value) = entry.map_err(|error| error.to_string())?;
+        visit(key, value)?;
+    }
+    Ok(())
 }
 
 /// Whole numbers print without a fraction, others with 14 digits, as `%.14g` does.
@@ -179,11 +197,6 @@ fn from_number(value: f64) -> Option<serde_json::Value> {
     }
     let rounded: f64 = number::lua(value).parse().ok()?;
     Number::from_f64(rounded).map(Into::into)
-}
-
-/// The largest index when every key is one; 0 for an empty table.
-fn highest_index(entries: &[(Value, Value)]) -> Option<usize> {
-    entries.iter().try_fold(0, |highest, (key, _)| Some(index(key)?.max(highest)))
 }
 
 fn index(key: &Value) -> Option<usize> {

@@ -31,20 +31,16 @@ pub enum Fault {
 
 use Fault::Pattern as Wrong;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Capture {
-    Open { start: usize },
-    Closed { start: usize, length: usize },
-    Position { start: usize },
+/// A text that was captured, or is being: LuaJIT's texts have less than 2 GiB.
+#[derive(Clone, Copy)]
+struct Capture {
+    start: u32,
+    length: u32,
 }
 
-impl Capture {
-    fn start(self) -> usize {
-        match self {
-            Capture::Open { start } | Capture::Closed { start, .. } | Capture::Position { start } => start,
-        }
-    }
-}
+/// In place of a length: the capture is not closed yet, or is of a position.
+const OPEN: u32 = u32::MAX;
+const POSITION: u32 = u32::MAX - 1;
 
 /// What a pattern found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +70,7 @@ pub struct Matcher<'a> {
 
 impl<'a> Matcher<'a> {
     pub fn new(subject: &'a [u8], pattern: &'a [u8]) -> Matcher<'a> {
-        let captures = [Capture::Open { start: 0 }; MAX_CAPTURES];
+        let captures = [Capture { start: 0, length: 0 }; MAX_CAPTURES];
         Matcher { subject, pattern, captures, level: 0, depth: 0, fuel: STEPS_PER_LOOK }
     }
 
@@ -128,10 +124,12 @@ impl<'a> Matcher<'a> {
             }
             return Ok(Piece::Text(self.whole(found)));
         }
-        match self.captures[index] {
-            Capture::Open { .. } => Err(Wrong("unfinished capture")),
-            Capture::Position { start } => Ok(Piece::Position(start + 1)),
-            Capture::Closed { start, length } => Ok(Piece::Text(self.text(start, start + length))),
+        let Capture { start, length } = self.captures[index];
+        let start = start as usize;
+        match length {
+            OPEN => Err(Wrong("unfinished capture")),
+            POSITION => Ok(Piece::Position(start + 1)),
+            length => Ok(Piece::Text(self.text(start, start + length as usize))),
         }
     }
 
@@ -184,9 +182,9 @@ impl<'a> Matcher<'a> {
             self.step()?;
             match self.item(p) {
                 b'(' if self.item(p + 1) == b')' => {
-                    break self.open(Capture::Position { start: s }, s, p + 2)?;
+                    break self.open(POSITION, s, p + 2)?;
                 }
-                b'(' => break self.open(Capture::Open { start: s }, s, p + 1)?,
+                b'(' => break self.open(OPEN, s, p + 1)?,
                 b')' => break self.close(s, p + 1)?,
                 0 => break Some(s),
                 b'$' if self.item(p + 1) == 0 => break (s == self.subject.len()).then_some(s),
@@ -209,7 +207,10 @@ impl<'a> Matcher<'a> {
     /// One character class with what may follow it.
     fn single(&mut self, s: usize, p: usize) -> Result<Next, Fault> {
         let behind = self.class_end(p)?;
-        let fits = s < self.subject.len() && self.fits(self.byte(s), p, behind);
+        let fits = match self.subject.get(s) {
+            Some(&byte) => self.fits(byte, &self.class(p, behind)),
+            None => false,
+        };
         Ok(match self.item(behind) {
             b'?' => {
                 if fits && let Some(end) = self.matched(s + 1, behind + 1)? {
@@ -241,7 +242,7 @@ impl<'a> Matcher<'a> {
                 Ok(border.then_some((s, behind)))
             }
             digit => {
-                let Some(Capture::Closed { start, length }) = self.earlier(digit)? else { return Ok(None) };
+                let Some((start, length)) = self.earlier(digit)? else { return Ok(None) };
                 self.spend((length / 16).min(STEPS_PER_LOOK as usize) as u32)?;
                 let same = s + length <= self.subject.len()
                     && self.text(start, start + length) == self.text(s, s + length);
@@ -251,12 +252,12 @@ impl<'a> Matcher<'a> {
     }
 
     /// The capture that `%1` names. A position never equals a text: LuaJIT compares with a length past all others.
-    fn earlier(&self, digit: u8) -> Result<Option<Capture>, Fault> {
+    fn earlier(&self, digit: u8) -> Result<Option<(usize, usize)>, Fault> {
         let index = usize::from(digit).checked_sub(usize::from(b'1')).filter(|&index| index < self.level);
         match index.map(|index| self.captures[index]) {
-            None | Some(Capture::Open { .. }) => Err(Wrong("invalid capture index")),
-            Some(Capture::Position { .. }) => Ok(None),
-            closed => Ok(closed),
+            None | Some(Capture { length: OPEN, .. }) => Err(Wrong("invalid capture index")),
+            Some(Capture { length: POSITION, .. }) => Ok(None),
+            Some(Capture { start, length }) => Ok(Some((start as usize, length as usize))),
         }
     }
 
@@ -286,10 +287,18 @@ impl<'a> Matcher<'a> {
 
     /// As many as there are, then fewer.
     fn most(&mut self, s: usize, p: usize, behind: usize) -> Result<Option<usize>, Fault> {
+        let class = self.class(p, behind);
         let mut count = 0;
-        while s + count < self.subject.len() && self.fits(self.byte(s + count), p, behind) {
-            self.step()?;
-            count += 1;
+        loop {
+            // In pieces, for the clock.
+            let rest = self.subject.get(s + count..).unwrap_or_default();
+            let piece = rest.get(..STEPS_PER_LOOK as usize).unwrap_or(rest);
+            let run = piece.iter().take_while(|&&byte| self.fits(byte, &class)).count();
+            count += run;
+            self.spend(run as u32)?;
+            if run < STEPS_PER_LOOK as usize {
+                break;
+            }
         }
         loop {
             if let Some(end) = self.matched(s + count, behind + 1)? {
@@ -304,20 +313,21 @@ impl<'a> Matcher<'a> {
 
     /// As few as possible, then more.
     fn least(&mut self, mut s: usize, p: usize, behind: usize) -> Result<Option<usize>, Fault> {
+        let class = self.class(p, behind);
         loop {
             if let Some(end) = self.matched(s, behind + 1)? {
                 return Ok(Some(end));
             }
-            if s >= self.subject.len() || !self.fits(self.byte(s), p, behind) {
-                return Ok(None);
+            match self.subject.get(s) {
+                Some(&byte) if self.fits(byte, &class) => s += 1,
+                _ => return Ok(None),
             }
-            s += 1;
         }
     }
 
-    fn open(&mut self, capture: Capture, s: usize, p: usize) -> Result<Option<usize>, Fault> {
+    fn open(&mut self, length: u32, s: usize, p: usize) -> Result<Option<usize>, Fault> {
         let Some(place) = self.captures.get_mut(self.level) else { return Err(Wrong("too many captures")) };
-        *place = capture;
+        *place = Capture { start: s as u32, length };
         self.level += 1;
         let end = self.matched(s, p)?;
         if end.is_none() {
@@ -327,15 +337,14 @@ impl<'a> Matcher<'a> {
     }
 
     fn close(&mut self, s: usize, p: usize) -> Result<Option<usize>, Fault> {
-        let is_open = |capture: &Capture| matches!(capture, Capture::Open { .. });
-        let Some(index) = self.captures[..self.level].iter().rposition(is_open) else {
+        let Some(index) = self.captures[..self.level].iter().rposition(|capture| capture.length == OPEN)
+        else {
             return Err(Wrong("invalid pattern capture"));
         };
-        let start = self.captures[index].start();
-        self.captures[index] = Capture::Closed { start, length: s - start };
+        self.captures[index].length = s as u32 - self.captures[index].start;
         let end = self.matched(s, p)?;
         if end.is_none() {
-            self.captures[index] = Capture::Open { start };
+            self.captures[index].length = OPEN;
         }
         Ok(end)
     }

@@ -22,6 +22,9 @@ const MAX_COMPILED_BYTES: usize = 1 << 20;
 /// States times bytes of the subject: the slowest of the engines passes through all of them, and nothing stops it.
 const MAX_WORK: usize = 8 << 20;
 
+/// The square of the subject's bytes where the expression looks around or back: at each byte it can go through all of them.
+const MAX_SQUARE: usize = 64 << 20;
+
 #[derive(Default)]
 struct Cache {
     compiled: AHashMap<(String, String), Expression>,
@@ -32,6 +35,24 @@ struct Cache {
 struct Expression {
     regex: Rc<Regex>,
     states: usize,
+    backtracks: bool,
+}
+
+impl Expression {
+    fn is_too_much_for(&self, subject: &str) -> bool {
+        let length = subject.len();
+        self.states.saturating_mul(length) > clock::scaled(MAX_WORK)
+            || self.backtracks && length.saturating_mul(length) > clock::scaled(MAX_SQUARE)
+    }
+}
+
+/// Whether the engine that goes back is used: for what looks around or back, and for possessive items.
+fn backtracks(pattern: &str) -> bool {
+    const MARKS: [&str; 12] =
+        ["(?=", "(?!", "(?<=", "(?<!", "(?>", "(?(", "*+", "++", "?+", "}+", "\\k", "\\K"];
+    let refers =
+        |pair: &[u8]| pair[0] == b'\\' && (pair[1].is_ascii_digit() || matches!(pair[1], b'g' | b'G'));
+    MARKS.iter().any(|mark| pattern.contains(mark)) || pattern.as_bytes().windows(2).any(refers)
 }
 
 /// About how many states the expression has: its characters, as often as they are repeated.
@@ -100,7 +121,8 @@ impl Cache {
             .delegate_size_limit(MAX_COMPILED_BYTES)
             .build()
             .map_err(|error| format!("pcre2_compile() failed: {error} in \"{pattern}\""))?;
-        let expression = Expression { regex: Rc::new(regex), states: states(pattern) };
+        let expression =
+            Expression { regex: Rc::new(regex), states: states(pattern), backtracks: backtracks(pattern) };
         if self.compiled.len() >= MAX_CACHED || self.states > MAX_CACHED_STATES {
             self.compiled.clear();
             self.states = 0;
@@ -126,7 +148,7 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
                 let Ok(subject) = std::str::from_utf8(&subject_bytes) else {
                     return failed("subject is not UTF-8".to_owned());
                 };
-                let Expression { regex, states } = match cache
+                let expression = match cache
                     .borrow_mut()
                     .get(&pattern.to_string_lossy(), options.as_deref().unwrap_or(""))
                 {
@@ -134,7 +156,7 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
                     Err(reason) => return failed(reason),
                 };
                 let from = from.saturating_sub(1);
-                if states.saturating_mul(subject.len()) > clock::scaled(MAX_WORK) {
+                if expression.is_too_much_for(subject) {
                     return failed(format!(
                         "pcre2_match() failed: {} bytes are too many for this expression",
                         subject.len()
@@ -143,6 +165,7 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
                 if from > subject.len() || !subject.is_char_boundary(from) {
                     return Ok((Value::Nil, None, None, None));
                 }
+                let regex = expression.regex;
                 match regex.captures_from_pos(subject, from) {
                     Err(error) => failed(format!("pcre2_match() failed: {error}")),
                     Ok(None) => Ok((Value::Nil, None, None, None)),

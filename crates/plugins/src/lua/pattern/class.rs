@@ -32,12 +32,26 @@ impl Matcher<'_> {
         }
     }
 
-    pub(super) fn fits(&self, byte: u8, p: usize, behind: usize) -> bool {
+    /// The class between `p` and `behind`.
+    pub(super) fn class(&self, p: usize, behind: usize) -> Class {
         match self.item(p) {
-            b'.' => true,
-            ESCAPE => in_class(byte, self.item(p + 1)),
-            b'[' => self.in_set(byte, p, behind - 1),
-            literal => literal == byte,
+            b'.' => Class::Any,
+            ESCAPE => match letter(self.item(p + 1)) {
+                Some((kind, positive)) => Class::Kind(kind, positive),
+                None => Class::Byte(self.item(p + 1)),
+            },
+            b'[' => Class::Set(p, behind - 1),
+            byte => Class::Byte(byte),
+        }
+    }
+
+    #[inline]
+    pub(super) fn fits(&self, byte: u8, class: &Class) -> bool {
+        match *class {
+            Class::Any => true,
+            Class::Byte(literal) => literal == byte,
+            Class::Kind(kind, positive) => (KINDS[usize::from(byte)] & kind != 0) == positive,
+            Class::Set(p, last) => self.in_set(byte, p, last),
         }
     }
 
@@ -69,21 +83,84 @@ impl Matcher<'_> {
     }
 }
 
-/// `%a` and its like; an upper-case letter means everything else.
-fn in_class(byte: u8, class: u8) -> bool {
-    let is = match class.to_ascii_lowercase() {
-        b'a' => byte.is_ascii_alphabetic(),
-        b'c' => byte.is_ascii_control(),
-        b'd' => byte.is_ascii_digit(),
-        b'g' => byte.is_ascii_graphic(),
-        b'l' => byte.is_ascii_lowercase(),
-        b'p' => byte.is_ascii_punctuation(),
-        b's' => matches!(byte, b'\t'..=b'\r' | b' '),
-        b'u' => byte.is_ascii_uppercase(),
-        b'w' => byte.is_ascii_alphanumeric(),
-        b'x' => byte.is_ascii_hexdigit(),
-        b'z' => byte == 0,
-        _ => return byte == class,
+/// One item of a pattern that stands for characters.
+pub(super) enum Class {
+    Any,
+    Byte(u8),
+    /// Bits of [`KINDS`], and whether they are wanted.
+    Kind(u16, bool),
+    /// From its `[` to its `]`.
+    Set(usize, usize),
+}
+
+const CONTROL: u16 = 1;
+const SPACE: u16 = 2;
+const PUNCTUATION: u16 = 4;
+const DIGIT: u16 = 8;
+const HEX: u16 = 16;
+const UPPER: u16 = 32;
+const LOWER: u16 = 64;
+const ZERO: u16 = 128;
+
+/// What each byte is.
+const KINDS: [u16; 256] = {
+    let mut kinds = [0; 256];
+    let mut at = 0;
+    while at < 256 {
+        let byte = at as u8;
+        let mut kind = 0;
+        if byte.is_ascii_control() {
+            kind |= CONTROL;
+        }
+        if matches!(byte, b'\t'..=b'\r' | b' ') {
+            kind |= SPACE;
+        }
+        if byte.is_ascii_punctuation() {
+            kind |= PUNCTUATION;
+        }
+        if byte.is_ascii_digit() {
+            kind |= DIGIT;
+        }
+        if byte.is_ascii_hexdigit() {
+            kind |= HEX;
+        }
+        if byte.is_ascii_uppercase() {
+            kind |= UPPER;
+        }
+        if byte.is_ascii_lowercase() {
+            kind |= LOWER;
+        }
+        if byte == 0 {
+            kind |= ZERO;
+        }
+        kinds[at] = kind;
+        at += 1;
+    }
+    kinds
+};
+
+/// What `%a` and its like mean; an upper-case letter means everything else.
+fn letter(class: u8) -> Option<(u16, bool)> {
+    let kind = match class.to_ascii_lowercase() {
+        b'a' => LOWER | UPPER,
+        b'c' => CONTROL,
+        b'd' => DIGIT,
+        b'g' => LOWER | UPPER | DIGIT | PUNCTUATION,
+        b'l' => LOWER,
+        b'p' => PUNCTUATION,
+        b's' => SPACE,
+        b'u' => UPPER,
+        b'w' => LOWER | UPPER | DIGIT,
+        b'x' => HEX,
+        b'z' => ZERO,
+        _ => return None,
     };
-    is == class.is_ascii_lowercase()
+    Some((kind, class.is_ascii_lowercase()))
+}
+
+fn in_class(byte: u8, class: u8) -> bool {
+    match letter(class) {
+        Some((kind, positive)) => (KINDS[usize::from(byte)] & kind != 0) == positive,
+        None => byte == class,
+    }
 }
