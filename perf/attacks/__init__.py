@@ -1,0 +1,1 @@
+"""Attacks of perf/attack.py: one file per idea, each with `run(scene)`."""

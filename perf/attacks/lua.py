@@ -1,0 +1,83 @@
+"""Lua: scripts that will not stop, each in a request of its own."""
+
+import time
+
+from .scene import Quiet
+
+MOST_MS, MOST_WAIT_MS = 100, 60
+A = '("a"):rep(3000)'
+SCRIPTS = {
+    "endless loop": "while true do end",
+    "find with twelve a-": f'{A}:find(("a-"):rep(12) .. "b")',
+    "find with a*": f'{A}:find(("a*"):rep(20) .. "b")',
+    "find with .-": '("x"):rep(5000):find(("x.-"):rep(10) .. "y")',
+    "gsub": f'{A}:gsub(("a-"):rep(10) .. "b", "")',
+    "gmatch with %b": 'for _ in ("("):rep(200000):gmatch("%b()") do end',
+    "match with captures": f'{A}:match(("(a*)"):rep(12) .. "b")',
+    "find with back-reference": f'{A}:find("(a*)(a*)%1%2b")',
+    "many finds": 'while true do ("a"):rep(1000):find("a-b") end',
+    "xpcall whose handler loops": "xpcall(error, function() while true do end end)",
+    "xpcall whose handler matches": f'xpcall(error, function() {A}:find(("a-"):rep(12) .. "b") end)',
+    "xpcall again and again": "while true do xpcall(error, function() end) end",
+    "pcall that catches the end": "while true do pcall(function() while true do end end) end",
+    "handler that raises": "local function h() error(xpcall(error, h)) end xpcall(error, h)",
+    "recursion": "local function f() return 1 + f() end f()",
+    "recursion through pcall": "local function f() pcall(f) end f()",
+    "recursion through gsub": 'local function f() return (("a"):gsub("a", f)) end f()',
+    "recursion through __index": "local t = setmetatable({}, {}) getmetatable(t).__index = function(t, k) return t[k .. 'x'] end return t.a",
+    "recursion through __tostring": "local t = setmetatable({}, {}) getmetatable(t).__tostring = function(t) return tostring(t) end tostring(t)",
+    "recursion through __eq": "local m = {} m.__eq = function(a, b) return setmetatable({}, m) == setmetatable({}, m) end "
+                              "return setmetatable({}, m) == setmetatable({}, m)",
+    "recursion through sort": "local function f() table.sort({3, 2, 1}, function(a, b) f() return a < b end) end f()",
+    "sort that lies": "local t = {} for i = 1, 100000 do t[i] = i end while true do table.sort(t, function() return true end) end",
+    "giant string": 'local s = "x" while true do s = s .. s end',
+    "giant rep": 'local s = ("x"):rep(2^30) return #s',
+    "giant table": "local t = {} for i = 1, 1e9 do t[i] = i end",
+    "giant concat": 'local t = {} for i = 1, 1e6 do t[i] = ("x"):rep(1000) end table.concat(t)',
+    "giant format": 'while true do string.format("%99.99f", 1e300) end',
+    "coroutines": "while true do coroutine.wrap(function() coroutine.yield() end)() end",
+    "coroutine that loops": "coroutine.wrap(function() while true do end end)()",
+    "coroutines in coroutines": "local function f() coroutine.wrap(f)() end f()",
+    "ngx.re": 'while true do ngx.re.find(("a"):rep(5000), "(a+)+b(?=c)") end',
+    "ngx.re once": 'ngx.re.match(("a"):rep(30000), "(?:(?=a)a|a)*b")',
+    "base64": 'local s = ("x"):rep(1e6) while true do ngx.encode_base64(s) end',
+    "json": 'local cjson = require("cjson") local s = ("["):rep(1e5) while true do pcall(cjson.decode, s) end',
+}
+
+
+def run(scene):
+    gateway = scene.gateway()
+    gateway.route("quiet", "/quiet")
+    known = list(SCRIPTS)
+    for number, name in enumerate(known):
+        function = f"return function(conf, ctx) {body(SCRIPTS[name])} end"
+        gateway.put("routes", f"lua{number}", {"uri": f"/lua{number}", "plugins": {
+            "serverless-pre-function": {"phase": "rewrite", "functions": [function]}, "mocking": {"response_example": "x"}}})
+    for number, name in enumerate(known):
+        if not gateway.lives():
+            # The next script shall not be blamed for the one before.
+            gateway.running = False
+            gateway.start()
+        one(scene, gateway, f"/lua{number}", name)
+
+
+def body(script):
+    return script if "return" not in script.rsplit(" end", maxsplit=1)[-1] else f"do {script} end"
+
+
+def one(scene, gateway, path, name):
+    with Quiet(gateway) as quiet:
+        start = time.monotonic()
+        status, _ = gateway.ask(path, timeout=5)
+        took = (time.monotonic() - start) * 1000
+    scene.check(f"{name}: the request", f"{took:.0f} ms, answer {status}, " + ("lives" if gateway.lives() else gateway.fate()),
+                f"<= {MOST_MS} ms, lives", took <= MOST_MS and status is not None and gateway.lives())
+    scene.waits(name, quiet, MOST_WAIT_MS)
+    if not answers(gateway):
+        # A worker that never comes back; its gateway is of no more use.
+        scene.check(f"{name}: the gateway afterwards", "does not answer", "answers", False)
+        gateway.kill()
+
+
+def answers(gateway):
+    return gateway.lives() and all(gateway.ask("/quiet", timeout=2)[0] == 200 for _ in range(4))

@@ -1,0 +1,68 @@
+"""Time: small requests that ask for much work, from clients without a key."""
+
+import json
+
+from .scene import KEY, Quiet
+
+MOST_CPU_MS, MOST_WAIT_MS = 50, 5
+NUMBERS = json.dumps({"list": list(range(60_000))})
+OBJECTS = json.dumps({"list": [{"name": f"n{number}", "value": number} for number in range(20_000)]})
+UNIQUE = {"type": "object", "properties": {"list": {"type": "array", "uniqueItems": True}}}
+FORM_TYPE = "application/x-www-form-urlencoded"
+# Look-around and back-references: engines that try all ways need exponential or cubic time for them.
+PATTERNS = ("(?=(a+))a*b\\1c$", "^(a|aa)+(?<!b)$(?!c)x", "(a*)*\\1b", "(?:(?=a)a|a)+b")
+LAUGHS = "<?xml version='1.0'?><!DOCTYPE a [<!ENTITY l0 'ha'>" + "".join(
+    f"<!ENTITY l{level} '{f'&l{level - 1};' * 10}'>" for level in range(1, 12)) + "]><a>&l11;</a>"
+
+
+def run(scene):
+    gateway = scene.gateway()
+    gateway.put("consumers", "one", {"username": "one", "plugins": {"key-auth": {"key": KEY}}})
+    gateway.route("quiet", "/quiet")
+    for name, *case in list(bodies(gateway)) + list(patterns(gateway)):
+        one(scene, gateway, name, *case)
+
+
+def one(scene, gateway, name, path, method, body, headers):
+    """Attacks once; the CPU of the quiet client's requests is measured before, for as long, and told."""
+    with Quiet(gateway) as quiet:
+        before = gateway.cpu_ms()
+        status, answer = gateway.ask(path, method, body, headers, 60)
+        # The clock of /proc has ticks of 10 ms.
+        used = gateway.cpu_ms() - before
+    scene.check(f"{name}: CPU", f"{used:.0f} ms, answer {status}", f"<= {MOST_CPU_MS} ms, an answer below 500 or 503",
+                used <= MOST_CPU_MS and status is not None and (status < 500 or status == 503))
+    if status is None:
+        scene.check(f"{name}: answer", answer[:80], "one", False)
+    scene.waits(name, quiet, MOST_WAIT_MS)
+
+
+def bodies(gateway):
+    gateway.route("unique", "/unique", {"request-validation": {"body_schema": UNIQUE}})
+    gateway.route("form", "/form", {"key-auth": {}}, vars=[["post_arg.a", "==", "1"]])
+    gateway.route("xml", "/xml", {"body-transformer": {"request": {"input_format": "xml", "template": "{{a}}"}}})
+    as_json, as_xml = {"Content-Type": "application/json"}, {"Content-Type": "text/xml"}
+    yield "uniqueItems, 60,000 numbers", "/unique", "POST", NUMBERS, as_json
+    yield "uniqueItems, 20,000 objects", "/unique", "POST", OBJECTS, as_json
+    parts = {"Content-Type": "multipart/form-data; boundary=b"}
+    yield "multipart, 400,000 parts", "/form", "POST", "--b\r\n\r\n" * 400_000 + "--b--\r\n", parts
+    yield "form, 500,000 fields", "/form", "POST", "b=1&" * 500_000, {"Content-Type": FORM_TYPE}
+    yield "XML, 500,000 elements", "/xml", "POST", "<a>" + "<b/>" * 500_000 + "</a>", as_xml
+    yield "XML, nested 200,000 deep", "/xml", "POST", "<b>" * 200_000 + "</b>" * 200_000, as_xml
+    yield "XML, billion laughs", "/xml", "POST", LAUGHS, as_xml
+    yield "XML, 100,000 attributes", "/xml", "POST", "<a " + " ".join(f"x{n}='1'" for n in range(100_000)) + "/>", as_xml
+    yield "JSON, nested 500,000 deep", "/unique", "POST", "[" * 500_000, as_json
+
+
+def patterns(gateway):
+    """7 KB that almost match, in the place that each plugin looks at."""
+    long, headers = "a" * 7_000, {}
+    for number, pattern in enumerate(PATTERNS):
+        gateway.route(f"vars{number}", f"/vars{number}", vars=[["http_x_long", "~~", pattern]])
+        gateway.route(f"agent{number}", f"/agent{number}", {"ua-restriction": {"denylist": [pattern]}})
+        gateway.route(f"uri{number}", f"/uri{number}/*", {"uri-blocker": {"block_rules": [pattern]}})
+        gateway.route(f"turn{number}", f"/turn{number}/*", {"redirect": {"regex_uri": [pattern, "/x"]}})
+        yield f"vars ~~ {pattern}", f"/vars{number}", "GET", None, {"X-Long": long}
+        yield f"ua-restriction {pattern}", f"/agent{number}", "GET", None, {"User-Agent": long}
+        yield f"uri-blocker {pattern}", f"/uri{number}/{long}", "GET", None, headers
+        yield f"redirect {pattern}", f"/turn{number}/{long}", "GET", None, headers
