@@ -18,11 +18,9 @@ fn a_port_that_is_taken_is_told_with_its_process() {
     for place in ["@HTTP@", "@ADMIN@", "@CONTROL@", "@METRICS@"] {
         let mut gateway = Gateway::start_unready(&EMBEDDED.replace(place, &taken), None);
         assert!(!gateway.process.wait_for_exit().success());
+        gateway.process.wait_for_output("(nginx) listens on");
         let said = gateway.process.output();
-        assert!(
-            said.contains(&format!("127.0.0.1:{taken}")) && said.contains("(nginx) listens on"),
-            "{place}: {said}"
-        );
+        assert!(said.contains(&format!("127.0.0.1:{taken}")), "{place}: {said}");
     }
     let mut gateway = Gateway::start_unready(&EMBEDDED.replace("@HTTP@", &own.port().to_string()), None);
     gateway.process.wait_for_exit();
@@ -46,6 +44,7 @@ fn a_wrong_object_of_a_file_is_told_with_its_place() {
         (place("14:3"), "found urii; did you mean uri?"),
         (place("15:1"), "unknown key [rotes] is ignored; did you mean routes?"),
     ];
+    gateway.wait_for_log("unknown key [rotes]");
     let log = gateway.error_log();
     let (good, test) = gateway.verb("test");
     assert!(!good, "{test}");
@@ -150,7 +149,7 @@ fn all_faults_of_a_whole_configuration_are_told() {
     assert_eq!(ready(), 503);
     assert_eq!(ask("PUT", "/configs", &json!({"rotes": [], "routes": []})).0, 202);
     assert_eq!(ready(), 200);
-    assert!(gateway.error_log().contains("unknown key [rotes] is ignored; did you mean routes?"));
+    gateway.wait_for_log("unknown key [rotes] is ignored; did you mean routes?");
 }
 
 fn tidegate(gateway: &Gateway, arguments: &[&str]) -> (bool, String) {
