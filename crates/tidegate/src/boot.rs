@@ -42,7 +42,11 @@ pub mod stay;
 pub mod trial;
 pub mod welcome;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context;
 use config::{Provider, Settings};
@@ -62,6 +66,9 @@ use self::{
 
 /// Batches of log entries have that long to be sent when the process ends.
 const FLUSH_TIME: Duration = Duration::from_secs(2);
+
+/// The end of a process in which a worker is stuck takes no longer than that.
+const ENDING_TIME: Duration = Duration::from_secs(10);
 
 /// What `run` knows beyond the settings.
 pub struct RunOptions {
@@ -159,6 +166,9 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     };
     serving.run();
     let stays = options.stay && matches!(serving.stage, serving::Stage::HandedOver(_));
+    if workers.lost_threads() > 0 {
+        end_in_time(stays, &settings.files.pid);
+    }
     if !plugin::stop::finish(FLUSH_TIME) {
         error_log::log(
             error_log::Level::Warn,
@@ -177,6 +187,20 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
         stay::until_end(&signals, &settings.files.pid, false);
     }
     Ok(())
+}
+
+/// What follows may need a lock that a thread holds which does not come back: then the process ends as it is.
+fn end_in_time(stays: bool, pid_file: &Path) {
+    let pid_file = pid_file.to_owned();
+    let end = move || {
+        std::thread::sleep(ENDING_TIME);
+        match stays {
+            true => stay::without_threads(&pid_file),
+            false => std::process::exit(0),
+        }
+    };
+    // Without a thread it ends by itself, most likely.
+    let _ = std::thread::Builder::new().name("ending".to_owned()).spawn(end);
 }
 
 /// Tells everybody who asks that this process is the gateway now.
