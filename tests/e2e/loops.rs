@@ -22,7 +22,8 @@ fn gateway(upstream: &Upstream, config: &str) -> Gateway {
         route("plain", json!({}), &other),
         route("apisix/batch-requests", json!({"public-api": {}}), &other),
     ]});
-    let config = format!("{config}plugins: [public-api, batch-requests, proxy-rewrite, proxy-mirror]\n");
+    let config =
+        format!("{config}plugins: [prometheus, public-api, batch-requests, proxy-rewrite, proxy-mirror]\n");
     Gateway::start(&config, Some(&routes.to_string()))
 }
 
