@@ -244,6 +244,32 @@ fn sessions_in_redis() {
     ));
 }
 
+/// Whoever is not logged in leaves nothing in Redis, however often he asks; a login that has several pages waiting ends.
+#[test]
+fn anonymous_clients_leave_nothing_in_redis() {
+    let redis = servers::redis(&[]);
+    let session = json!({"storage": "redis", "redis": {"port": redis.address.port()}});
+    let fixture = fixture(json!({}), session);
+    let keys = || {
+        let mut client = testkit::Client::connect(redis.address).expect("connects");
+        client.send(b"DBSIZE\r\n").expect("sends");
+        let answer = client.exactly(4).expect("an answer");
+        String::from_utf8_lossy(&answer).trim().to_owned()
+    };
+    let long = format!("/app?{}", "x".repeat(1_900));
+    let mut cookie = String::new();
+    for number in 0..40 {
+        let answer = fixture.get(&long, if number % 2 == 0 { "" } else { &cookie });
+        assert_eq!(answer.status(), 302);
+        cookie = cookies(&answer);
+        assert!(cookie.len() < 8_000, "{} bytes of cookies", cookie.len());
+    }
+    assert_eq!(keys(), ":0");
+    let session = fixture.log_in();
+    assert!(fixture.is_in(&session));
+    assert_ne!(keys(), ":0");
+}
+
 /// A login that came to nothing at the provider may be tried again with the same callback.
 #[test]
 fn a_failed_exchange_uses_nothing_up() {

@@ -1,4 +1,5 @@
-//! Browser sessions: sealed with AES-256-GCM under the configured secret, kept in cookies or in Redis.
+//! Browser sessions: sealed with AES-256-GCM under the configured secret, kept in cookies or in Redis. Redis gets a session
+//! when its user has logged in: until then it lies with the browser, or anybody could fill Redis with logins that never end.
 //!
 //! The format is Tidegate's own: sessions of APISIX (lua-resty-session) are not readable, users log in once more.
 
@@ -157,7 +158,8 @@ impl Store {
                 .filter(|session| !ended::is_over(session.mark.as_deref(), session.created_ms, now)),
             Some((client, prefix)) => {
                 let Some(id) = std::str::from_utf8(&sent).ok().filter(|id| is_id(id)) else {
-                    return Ok(None);
+                    let waiting = self.open(&sent).filter(|session| session.identity.is_none());
+                    return Ok(waiting.filter(|session| !self.is_over(session, now)));
                 };
                 let mut get = redis::cmd("GET");
                 get.arg(format!("{prefix}:{id}"));
@@ -184,12 +186,22 @@ impl Store {
         let sealed = self.seal(session)?;
         let value = match &self.redis {
             None => sealed,
+            Some(_) if session.identity.is_none() => self.seal_waiting(session, sealed)?,
             Some((client, prefix)) => match self.save_in_redis(client, prefix, session, sealed).await? {
                 Some(id) => id,
                 None => return Ok(Vec::new()),
             },
         };
         self.cookies(&value, request)
+    }
+
+    /// A session in which nobody has logged in, for cookies that a head has room for: the oldest logins go.
+    fn seal_waiting(&self, session: &mut Session, mut sealed: String) -> Result<String, String> {
+        while sealed.len() > 2 * COOKIE_BYTES && session.logins.len() > 1 {
+            session.logins.remove(0);
+            sealed = self.seal(session)?;
+        }
+        Ok(sealed)
     }
 
     /// Forgets the session; answers the lines that remove its cookies.

@@ -28,9 +28,7 @@ impl Store {
         };
         if let Some(id) = &session.id {
             let done: Option<String> = client.command(&set(id, "XX")).await?;
-            if done.is_some() || session.identity.is_some() {
-                return Ok(done.map(|_| id.clone()));
-            }
+            return Ok(done.map(|_| id.clone()));
         }
         let id = format!("{}{}", random_token(), random_token());
         let done: Option<String> = client.command(&set(&id, "NX")).await?;
