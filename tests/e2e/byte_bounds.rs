@@ -231,3 +231,29 @@ fn idle_tunnels_hold_little() {
     assert!(grown / tunnels < 24 << 10, "{} KB each", grown / 1024 / tunnels);
     drop(clients);
 }
+
+/// Labels whose values clients choose.
+#[test]
+fn series_beyond_the_limit_are_counted_together() {
+    let upstream = servers::nginx("location / { return 200; }");
+    let routes = json!({"routes": [{
+        "id": "all", "uri": "/*", "plugins": {"prometheus": {}},
+        "upstream": {"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}},
+    }]});
+    let config = YAML_PROVIDER.replace(
+        "prometheus: {",
+        "prometheus: {max_series: 5, metrics: {http_status: {extra_labels: [{who: $arg_who}]}}, ",
+    );
+    let gateway = Gateway::start(&config, Some(&routes.to_string()));
+    let mut client = gateway.client();
+    for number in 0..20 {
+        assert_eq!(client.get("h", &format!("/?who=client-{number}")).expect("an answer").status(), 200);
+    }
+    gateway.wait_for_log("there are more than 5 combinations of values of labels");
+    let mut metrics = Client::connect(gateway.metrics).expect("the metrics port accepts connections");
+    let page = metrics.get("metrics", "/apisix/prometheus/metrics").expect("a page").body_text();
+    let series: Vec<_> = page.lines().filter(|line| line.starts_with("apisix_http_status{")).collect();
+    assert_eq!(series.len(), 6, "{series:?}");
+    let together = series.iter().find(|line| line.contains("who=\"_overflow\""));
+    assert!(together.is_some_and(|line| line.ends_with(" 15")), "{series:?}");
+}

@@ -238,7 +238,7 @@ fn a_page_of_100_000_series_does_not_hold_up_requests() {
     const SETS: usize = 20_000;
     let config = YAML_PROVIDER.replace(
         "  prometheus: {export_addr",
-        "  prometheus: {default_buckets: [10, 1000], metrics: {http_status: {extra_labels: [{x: $arg_x}]}, \
+        "  prometheus: {default_buckets: [10, 1000], max_series: 100000, metrics: {http_status: {extra_labels: [{x: $arg_x}]}, \
          http_latency: {extra_labels: [{x: $arg_x}]}, bandwidth: {extra_labels: [{x: $arg_x}]}}, export_addr",
     );
     let routes = "routes:\n- {id: r, uri: /, plugins: {mocking: {response_example: x, with_mock_header: false}, \

@@ -48,8 +48,10 @@ thread_local! {
     static SHARD: RefCell<Option<Shard>> = const { RefCell::new(None) };
 }
 
-/// Series per family; more share one overflow series that is visible in the output.
+/// Series per family and worker; more share one overflow series that is visible in the output.
 const SERIES_LIMIT: usize = 100_000;
+/// The same where clients may choose values of labels.
+const SERIES_LIMIT_WITH_EXTRA_LABELS: usize = 10_000;
 
 fn start(attributes: &Value) -> Result<(), String> {
     let Some(host) = host() else { return Ok(()) };
@@ -87,8 +89,10 @@ fn start(attributes: &Value) -> Result<(), String> {
         .and_then(Value::as_array)
         .map(|list| list.iter().filter_map(Value::as_u64).collect())
         .unwrap_or_else(|| HTTP_LATENCY_BUCKETS_MS.to_vec());
-    let metrics =
-        HttpMetrics::register(&host.metrics, &buckets, SERIES_LIMIT, Duration::from_secs(expire), &extra);
+    let usual = if variables.is_empty() { SERIES_LIMIT } else { SERIES_LIMIT_WITH_EXTRA_LABELS };
+    let limit = attributes.get("max_series").and_then(Value::as_u64);
+    let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usual);
+    let metrics = HttpMetrics::register(&host.metrics, &buckets, limit, Duration::from_secs(expire), &extra);
     let extra = variables.into_iter().map(|(_, variable)| variable).collect();
     let _ = EXPORTER.set(Exporter { metrics, extra, hasher: RandomState::new() });
     Ok(())

@@ -141,6 +141,7 @@ const WITNESSES: &[(&str, &str)] = &[
     ("plugin_attr.prometheus.enable_export_server", "config_keys/listening::what_is_switched_off_does_not_listen"),
     ("plugin_attr.prometheus.export_addr.ip", "config_keys/listening::ports_and_addresses_are_those_of_the_file"),
     ("plugin_attr.prometheus.export_addr.port", "config_keys/listening::ports_and_addresses_are_those_of_the_file"),
+    ("plugin_attr.prometheus.max_series", "byte_bounds::series_beyond_the_limit_are_counted_together"),
     ("plugin_attr.prometheus.default_buckets", "prometheus::attributes_and_metadata_change_names_and_labels"),
     ("plugin_attr.prometheus.metrics.http_status.extra_labels", "prometheus::attributes_and_metadata_change_names_and_labels"),
     ("plugin_attr.log-rotate.interval", "config_keys/logs::logs_are_rotated_by_time_and_by_size_and_few_are_kept"),

@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 
 use super::block::{Block, Labels};
 use super::group::Group;
+use crate::error_log::{self, Level};
 
 /// Value of every label of the block that takes what exceeds a group's limit.
 pub(super) const OVERFLOW_LABEL: &str = "_overflow";
@@ -84,6 +85,7 @@ impl Shard {
             std::collections::hash_map::Entry::Vacant(_) => {
                 signals.overflowed.store(signals.overflowed.load(Relaxed).wrapping_add(1), Relaxed);
                 shard_group.overflow.get_or_insert_with(|| {
+                    tell_of_overflow(group);
                     announce(group, |all| overflow_labels(group, all), created, signals)
                 })
             }
@@ -123,6 +125,19 @@ fn announce(
         signals: Arc::downgrade(signals),
     });
     block
+}
+
+/// Once per worker, until the series expires.
+#[cold]
+fn tell_of_overflow(group: &Group) {
+    error_log::log(
+        Level::Warn,
+        format_args!(
+            "metrics: there are more than {} combinations of values of labels, further ones are counted as {OVERFLOW_LABEL:?}; \
+             see plugin_attr.prometheus.max_series and expire",
+            group.0.series_limit
+        ),
+    );
 }
 
 fn overflow_labels(group: &Group, labels: &mut Labels) {
