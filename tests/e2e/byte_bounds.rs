@@ -3,6 +3,7 @@
 //! A few thousand requests show it; with the numbers of `TIDEGATE_LIMITER_KEYS` and so on the tests do what attackers would.
 
 use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -256,4 +257,48 @@ fn series_beyond_the_limit_are_counted_together() {
     assert_eq!(series.len(), 6, "{series:?}");
     let together = series.iter().find(|line| line.contains("who=\"_overflow\""));
     assert!(together.is_some_and(|line| line.ends_with(" 15")), "{series:?}");
+}
+
+/// Small answers, each of which takes a block.
+#[test]
+fn a_cache_on_disk_takes_what_the_file_says() {
+    let upstream = servers::nginx("location / { return 200 ok; }");
+    let zone = "  proxy_cache: {cache_ttl: 60s, zones: [{name: folder, memory_size: 1m, disk_size: 1m, \
+                disk_path: data/answers, cache_levels: \"1\"}]}\n";
+    let cache = json!({"cache_strategy": "disk", "cache_zone": "folder", "cache_key": ["$request_uri"]});
+    let routes = json!({"routes": [{
+        "id": "all", "uri": "/*", "plugins": {"proxy-cache": cache},
+        "upstream": {"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}},
+    }]});
+    let gateway = Gateway::start(&config(zone), Some(&routes.to_string()));
+    let folder = gateway.prefix().join("data/answers");
+    let mut client = gateway.client();
+    let files = || {
+        let folders = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        let files =
+            folders.flat_map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten().flatten());
+        files.filter_map(|file| file.metadata().ok()).collect::<Vec<_>>()
+    };
+    for number in 0..600 {
+        assert_eq!(client.get("h", &format!("/{number}")).expect("an answer").status(), 200);
+    }
+    // Until the last is there: it was asked for again, and came from the cache.
+    let started = Instant::now();
+    loop {
+        let answer = client.get("h", "/599").expect("an answer");
+        if answer.header("Apisix-Cache-Status") == Some("HIT") {
+            break;
+        }
+        assert!(started.elapsed() < PATIENCE, "never stored");
+    }
+    let (started, limit) = (Instant::now(), MEGABYTE);
+    loop {
+        let files = files();
+        let taken: u64 = files.iter().map(|file| file.blocks() * 512).sum();
+        if taken <= limit && files.len() > 100 {
+            println!("{} files of {taken} bytes on the disk", files.len());
+            return;
+        }
+        assert!(started.elapsed() < PATIENCE, "{} files take {taken} bytes", files.len());
+    }
 }

@@ -5,7 +5,9 @@
 //! what its name says counts as missing.
 
 use std::{
-    fs, io,
+    fs::{self, Metadata},
+    io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -30,7 +32,7 @@ pub struct Disk {
     root: PathBuf,
     levels: Vec<usize>,
     capacity: u64,
-    /// Of all files; counted on the first write.
+    /// What all files take of the disk; counted on the first write.
     bytes: AtomicU64,
     counted: AtomicBool,
     /// Answers whose files are being written.
@@ -142,7 +144,7 @@ impl Disk {
             fs::create_dir_all(folder)?;
         }
         let beside = path.with_extension(format!("{:016x}.tmp", plugin::request::random_u64()));
-        let old = fs::metadata(&path).map_or(0, |metadata| metadata.len());
+        let old = fs::metadata(&path).map_or(0, |metadata| taken(&metadata));
         if let Err(error) = fs::write(&beside, &data).and_then(|()| fs::rename(&beside, &path)) {
             let _ = fs::remove_file(&beside);
             return Err(error);
@@ -151,7 +153,8 @@ impl Disk {
             let found = files(&self.root).iter().map(|(_, _, size)| size).sum();
             self.bytes.store(found, Ordering::Relaxed);
         } else {
-            self.bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+            let new = fs::metadata(&path).map_or(data.len() as u64, |metadata| taken(&metadata));
+            self.bytes.fetch_add(new, Ordering::Relaxed);
             self.subtract(old);
         }
         if self.bytes.load(Ordering::Relaxed) > self.capacity {
@@ -165,7 +168,7 @@ impl Disk {
     }
 
     fn remove_file(&self, path: &Path) -> bool {
-        let size = fs::metadata(path).map_or(0, |metadata| metadata.len());
+        let size = fs::metadata(path).map_or(0, |metadata| taken(&metadata));
         let removed = fs::remove_file(path).is_ok();
         if removed {
             self.subtract(size);
@@ -194,7 +197,19 @@ impl Disk {
     }
 }
 
-/// Moment of writing, path and size of each file below a folder.
+/// An inode, and an entry of a folder.
+const ENTRY_BYTES: u64 = 512;
+/// What file systems give out at the least.
+const BLOCK_BYTES: u64 = 4096;
+
+/// What a file takes of the disk: whole blocks, also before the file system has given them out. So small answers are bounded
+/// in number as well.
+fn taken(metadata: &Metadata) -> u64 {
+    let whole = metadata.len().div_ceil(BLOCK_BYTES).saturating_mul(BLOCK_BYTES);
+    whole.max(metadata.blocks().saturating_mul(512)).saturating_add(ENTRY_BYTES)
+}
+
+/// Moment of writing, path and size on the disk of each file below a folder.
 fn files(root: &Path) -> Vec<(SystemTime, PathBuf, u64)> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_owned()];
@@ -205,7 +220,7 @@ fn files(root: &Path) -> Vec<(SystemTime, PathBuf, u64)> {
                 folders.push(entry.path());
             } else {
                 let written = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-                found.push((written, entry.path(), metadata.len()));
+                found.push((written, entry.path(), taken(&metadata)));
             }
         }
     }
@@ -318,12 +333,13 @@ mod tests {
     #[test]
     fn the_oldest_files_give_way() {
         let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::new(folder.path().to_owned(), "1", 10_000);
+        let disk = Disk::new(folder.path().to_owned(), "1", 40_000);
         for index in 0..30u8 {
             disk.put(&[index], &answer(1000)).unwrap();
         }
         let total: u64 = files(folder.path()).iter().map(|(_, _, size)| size).sum();
-        assert!(total <= 10_000, "{total}");
+        assert!(total <= 40_000, "{total}");
+        assert!(files(folder.path()).len() <= 8, "a block each");
         assert!(disk.get(&[29]).is_some());
     }
 }
