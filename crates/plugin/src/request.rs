@@ -256,15 +256,7 @@ impl Request {
 
     /// A cookie's value as sent.
     pub fn cookie(&self, name: &str) -> Option<&[u8]> {
-        self.head
-            .headers
-            .all_known(HeaderId::Cookie)
-            .flat_map(|line| line.split(|&byte| byte == b';'))
-            .find_map(|pair| {
-                let pair = pair.trim_ascii();
-                let at = pair.iter().position(|&byte| byte == b'=')?;
-                (&pair[..at] == name.as_bytes()).then(|| &pair[at + 1..])
-            })
+        self.head.headers.all_known(HeaderId::Cookie).find_map(|line| cookie_in(line, name.as_bytes()))
     }
 
     /// Reads the body into memory, at most `limit` bytes: 413 past that.
@@ -358,5 +350,14 @@ pub fn random_u64() -> u64 {
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
+    })
+}
+
+/// The value of a cookie in a line of them, as sent.
+pub fn cookie_in<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    line.split(|&byte| byte == b';').find_map(|pair| {
+        let pair = pair.trim_ascii();
+        let at = pair.iter().position(|&byte| byte == b'=')?;
+        (pair.get(..at)? == name).then(|| pair.get(at + 1..)).flatten()
     })
 }

@@ -320,6 +320,11 @@ impl Document {
     }
 }
 
+/// Whether the text can be read within the allowance.
+pub(crate) fn is_xml(text: &str, allowance: &Allowance) -> bool {
+    xml::parse(text, allowance).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

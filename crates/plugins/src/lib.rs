@@ -3,6 +3,8 @@
 #![deny(unsafe_code)]
 
 pub mod common;
+#[doc(hidden)]
+pub mod parsers;
 pub mod registry;
 
 mod acl;

@@ -9,6 +9,8 @@ use serde_json::Value;
 
 pub(super) use in_bytes::values;
 
+use crate::document::{Allowance, PARSED_BYTES};
+
 #[derive(Debug)]
 enum Selector<'a> {
     Name(&'a str),
@@ -126,6 +128,12 @@ pub fn select<'a>(document: &'a Value, path: &str) -> Vec<&'a Value> {
         path.in_tree(document, path.start(), &mut |value| found.push(value));
     }
     found
+}
+
+/// As [`select`], without a tree; `None` for what is no path or no document. For the fuzz targets.
+#[doc(hidden)]
+pub fn select_in_text(text: &[u8], path: &str) -> Option<Vec<Value>> {
+    values(text, &Path::of_json_path(path)?, &Allowance::new(PARSED_BYTES)).ok()
 }
 
 /// Whether [`select`] understands the path.

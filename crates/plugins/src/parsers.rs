@@ -1,0 +1,15 @@
+//! Parsers that are nobody's interface, as the fuzz targets call them.
+
+use plugin::document::Allowance;
+
+use crate::{body_transformer, lua::Template};
+
+/// Whether a text is a document of XML that takes at most so many bytes.
+pub fn xml(text: &str, bytes: usize) -> bool {
+    body_transformer::is_xml(text, &Allowance::new(bytes))
+}
+
+/// Whether a text is a template of Lua.
+pub fn template(text: &str) -> bool {
+    Template::new(text).is_ok()
+}
