@@ -43,6 +43,15 @@ pub fn expired() -> bool {
 
 /// Runs something under the time limit. What is called inside of it shares its time.
 pub fn limited<R>(run: impl FnOnce() -> R) -> R {
+    limited_by(time_limit(), run)
+}
+
+/// As [`limited`] for what writes a text of that size once more: 20 ms more for each MiB.
+pub fn limited_for<R>(bytes: usize, run: impl FnOnce() -> R) -> R {
+    limited_by(time_limit() + Duration::from_millis((bytes >> 20) as u64 * 20), run)
+}
+
+fn limited_by<R>(limit: Duration, run: impl FnOnce() -> R) -> R {
     /// Ends the time even when a panic passes.
     struct Running(bool);
     impl Drop for Running {
@@ -54,7 +63,7 @@ pub fn limited<R>(run: impl FnOnce() -> R) -> R {
     }
     let _running = Running(DEADLINE.get() == 0);
     if _running.0 {
-        DEADLINE.set(now() + time_limit().as_nanos() as u64);
+        DEADLINE.set(now() + limit.as_nanos() as u64);
     }
     run()
 }
@@ -62,6 +71,14 @@ pub fn limited<R>(run: impl FnOnce() -> R) -> R {
 /// The error that ends a call whose time is up.
 pub fn message() -> String {
     format!("time limit of {} ms exceeded", time_limit().as_millis())
+}
+
+/// Names the time where it is up: memory that was refused for it looks like a lack of memory.
+pub fn in_time(error: mlua::Error) -> mlua::Error {
+    match error {
+        mlua::Error::MemoryError(_) if expired() => mlua::Error::runtime(message()),
+        other => other,
+    }
 }
 
 /// For work of ours that Lua starts: an error when the time is up.

@@ -18,6 +18,12 @@ const MAX_DEPTH: u32 = 200;
 /// Steps between two looks at the clock.
 const STEPS_PER_LOOK: u32 = 4096;
 
+/// Bytes that are passed over between two looks.
+const BYTES_PER_LOOK: usize = 16 * STEPS_PER_LOOK as usize - 1;
+
+/// Places that are tried before it pays to know which bytes a match can begin with.
+const TRIES: usize = if cfg!(test) { 2 } else { 64 };
+
 const ESCAPE: u8 = b'%';
 
 /// Why there is no answer.
@@ -77,21 +83,51 @@ impl<'a> Matcher<'a> {
     /// The first match at `from` or behind it.
     pub fn search(&mut self, from: usize) -> Result<Option<Found>, Fault> {
         let skip = self.first_byte();
-        let mut start = from;
-        while start <= self.subject.len() {
-            if let Some(first) = skip {
-                let Some(rest) = self.subject.get(start..) else { return Ok(None) };
-                match memchr::memchr(first, rest) {
-                    Some(distance) => start += distance,
-                    None => return Ok(None),
-                }
+        let mut firsts = None;
+        for (tries, start) in (from..=self.subject.len()).enumerate() {
+            if skip.is_some() || firsts.is_some() {
+                return self.search_skipping(start, skip, firsts.as_ref());
             }
+            if let Some(end) = self.at(start)? {
+                return Ok(Some(Found { start, end }));
+            }
+            if tries == TRIES {
+                firsts = self.first_bytes();
+            }
+        }
+        Ok(None)
+    }
+
+    /// Tries only where a match can begin.
+    fn search_skipping(
+        &mut self,
+        mut start: usize,
+        skip: Option<u8>,
+        firsts: Option<&[bool; 256]>,
+    ) -> Result<Option<Found>, Fault> {
+        loop {
+            let Some(rest) = self.subject.get(start..) else { return Ok(None) };
+            // In pieces, for the clock.
+            let piece = rest.get(..BYTES_PER_LOOK).unwrap_or(rest);
+            let next = match (skip, firsts) {
+                (Some(first), _) => memchr::memchr(first, piece),
+                (None, Some(firsts)) => piece.iter().position(|&byte| firsts[usize::from(byte)]),
+                (None, None) => Some(0),
+            };
+            self.spend((next.unwrap_or(piece.len()) / 16) as u32)?;
+            let Some(distance) = next else {
+                if piece.len() == rest.len() {
+                    return Ok(None);
+                }
+                start += piece.len();
+                continue;
+            };
+            start += distance;
             if let Some(end) = self.at(start)? {
                 return Ok(Some(Found { start, end }));
             }
             start += 1;
         }
-        Ok(None)
     }
 
     /// A match that begins here: its end.

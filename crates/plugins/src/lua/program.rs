@@ -160,7 +160,7 @@ impl Program {
     /// All functions share the time of one call: nobody else runs between them.
     fn run_now(&self, request: &mut Request, phase: Phase) -> mlua::Result<Ending> {
         let vm = vm::vm().map_err(mlua::Error::runtime)?;
-        let ended = clock::limited(|| self.run_all(&vm, request, phase));
+        let ended = clock::limited(|| self.run_all(&vm, request, phase).map_err(clock::in_time));
         vm::tidy(&vm);
         ended
     }

@@ -66,7 +66,8 @@ impl Template {
         Ok(Template { serial: SERIAL.fetch_add(1, Ordering::Relaxed), alive: Arc::new(()), source })
     }
 
-    /// Renders for a request. `document` makes the table of names; `body` is `_body`.
+    /// Renders for a request, under the limit of time. `document` makes the table of names, bounded by what was read for
+    /// it; `body` is `_body`.
     pub fn render(
         &self,
         request: &mut Request,
@@ -74,7 +75,7 @@ impl Template {
         body: Option<&[u8]>,
         document: impl FnOnce(&Lua) -> mlua::Result<Table>,
     ) -> Result<Vec<u8>, String> {
-        clock::limited(|| self.run(request, phase, body, document)).map_err(|error| vm::message(&error))
+        self.run(request, phase, body, document).map_err(|error| vm::message(&error))
     }
 
     fn run(
@@ -107,7 +108,9 @@ impl Template {
         for name in ["_ctx", "_body", "_escape_json", "_escape_xml", "_multipart"] {
             document.raw_remove(name)?;
         }
-        let text = enter(request, phase, || run(frame, function, document, helpers));
+        let text = clock::limited_for(body.map_or(0, <[u8]>::len), || {
+            enter(request, phase, || run(frame, function, document, helpers)).map_err(clock::in_time)
+        });
         let text = text.map(|text| text.as_bytes().to_vec());
         vm::tidy(&vm);
         text

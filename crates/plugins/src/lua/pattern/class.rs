@@ -32,6 +32,26 @@ impl Matcher<'_> {
         }
     }
 
+    /// Which bytes a match can begin with, where the pattern begins with a class that has to be there.
+    pub(super) fn first_bytes(&self) -> Option<[bool; 256]> {
+        let mut p = 0;
+        while self.item(p) == b'(' && self.item(p + 1) != b')' {
+            p += 1;
+        }
+        let item = self.item(p);
+        let is_class = match item {
+            0 | b'(' | b')' | b'$' => false,
+            ESCAPE => !matches!(self.item(p + 1), b'b' | b'f' | b'0'..=b'9'),
+            _ => true,
+        };
+        let behind = self.class_end(p).ok().filter(|_| is_class)?;
+        if matches!(self.item(behind), b'?' | b'*' | b'-') {
+            return None;
+        }
+        let class = self.class(p, behind);
+        Some(std::array::from_fn(|byte| self.fits(byte as u8, &class)))
+    }
+
     /// The class between `p` and `behind`.
     pub(super) fn class(&self, p: usize, behind: usize) -> Class {
         match self.item(p) {
