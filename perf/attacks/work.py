@@ -2,9 +2,12 @@
 
 import json
 
-from .scene import KEY, Quiet
+from .scene import KEY
 
-MOST_CPU_MS, MOST_WAIT_MS = 50, 5
+MOST_CPU_MS, MOST_WAIT_MS, REQUESTS = 50, 5, 5
+TAKEN = (200, 400, 404, 413, 503)
+# A pattern that is given up decides nothing: what depends on it is refused, with 500 where the plugin has no code for it.
+GIVEN_UP = (200, 403, 404, 414, 500)
 NUMBERS = json.dumps({"list": list(range(60_000))})
 OBJECTS = json.dumps({"list": [{"name": f"n{number}", "value": number} for number in range(20_000)]})
 UNIQUE = {"type": "object", "properties": {"list": {"type": "array", "uniqueItems": True}}}
@@ -19,22 +22,21 @@ def run(scene):
     gateway = scene.gateway()
     gateway.put("consumers", "one", {"username": "one", "plugins": {"key-auth": {"key": KEY}}})
     gateway.route("quiet", "/quiet")
-    for name, *case in list(bodies(gateway)) + list(patterns(gateway)):
-        one(scene, gateway, name, *case)
+    for name, *case in list(bodies(gateway)):
+        one(scene, gateway, name, *case, TAKEN)
+    for name, *case in list(patterns(gateway)):
+        one(scene, gateway, name, *case, GIVEN_UP)
 
 
-def one(scene, gateway, name, path, method, body, headers):
-    """Attacks once; the CPU of the quiet client's requests is measured before, for as long, and told."""
-    with Quiet(gateway) as quiet:
+def one(scene, gateway, name, path, method, body, headers, allowed):
+    def work():
+        # The clock of /proc has ticks of 10 ms: some requests, one after the other.
         before = gateway.cpu_ms()
-        status, answer = gateway.ask(path, method, body, headers, 60)
-        # The clock of /proc has ticks of 10 ms.
-        used = gateway.cpu_ms() - before
-    scene.check(f"{name}: CPU", f"{used:.0f} ms, answer {status}", f"<= {MOST_CPU_MS} ms, an answer below 500 or 503",
-                used <= MOST_CPU_MS and status is not None and (status < 500 or status == 503))
-    if status is None:
-        scene.check(f"{name}: answer", answer[:80], "one", False)
-    scene.waits(name, quiet, MOST_WAIT_MS)
+        answers = [gateway.ask(path, method, body, headers, 60)[0] for _ in range(REQUESTS)]
+        used = (gateway.cpu_ms() - before) / REQUESTS
+        return f"{used:.0f} ms CPU, answers {answers[0]}", used <= MOST_CPU_MS and set(answers) <= set(allowed)
+
+    scene.beside(gateway, name, work, f"<= {MOST_CPU_MS} ms CPU", MOST_WAIT_MS)
 
 
 def bodies(gateway):
