@@ -1,6 +1,6 @@
 //! `find`, `match`, `gmatch` and `gsub` of the library `string`, on [`super::pattern`].
 //!
-//! They are C functions, because a function made by `mlua` costs four times as much as a short search does. None of
+//! They are C functions, because calling one made by `mlua` costs more than a short search does. None of
 //! them calls Lua back: a `gsub` whose replacement is a function is a loop in the prelude on [`seek`], so that
 //! nothing an operator writes can nest on the C stack.
 //!
