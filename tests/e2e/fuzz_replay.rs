@@ -106,6 +106,52 @@ fn what_chance_makes_of_the_corpora_holds() {
     }
 }
 
+/// What opens and never closes, and what is long: no parser may need the stack for it, nor look at all of it again for each
+/// byte.
+#[test]
+fn nothing_nests_or_repeats_without_end() {
+    const PIECES: [&str; 24] = [
+        "[",
+        "{",
+        "(",
+        "<a>",
+        "<a b='",
+        "a {",
+        "message M {",
+        "map<",
+        "{a: ",
+        "{\"a\":",
+        "- ",
+        "? ",
+        "&a [",
+        "*a ",
+        "[\"AND\",",
+        "{{",
+        "{% if x then %}",
+        "${a",
+        "a=b;",
+        "e30.",
+        "--b\r\n",
+        "\"\\",
+        "location / {",
+        "&#x41;",
+    ];
+    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
+    for (name, property) in TARGETS {
+        for piece in PIECES {
+            let begin = std::time::Instant::now();
+            let text = piece.repeat(LARGEST / piece.len());
+            property(text.as_bytes());
+            property(&[text.as_bytes(), b"\xff", piece.as_bytes()].concat());
+            let took = begin.elapsed();
+            assert!(took < PATIENCE, "{name}: {piece:?} took {took:?}");
+            if took > PATIENCE / 40 {
+                eprintln!("{name}: {piece:?} took {took:?}");
+            }
+        }
+    }
+}
+
 /// Each of the corpora of texts has an input that its parser takes: refusals alone would try nothing.
 #[test]
 fn texts_of_the_corpora_are_taken() {

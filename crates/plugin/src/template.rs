@@ -32,12 +32,17 @@ impl Template {
         let mut literal = Vec::new();
         let bytes = text.as_bytes();
         let mut at = 0;
+        // Behind the last brace nothing closes a name, so that none is looked for once for each `${`.
+        let last = text.rfind('}').unwrap_or(0);
         while let Some(&byte) = bytes.get(at) {
             let rest = &text[at..];
             if byte == b'\\' && bytes.get(at + 1) == Some(&b'$') {
                 literal.extend_from_slice(b"\\$");
                 at += 2;
-            } else if let Some((variable, default, used)) = (byte == b'$').then(|| reference(rest)).flatten()
+            } else if let Some((variable, default, used)) = (byte == b'$'
+                && (at < last || bytes.get(at + 1) != Some(&b'{')))
+            .then(|| reference(rest))
+            .flatten()
             {
                 if !literal.is_empty() {
                     parts.push(Part::Literal(std::mem::take(&mut literal).into()));

@@ -126,8 +126,10 @@ fn run(frame: &Function, body: &Function, document: Table, helpers: Table) -> ml
 /// The Lua code of a template: pieces are put into a table and joined.
 fn to_lua(text: &str) -> Result<String, String> {
     let mut code = String::from("local text, escaped = ...\nlocal out = {}\n");
-    let mut rest = text;
-    while let Some(at) = rest.find('{') {
+    let (mut rest, mut from) = (text, 0);
+    // What closes nothing any more is not looked for again: a text of braces would be read once for each.
+    let mut missing: Vec<&str> = Vec::new();
+    while let Some(at) = rest.get(from..).and_then(|rest| rest.find('{')).map(|found| from + found) {
         let (before, tag) = rest.split_at(at);
         let mut kinds = tag.chars().skip(1);
         let kind = kinds.next().unwrap_or(' ');
@@ -140,13 +142,16 @@ fn to_lua(text: &str) -> Result<String, String> {
             '(' | '[' => return Err(format!("includes ({{{kind}...) are not supported in templates")),
             _ => "",
         };
-        let end = if close.is_empty() { None } else { tag.get(2..).and_then(|inner| inner.find(close)) };
+        let is_tag = !close.is_empty() && !missing.contains(&close);
+        let end = if is_tag { tag.get(2..).and_then(|inner| inner.find(close)) } else { None };
         let Some(end) = end else {
-            literal(&mut code, before);
-            literal(&mut code, "{");
-            rest = &tag[1..];
+            if is_tag {
+                missing.push(close);
+            }
+            from = at + 1;
             continue;
         };
+        from = 0;
         if let Some(before) = before.strip_suffix('\\') {
             // `\{{` is text.
             literal(&mut code, before);
