@@ -11,6 +11,7 @@ mod numbers;
 mod places;
 mod readings;
 mod references;
+mod strange;
 mod ways;
 mod writes;
 

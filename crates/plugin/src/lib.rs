@@ -25,6 +25,7 @@ pub mod file_body;
 pub mod gave_up;
 pub mod hops;
 pub mod host;
+pub mod inner;
 pub mod location;
 pub mod lua;
 pub mod memory;

@@ -27,8 +27,12 @@ pub struct Connection {
     pub id: u64,
     pub peer: std::net::SocketAddr,
     pub local: std::net::SocketAddr,
+    /// Whose requests these are, until a head says otherwise: the peer, and of inner requests the client of the outer one.
+    pub client: std::net::SocketAddr,
+    /// See [`crate::inner`]: nothing in a head changes the client.
+    pub is_inner: bool,
     /// Apart, so that plain connections do not carry its size.
-    pub tls: Option<Box<TlsFacts>>,
+    pub tls: Option<std::rc::Rc<TlsFacts>>,
     /// What a balancer said in front (PROXY protocol).
     pub announced: Option<Box<Announced>>,
     pub requests: std::cell::Cell<u64>,
@@ -177,11 +181,11 @@ impl Request {
         snapshot: Rc<WorkerSnapshot>,
         worker: usize,
     ) -> Request {
-        let peer = connection.peer;
+        let client = connection.client;
         Request {
             head,
-            remote_addr: peer.ip().to_canonical(),
-            remote_port: peer.port(),
+            remote_addr: client.ip().to_canonical(),
+            remote_port: client.port(),
             https: connection.tls.is_some(),
             connection,
             host: Vec::new(),

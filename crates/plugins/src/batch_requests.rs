@@ -1,8 +1,8 @@
 //! Several requests in one: `POST /apisix/batch-requests` sends them through the gateway, one after the other, and
 //! answers with all responses.
 //!
-//! The requests go over loopback to the port that the batch came in on, so that routing, plugins and logs treat them
-//! like any other.
+//! The requests come in over a connection of their own ([`plugin::inner`]), so that routing, plugins and logs treat them
+//! like any other of the same client.
 
 mod client;
 
@@ -139,7 +139,7 @@ async fn answer(request: &mut Request) -> Verdict {
         batch.pipeline.iter().map(|item| outgoing(&batch, item, request)).collect();
     // Answers are held as bodies are, until all have come.
     let mut lease = memory::Lease::new(request.remote_addr);
-    let responses = client::run(&requests, request.connection.local.port(), batch.timeout, &mut lease)
+    let responses = client::run(&requests, request, batch.timeout, &mut lease)
         .await
         .map_err(|failed| {
             Box::new(match failed {
@@ -200,7 +200,7 @@ fn outgoing(batch: &Batch, item: &Item, outer: &Request) -> client::Outgoing {
         let start = headers.len();
         for (name, value) in fields.iter().flatten() {
             let name = name.to_ascii_lowercase();
-            // They arrive from the gateway's own address, which may be trusted; the client is not.
+            // A proxy in front may be believed; the client is not.
             if matches!(claims::of(name.as_bytes()), Some(Claim::Identity | Claim::Forwarding)) {
                 continue;
             }
@@ -222,10 +222,6 @@ fn outgoing(batch: &Batch, item: &Item, outer: &Request) -> client::Outgoing {
             headers.push((name, value.to_vec()));
         }
     }
-    // The client cannot claim another address than the one it has.
-    let real_ip = real_ip_header();
-    headers.retain(|(name, _)| *name != real_ip);
-    headers.push((real_ip, outer.remote_addr.to_string().into_bytes()));
     // A batch of batches must end.
     headers.retain(|(name, _)| name != "cdn-loop");
     headers.push(("cdn-loop".to_owned(), hops::next_value(outer)));
@@ -236,13 +232,6 @@ fn outgoing(batch: &Batch, item: &Item, outer: &Request) -> client::Outgoing {
         headers,
         body: item.body.clone().unwrap_or_default().into_bytes(),
     }
-}
-
-/// `nginx_config.http.real_ip_header`.
-fn real_ip_header() -> String {
-    let configured = plugin::host()
-        .and_then(|host| host.settings.get("nginx_config")?.get("http")?.get("real_ip_header")?.as_str());
-    configured.unwrap_or("X-Real-IP").to_ascii_lowercase()
 }
 
 fn plain_text(value: &Value) -> String {

@@ -2,7 +2,9 @@
 
 use std::{
     future::{Future, poll_fn},
+    io,
     net::SocketAddr,
+    os::fd::OwnedFd,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     rc::Rc,
@@ -57,6 +59,21 @@ pub fn spawn(worker: &'static Worker, stream: TcpStream, peer: SocketAddr, liste
     tokio::task::spawn_local(stall::watched(worker, "a connection", run(client, guard)));
 }
 
+/// Takes a connection of the gateway to itself: see [`plugin::inner`]. It does not count for `client_limits`: the outer
+/// connection does.
+pub fn spawn_inner(
+    worker: &'static Worker,
+    socket: std::os::unix::net::UnixStream,
+    facts: Connection,
+) -> io::Result<()> {
+    // Another kind of socket, for which the request path does the same.
+    let stream = TcpStream::from_std(std::net::TcpStream::from(OwnedFd::from(socket)))?;
+    let facts = Connection { id: worker.connection_id(), ..facts };
+    let client = Rc::new(Client::new(worker, Stream::Plain(stream), facts));
+    tokio::task::spawn_local(stall::watched(worker, "an inner connection", run(client, Open::new(worker))));
+    Ok(())
+}
+
 /// The outer `None`: too many connections are open. The inner one: nobody counts.
 fn admit(worker: &Worker, address: SocketAddr) -> Option<Option<Box<Admitted>>> {
     let Some(admission) = &worker.settings.admission else { return Some(None) };
@@ -84,7 +101,9 @@ impl Ends {
             id: worker.connection_id(),
             peer: self.peer,
             local: self.local,
-            tls: tls.map(Box::new),
+            client: self.peer,
+            is_inner: false,
+            tls: tls.map(Rc::new),
             announced: self.announced.map(Box::new),
             requests: Default::default(),
             at_end: Default::default(),

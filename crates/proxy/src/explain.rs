@@ -80,12 +80,14 @@ pub fn explain(snapshot: &Arc<Snapshot>, question: &Question) -> Result<Explanat
     let parsed = head.parse(&question.head, &mut 0, &RequestLimits::default());
     parsed.map_err(|error| error.reason.to_string())?.ok_or("the request's head is not complete")?;
     head.host().map_err(|error| error.reason.to_string())?;
-    let tls = question.https.then(|| Box::new(TlsFacts { protocol: "TLSv1.3", ..TlsFacts::default() }));
+    let tls = question.https.then(|| Rc::new(TlsFacts { protocol: "TLSv1.3", ..TlsFacts::default() }));
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, if question.https { 443 } else { 80 }));
     let connection = Connection {
         id: 0,
         peer: SocketAddr::new(question.client, 0),
         local,
+        client: SocketAddr::new(question.client, 0),
+        is_inner: false,
         tls,
         announced: None,
         at_end: Default::default(),

@@ -252,6 +252,9 @@ pub(crate) fn run(worker: Worker, doors: Doors, signals: &Arc<Signals>, introduc
     let signals = signals.clone();
     runtime.block_on(async move {
         worker.renew_date();
+        plugin::inner::serve_with(Box::new(move |socket, facts| {
+            connection::spawn_inner(worker, socket, facts)
+        }));
         let mut accepting = Vec::new();
         for (listener, listen) in doors {
             match TcpListener::from_std(listener) {

@@ -1,16 +1,13 @@
-//! A small HTTP/1.1 client over loopback: requests one after the other on one connection, opened anew when the
+//! A small HTTP/1.1 client of this gateway: requests one after the other on one connection, opened anew when the
 //! gateway closes it.
 
-use std::{
-    io,
-    net::{Ipv4Addr, SocketAddr},
-    time::Duration,
-};
+use std::{io, time::Duration};
 
+use plugin::Request;
 use serde_json::{Map, Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::UnixStream,
     time::timeout,
 };
 use wire::{
@@ -47,20 +44,19 @@ pub(super) enum Failed {
 /// The responses as they are shown to the client. What they hold, and will hold as text, is taken from `lease`.
 pub(super) async fn run(
     requests: &[Outgoing],
-    port: u16,
+    outer: &Request,
     timeout_ms: u64,
     lease: &mut memory::Lease,
 ) -> Result<Vec<Value>, Failed> {
     let limit = Duration::from_millis(timeout_ms);
-    let mut connection =
-        Some(connect(port, limit).await.map_err(|error| Failed::Connect(error.to_string()))?);
+    let mut connection = Some(connect(outer, limit).map_err(|error| Failed::Connect(error.to_string()))?);
     let mut held = 0;
     let mut responses = Vec::with_capacity(requests.len());
     let mut room = MAX_BODIES_BYTES;
     for request in requests {
         let open = match connection.take() {
             Some(open) => Ok(open),
-            None => connect(port, limit).await,
+            None => connect(outer, limit),
         };
         let exchanged = match open {
             Ok(mut open) => open.exchange(request, room).await.map(|answer| (open, answer)),
@@ -83,7 +79,7 @@ pub(super) async fn run(
 }
 
 struct Connection {
-    stream: TcpStream,
+    stream: UnixStream,
     limit: Duration,
     received: Vec<u8>,
 }
@@ -94,11 +90,8 @@ struct Answer {
     persists: bool,
 }
 
-async fn connect(port: u16, limit: Duration) -> io::Result<Connection> {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let stream = timeout(limit, TcpStream::connect(address)).await.map_err(|_| io::ErrorKind::TimedOut)??;
-    stream.set_nodelay(true)?;
-    Ok(Connection { stream, limit, received: Vec::new() })
+fn connect(outer: &Request, limit: Duration) -> io::Result<Connection> {
+    Ok(Connection { stream: plugin::inner::connect(outer)?, limit, received: Vec::new() })
 }
 
 impl Connection {

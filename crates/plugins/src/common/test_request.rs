@@ -17,6 +17,8 @@ pub fn request(text: &str) -> Request {
         id: 1,
         peer: std::net::SocketAddr::from(([127, 0, 0, 1], 40_000)),
         local: address,
+        client: std::net::SocketAddr::from(([127, 0, 0, 1], 40_000)),
+        is_inner: false,
         tls: None,
         announced: None,
         at_end: Default::default(),

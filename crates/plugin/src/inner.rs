@@ -1,0 +1,45 @@
+//! Requests that the gateway sends to itself for a client (`batch-requests`).
+//!
+//! They come in over a pair of sockets that nobody else can reach, and with what is known of the outer connection: its
+//! peer, its TLS facts, and the address of its client. No header and no setting takes part in that.
+
+use std::{cell::OnceCell, io, net::SocketAddr};
+
+use tokio::net::UnixStream;
+
+use crate::{Request, request::Connection};
+
+/// Serves a connection on this worker.
+pub type Serve = Box<dyn Fn(std::os::unix::net::UnixStream, Connection) -> io::Result<()>>;
+
+thread_local! {
+    static SERVE: OnceCell<Serve> = const { OnceCell::new() };
+}
+
+/// Called by each worker as it starts.
+pub fn serve_with(serve: Serve) {
+    SERVE.with(|place| drop(place.set(serve)));
+}
+
+/// A connection to this worker, whose requests are those of the client of `outer`.
+pub fn connect(outer: &Request) -> io::Result<UnixStream> {
+    let (near, far) = std::os::unix::net::UnixStream::pair()?;
+    near.set_nonblocking(true)?;
+    far.set_nonblocking(true)?;
+    let facts = Connection {
+        id: outer.connection.id,
+        peer: outer.connection.peer,
+        local: outer.connection.local,
+        client: SocketAddr::new(outer.remote_addr, outer.remote_port),
+        is_inner: true,
+        tls: outer.connection.tls.clone(),
+        announced: outer.connection.announced.clone(),
+        requests: Default::default(),
+        at_end: Default::default(),
+    };
+    SERVE.with(|serve| match serve.get() {
+        Some(serve) => serve(far, facts),
+        None => Err(io::Error::other("there is no worker here")),
+    })?;
+    UnixStream::from_std(near)
+}

@@ -1,0 +1,57 @@
+//! What a stranger found, who tried to get in without the key.
+
+use serde_json::{Value, json};
+use testkit::gateway::YAML_PROVIDER;
+use testkit::{Client, Gateway, Upstream};
+
+/// What the inner requests of a batch are answered, sent from `from` with these fields.
+fn batch(gateway: &Gateway, from: &str, fields: &str, items: &Value) -> Vec<Value> {
+    let from = format!("{from}:0").parse().expect("an address");
+    let mut client = Client::connect_from(from, gateway.http).expect("connects");
+    let body = json!({ "pipeline": items }).to_string();
+    let request = format!(
+        "POST /apisix/batch-requests HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n{fields}\r\n{body}",
+        body.len()
+    );
+    let answer = client.request(&request).expect("an answer");
+    let answers: Value = serde_json::from_str(&answer.body_text())
+        .unwrap_or_else(|_| panic!("{answer:?} {}", gateway.error_log()));
+    answers.as_array().unwrap_or_else(|| panic!("{answers}")).clone()
+}
+
+/// Whatever is believed of whom, an inner request comes from the client of the outer one.
+#[test]
+fn a_batch_has_the_address_of_its_client() {
+    let upstream = Upstream::start();
+    let node = format!("upstream: {{type: roundrobin, nodes: {{'{}': 1}}}}", upstream.address);
+    let routes = format!(
+        "routes:\n- {{id: batch, uri: /apisix/batch-requests, plugins: {{public-api: {{}}}}}}\n\
+         - {{id: own, uri: /own, plugins: {{ip-restriction: {{whitelist: [127.0.0.1]}}}}, {node}}}\n\
+         - {{id: not, uri: /not, plugins: {{ip-restriction: {{blacklist: [127.0.0.2]}}}}, {node}}}\n\
+         - {{id: for, uri: /for, remote_addr: 127.0.0.1, {node}}}\n\
+         - {{id: said, uri: /said, plugins: {{ip-restriction: {{whitelist: [9.9.9.9]}}, \
+           real-ip: {{source: http_x_forwarded_for, trusted_addresses: [127.0.0.1]}}}}, {node}}}\n"
+    );
+    let paths = ["/own", "/not", "/for", "/said"];
+    let claims = json!({"x-real-ip": "127.0.0.1", "x-forwarded-for": "9.9.9.9", "x-client": "127.0.0.1"});
+    let items: Vec<Value> = paths.iter().map(|path| json!({"path": path, "headers": claims})).collect();
+    for settings in [
+        "real_ip_from: []",
+        "real_ip_from: [10.0.0.0/8]",
+        "real_ip_header: proxy_protocol",
+        "real_ip_header: X-Client",
+        "real_ip_from: [127.0.0.1]",
+    ] {
+        let config = YAML_PROVIDER.replace("http: {", &format!("http: {{{settings}, "));
+        let config = format!("{config}plugins: [real-ip, batch-requests, public-api, ip-restriction]\n");
+        let gateway = Gateway::start(&config, Some(&routes));
+        let statuses = |from: &str| -> Vec<u64> {
+            let fields = "X-Forwarded-For: 9.9.9.9\r\nX-Client: 127.0.0.2\r\nX-Real-IP: 127.0.0.2\r\n";
+            let fields = if from == "127.0.0.2" { fields } else { "" };
+            let answers = batch(&gateway, from, fields, &json!(items));
+            answers.iter().map(|answer| answer["status"].as_u64().expect("a status")).collect()
+        };
+        assert_eq!(statuses("127.0.0.2"), [403, 403, 404, 403], "{settings}");
+        assert_eq!(statuses("127.0.0.1"), [200, 200, 200, 403], "{settings}");
+    }
+}
