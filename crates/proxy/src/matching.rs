@@ -8,7 +8,7 @@ use std::{net::IpAddr, rc::Rc};
 use plugin::{Reply, Request, RequestBody, Variable, request::Matched};
 use routing::{
     expr::{Operand, Variables},
-    router::{MatchInput, Methods},
+    router::{MatchInput, Methods, without_port},
 };
 use telemetry::error_log;
 use wire::HeaderId;
@@ -42,7 +42,7 @@ pub(crate) fn prepare_target(request: &mut Request) -> Result<(), &'static str> 
     if let Some(value) = request.head.headers.known(HeaderId::Host) {
         host.extend_from_slice(without_port(value));
         host.make_ascii_lowercase();
-        if host.len() > 1 && host.last() == Some(&b'.') {
+        while host.len() > 1 && host.last() == Some(&b'.') {
             host.pop();
         }
     }
@@ -51,14 +51,6 @@ pub(crate) fn prepare_target(request: &mut Request) -> Result<(), &'static str> 
     normalize(request, &mut path)?;
     request.path = path;
     Ok(())
-}
-
-fn without_port(host: &[u8]) -> &[u8] {
-    match host.iter().rposition(|&byte| byte == b':') {
-        // The colons of an IPv6 address stand before its bracket.
-        Some(at) if !host[at..].contains(&b']') => &host[..at],
-        _ => host,
-    }
 }
 
 fn normalize(request: &Request, path: &mut Vec<u8>) -> Result<(), &'static str> {

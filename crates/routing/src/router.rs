@@ -25,7 +25,7 @@ pub use self::explain::{Considered, Explained, Loss, Verdict};
 pub use self::layer::Layer;
 pub use self::layered::Stale;
 pub use self::parameters::Param;
-pub use self::spec::{HostPattern, Methods, RouteSpec};
+pub use self::spec::{HostPattern, Methods, RouteSpec, without_port};
 use crate::expr::Variables;
 
 /// `apisix.router.http` of config.yaml.

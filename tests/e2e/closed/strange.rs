@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 use testkit::gateway::YAML_PROVIDER;
 use testkit::{Client, Gateway, Upstream};
 
+use super::OPEN;
+
 /// What the inner requests of a batch are answered, sent from `from` with these fields.
 fn batch(gateway: &Gateway, from: &str, fields: &str, items: &Value) -> Vec<Value> {
     let from = format!("{from}:0").parse().expect("an address");
@@ -53,5 +55,29 @@ fn a_batch_has_the_address_of_its_client() {
         };
         assert_eq!(statuses("127.0.0.2"), [403, 403, 404, 403], "{settings}");
         assert_eq!(statuses("127.0.0.1"), [200, 200, 200, 403], "{settings}");
+    }
+}
+
+#[test]
+fn a_host_in_brackets_has_no_port() {
+    let routes = format!(
+        "routes:\n- {{id: open, uri: /*, plugins: {{{OPEN}}}}}\n\
+         - {{id: one, uri: /one, host: '[::1]', plugins: {{key-auth: {{}}}}}}\n\
+         - {{id: two, uri: /two, hosts: ['[2001:db8::1]', dot.example.], plugins: {{key-auth: {{}}}}}}\n"
+    );
+    for router in ["radixtree_host_uri", "radixtree_uri", "radixtree_uri_with_parameter"] {
+        let config = YAML_PROVIDER.replace("apisix:\n", &format!("apisix:\n  router: {{http: {router}}}\n"));
+        let gateway = Gateway::start(&config, Some(&routes));
+        for (path, host) in [
+            ("/one", "[::1]"),
+            ("/one", "[::1]:24102"),
+            ("/two", "[2001:DB8::1]:80"),
+            ("/two", "dot.example"),
+            ("/two", "dot.example.:80"),
+        ] {
+            let answer = gateway.client().get(host, path).expect("an answer");
+            assert_eq!(answer.status(), 401, "{router} {host}");
+        }
+        assert_eq!(gateway.client().get("[::2]:80", "/one").expect("an answer").status(), 200, "{router}");
     }
 }

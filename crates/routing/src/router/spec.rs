@@ -80,11 +80,24 @@ impl<'a> FromIterator<&'a str> for Methods {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPattern {
     pattern: Box<str>,
+    /// Only a `Host` header with this port matches.
+    names_port: bool,
+}
+
+/// A host as requests name it, without its port: the colons of an IPv6 address are no port, they stand before a bracket.
+pub fn without_port(host: &[u8]) -> &[u8] {
+    match host.iter().rposition(|&byte| byte == b':') {
+        Some(at) if !host[at..].contains(&b']') => &host[..at],
+        _ => host,
+    }
 }
 
 impl HostPattern {
+    /// Without the dots at the end, as the hosts of requests are.
     pub fn new(pattern: &str) -> Self {
-        Self { pattern: pattern.to_ascii_lowercase().into() }
+        let pattern = Some(pattern.trim_end_matches('.')).filter(|name| !name.is_empty()).unwrap_or(pattern);
+        let names_port = without_port(pattern.as_bytes()).len() < pattern.len();
+        Self { pattern: pattern.to_ascii_lowercase().into(), names_port }
     }
 
     pub fn pattern(&self) -> &str {
@@ -100,14 +113,14 @@ impl HostPattern {
         self.pattern.strip_prefix('*').unwrap_or(&self.pattern)
     }
 
-    /// A pattern that holds a colon is compared with the `Host` header including its port.
+    /// A pattern with a port is compared with the whole `Host` header.
     pub(super) fn matches<I: MatchInput>(&self, input: &I) -> bool {
         let value = self.value().as_bytes();
         let matches = |host: &[u8]| match self.is_wildcard() {
             true => host.len() >= value.len() && host[host.len() - value.len()..].eq_ignore_ascii_case(value),
             false => host.eq_ignore_ascii_case(value),
         };
-        let with_port = memchr::memchr(b':', value).and_then(|_| input.host_with_port());
+        let with_port = self.names_port.then(|| input.host_with_port()).flatten();
         with_port.or_else(|| input.host()).is_some_and(matches)
     }
 }
