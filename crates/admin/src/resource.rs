@@ -194,7 +194,8 @@ fn warned(api: &AdminApi, response: Response, kind: Kind, id: &str) -> Response 
     let told = [api.compiled.rejected(), api.compiled.warnings()].concat();
     let told = told.iter().filter(|object| object.kind == kind && &*object.id == id);
     let mut warnings: Vec<String> = told.map(|object| object.reason.clone()).collect();
-    warnings.extend(api.store.get(kind, id).iter().flat_map(vain::of));
+    warnings
+        .extend(api.store.get(kind, id).iter().flat_map(|object| vain::of(object, api.settings.host_ports)));
     if warnings.is_empty() {
         return response;
     }

@@ -23,6 +23,8 @@ pub struct AdminSettings {
     pub stream: bool,
     /// `apisix.enable_server_tokens`.
     pub server_tokens: bool,
+    /// Whether the router compares hosts with their port where a pattern has one.
+    pub host_ports: bool,
     /// xRPC protocols that stream routes may name.
     pub protocols: Vec<String>,
     /// Answers to writes show secret fields encrypted with it, as they are at rest.
@@ -39,6 +41,7 @@ impl Default for AdminSettings {
             allow: None,
             stream: false,
             server_tokens: true,
+            host_ports: false,
             protocols: Vec::new(),
             keyring: None,
         }

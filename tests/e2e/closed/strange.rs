@@ -1,10 +1,10 @@
 //! What a stranger found, who tried to get in without the key.
 
 use serde_json::{Value, json};
-use testkit::gateway::YAML_PROVIDER;
+use testkit::gateway::{EMBEDDED, YAML_PROVIDER};
 use testkit::{Client, Gateway, Upstream};
 
-use super::OPEN;
+use super::{OPEN, admin, put};
 
 /// What the inner requests of a batch are answered, sent from `from` with these fields.
 fn batch(gateway: &Gateway, from: &str, fields: &str, items: &Value) -> Vec<Value> {
@@ -80,4 +80,36 @@ fn a_host_in_brackets_has_no_port() {
         }
         assert_eq!(gateway.client().get("[::2]:80", "/one").expect("an answer").status(), 200, "{router}");
     }
+}
+
+fn warning(gateway: &Gateway, path: &str, object: &Value) -> String {
+    let answer = admin(gateway, "PUT", path, "", &object.to_string());
+    assert!(matches!(answer.status(), 200 | 201), "{object}: {}", answer.body_text());
+    answer.header("X-Tidegate-Warning").unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_path_that_no_request_has_is_warned_of_with_the_one_that_would_match() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    for (uri, form) in [
+        ("//x/*", "write /x/*"),
+        ("/a/../b/*", "write /b/*"),
+        ("/a/./b", "write /a/b"),
+        ("/a%20b/*", "write /a b/*"),
+        ("/a ", "write /a"),
+    ] {
+        let told = warning(&gateway, "routes/1", &json!({"uri": uri, "plugins": {"key-auth": {}}}));
+        assert!(told.contains("matches no request") && told.ends_with(form), "{uri}: {told}");
+        put(&gateway, "routes/1", &json!({"uri": &form[6..], "plugins": {"key-auth": {}}}).to_string());
+        assert_eq!(
+            warning(&gateway, "routes/1", &json!({"uri": &form[6..], "plugins": {"key-auth": {}}})),
+            ""
+        );
+    }
+    let named = json!({"uri": "/h", "host": "h:8080", "plugins": {"mocking": {"response_example": "open"}}});
+    assert!(warning(&gateway, "routes/1", &named).contains("without their port"));
+    let config = EMBEDDED.replace("apisix:\n", "apisix:\n  router: {http: radixtree_uri}\n");
+    let gateway = Gateway::start(&config, None);
+    assert_eq!(warning(&gateway, "routes/1", &named), "");
+    assert_eq!(gateway.client().get("h:8080", "/h").expect("an answer").status(), 200);
 }

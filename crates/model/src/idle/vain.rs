@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use crate::{Kind, Object};
 
-/// What of an object can never have an effect, in words.
-pub fn of(object: &Object) -> Vec<String> {
+/// What of an object can never have an effect, in words. `host_ports`: whether hosts are compared with their port where
+/// a pattern has one (`radixtree_uri`, `radixtree_uri_with_parameter`).
+pub fn of(object: &Object, host_ports: bool) -> Vec<String> {
     if !matches!(object.kind, Kind::Route | Kind::Service | Kind::Ssl) {
         return Vec::new();
     }
@@ -14,7 +15,8 @@ pub fn of(object: &Object) -> Vec<String> {
         Kind::Ssl => names(&value).into_iter().collect(),
         kind => {
             let paths = texts(&value, "uri", "uris").filter(|_| kind == Kind::Route).filter_map(path);
-            paths.chain(texts(&value, "host", "hosts").filter_map(host)).collect()
+            let hosts = texts(&value, "host", "hosts").filter_map(|name| host(name, host_ports));
+            paths.chain(hosts).collect()
         }
     }
 }
@@ -25,16 +27,54 @@ fn texts<'a>(value: &'a Value, one: &str, several: &str) -> impl Iterator<Item =
 }
 
 fn path(path: &str) -> Option<String> {
-    if !path.starts_with('/') && path != "*" {
+    if !path.trim_start().starts_with('/') && path != "*" {
         return Some(format!("uri {path} matches no request: paths begin with /"));
     }
-    let sign = path.chars().find(|sign| matches!(sign, '?' | '#'))?;
-    Some(format!("uri {path} matches no request: {sign} is no part of a path; compare arguments with vars"))
+    if let Some(sign) = path.chars().find(|sign| matches!(sign, '?' | '#')) {
+        let why = format!("{sign} is no part of a path; compare arguments with vars");
+        return Some(format!("uri {path} matches no request: {why}"));
+    }
+    let form = compared(path);
+    (form != path).then(|| {
+        let why = "paths are compared decoded, without // and dot segments; write";
+        format!("uri {path} matches no request: {why} {form}")
+    })
 }
 
-fn host(host: &str) -> Option<String> {
+/// The path as requests have it when they are compared. `%2F` stays: with `match_uri_encoded_slash` it is compared so.
+fn compared(path: &str) -> String {
+    let path = decoded(path.trim());
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in path.split('/').skip(1) {
+        match segment {
+            "" | "." => {}
+            ".." => drop(segments.pop()),
+            _ => segments.push(segment),
+        }
+    }
+    let is_folder = ["/", "/.", "/.."].iter().any(|end| path.ends_with(end)) && !segments.is_empty();
+    let slash = if is_folder { "/" } else { "" };
+    if path == "*" { path } else { format!("/{}{slash}", segments.join("/")) }
+}
+
+fn decoded(path: &str) -> String {
+    let mut out = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let [first, after @ ..] = rest {
+        let code = after.get(..2).filter(|_| *first == b'%').and_then(|code| std::str::from_utf8(code).ok());
+        let byte = code
+            .filter(|code| code.bytes().all(|digit| digit.is_ascii_hexdigit()))
+            .and_then(|code| u8::from_str_radix(code, 16).ok())
+            .filter(|byte| *byte != b'/');
+        out.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { after.get(2..).unwrap_or_default() } else { after };
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn host(host: &str, ports: bool) -> Option<String> {
     let (_, port) = host.rsplit_once(':').filter(|(name, _)| !name.contains(':') || name.ends_with(']'))?;
-    let is_port = !port.is_empty() && port.bytes().all(|digit| digit.is_ascii_digit());
+    let is_port = !ports && !port.is_empty() && port.bytes().all(|digit| digit.is_ascii_digit());
     is_port.then(|| format!("host {host} matches no request: names are compared without their port"))
 }
 
@@ -57,7 +97,7 @@ mod tests {
         let check = |kind, value: Value, expected: &[&str]| {
             let document = Document::new(&value);
             let object = Object { kind, id: "1".into(), document, created: 1, modified: 1, fault: None };
-            let found = of(&object);
+            let found = of(&object, false);
             assert_eq!(found.len(), expected.len(), "{found:?}");
             for (found, expected) in found.iter().zip(expected) {
                 assert!(found.starts_with(expected), "{found}");
@@ -73,6 +113,22 @@ mod tests {
             json!({"uris": ["a", "/b?c=1", "/d#e", "/f"], "hosts": ["a.com:80", "[::1]:80", "::1"]}),
             &["uri a ", "uri /b?c=1 ", "uri /d#e ", "host a.com:80 ", "host [::1]:80 "],
         );
+        check(
+            Kind::Route,
+            json!({"uris": ["/a%20b/*", "/a%2Fb", "//x/*", "/a/../b/*", "/a/./b", "/a ", " /a", "/a\n", "/a b/:c/"]}),
+            &[
+                "uri /a%20b/* ",
+                "uri //x/* ",
+                "uri /a/../b/* ",
+                "uri /a/./b ",
+                "uri /a  ",
+                "uri  /a ",
+                "uri /a\n ",
+            ],
+        );
+        assert_eq!(compared("/a%20b//*"), "/a b/*");
+        assert_eq!(compared("/a/../b/./"), "/b/");
+        assert_eq!(host("a.com:80", true), None);
         check(Kind::Service, json!({"hosts": ["a.com:80"]}), &["host a.com:80 "]);
         check(Kind::Ssl, json!({"type": "client", "snis": ["a"]}), &["snis has no effect"]);
         check(Kind::Ssl, json!({"snis": ["a"]}), &[]);

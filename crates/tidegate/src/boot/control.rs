@@ -149,6 +149,7 @@ fn follower(
         catalog: catalog.clone(),
         configured_plugins: settings.plugins.clone(),
         active_plugins: None,
+        host_ports: settings.apisix.router != HttpRouter::HostUri,
         names,
         nodes,
         secrets,
@@ -210,6 +211,8 @@ struct Follower {
     configured_plugins: Vec<String>,
     /// The plugin list of apisix.yaml that is in force.
     active_plugins: Option<Vec<String>>,
+    /// See [`model::idle::vain::of`].
+    host_ports: bool,
     names: Arc<Names>,
     nodes: Arc<Nodes>,
     secrets: Arc<Secrets>,
@@ -304,7 +307,10 @@ impl Follower {
         match changes {
             Changes::Delta { revision, changes } if !list_changed => {
                 let many = changes.len() > MANY_CHANGES;
-                super::idle_fields::log(changes.iter().filter_map(|change| change.object.as_ref()));
+                super::idle_fields::log(
+                    changes.iter().filter_map(|change| change.object.as_ref()),
+                    self.host_ports,
+                );
                 for change in &changes {
                     self.secrets.note(&(change.kind, change.id.clone()), change.object.as_ref());
                 }
@@ -322,7 +328,7 @@ impl Follower {
                     self.revision = state.revision;
                     objects = state.all().cloned().collect();
                 });
-                super::idle_fields::log(objects.iter());
+                super::idle_fields::log(objects.iter(), self.host_ports);
                 self.secrets.reset(objects.iter());
                 self.secrets.settle(if first { FIRST_SECRET_PATIENCE } else { SECRET_PATIENCE }).await;
                 if first {

@@ -12,11 +12,12 @@ struct Seen {
     why: &'static str,
 }
 
-pub fn log<'a>(objects: impl Iterator<Item = &'a Object>) {
+/// `host_ports`: see [`idle::vain::of`].
+pub fn log<'a>(objects: impl Iterator<Item = &'a Object>, host_ports: bool) {
     let mut seen: BTreeMap<(&'static str, &'static str), Seen> = BTreeMap::new();
     let mut in_vain: Vec<(&Object, String)> = Vec::new();
     for object in objects {
-        in_vain.extend(idle::vain::of(object).into_iter().map(|text| (object, text)));
+        in_vain.extend(idle::vain::of(object, host_ports).into_iter().map(|text| (object, text)));
         for field in idle::fields(object) {
             let name = || format!("{}/{}", object.kind.directory(), object.id);
             seen.entry((object.kind.directory(), field.path))
