@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::gateway::{EMBEDDED, YAML_PROVIDER};
 use testkit::{Client, Gateway, Upstream};
 
-use super::{OPEN, admin, put};
+use super::{OPEN, admin, ask, put};
 
 /// What the inner requests of a batch are answered, sent from `from` with these fields.
 fn batch(gateway: &Gateway, from: &str, fields: &str, items: &Value) -> Vec<Value> {
@@ -112,4 +112,21 @@ fn a_path_that_no_request_has_is_warned_of_with_the_one_that_would_match() {
     let gateway = Gateway::start(&config, None);
     assert_eq!(warning(&gateway, "routes/1", &named), "");
     assert_eq!(gateway.client().get("h:8080", "/h").expect("an answer").status(), 200);
+}
+
+/// An empty header is no key: it would be a counter that the client chooses.
+#[test]
+fn an_empty_header_counts_for_the_client_address() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let count = json!({"count": 1, "time_window": 600, "key": "http_x_k", "rejected_code": 429});
+    let upstream = Upstream::start();
+    let node = json!({"nodes": {upstream.address.to_string(): 1}, "type": "roundrobin"});
+    put(
+        &gateway,
+        "routes/1",
+        &json!({"uri": "/a", "plugins": {"limit-count": count}, "upstream": node}).to_string(),
+    );
+    assert_eq!(ask(&gateway, "/a", "").status(), 200);
+    assert_eq!(ask(&gateway, "/a", "X-K:\r\n").status(), 429);
+    assert_eq!(ask(&gateway, "/a", "X-K: k\r\n").status(), 200);
 }

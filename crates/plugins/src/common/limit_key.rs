@@ -47,12 +47,13 @@ impl LimitKey {
         match self {
             LimitKey::RemoteAddr => write_remote_addr(request, form, out),
             LimitKey::Variable(variable) => match request.variable(variable) {
-                Some(value) => out.extend_from_slice(&value),
-                None => write_remote_addr(request, form, out),
+                // An empty header says no more than none, and would be a counter that the client chooses.
+                Some(value) if !value.is_empty() => out.extend_from_slice(&value),
+                _ => write_remote_addr(request, form, out),
             },
             LimitKey::Combination(template) => {
                 let start = out.len();
-                if template.render_into(request, out) == 0 {
+                if template.render_into(request, out) == 0 || out.len() == start {
                     out.truncate(start);
                     write_remote_addr(request, form, out);
                 }
