@@ -28,6 +28,10 @@ impl Template {
     }
 
     fn with(text: &str, reference: fn(&str) -> Option<Reference<'_>>) -> Template {
+        // A reference to a secret that leads nowhere stays as text: `$env` in it is no variable.
+        if model::schema::is_secret_reference(text) {
+            return Template { parts: vec![Part::Literal(text.as_bytes().into())] };
+        }
         let mut parts = Vec::new();
         let mut literal = Vec::new();
         let bytes = text.as_bytes();

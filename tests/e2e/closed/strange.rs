@@ -130,3 +130,20 @@ fn an_empty_header_counts_for_the_client_address() {
     assert_eq!(ask(&gateway, "/a", "X-K:\r\n").status(), 429);
     assert_eq!(ask(&gateway, "/a", "X-K: k\r\n").status(), 200);
 }
+
+#[test]
+fn a_reference_that_leads_nowhere_is_no_variable() {
+    let upstream = Upstream::start();
+    let gateway = Gateway::start(EMBEDDED, None);
+    let route = json!({
+        "uri": "/a",
+        "plugins": {"proxy-rewrite": {"headers": {"set": {"X-Tok": "$env://TIDEGATE_NOT_SET"}}}},
+        "upstream": {"nodes": {upstream.address.to_string(): 1}, "type": "roundrobin"},
+    });
+    put(&gateway, "routes/1", &route.to_string());
+    // As text, or not at all: never half of it.
+    let answer = ask(&gateway, "/a", "");
+    assert_eq!(answer.status(), 200);
+    let seen = answer.body_text().to_lowercase();
+    assert!(seen.contains("$env://tidegate_not_set"), "{seen}");
+}
