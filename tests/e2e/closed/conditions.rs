@@ -18,6 +18,9 @@ fn broken() -> Vec<Value> {
         json!([["uri", "~~", ["/a"]]]),
         json!([["uri", "==", ["/a"]]]),
         json!([["uri", "in", "/a"]]),
+        json!([["uri", "in", []]]),
+        json!([["$uri", "~~", "/"]]),
+        json!([["(", "==", "/"]]),
         json!([["arg_a", ">", "many"]]),
         json!([[1, "==", "/a"]]),
     ]

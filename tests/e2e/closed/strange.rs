@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::gateway::{EMBEDDED, YAML_PROVIDER};
 use testkit::{Client, Gateway, Upstream};
 
-use super::{OPEN, admin, ask, put};
+use super::{OPEN, admin, ask, put, refused, status};
 
 /// What the inner requests of a batch are answered, sent from `from` with these fields.
 fn batch(gateway: &Gateway, from: &str, fields: &str, items: &Value) -> Vec<Value> {
@@ -146,4 +146,18 @@ fn a_reference_that_leads_nowhere_is_no_variable() {
     assert_eq!(answer.status(), 200);
     let seen = answer.body_text().to_lowercase();
     assert!(seen.contains("$env://tidegate_not_set"), "{seen}");
+}
+
+#[test]
+fn a_condition_about_no_variable_is_not_stored() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    for name in ["$uri", "(", "", "${uri}"] {
+        let route = json!({"uri": "/a", "vars": [[name, "~~", "/"]], "plugins": {"key-auth": {}}});
+        refused(&gateway, "PUT", "routes/1", &route.to_string());
+    }
+    for name in ["arg_a[]", "http_x-a", "cookie_a$", "post_arg.a[*].b"] {
+        let route = json!({"uri": "/a", "vars": [[name, "~~", "/"]], "plugins": {"key-auth": {}}});
+        put(&gateway, "routes/1", &route.to_string());
+    }
+    assert_eq!(status(&gateway, "/b"), 404);
 }

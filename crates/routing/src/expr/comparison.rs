@@ -142,7 +142,9 @@ fn list(value: &Value) -> Result<Vec<Constant>, String> {
     let items = value.as_array().ok_or_else(|| format!("operator 'in' needs a list, not {value}"))?;
     let constants = items.iter().map(|item| constant("in", item));
     // Lua stops reading a list at its first nil.
-    constants.filter(|constant| !matches!(constant, Ok(Constant::Nil))).collect()
+    let list: Vec<Constant> =
+        constants.filter(|constant| !matches!(constant, Ok(Constant::Nil))).collect::<Result<_, _>>()?;
+    if list.is_empty() { Err("operator 'in' needs a list that is not empty".to_owned()) } else { Ok(list) }
 }
 
 fn pattern(operator: &str, value: &Value, ignore_case: bool) -> Result<Pattern, String> {

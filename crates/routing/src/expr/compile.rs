@@ -77,7 +77,22 @@ fn test<N>(items: &[Value], resolve: &mut dyn FnMut(&str) -> N) -> Result<Node<N
         // The value has been lower-cased as if it were an operator: so does APISIX.
         None => Comparison::new("==", &Value::String(operator))?,
     };
+    if !is_name(name) {
+        return Err(format!(
+            "no variable is called {name:?}: write its name without $ and brackets, as in uri"
+        ));
+    }
     Ok(Node::Test { name: resolve(name), negated, comparison })
+}
+
+/// Behind these a name is a client's: of an argument, a cookie, a header, or a path into a body.
+const FREE: [&str; 5] = ["arg_", "cookie_", "post_arg_", "post_arg.", "http_"];
+
+/// Whether a request can have a variable of that name. Plugins may set others than those that are known.
+fn is_name(name: &str) -> bool {
+    FREE.iter().any(|prefix| name.len() > prefix.len() && name.starts_with(prefix))
+        || (!name.is_empty()
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte)))
 }
 
 fn logic(value: &Value) -> Option<Logic> {
