@@ -156,10 +156,13 @@ impl Compiler {
     ) -> (Route, Option<RouteSpec<Variable>>, bool) {
         let value = object.value();
         let mut faults = Vec::new();
-        let conf = resources::Route::from_value(&value).unwrap_or_else(|reason| {
+        let mut conf = resources::Route::from_value(&value).unwrap_or_else(|reason| {
             faults.push(reason);
             place::of_route(&value)
         });
+        if object.fault.is_some() {
+            place::widen(&mut conf);
+        }
         let service_object =
             conf.service_id.as_deref().and_then(|id| self.object(Kind::Service, id)).cloned();
         let service = service_object.as_ref().map(|object| {

@@ -161,3 +161,24 @@ fn a_condition_about_no_variable_is_not_stored() {
     }
     assert_eq!(status(&gateway, "/b"), 404);
 }
+
+#[test]
+fn a_path_that_can_be_read_is_shut_whatever_stands_around_it() {
+    for guard in [
+        r#"uris: "/k/*""#,
+        r#"uri: ["/k/*"]"#,
+        "uri: /k/*, host: b\u{fc}cher.example",
+        "uri: /k/*, hosts: [\"b b\"]",
+        "uri: /k/*, hosts: [\"b b\", other.example]",
+    ] {
+        let routes = format!(
+            "routes:\n- {{id: open, uri: /*, plugins: {{{OPEN}}}}}\n- {{id: guard, {guard}, plugins: {{key-auth: {{}}}}}}\n"
+        );
+        let gateway = Gateway::start(YAML_PROVIDER, Some(&routes));
+        for host in ["h", "xn--bcher-kva.example", "other.example"] {
+            let answer = gateway.client().get(host, "/k/a").expect("an answer");
+            assert_eq!(answer.status(), 503, "{guard} {host}: {}", gateway.error_log());
+        }
+        assert_eq!(status(&gateway, "/c"), 200, "{guard}");
+    }
+}

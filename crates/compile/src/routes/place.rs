@@ -26,14 +26,32 @@ const CONDITIONS: [&str; 14] = [
 
 pub(super) fn of_route(value: &Value) -> resources::Route {
     let mut kept = readable(value, &CONDITIONS, |field| resources::Route::from_value(field).is_ok());
-    if let Some(paths) = value.get("uris").and_then(Value::as_array) {
-        kept.insert("uris".to_owned(), paths.iter().filter(|path| path.is_string()).cloned().collect());
-    }
+    // A path is one whether it stands alone or in a list.
+    let items = |field: &str| match value.get(field) {
+        Some(Value::Array(items)) => items.clone(),
+        Some(one) => vec![one.clone()],
+        None => Vec::new(),
+    };
+    kept.remove("uri");
+    let paths = items("uri").into_iter().chain(items("uris"));
+    kept.insert("uris".to_owned(), paths.filter(Value::is_string).collect());
     if value.get("priority").is_some() && !kept.contains_key("priority") {
         // Before any other one it could have been meant to precede.
         kept.insert("priority".to_owned(), json!(i64::MAX));
     }
     resources::Route::from_value(&Value::Object(kept)).unwrap_or_default()
+}
+
+/// Hosts of which one is no name in the form that requests have are left out: the route is for any host then.
+pub(super) fn widen(route: &mut resources::Route) {
+    let is_name = |host: &str| {
+        !host.is_empty()
+            && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"*-._:[]".contains(&byte))
+    };
+    if !route.host_names().all(is_name) {
+        route.host = None;
+        route.hosts.clear();
+    }
 }
 
 pub(super) fn of_service(value: &Value) -> resources::Service {
@@ -64,6 +82,11 @@ mod tests {
         assert_eq!((route.methods.len(), route.priority), (1, i64::MAX));
         assert_eq!((route.service_id.as_deref(), route.is_enabled()), (Some("7"), true));
         assert_eq!(of_route(&json!({"uri": 17})).paths().count(), 0);
+        for misplaced in
+            [json!({"uri": ["/a", 1]}), json!({"uris": "/a"}), json!({"uri": "/a", "timeout": 3})]
+        {
+            assert_eq!(of_route(&misplaced).paths().collect::<Vec<_>>(), ["/a"], "{misplaced}");
+        }
         assert_eq!(of_service(&json!({"hosts": ["a.com"], "upstream": 1})).hosts, ["a.com"]);
     }
 }
