@@ -100,12 +100,14 @@ fn wrong_scalars_are_refused_with_their_place() {
         ("apisix.dns_resolver", json!([5])),
         ("apisix.ssl.ssl_protocols", json!("")),
         ("deployment.admin.audit_log", json!(true)),
+        ("deployment.admin.admin_key", json!([{"name": "a", "key": false, "role": "admin"}])),
         ("plugin_attr.prometheus.default_buckets", json!([1, "x"])),
     ]);
     all_refused(&[
         ("apisix.dns_resolver", json!([""])),
         ("apisix.ssl.ssl_protocols", json!("TLSv1.1")),
         ("deployment.admin.audit_log", json!(false)),
+        ("deployment.admin.admin_key", json!([{"name": "a", "key": 0, "role": "admin"}])),
         ("plugin_attr.prometheus.default_buckets", json!({"nope": 1})),
     ]);
     all_refused(&[

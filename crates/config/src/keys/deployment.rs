@@ -10,7 +10,7 @@ pub const KEYS: &[Key] = &[
     key("deployment.admin.admin_key", List(&Table), "[{\"name\": \"admin\", \"key\": \"\", \"role\": \"admin\"}]",
         "The keys. Without one, a random key is generated and kept in data/admin.key. An empty list or null: no request is let in.").secret(),
     unset("deployment.admin.admin_key[].name", Text, "\"admin\"", "Whose key it is."),
-    unset("deployment.admin.admin_key[].key", Text, "\"\"", "What X-API-KEY must hold."),
+    unset("deployment.admin.admin_key[].key", Form(&forms::ADMIN_KEY), "\"\"", "What X-API-KEY must hold."),
     unset("deployment.admin.admin_key[].role", Word(&["admin", "viewer"]), "\"admin\"", "admin may write, viewer only read. An entry without a role is one of admin."),
     key("deployment.admin.enable_admin_cors", Bool, "true", "Let pages of other origins use the API."),
     key("deployment.admin.enable_admin_ui", Bool, "false", "Serve the dashboard at /ui/.")

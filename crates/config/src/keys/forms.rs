@@ -28,6 +28,10 @@ pub const TLS_VERSIONS: Form = Form {
             && words.iter().any(|word| SERVED_TLS.contains(word))
     },
 };
+pub const ADMIN_KEY: Form = Form {
+    is: "a key that is hard to guess; leave it out to have one generated",
+    fits: |text| !matches!(text, "true" | "false" | "yes" | "no" | "on" | "off" | "0"),
+};
 pub const LOG_FILE: Form = Form {
     is: "the path of a file, or off",
     fits: |text| !text.trim().is_empty() && !matches!(text, "true" | "false" | "yes" | "no" | "on"),
