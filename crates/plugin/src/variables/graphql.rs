@@ -1,7 +1,7 @@
 //! Just enough of the GraphQL language (October 2021 edition, section 2) to route by: kind, name and root fields of the
 //! operation that a server would run. Lexes tokens and counts brackets; never evaluates.
 
-use rustc_hash::FxHashMap;
+use ahash::AHashMap;
 
 #[derive(Debug)]
 pub struct Operation {
@@ -30,7 +30,7 @@ struct Definition<'a> {
 /// read, or nobody can say which operation it is.
 pub fn operation(document: &str, wanted: Option<&str>) -> Option<Operation> {
     let tokens = tokens(document)?;
-    let (mut operations, mut fragments) = (Vec::new(), FxHashMap::default());
+    let (mut operations, mut fragments) = (Vec::new(), AHashMap::default());
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
         let kind = match token {
@@ -67,7 +67,7 @@ pub fn operation(document: &str, wanted: Option<&str>) -> Option<Operation> {
 fn root_fields<'a>(
     tokens: &[Token<'a>],
     open: usize,
-    fragments: &mut FxHashMap<&'a str, usize>,
+    fragments: &mut AHashMap<&'a str, usize>,
 ) -> Option<Vec<String>> {
     let (mut names, mut sets) = (Vec::new(), vec![open]);
     while let Some(open) = sets.pop() {
