@@ -4,7 +4,7 @@ CARGO ?= cargo
 SHELL_SCRIPTS = .ci/run scripts/install-deps.sh perf/autobahn.sh perf/gateway.sh perf/h2spec.sh
 FUZZ_SECONDS ?= 60
 
-.PHONY: help build run test upgrade-test lint perf soak suites fuzz deps
+.PHONY: help build run test upgrade-test lint perf soak attack suites fuzz deps
 
 help:
 	@echo 'make build   build the release binary; needs Rust, a C compiler and make'
@@ -15,6 +15,7 @@ help:
 	@echo 'make lint    formatting, clippy, shellcheck, python syntax'
 	@echo 'make perf    measure against nginx; PERF_ARGS="--quick --only plain" narrows it'
 	@echo 'make soak    load with changes, scrapes and reloads; SOAK_ARGS="--time 2h" (10m), prints the slope of memory'
+	@echo 'make attack  floods, bombs, full disks, kills and lies against the release binary; ATTACK_ARGS="--quick --only lua"'
 	@echo 'make suites  run perf/suites with short measurements; SUITE_ARGS replaces --quick'
 	@echo 'make fuzz    fuzz each target for FUZZ_SECONDS (60)'
 
@@ -53,6 +54,10 @@ perf: build
 
 soak: build
 	python3 perf/soak.py $(SOAK_ARGS)
+
+# About 15 minutes; needs root for cgroups and mounts, and etcd, redis-server and nginx.
+attack: build
+	python3 perf/attack.py $(ATTACK_ARGS)
 
 suites: build
 	$(BINARY) bench suite perf/suites/*.yaml $(or $(SUITE_ARGS),--quick)

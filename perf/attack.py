@@ -47,23 +47,30 @@ def attack(name, scene):
         scene.close()
     except (Exception, SystemExit) as error:  # pylint: disable=broad-except
         traceback.print_exc()
-        scene.check("the attack itself", f"{type(error).__name__}: {error}".split("\n", maxsplit=1)[0][:120], "it ends", False)
+        told = f"{type(error).__name__}: {error}".split("\n", maxsplit=1)[0][:120]
+        scene.check("the attack itself", told, "it ends", False)
     finally:
         signal.alarm(0)
         scene.abandon()
     return [[f"{name}: {what}", measured, target, "ok" if met else "FAILED"] for what, measured, target, met in scene.rows]
 
 
-def upstreams(folder):
-    """nginx twice: behind the gateway, and as the control that nobody attacks."""
-    started = []
-    for name in ("upstream", "control"):
-        own, port = os.path.join(folder, name), processes.free_port()
-        os.makedirs(own)
-        os.chmod(own, 0o777)
-        started.append((processes.Server(name, nginx.upstream(own, port), CORES, folder), port))
-        started[-1][0].wait_for_port(port)
-    return started
+def upstream(folder, name):
+    own, port = os.path.join(folder, name), processes.free_port()
+    os.makedirs(own)
+    os.chmod(own, 0o777)
+    server = processes.Server(name, nginx.upstream(own, port), CORES, folder)
+    server.wait_for_port(port)
+    return server, port
+
+
+def control(folder, binary, port):
+    """A gateway that nobody attacks, with an upstream of its own."""
+    own = os.path.join(folder, "control-gateway")
+    os.makedirs(own)
+    scene = Scene(own, binary, port, None, False)
+    scene.gateway().route("quiet", "/quiet")
+    return scene
 
 
 def main():
@@ -75,7 +82,9 @@ def main():
     rows = []
     with tempfile.TemporaryDirectory(prefix="tidegate-attack-") as folder:
         os.chmod(folder, 0o755)
-        (upstream, port), (control, control_port) = upstreams(folder)
+        (attacked, port), (spared, spared_port) = upstream(folder, "upstream"), upstream(folder, "control")
+        beside = control(folder, binary, spared_port)
+        control_port = beside.gateways[0].ports["http"]
         try:
             for name in options.only or ATTACKS:
                 own, started = os.path.join(folder, f"attack-{name}"), time.monotonic()
@@ -86,8 +95,9 @@ def main():
                 rows += found
                 shutil.rmtree(own, ignore_errors=True)
         finally:
-            upstream.stop()
-            control.stop()
+            beside.abandon()
+            attacked.stop()
+            spared.stop()
     print(figures.table(["attack", "measured", "target", "verdict"], rows))
     sys.exit(1 if any(row[3] != "ok" for row in rows) else 0)
 

@@ -8,12 +8,13 @@ from .scene import wait_until
 LIMIT, CLIENTS = 256, 600
 # The head of a TLS record that announces more than ever comes.
 HALF_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"h" * 20
+HALF_HEAD = b"GET /quiet HTTP/1.1\r\nHost: a\r\n"
 
 
 def run(scene):
     gateway = scene.gateway(launcher=("sh", "-c", f'ulimit -n {LIMIT} && exec "$0" "$@"'))
     gateway.route("quiet", "/quiet")
-    for name, data in (("idle clients", b""), ("half ClientHellos", HALF_HELLO), ("half heads", b"GET /quiet HTTP/1.1\r\nHost: a\r\n")):
+    for name, data in (("idle clients", b""), ("half ClientHellos", HALF_HELLO), ("half heads", HALF_HEAD)):
         flood(scene, gateway, name, data)
 
 

@@ -5,17 +5,17 @@ import time
 
 from .scene import wait_until
 
-SMALL_DISK = 'mount -t tmpfs -o size=6m tmpfs "$0/data" && exec "$@"'
+DISK = 'mount -t tmpfs -o size=SIZE tmpfs "$0/data" && exec "$@"'
 READ_ONLY_DISK = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
 TEXT = "z" * 20_000
 
 
 def run(scene):
     rounds = 3 if scene.quick else 20
-    for name, attack in (("full", full), ("read-only", read_only)):
+    for name, attack, size in (("full", full, "6m"), ("read-only", read_only, "100m")):
         prefix = os.path.join(scene.folder, name)
         gateway = scene.gateway(name=name, launcher=(
-            "unshare", "--map-root-user", "--mount", "sh", "-c", SMALL_DISK, prefix))
+            "unshare", "--map-root-user", "--mount", "sh", "-c", DISK.replace("SIZE", size), prefix))
         # As the gateway sees it.
         attack(scene, gateway, f"/proc/{gateway.pid()}/root{prefix}/data", rounds)
 
@@ -37,16 +37,20 @@ def full(scene, gateway, data, rounds):
                 stored(gateway, kept, refusals)
         os.unlink(os.path.join(data, "filler"))
         slowest = max(slowest, wait_until(lambda: stored(gateway, kept, refusals), "writable again"))
-        # So that the next round has room.
-        while len(kept) > 3:
-            if gateway.admin("DELETE", f"/routes/{kept[0]}")[0] == 200:
-                kept.pop(0)
+        make_room(gateway, kept)
     scene.at_most(f"full {rounds} times: writable after", slowest, 1, "s")
     scene.check("full: how writes are refused", sorted(refusals), "503 with a reason", refusals == {(503, True)})
     lost = lost_routes(gateway, kept)
     scene.check("full: acknowledged routes that are lost", lost, "none", not lost)
     lost = lost_after_kill(gateway, data, kept)
     scene.check("full: acknowledged routes lost by a kill -9", lost, "none", not lost)
+
+
+def make_room(gateway, kept):
+    """For the next round."""
+    while len(kept) > 3:
+        if gateway.admin("DELETE", f"/routes/{kept[0]}")[0] == 200:
+            kept.pop(0)
 
 
 def stored(gateway, kept, refusals):
@@ -105,6 +109,7 @@ def read_only(scene, gateway, data, rounds):
             unread += gateway.ask(f"/x{kept[0]}")[0] != 200
         mounted("umount DATA")
         slowest = max(slowest, wait_until(lambda: stored(gateway, kept, refusals), "writable again"))
+        make_room(gateway, kept)
     scene.check("read-only: reads that failed", unread, "0", unread == 0)
     scene.check("read-only: answers to writes", sorted(refusals) or "all stored by the open file",
                 "503 with a reason, or stored", not refusals or refusals == {(503, True)})

@@ -22,12 +22,15 @@ SCRIPTS = {
     "recursion": "local function f() return 1 + f() end f()",
     "recursion through pcall": "local function f() pcall(f) end f()",
     "recursion through gsub": 'local function f() return (("a"):gsub("a", f)) end f()',
-    "recursion through __index": "local t = setmetatable({}, {}) getmetatable(t).__index = function(t, k) return t[k .. 'x'] end return t.a",
-    "recursion through __tostring": "local t = setmetatable({}, {}) getmetatable(t).__tostring = function(t) return tostring(t) end tostring(t)",
+    "recursion through __index": "local t = setmetatable({}, {}) "
+                                 "getmetatable(t).__index = function(t, k) return t[k .. 'x'] end return t.a",
+    "recursion through __tostring": "local t = setmetatable({}, {}) "
+                                    "getmetatable(t).__tostring = function(t) return tostring(t) end tostring(t)",
     "recursion through __eq": "local m = {} m.__eq = function(a, b) return setmetatable({}, m) == setmetatable({}, m) end "
                               "return setmetatable({}, m) == setmetatable({}, m)",
     "recursion through sort": "local function f() table.sort({3, 2, 1}, function(a, b) f() return a < b end) end f()",
-    "sort that lies": "local t = {} for i = 1, 100000 do t[i] = i end while true do table.sort(t, function() return true end) end",
+    "sort that lies": "local t = {} for i = 1, 100000 do t[i] = i end "
+                      "while true do table.sort(t, function() return true end) end",
     "giant string": 'local s = "x" while true do s = s .. s end',
     "giant rep": 'local s = ("x"):rep(2^30) return #s',
     "giant table": "local t = {} for i = 1, 1e9 do t[i] = i end",

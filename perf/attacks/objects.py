@@ -9,24 +9,28 @@ from harness import tidegate
 from .scene import KEY, ask, wait_until
 
 SEED, SLOWEST_MS = 15, 2000
-KINDS = ("routes", "services", "upstreams", "consumers", "ssls", "global_rules", "plugin_configs", "consumer_groups", "protos",
-         "plugin_metadata", "secrets", "stream_routes", "credentials", "no_such_kind")
-FIELDS = ("uri", "uris", "host", "hosts", "remote_addr", "methods", "vars", "filter_func", "plugins", "upstream", "upstream_id",
-          "service_id", "priority", "timeout", "status", "labels", "name", "desc", "script", "nodes", "type", "hash_on", "key",
-          "checks", "retries", "scheme", "tls", "pass_host", "discovery_type", "service_name", "username", "group_id", "cert",
-          "snis", "content", "enable_websocket", "create_time", "id", "_meta", "__proto__", "keepalive_pool", "value")
-PLUGINS = ("key-auth", "basic-auth", "jwt-auth", "hmac-auth", "limit-count", "limit-req", "limit-conn", "ip-restriction", "cors",
-           "proxy-rewrite", "response-rewrite", "redirect", "uri-blocker", "ua-restriction", "request-validation", "prometheus",
-           "http-logger", "proxy-cache", "traffic-split", "serverless-pre-function", "body-transformer", "fault-injection",
-           "openid-connect", "ldap-auth", "mocking", "gzip", "workflow", "consumer-restriction", "no-such-plugin", "grpc-transcode")
-PLUGIN_FIELDS = ("count", "time_window", "key", "policy", "rate", "burst", "whitelist", "blacklist", "regex_uri", "uri", "headers",
-                 "block_rules", "denylist", "body_schema", "functions", "phase", "rules", "abort", "delay", "discovery",
-                 "ldap_uri", "_meta", "vars", "cache_key", "template", "allow_origins", "proto_id", "redis_host", "code")
-LEAVES = (None, True, False, 0, -1, 1, 2**31, 2**63, 2**64, -2**63, 1e308, -0.0, 0.1, "", " ", "/", "/*", "*", "a" * 5000, "\u0000",
-          "\u202e", "\ud83d\ude00", "../../etc/passwd", "127.0.0.1:1", "127.0.0.1:99999", "::1", "[::1]:80", "300.1.1.1", "0.0.0.0/0",
-          "(((((", "(a+)+$", "[", "\\", "$var", "${a", "{{a}}", "%00", "return function() end", "while true do end", "roundrobin",
-          "chash", "GET", "POST", "local", "redis", "==", "~~", "IN", "-----BEGIN CERTIFICATE-----", "$secret://a/b/c", "$env://A",
-          ":param", "/:a/*b", "^/(.*)", "http_x", "arg_x", "post_arg.a.b", [], {}, [[]], {"": ""}, [None], "1" * 400)
+KINDS = ("routes", "services", "upstreams", "consumers", "ssls", "global_rules", "plugin_configs", "consumer_groups",
+         "protos", "plugin_metadata", "secrets", "stream_routes", "credentials", "no_such_kind")
+FIELDS = ("uri", "uris", "host", "hosts", "remote_addr", "methods", "vars", "filter_func", "plugins", "upstream",
+          "upstream_id", "service_id", "priority", "timeout", "status", "labels", "name", "desc", "script", "nodes",
+          "type", "hash_on", "key", "checks", "retries", "scheme", "tls", "pass_host", "discovery_type", "service_name",
+          "username", "group_id", "cert", "snis", "content", "enable_websocket", "create_time", "id", "_meta",
+          "__proto__", "keepalive_pool", "value")
+PLUGINS = ("key-auth", "basic-auth", "jwt-auth", "hmac-auth", "limit-count", "limit-req", "limit-conn",
+           "ip-restriction", "cors", "proxy-rewrite", "response-rewrite", "redirect", "uri-blocker", "ua-restriction",
+           "request-validation", "prometheus", "http-logger", "proxy-cache", "traffic-split", "serverless-pre-function",
+           "body-transformer", "fault-injection", "openid-connect", "ldap-auth", "mocking", "gzip", "workflow",
+           "consumer-restriction", "no-such-plugin", "grpc-transcode")
+PLUGIN_FIELDS = ("count", "time_window", "key", "policy", "rate", "burst", "whitelist", "blacklist", "regex_uri", "uri",
+                 "headers", "block_rules", "denylist", "body_schema", "functions", "phase", "rules", "abort", "delay",
+                 "discovery", "ldap_uri", "_meta", "vars", "cache_key", "template", "allow_origins", "proto_id",
+                 "redis_host", "code")
+LEAVES = (None, True, False, 0, -1, 1, 2**31, 2**63, 2**64, -2**63, 1e308, -0.0, 0.1, "", " ", "/", "/*", "*",
+          "a" * 5000, "\u0000", "\u202e", "\ud83d\ude00", "../../etc/passwd", "127.0.0.1:1", "127.0.0.1:99999", "::1",
+          "[::1]:80", "300.1.1.1", "0.0.0.0/0", "(((((", "(a+)+$", "[", "\\", "$var", "${a", "{{a}}", "%00",
+          "return function() end", "while true do end", "roundrobin", "chash", "GET", "POST", "local", "redis", "==", "~~",
+          "IN", "-----BEGIN CERTIFICATE-----", "$secret://a/b/c", "$env://A", ":param", "/:a/*b", "^/(.*)", "http_x",
+          "arg_x", "post_arg.a.b", [], {}, [[]], {"": ""}, [None], "1" * 400)
 
 
 def run(scene):
@@ -39,7 +43,8 @@ def run(scene):
     for number in range(count):
         path, text = absurd(chance, number)
         start = time.monotonic()
-        status, answer = ask(gateway.ports["admin"], f"/apisix/admin/{path}", "PUT", text, {"X-API-KEY": tidegate.ADMIN_KEY}, 20)
+        status, answer = ask(gateway.ports["admin"], f"/apisix/admin/{path}", "PUT", text,
+                             {"X-API-KEY": tidegate.ADMIN_KEY}, 20)
         slowest = max(slowest, time.monotonic() - start)
         statuses[status] = statuses.get(status, 0) + 1
         if status is None or status >= 500:
@@ -83,10 +88,11 @@ def absurd(chance, number):
 def thing(chance, kind):
     """What could be stored, with some absurd fields."""
     node = {"type": "roundrobin", "nodes": {"127.0.0.1:1": 1}}
-    seeds = {"routes": {"uri": f"/{chance.randrange(1000)}", "upstream": node}, "services": {"upstream": node}, "upstreams": node,
+    seeds = {"routes": {"uri": f"/{chance.randrange(1000)}", "upstream": node}, "services": {"upstream": node},
              "global_rules": {"plugins": {"limit-count": {"count": 10**9, "time_window": 1, "key": "remote_addr"}}},
-             "consumers": {"username": "two"}, "plugin_configs": {"plugins": {}}, "consumer_groups": {"plugins": {}},
-             "protos": {"content": 'syntax = "proto3"; message A { A a = 1; }'}, "credentials": {"plugins": {"key-auth": {"key": "k"}}}}
+             "upstreams": node, "consumers": {"username": "two"}, "plugin_configs": {"plugins": {}},
+             "protos": {"content": 'syntax = "proto3"; message A { A a = 1; }'}, "consumer_groups": {"plugins": {}},
+             "credentials": {"plugins": {"key-auth": {"key": "k"}}}}
     made = dict(seeds.get(kind, {}))
     for _ in range(chance.randrange(4)):
         made[chance.choice(FIELDS)] = value(chance, 3)

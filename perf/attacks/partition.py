@@ -21,7 +21,8 @@ def run(scene):
 
 def hung_redis(scene):
     port = processes.free_port()
-    redis = scene.process("redis", ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", scene.folder], port)
+    redis = scene.process("redis", ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir",
+                                    scene.folder], port)
     gateway = scene.gateway(name="redis-gateway")
     rule = {"count": COUNT, "time_window": 3600, "key": "remote_addr", "policy": "redis", "redis_host": "127.0.0.1",
             "redis_port": port, "redis_timeout": 500, "allow_degradation": False}
@@ -55,9 +56,9 @@ class Etcd:
     def start(self):
         own, peer = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{self.peer}"
         self.server = self.scene.process(self.name, [
-            "etcd", "--name", "one", "--data-dir", os.path.join(self.scene.folder, self.name + "-data"), "--listen-client-urls", own,
-            "--advertise-client-urls", own, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-            "--initial-cluster", f"one={peer}", "--log-level", "error"], self.port)
+            "etcd", "--name", "one", "--data-dir", os.path.join(self.scene.folder, self.name + "-data"),
+            "--listen-client-urls", own, "--advertise-client-urls", own, "--listen-peer-urls", peer,
+            "--initial-advertise-peer-urls", peer, "--initial-cluster", f"one={peer}", "--log-level", "error"], self.port)
         wait_until(lambda: self.put("/started", {}), "etcd takes writes")
 
     def put(self, key, value):
@@ -68,7 +69,8 @@ class Etcd:
 
 
 def by_etcd(port):
-    head = f"deployment:\n  etcd: {{host: [\"http://127.0.0.1:{port}\"], timeout: 5}}\n  role_traditional: {{config_provider: etcd}}\n"
+    head = (f"deployment:\n  etcd: {{host: [\"http://127.0.0.1:{port}\"], timeout: 5}}\n"
+            "  role_traditional: {config_provider: etcd}\n")
     return lambda text: text.replace("deployment:\n", head)
 
 
@@ -93,7 +95,8 @@ def lost_etcd(scene, way):
     scene.check(f"etcd {way}: a write", f"{status} {answer[:60]!r} after {took:.1f} s", "5xx within 15 s",
                 status is not None and status >= 500 and took <= 15)
     scene.waits(f"etcd {way}", quiet, 5)
-    stored = wait_until(lambda: etcd.put("/apisix/routes/after", {**late(scene), "id": "after", "uri": "/after"}), "etcd takes writes")
+    after = {**late(scene), "id": "after", "uri": "/after"}
+    stored = wait_until(lambda: etcd.put("/apisix/routes/after", after), "etcd takes writes")
     arrived = wait_until(lambda: gateway.ask("/after")[0] == 200, "a change after etcd is back", 60)
     scene.at_most(f"etcd {way}, then is back: a change arrives after", stored + arrived, 15, "s")
     status = gateway.ask("/quiet")[0]

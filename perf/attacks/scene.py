@@ -13,8 +13,9 @@ from harness import load, processes, tidegate
 
 # All cores: on its own core the gateway would have the time that others here take.
 CORES = f"0-{(os.cpu_count() or 1) - 1}"
-# On a busy machine a quiet client waits for others, too. Beside it runs the same client of nginx, which nobody attacks:
-# a wait above the target still meets it when it is at most this many times that of the control. Both are printed.
+# On a busy machine a quiet client waits for other programs, too. Beside it runs the same client of a second gateway that
+# nobody attacks: a wait above the target still meets it when it is at most this many times that of the control. Both are
+# printed.
 BUSY_FACTOR = 2.0
 TRIES, LEAST_SECONDS = 3, 0.3
 # A request of the quiet client that takes longer is an error.
@@ -219,7 +220,7 @@ def raw(port, data, timeout=10):
 
 
 class Quiet:
-    """A sequential keep-alive client in a process of its own, and one of nginx as control, for as long as the attack goes."""
+    """A sequential keep-alive client in a process of its own, and one of the control, for as long as the attack goes."""
 
     def __init__(self, gateway, path="/quiet"):
         self.parts = []
@@ -248,7 +249,7 @@ class Quiet:
 
     def told(self):
         errors = f", {self.errors} errors of {self.count}" if self.errors or not self.count else ""
-        return f"{self.longest_ms:.1f} ms (nginx {self.control_ms:.1f} ms){errors}"
+        return f"{self.longest_ms:.1f} ms (control {self.control_ms:.1f} ms){errors}"
 
 
 def connected(port):

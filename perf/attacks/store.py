@@ -47,7 +47,7 @@ def damages(scene):
         shutil.copytree(good, data)
         with open(os.path.join(data, "tidegate.redb"), "wb") as file:
             file.write(damaged)
-        outcome = start_with(gateway)
+        outcome = start_with(gateway, len(damaged) < len(content))
         if outcome in outcomes:
             outcomes[outcome] += 1
         else:
@@ -72,8 +72,12 @@ def damage(content, chance):
     return content, f"page {page} zero"
 
 
-def start_with(gateway):
-    """What became of a start: refused with words, everything served, or something worse."""
+def start_with(gateway, truncated):
+    """What became of a start: refused with words, everything served, or something worse.
+
+    Flipped bits and zeros may hit what is not in use. What was cut off is missed, and has to be told of.
+    """
+    told_before = len(gateway.log())
     gateway.launch()
     gateway.running = False
     try:
@@ -92,9 +96,9 @@ def start_with(gateway):
         held = names(gateway)
         if held and len(held) == ROUTES and all(b"text %d\"" % number in text for number, text in held.items()) \
                 and answers == [401] * 3:
-            return "served whole"
-        told = gateway.log() + gateway.server.output().encode()
-        return "refused" if b"last good" in told else f"{len(held or [])} of {ROUTES} routes, answers {answers}"
+            told = gateway.log()[told_before:] + gateway.server.output().encode()
+            return "served whole" if not truncated or b"damaged" in told or b"last good" in told else "nothing was told"
+        return f"{len(held or [])} of {ROUTES} routes, answers {answers}"
     finally:
         gateway.stop()
 

@@ -9,8 +9,10 @@ import time
 from .scene import ask
 
 HALF_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"h" * 20
-MALFORMED = (b"GET / HTTP/9.9\r\n\r\n", b"\x00\xff" * 500, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
-             b"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\nzz", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\xff" * 200)
+MALFORMED = (b"GET / HTTP/9.9\r\n\r\n", b"\x00\xff" * 500,
+             b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
+             b"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\nzz",
+             b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\xff" * 200)
 UPGRADES, SLOW = 3, 200
 
 
@@ -28,8 +30,8 @@ def run(scene):
             thread.start()
         for _ in range(UPGRADES):
             time.sleep(1 if scene.quick else 5)
-            done = subprocess.run([scene.binary, "upgrade", "--prefix", gateway.prefix], capture_output=True, text=True, timeout=90,
-                                  check=False)
+            done = subprocess.run([scene.binary, "upgrade", "--prefix", gateway.prefix], capture_output=True, text=True,
+                                  timeout=90, check=False)
             if done.returncode:
                 faults.append(f"upgrade: {done.stdout}{done.stderr}"[:300])
             pids.append(served_by(gateway))
@@ -49,8 +51,8 @@ def run(scene):
                 continue
     scene.check(f"{UPGRADES} upgrades", f"processes {pids}", f"{UPGRADES + 1} processes, the last serves",
                 len(set(pids)) == UPGRADES + 1 and last == pids[-1] and answer == 200)
-    scene.check(f"good requests beside {counts['hostile']:,} hostile ones", f"{counts['good']:,}, {len(faults)} failed {faults[:2] or ''}",
-                "0 failed", not faults and counts["good"])
+    scene.check(f"good requests beside {counts['hostile']:,} hostile ones",
+                f"{counts['good']:,}, {len(faults)} failed {faults[:2] or ''}", "0 failed", not faults and counts["good"])
 
 
 def served_by(gateway):

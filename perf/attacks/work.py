@@ -53,6 +53,9 @@ def bodies(gateway):
     yield "XML, nested 200,000 deep", "/xml", "POST", "<b>" * 200_000 + "</b>" * 200_000, as_xml
     yield "XML, billion laughs", "/xml", "POST", LAUGHS, as_xml
     yield "XML, 100,000 attributes", "/xml", "POST", "<a " + " ".join(f"x{n}='1'" for n in range(100_000)) + "/>", as_xml
+    gateway.route("turned", "/turned", {"body-transformer": {"request": {"input_format": "json", "template": "{{a}}"}}})
+    keys = json.dumps({f"x{number}": 1 for number in range(100_000)})
+    yield "JSON, 100,000 keys at body-transformer", "/turned", "POST", keys, as_json
     yield "JSON, nested 500,000 deep", "/unique", "POST", "[" * 500_000, as_json
 
 
