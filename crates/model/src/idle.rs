@@ -1,6 +1,7 @@
 //! Fields of objects that are taken and change nothing, one table. What an object loses by it is logged when it is
 //! written, and when it is loaded.
 
+mod guards;
 pub mod vain;
 
 use serde_json::Value;

@@ -139,16 +139,14 @@ async fn answer(request: &mut Request) -> Verdict {
         batch.pipeline.iter().map(|item| outgoing(&batch, item, request)).collect();
     // Answers are held as bodies are, until all have come.
     let mut lease = memory::Lease::new(request.remote_addr);
-    let responses = client::run(&requests, request, batch.timeout, &mut lease)
-        .await
-        .map_err(|failed| {
-            Box::new(match failed {
-                client::Failed::Connect(reason) => {
-                    Reply::error_msg(500, &format!("connect to apisix failed: {reason}"))
-                }
-                client::Failed::Spent => no_memory(),
-            })
-        })?;
+    let responses = client::run(&requests, request, batch.timeout, &mut lease).await.map_err(|failed| {
+        Box::new(match failed {
+            client::Failed::Connect(reason) => {
+                Reply::error_msg(500, &format!("connect to apisix failed: {reason}"))
+            }
+            client::Failed::Spent => no_memory(),
+        })
+    })?;
     let text = written(responses);
     drop(lease);
     let text = memory::hold(text, request.remote_addr).map_err(|_| Box::new(no_memory()))?;

@@ -182,3 +182,22 @@ fn a_path_that_can_be_read_is_shut_whatever_stands_around_it() {
         assert_eq!(status(&gateway, "/c"), 200, "{guard}");
     }
 }
+
+/// What guards nothing as it is written is accepted as in APISIX, and said.
+#[test]
+fn a_guard_without_effect_is_warned_of() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let filter = json!([["request_method", "==", "get"]]);
+    for (plugins, expected) in [
+        (json!({"workflow": {"rules": []}}), "workflow has no effect"),
+        (json!({"workflow": {"rules": [{"actions": []}]}}), "rule 1 has no effect"),
+        (json!({"fault-injection": {"abort": {"http_status": 403, "vars": []}}}), "abort has no effect"),
+        (json!({"key-auth": {"_meta": {"filter": filter}}}), "write GET"),
+        (json!({"key-auth": {}}), ""),
+    ] {
+        let told = warning(&gateway, "routes/1", &json!({"uri": "/x", "plugins": plugins}));
+        assert!(told.contains(expected) && told.is_empty() == expected.is_empty(), "{plugins}: {told}");
+        let told = warning(&gateway, "global_rules/1", &json!({ "plugins": plugins }));
+        assert!(told.contains(expected), "{plugins}: {told}");
+    }
+}

@@ -2,11 +2,18 @@
 
 use serde_json::Value;
 
+use super::guards;
 use crate::{Kind, Object};
 
 /// What of an object can never have an effect, in words. `host_ports`: whether hosts are compared with their port where
 /// a pattern has one (`radixtree_uri`, `radixtree_uri_with_parameter`).
 pub fn of(object: &Object, host_ports: bool) -> Vec<String> {
+    let mut found = guards::of(object);
+    found.extend(places(object, host_ports));
+    found
+}
+
+fn places(object: &Object, host_ports: bool) -> Vec<String> {
     if !matches!(object.kind, Kind::Route | Kind::Service | Kind::Ssl) {
         return Vec::new();
     }
