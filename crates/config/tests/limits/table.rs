@@ -63,6 +63,16 @@ const CONNECTIONS: &[Row] = &[
         ["a new connection waits or closes", "新连接等待或关闭"],
     ),
     row(
+        ["Time for a TLS handshake", "TLS 握手的时间"],
+        Key("apisix.client_limits.handshake_timeout"),
+        CLOSED,
+    ),
+    row(
+        ["Rounds of a request that comes back to the gateway", "请求返回网关自身的次数"],
+        Key("apisix.max_own_hops"),
+        ["508", "508"],
+    ),
+    row(
         ["Idle between two requests", "两个请求之间的空闲时间"],
         Key("nginx_config.http.keepalive_timeout"),
         CLOSED,
@@ -428,7 +438,22 @@ const LUA: &[Row] = &[
     ),
     row(
         ["Memory of one worker's interpreter", "一个工作线程的解释器内存"],
-        Const("plugins/src/lua/vm.rs", "MAX_MEMORY_BYTES", Bytes),
+        Const("plugins/src/lua/bounds.rs", "MAX_BYTES", Bytes),
+        ["500", "500"],
+    ),
+    row(
+        ["Source of one function", "一个函数的源码"],
+        Const("plugins/src/lua/vm.rs", "MAX_SOURCE_BYTES", Bytes),
+        ["the object is refused", "拒绝该对象"],
+    ),
+    row(
+        ["Text that becomes JSON or comes from it", "转换为 JSON 或由 JSON 转换的文本"],
+        Const("plugins/src/lua/json.rs", "MAX_TEXT_BYTES", Bytes),
+        ["an error in Lua", "Lua 错误"],
+    ),
+    row(
+        ["Headers and variables that one call writes", "一次调用写入的请求头与变量"],
+        Const("plugins/src/lua/current.rs", "MAX_WRITTEN_BYTES", Bytes),
         ["500", "500"],
     ),
     row(
@@ -564,15 +589,10 @@ const PLUGINS: &[Row] = &[
 const CACHES: &[Row] = &[
     row(
         [
-            "Keys of limit-req, limit-conn and api-breaker: per shard of 64",
-            "limit-req、limit-conn 与 api-breaker 的键：64 个分片中的每一个",
+            "Keys of limit-count, limit-req, limit-conn and api-breaker: per shard of 64",
+            "limit-count、limit-req、limit-conn 与 api-breaker 的键：64 个分片中的每一个",
         ],
         Const("plugins/src/common/shards.rs", "SHARD_LIMIT", Count),
-        FORGOTTEN,
-    ),
-    row(
-        ["Keys of limit-count: per shard of 64", "limit-count 的键：64 个分片中的每一个"],
-        Const("plugins/src/limit_count/counters.rs", "SHARD_LIMIT", Count),
         FORGOTTEN,
     ),
     row(
@@ -614,6 +634,11 @@ const CACHES: &[Row] = &[
 
 const LOGS: &[Row] = &[
     row(
+        ["Memory of entries that wait, over all loggers", "所有日志插件等待条目的内存"],
+        Key("apisix.log_memory"),
+        DROPPED,
+    ),
+    row(
         ["Entries of a logger that wait", "一个日志插件等待的条目"],
         Const("plugins/src/common/batch.rs", "DEFAULT_MAX_PENDING", Count),
         DROPPED,
@@ -644,7 +669,10 @@ const LOGS: &[Row] = &[
         ["nothing; it is cut", "无影响；截断"],
     ),
     row(
-        ["Series of a family of prometheus", "prometheus 一个指标族的序列"],
+        [
+            "Series of a family of prometheus and a worker (10,000 with extra_labels)",
+            "每个工作线程中 prometheus 一个指标族的序列（有 extra_labels 时为 10,000）",
+        ],
         Const("plugins/src/prometheus.rs", "SERIES_LIMIT", Count),
         ["nothing; further ones share one", "无影响；更多的合为一个"],
     ),
