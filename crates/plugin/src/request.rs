@@ -27,11 +27,9 @@ pub struct Connection {
     pub id: u64,
     pub peer: std::net::SocketAddr,
     pub local: std::net::SocketAddr,
-    /// Whose requests these are, until a head says otherwise: the peer, and of inner requests the client of the outer one.
-    pub client: std::net::SocketAddr,
-    /// See [`crate::inner`]: nothing in a head changes the client.
-    pub is_inner: bool,
-    /// Apart, so that plain connections do not carry its size.
+    /// Of inner requests (see [`crate::inner`]) the client of the outer one, whatever a head says. Apart, as the next ones:
+    /// plain connections do not carry the size.
+    pub inner_client: Option<Box<std::net::SocketAddr>>,
     pub tls: Option<std::rc::Rc<TlsFacts>>,
     /// What a balancer said in front (PROXY protocol).
     pub announced: Option<Box<Announced>>,
@@ -181,7 +179,7 @@ impl Request {
         snapshot: Rc<WorkerSnapshot>,
         worker: usize,
     ) -> Request {
-        let client = connection.client;
+        let client = connection.inner_client.as_deref().copied().unwrap_or(connection.peer);
         Request {
             head,
             remote_addr: client.ip().to_canonical(),

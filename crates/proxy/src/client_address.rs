@@ -12,7 +12,7 @@ const PROXY_PROTOCOL: &str = "proxy_protocol";
 
 /// Replaces the request's address by what a trusted peer says it is. What is no address changes nothing.
 pub fn set(request: &mut Request, settings: &RealIp) {
-    if !settings.trusted.contains(request.remote_addr) || request.connection.is_inner {
+    if !settings.trusted.contains(request.remote_addr) || request.connection.inner_client.is_some() {
         return;
     }
     let (address, port) = if settings.header == PROXY_PROTOCOL {
