@@ -133,7 +133,8 @@ class Soak:
             self.faults.append(f"{work.__name__}: {error!r}")
 
     def change(self, started):
-        """Puts routes and deletes every tenth before it comes again. A reload may close the connection: once more then."""
+        """Puts routes and deletes every tenth before it comes again. While a new process takes over, connections close and
+        writes are refused with 503: a client tries again."""
         admin, number = tidegate.Admin(self.ports["admin"]), 0
         while not self.end.wait(max(0, started + number / CHANGES_PER_SECOND - time.monotonic())):
             number += 1
@@ -144,10 +145,10 @@ class Soak:
                         delete(admin, name)
                     admin.put("routes", name, tidegate.route(self.upstream_port, number % ROUTES, number))
                     break
-                except (OSError, http.client.HTTPException):
-                    if attempt == 19:
+                except (OSError, http.client.HTTPException, SystemExit) as error:
+                    if attempt == 19 or isinstance(error, SystemExit) and ": 503 " not in str(error):
                         raise
-                    self.end.wait(0.1)
+                    self.end.wait(0.25)
                     admin = tidegate.Admin(self.ports["admin"])
             self.counts["changes"] += 1
 
@@ -155,8 +156,9 @@ class Soak:
         while not self.end.wait(max(0, started + self.counts["scrapes"] - time.monotonic())):
             try:
                 churn.page(self.ports["metrics"])
-            except (OSError, http.client.HTTPException):
-                self.end.wait(0.1)
+            except (OSError, http.client.HTTPException, SystemExit):
+                # A process that has just taken over has no series yet.
+                self.end.wait(2)
                 churn.page(self.ports["metrics"])
             self.counts["scrapes"] += 1
 
@@ -201,7 +203,7 @@ def delete(admin, name):
     answer = admin.connection.getresponse()
     answer.read()
     if answer.status not in (200, 404):
-        raise RuntimeError(f"DELETE {name}: {answer.status}")
+        raise SystemExit(f"DELETE {name}: {answer.status} ")
 
 
 def slope(points):
@@ -223,7 +225,7 @@ def report(soak, outcomes):
     print(figures.table(["soak", "measured", "target"], [
         ["length, s", str(soak.length), ""],
         ["requests", f"{sent:,}", f"{soak.options.rate * soak.length:,}"],
-        ["failed", str(failed), "0"],
+        ["failed", f"{failed} {[one['failures'] for one in outcomes] if failed else ''}".strip(), "0"],
         ["changes, scrapes, reloads", "{changes}, {scrapes}, {reloads}".format(**soak.counts), ""],
         ["processes in the second half", str(len({pid for _, pid, _, _ in half})), "1"],
         ["memory at half time and at the end, MB", f"{half[0][2]:.1f}, {half[-1][2]:.1f}", ""],

@@ -63,7 +63,13 @@ fn scripts_end_in_time() {
     // Twice: what one leaves behind must not spare the next.
     for round in 0..2 {
         for (number, (what, _, status)) in SCRIPTS.iter().enumerate() {
-            let (got, text) = ask(&gateway, &mut evil, &mut plain, &format!("/{number}"), what);
+            let (mut got, mut text) = ask(&gateway, &mut evil, &mut plain, &format!("/{number}"), what);
+            // The limit is wall time: on a crowded machine it can end a call that does little.
+            for _ in 0..2 {
+                if *status == 200 && got == 500 {
+                    (got, text) = ask(&gateway, &mut evil, &mut plain, &format!("/{number}"), what);
+                }
+            }
             if got != *status {
                 wrong.push(format!("{what} in round {round}: {got} {text:.200}"));
             }

@@ -22,6 +22,7 @@ use crate::{
     client::Client,
     gather,
     phases::Chains,
+    upstream_head,
 };
 
 use attempt::Failure;
@@ -48,6 +49,7 @@ pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) 
         let in_flight = InFlight::new(&upstream, index, client.worker);
         request.outcome.balancer_node = Some((node.host.clone(), node.port));
         chains.before_proxy(request, tried.is_empty()).await?;
+        upstream_head::require_sendable(&request.edits)?;
         match one_attempt(request, client, &upstream, index, &mut connection).await {
             Ok(answer) => {
                 in_flight.answered(answer.header_seconds() * 1000.0);

@@ -4,10 +4,12 @@
 use std::io::Write;
 
 use plugin::{
-    Request, RequestBody, UpstreamHandle,
+    Reply, Request, RequestBody, UpstreamHandle,
+    request::UpstreamEdits,
     snapshot::{Node, PassHost},
 };
-use wire::{HeaderId, request::is_end_to_end};
+use telemetry::error_log;
+use wire::{HeaderId, Method, request::is_end_to_end};
 
 /// How the body follows the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +25,32 @@ pub fn body_plan(request: &Request) -> BodyPlan {
         RequestBody::Collected(bytes) => BodyPlan::Fixed(bytes.len() as u64),
         RequestBody::Unread { length: Some(length), .. } => BodyPlan::Fixed(*length),
         RequestBody::Unread { length: None, .. } => BodyPlan::Chunked,
+    }
+}
+
+/// Refuses what a plugin made of the request if it would not stay in its line: another request could begin in it.
+pub fn require_sendable(edits: &UpstreamEdits) -> Result<(), Box<Reply>> {
+    let is_text = |text: &Vec<u8>| text.iter().all(|byte| *byte > b' ' && *byte != 0x7f);
+    let is_token = |method: &Method| method.as_bytes().iter().copied().all(wire::request::is_token_byte);
+    let wrong = [
+        ("request target", edits.target.as_ref().is_some_and(|target| target.is_empty() || !is_text(target))),
+        ("Host", edits.host.as_ref().is_some_and(|host| !is_text(host))),
+        (
+            "method",
+            edits.method.as_ref().is_some_and(|method| method.as_bytes().is_empty() || !is_token(method)),
+        ),
+    ];
+    match wrong.into_iter().find(|(_, is_wrong)| *is_wrong) {
+        None => Ok(()),
+        Some((what, _)) => {
+            error_log::log(
+                error_log::Level::Error,
+                format_args!(
+                    "a plugin chose a {what} with blanks or control characters; the request is refused"
+                ),
+            );
+            Err(Box::new(Reply::page(500)))
+        }
     }
 }
 

@@ -214,3 +214,30 @@ fn a_decision_that_is_given_twice_is_none() {
     assert_eq!(send(&gateway, "GET", "/good", "", b""), 200);
     assert_eq!(send(&gateway, "GET", "/twice", "", b""), 503);
 }
+
+/// What a function makes of a request stays in the line it is for: another request could begin behind it.
+#[test]
+fn no_function_splits_a_request() {
+    let upstream = Upstream::start();
+    let lua = |code: &str| {
+        let function = format!("return function() local p = ngx.req.get_uri_args().p {code} end");
+        json!({"serverless-pre-function": {"phase": "rewrite", "functions": [function]}})
+    };
+    let routes = [
+        ("uri", lua("ngx.var.upstream_uri = '/u/' .. p")),
+        ("host", lua("ngx.var.upstream_host = p")),
+        ("method", lua("ngx.req.set_method(p)")),
+    ];
+    let gateway = gateway(&upstream, &routes);
+    for (name, _) in &routes {
+        assert_eq!(send(&gateway, "GET", &format!("/{name}?p=GET"), "", b""), 200, "{name}");
+        for text in
+            ["x%0d%0aInjected:%20b", "x%0aInjected:b", "x%20HTTP/1.1%0d%0aInjected:b", "x%00", "x%09y"]
+        {
+            let status = send(&gateway, "GET", &format!("/{name}?p={text}"), "", b"");
+            assert!(matches!(status, 400 | 500), "{name} {text}: {status}");
+        }
+    }
+    assert!(upstream.seen().iter().all(|seen| !seen.text().contains("Injected")));
+    assert_eq!(upstream.seen().len(), routes.len());
+}

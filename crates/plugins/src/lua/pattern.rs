@@ -7,6 +7,11 @@
 use super::clock;
 
 mod class;
+/// Steps that a look at a class takes beyond one: a long set is read from its start each time.
+fn weight(p: usize, behind: usize) -> u32 {
+    u32::try_from((behind - p) / 8).unwrap_or(u32::MAX)
+}
+
 #[cfg(test)]
 mod tests;
 
@@ -243,6 +248,7 @@ impl<'a> Matcher<'a> {
     /// One character class with what may follow it.
     fn single(&mut self, s: usize, p: usize) -> Result<Next, Fault> {
         let behind = self.class_end(p)?;
+        self.spend(weight(p, behind))?;
         let fits = match self.subject.get(s) {
             Some(&byte) => self.fits(byte, &self.class(p, behind)),
             None => false,
@@ -273,6 +279,7 @@ impl<'a> Matcher<'a> {
                     return Err(Wrong("missing '[' after '%f' in pattern"));
                 }
                 let behind = self.class_end(p)?;
+                self.spend(weight(p, behind).saturating_mul(2))?;
                 let before = if s == 0 { 0 } else { self.byte(s - 1) };
                 let border = !self.in_set(before, p, behind - 1) && self.in_set(self.byte(s), p, behind - 1);
                 Ok(border.then_some((s, behind)))
@@ -324,15 +331,17 @@ impl<'a> Matcher<'a> {
     /// As many as there are, then fewer.
     fn most(&mut self, s: usize, p: usize, behind: usize) -> Result<Option<usize>, Fault> {
         let class = self.class(p, behind);
+        let weight = 1 + weight(p, behind);
+        // In pieces, for the clock.
+        let longest = (STEPS_PER_LOOK / weight).max(1) as usize;
         let mut count = 0;
         loop {
-            // In pieces, for the clock.
             let rest = self.subject.get(s + count..).unwrap_or_default();
-            let piece = rest.get(..STEPS_PER_LOOK as usize).unwrap_or(rest);
+            let piece = rest.get(..longest).unwrap_or(rest);
             let run = piece.iter().take_while(|&&byte| self.fits(byte, &class)).count();
             count += run;
-            self.spend(run as u32)?;
-            if run < STEPS_PER_LOOK as usize {
+            self.spend((run as u32).saturating_mul(weight))?;
+            if run < longest {
                 break;
             }
         }
@@ -350,10 +359,12 @@ impl<'a> Matcher<'a> {
     /// As few as possible, then more.
     fn least(&mut self, mut s: usize, p: usize, behind: usize) -> Result<Option<usize>, Fault> {
         let class = self.class(p, behind);
+        let weight = weight(p, behind);
         loop {
             if let Some(end) = self.matched(s, behind + 1)? {
                 return Ok(Some(end));
             }
+            self.spend(weight)?;
             match self.subject.get(s) {
                 Some(&byte) if self.fits(byte, &class) => s += 1,
                 _ => return Ok(None),

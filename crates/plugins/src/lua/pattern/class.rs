@@ -6,6 +6,8 @@ use super::{
     Matcher,
 };
 
+const LONGEST_TRIED: usize = 64;
+
 impl Matcher<'_> {
     /// Behind the class that begins at `p`.
     pub(super) fn class_end(&self, p: usize) -> Result<usize, Fault> {
@@ -45,7 +47,8 @@ impl Matcher<'_> {
             _ => true,
         };
         let behind = self.class_end(p).ok().filter(|_| is_class)?;
-        if matches!(self.item(behind), b'?' | b'*' | b'-') {
+        // A long set costs more to look through than it saves.
+        if behind - p > LONGEST_TRIED || matches!(self.item(behind), b'?' | b'*' | b'-') {
             return None;
         }
         let class = self.class(p, behind);
