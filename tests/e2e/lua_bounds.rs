@@ -71,7 +71,9 @@ fn scripts_end_in_time() {
                 }
             }
             if got != *status {
-                wrong.push(format!("{what} in round {round}: {got} {text:.200}"));
+                let log = gateway.error_log();
+                let last = log.lines().rfind(|line| line.contains("[error]")).unwrap_or_default();
+                wrong.push(format!("{what} in round {round}: {got} {text:.200}, {last}"));
             }
             highest = highest.max(memory(&gateway));
         }

@@ -13,6 +13,19 @@ table.unpack = unpack
 for _, name in ipairs({ "dofile", "loadfile", "collectgarbage", "newproxy", "module", "gcinfo" }) do
     _G[name] = nil
 end
+
+-- The environment of level 0 is that of everything that is loaded later, of other routes too.
+do
+    local setfenv, floor = setfenv, math.floor
+    function _G.setfenv(where, environment)
+        if type(where) == "function" then return setfenv(where, environment) end
+        local level = floor(tonumber(where) or 0)
+        if level < 1 then error("the environment of all functions cannot be replaced", 2) end
+        -- Level 1 is the caller of this function. No tail call, which would take its level away.
+        local changed = setfenv(level + 1, environment)
+        return changed
+    end
+end
 string.dump = nil
 getmetatable("").__metatable = "strings"
 
