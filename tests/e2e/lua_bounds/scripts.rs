@@ -127,7 +127,7 @@ pub(super) const SCRIPTS: &[(&str, &str, u16)] = &[
     ("deepcopy", "local t = {} for i = 1, 1e5 do t = {t} end require('apisix.core').table.deepcopy(t) while true do end", 500),
     ("body set", "local s = ('x'):rep(16000000) while true do ngx.req.set_body_data(s) end", 500),
     ("environment", "setfenv(1, setmetatable({}, {__index = function() while true do end end})) return x", 500),
-    ("environment of this", "setfenv(1, {ngx = ngx, x = 204}) ngx.exit(x)", 204),
+    ("environment of this", "setfenv(1, {ngx = ngx, x = 204, setfenv = setfenv}) ngx.exit(x)", 204),
     ("environment of all, floored", "setfenv(0.5, {}) while true do end", 500),
     ("environment of all", "setfenv(0, {}) while true do end", 500),
     ("bytecode", "loadstring('\\\\27LJ\\\\2\\\\0')()", 500),
