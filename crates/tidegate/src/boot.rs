@@ -182,6 +182,12 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     drop(options.pid_file);
     if stays {
         if workers.lost_threads() > 0 {
+            // What was told until now; what comes later waits for the new image.
+            while let Some(event) = signals.next(Some(Duration::ZERO)) {
+                if let Ok(Some(pid)) = pid_file::running(&settings.files.pid) {
+                    stay::pass_on(pid, &event);
+                }
+            }
             stay::without_threads(&settings.files.pid);
         }
         stay::until_end(&signals, &settings.files.pid, false);

@@ -20,6 +20,8 @@ use super::{
     handover::successor::Word,
 };
 
+pub const SIGNALS: [i32; 6] = [SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2];
+
 pub enum Event {
     Stop,
     Quit,
@@ -50,7 +52,7 @@ pub struct Signals {
 
 impl Signals {
     pub fn install() -> anyhow::Result<Signals> {
-        let mut signals = iterator::Signals::new([SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2])?;
+        let mut signals = iterator::Signals::new(SIGNALS)?;
         let (sender, events) = channel();
         let for_signals = sender.clone();
         thread::Builder::new().name("signals".to_owned()).spawn(move || {

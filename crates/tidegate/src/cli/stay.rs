@@ -3,8 +3,14 @@
 
 use std::path::PathBuf;
 
+use anyhow::Context as _;
+
 pub use crate::boot::stay::VERB;
-use crate::boot::{signals::Signals, stay::until_end};
+
+use crate::boot::{
+    signals::Signals,
+    stay::{accept_signals, until_end},
+};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -13,6 +19,7 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let signals = Signals::install()?;
+    accept_signals().context("cannot unblock signals")?;
     until_end(&signals, &arguments.pid_file, true);
     Ok(())
 }
