@@ -131,9 +131,12 @@ impl Plugin for ProxyCache {
             Zone::Disk(disk) if purges => {
                 let keys = self.settings.keys(request);
                 Step::wait(async move {
-                    let announced = disk.invalidate(keys.iter().map(|key| base_key(key)));
-                    let found = Zone::with_disk(disk, move |disk| purge(disk, &keys)).await;
-                    match purged(announced || found == Some(true)) {
+                    let announced = keys.each_ref().map(|key| disk.invalidate(&base_key(key)));
+                    let files =
+                        Zone::with_disk(disk, move |disk| keys.map(|key| purge_one(disk, &key))).await;
+                    let files = files.unwrap_or_default();
+                    let found = announced.into_iter().zip(files).any(|(known, file)| known.unwrap_or(file));
+                    match purged(found) {
                         Step::Reply(reply) => Err(reply),
                         _ => Ok(()),
                     }
@@ -198,7 +201,9 @@ impl ProxyCache {
             Zone::Disk(disk) => {
                 let Some(host) = plugin::host() else { return };
                 let disk = disk.clone();
-                disk.invalidate(keys.iter().map(|key| base_key(key)));
+                for key in &keys {
+                    disk.invalidate(&base_key(key));
+                }
                 host.background.spawn_blocking(move || purge(disk.as_ref(), &keys));
             }
         }

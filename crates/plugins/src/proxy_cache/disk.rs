@@ -113,17 +113,16 @@ impl Disk {
         }
     }
 
-    /// Takes away what is being written; whether there was such an answer. Files that are there are for the caller.
-    pub fn invalidate(&self, keys: impl Iterator<Item = Vec<u8>>) -> bool {
+    /// Takes away what is being written: whether there was such an answer, or `None` when only the file can tell, which is
+    /// for the caller. A write that was invalidated before has nothing to show, even if its file appears meanwhile.
+    pub fn invalidate(&self, key: &[u8]) -> Option<bool> {
         let mut writing = self.writing.lock();
-        let mut found = false;
-        for key in keys {
-            if let Some(write) = writing.get_mut(&*key) {
-                write.invalidated = true;
-                found |= write.answer.take().is_some();
-            }
+        let write = writing.get_mut(key)?;
+        let before = std::mem::replace(&mut write.invalidated, true);
+        match write.answer.take() {
+            Some(_) => Some(true),
+            None => before.then_some(false),
         }
-        found
     }
 
     /// What is known of a key whose file is being written: the answer, or `None` when it was taken away.
@@ -310,6 +309,18 @@ mod tests {
         assert!(disk.remove(b"key"));
         assert!(!disk.remove(b"key"));
         assert_eq!(disk.get(b"key"), None);
+    }
+
+    #[test]
+    fn what_is_being_written_is_invalidated_once() {
+        let disk = Disk::new("/cache".into(), "1:2", 1);
+        assert_eq!(disk.invalidate(b"key"), None, "the file is asked");
+        disk.begin_write(b"key", Some(answer(3)));
+        assert_eq!(disk.invalidate(b"key"), Some(true));
+        assert_eq!(disk.invalidate(b"key"), Some(false), "its file may appear meanwhile");
+        assert_eq!(disk.written(b"key"), Some(None));
+        disk.end_write(b"key");
+        assert_eq!(disk.invalidate(b"key"), None);
     }
 
     #[test]
