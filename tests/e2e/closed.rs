@@ -5,6 +5,7 @@ mod conditions;
 mod configurations;
 mod doubts;
 mod duplicates;
+mod edges;
 mod matrix;
 mod modes;
 mod numbers;

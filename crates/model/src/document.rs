@@ -65,6 +65,12 @@ impl Document {
         // A name may be written with escapes.
         self.text().contains('\\')
     }
+
+    /// Whether this text may be anywhere in it. Cheaper than reading it.
+    pub fn may_hold(&self, text: &str) -> bool {
+        let found = |text: &str| self.text().contains(text);
+        found(text) || found(&text.to_ascii_uppercase()) || found("\\")
+    }
 }
 
 /// `null`.

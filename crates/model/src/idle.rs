@@ -1,7 +1,9 @@
 //! Fields of objects that are taken and change nothing, one table. What an object loses by it is logged when it is
 //! written, and when it is loaded.
 
+mod conditions;
 mod guards;
+mod references;
 pub mod vain;
 
 use serde_json::Value;

@@ -9,11 +9,10 @@ use telemetry::{
 pub fn warn(pattern: &str) {
     static LIMITER: Limiter = Limiter::new(1, 10_000);
     if LIMITER.pass().is_some() {
-        let steps = routing::expr::MAX_STEPS;
         error_log::log(
             Level::Warn,
             format_args!(
-                "regular expression '{pattern}' took more than {steps} steps on a client's text; the request is refused. \
+                "regular expression '{pattern}' took too many steps on a client's text; the request is refused. \
                  Write it without back-references and look-around, which makes it linear"
             ),
         );

@@ -1,5 +1,10 @@
 //! Texts with variables: `$name`, `${name}`, `${name ?? default}`; `\$` is no reference, and stays as it is written.
 
+use telemetry::{
+    error_log::{self, Level},
+    limiter::Limiter,
+};
+
 use crate::{
     Request, Variable,
     location::{self, Location, Origin},
@@ -10,6 +15,9 @@ enum Part {
     Literal(Box<[u8]>),
     Variable { variable: Variable, default: Option<Box<[u8]>> },
 }
+
+/// What the values of variables may add to a text, all together: a client's header named a hundred thousand times is no answer.
+const MAX_VALUE_BYTES: usize = 1 << 20;
 
 /// A text compiled once and rendered per request.
 #[derive(Clone, Debug, Default)]
@@ -86,7 +94,7 @@ impl Template {
         })
     }
 
-    /// Appends the text; returns how many variables had a value or a default.
+    /// Appends the text; returns how many variables had a value or a default. Values beyond [`MAX_VALUE_BYTES`] are left out.
     pub fn render_into(&self, request: &Request, out: &mut Vec<u8>) -> usize {
         self.render_with(request, out, |value, out| out.extend_from_slice(value))
     }
@@ -99,13 +107,20 @@ impl Template {
         write: impl Fn(&[u8], &mut Vec<u8>),
     ) -> usize {
         let mut resolved = 0;
+        let mut left = MAX_VALUE_BYTES;
         for part in &self.parts {
             match part {
                 Part::Literal(text) => out.extend_from_slice(text),
                 Part::Variable { variable, default } => match request.variable(variable) {
                     Some(value) => {
                         resolved += 1;
-                        write(&value, out);
+                        match left.checked_sub(value.len()) {
+                            Some(rest) => {
+                                left = rest;
+                                write(&value, out);
+                            }
+                            None => left_out(variable, &mut left),
+                        }
                     }
                     None => {
                         resolved += usize::from(default.is_some());
@@ -140,6 +155,19 @@ impl Template {
 
     pub fn render_string(&self, request: &Request) -> String {
         String::from_utf8_lossy(&self.render(request)).into_owned()
+    }
+}
+
+fn left_out(variable: &Variable, left: &mut usize) {
+    static LIMITER: Limiter = Limiter::new(1, 10_000);
+    *left = 0;
+    if LIMITER.pass().is_some() {
+        error_log::log(
+            Level::Warn,
+            format_args!(
+                "a text with {variable:?} and others would be larger than {MAX_VALUE_BYTES} bytes; the rest is left out"
+            ),
+        );
     }
 }
 

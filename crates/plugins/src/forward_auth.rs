@@ -4,8 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use hyper::header::HeaderValue;
-use model::header_text::Text;
-use plugin::{BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Template, Verdict};
+use model::{header_text::Text, schema::is_secret_reference};
+use plugin::{
+    BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, Verdict,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use telemetry::error_log;
@@ -28,6 +30,7 @@ pub static PLUGIN: PluginDef = PluginDef {
         ("client_headers", Text::Name),
         ("extra_headers", Text::Fields),
     ],
+    check,
     build,
     ..PluginDef::DEFAULT
 };
@@ -65,6 +68,20 @@ struct ForwardAuth {
     status_on_error: u16,
 }
 
+/// An address that nobody can be asked at would open the door where degradation is allowed.
+fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
+    match conf.get("uri").and_then(Value::as_str) {
+        Some(uri) if !is_secret_reference(uri) => Endpoint::parse(uri).map(|_| ()),
+        _ => Ok(()),
+    }
+}
+
+/// As CGI and its heirs read names: case does not count, and `_` is `-`.
+fn is_same_name(one: &[u8], other: &[u8]) -> bool {
+    let folded = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    one.len() == other.len() && one.iter().map(folded).eq(other.iter().map(folded))
+}
+
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let conf: Conf = typed(conf)?;
     let extra = conf.extra_headers.unwrap_or_default();
@@ -73,7 +90,7 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
         .filter_map(|(name, value)| Some((name.clone(), Template::compile(value.as_str()?))))
         .collect();
     Ok(Arc::new(ForwardAuth {
-        // A bad address refuses requests, not the configuration, as in APISIX.
+        // What a reference led to may be no address: then it refuses requests.
         endpoint: Endpoint::parse(&conf.uri),
         options: ClientOptions {
             timeout: Duration::from_millis(conf.timeout),
@@ -185,7 +202,10 @@ impl ForwardAuth {
             if taken || framing.iter().any(|other| other.eq_ignore_ascii_case(name)) {
                 continue;
             }
-            headers.extend(request.header(name).map(|value| (name.clone(), value.to_vec())));
+            // Each of several lines, and those that an upstream may take for the same name: it gets them all as well.
+            let lines = request.head.headers.iter().filter(|(line, _)| is_same_name(line, name.as_bytes()));
+            let lines: Vec<_> = lines.map(|(_, value)| (name.clone(), value.to_vec())).collect();
+            headers.extend(lines);
         }
         headers
     }

@@ -116,6 +116,7 @@ fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
         groups::check(group, conf)?;
     }
     check_interval(conf)?;
+    check_numbers(conf)?;
     let mut keys = Vec::new();
     for rule in conf.get("rules").and_then(Value::as_array).into_iter().flatten() {
         let key = rule.get("key").and_then(Value::as_str).unwrap_or_default();
@@ -123,6 +124,21 @@ fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
             return Err(format!("duplicate key '{key}' in rules"));
         }
         keys.push(key);
+        check_numbers(rule)?;
+    }
+    Ok(())
+}
+
+/// A text is for variables: another one is a number, or every request would fail.
+fn check_numbers(conf: &Value) -> Result<(), String> {
+    for name in ["count", "time_window"] {
+        let Some(text) = conf.get(name).and_then(Value::as_str).filter(|text| !text.contains('$')) else {
+            continue;
+        };
+        if text.parse::<u64>().is_ok_and(|number| number > 0) {
+            continue;
+        }
+        return Err(format!("{name} {text:?} is neither a whole number above 0 nor a text with variables"));
     }
     Ok(())
 }

@@ -144,7 +144,8 @@ impl Mocking {
             Body::Fixed(bytes) => bytes.clone(),
             Body::Template(template) => template.render(request).into(),
             Body::Random { schema, xml } => {
-                let value = random_object(schema, 0);
+                let mut left = MAX_VALUES;
+                let value = random_object(schema, 0, &mut left);
                 let text =
                     if *xml { format!("<data>\n{}</data>", to_xml(&value)) } else { value.to_string() };
                 Template::compile(&text).render(request).into()
@@ -168,21 +169,27 @@ fn random_up_to(most: u64) -> u64 {
 
 /// Schemas nest as deep as JSON may; examples need not.
 const MAX_DEPTH: usize = 32;
+/// Arrays of arrays grow with their depth; beyond so many values there is `null`.
+const MAX_VALUES: usize = 10_000;
 
-fn random_object(schema: &Value, depth: usize) -> Value {
+fn random_object(schema: &Value, depth: usize, left: &mut usize) -> Value {
     let properties = schema.get("properties").and_then(Value::as_object);
     let entries = properties.into_iter().flatten().filter(|_| depth < MAX_DEPTH);
-    Value::Object(entries.map(|(name, schema)| (name.clone(), random_value(schema, depth + 1))).collect())
+    Value::Object(
+        entries.map(|(name, schema)| (name.clone(), random_value(schema, depth + 1, left))).collect(),
+    )
 }
 
-fn random_value(schema: &Value, depth: usize) -> Value {
+fn random_value(schema: &Value, depth: usize, left: &mut usize) -> Value {
+    let Some(rest) = left.checked_sub(1) else { return Value::Null };
+    *left = rest;
     let example = schema.get("example");
     match schema.get("type").and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase().as_str() {
         "array" => match schema.get("items").filter(|_| depth < MAX_DEPTH) {
-            Some(items) => (0..random_up_to(3)).map(|_| random_value(items, depth + 1)).collect(),
+            Some(items) => (0..random_up_to(3)).map(|_| random_value(items, depth + 1, left)).collect(),
             None => Value::Null,
         },
-        "object" => random_object(schema, depth),
+        "object" => random_object(schema, depth, left),
         "string" => example.filter(|value| value.is_string()).cloned().unwrap_or_else(|| {
             (0..random_up_to(10))
                 .map(|_| char::from(b'a' + (random_u64() % 26) as u8))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step};
+use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
 use rustc_hash::FxHashSet;
 use serde::Deserialize;
 use serde_json::Value;
@@ -16,6 +16,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     priority: 2990,
     schema: include_str!("../schemas/referer-restriction.json"),
     phases: Phases::ACCESS,
+    check,
     build,
     ..PluginDef::DEFAULT
 };
@@ -46,6 +47,10 @@ impl Hosts {
     fn new(patterns: &[String]) -> Hosts {
         let mut hosts = Hosts::default();
         for pattern in patterns {
+            let pattern = match pattern.trim_end_matches('.') {
+                "" => pattern,
+                name => name,
+            };
             match pattern.strip_prefix('*') {
                 Some(suffix) => hosts.suffixes.push(suffix.to_ascii_lowercase().into_bytes()),
                 None => {
@@ -59,6 +64,23 @@ impl Hosts {
     fn contains(&self, host: &[u8]) -> bool {
         self.exact.contains(host) || self.suffixes.iter().any(|suffix| host.ends_with(suffix))
     }
+}
+
+/// A name with a port would match no `Referer`, and a blacklist would keep nobody out.
+fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
+    for list in ["whitelist", "blacklist"] {
+        let entries = conf.get(list).and_then(Value::as_array).into_iter().flatten();
+        for entry in entries.filter_map(Value::as_str) {
+            let (name, port) = match entry.rsplit_once(':') {
+                Some((name, port)) if !name.contains(':') || name.ends_with(']') => (name, port),
+                _ => continue,
+            };
+            if port.bytes().all(|digit| digit.is_ascii_digit()) {
+                return Err(format!("{list}: {entry}: hosts are compared without their port; write {name}"));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
@@ -116,9 +138,15 @@ fn origin(uri: &[u8]) -> Origin {
     let (host, port) = authority.split_at(host_end);
     let is_port = |port: &[u8]| port.iter().all(u8::is_ascii_digit);
     match port.strip_prefix(b":").map_or(port.is_empty(), is_port) && !host.is_empty() {
-        true => Origin::Host(host.to_ascii_lowercase()),
+        // As in routes, a dot at the end of a name does not count.
+        true => Origin::Host(without_dot(host).to_ascii_lowercase()),
         false => Origin::Doubtful,
     }
+}
+
+fn without_dot(host: &[u8]) -> &[u8] {
+    let end = host.iter().rposition(|byte| *byte != b'.').map_or(host.len(), |last| last + 1);
+    host.get(..end).unwrap_or(host)
 }
 
 #[cfg(test)]
@@ -133,6 +161,9 @@ mod tests {
             ("https://a.com:8443?x", host("a.com")),
             ("HTTP://A.com", host("a.com")),
             ("//a.com", host("a.com")),
+            ("http://a.com./x", host("a.com")),
+            ("http://a.com.:80", host("a.com")),
+            ("http://./", host(".")),
             ("http://[::1]:80/", host("[::1]")),
             ("http://evil.com#.a.com", host("evil.com")),
             ("a.com", Origin::None),

@@ -19,8 +19,11 @@ impl AddressSet {
         let mut set = Self::default();
         for item in items {
             set.add(item).ok_or_else(|| {
-                let address = item.split_once('/').map_or(item, |(address, _)| address);
-                format!("invalid ip address: {address}")
+                let (address, mask) = item.split_once('/').unwrap_or((item, ""));
+                match parse_address(address.as_bytes()) {
+                    Some(_) => format!("invalid ip address: {address}: its mask is /{mask}"),
+                    None => format!("invalid ip address: {address}"),
+                }
             })?;
         }
         for (_, networks) in &mut set.v4 {
@@ -137,7 +140,12 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_named() {
-        for (item, named) in [("a.b", "a.b"), ("10.0.0.1/33", "10.0.0.1"), ("::/129", "::"), ("", "")] {
+        for (item, named) in [
+            ("a.b", "a.b"),
+            ("10.0.0.1/33", "10.0.0.1: its mask is /33"),
+            ("::/129", "::: its mask is /129"),
+            ("", ""),
+        ] {
             assert_eq!(AddressSet::parse([item]).unwrap_err(), format!("invalid ip address: {named}"));
         }
     }

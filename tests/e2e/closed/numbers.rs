@@ -8,7 +8,7 @@ use testkit::{Client, Upstream};
 use super::rejected;
 
 /// Plugins that cannot be configured with what the generator makes of their schema, and what they need.
-const NEEDED: [(&str, &str); 32] = [
+const NEEDED: [(&str, &str); 33] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("attach-consumer-label", r#"{"headers":{"X-A":"$a"}}"#),
     ("body-transformer", r#"{"request":{"template":"a"}}"#),
@@ -27,6 +27,7 @@ const NEEDED: [(&str, &str); 32] = [
     ("limit-count", r#"{"count":1,"time_window":60}"#),
     ("loki-logger", r#"{"endpoint_addrs":["http://127.0.0.1:1"]}"#),
     ("mocking", r#"{"response_example":"a"}"#),
+    ("sla", r#"{"limits":[{"interval":1,"limit":1}]}"#),
     ("multi-auth", r#"{"auth_plugins":[{"basic-auth":{}},{"key-auth":{}}]}"#),
     ("opa", r#"{"host":"http://127.0.0.1:1","policy":"p"}"#),
     (

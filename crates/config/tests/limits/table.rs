@@ -394,9 +394,27 @@ const ADMIN: &[Row] = &[
 
 const CONDITIONS: &[Row] = &[
     row(
-        ["Steps of a pattern in vars", "vars 中一个模式的步数"],
-        Const("routing/src/expr/pattern.rs", "MAX_STEPS", Count),
+        ["Steps back of a pattern with look-around or back-references", "含环视或反向引用的模式的回溯步数"],
+        Const("backtrack/src/lib.rs", "MAX_STEPS", Count),
         UNDECIDED,
+    ),
+    row(
+        [
+            "Bytes that all of its steps may look at: on longer texts fewer steps",
+            "其全部步数可查看的字节：文本越长步数越少",
+        ],
+        Const("backtrack/src/lib.rs", "MAX_BYTES", Bytes),
+        UNDECIDED,
+    ),
+    row(
+        ["Groups of such a pattern", "此类模式的分组数"],
+        Const("backtrack/src/lib.rs", "MAX_GROUPS", Count),
+        ["the Admin API refuses it", "Admin API 拒绝"],
+    ),
+    row(
+        ["Groups of other patterns of plugins", "插件其他模式的分组数"],
+        Const("plugins/src/common/regexes.rs", "MAX_GROUPS", Count),
+        ["the Admin API refuses it", "Admin API 拒绝"],
     ),
     row(
         ["Depth of an expression", "表达式的深度"],

@@ -1,11 +1,11 @@
-//! Plugins that are configured and guard nothing: rules without actions, conditions that no request meets.
+//! Plugins that are configured and guard nothing: rules without actions, conditions that are empty.
 
 use serde_json::Value;
 
 use crate::Object;
 
 /// Texts that are in an object this file has something to say of.
-const WORDS: [&str; 4] = ["workflow", "fault-injection", "method", "request_method"];
+const WORDS: [&str; 5] = ["workflow", "fault-injection", "limit-count", "limit-req", "limit-conn"];
 
 pub(super) fn of(object: &Object) -> Vec<String> {
     if !WORDS.iter().any(|word| object.document.may_have(word)) {
@@ -26,8 +26,28 @@ pub(super) fn of(object: &Object) -> Vec<String> {
             ));
         }
     }
-    methods(&value, &mut found);
+    for name in ["limit-count", "limit-req", "limit-conn"] {
+        found.extend(plugin(name).and_then(|conf| limit_key(name, conf)));
+    }
     found
+}
+
+/// Where no request has what a limit counts by, it counts by the client's address.
+fn limit_key(plugin: &str, conf: &Value) -> Option<String> {
+    let text = |name: &str| conf.get(name).and_then(Value::as_str);
+    let key = text("key")?;
+    let wrong = match text("key_type").unwrap_or("var") {
+        "var" if key.trim() != key => Some(format!("write {}", key.trim())),
+        "var" if key.contains('$') => {
+            let name = key.trim_start_matches('$').trim_start_matches('{').trim_end_matches('}');
+            Some(format!("write {name}, or key_type var_combination"))
+        }
+        "var_combination" if !key.contains('$') => Some(format!("write ${key}, or key_type var")),
+        _ => None,
+    }?;
+    Some(format!(
+        "plugin {plugin}: the key {key} is no variable, so the client's address is counted: {wrong}"
+    ))
 }
 
 /// An empty table of Lua is a list or an object.
@@ -43,25 +63,6 @@ fn workflow(conf: &Value) -> Vec<String> {
     let idle = rules.filter(|(_, rule)| rule.get("actions").is_none_or(is_empty));
     idle.map(|(number, _)| format!("plugin workflow: rule {number} has no effect: it has no actions"))
         .collect()
-}
-
-/// Methods are compared as they are sent, and no client sends `get`.
-fn methods(value: &Value, found: &mut Vec<String>) {
-    match value {
-        Value::Object(members) => members.values().for_each(|member| methods(member, found)),
-        Value::Array(items) => {
-            if let [Value::String(name), Value::String(operator), Value::String(method)] = items.as_slice()
-                && matches!(name.as_str(), "request_method" | "method")
-                && operator == "=="
-                && method.bytes().any(|byte| byte.is_ascii_lowercase())
-            {
-                let upper = method.to_ascii_uppercase();
-                found.push(format!("the condition {name} == {method} never holds: write {upper}"));
-            }
-            items.iter().for_each(|item| methods(item, found));
-        }
-        _ => {}
-    }
 }
 
 #[cfg(test)]
@@ -88,10 +89,16 @@ mod tests {
             ),
             (json!({"fault-injection": {"abort": {"http_status": 403}}}), &[]),
             (
-                json!({"key-auth": {"_meta": {"filter": ["OR", ["request_method", "==", "get"], ["uri", "==", "get"]]}}}),
-                &["the condition request_method == get never holds: write GET"],
+                json!({"limit-count": {"key": "$http_x"}}),
+                &["plugin limit-count: the key $http_x is no variable"],
             ),
-            (json!({"key-auth": {"_meta": {"filter": [["request_method", "==", "GET"]]}}}), &[]),
+            (json!({"limit-req": {"key": "remote_addr "}}), &["plugin limit-req: the key remote_addr  "]),
+            (
+                json!({"limit-conn": {"key": "http_x", "key_type": "var_combination"}}),
+                &["plugin limit-conn: the key http_x is no variable"],
+            ),
+            (json!({"limit-count": {"key": "x", "key_type": "constant"}}), &[]),
+            (json!({"limit-count": {"key": "remote_addr"}}), &[]),
         ];
         for (plugins, expected) in cases {
             let document = Document::new(&json!({ "plugins": plugins }));

@@ -2,13 +2,15 @@
 
 use serde_json::Value;
 
-use super::guards;
+use super::{conditions, guards, references};
 use crate::{Kind, Object};
 
 /// What of an object can never have an effect, in words. `host_ports`: whether hosts are compared with their port where
 /// a pattern has one (`radixtree_uri`, `radixtree_uri_with_parameter`).
 pub fn of(object: &Object, host_ports: bool) -> Vec<String> {
     let mut found = guards::of(object);
+    found.extend(conditions::of(object));
+    found.extend(references::of(object));
     found.extend(places(object, host_ports));
     found
 }
@@ -80,6 +82,19 @@ fn decoded(path: &str) -> String {
 }
 
 fn host(host: &str, ports: bool) -> Option<String> {
+    let never = |why: String| Some(format!("host {host} matches no request: {why}"));
+    if host.parse::<std::net::Ipv6Addr>().is_ok() {
+        return never(format!("write [{host}]"));
+    }
+    let name = host.strip_prefix("*.").unwrap_or(host).trim_end_matches('.');
+    if let Some(domain) =
+        host.strip_prefix('.').filter(|domain| !domain.is_empty() && !domain.starts_with('.'))
+    {
+        return never(format!("write {domain} and *.{domain}"));
+    }
+    if host != "*" && (name.is_empty() || name.split('.').any(str::is_empty)) {
+        return never("a name has no empty parts".to_owned());
+    }
     let (_, port) = host.rsplit_once(':').filter(|(name, _)| !name.contains(':') || name.ends_with(']'))?;
     let is_port = !ports && !port.is_empty() && port.bytes().all(|digit| digit.is_ascii_digit());
     is_port.then(|| format!("host {host} matches no request: names are compared without their port"))
@@ -112,13 +127,23 @@ mod tests {
         };
         check(
             Kind::Route,
-            json!({"uri": "*", "uris": ["/", "/*"], "host": "a.com", "hosts": ["*.b", "[::1]"]}),
+            json!({"uri": "*", "uris": ["/", "/*"], "host": "a.com", "hosts": ["*.b", "[::1]", "c.", "*", "*d.e"]}),
             &[],
         );
         check(
             Kind::Route,
-            json!({"uris": ["a", "/b?c=1", "/d#e", "/f"], "hosts": ["a.com:80", "[::1]:80", "::1"]}),
-            &["uri a ", "uri /b?c=1 ", "uri /d#e ", "host a.com:80 ", "host [::1]:80 "],
+            json!({"uris": ["a", "/b?c=1", "/d#e", "/f"], "hosts": ["a.com:80", "[::1]:80", "::1", ".a", "..", "a..b"]}),
+            &[
+                "uri a ",
+                "uri /b?c=1 ",
+                "uri /d#e ",
+                "host a.com:80 ",
+                "host [::1]:80 ",
+                "host ::1 matches no request: write [::1]",
+                "host .a matches no request: write a and *.a",
+                "host .. ",
+                "host a..b ",
+            ],
         );
         check(
             Kind::Route,

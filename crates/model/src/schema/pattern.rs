@@ -19,7 +19,7 @@ enum Program {
 struct Stages([(usize, fancy_regex::Regex); 3]);
 
 /// The last is where a search gives up.
-const STEPS_BACK: [usize; 3] = [100, 10_000, 1_000_000];
+const STEPS_BACK: [usize; 3] = [100, 5_000, backtrack::MAX_STEPS];
 /// Steps back that cost one step of a check, on a short text.
 const STEPS_BACK_PER_STEP: usize = 5;
 /// Each step back may look at the text again.
@@ -69,7 +69,10 @@ impl Stages {
     fn find(&self, text: &str, spend: &mut dyn FnMut(usize) -> bool) -> Option<bool> {
         let Stages(stages) = self;
         let looks = 1 + text.len() / LONG_TEXT_BYTES;
-        stages.iter().find_map(|(limit, regex)| {
+        // Beyond what a search may take, nobody waits for it.
+        let most = backtrack::max_steps(text.len()).max(STEPS_BACK[0]);
+        let mut allowed = stages.iter().filter(|(limit, _)| *limit <= most);
+        allowed.find_map(|(limit, regex)| {
             let steps = (limit / STEPS_BACK_PER_STEP).saturating_mul(looks);
             if spend(steps) { regex.is_match(text).ok().map(Some) } else { Some(None) }
         })?

@@ -5,12 +5,12 @@
 
 use std::ops::Range;
 
-use fancy_regex::BytesMode;
+pub use backtrack::Groups;
 use plugin::location::{Location, Origin};
-use routing::expr::{GaveUp, MAX_STEPS};
+use routing::expr::GaveUp;
 
-/// Where each group of a match stands; group 0 is the whole of it.
-pub type Groups = Vec<Option<Range<usize>>>;
+/// With more groups the engine's tables grow to hundreds of megabytes.
+const MAX_GROUPS: usize = 200;
 
 #[derive(Debug)]
 pub struct Regex {
@@ -22,7 +22,7 @@ pub struct Regex {
 #[derive(Debug)]
 enum Program {
     Linear(regex::bytes::Regex),
-    Backtracking(Box<fancy_regex::Regex>),
+    Backtracking(Box<backtrack::Pattern>),
 }
 
 impl Regex {
@@ -33,18 +33,22 @@ impl Regex {
         let linear =
             regex::bytes::RegexBuilder::new(&adapted).unicode(false).case_insensitive(ignore_case).build();
         let refused = match linear {
+            Ok(regex) if regex.captures_len() > MAX_GROUPS + 1 => {
+                let why =
+                    format!("more than {MAX_GROUPS} groups; write (?:…) for those that nothing refers to");
+                return Err(format!("pcre_compile() failed: {why}, in \"{}…\"", shortened(pattern)));
+            }
             Ok(regex) => return Ok(Regex { program: Program::Linear(regex), has_end_anchor }),
             Err(error) => error,
         };
-        let backtracking = |mode| {
-            let mut builder = fancy_regex::RegexBuilder::new(&adapted);
-            builder.backtrack_limit(MAX_STEPS).case_insensitive(ignore_case).bytes_mode(mode).build()
-        };
-        // Bytes where the pattern allows it; a class of letters beyond ASCII needs the other mode.
-        backtracking(BytesMode::Ascii)
-            .or_else(|_| backtracking(BytesMode::UnicodeBytes))
+        backtrack::Pattern::new(&adapted, ignore_case)
             .map(|regex| Regex { program: Program::Backtracking(Box::new(regex)), has_end_anchor })
-            .map_err(|_| format!("pcre_compile() failed: {} in \"{pattern}\"", reason(&refused.to_string())))
+            .map_err(|why| match why.contains("groups") {
+                true => format!("pcre_compile() failed: {why}, in \"{}…\"", shortened(pattern)),
+                false => {
+                    format!("pcre_compile() failed: {} in \"{pattern}\"", reason(&refused.to_string()))
+                }
+            })
     }
 
     /// With the option letters of `ngx.re`: `i`, `m`, `s` and `x` matter, the others only tune PCRE.
@@ -91,13 +95,7 @@ impl Regex {
                 let found = regex.captures(text);
                 found.map(|found| found.iter().map(|group| group.map(|group| group.range())).collect())
             }
-            Program::Backtracking(regex) => {
-                let found = regex.captures(text).map_err(|_| gave_up(regex))?;
-                let group = |found: &fancy_regex::Captures<'_, [u8]>, index| {
-                    found.get(index).map(|group| group.range())
-                };
-                found.map(|found| (0..found.len()).map(|index| group(&found, index)).collect())
-            }
+            Program::Backtracking(regex) => regex.captures(text).map_err(|_| gave_up(regex))?,
         })
     }
 
@@ -143,7 +141,11 @@ impl Regex {
     }
 }
 
-fn gave_up(regex: &fancy_regex::Regex) -> GaveUp {
+fn shortened(pattern: &str) -> String {
+    pattern.chars().take(40).collect()
+}
+
+fn gave_up(regex: &backtrack::Pattern) -> GaveUp {
     plugin::gave_up::warn(regex.as_str());
     GaveUp
 }

@@ -1,19 +1,12 @@
 //! Regular expressions of `~~` and `~*`: linear-time where the pattern allows it, backtracking with a limit
 //! where it needs look-around or back-references. PCRE without its UTF mode works on bytes, and so does this.
 
-use fancy_regex::BytesMode;
-
-/// Steps after which an expression that backtracks gives up, some milliseconds.
-pub const MAX_STEPS: usize = 200_000;
-
-/// An expression spent [`MAX_STEPS`] on a text: whether it matches is not known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GaveUp;
+pub use backtrack::{GaveUp, MAX_STEPS};
 
 #[derive(Debug)]
 pub enum Pattern {
     Linear(regex::bytes::Regex),
-    Backtracking(fancy_regex::Regex),
+    Backtracking(Box<backtrack::Pattern>),
 }
 
 impl Pattern {
@@ -24,19 +17,18 @@ impl Pattern {
         if let Ok(regex) = linear {
             return Ok(Self::Linear(regex));
         }
-        // Bytes where the pattern allows it; a class of letters beyond ASCII needs the other mode.
-        let backtracking = |mode| {
-            let mut builder = fancy_regex::RegexBuilder::new(pattern);
-            builder.backtrack_limit(MAX_STEPS).case_insensitive(ignore_case).bytes_mode(mode).build()
-        };
-        let regex = backtracking(BytesMode::Ascii).or_else(|_| backtracking(BytesMode::UnicodeBytes));
-        regex.map(Self::Backtracking).map_err(|_| format!("invalid regular expression '{pattern}'"))
+        backtrack::Pattern::new(pattern, ignore_case)
+            .map(|pattern| Self::Backtracking(Box::new(pattern)))
+            .map_err(|why| match why.contains("groups") {
+                true => format!("invalid regular expression '{pattern}': {why}"),
+                false => format!("invalid regular expression '{pattern}'"),
+            })
     }
 
     pub fn is_match(&self, text: &[u8]) -> Result<bool, GaveUp> {
         match self {
             Self::Linear(regex) => Ok(regex.is_match(text)),
-            Self::Backtracking(regex) => regex.is_match(text).map_err(|_| GaveUp),
+            Self::Backtracking(regex) => regex.is_match(text),
         }
     }
 

@@ -65,8 +65,8 @@ impl<N> Layer<N> {
         witness: &mut W,
     ) -> Option<Match<'r>> {
         if !self.hosts.patterns.is_empty()
-            && let Some(host) = input.host()
-            && let Some(found) = self.find_by_host(host, input, witness)
+            // `*` is also for requests without a host, as in APISIX, where they have that of the server.
+            && let Some(found) = self.find_by_host(input.host().unwrap_or_default(), input, witness)
         {
             return Some(found);
         }

@@ -121,6 +121,9 @@ impl HostPattern {
             false => host.eq_ignore_ascii_case(value),
         };
         let with_port = self.names_port.then(|| input.host_with_port()).flatten();
-        with_port.or_else(|| input.host()).is_some_and(matches)
+        match with_port.or_else(|| input.host()) {
+            Some(host) => matches(host),
+            None => &*self.pattern == "*",
+        }
     }
 }

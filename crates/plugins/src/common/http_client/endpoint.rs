@@ -36,6 +36,9 @@ impl Endpoint {
         if host.is_empty() {
             return Err(bad("host missing"));
         }
+        if url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+            return Err(bad("it has a blank or a control character"));
+        }
         let port = match port {
             None | Some("") => default_port,
             Some(port) => port.parse().map_err(|_| bad("port must be between 0 and 65535"))?,
