@@ -205,6 +205,13 @@ impl Compiler {
                 continue;
             };
             let mut conf = conf.clone();
+            if conf.pointer("/_meta/filter").is_some() {
+                let why = format!(
+                    "plugin {name}: _meta.filter has no effect on what identifies a consumer; write it at the route's {name}"
+                );
+                self.problem(key, why);
+                continue;
+            }
             let built = self.resolve(&mut conf).and_then(|waits| {
                 let checked = self.catalog.check(name, SchemaKind::Consumer, &mut conf);
                 self.excuse(checked.and_then(|()| build(&conf)), waits)

@@ -63,10 +63,35 @@ enum Parser {
 
 fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     let path = conf.get("external_user_label_field").and_then(Value::as_str).unwrap_or_default();
+    // They select nothing, and what is denied would not be found.
+    if path.contains(['?', '('])
+        || path.split('[').skip(1).any(|part| !part.starts_with(['\'', '"']) && part.contains([':', ',']))
+    {
+        return Err(format!(
+            "external_user_label_field {path}: filters, slices and unions are not supported"
+        ));
+    }
     if is_json_path(path) {
-        return Ok(());
+        return check_separator(conf);
     }
     Err(format!("invalid external_user_label_field: {path} is not a JSONPath"))
+}
+
+/// One that matches nothing cuts between all letters: no label is left whole, also none that is denied.
+fn check_separator(conf: &Value) -> Result<(), String> {
+    let parser = conf.get("external_user_label_field_parser").and_then(Value::as_str);
+    let separator = conf.get("external_user_label_field_separator").and_then(Value::as_str);
+    let Some(separator) = separator.filter(|_| parser == Some("segmented_text")) else { return Ok(()) };
+    let cuts = |text: &str| {
+        Regex::new(&format!("^(?:\\s*{separator}\\s*)$")).is_ok_and(|regex| regex.is_match(text))
+    };
+    if cuts("") || cuts("a") {
+        return Err(format!(
+            "external_user_label_field_separator {separator} is a regular expression that cuts everywhere; write {}",
+            regex::escape(separator)
+        ));
+    }
+    Ok(())
 }
 
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {

@@ -75,11 +75,23 @@ fn check_chunk(chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
             _ => Err(LuaFault::WrongKind),
         },
         LuaChunk::Script => match evaluate(source, source)? {
-            Value::Table(_) => Ok(()),
+            Value::Table(table) => check_phases(&table),
             _ => Err(LuaFault::WrongKind),
         },
         LuaChunk::PreFunction => evaluate(source, "meta pre_function").map(|_| ()),
     }
+}
+
+/// A function under another name than a phase's would never run.
+fn check_phases(table: &mlua::Table) -> Result<(), LuaFault> {
+    const PHASES: [&str; 5] = ["rewrite", "access", "header_filter", "body_filter", "log"];
+    let names: Vec<String> =
+        table.pairs::<String, Value>().filter_map(Result::ok).map(|(name, _)| name).collect();
+    if names.is_empty() || names.iter().any(|name| PHASES.contains(&name.as_str())) {
+        return Ok(());
+    }
+    let (names, phases) = (names.join(", "), PHASES.join(", "));
+    Err(LuaFault::Load(format!("its table has {names}, and none of the functions that run: {phases}")))
 }
 
 /// Checks one of a serverless plugin's functions, with APISIX's messages.

@@ -36,7 +36,21 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
 fn checked(conf: &Value) -> Result<Vec<(&'static PluginDef, Value)>, String> {
     let catalog = &host().ok_or("the plugins are not known yet")?.catalog;
     let mut found = Vec::new();
+    let entries = conf.get("auth_plugins").and_then(Value::as_array);
+    if let Some(number) = entries
+        .into_iter()
+        .flatten()
+        .position(|entry| entry.as_object().is_none_or(serde_json::Map::is_empty))
+    {
+        return Err(format!("auth_plugins[{number}] names no plugin; write {{\"key-auth\": {{}}}}"));
+    }
     for (name, conf) in listed(conf) {
+        // Neither a switch nor a filter would be asked.
+        if conf.get("_meta").is_some() {
+            return Err(format!(
+                "{name}: _meta has no effect within multi-auth; write it beside auth_plugins"
+            ));
+        }
         let def = catalog.def(name).filter(|_| catalog.is_enabled(name));
         let def = def.ok_or_else(|| format!("{name} plugin did not found"))?;
         if def.kind != Some("auth") {

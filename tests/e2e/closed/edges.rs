@@ -224,3 +224,39 @@ fn made_answers_are_bounded() {
     assert!(wide.status() == 200 && wide.body_text().len() <= 2 << 20, "{}", wide.body_text().len());
     assert!(gateway.error_log().contains("the rest is left out"), "{}", gateway.error_log());
 }
+
+#[test]
+fn what_would_be_ignored_is_refused() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    for (plugins, wanted) in [
+        (
+            json!({"multi-auth": {"auth_plugins": [{"key-auth": {"_meta": {"disable": true}}}, {"basic-auth": {}}]}}),
+            "_meta has no effect",
+        ),
+        (json!({"multi-auth": {"auth_plugins": [{"key-auth": {}}, {}]}}), "auth_plugins[1] names no plugin"),
+        (
+            json!({"acl": {"deny_labels": {"g": ["dev"]}, "external_user_label_field": "$.r.g[0:1]"}}),
+            "are not supported",
+        ),
+        (
+            json!({"acl": {"deny_labels": {"g": ["dev"]}, "external_user_label_field": "$.r.g[?(@)]"}}),
+            "are not supported",
+        ),
+        (
+            json!({"acl": {"deny_labels": {"g": ["dev"]}, "external_user_label_field": "groups",
+                   "external_user_label_field_parser": "segmented_text", "external_user_label_field_separator": "|"}}),
+            "cuts everywhere",
+        ),
+    ] {
+        let why = refused(&gateway, "PUT", "routes/1", &behind(plugins.clone()).to_string());
+        assert!(why.contains(wanted), "{plugins}: {why}");
+    }
+    let filter = json!({"key": "ed-key", "_meta": {"filter": [["remote_addr", "==", "9.9.9.9"]]}});
+    let consumer = json!({"username": "ed", "plugins": {"key-auth": filter}});
+    let why = refused(&gateway, "PUT", "consumers/ed", &consumer.to_string());
+    assert!(why.contains("_meta.filter has no effect"), "{why}");
+    let script = "local _M = {} function _M.acess() ngx.exit(403) end return _M";
+    let route = json!({"uri": "/s", "script": script});
+    let why = refused(&gateway, "PUT", "routes/s", &route.to_string());
+    assert!(why.contains("none of the functions that run"), "{why}");
+}

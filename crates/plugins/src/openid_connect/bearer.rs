@@ -77,7 +77,7 @@ impl OpenidConnect {
         let claims = if self.conf.public_key.is_some() || self.conf.use_jwks {
             self.verify(&token).await
         } else {
-            self.introspect(request, &token).await
+            self.introspect(request, &token).await.and_then(|claims| self.check_issuer(claims))
         };
         let claims = claims.and_then(|claims| {
             let checked = self.check_claim_schema(claims.clone());
@@ -89,6 +89,16 @@ impl OpenidConnect {
                 failed(&reason);
                 Err(invalid_token(&self.conf.realm, &reason))
             }
+        }
+    }
+
+    /// The provider vouches for what it introspects; who names issuers wants one of them nevertheless.
+    fn check_issuer(&self, claims: Value) -> Result<Value, String> {
+        let Some(issuers) = &self.conf.claim_validator.issuer.valid_issuers else { return Ok(claims) };
+        let issuer = claims.get("iss").and_then(Value::as_str).unwrap_or_default();
+        match issuers.iter().any(|valid| valid == issuer) {
+            true => Ok(claims),
+            false => Err(format!("Claim 'iss' ('{issuer}') returned failure")),
         }
     }
 
