@@ -92,6 +92,7 @@ mod tls_upstream;
 mod tokens;
 mod told;
 mod trust;
+mod unwritable;
 mod upgrade;
 mod user_schemas;
 mod valid;

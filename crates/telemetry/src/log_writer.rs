@@ -7,7 +7,7 @@ mod lines;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -137,6 +137,10 @@ fn open(path: &Path) -> io::Result<File> {
     match path.to_str() {
         Some("/dev/stdout") => Ok(duplicate(&io::stdout())?),
         Some("/dev/stderr") => Ok(duplicate(&io::stderr())?),
+        // For writing alone, a pipe without a reader would be waited for without end.
+        _ if path.metadata().is_ok_and(|metadata| metadata.file_type().is_fifo()) => {
+            OpenOptions::new().read(true).write(true).open(path)
+        }
         _ => OpenOptions::new().create(true).append(true).mode(0o640).open(path),
     }
 }

@@ -137,7 +137,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     if options.predecessor.is_none() {
         let store = provider.store();
         match &options.says {
-            Some(text) => eprintln!("{text}"),
+            Some(text) => crate::say::complain!("{text}"),
             None => welcome::print(&welcome::Doors {
                 settings: &settings,
                 listening: &workers.listening,

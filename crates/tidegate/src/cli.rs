@@ -173,7 +173,7 @@ pub fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("tidegate: {}", printable_lines(&format!("{error:#}")));
+            crate::say::complain!("tidegate: {}", printable_lines(&format!("{error:#}")));
             ExitCode::FAILURE
         }
     }

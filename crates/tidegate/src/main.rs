@@ -2,6 +2,7 @@
 
 mod boot;
 mod cli;
+mod say;
 
 use std::process::ExitCode;
 

@@ -34,5 +34,5 @@ pub fn alarm(message: &str) {
 
 /// Before the logs are open, or where there are none.
 pub fn print(message: &str) {
-    eprintln!("{MARK}{message}");
+    crate::say::complain!("{MARK}{message}");
 }

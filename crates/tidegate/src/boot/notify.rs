@@ -17,7 +17,7 @@ pub const VARIABLE: &str = "NOTIFY_SOCKET";
 /// Connections are accepted.
 pub fn ready() {
     if let Err(error) = send("READY=1\n") {
-        eprintln!("tidegate: warning: cannot report that it is ready (NOTIFY_SOCKET): {error}");
+        crate::say::complain!("tidegate: warning: cannot report that it is ready (NOTIFY_SOCKET): {error}");
     }
 }
 

@@ -34,28 +34,28 @@ pub struct Doors<'a> {
 }
 
 pub fn print(doors: &Doors) {
-    println!("tidegate {}", env!("CARGO_PKG_VERSION"));
+    crate::say::say!("tidegate {}", env!("CARGO_PKG_VERSION"));
     if doors.settings.role != Role::ControlPlane {
-        println!("  proxy       {}", urls(doors.listening));
+        crate::say::say!("  proxy       {}", urls(doors.listening));
     }
     if let Some(problem) = doors.without_tls {
-        println!("  HTTPS       not served: {problem}");
+        crate::say::say!("  HTTPS       not served: {problem}");
     }
     if let Some(path) = doors.new_store {
-        println!("  store       new and empty: {}", shown(path));
+        crate::say::say!("  store       new and empty: {}", shown(path));
     }
     if let Some(state) = doors.last_good {
-        println!("  store       DAMAGED; read-only from {}: {}", shown(&state.copy), state.lag);
+        crate::say::say!("  store       DAMAGED; read-only from {}: {}", shown(&state.copy), state.lag);
     }
     if let Some(base) = admin_url(doors.settings) {
-        println!("  admin API   {base}");
-        println!("  admin key   {}", key_words(doors));
+        crate::say::say!("  admin API   {base}");
+        crate::say::say!("  admin key   {}", key_words(doors));
     } else if let Some(file) = resource_file(doors.settings) {
-        println!("  routes      {}; changes take effect within a second", shown(file));
+        crate::say::say!("  routes      {}; changes take effect within a second", shown(file));
     }
     let calls = calls(doors);
     if !calls.is_empty() {
-        println!("\nTry it:\n  {}\n", calls.join("\n  "));
+        crate::say::say!("\nTry it:\n  {}\n", calls.join("\n  "));
     }
 }
 

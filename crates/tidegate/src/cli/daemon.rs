@@ -57,7 +57,7 @@ pub fn command(place: &Place, command: &Command, limit: Duration) -> anyhow::Res
         .with_context(|| format!("cannot ask process {} at {}", pid.as_raw_nonzero(), path.display()))?;
     match answer {
         Answer::Done(text) => {
-            println!("tidegate: {text}");
+            crate::say::say!("tidegate: {text}");
             Ok(())
         }
         Answer::Failed(reason) => bail!("{reason}"),

@@ -181,7 +181,7 @@ fn in_background(place: &Place, arguments: &Arguments, root: &Path, workers: usi
     let mut child = command.spawn().context("cannot start the process in the background")?;
     socket.wait(&mut child, START_TIME, &output)?;
     drop(socket);
-    eprintln!("tidegate: serving {} as process {}", root.display(), child.id());
+    crate::say::complain!("tidegate: serving {} as process {}", root.display(), child.id());
     // It is the other process's from here on.
     let _ = ManuallyDrop::new(home);
     Ok(())

@@ -47,7 +47,7 @@ pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     let ready = socket.wait(&mut child, Duration::from_secs(arguments.timeout), &output);
     repeat_warnings(&output);
     ready?;
-    println!("tidegate: running as process {}", child.id());
+    crate::say::say!("tidegate: running as process {}", child.id());
     if let Some(path) = key {
         show_key(&path);
     }
@@ -66,9 +66,12 @@ fn show_key(path: &Path) {
     let place = shown(path);
     match fs::read_to_string(path) {
         Ok(key) if io::stdout().is_terminal() => {
-            println!("tidegate: admin key {}  (generated, kept in {place}; not shown again)", key.trim());
+            crate::say::say!(
+                "tidegate: admin key {}  (generated, kept in {place}; not shown again)",
+                key.trim()
+            );
         }
-        Ok(_) => println!("tidegate: a new admin key is in {place}"),
+        Ok(_) => crate::say::say!("tidegate: a new admin key is in {place}"),
         // The process has said why.
         Err(_) => {}
     }
@@ -78,7 +81,7 @@ fn show_key(path: &Path) {
 fn repeat_warnings(output: &Path) {
     let said = fs::read_to_string(output).unwrap_or_default();
     for line in said.lines().filter(|line| line.starts_with(notices::MARK)) {
-        eprintln!("{line}");
+        crate::say::complain!("{line}");
     }
 }
 
