@@ -199,7 +199,7 @@ fn beyond_the_budget_requests_are_refused_and_others_served() {
     assert!(count(400) > 0 && count(503) > 0, "{statuses:?}");
     assert!(quiet > 0);
     assert!(grown < 1_200 * MEGABYTE, "+{} MB", grown / MEGABYTE);
-    gateway.wait_for_log("the memory for request bodies (apisix.body_memory.total, 536870912 bytes)");
+    gateway.wait_for_log("the memory for bodies (apisix.body_memory.total, 536870912 bytes)");
     wait_for_metric(&gateway, |line| line == "apisix_body_memory_bytes{state=\"held\"} 0");
     let refused = |line: &str| {
         line.starts_with("apisix_body_memory_refused_total{reason=\"total\"}") && !line.ends_with(" 0")

@@ -196,7 +196,7 @@ fn answers_of_batches_count_as_bodies_do() {
     assert!(grown < 24 * MEGABYTE, "+{} MB", grown / MEGABYTE);
     let few = json!({"headers": {"big": "b"}, "pipeline": vec![json!({"path": "/big"}); 50]}).to_string();
     assert_eq!(post(&few), 200);
-    gateway.wait_for_log("the memory for request bodies (apisix.body_memory.total, 16777216 bytes)");
+    gateway.wait_for_log("the memory for bodies (apisix.body_memory.total, 16777216 bytes)");
 }
 
 /// Open and silent: what a tunnel holds is bounded, and nothing of it is for what may come.

@@ -40,6 +40,7 @@ mod grpc;
 mod grpc_peer;
 mod hash_flood;
 mod header_texts;
+mod held_answers;
 mod history;
 mod http2;
 mod http2_floods;

@@ -36,6 +36,8 @@ pub struct Pattern {
     source: String,
     ignore_case: bool,
     mode: BytesMode,
+    /// For texts of any length, where whoever asks bounds the time.
+    fixed: Option<Box<Regex>>,
     /// By the length of the text; each is compiled when the first such text comes.
     stages: [OnceLock<Option<Box<Regex>>>; LENGTHS.len()],
 }
@@ -43,12 +45,25 @@ pub struct Pattern {
 impl Pattern {
     /// Works on bytes, with classes of ASCII where the pattern allows that. The error says what is wrong with it.
     pub fn new(source: &str, ignore_case: bool) -> Result<Pattern, String> {
-        let compiled = compile(source, ignore_case, BytesMode::Ascii, max_steps(LENGTHS[0]))
+        Pattern::compile(source, ignore_case, max_steps(LENGTHS[0])).map(|(pattern, regex)| {
+            let _ = pattern.stages.first().map(|stage| stage.set(Some(Box::new(regex))));
+            pattern
+        })
+    }
+
+    /// With so many steps back on texts of any length: whoever searches in long ones bounds the time.
+    pub fn with_steps(source: &str, ignore_case: bool, steps: usize) -> Result<Pattern, String> {
+        Pattern::compile(source, ignore_case, steps)
+            .map(|(pattern, regex)| Pattern { fixed: Some(Box::new(regex)), ..pattern })
+    }
+
+    fn compile(source: &str, ignore_case: bool, steps: usize) -> Result<(Pattern, Regex), String> {
+        let compiled = compile(source, ignore_case, BytesMode::Ascii, steps)
             .map(|regex| (regex, BytesMode::Ascii))
             .or_else(|_| {
                 // A class of letters beyond ASCII needs the other mode.
                 let mode = BytesMode::UnicodeBytes;
-                compile(source, ignore_case, mode, max_steps(LENGTHS[0])).map(|regex| (regex, mode))
+                compile(source, ignore_case, mode, steps).map(|regex| (regex, mode))
             });
         let (regex, mode) = compiled.map_err(|error| error.to_string())?;
         let groups = regex.captures_len().saturating_sub(1);
@@ -58,9 +73,8 @@ impl Pattern {
                  groups that nothing refers to"
             ));
         }
-        let pattern = Pattern { source: source.to_owned(), ignore_case, mode, stages: Default::default() };
-        let _ = pattern.stages.first().map(|stage| stage.set(Some(Box::new(regex))));
-        Ok(pattern)
+        let source = source.to_owned();
+        Ok((Pattern { source, ignore_case, mode, fixed: None, stages: Default::default() }, regex))
     }
 
     pub fn as_str(&self) -> &str {
@@ -80,6 +94,9 @@ impl Pattern {
 
     /// The expression with the limit for texts of this length. Texts beyond the longest are not searched at all.
     fn stage(&self, length: usize) -> Result<&Regex, GaveUp> {
+        if let Some(fixed) = &self.fixed {
+            return Ok(fixed);
+        }
         let index = LENGTHS.iter().position(|longest| length <= *longest).ok_or(GaveUp)?;
         let (stage, longest) = self.stages.get(index).zip(LENGTHS.get(index)).ok_or(GaveUp)?;
         let compiled = stage.get_or_init(|| {

@@ -32,6 +32,13 @@ pub async fn run<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) ->
     done.await.map_err(|_| Undone)
 }
 
+/// Frees what was read elsewhere: a document of many values takes as long as reading it did.
+pub fn release<T: Send + 'static>(value: T) {
+    if let Some(host) = host() {
+        host.background.spawn_blocking(move || drop(value));
+    }
+}
+
 /// Runs a job here if it reads little, else elsewhere.
 pub async fn run_by_size<T: Send + 'static>(
     bytes: usize,

@@ -1,7 +1,13 @@
 //! The declaration of a plugin and its life cycle: JSON, schema check, `build`, used.
 
-use std::{any::Any, sync::Arc};
+use std::{
+    any::Any,
+    future::{Future, ready},
+    pin::Pin,
+    sync::Arc,
+};
 
+use bytes::Bytes;
 use model::{
     Kind, SchemaKind,
     header_text::{self, Place},
@@ -58,6 +64,9 @@ pub struct BuildContext<'a> {
     pub proto: Option<&'a str>,
 }
 
+/// See [`Plugin::whole_body`].
+pub type WholeBody<'a> = Pin<Box<dyn Future<Output = Result<Bytes, u16>> + 'a>>;
+
 /// A built configuration of a plugin. Shared by all workers; state that changes per request belongs into atomics
 /// or into the request's [`crate::Extensions`].
 #[allow(unused_variables)]
@@ -86,6 +95,11 @@ pub trait Plugin: Send + Sync {
     /// Sees and edits each piece of the response body. Whoever changes its length calls
     /// [`crate::Response::body_modified`] in `header_filter` first.
     fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {}
+    /// Makes a new body of the one that `body_filter` took whole, when it has said [`crate::Passage::Waits`] at the last
+    /// piece. It may wait, for a thread that does long work. `Err`: see [`crate::Passage::Refused`].
+    fn whole_body<'a>(&'a self, request: &'a mut Request) -> WholeBody<'a> {
+        Box::pin(ready(Ok(Bytes::new())))
+    }
     /// Runs when the answer is out. Nothing waits for it: it must not block.
     fn log(&self, request: &mut Request) {}
 }

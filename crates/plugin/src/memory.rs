@@ -1,8 +1,11 @@
-//! The memory that request bodies hold, over all workers: what was gathered of them, and what is made of them while they
-//! are read. Counted by the bytes set aside, per client, and refused beyond a budget.
+//! The memory that bodies hold, over all workers: what was gathered of requests, what is made of them while they are read,
+//! and answers that a plugin holds until they are whole. Counted by the bytes set aside, per client, and refused beyond a
+//! budget.
 //!
 //! A body that is sent on as it comes is not counted, nor are the first 16 KiB of any: these are bounded by the number of
 //! connections. So most requests never come here.
+
+mod growing;
 
 use std::{
     collections::HashMap,
@@ -17,6 +20,8 @@ use std::{
 use bytes::Bytes;
 use parking_lot::Mutex;
 use telemetry::error_log;
+
+pub use growing::{Full, Growing};
 
 /// Bodies up to this size are not counted.
 pub const UNCOUNTED: usize = 16 << 10;
@@ -125,6 +130,13 @@ impl Lease {
     }
 }
 
+impl Lease {
+    /// What another lease of the same client holds belongs to this one from now on.
+    fn take_over(&mut self, mut other: Lease) {
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+}
+
 impl Drop for Lease {
     fn drop(&mut self) {
         if self.bytes == 0 {
@@ -167,7 +179,7 @@ fn refuse(reason: usize, limit: usize, client: IpAddr, more: usize) -> Spent {
     error_log::log(
         error_log::Level::Error,
         format_args!(
-            "request refused: the memory for request bodies (apisix.body_memory.total, {limit} bytes) has no {more} bytes left{whose}{others}"
+            "request refused: the memory for bodies (apisix.body_memory.total, {limit} bytes) has no {more} bytes left{whose}{others}"
         ),
     );
     Spent

@@ -28,6 +28,8 @@ pub struct Response {
     pub body_changed: bool,
     /// The most bytes the body filters take at once; `None`: any number.
     body_step: Option<NonZeroUsize>,
+    /// Whether the head waits for the first byte of the body: until then another answer can take its place.
+    pub head_waits: bool,
 }
 
 impl Response {
@@ -39,6 +41,7 @@ impl Response {
         self.trailers.clear();
         self.body_changed = false;
         self.body_step = None;
+        self.head_waits = false;
     }
 
     /// A body filter that works hard on each byte gets pieces of this size at most. Other requests come in between.
@@ -90,4 +93,25 @@ pub struct BodyChunk {
     pub data: Vec<u8>,
     /// Nothing follows.
     pub last: bool,
+    /// What the plugin that saw it last wants done with it.
+    pub passage: Passage,
+}
+
+impl BodyChunk {
+    pub fn new(data: Vec<u8>, last: bool) -> BodyChunk {
+        BodyChunk { data, last, passage: Passage::Free }
+    }
+}
+
+/// What becomes of a piece after a plugin's [`crate::Plugin::body_filter`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Passage {
+    /// It goes on to the next plugin.
+    #[default]
+    Free,
+    /// The plugin has the whole body, and goes on with it in [`crate::Plugin::whole_body`].
+    Waits,
+    /// Nothing more of this answer may reach the client: an error page with this status takes its place, or the connection
+    /// ends if some of it is out.
+    Refused(u16),
 }

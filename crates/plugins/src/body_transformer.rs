@@ -1,36 +1,29 @@
 //! Makes new request and response bodies from templates over the old ones: JSON, XML, forms, multipart.
 
+mod decoding;
 mod xml;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use mlua::{Lua, Table};
 use plugin::{
-    BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, Step,
+    BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, Step, WholeBody,
     aside::{self, Undone},
     body::BodyError,
-    document::{Allowance, TooLarge},
+    document::Allowance,
     memory::{self, Spent},
-    multipart,
     step::Verdict,
 };
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use telemetry::error_log;
 use wire::{HeaderId, Method};
 
 use crate::{
-    common::{
-        conf::typed,
-        form,
-        held_body::HeldBody,
-        instance_state,
-        json::{self, Undecoded},
-        nginx_base64,
-    },
-    lua::{self, Phase, Template},
+    common::{conf::typed, held_body::HeldBody, instance_state, nginx_base64},
+    lua::{Phase, Template},
 };
+use decoding::{Document, decode};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "body-transformer",
@@ -90,6 +83,9 @@ struct Transform {
     decoded: Option<Result<Template, String>>,
     always_base64: bool,
 }
+
+/// Bodies up to this size are read on the worker: some thousand fields or elements.
+const ON_A_WORKER: usize = 16 << 10;
 
 /// Why there is no new body: the status to answer, and what to say.
 type Failure = (u16, String);
@@ -151,25 +147,40 @@ impl Plugin for BodyTransformer {
         let content_type = request.response.headers.known(HeaderId::ContentType).unwrap_or_default().to_vec();
         let format = transform.format.or_else(|| format_of(&content_type));
         request.response.body_modified();
-        let body = HeldBody::new(self.max_response);
-        instance_state::set(request, self, Held { body, format, content_type });
+        if let Some(body) = HeldBody::of(request, self.max_response) {
+            instance_state::set(request, self, Held { body, format, content_type });
+        }
     }
 
     fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
-        let Some(transform) = &self.response else { return };
-        let Some(held) = instance_state::get_mut::<_, Held>(request, self) else { return };
-        let Some(body) = held.body.take(chunk) else { return };
-        let (format, content_type) = (held.format, std::mem::take(&mut held.content_type));
-        chunk.data = match transform.apply(request, Some(&body), format, &content_type) {
-            Ok(new) => new,
-            Err((_, reason)) => {
-                error_log::log(
-                    error_log::Level::Error,
-                    format_args!("failed to transform response body: {reason}"),
-                );
-                body
+        if let Some(held) = instance_state::get_mut::<_, Held>(request, self) {
+            held.body.take(PLUGIN.name, chunk);
+        }
+    }
+
+    fn whole_body<'a>(&'a self, request: &'a mut Request) -> WholeBody<'a> {
+        Box::pin(async move {
+            let held = instance_state::take::<_, Held>(request, self);
+            let (Some(Held { mut body, format, content_type }), Some(transform)) = (held, &self.response)
+            else {
+                return Err(500);
+            };
+            let whole = body.whole();
+            let body =
+                aside::run_by_size(whole.length(), move || whole.join()).await.map_err(|Undone| 500u16)?;
+            let is_empty = body.is_empty();
+            match transform.apply(request, Some(body), format, content_type).await {
+                Ok(new) => Ok(new),
+                Err((status, reason)) => {
+                    error_log::log(
+                        error_log::Level::Error,
+                        format_args!("failed to transform response body: {reason}"),
+                    );
+                    // The template may be what leaves something out.
+                    if is_empty { Ok(Bytes::new()) } else { Err(if status == 503 { 503 } else { 502 }) }
+                }
             }
-        };
+        })
     }
 }
 
@@ -190,78 +201,54 @@ impl BodyTransformer {
             None => format_of(&content_type),
         };
         let body = (!body.is_empty()).then_some(body);
-        let new = transform.apply_aside(request, body, format, content_type).await.map_err(
-            |(status, reason)| {
+        let new =
+            transform.apply(request, body, format, content_type).await.map_err(|(status, reason)| {
                 error_log::log(error_log::Level::Error, format_args!("{reason}"));
                 Box::new(Reply::message(status, &reason))
-            },
-        )?;
-        let new = memory::hold(new, request.remote_addr).map_err(|Spent| Box::new(Reply::page(503)))?;
+            })?;
         request.body = RequestBody::Collected(new);
         Ok(())
     }
 }
 
-/// A body as the template sees it.
-enum Document {
-    Empty,
-    Json(Value),
-    Xml(xml::Element),
-}
-
 impl Transform {
-    fn apply(
-        &self,
-        request: &mut Request,
-        body: Option<&[u8]>,
-        format: Option<Format>,
-        content_type: &[u8],
-    ) -> Result<Vec<u8>, Failure> {
-        // What was read stays as long as the template runs.
-        let allowance = Allowance::of_a_body(Some(request.remote_addr));
-        let query = request.head.query().unwrap_or_default();
-        let decoded = decode(format, body, query, content_type, &allowance);
-        self.render(request, body, format, decoded)
-    }
-
-    /// As [`Transform::apply`]; a large body is read by another thread.
-    async fn apply_aside(
+    async fn apply(
         &self,
         request: &mut Request,
         body: Option<Bytes>,
         format: Option<Format>,
         content_type: Vec<u8>,
-    ) -> Result<Vec<u8>, Failure> {
-        let body = match body {
-            Some(body) if body.len() > aside::SMALL => body,
-            small => return self.apply(request, small.as_deref(), format, &content_type),
-        };
+    ) -> Result<Bytes, Failure> {
         let (bytes, client) = (body.clone(), request.remote_addr);
         let query = request.head.query().unwrap_or_default().to_vec();
-        let read = aside::run(move || {
+        let length = body.as_ref().map_or(0, Bytes::len);
+        let read = move || {
+            // What was read stays as long as the template runs.
             let allowance = Allowance::of_a_body(Some(client));
-            let decoded = decode(format, Some(&bytes), &query, &content_type, &allowance);
+            let decoded = decode(format, bytes.as_deref(), &query, &content_type, &allowance);
             (decoded, allowance)
-        });
-        let (decoded, _allowance) =
-            read.await.map_err(|Undone| (500, format!("{} body decode: it was not done", self.side)))?;
-        self.render(request, Some(&body), format, decoded)
+        };
+        let read = if length <= ON_A_WORKER { Ok(read()) } else { aside::run(read).await };
+        let (decoded, allowance) =
+            read.map_err(|Undone| (500, format!("{} body decode: it was not done", self.side)))?;
+        let rendered = match &decoded {
+            Ok(document) => self.render(request, body.as_deref(), format, document).await,
+            Err(reason) => Err((reason.status(), format!("{} body decode: {reason}", self.side))),
+        };
+        if length > ON_A_WORKER {
+            aside::release((decoded, allowance));
+        }
+        let full = |Spent| (503, format!("{} body: there is no memory left for bodies", self.side));
+        memory::hold(rendered?, client).map_err(full)
     }
 
-    fn render(
+    async fn render(
         &self,
         request: &mut Request,
         body: Option<&[u8]>,
         format: Option<Format>,
-        decoded: Result<Document, Undecoded>,
+        document: &Document,
     ) -> Result<Vec<u8>, Failure> {
-        let decoded = decoded.map_err(|reason| {
-            let status = match &reason {
-                Undecoded::TooLarge(error) => error.status(),
-                Undecoded::Invalid(_) => 400,
-            };
-            (status, format!("{} body decode: {reason}", self.side))
-        })?;
         let may_be_base64 = self.always_base64
             || format.is_some_and(|format| !matches!(format, Format::Encoded | Format::Args));
         let template = match &self.decoded {
@@ -270,53 +257,9 @@ impl Transform {
         };
         let template =
             template.as_ref().map_err(|reason| (503, format!("{} template compile: {reason}", self.side)))?;
-        template
-            .render(request, self.phase, body, |lua| decoded.to_lua(lua))
-            .map_err(|reason| (503, format!("{} template rendering: {reason}", self.side)))
-    }
-}
-
-fn decode(
-    format: Option<Format>,
-    body: Option<&[u8]>,
-    query: &[u8],
-    content_type: &[u8],
-    allowance: &Allowance,
-) -> Result<Document, Undecoded> {
-    if format == Some(Format::Args) {
-        return Ok(Document::Json(form::decode(query, allowance)?));
-    }
-    let Some(body) = body else { return Ok(Document::Empty) };
-    match format {
-        None | Some(Format::Plain | Format::Args) => Ok(Document::Empty),
-        Some(Format::Json) => json::decode(body, allowance).map(Document::Json),
-        Some(Format::Encoded) => Ok(Document::Json(form::decode(body, allowance)?)),
-        Some(Format::Xml) => xml::parse(&String::from_utf8_lossy(body), allowance).map(Document::Xml),
-        Some(Format::Multipart) => Ok(Document::Json(parts(body, content_type, allowance)?)),
-    }
-}
-
-/// Name and value of each part; several of a name make an array.
-fn parts(body: &[u8], content_type: &[u8], allowance: &Allowance) -> Result<Value, TooLarge> {
-    let mut fields = Map::new();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    for (name, value) in multipart::fields(body, content_type) {
-        allowance.take(form::FIELD_BYTES + name.len() + value.len())?;
-        form::insert(&mut fields, text(name), Value::String(text(value)));
-    }
-    Ok(Value::Object(fields))
-}
-
-impl Document {
-    fn to_lua(&self, lua: &Lua) -> mlua::Result<Table> {
-        match self {
-            Document::Empty => lua.create_table(),
-            Document::Xml(root) => root.to_table(lua),
-            Document::Json(value) => match lua::json_to_lua(lua, value)? {
-                mlua::Value::Table(table) => Ok(table),
-                _ => Err(mlua::Error::runtime("the body is no table")),
-            },
-        }
+        let failed = |reason: &str| (503, format!("{} template rendering: {reason}", self.side));
+        let names = document.names().ok_or_else(|| failed("the body is no table"))?;
+        template.render(request, self.phase, body, names).await.map_err(|reason| failed(&reason))
     }
 }
 

@@ -12,9 +12,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use plugin::{
     BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, SchemaKind, Step,
-    Verdict,
+    Verdict, WholeBody,
     aside::{self, Undone},
     document::{self, Allowance, TooLarge, Unread},
+    memory::{self, Spent},
 };
 use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, prost::Message};
 use serde::Deserialize;
@@ -22,7 +23,13 @@ use serde_json::{Value, json};
 use telemetry::error_log;
 use wire::{HeaderId, Method};
 
-use crate::common::{conf::typed, form, held_body::HeldBody, instance_state, nginx_base64, regexes::Regex};
+use crate::common::{
+    conf::typed,
+    form,
+    held_body::{self, HeldBody},
+    instance_state, nginx_base64,
+    regexes::Regex,
+};
 pub use proto::check as check_proto;
 use writing::Options;
 
@@ -72,8 +79,8 @@ struct Transcode {
     method: Option<MethodDescriptor>,
 }
 
-/// A request that was transcoded.
-struct Call(HeldBody);
+/// A request that was transcoded, and its answer as far as it came.
+struct Call(Option<HeldBody>);
 
 fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let conf: Conf = typed(conf)?;
@@ -113,6 +120,8 @@ impl Plugin for Transcode {
         }
         if self.rewrites(request) {
             request.response.length_modified();
+            let held = HeldBody::of(request, self.conf.max_resp_body_size);
+            instance_state::set(request, self, Call(held));
         }
     }
 
@@ -120,21 +129,33 @@ impl Plugin for Transcode {
         if !self.rewrites(request) {
             return;
         }
-        let Some(Call(held)) = instance_state::get_mut::<_, Call>(request, self) else { return };
-        let Some(body) = held.take(chunk) else { return };
-        let answer = match (request.response.status >= 300, &self.method) {
-            (true, _) => self.status(request),
-            (false, Some(method)) => Some(self.message(method, &body)),
-            (false, None) => None,
-        };
-        chunk.data = match answer {
-            None => Vec::new(),
-            Some(Ok(value)) => value.to_string().into_bytes(),
-            Some(Err(reason)) => {
+        let Some(Call(Some(held))) = instance_state::get_mut::<_, Call>(request, self) else { return };
+        held.take(PLUGIN.name, chunk);
+    }
+
+    fn whole_body<'a>(&'a self, request: &'a mut Request) -> WholeBody<'a> {
+        Box::pin(async move {
+            let held = instance_state::take::<_, Call>(request, self);
+            let body = held.and_then(|Call(held)| held).map(|mut held| held.whole());
+            let answer = match (request.response.status >= 300, &self.method, body) {
+                (true, _, _) => self.status(request).map(|answer| answer.map(|value| value.to_string())),
+                (false, Some(method), Some(body)) => {
+                    let (method, options) = (method.clone(), self.options);
+                    let read =
+                        aside::run_by_size(body.length(), move || message(&method, &options, &body.join()));
+                    Some(read.await.map_err(|Undone| 500u16)?)
+                }
+                (false, _, _) => None,
+            };
+            let text = answer.unwrap_or_else(|| Ok(String::new())).unwrap_or_else(|reason| {
                 log(format_args!("transform response error: {reason}"));
-                reason.as_bytes().to_vec()
-            }
-        };
+                reason.to_owned()
+            });
+            memory::hold(text.into_bytes(), request.remote_addr).map_err(|Spent| {
+                held_body::refuse(PLUGIN.name, "there is no memory left for bodies");
+                503
+            })
+        })
     }
 }
 
@@ -189,7 +210,7 @@ impl Transcode {
             let deadline = crate::common::number::lua(self.conf.deadline);
             request.head.headers.set("grpc-timeout", format!("{deadline}m"));
         }
-        instance_state::set(request, self, Call(HeldBody::new(self.conf.max_resp_body_size)));
+        instance_state::set(request, self, Call(None));
         Ok(())
     }
 
@@ -203,14 +224,6 @@ impl Transcode {
             let text = group.and_then(|range| request.path.get(range)).unwrap_or_default();
             source.insert(name.clone(), String::from_utf8_lossy(text).into_owned().into());
         }
-    }
-
-    /// The first message of an answer.
-    fn message(&self, method: &MethodDescriptor, body: &[u8]) -> Result<Value, &'static str> {
-        let bytes = body.get(5..).unwrap_or_default();
-        let decoded = DynamicMessage::decode(method.output(), bytes);
-        let decoded = decoded.map_err(|_| "failed to decode response data by protobuf")?;
-        Ok(writing::json(&decoded, &self.options))
     }
 
     /// What `grpc-status-details-bin` holds (`google.rpc.Status`); `None` without that field.
@@ -248,6 +261,14 @@ impl Transcode {
         });
         decoded.collect::<Option<Vec<Value>>>().map(Value::Array)
     }
+}
+
+/// The first message of an answer, as JSON.
+fn message(method: &MethodDescriptor, options: &Options, body: &[u8]) -> Result<String, &'static str> {
+    let bytes = body.get(5..).unwrap_or_default();
+    let decoded = DynamicMessage::decode(method.output(), bytes);
+    let decoded = decoded.map_err(|_| "failed to decode response data by protobuf")?;
+    Ok(writing::json(&decoded, options).to_string())
 }
 
 /// Where the fields of the message come from: a JSON body, a form, or the query.

@@ -10,6 +10,7 @@ mod clock;
 mod current;
 mod filter;
 mod json;
+mod making;
 mod pattern;
 mod program;
 mod script;
@@ -32,7 +33,7 @@ use model::check::{LuaChunk, LuaFault};
 use plugin::{LuaCompiler, Plugin, snapshot::FilterFunction};
 
 pub use current::with_chunk;
-pub use json::to_lua as json_to_lua;
+pub use making::{Entries, Key, Source};
 pub use program::{Phase, Program};
 pub use template::Template;
 
@@ -51,6 +52,15 @@ impl LuaCompiler for Compiler {
     fn script(&self, source: &str) -> Result<Arc<dyn Plugin>, String> {
         Ok(Arc::new(script::Script::new(source)?))
     }
+}
+
+/// What an expression says of a value `t`.
+#[cfg(test)]
+pub fn evaluate(source: Source<'_>, expression: &str) -> String {
+    let vm = vm::vm().unwrap();
+    let value = making::Making::new(&vm.lua, source).unwrap().go_on(|| Ok(true)).unwrap();
+    vm.lua.globals().set("t", value).unwrap();
+    vm.lua.load(format!("return {expression}")).eval().unwrap()
 }
 
 /// Checks the Lua of a resource that somebody wants to store.

@@ -1,13 +1,16 @@
 //! Changes status, header fields and body of responses.
 
+mod filtering;
+
 use std::sync::Arc;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use model::header_text::Text;
 use plugin::{
-    BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Template, Variable, location,
+    BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step, Template, Variable,
+    WholeBody, location,
 };
-use routing::expr::{Expression, GaveUp};
+use routing::expr::Expression;
 use serde::Deserialize;
 use serde_json::Value;
 use telemetry::error_log;
@@ -15,11 +18,12 @@ use wire::HeaderId;
 
 use crate::common::{
     conf::typed,
-    content_coding, header_edits,
-    held_body::HeldBody,
+    header_edits,
+    held_body::{self, HeldBody},
     instance_state,
-    regexes::{Regex, Replacement},
+    regexes::Regex,
 };
+use filtering::Filter;
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "response-rewrite",
@@ -28,12 +32,14 @@ pub static PLUGIN: PluginDef = PluginDef {
     guards: false,
     answers: true,
     schema: include_str!("../schemas/response-rewrite.json"),
-    phases: Phases::HEADER_FILTER.and(Phases::BODY_FILTER),
+    phases: Phases::REWRITE.and(FILTERS),
     check,
     headers: &[("headers", Text::Edits)],
     build,
     ..PluginDef::DEFAULT
 };
+
+const FILTERS: Phases = Phases::HEADER_FILTER.and(Phases::BODY_FILTER);
 
 #[derive(Deserialize)]
 struct Conf {
@@ -73,20 +79,13 @@ struct Headers {
 enum Body {
     Keep,
     Replace(Vec<u8>),
-    Filter(Vec<Filter>),
-}
-
-struct Filter {
-    regex: Regex,
-    replacement: Replacement,
-    all: bool,
+    Filter(Arc<[Filter]>),
 }
 
 /// Set in the header filter when the condition held.
-struct Active {
-    held: HeldBody,
-    coding: Option<Vec<u8>>,
-    replaced: bool,
+enum Active {
+    Replacing { replaced: bool },
+    Filtering { held: HeldBody, coding: Option<Vec<u8>> },
 }
 
 fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
@@ -143,11 +142,7 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 }
 
 fn filter(conf: &FilterConf) -> Result<Filter, String> {
-    Ok(Filter {
-        regex: Regex::with_options(&conf.regex, &conf.options)?,
-        replacement: Replacement::new(&conf.replace),
-        all: conf.scope == "global",
-    })
+    Filter::new(&conf.regex, &conf.options, &conf.replace, conf.scope == "global")
 }
 
 impl Headers {
@@ -189,6 +184,16 @@ fn added_field(line: &str) -> Option<(String, Template)> {
 }
 
 impl Plugin for ResponseRewrite {
+    fn phases(&self) -> Phases {
+        if matches!(self.body, Body::Filter(_)) { Phases::ALL } else { FILTERS }
+    }
+
+    /// A part of an answer begins and ends where its client likes: in the middle of what a filter looks for.
+    fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        request.head.headers.remove("Range");
+        Step::Next
+    }
+
     fn header_filter(&self, request: &mut Request) {
         if !self.condition.as_ref().is_none_or(|condition| condition.eval(request)) {
             return;
@@ -196,11 +201,19 @@ impl Plugin for ResponseRewrite {
         if let Some(status) = self.status {
             request.response.set_status(status);
         }
+        let coding = request.response.headers.known(HeaderId::ContentEncoding).map(<[u8]>::to_vec);
+        let active = match &self.body {
+            Body::Keep => None,
+            Body::Replace(_) => Some(Active::Replacing { replaced: false }),
+            Body::Filter(_) => {
+                HeldBody::of(request, self.body_limit).map(|held| Active::Filtering { held, coding })
+            }
+        };
         if !matches!(self.body, Body::Keep) {
-            let coding = request.response.headers.known(HeaderId::ContentEncoding).map(<[u8]>::to_vec);
             request.response.body_modified();
-            let held = HeldBody::new(self.body_limit);
-            instance_state::set(request, self, Active { held, coding, replaced: false });
+        }
+        if let Some(active) = active {
+            instance_state::set(request, self, active);
         }
         match &self.headers {
             Some(headers) => headers.apply(request),
@@ -212,45 +225,32 @@ impl Plugin for ResponseRewrite {
     }
 
     fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
-        let Some(active) = instance_state::get_mut::<_, Active>(request, self) else { return };
-        match &self.body {
-            Body::Keep => {}
-            Body::Replace(body) => {
-                chunk.data = if active.replaced { Vec::new() } else { body.clone() };
-                active.replaced = true;
+        match (instance_state::get_mut::<_, Active>(request, self), &self.body) {
+            (Some(Active::Replacing { replaced }), Body::Replace(body)) => {
+                chunk.data = if *replaced { Vec::new() } else { body.clone() };
+                *replaced = true;
             }
-            Body::Filter(filters) => {
-                let Some(body) = active.held.take(chunk) else { return };
-                chunk.data = filtered(filters, body, active.coding.as_deref(), self.body_limit);
-            }
+            (Some(Active::Filtering { held, .. }), _) => held.take(PLUGIN.name, chunk),
+            _ => {}
         }
     }
-}
 
-/// The body after all filters; as it was when its content coding cannot be undone.
-fn filtered(filters: &[Filter], body: Vec<u8>, coding: Option<&[u8]>, limit: usize) -> Vec<u8> {
-    let mut body = match coding {
-        None => body,
-        Some(coding) => match content_coding::decode(coding, &body, limit) {
-            Ok(decoded) => decoded,
-            Err(reason) => {
-                error_log::log(
-                    error_log::Level::Error,
-                    format_args!("filters may not work as expected: {reason}"),
-                );
-                return body;
-            }
-        },
-    };
-    for filter in filters {
-        match filter.regex.replace(&body, &filter.replacement, filter.all) {
-            Ok(Some(replaced)) => body = replaced,
-            Ok(None) => {}
-            // What the filter was to take out may still be in it.
-            Err(GaveUp) => return Vec::new(),
-        }
+    fn whole_body<'a>(&'a self, request: &'a mut Request) -> WholeBody<'a> {
+        let active = instance_state::take::<_, Active>(request, self);
+        let client = request.remote_addr;
+        Box::pin(async move {
+            let (Some(Active::Filtering { mut held, coding }), Body::Filter(filters)) = (active, &self.body)
+            else {
+                return Err(500);
+            };
+            let filtered =
+                filtering::filtered(filters.clone(), held.whole(), coding, self.body_limit, client).await;
+            filtered.map_err(|failure| {
+                held_body::refuse(PLUGIN.name, &failure.reason);
+                failure.status
+            })
+        })
     }
-    body
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod attempt;
 mod connect;
 mod http2;
 mod http2_answer;
+mod remade;
 mod tls;
 
 use std::{rc::Rc, sync::Arc, time::Instant};

@@ -2,12 +2,23 @@
 
 use std::{cell::RefCell, future::poll_fn, rc::Rc, sync::Arc};
 
+use bytes::Bytes;
 use plugin::{
-    BodyChunk, Chain, Consumer, Instance, Phases, Reply, Request, Route, Step, WorkerSnapshot,
+    BodyChunk, Chain, Consumer, Instance, Passage, Phases, Reply, Request, Route, Step, WorkerSnapshot,
     reply::ReplyBody, step::Verdict,
 };
 
 use crate::progress::{At, mark};
+
+/// How far a piece of an answer came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passed {
+    Through,
+    /// The filter at this place has the whole body now.
+    Waits(usize),
+    /// Nothing more may reach the client; the status of the answer that takes this one's place.
+    Refused(u16),
+}
 
 /// The chains of one request.
 pub struct Chains {
@@ -211,16 +222,39 @@ impl Chains {
         self.runs_in(Phases::BODY_FILTER)
     }
 
-    pub fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
-        for instance in self.of_phase(Phases::BODY_FILTER) {
-            if applies(instance, request) {
-                self.mark(At::BodyFilter, instance);
-                if let Some(function) = &instance.pre_function {
-                    function.body_filter(request, chunk);
-                }
-                instance.plugin.body_filter(request, chunk);
+    pub fn has_body_filter_from(&self, from: usize) -> bool {
+        self.of_phase(Phases::BODY_FILTER).nth(from).is_some()
+    }
+
+    /// Runs a piece through the filters from one on.
+    pub fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk, from: usize) -> Passed {
+        for (at, instance) in self.of_phase(Phases::BODY_FILTER).enumerate().skip(from) {
+            if !applies(instance, request) {
+                continue;
+            }
+            self.mark(At::BodyFilter, instance);
+            if let Some(function) = &instance.pre_function {
+                function.body_filter(request, chunk);
+            }
+            instance.plugin.body_filter(request, chunk);
+            match chunk.passage {
+                Passage::Free => {}
+                Passage::Waits => return Passed::Waits(at),
+                Passage::Refused(status) => return Passed::Refused(status),
             }
         }
+        Passed::Through
+    }
+
+    /// Waits for the new body of the filter that has the whole one. It goes on through the filters after this one.
+    pub async fn whole_body(&self, request: &mut Request, at: usize) -> Result<Bytes, u16> {
+        let Some(instance) = self.of_phase(Phases::BODY_FILTER).nth(at) else { return Err(500) };
+        let mut making = instance.plugin.whole_body(request);
+        poll_fn(|context| {
+            self.mark(At::BodyFilter, instance);
+            making.as_mut().poll(context)
+        })
+        .await
     }
 
     pub fn has_log(&self) -> bool {

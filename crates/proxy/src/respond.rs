@@ -17,7 +17,7 @@ use crate::{
     client::Client,
     filters::{self, ClientFraming},
     http2,
-    phases::Chains,
+    phases::{Chains, Passed},
     request::client_persists,
     upstream_head::write_decimal,
 };
@@ -46,8 +46,32 @@ pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply
     };
     filters::header_filter(request, client, chains);
     if chains.has_body_filter() {
-        body = filter_body(request, chains, body).await;
+        body = match filter_body(request, chains, body).await {
+            Ok(filtered) => filtered,
+            Err(status) => refusal(request, status),
+        };
     }
+    put(request, client, body).await
+}
+
+/// Sends an error page in the place of an answer of which nothing is out yet. Returns whether the connection may go on.
+pub async fn instead(request: &mut Request, client: &Client, status: u16) -> bool {
+    let body = refusal(request, status);
+    put(request, client, body).await
+}
+
+/// Puts the page of a failure into `request.response`; returns its body.
+fn refusal(request: &mut Request, status: u16) -> Bytes {
+    // What an upstream says of a failure stays true; only its body cannot be shown.
+    let status = if request.response.status >= 400 { request.response.status } else { status };
+    match fill_response(request, Reply::page(status)) {
+        Body::Whole(page) => page,
+        Body::File(_) => Bytes::new(),
+    }
+}
+
+/// Sends an answer whose head is in `request.response`.
+async fn put(request: &mut Request, client: &Client, body: Bytes) -> bool {
     let length = BodyLength::Fixed(body.len() as u64);
     // Whatever the filters did, the body is whole here: its length is known.
     request.response.body_changed = false;
@@ -88,25 +112,46 @@ pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply
     sent && keep
 }
 
-/// The body through the body filters; in steps if they want that, and others get their turn in between.
-async fn filter_body(request: &mut Request, chains: &Chains, body: Bytes) -> Bytes {
-    let step = request.response.body_step();
-    if body.len() <= step {
-        let mut chunk = BodyChunk { data: body.into(), last: true };
-        chains.body_filter(request, &mut chunk);
-        return chunk.data.into();
-    }
+/// What the body filters take at once of a body that one of them made: less than a millisecond.
+const REMADE_STEP: usize = 256 << 10;
+
+/// The body through the body filters; in steps if they want that, and others get their turn in between. `Err`: the status of
+/// the page that takes its place.
+async fn filter_body(request: &mut Request, chains: &Chains, mut body: Bytes) -> Result<Bytes, u16> {
     let mut filtered = Vec::new();
-    let mut rest = body.chunks(step).peekable();
-    while let Some(piece) = rest.next() {
-        let mut chunk = BodyChunk { data: piece.to_vec(), last: rest.peek().is_none() };
-        chains.body_filter(request, &mut chunk);
-        filtered.extend_from_slice(&chunk.data);
-        if !chunk.last {
+    let mut from = 0;
+    let mut step = request.response.body_step();
+    loop {
+        let mut at = 0usize;
+        let maker = loop {
+            let end = body.len().min(at.saturating_add(step));
+            let piece = if end - at == body.len() {
+                Vec::from(std::mem::take(&mut body))
+            } else {
+                body.get(at..end).unwrap_or_default().to_vec()
+            };
+            let mut chunk = BodyChunk::new(piece, end >= body.len());
+            let passed = chains.body_filter(request, &mut chunk, from);
+            match passed {
+                Passed::Refused(status) => return Err(status),
+                Passed::Waits(maker) => break Some(maker),
+                Passed::Through if filtered.is_empty() => filtered = chunk.data,
+                Passed::Through => filtered.extend_from_slice(&chunk.data),
+            }
+            if chunk.last {
+                break None;
+            }
+            at = end;
             tokio::task::yield_now().await;
+        };
+        let Some(maker) = maker else { return Ok(filtered.into()) };
+        body = Box::pin(chains.whole_body(request, maker)).await?;
+        from = maker + 1;
+        if filtered.is_empty() && !chains.has_body_filter_from(from) {
+            return Ok(body);
         }
+        step = step.min(REMADE_STEP);
     }
-    filtered.into()
 }
 
 /// Puts status and headers into `request.response`; returns the body.

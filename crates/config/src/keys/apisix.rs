@@ -69,7 +69,7 @@ pub const KEYS: &[Key] = &[
     key("apisix.match_uri_encoded_slash", Bool, "false", "Match routes with %2F still encoded."),
     key("apisix.max_post_args_readable_size", Integer(0, i64::MAX), "64",
         "Megabytes of a body that are read to match post_arg conditions; 0 is no limit."),
-    key("apisix.body_memory", Table, "{}", "Memory for request bodies that are read before they go on."),
+    key("apisix.body_memory", Table, "{}", "Memory for bodies: of requests that are read before they go on, and of answers that a plugin holds until they are whole."),
     unset("apisix.body_memory.total", Size, "\"512m\"",
         "The most that all of them take together, and what is made of them; beyond it 503. Unset: a quarter of the machine's or cgroup's memory, 64m at least. One client gets an eighth."),
     key("apisix.body_memory.min_rate", Size, "1024",

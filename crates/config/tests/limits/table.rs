@@ -18,7 +18,7 @@ const BAD: [&str; 2] = ["400", "400"];
 const UNDECIDED: [&str; 2] = ["the request is refused, and a log line", "请求被拒绝，并写日志"];
 const NOTHING: [&str; 2] = ["nothing", "无影响"];
 const GONE_502: [&str; 2] = ["502", "502"];
-const CUT: [&str; 2] = ["the answer is cut there", "应答在此处截断"];
+const NOT_SENT: [&str; 2] = ["502 instead of the answer, and a log line", "以 502 代替该应答，并写日志"];
 const FORGOTTEN: [&str; 2] = ["nothing; the oldest are forgotten", "无影响；最旧的被遗忘"];
 const DROPPED: [&str; 2] = ["nothing; entries are dropped and counted", "无影响；条目被丢弃并计数"];
 
@@ -505,7 +505,7 @@ const PLUGINS: &[Row] = &[
     row(
         ["body-transformer: body of an answer", "body-transformer：应答体"],
         Schema("body-transformer", "/properties/max_resp_body_size"),
-        CUT,
+        NOT_SENT,
     ),
     row(
         ["body-transformer: depth of XML", "body-transformer：XML 深度"],
@@ -530,7 +530,28 @@ const PLUGINS: &[Row] = &[
     row(
         ["response-rewrite: body of an answer", "response-rewrite：应答体"],
         Schema("response-rewrite", "/properties/max_resp_body_size"),
-        CUT,
+        NOT_SENT,
+    ),
+    row(
+        [
+            "response-rewrite: processor time of its filters over one answer",
+            "response-rewrite：过滤器处理一个应答的处理器时间",
+        ],
+        Const("plugins/src/response_rewrite/filtering.rs", "MOST_MS", Milliseconds),
+        NOT_SENT,
+    ),
+    row(
+        [
+            "response-rewrite: steps of a pattern with look-around or back-references, each search",
+            "response-rewrite：含环视或反向引用的模式每次搜索的步数",
+        ],
+        Const("plugins/src/response_rewrite/filtering.rs", "PATIENT_STEPS", Count),
+        NOT_SENT,
+    ),
+    row(
+        ["grpc-transcode: reply", "grpc-transcode：应答"],
+        Schema("grpc-transcode", "/properties/max_resp_body_size"),
+        NOT_SENT,
     ),
     row(
         ["grpc-transcode: body of a request", "grpc-transcode：请求体"],

@@ -1,10 +1,12 @@
 //! XML documents as trees of Lua tables, in the shape of the Lua library xml2lua: an element is a table of its children
 //! by name, several of a name are a list, an element with nothing but text is the text. Namespace prefixes are dropped.
 
-use mlua::{Lua, Table, Value};
 use plugin::document::{Allowance, TooLarge};
 
-use crate::common::json::Undecoded;
+use crate::{
+    common::json::Undecoded,
+    lua::{Entries, Key, Source},
+};
 
 const MAX_DEPTH: usize = 128;
 
@@ -51,7 +53,10 @@ pub(super) fn parse(text: &str, allowance: &Allowance) -> Result<Element, Undeco
         }
     }
     match stack.pop() {
-        Some((_, root)) if stack.is_empty() && !root.children.is_empty() => Ok(root),
+        Some((_, mut root)) if stack.is_empty() && !root.children.is_empty() => {
+            root.children.sort_by(|(one, _), (other, _)| one.cmp(other));
+            Ok(root)
+        }
         Some((name, _)) if !stack.is_empty() => Err(format!("element {name} is not closed").into()),
         _ => Err("there is no element".to_owned().into()),
     }
@@ -131,7 +136,9 @@ fn close(stack: &mut Vec<(String, Element)>, name: &str) -> Result<(), String> {
     if stack.len() < 2 {
         return Err(wrong());
     }
-    let (opened, element) = stack.pop().ok_or_else(wrong)?;
+    let (opened, mut element) = stack.pop().ok_or_else(wrong)?;
+    // Stable: of one name they stay in the order of the document.
+    element.children.sort_by(|(one, _), (other, _)| one.cmp(other));
     if opened != name {
         return Err(format!("element {opened} is closed by {name}"));
     }
@@ -203,46 +210,33 @@ fn expand(text: &str) -> String {
 
 impl Element {
     /// The element as a Lua value: a text, or a table; an empty element is an empty text.
-    pub fn to_lua(&self, lua: &Lua) -> mlua::Result<Value> {
-        if self.children.is_empty() && self.attributes.is_empty() {
-            return match self.texts.as_slice() {
-                [] => Ok(Value::String(lua.create_string("")?)),
-                [text] => Ok(Value::String(lua.create_string(text)?)),
-                texts => Ok(Value::Table(lua.create_sequence_from(texts.iter().map(String::as_str))?)),
-            };
+    fn source(&self) -> Source<'_> {
+        if !self.children.is_empty() || !self.attributes.is_empty() {
+            return Source::Table(self.table());
         }
-        Ok(Value::Table(self.to_table(lua)?))
+        match self.texts.as_slice() {
+            [] => Source::Text(""),
+            [text] => Source::Text(text),
+            texts => Source::Table(Source::list(texts.len(), texts.iter().map(|text| Source::Text(text)))),
+        }
     }
 
-    pub fn to_table(&self, lua: &Lua) -> mlua::Result<Table> {
-        let table = lua.create_table()?;
-        for (index, text) in self.texts.iter().enumerate() {
-            table.raw_set(index + 1, text.as_str())?;
-        }
-        if !self.attributes.is_empty() {
-            let attributes = lua.create_table()?;
-            for (name, value) in &self.attributes {
-                attributes.raw_set(name.as_str(), value.as_str())?;
-            }
-            table.raw_set("_attr", attributes)?;
-        }
-        let mut children: Vec<&(String, Element)> = self.children.iter().collect();
-        // Stable: of one name they stay in the order of the document.
-        children.sort_by(|(one, _), (other, _)| one.cmp(other));
-        for same in children.chunk_by(|(one, _), (other, _)| one == other) {
-            match same {
-                [(name, child)] => table.raw_set(name.as_str(), child.to_lua(lua)?)?,
-                [(name, _), ..] => {
-                    let list = lua.create_table_with_capacity(same.len(), 0)?;
-                    for (at, (_, child)) in same.iter().enumerate() {
-                        list.raw_set(at + 1, child.to_lua(lua)?)?;
-                    }
-                    table.raw_set(name.as_str(), list)?;
-                }
-                [] => {}
-            }
-        }
-        Ok(table)
+    pub fn table(&self) -> Entries<'_> {
+        let texts = (1..).zip(&self.texts).map(|(place, text)| (Key::Place(place), Source::Text(text)));
+        let attributes = (!self.attributes.is_empty()).then(|| {
+            let each = self.attributes.iter().map(|(name, value)| (Key::Name(name), Source::Text(value)));
+            let (members, each) = (self.attributes.len(), Box::new(each));
+            (Key::Name("_attr"), Source::Table(Entries { items: 0, members, is_array: false, each }))
+        });
+        // They are in order of their names, see `close`.
+        let children = self.children.chunk_by(|(one, _), (other, _)| one == other).filter_map(|same| {
+            let (name, first) = same.first()?;
+            let several = || Source::list(same.len(), same.iter().map(|(_, child)| child.source()));
+            let value = if same.len() == 1 { first.source() } else { Source::Table(several()) };
+            Some((Key::Name(name), value))
+        });
+        let each = Box::new(texts.chain(attributes).chain(children));
+        Entries { items: self.texts.len(), members: 0, is_array: false, each }
     }
 }
 
@@ -251,10 +245,8 @@ mod tests {
     use super::*;
 
     fn lua_value(text: &str, expression: &str) -> String {
-        let lua = Lua::new();
-        let table = parse(text, &Allowance::new(10_000)).unwrap().to_table(&lua).unwrap();
-        lua.globals().set("t", table).unwrap();
-        lua.load(format!("return tostring({expression})")).eval().unwrap()
+        let root = parse(text, &Allowance::new(10_000)).unwrap();
+        crate::lua::evaluate(Source::Table(root.table()), &format!("tostring({expression})"))
     }
 
     #[test]

@@ -1,36 +1,121 @@
 //! A response body held back until it is whole, for plugins that must see all of it.
+//!
+//! What is held counts in the budget of all bodies. A body that is too large is refused as a whole: a part of it would show
+//! what the plugin was to take away. Nothing is sent before the body is whole, so the client sees an error page.
 
-use plugin::BodyChunk;
+use std::net::IpAddr;
 
-/// Collects pieces up to a limit. A body that reaches the limit is cut there and taken as whole, as in APISIX.
+use bytes::Bytes;
+use plugin::{
+    BodyChunk, Passage, Request,
+    memory::{Full, Growing},
+};
+use telemetry::error_log;
+use wire::Method;
+
+/// Pieces are put together in blocks of this size: none is copied for the next.
+const BLOCK: usize = 256 << 10;
+
 pub struct HeldBody {
-    data: Vec<u8>,
+    blocks: Vec<Growing>,
+    len: usize,
     limit: usize,
+    client: IpAddr,
     done: bool,
 }
 
-impl HeldBody {
-    pub fn new(limit: usize) -> HeldBody {
-        HeldBody { data: Vec::new(), limit, done: false }
-    }
+/// The whole body, in blocks.
+pub struct Whole {
+    blocks: Vec<Growing>,
+    len: usize,
+}
 
-    /// Takes the chunk's data; the whole body once it is there.
-    pub fn take(&mut self, chunk: &mut BodyChunk) -> Option<Vec<u8>> {
-        let piece = std::mem::take(&mut chunk.data);
-        if self.done {
+/// The status of an answer that its plugin cannot work on.
+pub fn status(full: Full) -> u16 {
+    match full {
+        Full::Limit(_) => 502,
+        Full::Spent => 503,
+    }
+}
+
+impl HeldBody {
+    /// Holds the answer of this request, its head too; `None` where it has no body.
+    pub fn of(request: &mut Request, limit: usize) -> Option<HeldBody> {
+        let response = &mut request.response;
+        if request.head.method == Method::Head || matches!(response.status, 204 | 304) {
             return None;
         }
-        if self.data.is_empty() {
-            self.data = piece;
-        } else {
-            self.data.extend_from_slice(&piece);
+        response.head_waits = true;
+        Some(HeldBody { blocks: Vec::new(), len: 0, limit, client: request.remote_addr, done: false })
+    }
+
+    /// Takes the chunk's data. With the last of it the plugin is asked for a new body, see [`HeldBody::whole`].
+    pub fn take(&mut self, plugin: &str, chunk: &mut BodyChunk) {
+        let piece = std::mem::take(&mut chunk.data);
+        if self.done {
+            return;
         }
-        if self.data.len() >= self.limit || chunk.last {
-            self.data.truncate(self.limit);
+        if let Err(full) = self.add(&piece) {
             self.done = true;
-            return Some(std::mem::take(&mut self.data));
+            self.blocks.clear();
+            log(plugin, full);
+            chunk.passage = Passage::Refused(status(full));
+        } else if chunk.last {
+            self.done = true;
+            chunk.passage = Passage::Waits;
         }
-        None
+    }
+
+    fn add(&mut self, piece: &[u8]) -> Result<(), Full> {
+        if self.len + piece.len() > self.limit {
+            return Err(Full::Limit(self.limit));
+        }
+        self.len += piece.len();
+        let mut rest = piece;
+        while !rest.is_empty() {
+            let block = match self.blocks.last_mut().filter(|block| block.len() < BLOCK) {
+                Some(block) => block,
+                None => {
+                    self.blocks.push(Growing::new(BLOCK, self.client));
+                    continue;
+                }
+            };
+            let (now, later) = rest.split_at(rest.len().min(BLOCK - block.len()));
+            block.push(now)?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    pub fn whole(&mut self) -> Whole {
+        Whole { blocks: std::mem::take(&mut self.blocks), len: self.len }
+    }
+}
+
+fn log(plugin: &str, full: Full) {
+    let reason = match full {
+        Full::Limit(limit) => format!("it has more than {limit} bytes"),
+        Full::Spent => "there is no memory left for bodies".to_owned(),
+    };
+    refuse(plugin, &reason);
+}
+
+/// Says why an answer is kept from the client.
+pub fn refuse(plugin: &str, reason: &str) {
+    error_log::log(
+        error_log::Level::Error,
+        format_args!("{plugin}: an answer is not sent, it cannot be worked on: {reason}"),
+    );
+}
+
+impl Whole {
+    pub fn length(&self) -> usize {
+        self.len
+    }
+
+    /// In one piece. Copies a body of more than one block: not for a worker.
+    pub fn join(self) -> Bytes {
+        Growing::join(self.blocks).map(Growing::into_bytes).unwrap_or_default()
     }
 }
 
@@ -38,19 +123,38 @@ impl HeldBody {
 mod tests {
     use super::*;
 
+    fn held(limit: usize) -> HeldBody {
+        let client = IpAddr::from([192, 0, 2, 1]);
+        HeldBody { blocks: Vec::new(), len: 0, limit, client, done: false }
+    }
+
     #[test]
     fn pieces_until_the_end_or_the_limit() {
-        let check = |limit, pieces: &[&str], expected: &[Option<&str>]| {
-            let mut body = HeldBody::new(limit);
+        let check = |limit, pieces: &[&str], expected: &[Passage]| {
+            let mut body = held(limit);
             for (index, (piece, expected)) in pieces.iter().zip(expected).enumerate() {
-                let mut chunk =
-                    BodyChunk { data: piece.as_bytes().to_vec(), last: index + 1 == pieces.len() };
-                assert_eq!(body.take(&mut chunk).as_deref(), expected.map(str::as_bytes));
+                let mut chunk = BodyChunk::new(piece.as_bytes().to_vec(), index + 1 == pieces.len());
+                body.take("test", &mut chunk);
+                assert_eq!(chunk.passage, *expected, "{pieces:?}");
                 assert!(chunk.data.is_empty());
             }
+            body.whole().join()
         };
-        check(10, &["ab", "cd", ""], &[None, None, Some("abcd")]);
-        check(3, &["ab", "cd", "ef"], &[None, Some("abc"), None]);
-        check(10, &[""], &[Some("")]);
+        let (free, waits) = (Passage::Free, Passage::Waits);
+        assert_eq!(check(4, &["ab", "cd", ""], &[free, free, waits]), "abcd");
+        assert_eq!(check(3, &["ab", "cd", "ef"], &[free, Passage::Refused(502), free]), "");
+        assert_eq!(check(10, &[""], &[waits]), "");
+    }
+
+    #[test]
+    fn blocks_are_joined_in_order() {
+        let body: Vec<u8> = (0..3 * BLOCK / 2).map(|at| (at / 1000) as u8).collect();
+        let mut whole = held(body.len());
+        for (index, piece) in body.chunks(100_000).enumerate() {
+            let mut chunk = BodyChunk::new(piece.to_vec(), (index + 1) * 100_000 >= body.len());
+            whole.take("test", &mut chunk);
+        }
+        assert_eq!(whole.blocks.len(), 2);
+        assert_eq!(whole.whole().join(), body);
     }
 }

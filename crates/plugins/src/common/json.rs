@@ -21,6 +21,15 @@ impl fmt::Display for Undecoded {
     }
 }
 
+impl Undecoded {
+    pub fn status(&self) -> u16 {
+        match self {
+            Undecoded::Invalid(_) => 400,
+            Undecoded::TooLarge(error) => error.status(),
+        }
+    }
+}
+
 impl From<TooLarge> for Undecoded {
     fn from(error: TooLarge) -> Self {
         Undecoded::TooLarge(error)

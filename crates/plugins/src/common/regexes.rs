@@ -17,6 +17,8 @@ pub struct Regex {
     program: Program,
     /// There is a `$`: to PCRE a line break at the very end may follow it.
     has_end_anchor: bool,
+    /// Whoever asks has another one with more steps: that this one gives up is nothing to warn of.
+    quiet: bool,
 }
 
 #[derive(Debug)]
@@ -28,6 +30,10 @@ enum Program {
 impl Regex {
     /// The error is worded as APISIX's: `pcre_compile() failed: missing ) in "(a"`.
     pub fn new(pattern: &str, ignore_case: bool) -> Result<Regex, String> {
+        Regex::with_steps(pattern, ignore_case, None)
+    }
+
+    fn with_steps(pattern: &str, ignore_case: bool, steps: Option<usize>) -> Result<Regex, String> {
         let adapted = model::schema::adapt_pcre(pattern);
         let has_end_anchor = pattern.contains('$');
         let linear =
@@ -38,11 +44,21 @@ impl Regex {
                     format!("more than {MAX_GROUPS} groups; write (?:…) for those that nothing refers to");
                 return Err(format!("pcre_compile() failed: {why}, in \"{}…\"", shortened(pattern)));
             }
-            Ok(regex) => return Ok(Regex { program: Program::Linear(regex), has_end_anchor }),
+            Ok(regex) => {
+                return Ok(Regex { program: Program::Linear(regex), has_end_anchor, quiet: false });
+            }
             Err(error) => error,
         };
-        backtrack::Pattern::new(&adapted, ignore_case)
-            .map(|regex| Regex { program: Program::Backtracking(Box::new(regex)), has_end_anchor })
+        let backtracking = match steps {
+            None => backtrack::Pattern::new(&adapted, ignore_case),
+            Some(steps) => backtrack::Pattern::with_steps(&adapted, ignore_case, steps),
+        };
+        backtracking
+            .map(|regex| Regex {
+                program: Program::Backtracking(Box::new(regex)),
+                has_end_anchor,
+                quiet: false,
+            })
             .map_err(|why| match why.contains("groups") {
                 true => format!("pcre_compile() failed: {why}, in \"{}…\"", shortened(pattern)),
                 false => {
@@ -53,27 +69,54 @@ impl Regex {
 
     /// With the option letters of `ngx.re`: `i`, `m`, `s` and `x` matter, the others only tune PCRE.
     pub fn with_options(pattern: &str, options: &str) -> Result<Regex, String> {
+        Regex::with_options_and_steps(pattern, options, None)
+    }
+
+    /// Of a pattern that goes back: one that gives up soon and says nothing, and one that takes many steps. `None`: the
+    /// pattern is linear.
+    pub fn quick_and_patient(
+        pattern: &str,
+        options: &str,
+        quick: usize,
+        patient: usize,
+    ) -> Result<(Regex, Option<Regex>), String> {
+        let regex = Regex::with_options_and_steps(pattern, options, Some(quick))?;
+        if matches!(regex.program, Program::Linear(_)) {
+            return Ok((regex, None));
+        }
+        let patient = Regex::with_options_and_steps(pattern, options, Some(patient))?;
+        Ok((Regex { quiet: true, ..regex }, Some(patient)))
+    }
+
+    fn with_options_and_steps(pattern: &str, options: &str, steps: Option<usize>) -> Result<Regex, String> {
         if let Some(unknown) = options.chars().find(|option| !"adDijJmosuUx".contains(*option)) {
             return Err(format!("unknown flag \"{unknown}\" (flags \"{options}\")"));
         }
         let inline: String = options.chars().filter(|option| "imsx".contains(*option)).collect();
         let anchor = if options.contains('a') { "\\A" } else { "" };
         match (inline.as_str(), anchor) {
-            ("", "") => Regex::new(pattern, false),
-            ("", _) => Regex::new(&format!("{anchor}(?:{pattern})"), false),
-            (flags, _) => Regex::new(&format!("{anchor}(?{flags}:{pattern})"), false),
+            ("", "") => Regex::with_steps(pattern, false, steps),
+            ("", _) => Regex::with_steps(&format!("{anchor}(?:{pattern})"), false, steps),
+            (flags, _) => Regex::with_steps(&format!("{anchor}(?{flags}:{pattern})"), false, steps),
         }
     }
 
     pub fn is_match(&self, text: &[u8]) -> Result<bool, GaveUp> {
         let found = match &self.program {
             Program::Linear(regex) => regex.is_match(text),
-            Program::Backtracking(regex) => regex.is_match(text).map_err(|_| gave_up(regex))?,
+            Program::Backtracking(regex) => regex.is_match(text).map_err(|_| self.gave_up(regex))?,
         };
         match self.without_line_end(text) {
             Some(text) if !found => self.is_match(text),
             _ => Ok(found),
         }
+    }
+
+    fn gave_up(&self, regex: &backtrack::Pattern) -> GaveUp {
+        if !self.quiet {
+            plugin::gave_up::warn(regex.as_str());
+        }
+        GaveUp
     }
 
     /// The text without a line break at its end, if the pattern may match there.
@@ -95,7 +138,7 @@ impl Regex {
                 let found = regex.captures(text);
                 found.map(|found| found.iter().map(|group| group.map(|group| group.range())).collect())
             }
-            Program::Backtracking(regex) => regex.captures(text).map_err(|_| gave_up(regex))?,
+            Program::Backtracking(regex) => regex.captures(text).map_err(|_| self.gave_up(regex))?,
         })
     }
 
@@ -125,7 +168,7 @@ impl Regex {
             let Some(Some(whole)) = groups.first().cloned() else { break };
             found = true;
             out.extend_from_slice(rest.get(..whole.start).unwrap_or_default());
-            with.write(rest, &groups, &mut out);
+            with.parts(rest, &groups).for_each(|part| out.extend_from_slice(part));
             at += whole.end;
             if whole.is_empty() {
                 // An empty match consumes nothing: pass one byte on, or it matches here for ever.
@@ -143,11 +186,6 @@ impl Regex {
 
 fn shortened(pattern: &str) -> String {
     pattern.chars().take(40).collect()
-}
-
-fn gave_up(regex: &backtrack::Pattern) -> GaveUp {
-    plugin::gave_up::warn(regex.as_str());
-    GaveUp
 }
 
 /// The nearest of PCRE's reasons.
@@ -244,13 +282,16 @@ impl Replacement {
         Ok(())
     }
 
-    fn write(&self, text: &[u8], groups: &[Option<Range<usize>>], out: &mut Vec<u8>) {
-        for part in &self.0 {
-            match part {
-                Part::Literal(literal) => out.extend_from_slice(literal),
-                Part::Group(index) => out.extend_from_slice(group(text, groups, *index)),
-            }
-        }
+    /// What takes the place of a match, in parts.
+    pub fn parts<'a>(
+        &'a self,
+        text: &'a [u8],
+        groups: &'a [Option<Range<usize>>],
+    ) -> impl Iterator<Item = &'a [u8]> {
+        self.0.iter().map(move |part| match part {
+            Part::Literal(literal) => literal.as_slice(),
+            Part::Group(index) => group(text, groups, *index),
+        })
     }
 }
 

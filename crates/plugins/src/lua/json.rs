@@ -6,7 +6,10 @@ use mlua::{Lua, LuaString, Table, Value};
 use plugin::document::{self, Allowance};
 use serde_json::{Map, Number};
 
-use super::{bounds, clock};
+use super::{
+    clock,
+    making::{Making, Source},
+};
 use crate::common::number;
 
 /// Nesting of tables and documents.
@@ -35,47 +38,9 @@ pub fn array_metatable(lua: &Lua) -> mlua::Result<Table> {
 
 /// A document as Lua values; `null` is `ngx.null`.
 pub fn to_lua(lua: &Lua, value: &serde_json::Value) -> mlua::Result<Value> {
-    Making { lua, array: &array_metatable(lua)?, values: Cell::new(0) }.convert(value)
-}
-
-struct Making<'a> {
-    lua: &'a Lua,
-    array: &'a Table,
-    values: Cell<usize>,
-}
-
-impl Making<'_> {
-    fn convert(&self, value: &serde_json::Value) -> mlua::Result<Value> {
-        let lua = self.lua;
-        self.values.set(self.values.get() + 1);
-        if self.values.get().is_multiple_of(VALUES_PER_LOOK) {
-            clock::look()?;
-            if lua.used_memory() > bounds::MAX_BYTES {
-                return Err(mlua::Error::runtime("memory limit exceeded"));
-            }
-        }
-        Ok(match value {
-            serde_json::Value::Null => Value::NULL,
-            serde_json::Value::Bool(value) => Value::Boolean(*value),
-            serde_json::Value::Number(number) => Value::Number(number.as_f64().unwrap_or_default()),
-            serde_json::Value::String(text) => Value::String(lua.create_string(text)?),
-            serde_json::Value::Array(items) => {
-                let table = lua.create_table_with_capacity(items.len(), 0)?;
-                for (at, item) in items.iter().enumerate() {
-                    table.raw_set(at + 1, self.convert(item)?)?;
-                }
-                table.set_metatable(Some(self.array.clone()))?;
-                Value::Table(table)
-            }
-            serde_json::Value::Object(members) => {
-                let table = lua.create_table_with_capacity(0, members.len())?;
-                for (name, member) in members {
-                    table.raw_set(name.as_str(), self.convert(member)?)?;
-                }
-                Value::Table(table)
-            }
-        })
-    }
+    let mut making = Making::new(lua, Source::of_json(value))?;
+    let made = making.go_on(|| clock::look().map(|()| true))?;
+    Ok(made.unwrap_or(Value::Nil))
 }
 
 /// A Lua value as a document; `lenient` (`core.json.encode(value, true)`) turns what JSON lacks into text.

@@ -6,18 +6,22 @@
 
 use std::{
     fmt::Write,
+    rc::Rc,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use mlua::{Function, Lua, LuaString, Table, Value};
 use plugin::Request;
+use tokio::sync::Semaphore;
 
 use super::{
     clock,
     current::Phase,
+    making::{Entries, Making, Source},
     program::{context, enter},
     vm::{self, Loaded, Vm},
 };
@@ -27,6 +31,18 @@ pub struct Template {
     serial: u64,
     alive: Arc<()>,
     source: String,
+    /// It names `_body`.
+    shows_body: bool,
+}
+
+/// A worker makes so many values of a document, and others get their turn.
+const SLICE: Duration = Duration::from_micros(500);
+
+/// Documents of more bytes are made one at a time: half of one holds places for values, of which there are some thousands.
+const SMALL_BYTES: usize = 4 << 10;
+
+thread_local! {
+    static LARGE: Arc<Semaphore> = Arc::new(Semaphore::new(1));
 }
 
 /// Makes what a template runs with: its names, and how values are written.
@@ -63,29 +79,48 @@ impl Template {
         let source = to_lua(text)?;
         let vm = vm::vm()?;
         Vm::load(&vm.lua, &source, "template")?;
-        Ok(Template { serial: SERIAL.fetch_add(1, Ordering::Relaxed), alive: Arc::new(()), source })
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let shows_body = source.contains("_body");
+        Ok(Template { serial, alive: Arc::new(()), source, shows_body })
     }
 
-    /// Renders for a request, under the limit of time. `document` makes the table of names, bounded by what was read for
-    /// it; `body` is `_body`.
-    pub fn render(
+    /// Renders for a request. `names` becomes the table of names, in slices and bounded by what was read for it; the
+    /// template runs under the limit of time. `body` is `_body`.
+    pub async fn render(
         &self,
         request: &mut Request,
         phase: Phase,
         body: Option<&[u8]>,
-        document: impl FnOnce(&Lua) -> mlua::Result<Table>,
+        names: Entries<'_>,
     ) -> Result<Vec<u8>, String> {
-        self.run(request, phase, body, document).map_err(|error| vm::message(&error))
+        self.run(request, phase, body, names).await.map_err(|error| vm::message(&error))
     }
 
-    fn run(
+    async fn run(
         &self,
         request: &mut Request,
         phase: Phase,
         body: Option<&[u8]>,
-        document: impl FnOnce(&Lua) -> mlua::Result<Table>,
+        names: Entries<'_>,
     ) -> mlua::Result<Vec<u8>> {
+        let is_large = body.is_some_and(|body| body.len() > SMALL_BYTES);
+        let _turn = match is_large {
+            true => LARGE.with(Arc::clone).acquire_owned().await.ok(),
+            false => None,
+        };
         let vm = vm::vm().map_err(mlua::Error::runtime)?;
+        let document = in_slices(&vm.lua, names).await?;
+        self.fill(&vm, request, phase, body, document)
+    }
+
+    fn fill(
+        &self,
+        vm: &Rc<Vm>,
+        request: &mut Request,
+        phase: Phase,
+        body: Option<&[u8]>,
+        document: Table,
+    ) -> mlua::Result<Vec<u8>> {
         let loaded = vm.loaded(self.serial, &self.alive, |lua| {
             let body = Vm::load(lua, &self.source, "template").map_err(mlua::Error::runtime)?;
             let frame = Vm::load(lua, FRAME, "template frame").map_err(mlua::Error::runtime)?;
@@ -97,14 +132,14 @@ impl Template {
         };
         let lua = &vm.lua;
         let helpers = lua.create_table()?;
-        helpers.raw_set("_ctx", context(&vm, request)?)?;
-        helpers.raw_set("_body", body.map(|body| lua.create_string(body)).transpose()?)?;
+        helpers.raw_set("_ctx", context(vm, request)?)?;
+        let shown = body.filter(|_| self.shows_body);
+        helpers.raw_set("_body", shown.map(|body| lua.create_string(body)).transpose()?)?;
         let encode = lua.create_function(|lua, value: Value| {
             let value = super::json::from_lua(lua, &value, false).map_err(mlua::Error::runtime)?;
             lua.create_string(value.to_string())
         })?;
         helpers.raw_set("_escape_json", encode)?;
-        let document = document(lua)?;
         for name in ["_ctx", "_body", "_escape_json", "_escape_xml", "_multipart"] {
             document.raw_remove(name)?;
         }
@@ -112,8 +147,21 @@ impl Template {
             enter(request, phase, || run(frame, function, document, helpers)).map_err(clock::in_time)
         });
         let text = text.map(|text| text.as_bytes().to_vec());
-        vm::tidy(&vm);
+        vm::tidy(vm);
         text
+    }
+}
+
+/// The table of a document's names. Others get their turn while it is made.
+async fn in_slices(lua: &Lua, names: Entries<'_>) -> mlua::Result<Table> {
+    let mut making = Making::new(lua, Source::Table(names))?;
+    loop {
+        let started = Instant::now();
+        match making.go_on(|| Ok(started.elapsed() < SLICE))? {
+            Some(Value::Table(document)) => return Ok(document),
+            Some(_) => return Err(mlua::Error::runtime("the body is no table")),
+            None => tokio::task::yield_now().await,
+        }
     }
 }
 

@@ -199,7 +199,7 @@ fn late_phases_see_the_response() {
     program.run_late(&mut request, Phase::HeaderFilter);
     assert_eq!(request.response.headers.get("x-late"), Some(&b"200"[..]));
     assert_eq!((request.response.status, request.response.body_changed), (201, true));
-    let mut chunk = plugin::BodyChunk { data: b"hello".to_vec(), last: true };
+    let mut chunk = plugin::BodyChunk::new(b"hello".to_vec(), true);
     let program = Program::new(
         "test",
         vec!["return function() ngx.arg[1] = ngx.arg[1]:upper() .. tostring(ngx.arg[2]) end".to_owned()],

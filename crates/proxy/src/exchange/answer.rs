@@ -18,6 +18,7 @@ use wire::{
 use super::{
     attempt::{Answer, SendBody, Upstream},
     record,
+    remade::Remade,
 };
 use crate::{
     balancer::{self, InFlight},
@@ -25,9 +26,9 @@ use crate::{
     client::Client,
     filters::{self, ClientFraming},
     http2,
-    phases::Chains,
+    phases::{Chains, Passed},
     request::client_persists,
-    tunnel,
+    respond, tunnel,
 };
 
 /// Bytes held for a slow client before the upstream is no longer read.
@@ -47,6 +48,8 @@ enum End {
     /// The upstream broke off, or was too slow.
     Upstream,
     Client,
+    /// A body filter lets nothing of it through: the status of the page that takes its place.
+    Refused(u16),
 }
 
 /// Why moving the body stopped.
@@ -54,6 +57,19 @@ enum Turn {
     Ended(End),
     /// Body filters have used their time; there is more.
     Rest,
+    /// The body filter at this place has the whole body, and makes a new one.
+    Remaking(usize),
+}
+
+impl End {
+    /// The status of the page that is sent where nothing of the answer is out.
+    pub(super) fn instead(&self) -> Option<u16> {
+        match self {
+            End::Refused(status) => Some(*status),
+            End::Upstream => Some(502),
+            End::Complete | End::Client => None,
+        }
+    }
 }
 
 struct Relay<'a> {
@@ -76,6 +92,10 @@ struct Relay<'a> {
     rest_ends: bool,
     /// Body filters had enough for one turn although there is more.
     resting: bool,
+    remaking: Option<usize>,
+    remade: Option<Box<Remade>>,
+    /// The head at the start of `out` stays there until something of the body is: another answer may take its place.
+    head_waits: bool,
     /// More had to be read from the upstream after its head.
     waited: bool,
     waits: Waits,
@@ -125,12 +145,15 @@ pub async fn deliver(
     let keep = client_persists(request, client)
         && framing != ClientFraming::Close
         && matches!(upstream.body, SendBody::Done);
+    let head_waits = request.response.head_waits && framing != ClientFraming::Bodiless;
     let mut out = client.worker.buffers.output();
     let head_bytes = match client.is_http2() {
         true => {
             let last = matches!(framing, ClientFraming::Bodiless | ClientFraming::Length(0));
-            // A client that is gone shows when its body is sent.
-            let _ = http2::reply::send_head(request, client, framing, last);
+            if !head_waits {
+                // A client that is gone shows when its body is sent.
+                let _ = http2::reply::send_head(request, client, framing, last);
+            }
             http2::reply::head_bytes(request)
         }
         false => {
@@ -160,14 +183,21 @@ pub async fn deliver(
         rest: 0,
         rest_ends: false,
         resting: false,
+        remaking: None,
+        remade: None,
+        head_waits,
         waited: false,
         waits: Waits::default(),
     };
-    client.answering.set(true);
+    client.answering.set(!head_waits);
     let end = relay.run(timeouts.read_ms).await;
-    let Relay { out, body_bytes, waited, .. } = relay;
+    let Relay { out, body_bytes, waited, head_waits, .. } = relay;
     client.worker.buffers.give_back_output(out);
     drop(in_flight);
+    if let Some(status) = end.instead().filter(|_| head_waits) {
+        settle(connection.take(), client, handle, request, false);
+        return Box::pin(respond::instead(request, client, status)).await;
+    }
     request.outcome.body_bytes_sent = body_bytes;
     request.outcome.bytes_sent = body_bytes + head_bytes;
     // A body that came with the head took no time of its own.
@@ -212,7 +242,7 @@ impl Relay<'_> {
     async fn run(&mut self, read_ms: u64) -> End {
         if let Err(end) = self.take_buffered() {
             // What was good goes out; the missing rest tells the client that the answer is cut.
-            if !self.client.is_http2() {
+            if !self.client.is_http2() && !self.head_waits {
                 let _ = self.client.write(&self.out).await;
             }
             return end;
@@ -224,8 +254,13 @@ impl Relay<'_> {
         }
         self.client.timer.set(read_ms);
         loop {
-            if let Turn::Ended(end) = self.turn(read_ms).await {
-                return end;
+            match self.turn(read_ms).await {
+                Turn::Ended(end) => return end,
+                Turn::Rest => {}
+                Turn::Remaking(maker) => match Box::pin(self.chains.whole_body(self.request, maker)).await {
+                    Ok(body) => self.remade = Some(Box::new(Remade { body, from: maker + 1 })),
+                    Err(status) => return End::Refused(status),
+                },
             }
             // Other requests, and what has arrived for them, come before the next piece.
             tokio::task::yield_now().await;
@@ -260,9 +295,18 @@ impl Relay<'_> {
                 if self.client.poll_gone(context).is_ready() {
                     return Poll::Ready(Turn::Ended(End::Client));
                 }
-                let pending = self.out.len() - self.sent;
+                let pending = if self.head_waits { 0 } else { self.out.len() - self.sent };
                 if self.ended || pending > HIGH_WATER {
                     return self.wait(read_ms, true);
+                }
+                if let Some(maker) = self.remaking.take() {
+                    return Poll::Ready(Turn::Remaking(maker));
+                }
+                if self.remade.is_some() {
+                    return Poll::Ready(match self.pass_remade() {
+                        Err(end) => Turn::Ended(end),
+                        Ok(()) => Turn::Rest,
+                    });
                 }
                 if std::mem::take(&mut self.resting) {
                     return match self.take_buffered() {
@@ -315,6 +359,9 @@ impl Relay<'_> {
     }
 
     fn poll_out(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.head_waits {
+            return Poll::Ready(Ok(()));
+        }
         while let Some(rest) = self.out.get(self.sent..).filter(|rest| !rest.is_empty()) {
             let last = self.ended && self.trailers.is_empty();
             match self.client.poll_send(context, rest, last) {
@@ -352,8 +399,7 @@ impl Relay<'_> {
 
     fn upstream_closed(&mut self) -> Result<(), End> {
         if matches!(self.decoder, Decoder::UntilClose) {
-            self.finish_body();
-            return Ok(());
+            return self.pass_on(0, true);
         }
         self.broken("upstream closed the connection before the end of its answer");
         Err(End::Upstream)
@@ -379,10 +425,9 @@ impl Relay<'_> {
             let length = self.rest.min(step);
             self.rest -= length;
             let ends = self.rest_ends && self.rest == 0;
-            self.pass_on(length, ends);
+            self.pass_on(length, ends)?;
             self.upstream.input.consume(length);
             if ends {
-                self.ended = true;
                 return Ok(());
             }
             if length == 0 || self.upstream.input.is_empty() {
@@ -423,24 +468,48 @@ impl Relay<'_> {
         Ok(true)
     }
 
-    fn finish_body(&mut self) {
-        self.pass_on(0, true);
-        self.ended = true;
-    }
-
     /// Frames `length` received bytes for the client, through the body filters if there are any.
-    fn pass_on(&mut self, length: usize, last: bool) {
+    fn pass_on(&mut self, length: usize, last: bool) -> Result<(), End> {
         if self.filtered {
             let data = self.upstream.input.filled().get(..length).unwrap_or_default().to_vec();
-            let mut chunk = BodyChunk { data, last };
-            self.chains.body_filter(self.request, &mut chunk);
-            self.frame(Some(&chunk.data), 0, last);
-        } else {
-            self.frame(None, length, last);
+            return self.filter(data, last, 0);
         }
+        self.frame(None, length, last);
+        Ok(())
+    }
+
+    /// Passes a piece through the filters from one on.
+    fn filter(&mut self, data: Vec<u8>, last: bool, from: usize) -> Result<(), End> {
+        let mut chunk = BodyChunk::new(data, last);
+        match self.chains.body_filter(self.request, &mut chunk, from) {
+            Passed::Through => self.frame(Some(&chunk.data), 0, last),
+            Passed::Waits(maker) => self.remaking = Some(maker),
+            Passed::Refused(status) => return Err(End::Refused(status)),
+        }
+        Ok(())
+    }
+
+    /// The next piece of a body that a filter made anew.
+    fn pass_remade(&mut self) -> Result<(), End> {
+        let Some(remade) = &mut self.remade else { return Ok(()) };
+        let (piece, last) = remade.next(self.request.response.body_step());
+        let from = remade.from;
+        if last {
+            self.remade = None;
+        }
+        self.filter(piece, last, from)
     }
 
     fn frame(&mut self, filtered: Option<&[u8]>, length: usize, last: bool) {
+        self.ended = last;
+        let size = filtered.map_or(length, <[u8]>::len);
+        if self.head_waits && (last || size > 0) {
+            self.head_waits = false;
+            self.client.answering.set(true);
+            if self.client.is_http2() {
+                let _ = http2::reply::send_head(self.request, self.client, self.framing, false);
+            }
+        }
         let data = filtered.unwrap_or_else(|| self.upstream.input.filled().get(..length).unwrap_or_default());
         match self.framing {
             ClientFraming::Bodiless => return,

@@ -18,14 +18,16 @@ use wire::{BodyLength, Head, chunked};
 use super::{
     attempt::FailureKind,
     http2::{Answer, Stream},
+    remade::Remade,
 };
 use crate::{
     balancer::{self, InFlight},
     client::Client,
     filters::{self, ClientFraming},
     http2,
-    phases::Chains,
+    phases::{Chains, Passed},
     request::client_persists,
+    respond,
 };
 
 /// Bytes held for a slow client before the upstream is no longer read.
@@ -38,6 +40,20 @@ enum End {
     /// The upstream let its time pass.
     Silent,
     Client,
+    /// A body filter lets nothing of it through: the status of the page that takes its place.
+    Refused(u16),
+}
+
+impl End {
+    /// The status of the page that is sent where nothing of the answer is out.
+    fn instead(&self) -> Option<u16> {
+        match self {
+            End::Refused(status) => Some(*status),
+            End::Upstream => Some(502),
+            End::Silent => Some(504),
+            End::Complete | End::Client => None,
+        }
+    }
 }
 
 /// What a turn of the relay came to.
@@ -45,6 +61,8 @@ enum Turn {
     Ended(End),
     /// Body filters had enough for now although there is more.
     Rest,
+    /// The body filter at this place has the whole body, and makes a new one.
+    Remaking(usize),
 }
 
 struct Relay<'a> {
@@ -62,6 +80,10 @@ struct Relay<'a> {
     /// Received, and not yet seen by the body filters.
     rest: Bytes,
     resting: bool,
+    remaking: Option<usize>,
+    remade: Option<Box<Remade>>,
+    /// The head stays here until something of the body can follow it: another answer may take its place.
+    head_waits: bool,
     /// Bytes of the upstream's window that are still taken.
     held: usize,
     body_bytes: u64,
@@ -97,16 +119,19 @@ pub async fn deliver(
     let keep = client_persists(request, client) && framing != ClientFraming::Close && stream.body_is_sent();
     let filtered = chains.has_body_filter();
     let mut out = client.worker.buffers.output();
+    let head_waits = request.response.head_waits && framing != ClientFraming::Bodiless;
     let head_bytes = if client.is_http2() {
         let last = framing == ClientFraming::Bodiless || (bare && !filtered);
-        // A client that is gone shows when its body is sent.
-        let _ = http2::reply::send_head(request, client, framing, last);
+        if !head_waits {
+            // A client that is gone shows when its body is sent.
+            let _ = http2::reply::send_head(request, client, framing, last);
+        }
         http2::reply::head_bytes(request)
     } else {
         filters::write_head(request, client, framing, keep, &mut out);
         out.len() as u64
     };
-    client.answering.set(true);
+    client.answering.set(!head_waits);
     let timeouts = balancer::timeouts(request, handle);
     let mut relay = Relay {
         request,
@@ -121,15 +146,19 @@ pub async fn deliver(
         sent: 0,
         rest: Bytes::new(),
         resting: false,
+        remaking: None,
+        remade: None,
+        head_waits,
         held: 0,
         body_bytes: 0,
         ended: false,
         waits: Waits::default(),
     };
     let end = relay.run(timeouts.read_ms).await;
-    let Relay { out, body_bytes, .. } = relay;
+    let Relay { out, body_bytes, head_waits, .. } = relay;
     client.worker.buffers.give_back_output(out);
     drop(in_flight);
+    let instead = end.instead().filter(|_| head_waits);
     request.outcome.body_bytes_sent = body_bytes;
     request.outcome.bytes_sent = body_bytes + head_bytes;
     if let Some(attempt) = request.outcome.attempts.last_mut() {
@@ -145,7 +174,10 @@ pub async fn deliver(
     if end == End::Client {
         client.gone.set(true);
     }
-    whole && keep
+    match instead {
+        Some(status) => respond::instead(request, client, status).await,
+        None => whole && keep,
+    }
 }
 
 /// An HTTP/1 client is told the length of what is known to be empty.
@@ -157,8 +189,13 @@ impl Relay<'_> {
     async fn run(&mut self, read_ms: u64) -> End {
         self.client.timer.set(read_ms);
         loop {
-            if let Turn::Ended(end) = self.turn(read_ms).await {
-                return end;
+            match self.turn(read_ms).await {
+                Turn::Ended(end) => return end,
+                Turn::Rest => {}
+                Turn::Remaking(maker) => match self.chains.whole_body(self.request, maker).await {
+                    Ok(body) => self.remade = Some(Box::new(Remade { body, from: maker + 1 })),
+                    Err(status) => return End::Refused(status),
+                },
             }
             // Other requests, and what has arrived for them, come before the next piece.
             tokio::task::yield_now().await;
@@ -195,9 +232,18 @@ impl Relay<'_> {
                         }
                     }
                 }
-                let pending = self.out.len() - self.sent;
+                let pending = if self.head_waits { 0 } else { self.out.len() - self.sent };
                 if self.ended || pending > HIGH_WATER {
                     return self.wait(read_ms, true);
+                }
+                if let Some(maker) = self.remaking.take() {
+                    return Poll::Ready(Turn::Remaking(maker));
+                }
+                if self.remade.is_some() {
+                    return Poll::Ready(match self.pass_remade() {
+                        Err(end) => Turn::Ended(end),
+                        Ok(()) => Turn::Rest,
+                    });
                 }
                 if std::mem::take(&mut self.resting) {
                     return Poll::Ready(Turn::Rest);
@@ -237,8 +283,7 @@ impl Relay<'_> {
     /// Takes one piece from the upstream.
     fn poll_upstream(&mut self, context: &mut Context<'_>) -> Poll<Result<(), End>> {
         if !self.rest.is_empty() {
-            self.step();
-            return Poll::Ready(Ok(()));
+            return Poll::Ready(self.step());
         }
         let data = match ready!(self.receive.poll_data(context)) {
             Some(Ok(data)) => data,
@@ -251,25 +296,24 @@ impl Relay<'_> {
                     }
                     Ok(None) => {}
                 }
-                self.pass_on(&[], true);
-                return Poll::Ready(Ok(()));
+                return Poll::Ready(self.pass_on(&[], true));
             }
         };
         self.held += data.len();
         self.rest = data;
-        self.step();
-        Poll::Ready(Ok(()))
+        Poll::Ready(self.step())
     }
 
     /// Passes on as much as the body filters take in one step.
-    fn step(&mut self) {
+    fn step(&mut self) -> Result<(), End> {
         let step = if self.filtered { self.request.response.body_step() } else { usize::MAX };
         let length = self.rest.len().min(step);
         let piece = self.rest.slice(..length);
         self.rest.advance(length);
         let last = self.rest.is_empty() && self.receive.is_end_stream();
-        self.pass_on(&piece, last);
+        self.pass_on(&piece, last)?;
         self.resting = length == step && !last;
+        Ok(())
     }
 
     fn broken(&self, error: &h2::Error) -> End {
@@ -281,17 +325,44 @@ impl Relay<'_> {
     }
 
     /// Frames a piece for the client, through the body filters if there are any.
-    fn pass_on(&mut self, data: &[u8], last: bool) {
+    fn pass_on(&mut self, data: &[u8], last: bool) -> Result<(), End> {
         if self.filtered {
-            let mut chunk = BodyChunk { data: data.to_vec(), last };
-            self.chains.body_filter(self.request, &mut chunk);
-            self.frame(&chunk.data, last);
-        } else {
-            self.frame(data, last);
+            return self.filter(data.to_vec(), last, 0);
         }
+        self.frame(data, last);
+        Ok(())
+    }
+
+    /// Passes a piece through the filters from one on.
+    fn filter(&mut self, data: Vec<u8>, last: bool, from: usize) -> Result<(), End> {
+        let mut chunk = BodyChunk::new(data, last);
+        match self.chains.body_filter(self.request, &mut chunk, from) {
+            Passed::Through => self.frame(&chunk.data, last),
+            Passed::Waits(maker) => self.remaking = Some(maker),
+            Passed::Refused(status) => return Err(End::Refused(status)),
+        }
+        Ok(())
+    }
+
+    /// The next piece of a body that a filter made anew.
+    fn pass_remade(&mut self) -> Result<(), End> {
+        let Some(remade) = &mut self.remade else { return Ok(()) };
+        let (piece, last) = remade.next(self.request.response.body_step());
+        let from = remade.from;
+        if last {
+            self.remade = None;
+        }
+        self.filter(piece, last, from)
     }
 
     fn frame(&mut self, data: &[u8], last: bool) {
+        if self.head_waits && (last || !data.is_empty()) {
+            self.head_waits = false;
+            self.client.answering.set(true);
+            if self.client.is_http2() {
+                let _ = http2::reply::send_head(self.request, self.client, self.framing, false);
+            }
+        }
         if last {
             self.ended = true;
             let trailers = std::mem::take(&mut self.request.response.trailers);
@@ -317,6 +388,9 @@ impl Relay<'_> {
     }
 
     fn poll_out(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.head_waits {
+            return Poll::Ready(Ok(()));
+        }
         while let Some(rest) = self.out.get(self.sent..).filter(|rest| !rest.is_empty()) {
             let last = self.ended && self.trailers.is_empty();
             match ready!(self.client.poll_send(context, rest, last)) {

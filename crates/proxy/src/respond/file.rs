@@ -25,7 +25,7 @@ use crate::{
     client::Client,
     filters::{self, ClientFraming},
     http2,
-    phases::Chains,
+    phases::{Chains, Passed},
     request::client_persists,
 };
 
@@ -41,6 +41,8 @@ enum Broken {
     /// The client is gone, or too slow.
     Client,
     File(io::Error),
+    /// A body filter lets nothing of it through: the status of the page that takes its place.
+    Refused(u16),
 }
 
 struct Sender<'a> {
@@ -49,6 +51,8 @@ struct Sender<'a> {
     chains: &'a Chains,
     framing: ClientFraming,
     filtered: bool,
+    /// The head goes out with the first byte of the body.
+    head_waits: bool,
     /// For the client; nothing of it is gone yet.
     out: Vec<u8>,
     body_bytes: u64,
@@ -75,27 +79,34 @@ pub async fn send(request: &mut Request, client: &Client, chains: &Chains, body:
         keep = client.drain_body(DRAINED_BODY_BYTES).await;
     }
     let mut out = client.worker.buffers.output();
-    client.answering.set(true);
     let bodiless = framing == ClientFraming::Bodiless;
+    let head_waits = request.response.head_waits && !bodiless;
+    client.answering.set(!head_waits);
     let head_bytes = if http2 {
-        // A client that is gone shows when its body is sent.
-        let _ = http2::reply::send_head(request, client, framing, bodiless);
+        if !head_waits {
+            // A client that is gone shows when its body is sent.
+            let _ = http2::reply::send_head(request, client, framing, bodiless);
+        }
         http2::reply::head_bytes(request)
     } else {
         filters::write_head(request, client, framing, keep, &mut out);
         out.len() as u64
     };
     let filtered = chains.has_body_filter();
-    let mut sender = Sender { request, client, chains, framing, filtered, out, body_bytes: 0 };
+    let mut sender = Sender { request, client, chains, framing, filtered, head_waits, out, body_bytes: 0 };
     let result = if bodiless { sender.flush(true).await } else { sender.body(body).await };
-    let Sender { out, body_bytes, .. } = sender;
+    let Sender { out, body_bytes, head_waits, .. } = sender;
     client.worker.buffers.give_back_output(out);
+    if let (Err(Broken::Refused(status)), true) = (&result, head_waits) {
+        return super::instead(request, client, *status).await;
+    }
     request.outcome.body_bytes_sent = body_bytes;
     request.outcome.bytes_sent = body_bytes + head_bytes;
     if let Err(broken) = result {
         client.give_up();
         match broken {
             Broken::Client => client.gone.set(true),
+            Broken::Refused(_) => {}
             Broken::File(error) => error_log::log(
                 error_log::Level::Error,
                 format_args!(
@@ -118,8 +129,8 @@ impl Sender<'_> {
         while let Some(part) = parts.next() {
             let ends = parts.peek().is_none();
             match part {
-                Part::Bytes(bytes) => self.pass(&bytes, ends).await,
-                Part::File { length: 0, .. } => self.pass(&[], ends).await,
+                Part::Bytes(bytes) => self.pass(&bytes, ends).await?,
+                Part::File { length: 0, .. } => self.pass(&[], ends).await?,
                 Part::File { offset, length } if direct => {
                     self.flush_more().await?;
                     self.page_cache(&file, residence, offset, length).await?;
@@ -197,7 +208,7 @@ impl Sender<'_> {
             }
             at += count as u64;
             let ends = last && at >= end;
-            self.pass(room.get(..count).unwrap_or_default(), ends).await;
+            self.pass(room.get(..count).unwrap_or_default(), ends).await?;
             if !ends {
                 self.flush(false).await?;
                 tokio::task::yield_now().await;
@@ -226,26 +237,66 @@ impl Sender<'_> {
     }
 
     /// Body bytes through the filters into `out`.
-    async fn pass(&mut self, data: &[u8], last: bool) {
+    async fn pass(&mut self, data: &[u8], last: bool) -> Result<(), Broken> {
         if !self.filtered {
-            return self.frame(data, last);
+            self.frame(data, last);
+            return Ok(());
         }
         let step = self.request.response.body_step();
+        match self.pass_from(0, data, last, step).await? {
+            None => Ok(()),
+            Some(maker) => Box::pin(self.remade(maker)).await,
+        }
+    }
+
+    /// Through the filters from one on. `Some`: the filter at this place has the whole body.
+    async fn pass_from(
+        &mut self,
+        from: usize,
+        data: &[u8],
+        last: bool,
+        step: usize,
+    ) -> Result<Option<usize>, Broken> {
         let mut rest = data;
         loop {
             let (piece, after) = rest.split_at(rest.len().min(step));
             rest = after;
-            let mut chunk = BodyChunk { data: piece.to_vec(), last: last && rest.is_empty() };
-            self.chains.body_filter(self.request, &mut chunk);
-            self.frame(&chunk.data, chunk.last);
+            let mut chunk = BodyChunk::new(piece.to_vec(), last && rest.is_empty());
+            match self.chains.body_filter(self.request, &mut chunk, from) {
+                Passed::Through => self.frame(&chunk.data, chunk.last),
+                Passed::Waits(maker) => return Ok(Some(maker)),
+                Passed::Refused(status) => return Err(Broken::Refused(status)),
+            }
             if rest.is_empty() {
-                return;
+                return Ok(None);
+            }
+            if from > 0 {
+                self.flush(false).await?;
             }
             tokio::task::yield_now().await;
         }
     }
 
+    /// The bodies that filters make anew, one after the other.
+    async fn remade(&mut self, mut maker: usize) -> Result<(), Broken> {
+        loop {
+            let body = self.chains.whole_body(self.request, maker).await.map_err(Broken::Refused)?;
+            let step = self.request.response.body_step().min(PIECE_BYTES);
+            match self.pass_from(maker + 1, &body, true, step).await? {
+                None => return Ok(()),
+                Some(next) => maker = next,
+            }
+        }
+    }
+
     fn frame(&mut self, data: &[u8], last: bool) {
+        if self.head_waits && (last || !data.is_empty()) {
+            self.head_waits = false;
+            self.client.answering.set(true);
+            if self.client.is_http2() {
+                let _ = http2::reply::send_head(self.request, self.client, self.framing, false);
+            }
+        }
         match self.framing {
             ClientFraming::Bodiless => return,
             ClientFraming::Length(_) | ClientFraming::Close | ClientFraming::Frames => {
@@ -272,6 +323,9 @@ impl Sender<'_> {
     }
 
     async fn flush(&mut self, last: bool) -> Result<(), Broken> {
+        if self.head_waits {
+            return Ok(());
+        }
         let (client, mut sent) = (self.client, 0);
         while let Some(rest) = self.out.get(sent..).filter(|rest| !rest.is_empty()) {
             let count = taken(client, |context| client.poll_send(context, rest, last)).await?;

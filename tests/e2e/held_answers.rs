@@ -1,0 +1,196 @@
+//! Answers that a plugin holds until they are whole: in counted memory, in bounded time, beside the worker, and not sent
+//! where the plugin could not do its work.
+
+use std::io::Write;
+use std::process::Command;
+
+use flate2::{Compression, write::GzEncoder};
+use serde_json::{Value, json};
+use testkit::gateway::YAML_PROVIDER;
+use testkit::upstream::{Behaviour, Step};
+use testkit::usage::growth;
+use testkit::{Gateway, Message, Upstream};
+
+use crate::body_work::cpu;
+
+const MEGABYTE: u64 = 1 << 20;
+const SECRET: &str = "secret=a1b2";
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(text).expect("memory takes all");
+    encoder.finish().expect("memory takes all")
+}
+
+/// 200 MiB of one letter in some 200 KB.
+fn bomb() -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    for _ in 0..200 {
+        encoder.write_all(&[b'a'; 1 << 20]).expect("memory takes all");
+    }
+    encoder.finish().expect("memory takes all")
+}
+
+fn answer(status: u16, fields: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!("HTTP/1.1 {status} Status\r\n{fields}Content-Length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+/// What the upstream sends, by the path.
+fn upstream() -> Upstream {
+    let (bomb, gzip_field) =
+        (answer(200, "Content-Encoding: gzip\r\n", &bomb()), "Content-Encoding: gzip\r\n");
+    let mut large = format!("{SECRET};{}", "words ".repeat(1_300_000)).into_bytes();
+    large.extend_from_slice(SECRET.as_bytes());
+    let damaged = gzip(SECRET.repeat(1000).as_bytes()).split_at(40).0.to_vec();
+    let members = (0..100_000).map(|at| (format!("k{at}"), json!(at))).collect::<serde_json::Map<_, _>>();
+    let members = Value::Object(members).to_string();
+    Upstream::with(move |request| {
+        let bytes = match request.target() {
+            "/bomb" => bomb.clone(),
+            "/large" | "/budget" => answer(200, "", &large),
+            "/large-gzip" => answer(200, gzip_field, &gzip(&large)),
+            "/too-large" => answer(200, "", SECRET.repeat(200_000).as_bytes()),
+            "/damaged" => answer(200, gzip_field, &damaged),
+            "/unknown" => answer(200, "Content-Encoding: zstd\r\n", SECRET.as_bytes()),
+            "/of-a-failure" => answer(404, "Content-Encoding: zstd\r\n", SECRET.as_bytes()),
+            "/members" => answer(200, "Content-Type: application/json\r\n", members.as_bytes()),
+            "/cut" => b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsecret=a1".to_vec(),
+            "/empty" => answer(200, gzip_field, b""),
+            "/slow" => answer(200, "", format!("{}!{SECRET}", "a".repeat(40)).as_bytes()),
+            _ if request.header("Range").is_some() => answer(206, "", b"ret=a1b2"),
+            _ => answer(200, "", format!("{SECRET} and {SECRET}").as_bytes()),
+        };
+        let close = if request.target() == "/cut" { Some(Step::Close) } else { None };
+        let bytes = if request.method() == "HEAD" {
+            let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").map_or(0, |at| at + 4);
+            bytes.get(..end).unwrap_or_default().to_vec()
+        } else {
+            bytes
+        };
+        Behaviour { read_body: true, steps: [Some(Step::Send(bytes)), close].into_iter().flatten().collect() }
+    })
+}
+
+fn gateway(upstream: &Upstream, config: &str) -> Gateway {
+    let target = json!({"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}});
+    let filters = |regex: &str, replace: &str, limit: usize| {
+        let filter = json!({"regex": regex, "replace": replace, "scope": "global"});
+        json!({"response-rewrite": {"filters": [filter], "max_resp_body_size": limit}})
+    };
+    let hides = |limit| filters("secret=[a-z0-9]+", "-", limit);
+    let looks = || filters("(?<=secret=)\\w+(?!x)", "-", 64 << 20);
+    let transforms = |template: &str| json!({"body-transformer": {"response": {"input_format": "json", "template": template}}});
+    let route = |uri: &str, plugins: Value| {
+        let id = uri.trim_matches(['/', '*']).replace('/', "-");
+        json!({"id": if id.is_empty() { "all" } else { &id }, "uri": uri, "plugins": plugins, "upstream": target})
+    };
+    let routes = json!({"routes": [
+        route("/*", hides(64 << 20)),
+        route("/bomb", looks()),
+        route("/large", looks()),
+        route("/large-gzip", hides(64 << 20)),
+        route("/too-large", hides(1 << 20)),
+        route("/slow", filters("(a*)*\\1b|secret", "-", 64 << 20)),
+        route("/grows", filters("secret=[a-z0-9]+", &"x".repeat(1000), 1_500)),
+        route("/no-json", transforms("{{name}}")),
+        route("/members", transforms("{{k1}} {{k99999}}")),
+        route("/quiet", json!({})),
+    ]});
+    Gateway::start(config, Some(&routes.to_string()))
+}
+
+fn ask(gateway: &Gateway, path: &str) -> Message {
+    gateway.client().get("h", path).expect("an answer")
+}
+
+#[test]
+fn what_cannot_be_worked_on_is_not_sent() {
+    let upstream = upstream();
+    let gateway = gateway(&upstream, YAML_PROVIDER);
+    for (path, status, says) in [
+        ("/bomb", 502, "more than 67108864 bytes when it is unpacked"),
+        ("/too-large", 502, "it has more than 1048576 bytes"),
+        ("/grows", 502, "more than 1500 bytes when it is unpacked and filtered"),
+        ("/damaged", 502, "it cannot be unpacked"),
+        ("/unknown", 502, "unsupported compression encoding type: zstd"),
+        ("/of-a-failure", 404, "unsupported compression encoding type: zstd"),
+        ("/slow", 502, "one of its patterns gave up"),
+        ("/no-json", 502, "failed to transform response body: response body decode"),
+        ("/cut", 502, "upstream closed the connection"),
+    ] {
+        let (answer, grown) = growth(&gateway, || ask(&gateway, path));
+        println!("{path}: {}, +{} MB", answer.status(), grown / MEGABYTE);
+        assert_eq!(answer.status(), status, "{path}");
+        assert!(!answer.body_text().contains("secret"), "{path}: {:.200}", answer.body_text());
+        assert!(grown < 160 * MEGABYTE, "{path}: +{} MB", grown / MEGABYTE);
+        gateway.wait_for_log(says);
+    }
+    assert_eq!(ask(&gateway, "/fine").body_text(), "- and -");
+    assert_eq!(ask(&gateway, "/empty").body_text(), "");
+    let part = gateway.client().request("GET /fine HTTP/1.1\r\nHost: h\r\nRange: bytes=3-10\r\n\r\n");
+    assert_eq!(part.expect("an answer").body_text(), "- and -");
+    // What says nothing of a body has none that could not be read.
+    for path in ["/unknown", "/no-json", "/bomb"] {
+        let answer = gateway.client().request(&format!("HEAD {path} HTTP/1.1\r\nHost: h\r\n\r\n"));
+        assert_eq!(answer.expect("an answer").status(), 200, "{path}");
+    }
+    // Over HTTP/2 the head waits as well.
+    for (path, expected) in [("/unknown", "502"), ("/fine", "200- and -")] {
+        let url = format!("http://{}{path}", gateway.http);
+        let mut curl = Command::new("curl");
+        curl.args(["-s", "--http2-prior-knowledge", "--max-time", "20", "-w", "%{stderr}%{http_code}", &url]);
+        let output = curl.output().expect("curl runs");
+        let (status, body) =
+            (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+        assert!(
+            format!("{status}{body}").starts_with(expected) && !body.contains("secret"),
+            "{status} {body}"
+        );
+    }
+}
+
+/// Patterns that go back have steps enough for a large body, and a worker does not do it.
+#[test]
+fn large_answers_are_filtered_to_their_end() {
+    let upstream = upstream();
+    let gateway = gateway(&upstream, YAML_PROVIDER);
+    let mut client = gateway.client();
+    for path in ["/large", "/large-gzip"] {
+        let before = cpu(&gateway);
+        let answer = client.get("h", path).expect("an answer");
+        println!("{path}: {:?}", cpu(&gateway) - before);
+        let text = answer.body_text();
+        let ends =
+            if path == "/large" { ("secret=-;words ", "words secret=-") } else { ("-;words ", "words -") };
+        assert_eq!(answer.status(), 200, "{path}");
+        assert!(text.starts_with(ends.0) && text.ends_with(ends.1), "{path}: {:.40}", text);
+        assert!(text.len() > 7_800_000, "{path}: {} bytes", text.len());
+    }
+    let log = gateway.error_log();
+    assert!(!log.contains("was held up for"), "{log}");
+}
+
+/// A document of many values becomes Lua values in slices.
+#[test]
+fn a_document_of_many_values_keeps_nobody_waiting() {
+    let upstream = upstream();
+    let gateway = gateway(&upstream, YAML_PROVIDER);
+    let answer = ask(&gateway, "/members");
+    assert_eq!((answer.status(), answer.body_text()), (200, "1 99999".to_owned()));
+    let log = gateway.error_log();
+    assert!(!log.contains("was held up for"), "{log}");
+}
+
+/// What is held counts in the budget of all bodies, by its client.
+#[test]
+fn held_answers_have_a_budget() {
+    let upstream = upstream();
+    let config = YAML_PROVIDER.replacen("apisix:\n", "apisix:\n  body_memory: {total: 32m}\n", 1);
+    let gateway = gateway(&upstream, &config);
+    let answer = ask(&gateway, "/budget");
+    assert_eq!(answer.status(), 503);
+    assert!(!answer.body_text().contains("secret"));
+    gateway.wait_for_log("the memory for bodies (apisix.body_memory.total, 33554432 bytes)");
+    assert_eq!(ask(&gateway, "/fine").body_text(), "- and -");
+}
