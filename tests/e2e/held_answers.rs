@@ -182,6 +182,62 @@ fn a_document_of_many_values_keeps_nobody_waiting() {
     assert!(!log.contains("was held up for"), "{log}");
 }
 
+/// The same for bodies of requests, in each format.
+#[test]
+fn a_body_of_many_values_keeps_nobody_waiting() {
+    let upstream = Upstream::start();
+    let target = json!({"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}});
+    let template = |text: &str| json!({"body-transformer": {"request": {"template": text}}});
+    let route = |id: &str, text: &str| json!({"id": id, "uri": format!("/{id}"), "plugins": template(text), "upstream": target});
+    let routes = json!({"routes": [
+        route("members", "{{k1}} {{k99999}}"),
+        route("list", "{{b[1]}} {{#b}}"),
+        route("xml", "{{r._attr.k1}} {{r._attr.k99999}}"),
+        route("elements", "{{#r.a}} {{r.a[40000]}}"),
+        route("form", "{{k1}} {{k59999}}"),
+        route("multipart", "{{k1}} {{k49999}}"),
+    ]});
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&routes.to_string()));
+    let joined = |count: u32, each: &dyn Fn(u32) -> String| (0..count).map(each).collect::<String>();
+    let part = |at| format!("--b\r\nContent-Disposition: form-data; name=\"k{at}\"\r\n\r\n{at}\r\n");
+    for (path, content_type, body, expected) in [
+        (
+            "/members",
+            "application/json",
+            format!("{{{}\"\":0}}", joined(100_000, &|at| format!("\"k{at}\":{at},"))),
+            "1 99999",
+        ),
+        ("/list", "application/json", format!("{{\"b\":[{}1]}}", "1,".repeat(119_999)), "1 120000"),
+        ("/xml", "text/xml", format!("<r{}/>", joined(100_000, &|at| format!(" k{at}='{at}'"))), "1 99999"),
+        (
+            "/elements",
+            "text/xml",
+            format!("<r>{}</r>", joined(40_000, &|at| format!("<a>{at}</a>"))),
+            "40000 39999",
+        ),
+        (
+            "/form",
+            "application/x-www-form-urlencoded",
+            joined(60_000, &|at| format!("k{at}={at}&")),
+            "1 59999",
+        ),
+        ("/multipart", "multipart/form-data; boundary=b", joined(50_000, &part) + "--b--", "1 49999"),
+    ] {
+        let mut client = gateway.client();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: h\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        client.send(head.as_bytes()).expect("sends the head");
+        client.send(body.as_bytes()).expect("sends the body");
+        let answer = client.response().expect("an answer");
+        let text = answer.body_text();
+        assert!(answer.status() == 200 && text.ends_with(&format!("\n{expected}")), "{path}: {text:.500}");
+    }
+    let log = gateway.error_log();
+    assert!(!log.contains("was held up for"), "{log}");
+}
+
 /// What is held counts in the budget of all bodies, by its client.
 #[test]
 fn held_answers_have_a_budget() {
