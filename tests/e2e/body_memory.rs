@@ -86,6 +86,21 @@ fn twenty_megabytes_of_values_take_little_more() {
     assert!(!log.contains("was held up for"), "a worker reads 20 MB: {log}");
 }
 
+/// What takes too much when it is read is known before any of it is made, and a body that is gathered is not copied for its
+/// rest.
+#[test]
+fn what_is_refused_takes_little_more_than_itself() {
+    let upstream = Upstream::start();
+    let body = many_values(20 << 20);
+    for (uri, expected) in [("/valid", 400), ("/new", 413)] {
+        let gateway = gateway(&upstream, YAML_PROVIDER);
+        let ((status, _), grown) = growth(&gateway, || post(&gateway, uri, "application/json", &body));
+        println!("20 MB of values at {uri}, first of all: +{} MB", grown / MEGABYTE);
+        assert_eq!(status, expected, "{uri}");
+        assert!(grown < 42 * MEGABYTE, "{uri}: +{} MB", grown / MEGABYTE);
+    }
+}
+
 /// A filter looks at the body as a route's condition does, also where it is all that asks for it.
 #[test]
 fn a_filter_sees_the_body() {

@@ -69,17 +69,31 @@ pub enum RequestBody {
 }
 
 /// How much more memory to set aside before the next piece: enough for one, and once this is not there eight times what
-/// came, but no more than the body says it has. Memory that nothing was written to is none yet; what was is copied, and
-/// there twice meanwhile.
+/// came, but no more than the body says it has; all of that once a good part came. Memory that nothing was written to is
+/// none yet; what was is copied, and there twice meanwhile.
 fn room(collected: &Vec<u8>, length: usize) -> usize {
     if collected.capacity() - collected.len() >= PIECE.min(length.saturating_sub(collected.len())) {
         return 0;
     }
     match length.checked_sub(collected.len()) {
+        Some(more) if more > 0 && collected.len() >= GOOD_PART && length <= WHOLE => more,
         Some(more) if more > 0 => more.min(collected.len().saturating_mul(7).max(PIECE)),
         // Nobody said how long it is.
         _ => collected.len().max(PIECE),
     }
+}
+
+/// What came of a body for which all of its memory is set aside, up to this size.
+const GOOD_PART: usize = 1 << 20;
+const WHOLE: usize = 64 << 20;
+
+/// How much of the budget a body takes: eight times what came, before the next piece needs it, and no more than was set
+/// aside.
+fn leased(before: usize, collected: &[u8], set_aside: usize) -> usize {
+    if collected.len() + PIECE <= before {
+        return before;
+    }
+    set_aside.min(collected.len().max(PIECE).saturating_mul(8))
 }
 
 /// So much is gathered in one go: less than a millisecond.
@@ -130,10 +144,11 @@ impl RequestBody {
                             reader.holds();
                             Lease::new(client)
                         });
-                        let held = collected.capacity().max(collected.len() + room);
+                        let set_aside = collected.capacity().max(collected.len() + room);
+                        let held = leased(lease.bytes(), &collected, set_aside);
                         lease.grow_to(held).map_err(|Spent| BodyError::Overloaded)?;
                     }
-                    collected.reserve_exact(room);
+                    collected.try_reserve_exact(room).map_err(|_| BodyError::Overloaded)?;
                     if collected.len() >= others_turn {
                         // All of it may be there already, and other requests wait.
                         others_turn = collected.len() + SLICE;

@@ -122,11 +122,97 @@ impl Allowance {
     }
 }
 
+/// From here on a text is looked through before it is read: one that takes too much takes nothing then.
+const LARGE_TEXT: usize = 1 << 20;
+
 /// A whole document as `serde_json` reads it: of entries with one name the last counts.
 pub fn parse(text: &[u8], allowance: &Allowance) -> Result<Value, Unread> {
+    if text.len() >= LARGE_TEXT {
+        let left = Allowance::new(allowance.left.get());
+        let cost = Cost(&left).deserialize(&mut serde_json::Deserializer::from_slice(text));
+        if let Err(error) = cost {
+            return Err(match left.explain(error) {
+                Unread::TooLarge(_) => Unread::TooLarge(TooLarge::Limit(allowance.limit)),
+                syntax => syntax,
+            });
+        }
+    }
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let value = Tree(allowance).deserialize(&mut deserializer);
     value.and_then(|value| deserializer.end().map(|()| value)).map_err(|error| allowance.explain(error))
+}
+
+/// What a value would take, without making it.
+#[derive(Clone, Copy)]
+struct Cost<'a>(&'a Allowance);
+
+impl<'de> DeserializeSeed<'de> for Cost<'_> {
+    type Value = usize;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<usize, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+/// Each gives the length of a text, for names.
+impl<'de> Visitor<'de> for Cost<'_> {
+    type Value = usize;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("any valid JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<usize, E> {
+        Ok(0)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<usize, E> {
+        Ok(0)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<usize, E> {
+        Ok(0)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<usize, E> {
+        Ok(0)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<usize, E> {
+        Ok(0)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<usize, E> {
+        self.0.charge(text.len())?;
+        Ok(text.len())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<usize, A::Error> {
+        let (mut items, mut room) = (0, 0);
+        while list.next_element_seed(self)?.is_some() {
+            if items == room {
+                let more = doubled(room);
+                self.0.charge(more * size_of::<Value>())?;
+                room += more;
+            }
+            items += 1;
+        }
+        Ok(0)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut list: A) -> Result<usize, A::Error> {
+        // A name is charged where it is read.
+        while list.next_key_seed(self)?.is_some() {
+            self.0.charge(ENTRY_BYTES)?;
+            list.next_value_seed(self)?;
+        }
+        Ok(0)
+    }
+}
+
+/// By how much a full list grows.
+fn doubled(room: usize) -> usize {
+    room.max(2)
 }
 
 /// A value with all that is in it.
@@ -178,7 +264,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
         while let Some(item) = list.next_element_seed(self)? {
             if items.len() == items.capacity() {
                 // Counted before it is there: the list doubles.
-                let more = items.len().max(2);
+                let more = doubled(items.len());
                 self.0.charge(more * size_of::<Value>())?;
                 items.reserve_exact(more);
             }
@@ -237,6 +323,22 @@ mod tests {
         ] {
             let read = parse(text.as_bytes(), &Allowance::new(1 << 20));
             assert!(matches!(read, Err(Unread::TooLarge(TooLarge::Limit(0x10_0000)))), "{read:?}");
+        }
+    }
+
+    /// What a text is said to take before it is read is what it then takes.
+    #[test]
+    fn the_cost_of_a_text_is_that_of_its_tree() {
+        let names =
+            (0..1000).map(|at| format!("\"name-{at}\":[{at},\"x\",{{}},[true]],")).collect::<String>();
+        for text in
+            [format!("{{{names}\"\":null}}"), format!("[{}1.5]", "1,".repeat(4095)), "[[],[[]]]".to_owned()]
+        {
+            let (said, taken) = (Allowance::new(1 << 24), Allowance::new(1 << 24));
+            let mut deserializer = serde_json::Deserializer::from_str(&text);
+            Cost(&said).deserialize(&mut deserializer).unwrap();
+            parse(text.as_bytes(), &taken).unwrap();
+            assert_eq!(said.left, taken.left, "{text:.60}");
         }
     }
 }

@@ -107,6 +107,10 @@ impl Lease {
         Lease { client: network(client), bytes: 0 }
     }
 
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Makes it this large. It never shrinks.
     pub fn grow_to(&mut self, bytes: usize) -> Result<(), Spent> {
         let Some(more) = bytes.checked_sub(self.bytes).filter(|more| *more > 0) else { return Ok(()) };
