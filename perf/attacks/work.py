@@ -1,6 +1,11 @@
 """Time: small requests that ask for much work, from clients without a key."""
 
+import gzip
+import http.server
 import json
+import threading
+
+from harness import tidegate
 
 from .scene import KEY
 
@@ -26,6 +31,7 @@ def run(scene):
         one(scene, gateway, name, *case, TAKEN)
     for name, *case in list(patterns(gateway)):
         one(scene, gateway, name, *case, GIVEN_UP)
+    answers(scene)
 
 
 def one(scene, gateway, name, path, method, body, headers, allowed):
@@ -37,6 +43,42 @@ def one(scene, gateway, name, path, method, body, headers, allowed):
         return f"{used:.0f} ms CPU, answers {answers[0]}", used <= MOST_CPU_MS and set(answers) <= set(allowed)
 
     scene.beside(gateway, name, work, f"<= {MOST_CPU_MS} ms CPU", MOST_WAIT_MS)
+
+
+class Bomb(http.server.BaseHTTPRequestHandler):
+    """Answers with 200 KB that are 200 MiB."""
+
+    body = gzip.compress(b"a" * (200 << 20))
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", str(len(self.body)))
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    def log_message(self, *_):
+        pass
+
+
+def answers(scene):
+    """Answers that are much work for filters."""
+    gateway = scene.gateway()
+    gateway.route("quiet", "/quiet")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Bomb) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        filters = [{"regex": "(?<=x)a+(?!b)", "replace": "-", "scope": "global"}]
+        gateway.route("bomb", "/bomb", {"response-rewrite": {"filters": filters}},
+                      upstream=tidegate.node(server.server_address[1]))
+        before = gateway.forget_peak()
+
+        def work():
+            statuses = {gateway.ask("/bomb", timeout=60)[0] for _ in range(REQUESTS)}
+            grown = gateway.peak_mb() - before
+            return f"+{grown:.0f} MB, answers {sorted(statuses)}", grown <= 200 and statuses == {502}
+
+        scene.beside(gateway, "an answer that unpacks to 200 MiB", work, "+ <= 200 MB, 502", MOST_WAIT_MS)
+        server.shutdown()
 
 
 def bodies(gateway):

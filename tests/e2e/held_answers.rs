@@ -48,7 +48,7 @@ fn upstream() -> Upstream {
     Upstream::with(move |request| {
         let bytes = match request.target() {
             "/bomb" => bomb.clone(),
-            "/large" | "/budget" => answer(200, "", &large),
+            "/large" | "/budget" | "/cached" => answer(200, "", &large),
             "/large-gzip" => answer(200, gzip_field, &gzip(&large)),
             "/too-large" => answer(200, "", SECRET.repeat(200_000).as_bytes()),
             "/damaged" => answer(200, gzip_field, &damaged),
@@ -95,7 +95,7 @@ fn gateway(upstream: &Upstream, config: &str) -> Gateway {
         route("/grows", filters("secret=[a-z0-9]+", &"x".repeat(1000), 1_500)),
         route("/no-json", transforms("{{name}}")),
         route("/members", transforms("{{k1}} {{k99999}}")),
-        route("/quiet", json!({})),
+        route("/cached", json!({"proxy-cache": {"cache_strategy": "memory", "cache_zone": "memory_cache", "cache_ttl": 60}})),
     ]});
     Gateway::start(config, Some(&routes.to_string()))
 }
@@ -249,4 +249,13 @@ fn held_answers_have_a_budget() {
     assert!(!answer.body_text().contains("secret"));
     gateway.wait_for_log("the memory for bodies (apisix.body_memory.total, 33554432 bytes)");
     assert_eq!(ask(&gateway, "/fine").body_text(), "- and -");
+    // What there is no room for is not cached.
+    for expected in ["MISS", "MISS"] {
+        let answer = ask(&gateway, "/cached");
+        assert_eq!((answer.status(), answer.header("Apisix-Cache-Status")), (200, Some(expected)));
+    }
+    let gateway = self::gateway(&upstream, YAML_PROVIDER);
+    for expected in ["MISS", "HIT"] {
+        assert_eq!(ask(&gateway, "/cached").header("Apisix-Cache-Status"), Some(expected));
+    }
 }

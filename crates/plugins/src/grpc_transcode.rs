@@ -3,11 +3,12 @@
 //! The `protos` resource that `proto_id` names is compiled when the configuration is; requests find finished
 //! descriptors.
 
+mod cost;
 mod proto;
 mod reading;
 mod writing;
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use bytes::Bytes;
 use plugin::{
@@ -15,7 +16,7 @@ use plugin::{
     Verdict, WholeBody,
     aside::{self, Undone},
     document::{self, Allowance, TooLarge, Unread},
-    memory::{self, Spent},
+    memory::{self, Lease, Spent},
 };
 use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, prost::Message};
 use serde::Deserialize;
@@ -26,7 +27,7 @@ use wire::{HeaderId, Method};
 use crate::common::{
     conf::typed,
     form,
-    held_body::{self, HeldBody},
+    held_body::{self, HeldBody, Whole},
     instance_state, nginx_base64,
     regexes::Regex,
 };
@@ -50,6 +51,12 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     let fault = pattern.and_then(|pattern| Regex::new(pattern, false).err());
     fault.map_or(Ok(()), |fault| Err(format!("invalid path_regex: {fault}")))
 }
+
+/// What stands before a message.
+const PREFIX: usize = 5;
+
+/// Messages that take more are read by a thread for long work.
+const ON_A_WORKER: usize = 1 << 20;
 
 /// Larger requests get 413.
 const MAX_REQUEST_BYTES: usize = 64 * 1024 * 1024;
@@ -137,24 +144,17 @@ impl Plugin for Transcode {
         Box::pin(async move {
             let held = instance_state::take::<_, Call>(request, self);
             let body = held.and_then(|Call(held)| held).map(|mut held| held.whole());
+            let client = request.remote_addr;
             let answer = match (request.response.status >= 300, &self.method, body) {
                 (true, _, _) => self.status(request).map(|answer| answer.map(|value| value.to_string())),
-                (false, Some(method), Some(body)) => {
-                    let (method, options) = (method.clone(), self.options);
-                    let read =
-                        aside::run_by_size(body.length(), move || message(&method, &options, &body.join()));
-                    Some(read.await.map_err(|Undone| 500u16)?)
-                }
+                (false, Some(method), Some(body)) => Some(self.answer(method, body, client).await?),
                 (false, _, _) => None,
             };
             let text = answer.unwrap_or_else(|| Ok(String::new())).unwrap_or_else(|reason| {
                 log(format_args!("transform response error: {reason}"));
                 reason.to_owned()
             });
-            memory::hold(text.into_bytes(), request.remote_addr).map_err(|Spent| {
-                held_body::refuse(PLUGIN.name, "there is no memory left for bodies");
-                503
-            })
+            memory::hold(text.into_bytes(), client).map_err(spent)
         })
     }
 }
@@ -168,6 +168,28 @@ impl Transcode {
     fn rewrites(&self, request: &mut Request) -> bool {
         let wanted = request.response.status < 300 || self.conf.show_status_in_body;
         wanted && instance_state::get_mut::<_, Call>(request, self).is_some()
+    }
+
+    /// The first message of an answer as JSON, in memory that is counted, and by another thread where it has many values.
+    async fn answer(
+        &self,
+        method: &MethodDescriptor,
+        body: Whole,
+        client: IpAddr,
+    ) -> Result<Result<String, &'static str>, u16> {
+        let undone = |Undone| 500u16;
+        let body = aside::run_by_size(body.length(), move || body.join()).await.map_err(undone)?;
+        let message = body.slice(body.len().min(PREFIX)..);
+        let (output, bytes) = (method.output(), message.clone());
+        let cost = move || cost::of(&output, &bytes, 0);
+        let cost = aside::run_by_size(message.len(), cost).await.map_err(undone)?;
+        let mut lease = Lease::new(client);
+        if cost > memory::UNCOUNTED {
+            lease.grow_to(cost).map_err(spent)?;
+        }
+        let (method, options) = (method.clone(), self.options);
+        let write = move || json_of(&method, options, &message);
+        aside::run_by_size(if cost > ON_A_WORKER { usize::MAX } else { 0 }, write).await.map_err(undone)
     }
 
     async fn send(&self, request: &mut Request, method: &MethodDescriptor) -> Verdict {
@@ -263,12 +285,16 @@ impl Transcode {
     }
 }
 
-/// The first message of an answer, as JSON.
-fn message(method: &MethodDescriptor, options: &Options, body: &[u8]) -> Result<String, &'static str> {
-    let bytes = body.get(5..).unwrap_or_default();
+fn spent(_: Spent) -> u16 {
+    held_body::refuse(PLUGIN.name, "there is no memory left for bodies");
+    503
+}
+
+/// A message as JSON.
+fn json_of(method: &MethodDescriptor, options: Options, bytes: &[u8]) -> Result<String, &'static str> {
     let decoded = DynamicMessage::decode(method.output(), bytes);
     let decoded = decoded.map_err(|_| "failed to decode response data by protobuf")?;
-    Ok(writing::json(&decoded, options).to_string())
+    Ok(writing::json(&decoded, &options).to_string())
 }
 
 /// Where the fields of the message come from: a JSON body, a form, or the query.

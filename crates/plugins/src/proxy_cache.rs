@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use conf::Settings;
 use entry::{Answer, Stored, Variants, base_key, variant_key};
+use plugin::memory::Growing;
 use plugin::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Source, Step};
 use rules::Asked;
 use serde_json::Value;
@@ -60,7 +61,8 @@ struct Exchange {
 struct Capture {
     status: u16,
     headers: Vec<(Vec<u8>, Vec<u8>)>,
-    body: Vec<u8>,
+    /// Counts as held for the client until it is whole; then the zone counts it.
+    body: Growing,
     /// Seconds that it spent in other caches.
     age: f64,
     fresh_for: f64,
@@ -166,11 +168,11 @@ impl Plugin for ProxyCache {
     fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
         let Some(exchange) = request.extensions.get_mut::<Exchange>() else { return };
         let Some(capture) = &mut exchange.capture else { return };
-        if capture.body.len() + chunk.data.len() >= self.settings.max_body_bytes {
+        let fits = capture.body.len() + chunk.data.len() < self.settings.max_body_bytes;
+        if !fits || capture.body.push(&chunk.data).is_err() {
             exchange.capture = None;
             return;
         }
-        capture.body.extend_from_slice(&chunk.data);
         if !chunk.last {
             return;
         }
@@ -191,6 +193,12 @@ fn is_safe(method: &Method) -> bool {
 }
 
 impl ProxyCache {
+    /// For the body of the answer to this request.
+    fn room(&self, request: &Request) -> Growing {
+        let length = request.response.headers.get_str("Content-Length").and_then(|text| text.parse().ok());
+        Growing::new(self.settings.max_body_bytes, request.remote_addr).with_expected(length)
+    }
+
     /// What a request has changed with success must not be answered from before.
     fn invalidate(&self, request: &Request, keys: [Vec<u8>; 2]) {
         if request.response.source != Source::Upstream || !(200..400).contains(&request.response.status) {
@@ -215,7 +223,7 @@ impl ProxyCache {
         let answer = Arc::new(Answer {
             status: capture.status,
             headers: capture.headers,
-            body: capture.body.into(),
+            body: capture.body.into_vec().into(),
             stored: unix_seconds() - capture.age,
             ttl: capture.fresh_for + capture.age,
         });

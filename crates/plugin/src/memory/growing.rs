@@ -26,11 +26,17 @@ pub struct Growing {
     bytes: Vec<u8>,
     lease: Lease,
     limit: usize,
+    /// How many bytes there will probably be: none is copied on the way to so many.
+    expected: usize,
 }
 
 impl Growing {
     pub fn new(limit: usize, client: IpAddr) -> Growing {
-        Growing { bytes: Vec::new(), lease: Lease::new(client), limit }
+        Growing { bytes: Vec::new(), lease: Lease::new(client), limit, expected: 0 }
+    }
+
+    pub fn with_expected(self, expected: Option<usize>) -> Growing {
+        Growing { expected: expected.unwrap_or_default(), ..self }
     }
 
     pub fn as_slice(&self) -> &[u8] {
@@ -52,7 +58,10 @@ impl Growing {
         }
         let capacity = self.bytes.capacity();
         if needed > capacity {
-            let room = needed.max(capacity.saturating_mul(2).min(self.limit));
+            let room = match self.expected.min(self.limit) {
+                expected if expected >= needed => expected,
+                _ => needed.max(capacity.saturating_mul(2).min(self.limit)),
+            };
             if room > UNCOUNTED {
                 self.lease.grow_to(room)?;
             }
@@ -74,6 +83,11 @@ impl Growing {
             whole.lease.take_over(lease);
         }
         Some(whole)
+    }
+
+    /// From now on it counts elsewhere.
+    pub fn into_vec(self) -> Vec<u8> {
+        self.bytes
     }
 
     /// What it holds is given back with the last copy.

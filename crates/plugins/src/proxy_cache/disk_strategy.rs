@@ -95,7 +95,7 @@ impl ProxyCache {
         Some(Capture {
             status: response.status,
             headers: headers.map(|(name, value)| (name.to_vec(), value.to_vec())).collect(),
-            body: Vec::new(),
+            body: self.room(request),
             age: permit.age,
             fresh_for,
             vary,

@@ -120,7 +120,7 @@ impl ProxyCache {
                 .filter(|(name, _)| is_kept(&String::from_utf8_lossy(name)))
                 .map(|(name, value)| (name.to_vec(), value.to_vec()))
                 .collect(),
-            body: Vec::new(),
+            body: self.room(request),
             age: permit.age,
             fresh_for,
             vary,
