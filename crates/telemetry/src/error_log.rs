@@ -136,6 +136,21 @@ struct ThreadState {
     seen: HashMap<u64, Repeats>,
 }
 
+/// Takes as much as a line may have; what comes behind is not even formatted.
+struct Cut<'a>(&'a mut Vec<u8>);
+
+impl Write for Cut<'_> {
+    fn write(&mut self, part: &[u8]) -> std::io::Result<usize> {
+        let room = LONGEST_LINE_BYTES.saturating_sub(self.0.len()).min(part.len());
+        self.0.extend_from_slice(&part[..room]);
+        Ok(room)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 struct Repeats {
     level: Level,
     count: u32,
@@ -160,8 +175,8 @@ impl ThreadState {
         }
         let mut text = std::mem::take(&mut self.message);
         text.clear();
-        let _ = text.write_fmt(message);
-        text.truncate(LONGEST_LINE_BYTES);
+        // An error says that the rest was cut.
+        let _ = Cut(&mut text).write_fmt(message);
         if self.passes(level, &text) {
             emit(self.line(level, &text, context));
         } else {
