@@ -6,6 +6,9 @@ use wire::Head;
 
 use crate::FileBody;
 
+/// What ends a request: an interim answer (1xx) leaves the client waiting.
+pub const FINAL_STATUSES: std::ops::Range<u16> = 200..1000;
+
 /// The body of a [`Reply`].
 #[derive(Clone, Debug)]
 pub enum ReplyBody {

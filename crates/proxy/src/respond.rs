@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use plugin::{
-    BodyChunk, BodyError, FileBody, Reply, Request, RequestBody, Source, error_page, reply::ReplyBody,
+    BodyChunk, BodyError, FileBody, Reply, Request, RequestBody, Source, error_page,
+    reply::{FINAL_STATUSES, ReplyBody},
 };
 use telemetry::error_log;
 use tokio::task::JoinError;
@@ -35,6 +36,7 @@ enum Body {
 
 /// Sends a reply through header and body filters. Returns whether the connection may go on.
 pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply: Reply) -> bool {
+    let reply = ending(reply);
     if client.gone.get() || (reply.status == NO_ANSWER && matches!(reply.body, ReplyBody::Page)) {
         fill_response(request, reply);
         return false;
@@ -110,6 +112,15 @@ async fn put(request: &mut Request, client: &Client, body: Bytes) -> bool {
     }
     client.worker.buffers.give_back_output(out);
     sent && keep
+}
+
+/// An interim status would leave the client waiting for the answer.
+fn ending(reply: Reply) -> Reply {
+    if FINAL_STATUSES.contains(&reply.status) {
+        return reply;
+    }
+    error_log::log(error_log::Level::Error, format_args!("{} is no final status: 500 is sent", reply.status));
+    Reply::page(500)
 }
 
 /// What the body filters take at once of a body that one of them made: less than a millisecond.
