@@ -31,7 +31,13 @@ pub struct Allowance {
     exceeded: Cell<Option<TooLarge>>,
     /// What is taken counts in the budget of all bodies as well, step by step.
     lease: Option<RefCell<Lease>>,
+    /// Whether to give up, asked now and then.
+    stop: Option<fn() -> bool>,
+    entries: Cell<u32>,
 }
+
+/// Entries between two questions whether to stop.
+const ENTRIES_PER_LOOK: u32 = 256;
 
 /// So much is leased at a time.
 const LEASE_STEP: usize = 256 << 10;
@@ -43,13 +49,15 @@ pub enum TooLarge {
     Limit(usize),
     /// More than is left for all.
     Spent,
+    /// It takes too long, see [`Allowance::until`].
+    Late,
 }
 
 impl TooLarge {
     pub fn status(self) -> u16 {
         match self {
             TooLarge::Limit(_) => 413,
-            TooLarge::Spent => 503,
+            TooLarge::Spent | TooLarge::Late => 503,
         }
     }
 }
@@ -60,6 +68,7 @@ impl fmt::Display for TooLarge {
             TooLarge::Limit(limit) => {
                 write!(formatter, "the body takes more than {limit} bytes of memory when it is read")
             }
+            TooLarge::Late => formatter.write_str("there is no time left to read the body"),
             TooLarge::Spent => formatter.write_str("there is no memory left for request bodies"),
         }
     }
@@ -83,7 +92,30 @@ impl fmt::Display for Unread {
 
 impl Allowance {
     pub fn new(limit: usize) -> Allowance {
-        Allowance { limit, left: Cell::new(limit), exceeded: Cell::default(), lease: None }
+        Allowance {
+            limit,
+            left: Cell::new(limit),
+            exceeded: Cell::default(),
+            lease: None,
+            stop: None,
+            entries: Cell::new(0),
+        }
+    }
+
+    /// Gives up once this is so.
+    pub fn until(self, stop: fn() -> bool) -> Allowance {
+        Allowance { stop: Some(stop), ..self }
+    }
+
+    /// For each entry of a list or object.
+    fn pass<E: serde::de::Error>(&self) -> Result<(), E> {
+        let entries = self.entries.get().wrapping_add(1);
+        self.entries.set(entries);
+        if entries.is_multiple_of(ENTRIES_PER_LOOK) && self.stop.is_some_and(|stop| stop()) {
+            self.exceeded.set(Some(TooLarge::Late));
+            return Err(E::custom(TooLarge::Late));
+        }
+        Ok(())
     }
 
     /// `apisix.body_memory.parsed`, out of the budget of all bodies where a client is named.
@@ -262,6 +294,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = list.next_element_seed(self)? {
+            self.0.pass()?;
             if items.len() == items.capacity() {
                 // Counted before it is there: the list doubles.
                 let more = doubled(items.len());
@@ -276,6 +309,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
         let mut entries = Map::new();
         while let Some(name) = list.next_key::<String>()? {
+            self.0.pass()?;
             self.0.charge(ENTRY_BYTES + name.capacity())?;
             let value = list.next_value_seed(self)?;
             entries.insert(name, value);

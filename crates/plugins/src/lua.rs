@@ -73,8 +73,8 @@ pub fn check(chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
 fn check_chunk(chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
     let evaluate = |source: &str, name: &str| -> Result<Value, LuaFault> {
         let vm = vm::vm().map_err(LuaFault::Load)?;
-        let function = vm::Vm::load(&vm.lua, source, name).map_err(LuaFault::Load)?;
-        clock::limited(|| function.call::<Value>(())).map_err(|error| LuaFault::Load(vm::message(&error)))
+        let value = vm.evaluate(source, name).map_err(LuaFault::Load)?;
+        value.map_err(|error| LuaFault::Load(vm::message(&error)))
     };
     match chunk {
         LuaChunk::FilterFunction => match {
@@ -113,9 +113,8 @@ pub fn check_function(source: &str) -> Result<(), String> {
 
 fn run_checked(source: &str) -> Result<(), String> {
     let vm = vm::vm()?;
-    let function =
-        vm::Vm::load(&vm.lua, source, source).map_err(|reason| format!("failed to loadstring: {reason}"))?;
-    match clock::limited(|| function.call::<Value>(())) {
+    let value = vm.evaluate(source, source).map_err(|reason| format!("failed to loadstring: {reason}"))?;
+    match value {
         Err(error) => Err(format!("pcall error: {}", vm::message(&error))),
         Ok(Value::Function(_)) => Ok(()),
         Ok(Value::Integer(_)) => Err("only accept Lua function, the input code type is number".to_owned()),

@@ -14,10 +14,12 @@ use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, LuaString, Table, Value, V
 use super::{clock, current, json, strings, vm};
 use crate::common::number;
 
+const ENVIRONMENTS: &str = include_str!("environments.lua");
 const PRELUDE: &str = include_str!("prelude.lua");
 
-/// Fills the interpreter's globals. Returns what makes a request's `ctx`, and `run(function, argument, ctx)`.
-pub fn install(lua: &Lua) -> mlua::Result<(Function, Function)> {
+/// Fills the interpreter's globals. Returns what makes a request's `ctx`, `run(function, argument, ctx, environment)`, and
+/// what makes an environment.
+pub fn install(lua: &Lua) -> mlua::Result<(Function, Function, Function)> {
     let native = lua.create_table()?;
     strings::install(lua, &native)?;
     headers::install(lua, &native)?;
@@ -27,7 +29,8 @@ pub fn install(lua: &Lua) -> mlua::Result<(Function, Function)> {
     log::install(lua, &native)?;
     install_json(lua, &native)?;
     install_control(lua, &native)?;
-    lua.load(PRELUDE).set_name("=prelude").call(native)
+    let environments = lua.load(ENVIRONMENTS).set_name("=environments").call::<Table>(&native)?;
+    lua.load(PRELUDE).set_name("=prelude").call((native, environments))
 }
 
 /// A function that Lua may call, unless the call's time is up: what runs long is the last that its call does.
@@ -53,9 +56,12 @@ fn install_json(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set("json_decode", native_function(lua, |lua, text: LuaString| json::decode(lua, &text))?)
 }
 
+/// Of a text that is loaded without a name; Lua shows less of it.
+const LONGEST_NAME: usize = 256;
+
 /// Ending a call: `exit`, `print`, the time limit, `load`.
 fn install_control(lua: &Lua, native: &Table) -> mlua::Result<()> {
-    native.set("exit", native_function(lua, |_, code: i32| exit(code))?)?;
+    native.set("exit", native_function(lua, |_, code: Value| exit(&code))?)?;
     native.set("print", native_function(lua, |_, values: Variadic<Value>| print(&values))?)?;
     // After a caught error: whether the call shall end all the same.
     native.set(
@@ -64,10 +70,10 @@ fn install_control(lua: &Lua, native: &Table) -> mlua::Result<()> {
     )?;
     native.set(
         "load",
-        native_function(lua, |lua, (source, name): (LuaString, Option<String>)| {
+        native_function(lua, |lua, (source, name, environment): (LuaString, Option<String>, Table)| {
             let source = source.to_string_lossy();
-            let name = name.unwrap_or_else(|| source.clone());
-            Ok(match vm::Vm::load(lua, &source, &name) {
+            let name = name.unwrap_or_else(|| source.chars().take(LONGEST_NAME).collect());
+            Ok(match vm::Vm::load(lua, &source, &name, &environment) {
                 Ok(function) => (Some(function), None),
                 Err(reason) => (None, Some(reason)),
             })
@@ -76,9 +82,22 @@ fn install_control(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set("phase", native_function(lua, |_, ()| Ok(current::call(|call| call.phase.get().name())))?)
 }
 
-/// Ends the call: the error unwinds, the code says what becomes of the request.
-fn exit(code: i32) -> mlua::Result<()> {
-    current::call(|call| call.exit.set(Some(code)));
+/// Ends the call: the error unwinds, the code says what becomes of the request. Texts that are numbers count, and
+/// fractions are cut, as in nginx-lua.
+fn exit(code: &Value) -> mlua::Result<()> {
+    let number = match code {
+        Value::Integer(code) => Some(*code as f64),
+        Value::Number(code) => Some(*code),
+        Value::String(text) => text.to_string_lossy().trim().parse().ok(),
+        _ => None,
+    };
+    let Some(number) = number.filter(|number| number.is_finite()) else {
+        return Err(mlua::Error::runtime(format!(
+            "bad argument #1 to 'exit' (number expected, got {})",
+            code.type_name()
+        )));
+    };
+    current::call(|call| call.exit.set(Some(number as i32)));
     Err(mlua::Error::runtime("exit"))
 }
 

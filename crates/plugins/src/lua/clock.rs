@@ -3,14 +3,40 @@
 //! One deadline per thread, set for the time of a call. Whoever does work for Lua asks here: the instruction hook and the
 //! allocator ([`super::bounds`]), patterns ([`super::pattern`]), and every function of ours that Lua calls. The clock is
 //! the kernel's coarse one: 5 ns a look, at most some milliseconds behind.
+//!
+//! What counts is time on a processor. Reading that takes a call of the system, so it is read only when a call has lasted
+//! for [`FIRST_LOOK`], and when its time seems to be up: what the thread did not get is added, up to
+//! [`MOST_TIMES`] the limit.
 
 use std::{cell::Cell, sync::OnceLock, time::Duration};
 
 use rustix::time::{ClockId, clock_gettime};
 
+/// From here on the thread's own account is compared with the clock.
+const FIRST_LOOK: u64 = 4_000_000;
+
+/// A call may last so many times its limit when the thread gets no processor.
+const MOST_TIMES: u64 = 4;
+
+/// What is less is not worth another look: the coarse clock's step.
+const LEAST_LEFT: u64 = 4_000_000;
+
+/// The time of the running call, in nanoseconds.
+#[derive(Clone, Copy, Default)]
+struct Plan {
+    begun: u64,
+    limit: u64,
+    /// When the thread's account was read first, and what it said.
+    account: Option<(u64, u64)>,
+    over: bool,
+}
+
 thread_local! {
-    /// Nanoseconds of the coarse clock; 0 while nothing runs.
-    static DEADLINE: Cell<u64> = const { Cell::new(0) };
+    /// When to look closer, by the coarse clock; 0 while nothing runs.
+    static LOOK_AT: Cell<u64> = const { Cell::new(0) };
+    /// What the largest block of memory can cost until the next look.
+    static RESERVE: Cell<u64> = const { Cell::new(0) };
+    static PLAN: Cell<Plan> = const { Cell::new(Plan { begun: 0, limit: 0, account: None, over: false }) };
 }
 
 /// `plugin_attr.serverless.time_limit_ms`, 50 by default: one call may run that long on a worker.
@@ -30,15 +56,48 @@ pub fn scaled(bound: usize) -> usize {
     (bound as f64 * times.max(1.0)) as usize
 }
 
-fn now() -> u64 {
-    let now = clock_gettime(ClockId::MonotonicCoarse);
+fn nanoseconds(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
     (now.tv_sec as u64) * 1_000_000_000 + now.tv_nsec as u64
+}
+
+fn now() -> u64 {
+    nanoseconds(ClockId::MonotonicCoarse)
+}
+
+/// Keeps back a part of the call's time, at most three fifths of it: one instruction may work on a whole block of memory.
+pub fn reserve(milliseconds: u64) {
+    RESERVE.set(milliseconds * 1_000_000);
 }
 
 /// Whether the running call has used its time up.
 pub fn expired() -> bool {
-    let deadline = DEADLINE.get();
-    deadline != 0 && now() >= deadline
+    let at = LOOK_AT.get();
+    at != 0 && now() + RESERVE.get() >= at && is_over()
+}
+
+#[cold]
+fn is_over() -> bool {
+    let mut plan = PLAN.get();
+    if !plan.over {
+        let next = plan.next_look(now(), nanoseconds(ClockId::ThreadCPUTime));
+        plan.over = next.is_none();
+        PLAN.set(plan);
+        LOOK_AT.set(next.unwrap_or(1));
+    }
+    plan.over
+}
+
+impl Plan {
+    /// When to look again; `None`: the time is up.
+    fn next_look(&mut self, now: u64, used: u64) -> Option<u64> {
+        let (read_at, read) = *self.account.get_or_insert((now, used));
+        let limit = self.limit - RESERVE.get().min(self.limit / 5 * 3);
+        // Before the first reading everything counts.
+        let spent = read_at - self.begun + used.saturating_sub(read);
+        let left = limit.saturating_sub(spent).min((self.begun + MOST_TIMES * limit).saturating_sub(now));
+        (left >= LEAST_LEFT.min(limit / 5)).then_some(now + left + RESERVE.get())
+    }
 }
 
 /// Runs something under the time limit. What is called inside of it shares its time.
@@ -51,21 +110,35 @@ pub fn limited_for<R>(bytes: usize, run: impl FnOnce() -> R) -> R {
     limited_by(time_limit() + Duration::from_millis((bytes >> 20) as u64 * 20), run)
 }
 
-fn limited_by<R>(limit: Duration, run: impl FnOnce() -> R) -> R {
+pub fn limited_by<R>(limit: Duration, run: impl FnOnce() -> R) -> R {
     /// Ends the time even when a panic passes.
     struct Running(bool);
     impl Drop for Running {
         fn drop(&mut self) {
             if self.0 {
-                DEADLINE.set(0);
+                LOOK_AT.set(0);
             }
         }
     }
-    let _running = Running(DEADLINE.get() == 0);
-    if _running.0 {
-        DEADLINE.set(now() + limit.as_nanos() as u64);
+    let running = Running(LOOK_AT.get() == 0);
+    if running.0 {
+        let (begun, limit) = (now(), limit.as_nanos() as u64);
+        PLAN.set(Plan { begun, limit, account: None, over: false });
+        LOOK_AT.set(begun + FIRST_LOOK.min(limit));
     }
     run()
+}
+
+/// Whether the call that ended last had used its time up.
+pub fn ran_out() -> bool {
+    PLAN.get().over
+}
+
+/// Time on a processor that something takes.
+pub fn measured<R>(run: impl FnOnce() -> R) -> (R, Duration) {
+    let before = nanoseconds(ClockId::ThreadCPUTime);
+    let result = run();
+    (result, Duration::from_nanos(nanoseconds(ClockId::ThreadCPUTime).saturating_sub(before)))
 }
 
 /// The error that ends a call whose time is up.

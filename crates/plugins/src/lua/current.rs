@@ -71,8 +71,14 @@ thread_local! {
 /// Bytes that `ngx.say` may collect.
 pub const MAX_OUTPUT_BYTES: usize = 16 << 20;
 
+/// Names of headers and variables; nothing has a longer one.
+pub const MAX_NAME_BYTES: usize = 1 << 10;
+
 /// Bytes of headers and variables that one call may set.
 pub const MAX_WRITTEN_BYTES: usize = 1 << 20;
+
+/// What one field takes beside its name and value: so there are at most a thousand of them, each looked for by name.
+pub const FIELD_BYTES: usize = 1 << 10;
 
 /// Counts what a call puts into the request or answer, beyond the interpreter's memory.
 pub fn write(bytes: usize) -> mlua::Result<()> {

@@ -28,7 +28,9 @@ impl Filter {
         let Some(function) = loaded.functions.first() else { return Ok(false) };
         current::call(|call| call.phase.set(Phase::Match));
         let result = clock::limited(|| {
-            current::with_matching(request, || vm.run.call::<Value>((function, &vm.variables)))
+            current::with_matching(request, || {
+                vm.run.call::<Value>((function, &vm.variables, Value::Nil, &loaded.environment))
+            })
         });
         vm::tidy(&vm);
         current::call(|call| {
@@ -43,6 +45,10 @@ impl Filter {
 impl FilterFunction for Filter {
     /// Of a request on which the function fails nobody knows whether the route is its own: it is refused, as in APISIX.
     fn matches(&self, request: &Request) -> bool {
+        // Refused already, by a function of another route.
+        if request.require_decided().is_err() {
+            return false;
+        }
         self.call(request).unwrap_or_else(|error| {
             error_log::log(Level::Error, format_args!("failed to run filter_func: {}", vm::message(&error)));
             request.set_undecided(500);

@@ -1,13 +1,13 @@
 //! JSON in Lua: `cjson`, `cjson.safe` and `core.json`, with cjson's rules for what is an array.
 
-use std::cell::Cell;
+use std::{cell::Cell, io};
 
 use mlua::{Lua, LuaString, Table, Value};
 use plugin::document::{self, Allowance};
 use serde_json::{Map, Number};
 
 use super::{
-    clock,
+    bounds, clock,
     making::{Making, Source},
 };
 use crate::common::number;
@@ -22,8 +22,11 @@ const VALUES_PER_LOOK: usize = 512;
 const MAX_TEXT_BYTES: usize = 4 << 20;
 
 /// What a value may become as a document: tables can be in tables many times over.
-const MAX_VALUES: usize = 1 << 20;
-const MAX_DOCUMENT_BYTES: usize = 32 << 20;
+const MAX_VALUES: usize = 1 << 18;
+const MAX_DOCUMENT_BYTES: usize = 8 << 20;
+
+/// Bytes between two looks at the clock.
+const BYTES_PER_LOOK: usize = 256 << 10;
 
 const ARRAY_METATABLE: &str = "array_mt";
 
@@ -39,14 +42,15 @@ pub fn array_metatable(lua: &Lua) -> mlua::Result<Table> {
 /// A document as Lua values; `null` is `ngx.null`.
 pub fn to_lua(lua: &Lua, value: &serde_json::Value) -> mlua::Result<Value> {
     let mut making = Making::new(lua, Source::of_json(value))?;
-    let made = making.go_on(|| clock::look().map(|()| true))?;
+    let made = making.go_on(|| clock::look().and_then(|()| bounds::room()).map(|()| true))?;
     Ok(made.unwrap_or(Value::Nil))
 }
 
 /// A Lua value as a document; `lenient` (`core.json.encode(value, true)`) turns what JSON lacks into text.
 pub fn from_lua(lua: &Lua, value: &Value, lenient: bool) -> Result<serde_json::Value, String> {
     let array = array_metatable(lua).map_err(|error| error.to_string())?;
-    Reading { array: &array, lenient, values: Cell::new(0), bytes: Cell::new(0) }.read(value, 0)
+    let (values, bytes, unseen) = (Cell::new(0), Cell::new(0), Cell::new(0));
+    Reading { array: &array, lenient, values, bytes, unseen }.read(value, 0)
 }
 
 struct Reading<'a> {
@@ -54,6 +58,8 @@ struct Reading<'a> {
     lenient: bool,
     values: Cell<usize>,
     bytes: Cell<usize>,
+    /// Bytes since the last look at the clock.
+    unseen: Cell<usize>,
 }
 
 impl Reading<'_> {
@@ -64,10 +70,25 @@ impl Reading<'_> {
         if values > MAX_VALUES || self.bytes.get() > MAX_DOCUMENT_BYTES {
             return Err("Cannot serialise, the document is too large".to_owned());
         }
-        if values.is_multiple_of(VALUES_PER_LOOK) && clock::expired() {
-            return Err(clock::message());
+        self.unseen.set(self.unseen.get() + bytes);
+        if values.is_multiple_of(VALUES_PER_LOOK) || self.unseen.get() > BYTES_PER_LOOK {
+            self.unseen.set(0);
+            if clock::expired() {
+                return Err(clock::message());
+            }
         }
         Ok(())
+    }
+
+    /// What is no UTF-8 takes longer, and grows.
+    fn text(&self, text: &LuaString) -> Result<String, String> {
+        let bytes = text.as_bytes();
+        self.count(bytes.len())?;
+        if let Ok(text) = std::str::from_utf8(&bytes) {
+            return Ok(text.to_owned());
+        }
+        self.count(bytes.len().saturating_mul(7))?;
+        Ok(text.to_string_lossy())
     }
 
     fn read(&self, value: &Value, depth: usize) -> Result<serde_json::Value, String> {
@@ -82,10 +103,7 @@ impl Reading<'_> {
             Value::Integer(value) => Ok((*value).into()),
             Value::Number(value) => from_number(*value)
                 .ok_or_else(|| "Cannot serialise number: must not be NaN or Inf".to_owned()),
-            Value::String(text) => {
-                self.count(text.as_bytes().len())?;
-                Ok(text.to_string_lossy().into())
-            }
+            Value::String(text) => Ok(self.text(text)?.into()),
             Value::Table(table) => self.table(table, depth),
             other if self.lenient => Ok(format!("{}: {:p}", other.type_name(), other.to_pointer()).into()),
             other => Err(format!("Cannot serialise {}: type not supported", other.type_name())),
@@ -111,12 +129,11 @@ impl Reading<'_> {
         let mut members = Map::new();
         each(table, |key, value| {
             let name = match key {
-                Value::String(text) => text.to_string_lossy(),
+                Value::String(text) => self.text(&text)?,
                 Value::Integer(value) => value.to_string(),
                 Value::Number(value) => number::lua(value),
                 _ => return Err("Cannot serialise table: table key must be a number or string".to_owned()),
             };
-            self.count(name.len())?;
             members.insert(name, self.read(&value, depth + 1)?);
             Ok(())
         })?;
@@ -179,16 +196,52 @@ pub fn decode(lua: &Lua, text: &LuaString) -> mlua::Result<(Value, Option<String
     if length > most {
         return Ok((Value::Nil, Some(format!("the text has {length} bytes, at most {most} are read"))));
     }
-    match document::parse(&text.as_bytes(), &Allowance::of_a_body(None)) {
+    match document::parse(&text.as_bytes(), &Allowance::of_a_body(None).until(clock::expired)) {
         Ok(value) => Ok((to_lua(lua, &value)?, None)),
-        Err(error) => Ok((Value::Nil, Some(error.to_string()))),
+        Err(error) => {
+            clock::look()?;
+            Ok((Value::Nil, Some(error.to_string())))
+        }
     }
 }
 
 /// `encode(value, lenient)`: the text, or `nil` and why.
 pub fn encode(lua: &Lua, value: &Value, lenient: bool) -> mlua::Result<(Option<LuaString>, Option<String>)> {
     match from_lua(lua, value, lenient) {
-        Ok(value) => Ok((Some(lua.create_string(value.to_string())?), None)),
+        Ok(value) => match written(&value) {
+            Ok(text) => Ok((Some(lua.create_string(text)?), None)),
+            Err(reason) => Ok((None, Some(reason))),
+        },
         Err(reason) => Ok((None, Some(reason))),
     }
+}
+
+/// The text of a document, under the clock: escaped, a text can take six times its length.
+pub fn written(value: &serde_json::Value) -> Result<Vec<u8>, String> {
+    struct Bounded {
+        text: Vec<u8>,
+        looked: usize,
+    }
+    impl io::Write for Bounded {
+        fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+            let length = self.text.len() + part.len();
+            if length > 2 * MAX_DOCUMENT_BYTES {
+                return Err(io::Error::other("Cannot serialise, the document is too large"));
+            }
+            if length - self.looked > BYTES_PER_LOOK {
+                self.looked = length;
+                if clock::expired() {
+                    return Err(io::Error::other(clock::message()));
+                }
+            }
+            self.text.extend_from_slice(part);
+            Ok(part.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut bounded = Bounded { text: Vec::new(), looked: 0 };
+    serde_json::to_writer(&mut bounded, value).map_err(|error| error.to_string())?;
+    Ok(bounded.text)
 }

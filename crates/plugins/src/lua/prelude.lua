@@ -1,5 +1,5 @@
 -- Shapes the native functions into `ngx` and `apisix.core`. Runs once per worker; what it returns makes a `ctx`.
-local native = ...
+local native, environments = ...
 
 local type, pairs, ipairs, select, tostring, tonumber, error, setmetatable, getmetatable, rawset, next =
     type, pairs, ipairs, select, tostring, tonumber, error, setmetatable, getmetatable, rawset, next
@@ -14,33 +14,9 @@ for _, name in ipairs({ "dofile", "loadfile", "collectgarbage", "newproxy", "mod
     _G[name] = nil
 end
 
--- The environment of level 0 is that of everything that is loaded later, of other routes too.
-do
-    local setfenv, floor = setfenv, math.floor
-    function _G.setfenv(where, environment)
-        if type(where) == "function" then return setfenv(where, environment) end
-        local level = floor(tonumber(where) or 0)
-        if level < 1 then error("the environment of all functions cannot be replaced", 2) end
-        -- Level 1 is the caller of this function. No tail call, which would take its level away.
-        local changed = setfenv(level + 1, environment)
-        return changed
-    end
-end
 string.dump = nil
 getmetatable("").__metatable = "strings"
-
-function loadstring(source, name) return native.load(source, name) end
-function load(source, name)
-    if type(source) == "function" then
-        local parts = {}
-        for part in source do
-            if part == "" then break end
-            parts[#parts + 1] = part
-        end
-        source = concat(parts)
-    end
-    return native.load(source, name)
-end
+local close, hide = environments.close, environments.hide
 
 -- Nothing that Lua can call from C calls Lua back: what does so in Lua's library is written in Lua here. A recursion
 -- through it ends at the limit of Lua's stack, and never reaches that of the process.
@@ -88,6 +64,22 @@ function coroutine.wrap(func)
     local co = create(func)
     return function(...) return unwrapped(resume(co, ...)) end
 end
+
+-- Numbers become texts one after the other in C, and lists can be long.
+local concat0 = concat
+function concat(list, separator, first, last)
+    first, last = first or 1, last or (type(list) == "table" and #list)
+    if type(first) ~= "number" or type(last) ~= "number" or last - first < 256 then
+        return concat0(list, separator, first, last or nil)
+    end
+    local parts, count = {}, 0
+    for from = first, last, 256 do
+        count = count + 1
+        parts[count] = concat0(list, separator, from, from + 255 < last and from + 255 or last)
+    end
+    return concat(parts, separator)
+end
+table.concat = concat
 
 local gsub, seek, format = native.gsub, native.seek, string.format
 -- One replacement: where the search goes on, and what may follow as it is.
@@ -138,8 +130,10 @@ function string.gsub(text, pattern, with, most)
     return found, count
 end
 
--- `%s` of a table calls its `__tostring`.
+-- `%s` of a table calls its `__tostring`. What one call makes of numbers and quotes is bounded by their count and length.
+local MAX_FORMATTED, MAX_FORMAT = 250, 65536
 local function with_texts(count, ...)
+    if count > MAX_FORMATTED then error("too many values to format", 3) end
     local values = { ... }
     for at = 2, count do
         if type(values[at]) == "table" and getmetatable(values[at]) ~= nil then values[at] = tostring(values[at]) end
@@ -147,7 +141,8 @@ local function with_texts(count, ...)
     return format(unpack(values, 1, count))
 end
 function string.format(...)
-    local _, a, b, c, d, e, f = ...
+    local pattern, a, b, c, d, e, f = ...
+    if type(pattern) == "string" and #pattern > MAX_FORMAT then error("format is too long", 2) end
     if type(a) == "table" or type(b) == "table" or type(c) == "table" or type(d) == "table" or type(e) == "table"
         or type(f) == "table" or select("#", ...) > 7 then
         return with_texts(select("#", ...), ...)
@@ -276,11 +271,13 @@ math.randomseed = function() end
 
 -- Tables whose fields are functions of the request.
 local function proxy(get, set)
-    return setmetatable({}, {
+    return close(setmetatable({}, {
         __index = function(_, key) return get(key) end,
         __newindex = function(_, key, value) set(key, value) end,
-    })
+        __metatable = false,
+    }))
 end
+local function refuse() error("this table belongs to all functions", 2) end
 
 -- The running request's ctx: every call begins with it.
 local running
@@ -325,10 +322,15 @@ ngx = {
     config = { subsystem = "http", debug = false, nginx_version = 1029002, ngx_lua_version = 10029,
         prefix = function() return "" end },
     redirect = function(uri, status)
+        status = status == nil and 302 or tonumber(status)
+        if not (status and (status >= 301 and status <= 303 or status == 307 or status == 308)) then
+            error("only ngx.HTTP_MOVED_TEMPORARILY, ngx.HTTP_MOVED_PERMANENTLY, ngx.HTTP_SEE_OTHER, "
+                .. "ngx.HTTP_PERMANENT_REDIRECT, and ngx.HTTP_TEMPORARY_REDIRECT are allowed", 2)
+        end
         header["Location"] = uri
-        native.exit(status or 302)
+        native.exit(status)
     end,
-    re = {}, req = {}, resp = {}, shared = {},
+    re = {}, req = {}, resp = {},
 }
 ngx.resp.get_headers = native.resp_all
 ngx.resp.add_header = native.resp_add
@@ -372,10 +374,10 @@ ngx.encode_args = encode_args
 ngx.decode_args = native.decode_args
 
 -- Header tables are asked in any case, with `_` for `-`.
-local any_case = { __index = function(t, key)
-    if type(key) ~= "string" then return nil end
+local any_case = hide({ __index = function(t, key)
+    if type(key) ~= "string" or #key > 1024 then return nil end
     return rawget(t, (key:lower():gsub("_", "-")))
-end }
+end })
 local function request_headers() return setmetatable(native.req_headers(), any_case) end
 
 local req = ngx.req
@@ -469,6 +471,7 @@ function re.gsub(subject, pattern, replace, options) return substitute(subject, 
 -- Shared dictionaries live in one worker here, without a limit on time but on entries.
 local function dictionary()
     local values, count, dict = {}, 0, {}
+    local kept = { string = true, number = true, boolean = true }
     local function live(key)
         local entry = values[key]
         if entry and entry.expires and entry.expires <= native.now() then
@@ -482,6 +485,7 @@ local function dictionary()
     end
     function dict:set(key, value, seconds, flags)
         if value == nil then return self:delete(key) end
+        if not kept[type(value)] then return nil, "bad value type", false end
         if not live(key) then
             if count >= 65536 then values, count = {}, 0 end
             count = count + 1
@@ -519,25 +523,44 @@ local function dictionary()
         return entry.expires and entry.expires - native.now() or 0
     end
     function dict:flush_all() values, count = {}, 0 end
-    return dict
+    return close(setmetatable({}, { __index = dict, __newindex = refuse, __metatable = false }))
 end
-setmetatable(ngx.shared, { __index = function(t, name)
-    local dict = dictionary()
-    rawset(t, name, dict)
-    return dict
-end })
+local dictionaries = {}
+ngx.shared = close(setmetatable({}, {
+    __index = function(_, name)
+        local dict = dictionaries[name] or dictionary()
+        dictionaries[name] = dict
+        return dict
+    end,
+    __newindex = refuse, __metatable = false,
+}))
 
 -- ctx: fields of its own, then what the request tells.
-local context_base = { __index = function(_, key)
+local context_base = hide({ __index = function(_, key)
     if key == "var" then return var end
     if key == "req_post_args" then return req.get_post_args() end
     return native.context_get(key)
-end }
+end })
 local function new_context() return setmetatable({}, context_base) end
 
-local function run(func, first, ctx)
-    running, nested = ctx, 0
-    return func(first, ctx)
+-- Methods that a configuration added to `string` are methods of texts for its own functions.
+local environment
+setmetatable(string, { __index = function(_, key)
+    local mine = environment and rawget(environment, "string")
+    return mine and rawget(mine, key)
+end })
+
+-- A message is cut before it is copied from hand to hand.
+local MAX_MESSAGE = 4096
+local function ended(ok, ...)
+    if ok then return ... end
+    local reason = ...
+    if type(reason) == "string" and #reason > MAX_MESSAGE then reason = sub(reason, 1, MAX_MESSAGE) end
+    error(reason, 0)
+end
+local function run(func, first, ctx, env)
+    running, nested, environment = ctx, 0, env
+    return ended(pcall0(func, first, ctx))
 end
 
 local function ngx_ctx()
@@ -553,26 +576,26 @@ end
 function ngx.sleep(seconds)
     seconds = tonumber(seconds)
     if not seconds or seconds < 0 then error("invalid sleep duration", 2) end
-    local mine = running
+    local mine, own = running, environment
     yield("sleep", seconds)
-    running = mine
+    running, environment, nested = mine, own, 0
 end
 
-setmetatable(ngx, {
-    __index = function(_, key)
-        if key == "status" then return native.status_get() end
-        if key == "ctx" then return ngx_ctx() end
-    end,
-    __newindex = function(t, key, value)
-        if key == "status" then
-            native.status_set(tonumber(value) or 0)
-        elseif key == "ctx" then
-            if running then rawset(running, "_ngx_ctx", value) end
-        else
-            rawset(t, key, value)
-        end
-    end,
-})
+environments.dynamic[ngx] = { status = true, ctx = true }
+setmetatable(ngx, { __index = function(_, key)
+    if key == "status" then return native.status_get() end
+    if key == "ctx" then return ngx_ctx() end
+end })
+environments.share(ngx)
+environments.view_metatable(ngx).__newindex = function(t, key, value)
+    if key == "status" then
+        native.status_set(tonumber(value) or 0)
+    elseif key == "ctx" then
+        if running then rawset(running, "_ngx_ctx", value) end
+    else
+        rawset(t, key, value)
+    end
+end
 
 -- cjson -------------------------------------------------------------------------------------------------------
 
@@ -587,13 +610,16 @@ local function encoded(text, err)
 end
 local cjson_safe = {
     null = null, array_mt = native.array_mt, empty_array_mt = native.array_mt,
-    empty_array = setmetatable({}, native.array_mt),
+    empty_array = {},
     encode = function(value) return encoded(native.json_encode(value)) end,
     decode = function(text)
         if type(text) ~= "string" then return nil, "bad argument #1 to 'decode' (string expected)" end
         return native.json_decode(text)
     end,
 }
+-- Functions set it as a metatable, and nobody writes into it.
+close(setmetatable(native.array_mt, { __newindex = refuse, __metatable = false }))
+environments.fresh[cjson_safe.empty_array] = function() return setmetatable({}, native.array_mt) end
 for _, option in ipairs({ "encode_empty_table_as_object", "decode_array_with_array_mt", "encode_number_precision",
     "encode_sparse_array", "encode_max_depth", "decode_max_depth", "encode_escape_forward_slash" }) do
     cjson_safe[option] = function() end
@@ -607,11 +633,13 @@ cjson.new = function() return cjson end
 
 -- apisix.core -------------------------------------------------------------------------------------------------
 
-local core = { version = { VERSION = "3.18.0" }, empty_tab = {}, lua_version = 5.1 }
+local nothing = {}
+environments.fresh[nothing] = function() return {} end
+local core = { version = { VERSION = "3.18.0" }, empty_tab = nothing, lua_version = 5.1 }
 
-local delayed_mt = { __tostring = function(self)
+local delayed_mt = hide({ __tostring = function(self)
     return native.json_encode(self.data, self.force) or tostring(self.data)
-end }
+end })
 core.json = {
     null = null, array_mt = native.array_mt,
     encode = function(value, force) return encoded(native.json_encode(value, force)) end,
@@ -651,7 +679,8 @@ local function deepcopy(value, seen)
     local copy = {}
     seen[value] = copy
     for key, item in pairs(value) do copy[deepcopy(key, seen)] = deepcopy(item, seen) end
-    return setmetatable(copy, getmetatable(value))
+    local metatable = getmetatable(value)
+    return type(metatable) == "table" and setmetatable(copy, metatable) or copy
 end
 local function merge(base, over)
     for key, value in pairs(over) do
@@ -966,13 +995,6 @@ local modules = {
 for _, name in ipairs({ "json", "log", "request", "response", "table", "string", "utils", "ctx", "lrucache" }) do
     modules["apisix.core." .. name] = core[name]
 end
-package = { loaded = modules, path = "", cpath = "", preload = {} }
-function require(name)
-    local module = modules[name]
-    if module == nil then error("module '" .. tostring(name) .. "' not found: only those of the guide are offered", 2) end
-    return module
-end
-
 function re.split(subject, pattern, options)
     local parts, position = {}, 1
     while true do
@@ -985,4 +1007,5 @@ function re.split(subject, pattern, options)
     return parts
 end
 
-return new_context, run
+environments.finish(modules)
+return new_context, run, environments.new

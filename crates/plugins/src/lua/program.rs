@@ -1,6 +1,7 @@
 //! Functions of one configuration, and running them for a request.
 
 use std::{
+    net::IpAddr,
     rc::{Rc, Weak},
     sync::{
         Arc,
@@ -10,7 +11,7 @@ use std::{
 };
 
 use mlua::{Function, Lua, MultiValue, Table, Value};
-use plugin::{Reply, Request, RequestBody, Step, step::Verdict};
+use plugin::{Reply, Request, RequestBody, Step, memory, reply::FINAL_STATUSES, step::Verdict};
 use telemetry::error_log::{self, Level};
 
 pub use super::current::Phase;
@@ -21,6 +22,9 @@ use super::{
 
 /// Request bodies that Lua may look at.
 const MAX_BODY_BYTES: usize = 64 << 20;
+
+/// `ngx.DECLINED`.
+const DECLINED: i32 = -5;
 
 /// Texts that make a function look at the request's body: it is read before the call.
 const BODY_WORDS: [&str; 6] = ["body", "get_post_args", "post_arg", "graphql", "get_body", "set_body"];
@@ -43,6 +47,13 @@ struct Context {
     table: Table,
     vm: Weak<Vm>,
 }
+
+/// Calls of a request that used their time up: each of its later ones gets a quarter.
+#[derive(Default)]
+struct Overruns(u32);
+
+/// A call that would get less is refused.
+const LEAST_TIME: Duration = Duration::from_millis(1);
 
 /// How a call ended.
 enum Ending {
@@ -76,14 +87,20 @@ impl Program {
     }
 
     pub fn loaded(&self, vm: &Vm) -> mlua::Result<Rc<Loaded>> {
-        vm.loaded(self.serial, &self.alive, |lua| self.load(lua))
+        vm.loaded(self.serial, &self.alive, |vm| self.load(vm))
     }
 
-    fn load(&self, lua: &Lua) -> mlua::Result<Loaded> {
-        let mut loaded = Loaded { functions: Vec::new(), conf: json::to_lua(lua, &self.conf)?, table: None };
+    fn load(&self, vm: &Vm) -> mlua::Result<Loaded> {
+        let mut loaded = Loaded {
+            functions: Vec::new(),
+            conf: json::to_lua(&vm.lua, &self.conf)?,
+            table: None,
+            environment: vm.new_environment.call(())?,
+        };
         for source in &self.sources {
-            let chunk = Vm::load(lua, source, source).map_err(mlua::Error::runtime)?;
-            match clock::limited(|| chunk.call::<Value>(()))? {
+            let chunk =
+                Vm::load(&vm.lua, source, source, &loaded.environment).map_err(mlua::Error::runtime)?;
+            match vm.run.call::<Value>((chunk, Value::Nil, Value::Nil, &loaded.environment))? {
                 Value::Function(function) => loaded.functions.push(function),
                 Value::Table(table) if self.is_script => loaded.table = Some(table),
                 other => {
@@ -160,7 +177,11 @@ impl Program {
     /// All functions share the time of one call: nobody else runs between them.
     fn run_now(&self, request: &mut Request, phase: Phase) -> mlua::Result<Ending> {
         let vm = vm::vm().map_err(mlua::Error::runtime)?;
-        let ended = clock::limited(|| self.run_all(&vm, request, phase).map_err(clock::in_time));
+        let time = time_of(request)?;
+        let ended = clock::limited_by(time, || self.run_all(&vm, request, phase).map_err(clock::in_time));
+        if clock::ran_out() {
+            overran(request);
+        }
         vm::tidy(&vm);
         ended
     }
@@ -169,12 +190,13 @@ impl Program {
         let loaded = self.loaded(vm)?;
         let context = context(vm, request)?;
         if let Some(table) = &loaded.table {
-            return run_script(vm, table, &context, request, phase);
+            return run_script(vm, &loaded, table, &context, request, phase);
         }
         for function in &loaded.functions {
-            let result =
-                enter(request, phase, || vm.run.call::<MultiValue>((function, &loaded.conf, &context)));
-            if let Ending::Answer(reply) = ending(&vm.lua, result, phase)? {
+            let result = enter(request, phase, || {
+                vm.run.call::<MultiValue>((function, &loaded.conf, &context, &loaded.environment))
+            });
+            if let Ending::Answer(reply) = ending(&vm.lua, result, phase, request.remote_addr)? {
                 return Ok(Ending::Answer(reply));
             }
         }
@@ -195,22 +217,34 @@ impl Program {
         for function in &functions {
             let first = if self.is_script { Value::Table(context.clone()) } else { loaded.conf.clone() };
             let thread = vm.lua.create_thread(vm.run.clone())?;
-            let mut result =
-                enter(request, phase, || thread.resume::<MultiValue>((function, first, &context)));
+            // Sleeping does not count; what is computed between does.
+            let mut left = time_of(request)?;
+            let mut said = memory::Lease::new(request.remote_addr);
+            let mut result = timed(&mut left, request, |request| {
+                enter(request, phase, || {
+                    thread.resume::<MultiValue>((function, first, &context, &loaded.environment))
+                })
+            });
             while thread.is_resumable() {
                 // What was said before the sleep is said after it.
-                let said = current::call(|call| call.output.take());
+                let output = current::call(|call| call.output.take());
                 let status = current::call(|call| call.status.take());
+                if output.len() > memory::UNCOUNTED {
+                    said.grow_to(output.capacity()).map_err(|memory::Spent| no_memory())?;
+                }
                 tokio::time::sleep(sleep_time(result?)).await;
-                result = enter(request, phase, || {
-                    current::call(|call| {
-                        call.output.replace(said);
-                        call.status.set(status);
-                    });
-                    thread.resume::<MultiValue>(())
+                result = timed(&mut left, request, |request| {
+                    enter(request, phase, || {
+                        current::call(|call| {
+                            call.output.replace(output);
+                            call.status.set(status);
+                        });
+                        thread.resume::<MultiValue>(())
+                    })
                 });
             }
-            let ended = clock::limited(|| ending(&vm.lua, result, phase));
+            drop(said);
+            let ended = clock::limited(|| ending(&vm.lua, result, phase, request.remote_addr));
             vm::tidy(&vm);
             if let Ending::Answer(reply) = ended? {
                 return Ok(Ending::Answer(reply));
@@ -218,6 +252,24 @@ impl Program {
         }
         Ok(Ending::Next)
     }
+}
+
+/// What a call of the request may take.
+fn time_of(request: &Request) -> mlua::Result<Duration> {
+    let Some(Overruns(overruns)) = request.extensions.get::<Overruns>() else {
+        return Ok(clock::time_limit());
+    };
+    let time = clock::time_limit() / 4_u32.saturating_pow(*overruns);
+    if time < LEAST_TIME {
+        return Err(mlua::Error::runtime("the functions of this request have used its time up"));
+    }
+    Ok(time)
+}
+
+#[cold]
+fn overran(request: &mut Request) {
+    let Overruns(before) = request.extensions.take::<Overruns>().unwrap_or_default();
+    request.extensions.insert(Overruns(before + 1));
 }
 
 fn phase_name(phase: Phase) -> &'static str {
@@ -230,14 +282,17 @@ fn phase_name(phase: Phase) -> &'static str {
 
 fn run_script(
     vm: &Vm,
+    loaded: &Loaded,
     table: &Table,
     context: &Table,
     request: &mut Request,
     phase: Phase,
 ) -> mlua::Result<Ending> {
     let Some(function) = table.get::<Option<Function>>(phase_name(phase))? else { return Ok(Ending::Next) };
-    let result = enter(request, phase, || vm.run.call::<MultiValue>((function, context, context)));
-    ending(&vm.lua, result, phase)
+    let result = enter(request, phase, || {
+        vm.run.call::<MultiValue>((function, context, context, &loaded.environment))
+    });
+    ending(&vm.lua, result, phase, request.remote_addr)
 }
 
 /// The interpreter hands whole numbers over as integers.
@@ -290,7 +345,7 @@ pub(super) fn enter<R>(request: &mut Request, phase: Phase, run: impl FnOnce() -
 }
 
 /// What a call's results, `ngx.exit` and `ngx.say` mean together.
-fn ending(lua: &Lua, result: mlua::Result<MultiValue>, phase: Phase) -> mlua::Result<Ending> {
+fn ending(lua: &Lua, result: mlua::Result<MultiValue>, phase: Phase, client: IpAddr) -> mlua::Result<Ending> {
     let exit = current::call(|call| call.exit.take());
     let output = current::call(|call| call.output.take());
     let status = current::call(|call| call.status.take());
@@ -302,15 +357,29 @@ fn ending(lua: &Lua, result: mlua::Result<MultiValue>, phase: Phase) -> mlua::Re
     if !phase.may_answer() {
         return Ok(Ending::Next);
     }
+    let output = Output { status, bytes: output, client };
     if let Some(code) = exit {
-        return exited(code, status, output);
+        return exited(code, output);
     }
     let code = returned.front().filter(|value| !value.is_nil());
     let body = returned.get(1).filter(|value| !value.is_nil());
-    if code.is_none() && body.is_none() {
-        // Said something and went on: the answer is made, as nginx has sent it.
-        return Ok(if output.is_empty() { Ending::Next } else { answer(status, Some(output)) });
-    }
+    returned_values(lua, code, body, output)
+}
+
+/// What was said so far, and the status that was set.
+struct Output {
+    status: u16,
+    bytes: Vec<u8>,
+    client: IpAddr,
+}
+
+/// `return code, body`.
+fn returned_values(
+    lua: &Lua,
+    code: Option<&Value>,
+    body: Option<&Value>,
+    mut output: Output,
+) -> mlua::Result<Ending> {
     let code = match code {
         None => None,
         Some(code) => Some(
@@ -318,37 +387,84 @@ fn ending(lua: &Lua, result: mlua::Result<MultiValue>, phase: Phase) -> mlua::Re
                 .ok_or_else(|| mlua::Error::runtime("attempt to compare a status that is no number"))?,
         ),
     };
-    let mut output = output;
-    let had_body = body.is_some() || !output.is_empty();
     match body {
         Some(table @ Value::Table(_)) => {
-            let value = json::from_lua(lua, table, false)
-                .map_err(|reason| mlua::Error::runtime(format!("failed to encode data: {reason}")))?;
-            output.extend_from_slice(value.to_string().as_bytes());
-            output.push(b'\n');
+            let text = json::from_lua(lua, table, false).and_then(|value| json::written(&value));
+            let text =
+                text.map_err(|reason| mlua::Error::runtime(format!("failed to encode data: {reason}")))?;
+            output.bytes.extend_from_slice(&text);
+            output.bytes.push(b'\n');
         }
-        Some(value) => super::api::append(value, &mut output, 0)?,
+        Some(value) => super::api::append(value, &mut output.bytes, 0)?,
         None => {}
     }
-    let status = code.map_or(status, |code| code.clamp(0.0, 999.0) as u16);
-    Ok(answer(status, had_body.then_some(output)))
-}
-
-/// `ngx.exit(code)`: 0 and other special codes below 100 end the function only.
-fn exited(code: i32, status: u16, output: Vec<u8>) -> mlua::Result<Ending> {
-    let body = (!output.is_empty()).then_some(output);
-    match u16::try_from(code) {
-        Ok(code @ 100..=999) => Ok(answer(code, body)),
-        Ok(_) if body.is_some() => Ok(answer(status, body)),
-        Ok(_) => Ok(Ending::Next),
-        Err(_) => Ok(answer(500, None)),
+    if body.is_some() || !output.bytes.is_empty() {
+        // Said something and went on: the answer is made, as nginx has sent it.
+        output.status = code.map_or(Ok(output.status), final_status)?;
+        return output.answer();
+    }
+    match code {
+        // As `ngx.exit(ngx.OK)`.
+        None | Some(0.0) => Ok(Ending::Next),
+        Some(code) => Ok(page(final_status(code)?)),
     }
 }
 
-fn answer(status: u16, body: Option<Vec<u8>>) -> Ending {
-    let status = if status < 100 { 200 } else { status };
-    Ending::Answer(Box::new(match body {
-        Some(body) => Reply::bytes(status, body),
-        None => Reply::page(status),
-    }))
+/// A status that ends a request; fractions are cut, as nginx-lua does.
+fn final_status(code: f64) -> mlua::Result<u16> {
+    match code as u16 {
+        0 if code == 0.0 => Ok(0),
+        status if FINAL_STATUSES.contains(&status) => Ok(status),
+        _ => Err(mlua::Error::runtime(format!("{code} is no status that ends a request"))),
+    }
+}
+
+/// `ngx.exit(code)`: `ngx.OK` and `ngx.DECLINED` end the function only.
+fn exited(code: i32, mut output: Output) -> mlua::Result<Ending> {
+    match code {
+        0 | DECLINED if output.bytes.is_empty() => Ok(Ending::Next),
+        0 | DECLINED => output.answer(),
+        _ => {
+            let status = final_status(code.into())?;
+            if output.bytes.is_empty() {
+                return Ok(page(status));
+            }
+            output.status = status;
+            output.answer()
+        }
+    }
+}
+
+impl Output {
+    /// Counted like a body that was gathered: the client may take its time to read it.
+    fn answer(self) -> mlua::Result<Ending> {
+        let status = if self.status == 0 { 200 } else { self.status };
+        // The budget logs it.
+        let Ok(body) = memory::hold(self.bytes, self.client) else { return Ok(page(503)) };
+        Ok(Ending::Answer(Box::new(Reply::bytes(status, body))))
+    }
+}
+
+fn no_memory() -> mlua::Error {
+    mlua::Error::runtime("there is no memory left for bodies")
+}
+
+fn page(status: u16) -> Ending {
+    Ending::Answer(Box::new(Reply::page(status)))
+}
+
+/// Runs a piece of a call that sleeps, and takes what it computed off the call's time.
+fn timed<R>(
+    left: &mut Duration,
+    request: &mut Request,
+    run: impl FnOnce(&mut Request) -> mlua::Result<R>,
+) -> mlua::Result<R> {
+    let (result, took) =
+        clock::measured(|| clock::limited_by(*left, || run(request).map_err(clock::in_time)));
+    *left = left.saturating_sub(took);
+    if clock::ran_out() || left.is_zero() {
+        overran(request);
+        return result.and(Err(mlua::Error::runtime(clock::message())));
+    }
+    result
 }

@@ -19,7 +19,7 @@ use plugin::Request;
 use tokio::sync::Semaphore;
 
 use super::{
-    clock,
+    bounds, clock,
     current::Phase,
     making::{Entries, Making, Source},
     program::{context, enter},
@@ -78,7 +78,8 @@ impl Template {
         static SERIAL: AtomicU64 = AtomicU64::new(1 << 62);
         let source = to_lua(text)?;
         let vm = vm::vm()?;
-        Vm::load(&vm.lua, &source, "template")?;
+        let environment = vm.new_environment.call::<Table>(()).map_err(|error| vm::message(&error))?;
+        Vm::load(&vm.lua, &source, "template", &environment)?;
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let shows_body = source.contains("_body");
         Ok(Template { serial, alive: Arc::new(()), source, shows_body })
@@ -121,11 +122,13 @@ impl Template {
         body: Option<&[u8]>,
         document: Table,
     ) -> mlua::Result<Vec<u8>> {
-        let loaded = vm.loaded(self.serial, &self.alive, |lua| {
-            let body = Vm::load(lua, &self.source, "template").map_err(mlua::Error::runtime)?;
-            let frame = Vm::load(lua, FRAME, "template frame").map_err(mlua::Error::runtime)?;
-            let frame = frame.call::<Function>(())?;
-            Ok(Loaded { functions: vec![frame, body], conf: Value::Nil, table: None })
+        let loaded = vm.loaded(self.serial, &self.alive, |vm| {
+            let environment = vm.new_environment.call::<Table>(())?;
+            let load =
+                |source, name| Vm::load(&vm.lua, source, name, &environment).map_err(mlua::Error::runtime);
+            let body = load(&self.source, "template")?;
+            let frame = load(FRAME, "template frame")?.call::<Function>(())?;
+            Ok(Loaded { functions: vec![frame, body], conf: Value::Nil, table: None, environment })
         })?;
         let [frame, function] = loaded.functions.as_slice() else {
             return Err(mlua::Error::runtime("the template is not loaded"));
@@ -134,10 +137,10 @@ impl Template {
         let helpers = lua.create_table()?;
         helpers.raw_set("_ctx", context(vm, request)?)?;
         let shown = body.filter(|_| self.shows_body);
-        helpers.raw_set("_body", shown.map(|body| lua.create_string(body)).transpose()?)?;
+        helpers.raw_set("_body", bounds::given(|| shown.map(|body| lua.create_string(body)).transpose())?)?;
         let encode = lua.create_function(|lua, value: Value| {
             let value = super::json::from_lua(lua, &value, false).map_err(mlua::Error::runtime)?;
-            lua.create_string(value.to_string())
+            lua.create_string(super::json::written(&value).map_err(mlua::Error::runtime)?)
         })?;
         helpers.raw_set("_escape_json", encode)?;
         for name in ["_ctx", "_body", "_escape_json", "_escape_xml", "_multipart"] {
@@ -157,7 +160,7 @@ async fn in_slices(lua: &Lua, names: Entries<'_>) -> mlua::Result<Table> {
     let mut making = Making::new(lua, Source::Table(names))?;
     loop {
         let started = Instant::now();
-        match making.go_on(|| Ok(started.elapsed() < SLICE))? {
+        match bounds::given(|| making.go_on(|| Ok(started.elapsed() < SLICE)))? {
             Some(Value::Table(document)) => return Ok(document),
             Some(_) => return Err(mlua::Error::runtime("the body is no table")),
             None => tokio::task::yield_now().await,
@@ -269,8 +272,9 @@ mod tests {
 
     fn render(text: &str) -> String {
         let lua = &vm::vm().unwrap().lua;
-        let body = Vm::load(lua, &to_lua(text).unwrap(), "template").unwrap();
-        let frame = Vm::load(lua, FRAME, "frame").unwrap().call::<Function>(()).unwrap();
+        let environment = vm::vm().unwrap().new_environment.call::<Table>(()).unwrap();
+        let body = Vm::load(lua, &to_lua(text).unwrap(), "template", &environment).unwrap();
+        let frame = Vm::load(lua, FRAME, "frame", &environment).unwrap().call::<Function>(()).unwrap();
         let document = lua.create_table().unwrap();
         document.raw_set("name", "<a/b>").unwrap();
         document.raw_set("age", "20").unwrap();

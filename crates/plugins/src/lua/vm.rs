@@ -18,11 +18,11 @@ use telemetry::error_log::{self, Level};
 use super::{
     api,
     bounds::{self, Meter},
-    json,
+    clock, json,
 };
 
-/// From here on garbage is collected between calls.
-const FULL_BYTES: usize = bounds::MAX_BYTES / 4 * 3;
+/// From here on garbage is collected between calls: this part of the limits.
+const FULL: (usize, usize) = (3, 4);
 /// What a retired interpreter may still hold when the rest is freed at once: some milliseconds of work.
 const LIGHT_BYTES: usize = 16 << 20;
 /// Collecting takes so long between two calls.
@@ -39,6 +39,8 @@ pub struct Loaded {
     pub conf: Value,
     /// A route's script: the table whose functions are phases.
     pub table: Option<Table>,
+    /// Their globals.
+    pub environment: Table,
 }
 
 pub struct Vm {
@@ -47,6 +49,8 @@ pub struct Vm {
     pub new_context: Function,
     /// Calls a function for a request.
     pub run: Function,
+    /// Makes the globals of a configuration.
+    pub new_environment: Function,
     /// `ngx.var`.
     pub variables: Table,
     meter: &'static Meter,
@@ -91,7 +95,7 @@ pub fn forget_checked() {
 /// Between two calls: frees memory piece by piece where it is full, and replaces an interpreter that stays full.
 pub fn tidy(vm: &Rc<Vm>) {
     let retired = RETIRED.with_borrow(|slot| slot.is_some());
-    if retired || vm.meter.used() > FULL_BYTES {
+    if retired || vm.is_full() {
         tidy_full(vm, retired);
     }
 }
@@ -107,18 +111,18 @@ fn tidy_full(vm: &Rc<Vm>, retired: bool) {
         });
         return;
     }
-    if !vm.collect() || vm.meter.used() <= FULL_BYTES {
+    if !vm.collect() || !vm.is_full() {
         return;
     }
     // Garbage that was made during a collection is found by the next.
     if vm.collected.get() < 2 {
         return;
     }
-    let held = vm.meter.used() >> 20;
+    let (held, objects) = (vm.meter.used() >> 20, vm.meter.objects());
     error_log::log(
         Level::Error,
         format_args!(
-            "Lua holds {held} MiB in globals and upvalues: the interpreter is replaced, they begin anew"
+            "Lua holds {held} MiB in {objects} pieces in globals and upvalues: the interpreter is replaced, they begin anew"
         ),
     );
     VM.with_borrow_mut(|slot| {
@@ -136,17 +140,22 @@ impl Vm {
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
         let meter = bounds::install(&lua)?;
         json::install(&lua)?;
-        let (new_context, run) = api::install(&lua)?;
+        let (new_context, run, new_environment) = api::install(&lua)?;
         let variables = lua.globals().get::<Table>("ngx")?.get("var")?;
         Ok(Vm {
             lua,
             variables,
             new_context,
             run,
+            new_environment,
             meter,
             collected: Cell::new(0),
             programs: RefCell::default(),
         })
+    }
+
+    fn is_full(&self) -> bool {
+        self.meter.is_full(FULL.0, FULL.1)
     }
 
     fn is_light(&self) -> bool {
@@ -184,12 +193,12 @@ impl Vm {
         &self,
         serial: u64,
         alive: &std::sync::Arc<()>,
-        load: impl FnOnce(&Lua) -> mlua::Result<Loaded>,
+        load: impl FnOnce(&Vm) -> mlua::Result<Loaded>,
     ) -> mlua::Result<Rc<Loaded>> {
         if let Some((_, loaded)) = self.programs.borrow().loaded.get(&serial) {
             return Ok(loaded.clone());
         }
-        let loaded = Rc::new(load(&self.lua)?);
+        let loaded = Rc::new(clock::limited(|| load(self))?);
         let mut programs = self.programs.borrow_mut();
         if programs.loaded.len() >= programs.sweep_at {
             programs.loaded.retain(|_, (alive, _)| alive.strong_count() > 0);
@@ -199,8 +208,16 @@ impl Vm {
         Ok(loaded)
     }
 
+    /// Runs what a configuration says once, to see what it is.
+    pub fn evaluate(&self, source: &str, name: &str) -> Result<mlua::Result<Value>, String> {
+        let environment = self.new_environment.call::<Table>(()).map_err(|error| message(&error))?;
+        let function = Vm::load(&self.lua, source, name, &environment)?;
+        Ok(clock::limited(|| self.run.call::<Value>((function, Value::Nil, Value::Nil, environment))))
+    }
+
     /// Loads a text as Lua names it: `[string "first line..."]`. Bytecode is refused.
-    pub fn load(lua: &Lua, source: &str, name: &str) -> Result<Function, String> {
+    pub fn load(lua: &Lua, source: &str, name: &str, environment: &Table) -> Result<Function, String> {
+        clock::look().map_err(|error| message(&error))?;
         if source.len() > MAX_SOURCE_BYTES {
             return Err(format!(
                 "the source has {} bytes, at most {MAX_SOURCE_BYTES} are read",
@@ -210,6 +227,7 @@ impl Vm {
         lua.load(source)
             .set_name(name)
             .set_mode(mlua::chunk::ChunkMode::Text)
+            .set_environment(environment.clone())
             .into_function()
             .map_err(|error| message(&error))
     }

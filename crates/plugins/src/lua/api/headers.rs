@@ -4,6 +4,8 @@ use mlua::{Lua, LuaString, Table, Value};
 use plugin::Request;
 use wire::Head;
 
+use plugin::reply::FINAL_STATUSES;
+
 use super::{bytes, native_function};
 use crate::lua::current::{self, Phase};
 
@@ -16,7 +18,7 @@ fn values(value: &Value) -> mlua::Result<Vec<Vec<u8>>> {
             for item in items.sequence_values::<Value>() {
                 let Some(value) = bytes(&item?) else { continue };
                 // One text can be in a list any number of times.
-                total += value.len() + 16;
+                total += value.len() + current::FIELD_BYTES;
                 if total > current::MAX_WRITTEN_BYTES {
                     return Err(mlua::Error::runtime("too many headers and variables"));
                 }
@@ -33,12 +35,15 @@ fn values(value: &Value) -> mlua::Result<Vec<Vec<u8>>> {
 
 /// Counts what is set.
 fn write(name: &[u8], values: &[Vec<u8>]) -> mlua::Result<()> {
-    current::write(values.iter().map(|value| name.len() + value.len() + 16).sum())
+    current::write(values.iter().map(|value| name.len() + value.len() + current::FIELD_BYTES).sum())
 }
 
 fn checked_name(name: &LuaString) -> mlua::Result<Vec<u8>> {
+    if name.as_bytes().len() > current::MAX_NAME_BYTES {
+        return Err(mlua::Error::runtime("invalid header name"));
+    }
     let name = name.as_bytes().to_vec();
-    if name.is_empty() || name.len() > 1024 || !name.iter().all(|&byte| wire::request::is_token_byte(byte)) {
+    if name.is_empty() || !name.iter().all(|&byte| wire::request::is_token_byte(byte)) {
         return Err(mlua::Error::runtime("invalid header name"));
     }
     Ok(name)
@@ -159,8 +164,9 @@ fn install_response(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set("status_get", native_function(lua, |_, ()| status())?)?;
     native.set(
         "status_set",
-        native_function(lua, |_, status: u16| {
-            if !(100..1000).contains(&status) {
+        native_function(lua, |_, status: f64| {
+            let status = status as u16;
+            if !FINAL_STATUSES.contains(&status) {
                 return Err(mlua::Error::runtime("invalid status"));
             }
             if phase() == Phase::HeaderFilter {
@@ -191,6 +197,9 @@ fn install_request(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set(
         "req_header",
         native_function(lua, |lua, name: LuaString| {
+            if name.as_bytes().len() > current::MAX_NAME_BYTES {
+                return Ok(Value::Nil);
+            }
             let name = String::from_utf8_lossy(&name.as_bytes()).into_owned();
             let values = current::read(|request| {
                 let of =

@@ -12,6 +12,8 @@ use crate::lua::clock;
 
 /// Compiled expressions kept per worker, and their states together.
 const MAX_CACHED: usize = 1024;
+/// Compiling takes time that nothing stops.
+const MAX_PATTERN_BYTES: usize = 8 << 10;
 /// Longer ones are compiled each time: code may make them of what clients send.
 const LONGEST_CACHED: usize = 4 << 10;
 const MAX_CACHED_STATES: usize = 1 << 18;
@@ -148,6 +150,10 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
                 let Ok(subject) = std::str::from_utf8(&subject_bytes) else {
                     return failed("subject is not UTF-8".to_owned());
                 };
+                let length = pattern.as_bytes().len();
+                if length > clock::scaled(MAX_PATTERN_BYTES) {
+                    return failed(format!("pcre2_compile() failed: {length} bytes are too many"));
+                }
                 let expression = match cache
                     .borrow_mut()
                     .get(&pattern.to_string_lossy(), options.as_deref().unwrap_or(""))

@@ -1,14 +1,15 @@
 //! `ngx.req`, `ngx.var`, `ngx.arg` and what `ctx` tells about the request.
 
+use bytes::Bytes;
 use mlua::{Lua, LuaString, Table, Value};
-use plugin::{Request, RequestBody};
+use plugin::{Request, RequestBody, memory};
 use wire::{HeaderId, uri};
 
 use super::{bytes, native_function};
 use crate::{
     jwt_auth::JwtPayload,
     lua::{
-        clock,
+        bounds, clock,
         current::{self, Phase},
     },
 };
@@ -28,8 +29,7 @@ fn install_variables(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set(
         "var_get",
         native_function(lua, |lua, name: Value| {
-            let Value::String(name) = name else { return Ok(Value::Nil) };
-            let name = name.to_string_lossy();
+            let Some(name) = short_name(&name) else { return Ok(Value::Nil) };
             match current::read(|request| variable(request, &name))? {
                 Some(value) => lua.create_string(value).map(Value::String),
                 None => Ok(Value::Nil),
@@ -39,12 +39,19 @@ fn install_variables(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set(
         "var_set",
         native_function(lua, |_, (name, value): (LuaString, Value)| {
-            let name = name.to_string_lossy();
+            let Some(name) = short_name(&Value::String(name)) else {
+                return Err(mlua::Error::runtime("invalid variable name"));
+            };
             let value = bytes(&value);
-            current::write(name.len() + value.as_ref().map_or(0, Vec::len) + 16)?;
+            current::write(name.len() + value.as_ref().map_or(0, Vec::len) + current::FIELD_BYTES)?;
             current::edit(|request| set_variable(request, &name, value))
         })?,
     )
+}
+
+fn short_name(name: &Value) -> Option<String> {
+    let Value::String(name) = name else { return None };
+    (name.as_bytes().len() <= current::MAX_NAME_BYTES).then(|| name.to_string_lossy())
 }
 
 /// `uri` is the path as rewritten so far; elsewhere, as in `vars` of a route, it stays the client's.
@@ -110,6 +117,7 @@ fn install_target(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set(
         "set_method",
         native_function(lua, |_, method: LuaString| {
+            current::write(method.as_bytes().len())?;
             let method = wire::Method::of(&method.as_bytes());
             current::edit(|request| request.edits.method = Some(method))
         })?,
@@ -126,6 +134,7 @@ fn install_target(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set(
         "set_args",
         native_function(lua, |_, query: LuaString| {
+            current::write(query.as_bytes().len())?;
             let query = query.as_bytes().to_vec();
             current::edit(|request| set_query(request, &query))
         })?,
@@ -133,6 +142,7 @@ fn install_target(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set(
         "set_uri",
         native_function(lua, |_, path: LuaString| {
+            current::write(path.as_bytes().len())?;
             let path = path.as_bytes().to_vec();
             if path.is_empty() || path.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
                 return Err(mlua::Error::runtime("unsafe uri"));
@@ -185,7 +195,7 @@ fn install_body(lua: &Lua, native: &Table) -> mlua::Result<()> {
                 RequestBody::Collected(bytes) if !bytes.is_empty() => Some(bytes.clone()),
                 _ => None,
             })?;
-            body.map(|body| lua.create_string(&body)).transpose()
+            bounds::given(|| body.map(|body| lua.create_string(&body)).transpose())
         })?,
     )?;
     native.set(
@@ -193,17 +203,22 @@ fn install_body(lua: &Lua, native: &Table) -> mlua::Result<()> {
         native_function(lua, |_, body: LuaString| {
             let body = body.as_bytes().to_vec();
             current::edit(|request| {
+                // The one before it is given back first.
+                request.body = RequestBody::Collected(Bytes::new());
+                let body = memory::hold(body, request.remote_addr)
+                    .map_err(|memory::Spent| mlua::Error::runtime("there is no memory left for bodies"))?;
                 request.head.headers.set("Content-Length", body.len().to_string());
                 request.head.headers.remove_known(HeaderId::TransferEncoding);
-                request.body = RequestBody::Collected(body.into());
-            })
+                request.body = RequestBody::Collected(body);
+                Ok(())
+            })?
         })?,
     )?;
     native.set(
         "chunk_get",
         native_function(lua, |lua, index: i64| match index {
             1 => match current::chunk(|chunk| chunk.data.clone()) {
-                Some(data) => lua.create_string(data).map(Value::String),
+                Some(data) => bounds::given(|| lua.create_string(data)).map(Value::String),
                 None => Ok(Value::Nil),
             },
             2 => Ok(current::chunk(|chunk| chunk.last).map_or(Value::Nil, Value::Boolean)),
@@ -220,10 +235,29 @@ fn install_body(lua: &Lua, native: &Table) -> mlua::Result<()> {
                 // Ending a body early is not offered: the upstream's framing stays.
                 _ => return Ok(()),
             }
+            hold_chunk(data.len())?;
             current::chunk(|chunk| chunk.data = data);
             Ok(())
         })?,
     )
+}
+
+/// What the chunks of an answer grow to: a client may take its time to read them.
+struct HeldChunk(memory::Lease);
+
+fn hold_chunk(bytes: usize) -> mlua::Result<()> {
+    if bytes <= memory::UNCOUNTED {
+        return Ok(());
+    }
+    current::edit(|request| {
+        if request.extensions.get::<HeldChunk>().is_none() {
+            request.extensions.insert(HeldChunk(memory::Lease::new(request.remote_addr)));
+        }
+        let Some(HeldChunk(lease)) = request.extensions.get_mut::<HeldChunk>() else { return Ok(()) };
+        lease
+            .grow_to(bytes)
+            .map_err(|memory::Spent| mlua::Error::runtime("there is no memory left for bodies"))
+    })?
 }
 
 /// What the router found, under the names of APISIX's router.
@@ -248,8 +282,7 @@ fn install_context(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set(
         "context_get",
         native_function(lua, |lua, name: Value| {
-            let Value::String(name) = name else { return Ok(Value::Nil) };
-            let name = name.to_string_lossy();
+            let Some(name) = short_name(&name) else { return Ok(Value::Nil) };
             match name.as_str() {
                 "route_id" | "service_id" | "consumer_name" | "consumer_group_id" | "route_name"
                 | "service_name" => match current::read(|request| request.variable_by_name(&name))? {

@@ -29,7 +29,7 @@ fn argument(value: &Value) -> mlua::Result<Vec<u8>> {
 }
 
 /// Texts that one call turns into others: some ten milliseconds of work.
-const MAX_TEXT_BYTES: usize = 16 << 20;
+const MAX_TEXT_BYTES: usize = 8 << 20;
 /// Escaping takes longer, and no URI is that long.
 const MAX_URI_BYTES: usize = 4 << 20;
 /// Bytes of a digest between two looks at the clock.

@@ -16,9 +16,11 @@ fn both() -> (Lua, Table) {
     originals
         .set("sort", lua.globals().get::<Table>("table").unwrap().get::<Function>("sort").unwrap())
         .unwrap();
+    let loadstring: Function = lua.globals().get("loadstring").unwrap();
     bounds::install(&lua).unwrap();
     json::install(&lua).unwrap();
     api::install(&lua).unwrap();
+    lua.globals().set("loadstring", loadstring).unwrap();
     (lua, originals)
 }
 

@@ -14,7 +14,7 @@ use crate::lua::{
 };
 
 /// What `gsub` makes.
-const MAX_RESULT_BYTES: usize = 64 << 20;
+const MAX_RESULT_BYTES: usize = 16 << 20;
 /// Bytes of a result between two looks at the clock.
 const BYTES_PER_LOOK: usize = 256 << 10;
 /// The buffer of results is given back when it has grown past this.
