@@ -8,6 +8,7 @@ mod admin_bounds;
 mod admin_keys;
 mod apisix_details;
 mod audit;
+mod batches;
 mod bench;
 mod bench_ahead;
 mod bench_diagnosis;

@@ -1,26 +1,29 @@
 //! Several requests in one: `POST /apisix/batch-requests` sends them through the gateway, one after the other, and
 //! answers with all responses.
 //!
+//! Large batches and answers are read and written on the threads for blocking work, and each request is made when its turn
+//! comes: what all of them share may be large.
+//!
 //! The requests come in over a connection of their own ([`plugin::inner`]), so that routing, plugins and logs treat them
 //! like any other of the same client.
 
 mod client;
+mod outgoing;
 
-use std::sync::LazyLock;
+use std::{net::IpAddr, sync::LazyLock, time::Duration};
 
 use model::Schema;
 use plugin::{
-    Api, BuildContext, Plugin, PluginDef, Reply, Request, Step, body::BodyError, document::Allowance, hops,
-    memory, step::Verdict,
+    Api, BuildContext, Plugin, PluginDef, Reply, Request, Step, aside,
+    body::BodyError,
+    document::{Allowance, TooLarge},
+    memory,
+    step::Verdict,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use wire::claims::{self, Claim};
 
-use crate::common::{
-    batch::Weigh,
-    json::{self as json_text, Undecoded},
-};
+use crate::common::json::{self as json_text, Undecoded};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "batch-requests",
@@ -50,6 +53,12 @@ struct Batch {
     /// Milliseconds that one step of one request (connect, send, receive) may take.
     timeout: u64,
     pipeline: Vec<Item>,
+    /// `headers`, ready to be sent.
+    #[serde(skip)]
+    common: Vec<(String, Vec<u8>)>,
+    /// The memory that the batch takes.
+    #[serde(skip)]
+    held: Option<Allowance>,
 }
 
 #[derive(Deserialize)]
@@ -108,8 +117,8 @@ fn handler(request: &mut Request) -> Step<'_> {
     })
 }
 
-fn bad(message: String) -> Box<Reply> {
-    Box::new(Reply::error_msg(400, &message))
+fn bad(message: &str) -> Box<Reply> {
+    Box::new(Reply::error_msg(400, message))
 }
 
 async fn answer(request: &mut Request) -> Verdict {
@@ -118,28 +127,17 @@ async fn answer(request: &mut Request) -> Verdict {
         metadata.as_ref().and_then(|metadata| metadata.get(name)).and_then(Value::as_u64).unwrap_or(default)
     };
     let body = read_body(request, limit("max_body_size", MAX_BODY_BYTES)).await?;
-    let mut value =
-        json_text::decode(&body, &Allowance::of_a_body(Some(request.remote_addr))).map_err(|reason| {
-            match reason {
-                Undecoded::TooLarge(error) => Box::new(Reply::error_msg(error.status(), &error.to_string())),
-                Undecoded::Invalid(reason) => {
-                    bad(format!("invalid request body: {}, err: {reason}", String::from_utf8_lossy(&body)))
-                }
-            }
-        })?;
-    let schema = SCHEMA.as_ref().map_err(|reason| bad(reason.clone()))?;
-    schema.check(&mut value).map_err(|reason| bad(format!("bad request body: {reason}")))?;
-    let batch = Batch::deserialize(value).map_err(|reason| bad(format!("bad request body: {reason}")))?;
-    let items = limit("max_pipeline_items", MAX_ITEMS);
-    if batch.pipeline.len() as u64 > items {
-        let count = batch.pipeline.len();
-        return Err(bad(format!("too many pipeline requests, {count} exceeds the maximum of {items}")));
-    }
-    let requests: Vec<client::Outgoing> =
-        batch.pipeline.iter().map(|item| outgoing(&batch, item, request)).collect();
+    let (client, items) = (request.remote_addr, limit("max_pipeline_items", MAX_ITEMS));
+    let batch = aside::run_by_size(body.len() * READ_WEIGHT, move || parsed(&body, client, items)).await;
+    let batch = batch.map_err(|_| Box::new(Reply::page(500)))?.map_err(|refused| match refused {
+        Refused::Bad(message) => bad(&message),
+        Refused::TooLarge(error) => Box::new(Reply::error_msg(error.status(), &error.to_string())),
+    })?;
     // Answers are held as bodies are, until all have come.
     let mut lease = memory::Lease::new(request.remote_addr);
-    let responses = client::run(&requests, request, batch.timeout, &mut lease).await.map_err(|failed| {
+    let limit = Duration::from_millis(batch.timeout);
+    let texts = client::run(&batch.requests(request), request, limit, &mut lease).await;
+    let texts = texts.map_err(|failed| {
         Box::new(match failed {
             client::Failed::Connect(reason) => {
                 Reply::error_msg(500, &format!("connect to apisix failed: {reason}"))
@@ -147,24 +145,55 @@ async fn answer(request: &mut Request) -> Verdict {
             client::Failed::Spent => no_memory(),
         })
     })?;
-    let text = written(responses);
+    let length = texts.iter().map(Vec::len).sum();
+    let text = aside::run_by_size(length, move || joined(&texts)).await;
+    let text = text.map_err(|_| Box::new(Reply::page(500)))?;
     drop(lease);
     let text = memory::hold(text, request.remote_addr).map_err(|_| Box::new(no_memory()))?;
     Err(Box::new(Reply::bytes(200, text)))
+}
+
+/// Why a batch is not run.
+enum Refused {
+    Bad(String),
+    TooLarge(TooLarge),
+}
+
+/// Reading a batch takes so many times as long as reading a field of a body.
+const READ_WEIGHT: usize = 8;
+
+fn parsed(body: &[u8], client: IpAddr, most_items: u64) -> Result<Batch, Refused> {
+    let allowance = Allowance::of_a_body(Some(client));
+    let mut value = json_text::decode(body, &allowance).map_err(|reason| match reason {
+        Undecoded::TooLarge(error) => Refused::TooLarge(error),
+        Undecoded::Invalid(reason) => {
+            Refused::Bad(format!("invalid request body: {}, err: {reason}", String::from_utf8_lossy(body)))
+        }
+    })?;
+    let schema = SCHEMA.as_ref().map_err(|reason| Refused::Bad(reason.clone()))?;
+    schema.check(&mut value).map_err(|reason| Refused::Bad(format!("bad request body: {reason}")))?;
+    let mut batch =
+        Batch::deserialize(value).map_err(|reason| Refused::Bad(format!("bad request body: {reason}")))?;
+    let count = batch.pipeline.len();
+    if count as u64 > most_items {
+        let reason = format!("too many pipeline requests, {count} exceeds the maximum of {most_items}");
+        return Err(Refused::Bad(reason));
+    }
+    batch.common = outgoing::fields(batch.headers.take());
+    batch.held = Some(allowance);
+    Ok(batch)
 }
 
 fn no_memory() -> Reply {
     Reply::error_msg(503, "the answers of the batch take too much memory")
 }
 
-/// A list of JSON. Each answer goes as it is written.
-fn written(responses: Vec<Value>) -> Vec<u8> {
-    let mut text =
-        Vec::with_capacity(responses.iter().map(|response| 1 + response.encoded()).sum::<usize>() + 2);
-    for response in responses {
+/// A list of JSON.
+fn joined(texts: &[Vec<u8>]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(texts.iter().map(|text| 1 + text.len()).sum::<usize>() + 2);
+    for one in texts {
         text.push(if text.is_empty() { b'[' } else { b',' });
-        // Into memory: nothing can fail.
-        let _ = serde_json::to_writer(&mut text, &response);
+        text.extend_from_slice(one);
     }
     text.extend_from_slice(b"]\n");
     text
@@ -183,7 +212,7 @@ async fn read_body(request: &mut Request, limit: u64) -> Result<bytes::Bytes, Bo
     let body = request.body.collect(usize::try_from(limit).unwrap_or(usize::MAX), request.remote_addr).await;
     match body {
         Ok(body) if body.is_empty() => {
-            Err(bad("no request body, you should give at least one pipeline setting".to_owned()))
+            Err(bad("no request body, you should give at least one pipeline setting"))
         }
         Ok(body) => Ok(body),
         Err(BodyError::TooLarge) => Err(size(limit + 1)),
@@ -191,100 +220,9 @@ async fn read_body(request: &mut Request, limit: u64) -> Result<bytes::Bytes, Bo
     }
 }
 
-/// What an item sends: its own fields, then the batch's, then those of the outer request that are not about its body.
-fn outgoing(batch: &Batch, item: &Item, outer: &Request) -> client::Outgoing {
-    let mut headers: Vec<(String, Vec<u8>)> = Vec::new();
-    for fields in [&item.headers, &batch.headers] {
-        let start = headers.len();
-        for (name, value) in fields.iter().flatten() {
-            let name = name.to_ascii_lowercase();
-            // A proxy in front may be believed; the client is not.
-            if matches!(claims::of(name.as_bytes()), Some(Claim::Identity | Claim::Forwarding)) {
-                continue;
-            }
-            if headers.get(..start).is_some_and(|known| known.iter().any(|(other, _)| *other == name)) {
-                continue;
-            }
-            let values = match value {
-                Value::Array(values) => values.as_slice(),
-                one => std::slice::from_ref(one),
-            };
-            headers.extend(values.iter().map(|value| (name.clone(), plain_text(value).into_bytes())));
-        }
-    }
-    let start = headers.len();
-    for (name, value) in outer.head.headers.iter() {
-        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-        let known = headers.get(..start).is_some_and(|known| known.iter().any(|(other, _)| *other == name));
-        if !known && !name.starts_with("content-") {
-            headers.push((name, value.to_vec()));
-        }
-    }
-    // A batch of batches must end.
-    headers.retain(|(name, _)| name != "cdn-loop");
-    headers.push(("cdn-loop".to_owned(), hops::next_value(outer)));
-    client::Outgoing {
-        method: item.method.clone(),
-        target: target(&item.path, item.query.as_ref(), batch.query.as_ref()),
-        http10: item.version < 1.1,
-        headers,
-        body: item.body.clone().unwrap_or_default().into_bytes(),
-    }
-}
-
-fn plain_text(value: &Value) -> String {
-    crate::common::header_edits::text(value).unwrap_or_else(|| value.to_string())
-}
-
-fn target(path: &str, own: Option<&Map<String, Value>>, common: Option<&Map<String, Value>>) -> Vec<u8> {
-    let mut target = Vec::with_capacity(path.len() + 16);
-    for &byte in path.as_bytes() {
-        // A blank or line break would end the request line.
-        if byte <= b' ' || byte == 0x7f {
-            target.extend_from_slice(format!("%{byte:02X}").as_bytes());
-        } else {
-            target.push(byte);
-        }
-    }
-    let has = |name: &str| own.is_some_and(|own| own.contains_key(name));
-    let inherited = common.into_iter().flatten().filter(|(name, _)| !has(name));
-    let mut separator = if target.contains(&b'?') { b'&' } else { b'?' };
-    for (name, value) in own.into_iter().flatten().chain(inherited) {
-        let values = match value {
-            Value::Array(values) => values.as_slice(),
-            one => std::slice::from_ref(one),
-        };
-        for value in values.iter().filter(|value| **value != Value::Bool(false)) {
-            target.push(separator);
-            separator = b'&';
-            wire::uri::encode_component(name.as_bytes(), &mut target);
-            if *value != Value::Bool(true) {
-                target.push(b'=');
-                wire::uri::encode_component(plain_text(value).as_bytes(), &mut target);
-            }
-        }
-    }
-    target
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn targets_of_items() {
-        let object = |value: Value| value.as_object().cloned();
-        let cases = [
-            ("/a", json!({}), json!({}), "/a"),
-            ("/a", json!({"x": 1}), json!({"x": 2, "y": "b c"}), "/a?x=1&y=b%20c"),
-            ("/a?z=1", json!({"x": [1, true]}), json!({}), "/a?z=1&x=1&x"),
-            ("/a b\r\n", json!({"x": false}), json!({}), "/a%20b%0D%0A"),
-        ];
-        for (path, own, common, expected) in cases {
-            let (own, common) = (object(own), object(common));
-            assert_eq!(target(path, own.as_ref(), common.as_ref()), expected.as_bytes(), "{path}");
-        }
-    }
 
     #[test]
     fn the_schema_of_batches() {

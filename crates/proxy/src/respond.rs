@@ -26,6 +26,9 @@ use crate::{
 /// Bodies up to this size are read and dropped to keep the connection.
 const DRAINED_BODY_BYTES: usize = 64 * 1024;
 
+/// What is behind is sent from where it lies.
+const SENT_WITH_HEAD_BYTES: usize = 64 * 1024;
+
 /// nginx's status for "close without an answer", which plugins can be told to reject with.
 const NO_ANSWER: u16 = 444;
 
@@ -96,19 +99,27 @@ async fn put(request: &mut Request, client: &Client, body: Bytes) -> bool {
     }
     filters::write_head(request, client, framing, keep, &mut out);
     let head_bytes = out.len();
+    let mut rest_bytes = 0;
     match framing {
         ClientFraming::Bodiless => {}
         ClientFraming::Chunked => {
             chunked::write_chunk(&mut out, &body);
             chunked::write_end(&mut out, &Head::new());
         }
-        _ => out.extend_from_slice(&body),
+        _ if body.len() <= SENT_WITH_HEAD_BYTES => out.extend_from_slice(&body),
+        _ => {
+            out.extend_from_slice(&body.split_to(SENT_WITH_HEAD_BYTES));
+            rest_bytes = body.len();
+        }
     }
     client.answering.set(true);
-    let sent = client.write(&out).await.is_ok();
+    let mut sent = client.write(&out).await.is_ok();
+    if rest_bytes > 0 {
+        sent = sent && client.write(&body).await.is_ok();
+    }
     if sent {
-        request.outcome.bytes_sent = out.len() as u64;
-        request.outcome.body_bytes_sent = (out.len() - head_bytes) as u64;
+        request.outcome.bytes_sent = (out.len() + rest_bytes) as u64;
+        request.outcome.body_bytes_sent = (out.len() + rest_bytes - head_bytes) as u64;
     }
     client.worker.buffers.give_back_output(out);
     sent && keep

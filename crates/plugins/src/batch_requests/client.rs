@@ -16,8 +16,9 @@ use wire::{
     framing::{self, ConnectionOptions},
 };
 
-use plugin::memory;
+use plugin::{aside, memory};
 
+use super::outgoing::Requests;
 use crate::common::{batch::Weigh, form};
 
 pub(super) struct Outgoing {
@@ -41,41 +42,49 @@ pub(super) enum Failed {
     Spent,
 }
 
-/// The responses as they are shown to the client. What they hold, and will hold as text, is taken from `lease`.
+/// The answers as they are shown to the client, each as text. What they hold is taken from `lease`.
 pub(super) async fn run(
-    requests: &[Outgoing],
+    requests: &Requests<'_>,
     outer: &Request,
-    timeout_ms: u64,
+    limit: Duration,
     lease: &mut memory::Lease,
-) -> Result<Vec<Value>, Failed> {
-    let limit = Duration::from_millis(timeout_ms);
+) -> Result<Vec<Vec<u8>>, Failed> {
     let mut connection = Some(connect(outer, limit).map_err(|error| Failed::Connect(error.to_string()))?);
     let mut held = 0;
-    let mut responses = Vec::with_capacity(requests.len());
+    let mut texts = Vec::with_capacity(requests.count());
     let mut room = MAX_BODIES_BYTES;
-    for request in requests {
+    for index in 0..requests.count() {
+        // Making and answering small ones may never wait.
+        tokio::task::yield_now().await;
+        let Some(request) = requests.get(index) else {
+            texts.push(text_of(&json!({ "status": 431, "reason": wire::status::reason(431) })));
+            continue;
+        };
         let open = match connection.take() {
             Some(open) => Ok(open),
             None => connect(outer, limit),
         };
         let exchanged = match open {
-            Ok(mut open) => open.exchange(request, room).await.map(|answer| (open, answer)),
+            Ok(mut open) => open.exchange(&request, room).await.map(|answer| (open, answer)),
             Err(error) => Err(error),
         };
-        match exchanged {
-            Ok((open, answer)) => {
-                room = room.saturating_sub(answer.body.len());
-                let persists = answer.persists;
-                let response = answer.into_json(&request.method);
-                held += response.held() + response.encoded();
-                lease.grow_to(held).map_err(|memory::Spent| Failed::Spent)?;
-                responses.push(response);
-                connection = Some(open).filter(|_| persists);
-            }
-            Err(_) => responses.push(json!({ "status": 504, "reason": "upstream timeout" })),
-        }
+        let Ok((open, answer)) = exchanged else {
+            texts.push(text_of(&json!({ "status": 504, "reason": "upstream timeout" })));
+            continue;
+        };
+        room = room.saturating_sub(answer.body.len());
+        connection = Some(open).filter(|_| answer.persists);
+        let text = answer.into_text(request.method, held, lease).await?;
+        // Once as it is, once more in the list of all.
+        held += 2 * text.len();
+        texts.push(text);
     }
-    Ok(responses)
+    Ok(texts)
+}
+
+fn text_of(answer: &Value) -> Vec<u8> {
+    // Into memory: nothing can fail.
+    serde_json::to_vec(answer).unwrap_or_default()
 }
 
 struct Connection {
@@ -226,6 +235,24 @@ impl Outgoing {
 }
 
 impl Answer {
+    /// Large ones are read and written elsewhere. Beside them `held` bytes are there already.
+    async fn into_text(
+        self,
+        method: String,
+        held: usize,
+        lease: &mut memory::Lease,
+    ) -> Result<Vec<u8>, Failed> {
+        let size = self.body.len();
+        let read = aside::run_by_size(size, move || {
+            let answer = self.into_json(&method);
+            let (held, encoded) = (answer.held(), answer.encoded());
+            (answer, held, encoded)
+        });
+        let (answer, tree, encoded) = read.await.map_err(|_| Failed::Spent)?;
+        lease.grow_to(held + tree + 2 * encoded).map_err(|memory::Spent| Failed::Spent)?;
+        aside::run_by_size(size.max(encoded), move || text_of(&answer)).await.map_err(|_| Failed::Spent)
+    }
+
     fn into_json(self, method: &str) -> Value {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let mut headers = Map::new();

@@ -1,0 +1,170 @@
+//! The requests of a batch, made one after the other.
+
+use std::collections::HashSet;
+
+use plugin::{Request, hops};
+use serde_json::{Map, Value};
+use wire::claims::{self, Claim};
+
+use super::{Batch, Item, client::Outgoing};
+
+/// No head that is larger can be received.
+const MAX_HEAD_BYTES: usize = 128 << 10;
+
+type Fields = Vec<(String, Vec<u8>)>;
+
+/// What the requests of a batch are made of.
+pub(super) struct Requests<'a> {
+    batch: &'a Batch,
+    /// Those of the outer request that are not about its body.
+    outer: Fields,
+    cdn_loop: Vec<u8>,
+}
+
+impl Batch {
+    pub(super) fn requests(&self, outer: &Request) -> Requests<'_> {
+        let headers = outer.head.headers.iter();
+        let named = headers.map(|(name, value)| (String::from_utf8_lossy(name).to_ascii_lowercase(), value));
+        let outer_fields = named.filter(|(name, _)| !name.starts_with("content-"));
+        Requests {
+            batch: self,
+            outer: outer_fields.map(|(name, value)| (name, value.to_vec())).collect(),
+            cdn_loop: hops::next_value(outer),
+        }
+    }
+}
+
+/// Fields as they are sent, but those that a client may not say of itself: a proxy in front may be believed.
+pub(super) fn fields(given: Option<Map<String, Value>>) -> Fields {
+    let mut fields = Fields::new();
+    for (name, value) in given.into_iter().flatten() {
+        push_field(&mut fields, &name, &value);
+    }
+    fields
+}
+
+fn push_field(fields: &mut Fields, name: &str, value: &Value) {
+    let name = name.to_ascii_lowercase();
+    if matches!(claims::of(name.as_bytes()), Some(Claim::Identity | Claim::Forwarding)) {
+        return;
+    }
+    let values = match value {
+        Value::Array(values) => values.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    fields.extend(values.iter().map(|value| (name.clone(), plain_text(value).into_bytes())));
+}
+
+fn plain_text(value: &Value) -> String {
+    crate::common::header_edits::text(value).unwrap_or_else(|| value.to_string())
+}
+
+impl Requests<'_> {
+    pub(super) fn count(&self) -> usize {
+        self.batch.pipeline.len()
+    }
+
+    /// `None`: its head is larger than any that is received.
+    pub(super) fn get(&self, index: usize) -> Option<Outgoing> {
+        let item = self.batch.pipeline.get(index)?;
+        Some(Outgoing {
+            method: item.method.clone(),
+            target: target(&item.path, item.query.as_ref(), self.batch.query.as_ref())?,
+            http10: item.version < 1.1,
+            headers: self.headers(item)?,
+            body: item.body.clone().unwrap_or_default().into_bytes(),
+        })
+    }
+
+    /// Its own fields, then the batch's, then those of the outer request.
+    fn headers(&self, item: &Item) -> Option<Fields> {
+        let (mut headers, mut bytes) = (Fields::new(), 0);
+        for (name, value) in item.headers.iter().flatten() {
+            let before = headers.len();
+            push_field(&mut headers, name, value);
+            bytes += headers.iter().skip(before).map(|(name, value)| name.len() + value.len()).sum::<usize>();
+            if bytes > MAX_HEAD_BYTES {
+                return None;
+            }
+        }
+        for inherited in [&self.batch.common, &self.outer] {
+            let known: HashSet<String> = headers.iter().map(|(name, _)| name.clone()).collect();
+            for (name, value) in inherited.iter().filter(|(name, _)| !known.contains(name)) {
+                bytes += name.len() + value.len();
+                if bytes > MAX_HEAD_BYTES {
+                    return None;
+                }
+                headers.push((name.clone(), value.clone()));
+            }
+        }
+        // A batch of batches must end.
+        headers.retain(|(name, _)| name != "cdn-loop");
+        headers.push(("cdn-loop".to_owned(), self.cdn_loop.clone()));
+        Some(headers)
+    }
+}
+
+fn target(
+    path: &str,
+    own: Option<&Map<String, Value>>,
+    common: Option<&Map<String, Value>>,
+) -> Option<Vec<u8>> {
+    if path.len() > MAX_HEAD_BYTES {
+        return None;
+    }
+    let mut target = Vec::with_capacity(path.len() + 16);
+    for &byte in path.as_bytes() {
+        // A blank or line break would end the request line.
+        if byte <= b' ' || byte == 0x7f {
+            target.extend_from_slice(format!("%{byte:02X}").as_bytes());
+        } else {
+            target.push(byte);
+        }
+    }
+    let has = |name: &str| own.is_some_and(|own| own.contains_key(name));
+    let inherited = common.into_iter().flatten().filter(|(name, _)| !has(name));
+    let mut separator = if target.contains(&b'?') { b'&' } else { b'?' };
+    for (name, value) in own.into_iter().flatten().chain(inherited) {
+        let values = match value {
+            Value::Array(values) => values.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        for value in values.iter().filter(|value| **value != Value::Bool(false)) {
+            let length = value.as_str().map_or(0, str::len);
+            if target.len() + name.len() + length > MAX_HEAD_BYTES {
+                return None;
+            }
+            target.push(separator);
+            separator = b'&';
+            wire::uri::encode_component(name.as_bytes(), &mut target);
+            if *value != Value::Bool(true) {
+                target.push(b'=');
+                wire::uri::encode_component(plain_text(value).as_bytes(), &mut target);
+            }
+        }
+    }
+    Some(target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn targets_of_items() {
+        let object = |value: Value| value.as_object().cloned();
+        let cases = [
+            ("/a", json!({}), json!({}), "/a"),
+            ("/a", json!({"x": 1}), json!({"x": 2, "y": "b c"}), "/a?x=1&y=b%20c"),
+            ("/a?z=1", json!({"x": [1, true]}), json!({}), "/a?z=1&x=1&x"),
+            ("/a b\r\n", json!({"x": false}), json!({}), "/a%20b%0D%0A"),
+        ];
+        for (path, own, common, expected) in cases {
+            let (own, common) = (object(own), object(common));
+            let target = target(path, own.as_ref(), common.as_ref()).unwrap();
+            assert_eq!(target, expected.as_bytes(), "{path}");
+        }
+        assert_eq!(target(&"/".repeat(MAX_HEAD_BYTES + 1), None, None), None);
+    }
+}

@@ -1,0 +1,114 @@
+//! A batch of requests keeps nobody else waiting, however large it or its answers are.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use testkit::gateway::YAML_PROVIDER;
+use testkit::{Client, Gateway};
+
+/// A worker may compute 5 ms in one piece; Rust is not optimised here.
+const PIECE: Duration = Duration::from_millis(if cfg!(debug_assertions) { 40 } else { 8 });
+
+fn gateway() -> Gateway {
+    let mocked = |id: &str, status: u16, body: &str| {
+        json!({"id": id, "uri": format!("/{id}"), "plugins": {"mocking":
+            {"response_status": status, "response_example": body, "with_mock_header": false}}})
+    };
+    let routes = json!({"routes": [
+        {"id": "batch", "uri": "/apisix/batch-requests", "plugins": {"public-api": {}}},
+        mocked("quick", 204, ""),
+        mocked("small", 200, "small"),
+        mocked("large", 200, &"x".repeat(1 << 20)),
+        mocked("escaped", 200, &"\u{1}".repeat(1 << 20)),
+    ], "plugin_metadata": [{"id": "batch-requests", "max_body_size": 64 << 20}]});
+    let config = YAML_PROVIDER.replace("apisix:\n", "apisix:\n  body_memory: {total: 4g}\n");
+    let config = config + "plugins: [public-api, batch-requests, mocking]\n";
+    Gateway::start(&config, Some(&routes.to_string()))
+}
+
+fn post(gateway: &Gateway, body: &str) -> (u16, String) {
+    let mut client = gateway.client();
+    let length = body.len();
+    let head = format!("POST /apisix/batch-requests HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n\r\n");
+    client.send(head.as_bytes()).expect("sends the head");
+    client.send(body.as_bytes()).expect("sends the body");
+    let answer = client.response().expect("an answer");
+    (answer.status(), answer.body_text())
+}
+
+/// The longest that a task of the worker computed in one piece, by the worker's own account.
+fn longest_piece(gateway: &Gateway) -> Duration {
+    let ms = |text: &str| text.split(' ').next().and_then(|number| number.parse::<f64>().ok());
+    let of_line = |line: &str| {
+        let (_, rest) = line.split_once("was held up for ")?;
+        let without = ms(rest.rsplit_once(", ")?.1)?;
+        Some((ms(rest)? - without).max(0.0) / 1e3)
+    };
+    gateway.error_log().lines().filter_map(of_line).map(Duration::from_secs_f64).max().unwrap_or_default()
+}
+
+fn many(count: usize, item: &Value) -> Vec<Value> {
+    vec![item.clone(); count]
+}
+
+#[test]
+fn large_batches_are_done_in_pieces() {
+    let gateway = gateway();
+    let headers =
+        |count: usize| (0..count).map(|n| (format!("x-{n}"), json!("v"))).collect::<serde_json::Map<_, _>>();
+    let query =
+        |count: usize| (0..count).map(|n| (format!("q{n}"), json!("v"))).collect::<serde_json::Map<_, _>>();
+    let item = json!({"path": "/small"});
+    let cases: Vec<(&str, Value, usize, u64)> = vec![
+        ("many", json!({"pipeline": many(1000, &item)}), 1000, 200),
+        ("common headers", json!({"headers": headers(30_000), "pipeline": many(200, &item)}), 200, 431),
+        ("own headers", json!({"pipeline": [{"path": "/small", "headers": headers(100_000)}]}), 1, 431),
+        (
+            "long lists",
+            json!({"pipeline": [{"path": "/small", "headers": {"x": many(80_000, &json!("v"))}}]}),
+            1,
+            431,
+        ),
+        ("common query", json!({"query": query(50_000), "pipeline": many(200, &item)}), 200, 431),
+        ("long path", json!({"pipeline": [{"path": "/".repeat(4 << 20)}]}), 1, 431),
+        ("large answers", json!({"pipeline": many(30, &json!({"path": "/large"}))}), 30, 200),
+        ("escaped answers", json!({"pipeline": many(3, &json!({"path": "/escaped"}))}), 3, 200),
+    ];
+    for (what, batch, count, status) in cases {
+        let started = Instant::now();
+        let (got, text) = post(&gateway, &batch.to_string());
+        assert_eq!(got, 200, "{what}: {text:.300}");
+        let answers: Vec<Value> = serde_json::from_str(&text).expect("a list of answers");
+        assert_eq!(answers.len(), count, "{what}");
+        let statuses = answers.iter().map(|answer| answer["status"].as_u64());
+        assert!(statuses.clone().all(|got| got == Some(status)), "{what}: {:?}", statuses.last());
+        println!("{what}: {:?}, longest piece so far {:?}", started.elapsed(), longest_piece(&gateway));
+    }
+    let longest = longest_piece(&gateway);
+    assert!(longest <= PIECE, "{longest:?}\n{}", gateway.error_log());
+}
+
+/// Others have their turn between the requests of a batch.
+#[test]
+fn others_go_on_during_a_batch() {
+    let gateway = gateway();
+    let batch = json!({"pipeline": many(1000, &json!({"path": "/small"}))}).to_string();
+    let (answered, others) = thread::scope(|scope| {
+        let batch = scope.spawn(|| post(&gateway, &batch));
+        let mut client = gateway.client();
+        let mut others = 0;
+        while !batch.is_finished() {
+            assert_eq!(quick(&mut client), 204);
+            others += 1;
+        }
+        (batch.join().expect("an answer"), others)
+    });
+    assert_eq!(answered.0, 200);
+    assert!(others > 20, "{others} requests were answered during the batch");
+}
+
+fn quick(client: &mut Client) -> u16 {
+    client.send(b"GET /quick HTTP/1.1\r\nHost: h\r\n\r\n").expect("sends");
+    client.response().expect("an answer").status()
+}
