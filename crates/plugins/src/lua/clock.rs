@@ -134,6 +134,12 @@ pub fn ran_out() -> bool {
     PLAN.get().over
 }
 
+/// What the call that ended last took; nothing when that was short.
+pub fn lasted() -> Duration {
+    let Plan { begun, account: Some((read_at, read)), .. } = PLAN.get() else { return Duration::ZERO };
+    Duration::from_nanos(read_at - begun + nanoseconds(ClockId::ThreadCPUTime).saturating_sub(read))
+}
+
 /// Time on a processor that something takes.
 pub fn measured<R>(run: impl FnOnce() -> R) -> (R, Duration) {
     let before = nanoseconds(ClockId::ThreadCPUTime);

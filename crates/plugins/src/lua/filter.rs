@@ -1,5 +1,10 @@
 //! A route's `filter_func`: a function of the request's variables, called while routes are matched.
 
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
+
 use mlua::Value;
 use plugin::{Request, snapshot::FilterFunction};
 use telemetry::error_log::{self, Level};
@@ -27,7 +32,7 @@ impl Filter {
         let loaded = self.program.loaded(&vm)?;
         let Some(function) = loaded.functions.first() else { return Ok(false) };
         current::call(|call| call.phase.set(Phase::Match));
-        let result = clock::limited(|| {
+        let result = shared_time(request, || {
             current::with_matching(request, || {
                 vm.run.call::<Value>((function, &vm.variables, Value::Nil, &loaded.environment))
             })
@@ -40,6 +45,27 @@ impl Filter {
         });
         result.map(|value| !matches!(value, Value::Nil | Value::Boolean(false)))
     }
+}
+
+thread_local! {
+    /// When the request that was matched last began, and what functions took for it.
+    static MATCHED: Cell<Option<(Instant, Duration)>> = const { Cell::new(None) };
+}
+
+/// The functions of all routes that are tried for a request share the time of one call: nobody else runs between them.
+fn shared_time<R>(request: &Request, run: impl FnOnce() -> mlua::Result<R>) -> mlua::Result<R> {
+    let before = MATCHED.get().filter(|(began, _)| *began == request.started);
+    let spent = before.map_or(Duration::ZERO, |(_, spent)| spent);
+    let left = clock::time_limit().saturating_sub(spent);
+    if left.is_zero() {
+        return Err(mlua::Error::runtime(clock::message()));
+    }
+    let result = clock::limited_by(left, || run().map_err(clock::in_time));
+    let lasted = clock::lasted();
+    if !lasted.is_zero() {
+        MATCHED.set(Some((request.started, spent + lasted)));
+    }
+    result
 }
 
 impl FilterFunction for Filter {

@@ -405,6 +405,10 @@ enum Next {
 
 /// Whether `find` has to take the text for a pattern.
 pub fn is_pattern(text: &[u8]) -> bool {
+    if text.len() > 64 {
+        const SPECIAL: [[u8; 3]; 4] = [*b"^$*", *b"+?.", *b"([%", *b"---"];
+        return SPECIAL.iter().any(|[a, b, c]| memchr::memchr3(*a, *b, *c, text).is_some());
+    }
     text.iter()
         .any(|byte| matches!(byte, b'^' | b'$' | b'*' | b'+' | b'?' | b'.' | b'(' | b'[' | b'%' | b'-'))
 }

@@ -48,9 +48,16 @@ struct Context {
     vm: Weak<Vm>,
 }
 
-/// Calls of a request that used their time up: each of its later ones gets a quarter.
+/// What the longer calls of a request took.
 #[derive(Default)]
-struct Overruns(u32);
+struct Spent {
+    /// Calls that used their time up: each later one gets a quarter.
+    overruns: u32,
+    total: Duration,
+}
+
+/// A call that comes after so much lets others have their turn first.
+const TURN: Duration = Duration::from_millis(10);
 
 /// A call that would get less is refused.
 const LEAST_TIME: Duration = Duration::from_millis(1);
@@ -120,6 +127,12 @@ impl Program {
         if (self.needs_body && unread) || self.waits {
             return Step::wait(self.run_waiting(request, phase));
         }
+        if request.extensions.get::<Spent>().is_some_and(|spent| spent.total >= TURN) {
+            return Step::wait(async move {
+                tokio::task::yield_now().await;
+                self.finish(self.run_now(request, phase))
+            });
+        }
         self.finish(self.run_now(request, phase)).into()
     }
 
@@ -177,11 +190,9 @@ impl Program {
     /// All functions share the time of one call: nobody else runs between them.
     fn run_now(&self, request: &mut Request, phase: Phase) -> mlua::Result<Ending> {
         let vm = vm::vm().map_err(mlua::Error::runtime)?;
-        let time = time_of(request)?;
+        let time = time_of(request, phase)?;
         let ended = clock::limited_by(time, || self.run_all(&vm, request, phase).map_err(clock::in_time));
-        if clock::ran_out() {
-            overran(request);
-        }
+        spend(request, clock::lasted(), clock::ran_out());
         vm::tidy(&vm);
         ended
     }
@@ -218,7 +229,7 @@ impl Program {
             let first = if self.is_script { Value::Table(context.clone()) } else { loaded.conf.clone() };
             let thread = vm.lua.create_thread(vm.run.clone())?;
             // Sleeping does not count; what is computed between does.
-            let mut left = time_of(request)?;
+            let mut left = time_of(request, phase)?;
             let mut said = memory::Lease::new(request.remote_addr);
             let mut result = timed(&mut left, request, |request| {
                 enter(request, phase, || {
@@ -254,22 +265,26 @@ impl Program {
     }
 }
 
-/// What a call of the request may take.
-fn time_of(request: &Request) -> mlua::Result<Duration> {
-    let Some(Overruns(overruns)) = request.extensions.get::<Overruns>() else {
-        return Ok(clock::time_limit());
-    };
-    let time = clock::time_limit() / 4_u32.saturating_pow(*overruns);
+/// What a call of the request may take. All of them together have twice the limit, but for the chunks of a body, which
+/// can be any number.
+fn time_of(request: &Request, phase: Phase) -> mlua::Result<Duration> {
+    let limit = clock::time_limit();
+    let Some(spent) = request.extensions.get::<Spent>() else { return Ok(limit) };
+    let left = if phase == Phase::BodyFilter { limit } else { (limit * 2).saturating_sub(spent.total) };
+    let time = (limit / 4_u32.saturating_pow(spent.overruns)).min(left);
     if time < LEAST_TIME {
         return Err(mlua::Error::runtime("the functions of this request have used its time up"));
     }
     Ok(time)
 }
 
-#[cold]
-fn overran(request: &mut Request) {
-    let Overruns(before) = request.extensions.take::<Overruns>().unwrap_or_default();
-    request.extensions.insert(Overruns(before + 1));
+/// Short calls are not counted.
+fn spend(request: &mut Request, lasted: Duration, over: bool) {
+    if !lasted.is_zero() || over {
+        let spent = request.extensions.get_or_insert_with(Spent::default);
+        spent.total += lasted;
+        spent.overruns += u32::from(over);
+    }
 }
 
 fn phase_name(phase: Phase) -> &'static str {
@@ -462,8 +477,9 @@ fn timed<R>(
     let (result, took) =
         clock::measured(|| clock::limited_by(*left, || run(request).map_err(clock::in_time)));
     *left = left.saturating_sub(took);
-    if clock::ran_out() || left.is_zero() {
-        overran(request);
+    let over = clock::ran_out() || left.is_zero();
+    spend(request, clock::lasted(), over);
+    if over {
         return result.and(Err(mlua::Error::runtime(clock::message())));
     }
     result
