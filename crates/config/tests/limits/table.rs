@@ -460,6 +460,16 @@ const LUA: &[Row] = &[
         ["500", "500"],
     ),
     row(
+        ["Strings, tables and functions in it", "其中的字符串、表和函数"],
+        Const("plugins/src/lua/bounds.rs", "MAX_OBJECTS", Count),
+        ["500", "500"],
+    ),
+    row(
+        ["A string or table that a function makes", "函数生成的字符串或表"],
+        Const("plugins/src/lua/bounds.rs", "MAX_BLOCK_BYTES", Bytes),
+        ["500", "500"],
+    ),
+    row(
         ["Source of one function", "一个函数的源码"],
         Const("plugins/src/lua/vm.rs", "MAX_SOURCE_BYTES", Bytes),
         ["the object is refused", "拒绝该对象"],
@@ -467,6 +477,21 @@ const LUA: &[Row] = &[
     row(
         ["Text that becomes JSON or comes from it", "转换为 JSON 或由 JSON 转换的文本"],
         Const("plugins/src/lua/json.rs", "MAX_TEXT_BYTES", Bytes),
+        ["an error in Lua", "Lua 错误"],
+    ),
+    row(
+        ["Texts in a document made of tables", "由表生成的文档中的文本"],
+        Const("plugins/src/lua/json.rs", "MAX_DOCUMENT_BYTES", Bytes),
+        ["an error in Lua", "Lua 错误"],
+    ),
+    row(
+        ["Values in it", "其中的值"],
+        Const("plugins/src/lua/json.rs", "MAX_VALUES", Count),
+        ["an error in Lua", "Lua 错误"],
+    ),
+    row(
+        ["A regular expression", "正则表达式"],
+        Const("plugins/src/lua/api/regex.rs", "MAX_PATTERN_BYTES", Bytes),
         ["an error in Lua", "Lua 错误"],
     ),
     row(
@@ -577,6 +602,11 @@ const PLUGINS: &[Row] = &[
         ["batch-requests: bodies of all answers", "batch-requests：所有应答体之和"],
         Const("plugins/src/batch_requests/client.rs", "MAX_BODIES_BYTES", Bytes),
         ["504 for that one", "该请求为 504"],
+    ),
+    row(
+        ["batch-requests: head of a request", "batch-requests：请求头"],
+        Const("plugins/src/batch_requests/outgoing.rs", "MAX_HEAD_BYTES", Bytes),
+        ["431 for that one", "该请求为 431"],
     ),
     row(
         ["batch-requests: head of an answer", "batch-requests：应答头"],
