@@ -16,6 +16,7 @@ use std::{
     alloc::{self, Layout},
     cell::Cell,
     ffi::{c_int, c_void},
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
 use mlua::{
@@ -49,6 +50,9 @@ const CLASSES: usize = 11;
 /// Blocks from here on do not come from the interpreter's own allocator: another thread frees them.
 const OWN_BYTES: usize = 1 << 20;
 const OWN_ALIGN: usize = 16;
+/// Blocks that wait for that thread, over all workers.
+const MAX_WAITING_BYTES: usize = 256 << 20;
+static WAITING_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// Bytes taken between two looks at the clock.
 const BYTES_PER_LOOK: usize = 1 << 20;
 
@@ -237,18 +241,20 @@ impl Own {
         Own { block: block.cast(), bytes }
     }
 
-    /// Some milliseconds for the kernel.
+    /// Some milliseconds for the kernel. When too much waits already, it is freed here.
     fn free_elsewhere(self) -> *mut c_void {
+        let waiting = WAITING_BYTES.fetch_add(self.bytes, Relaxed);
         match plugin::host() {
-            Some(host) => {
+            Some(host) if waiting < MAX_WAITING_BYTES => {
                 host.background.spawn_blocking(move || self.free());
             }
-            None => self.free(),
+            _ => self.free(),
         }
         std::ptr::null_mut()
     }
 
     fn free(self) {
+        WAITING_BYTES.fetch_sub(self.bytes, Relaxed);
         if let Some(layout) = Own::layout(self.bytes) {
             // SAFETY: `of` made the block with this layout.
             unsafe { alloc::dealloc(self.block.cast(), layout) }

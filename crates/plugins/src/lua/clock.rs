@@ -164,3 +164,30 @@ pub fn in_time(error: mlua::Error) -> mlua::Error {
 pub fn look() -> mlua::Result<()> {
     if expired() { Err(mlua::Error::runtime(message())) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a look at the clock and at the thread's account decides, in milliseconds.
+    #[test]
+    fn time_without_a_processor_is_added() {
+        const MS: u64 = 1_000_000;
+        // The thread had computed for a second when the call began.
+        let cases: [(&str, &[(u64, u64, Option<u64>)]); 4] = [
+            ("it computes", &[(4, 1004, Some(50)), (50, 1050, None)]),
+            ("it gets half of the processor", &[(4, 1004, Some(50)), (50, 1027, Some(73)), (74, 1050, None)]),
+            (
+                "it gets nothing",
+                &[(4, 1004, Some(50)), (50, 1005, Some(95)), (95, 1005, Some(140)), (199, 1005, None)],
+            ),
+            ("a long piece before the first look", &[(60, 1060, None)]),
+        ];
+        for (what, looks) in cases {
+            let mut plan = Plan { begun: 0, limit: 50 * MS, account: None, over: false };
+            for (now, used, next) in looks {
+                assert_eq!(plan.next_look(now * MS, used * MS), next.map(|ms| ms * MS), "{what} at {now} ms");
+            }
+        }
+    }
+}
