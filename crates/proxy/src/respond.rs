@@ -76,7 +76,7 @@ fn refusal(request: &mut Request, status: u16) -> Bytes {
 }
 
 /// Sends an answer whose head is in `request.response`.
-async fn put(request: &mut Request, client: &Client, body: Bytes) -> bool {
+async fn put(request: &mut Request, client: &Client, mut body: Bytes) -> bool {
     let length = BodyLength::Fixed(body.len() as u64);
     // Whatever the filters did, the body is whole here: its length is known.
     request.response.body_changed = false;
