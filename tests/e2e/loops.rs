@@ -64,7 +64,7 @@ fn a_copy_that_goes_round_ends() {
     let gateway = gateway(&upstream, YAML_PROVIDER);
     let before = requests(&gateway);
     assert_eq!(gateway.client().get("h", "/mirror").expect("an answer").status(), 200);
-    gateway.wait_for_log("a request has come back 10 times (apisix.max_own_hops)");
+    gateway.wait_for_log("a plugin's request to 127.0.0.1:");
     // Quiet: nothing more comes.
     let started = Instant::now();
     let mut last = processor_time(&gateway);
@@ -77,7 +77,7 @@ fn a_copy_that_goes_round_ends() {
         last = now;
         assert!(started.elapsed() < PATIENCE, "copies go on");
     }
-    assert_eq!(requests(&gateway) - before, 12);
+    assert_eq!(requests(&gateway) - before, 2, "the first and its copy, which is not copied");
 }
 
 #[test]

@@ -4,6 +4,12 @@
 //! The field goes only where a request may return: to ports that this process listens on, or with a request that has returned
 //! before. Its member carries a random number of the process, so that nobody else's request is taken for one of ours, and
 //! several gateways in a row count for themselves. A client that knows the number can end its own requests with it, no others.
+//!
+//! What a plugin leaves out because of it (a copy, a log entry) it leaves out only for a request with a [`Ticket`], which is good
+//! once and which no client gets to see.
+
+mod side;
+mod ticket;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -19,7 +25,10 @@ use telemetry::{
 };
 use wire::HeaderId;
 
-use crate::{Reply, Request, request::random_u64};
+use crate::{Reply, Request};
+
+pub use side::{Marked, Way, delivering, left_out, of_copy, on_behalf, way, within};
+pub use ticket::Ticket;
 
 /// Where this process listens, and how often a request may come back (`apisix.max_own_hops`).
 #[derive(Debug)]
@@ -32,7 +41,27 @@ static OWN: OnceLock<Own> = OnceLock::new();
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 
 /// `tidegate-` and a number of this process.
-static NAME: LazyLock<String> = LazyLock::new(|| format!("tidegate-{:016x}", random_u64()));
+static NAME: LazyLock<String> = LazyLock::new(|| format!("tidegate-{:016x}", ticket::random()));
+
+/// What is known of the way of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// How often the gateway has sent it to itself.
+    hops: u32,
+    /// How many of these were side requests: made by a plugin, not the client's own request on its way.
+    side: u32,
+    /// A batch of a logger or of a tracer, or made because of one.
+    of_delivery: bool,
+    /// By a ticket: no client has written it.
+    is_proved: bool,
+}
+
+impl Origin {
+    /// Whether entries about it would go round: a delivery of logs that is itself logged never ends.
+    pub fn is_of_delivery(self) -> bool {
+        self.of_delivery
+    }
+}
 
 /// Once, before the first request.
 pub fn install(ports: impl IntoIterator<Item = u16>, limit: u32) {
@@ -45,14 +74,14 @@ pub fn refused() -> u64 {
 }
 
 /// Whether one of our sockets has this port.
-pub fn is_own_port(port: u16) -> bool {
+fn is_own_port(port: u16) -> bool {
     OWN.get().is_some_and(|own| own.ports.contains(&port))
 }
 
 /// Whether a request that goes to one of these addresses may come back.
 pub fn may_return(request: &Request, addresses: &[SocketAddr]) -> bool {
     is_own(addresses, request.connection.local.ip())
-        || request.head.headers.known(HeaderId::CdnLoop).is_some_and(|_| hops(request) > 0)
+        || request.head.headers.known(HeaderId::CdnLoop).is_some_and(|_| origin(request).hops > 0)
 }
 
 /// Whether a connection to one of these leads back here, as far as one can tell. `local`: where the client reached us. Another
@@ -62,73 +91,114 @@ fn is_own(addresses: &[SocketAddr], local: IpAddr) -> bool {
     addresses.iter().any(|address| is_own_port(address.port()) && is_here(address.ip().to_canonical()))
 }
 
-/// How often a request has been sent to the gateway by itself.
-fn hops(request: &Request) -> u32 {
-    let mut members = request.head.headers.all_known(HeaderId::CdnLoop).flat_map(members);
-    members.find_map(own_hops).unwrap_or(0)
-}
-
 fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }
 
-/// `None`: the member is somebody else's.
-fn own_hops(member: &[u8]) -> Option<u32> {
-    let count = member.strip_prefix(NAME.as_bytes())?.strip_prefix(b";hops=")?;
-    // One that says something else has come back at least once.
-    Some(std::str::from_utf8(count).ok().and_then(|count| count.parse().ok()).unwrap_or(1))
+/// What a member of ours says, ticket included. `None`: the member is somebody else's.
+fn read(member: &[u8]) -> Option<(Origin, Option<u64>)> {
+    let rest = member.strip_prefix(NAME.as_bytes())?.strip_prefix(b";")?;
+    let value = |name: &[u8]| {
+        let mut parameters = rest.split(|&byte| byte == b';');
+        let value = parameters.find_map(|parameter| parameter.strip_prefix(name)?.strip_prefix(b"="))?;
+        std::str::from_utf8(value).ok()
+    };
+    let number = |name: &[u8]| value(name).and_then(|value| value.parse().ok());
+    let origin = Origin {
+        // One that says something else has come back at least once.
+        hops: number(b"hops").unwrap_or(1),
+        side: number(b"side").unwrap_or(0),
+        ..Origin::default()
+    };
+    Some((origin, value(b"ticket").and_then(|value| u64::from_str_radix(value, 16).ok())))
 }
 
-/// The field's value for a request that may come back: what others wrote stays.
-pub fn next_value(request: &Request) -> Vec<u8> {
+/// The field's value with a member of ours; what others wrote stays.
+fn value<'a>(there: impl Iterator<Item = &'a [u8]>, next: Origin, ticket: Option<&Ticket>) -> Vec<u8> {
     let mut value = Vec::new();
-    let members = request.head.headers.all_known(HeaderId::CdnLoop).flat_map(members);
-    for member in members.filter(|member| own_hops(member).is_none()) {
+    for member in there.flat_map(members).filter(|member| read(member).is_none()) {
         value.extend_from_slice(member);
         value.extend_from_slice(b", ");
     }
-    let hops = came(request).saturating_add(1);
-    value.extend_from_slice(format!("{};hops={hops}", *NAME).as_bytes());
+    value.extend_from_slice(NAME.as_bytes());
+    if let Some(ticket) = ticket {
+        value.extend_from_slice(format!(";ticket={ticket}").as_bytes());
+    }
+    if next.side > 0 {
+        value.extend_from_slice(format!(";side={}", next.side).as_bytes());
+    }
+    value.extend_from_slice(format!(";hops={}", next.hops).as_bytes());
     value
 }
 
-/// As the request came: what a first attempt has written must not count for the second.
-fn came(request: &Request) -> u32 {
-    request.extensions.get::<Came>().map_or_else(|| hops(request), |came| came.0)
+/// The field's value for a request that comes back for certain. It is believed while the ticket is kept.
+pub fn next_value(request: &Request) -> (Vec<u8>, Ticket) {
+    let next = onward(request);
+    let ticket = Ticket::new(next);
+    (value(request.head.headers.all_known(HeaderId::CdnLoop), next, Some(&ticket)), ticket)
 }
 
-struct Came(u32);
+fn onward(request: &Request) -> Origin {
+    let came = origin(request);
+    Origin { hops: came.hops.saturating_add(1), ..came }
+}
+
+/// As the request came: what a first attempt has written must not count for the second.
+pub fn origin(request: &Request) -> Origin {
+    request.extensions.get::<Origin>().copied().unwrap_or_default()
+}
 
 /// Counts, where a request is about to be sent to the gateway itself, or has been before.
 #[cold]
-pub fn mark(request: &mut Request) {
-    let value = next_value(request);
-    let hops = came(request);
-    request.extensions.insert(Came(hops));
+pub fn mark(request: &mut Request, addresses: &[SocketAddr]) {
+    let next = onward(request);
+    // Others get no ticket: they could show it to their clients before it has come here.
+    let is_own = is_own(addresses, request.connection.local.ip());
+    let ticket = is_own.then(|| Ticket::new(next));
+    let value = value(request.head.headers.all_known(HeaderId::CdnLoop), next, ticket.as_ref());
+    request.extensions.insert(ticket);
     request.head.headers.set("CDN-Loop", value);
 }
 
-/// Ends a loop.
-pub fn check(request: &Request) -> Result<(), Box<Reply>> {
-    let hops = hops(request);
+/// Ends a loop, and notes what is known of a request that has come back.
+pub fn check(request: &mut Request) -> Result<(), Box<Reply>> {
+    let mut found = request.head.headers.all_known(HeaderId::CdnLoop).flat_map(members);
+    let Some((claimed, ticket)) = found.find_map(read) else { return Ok(()) };
+    let origin = ticket.and_then(ticket::redeem).unwrap_or(claimed);
+    request.extensions.insert(origin);
     let limit = OWN.get().map_or(u32::MAX, |own| own.limit);
-    if hops <= limit {
-        return Ok(());
+    if origin.hops > limit {
+        return Err(end(
+            request,
+            format_args!(
+                "a request has come back {limit} times (apisix.max_own_hops), so an upstream, proxy-mirror or batch points at this gateway itself"
+            ),
+        ));
     }
+    if origin.side > side::MOST {
+        return Err(end(
+            request,
+            format_args!(
+                "a request that a plugin has made led to more than {} others in a row, so a plugin points at this gateway itself",
+                side::MOST
+            ),
+        ));
+    }
+    Ok(())
+}
+
+#[cold]
+fn end(request: &Request, reason: std::fmt::Arguments) -> Box<Reply> {
     REFUSED.fetch_add(1, Relaxed);
     static LINES: Limiter = Limiter::new(1, 1000);
     if let Some(others) = LINES.pass() {
+        let (host, path) = (String::from_utf8_lossy(&request.host), String::from_utf8_lossy(&request.path));
         error_log::log(
             Level::Error,
-            format_args!(
-                "a request has come back {limit} times (apisix.max_own_hops), so an upstream, proxy-mirror or batch points \
-                 at this gateway itself: host {:?}, path {:?}; {others} more since the line before",
-                String::from_utf8_lossy(&request.host),
-                String::from_utf8_lossy(&request.path)
-            ),
+            format_args!("{reason}: host {host:?}, path {path:?}; {others} more since the line before"),
         );
     }
-    Err(Box::new(Reply::page(508)))
+    Box::new(Reply::page(508))
 }
 
 #[cfg(test)]
@@ -138,15 +208,32 @@ mod tests {
     #[test]
     fn members_of_ours_are_found_among_others() {
         let ours = format!("{};hops=3", *NAME);
+        let of = |hops, side| Some((Origin { hops, side, ..Origin::default() }, None));
         for (value, expected) in [
-            (ours.clone(), Some(3)),
-            (format!("cdn.example; x=1 , {ours},other"), Some(3)),
-            (format!("{};hops=x", *NAME), Some(1)),
+            (ours.clone(), of(3, 0)),
+            (format!("cdn.example; x=1 , {ours},other"), of(3, 0)),
+            (format!("{};side=2;hops=3", *NAME), of(3, 2)),
+            (format!("{};hops=x", *NAME), of(1, 0)),
             ("tidegate-0000;hops=9".to_owned(), None),
             (NAME.clone(), None),
             (String::new(), None),
         ] {
-            assert_eq!(members(value.as_bytes()).find_map(own_hops), expected, "{value}");
+            assert_eq!(members(value.as_bytes()).find_map(read), expected, "{value}");
         }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let next = Origin { hops: 4, side: 1, of_delivery: true, is_proved: false };
+        let ticket = Ticket::new(next);
+        let others = format!("cdn.example, {};hops=9", *NAME);
+        let written = value(std::iter::once(others.as_bytes()), next, Some(&ticket));
+        let mut members = members(&written);
+        assert_eq!(members.next(), Some(b"cdn.example".as_slice()));
+        let (claimed, number) = members.next().and_then(read).expect("ours");
+        assert_eq!((claimed.hops, claimed.side, members.next()), (4, 1, None));
+        let proved = Some(Origin { is_proved: true, ..next });
+        assert_eq!(number.and_then(ticket::redeem), proved);
+        assert_eq!(number.and_then(ticket::redeem), None, "it is good once");
     }
 }

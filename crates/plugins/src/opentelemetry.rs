@@ -242,7 +242,7 @@ impl Plugin for OpenTelemetry {
         if let Some(pattern) = pattern(request) {
             name = format!("{name} {pattern}");
         }
-        self.batch.push(Span {
+        let span = Span {
             trace_id: context.trace_id,
             span_id: context.span_id,
             parent_span_id: parent,
@@ -252,7 +252,8 @@ impl Plugin for OpenTelemetry {
             end: end.as_nanos() as u64,
             error: (status >= 500).then(|| format!("{} error: {status}", response_source(request))),
             attributes: self.attributes(request),
-        });
+        };
+        self.batch.push(request, span);
     }
 }
 

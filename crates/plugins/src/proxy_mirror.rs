@@ -201,9 +201,9 @@ const LEFT_OUT: [&str; 10] = [
 fn send(request: &Request, endpoint: Endpoint, body: bytes::Bytes) {
     let Some(method) = method(request) else { return };
     let mut headers = vec![("Host".to_owned(), host(request))];
-    headers.extend(copied_headers(request, &endpoint));
+    headers.extend(copied_headers(request));
     let copy = Outgoing { method, endpoint, headers, body };
-    fly(async move {
+    fly(request, async move {
         let options = ClientOptions { timeout: timeout(), ..ClientOptions::default() };
         http_client::send(copy, &options).await.map(|_| ())
     });
@@ -211,9 +211,9 @@ fn send(request: &Request, endpoint: Endpoint, body: bytes::Bytes) {
 
 fn send_call(request: &Request, endpoint: Endpoint, tls: Option<Arc<ClientConfig>>, body: bytes::Bytes) {
     let Some(method) = method(request) else { return };
-    let (authority, headers) = (host(request), copied_headers(request, &endpoint));
+    let (authority, headers) = (host(request), copied_headers(request));
     let call = grpc::Call { endpoint, tls, method, authority, headers, body };
-    fly(async move {
+    fly(request, async move {
         let late = |_| "it took too long".to_owned();
         tokio::time::timeout(timeout(), grpc::send(call)).await.map_err(late)?
     });
@@ -223,7 +223,7 @@ fn timeout() -> Duration {
     TIMEOUT.get().copied().unwrap_or(Duration::from_secs(60))
 }
 
-fn copied_headers(request: &Request, endpoint: &Endpoint) -> Vec<(String, Vec<u8>)> {
+fn copied_headers(request: &Request) -> Vec<(String, Vec<u8>)> {
     let mut headers = vec![("X-Real-IP".to_owned(), request.remote_addr.to_string().into_bytes())];
     for (name, value) in request.head.headers.iter() {
         let name = String::from_utf8_lossy(name).into_owned();
@@ -231,18 +231,14 @@ fn copied_headers(request: &Request, endpoint: &Endpoint) -> Vec<(String, Vec<u8
             headers.push((name, value.to_vec()));
         }
     }
-    // A mirror is named, and may be the gateway itself by any name.
-    if hops::is_own_port(endpoint.port) || hops::may_return(request, &[]) {
-        headers.retain(|(name, _)| !name.eq_ignore_ascii_case("cdn-loop"));
-        headers.push(("CDN-Loop".to_owned(), hops::next_value(request)));
-    }
     headers
 }
 
 /// Nobody waits for a copy.
-fn fly(copy: impl Future<Output = Result<(), String>> + 'static) {
+fn fly(request: &Request, copy: impl Future<Output = Result<(), String>> + 'static) {
     IN_FLIGHT.set(IN_FLIGHT.get() + 1);
     let flight = Flight;
+    let copy = hops::on_behalf(hops::of_copy(request), copy);
     tokio::task::spawn_local(async move {
         let _flight = flight;
         if let Err(reason) = copy.await {

@@ -159,7 +159,7 @@ impl Plugin for Zipkin {
     fn log(&self, request: &mut Request) {
         let Some(trace) = request.extensions.take::<Trace>().filter(|trace| trace.sampled) else { return };
         for span in self.spans(&trace, request) {
-            self.batch.push(span);
+            self.batch.push(request, span);
         }
     }
 }

@@ -5,7 +5,9 @@ use std::{cell::RefCell, future::poll_fn, rc::Rc, sync::Arc};
 use bytes::Bytes;
 use plugin::{
     BodyChunk, Chain, Consumer, Instance, Passage, Phases, Reply, Request, Route, Step, WorkerSnapshot,
-    reply::ReplyBody, step::Verdict,
+    hops::{self, Origin},
+    reply::ReplyBody,
+    step::Verdict,
 };
 
 use crate::progress::{At, mark};
@@ -28,12 +30,20 @@ pub struct Chains {
     merged: Option<Rc<Chain>>,
     /// `name#phase` of what ran, while conf/debug.yaml asks for it.
     trace: Option<RefCell<Vec<String>>>,
+    /// What plugins do while they wait, they do on behalf of this.
+    origin: Origin,
 }
 
 impl Chains {
     pub fn new(request: &Request, debug: bool) -> Chains {
         let trace = debug.then(RefCell::default);
-        Chains { snapshot: request.snapshot.clone(), route: None, merged: None, trace }
+        Chains {
+            snapshot: request.snapshot.clone(),
+            route: None,
+            merged: None,
+            trace,
+            origin: Origin::default(),
+        }
     }
 
     fn note(&self, instance: &Instance, phase: &str) {
@@ -58,6 +68,11 @@ impl Chains {
         }
         let trace = trace.borrow();
         Some(if trace.is_empty() { "no plugin".to_owned() } else { trace.join(", ") })
+    }
+
+    /// Once it is known whether the request has come back.
+    pub fn set_origin(&mut self, request: &Request) {
+        self.origin = hops::origin(request);
     }
 
     pub fn set_route(&mut self, route: &Arc<Route>) {
@@ -168,7 +183,7 @@ impl Chains {
                     if !std::mem::take(&mut is_first) {
                         self.mark(at, instance);
                     }
-                    future.as_mut().poll(context)
+                    hops::within(self.origin, || future.as_mut().poll(context))
                 })
                 .await
             }

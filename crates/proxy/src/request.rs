@@ -75,6 +75,7 @@ async fn way(
     // Nothing is held for the client while the upstream thinks.
     client.release_buffer();
     matching::prepare(request, client)?;
+    chains.set_origin(request);
     handshake::check_client(request)?;
     let internal = client.worker.settings.internal.as_ref();
     if let Some(internal) =

@@ -73,6 +73,14 @@ const CONNECTIONS: &[Row] = &[
         ["508", "508"],
     ),
     row(
+        [
+            "Requests of plugins in a row that lead to the gateway itself",
+            "插件发出并返回网关自身的连续请求数",
+        ],
+        Const("plugin/src/hops/side.rs", "MOST", Count),
+        ["the guard refuses; what is a copy is left out", "守卫插件拒绝；副本不再发送"],
+    ),
+    row(
         ["Idle between two requests", "两个请求之间的空闲时间"],
         Key("nginx_config.http.keepalive_timeout"),
         CLOSED,

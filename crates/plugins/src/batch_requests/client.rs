@@ -3,7 +3,7 @@
 
 use std::{io, time::Duration};
 
-use plugin::Request;
+use plugin::{Request, hops::Ticket};
 use serde_json::{Map, Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -28,6 +28,8 @@ pub(super) struct Outgoing {
     /// Names in lower case.
     pub headers: Vec<(String, Vec<u8>)>,
     pub body: Vec<u8>,
+    /// Kept until the answer has come.
+    pub _ticket: Option<Ticket>,
 }
 
 const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -56,7 +58,7 @@ pub(super) async fn run(
     for index in 0..requests.count() {
         // Making and answering small ones may never wait.
         tokio::task::yield_now().await;
-        let Some(request) = requests.get(index) else {
+        let Some(request) = requests.get(index, outer) else {
             texts.push(text_of(&json!({ "status": 431, "reason": wire::status::reason(431) })));
             continue;
         };
@@ -290,6 +292,7 @@ mod tests {
                 ("bad name".to_owned(), b"x".to_vec()),
             ],
             body: b"hi".to_vec(),
+            _ticket: None,
         };
         let expected = "POST /a HTTP/1.1\r\nhost: h\r\nx-a: b  c: d\r\ncontent-length: 2\r\n\r\nhi";
         assert_eq!(String::from_utf8(request.to_bytes()).unwrap(), expected);

@@ -18,7 +18,6 @@ pub(super) struct Requests<'a> {
     batch: &'a Batch,
     /// Those of the outer request that are not about its body.
     outer: Fields,
-    cdn_loop: Vec<u8>,
 }
 
 impl Batch {
@@ -26,11 +25,7 @@ impl Batch {
         let headers = outer.head.headers.iter();
         let named = headers.map(|(name, value)| (String::from_utf8_lossy(name).to_ascii_lowercase(), value));
         let outer_fields = named.filter(|(name, _)| !name.starts_with("content-"));
-        Requests {
-            batch: self,
-            outer: outer_fields.map(|(name, value)| (name, value.to_vec())).collect(),
-            cdn_loop: hops::next_value(outer),
-        }
+        Requests { batch: self, outer: outer_fields.map(|(name, value)| (name, value.to_vec())).collect() }
     }
 }
 
@@ -65,14 +60,20 @@ impl Requests<'_> {
     }
 
     /// `None`: its head is larger than any that is received.
-    pub(super) fn get(&self, index: usize) -> Option<Outgoing> {
+    pub(super) fn get(&self, index: usize, outer: &Request) -> Option<Outgoing> {
         let item = self.batch.pipeline.get(index)?;
+        // A batch of batches must end.
+        let (loops, ticket) = hops::next_value(outer);
+        let mut headers = self.headers(item)?;
+        headers.retain(|(name, _)| name != "cdn-loop");
+        headers.push(("cdn-loop".to_owned(), loops));
         Some(Outgoing {
             method: item.method.clone(),
             target: target(&item.path, item.query.as_ref(), self.batch.query.as_ref())?,
             http10: item.version < 1.1,
-            headers: self.headers(item)?,
+            headers,
             body: item.body.clone().unwrap_or_default().into_bytes(),
+            _ticket: Some(ticket),
         })
     }
 
@@ -97,9 +98,6 @@ impl Requests<'_> {
                 headers.push((name.clone(), value.clone()));
             }
         }
-        // A batch of batches must end.
-        headers.retain(|(name, _)| name != "cdn-loop");
-        headers.push(("cdn-loop".to_owned(), self.cdn_loop.clone()));
         Some(headers)
     }
 }

@@ -17,7 +17,7 @@ use std::{
 };
 
 use gauge::Gauge;
-use plugin::{Request, stop};
+use plugin::{Request, hops, stop};
 use serde::Deserialize;
 use serde_json::Value;
 use telemetry::error_log::{self, Level};
@@ -108,18 +108,27 @@ impl<T: Weigh + Send + Sync + 'static> Batch<T> {
         Ok(Batch { shared: Arc::new(shared), limit, queue: OnceLock::new() })
     }
 
-    /// Takes an entry, or drops it when too many wait.
-    pub fn push(&self, entry: T) {
-        self.push_for(None, entry);
+    /// Takes an entry about a request, or drops it when too many wait.
+    ///
+    /// Not about a delivery, be it by another logger: its entry would be delivered, and so on.
+    pub fn push(&self, request: &Request, entry: T) {
+        self.put(request, entry, None);
     }
 
     /// As [`Batch::push`] for a logger, whose waiting entries are shown with the request's route.
-    pub fn push_for(&self, request: Option<&Request>, entry: T) {
+    pub fn push_shown(&self, request: &Request, entry: T) {
+        self.put(request, entry, Some(request));
+    }
+
+    fn put(&self, request: &Request, entry: T, shown_for: Option<&Request>) {
+        if hops::origin(request).is_of_delivery() {
+            return self.shared.pending.count_own_delivery();
+        }
         let bytes = size_of::<T>() + entry.weight();
         if !self.shared.pending.add(self.limit, bytes) {
             return;
         }
-        self.shared.gauge.add(request);
+        self.shared.gauge.add(shown_for);
         if let Some(queue) = self.queue()
             && queue.send((entry, bytes)).is_ok()
         {
@@ -218,7 +227,7 @@ async fn deliver<T>(shared: Arc<Shared<T>>, entries: Arc<Vec<T>>, bytes: usize) 
     let count = entries.len();
     let name = &shared.conf.name;
     let mut failures = 0;
-    while let Err(reason) = (shared.send)(entries.clone()).await {
+    while let Err(reason) = hops::delivering((shared.send)(entries.clone())).await {
         error_log::log(
             Level::Error,
             format_args!("Batch Processor[{name}] failed to process entries: {reason}"),

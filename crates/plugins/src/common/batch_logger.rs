@@ -62,6 +62,6 @@ impl<T: Weigh + Send + Sync + 'static> Plugin for BatchLogger<T> {
 
     fn log(&self, request: &mut Request) {
         let entry = (self.make)(&self.entry, request);
-        self.batch.push_for(Some(request), entry);
+        self.batch.push_shown(request, entry);
     }
 }

@@ -11,6 +11,7 @@ pub use endpoint::Endpoint;
 
 use std::{
     cell::RefCell,
+    net::SocketAddr,
     time::{Duration, Instant},
 };
 
@@ -18,7 +19,9 @@ use ahash::AHashMap;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::HeaderValue;
 use hyper_util::rt::TokioIo;
+use plugin::hops::{self, Ticket, Way};
 
 pub use hyper::{HeaderMap, Method};
 
@@ -88,7 +91,12 @@ impl Incoming {
     }
 }
 
-type Connection = SendRequest<Full<Bytes>>;
+struct Connection {
+    requests: SendRequest<Full<Bytes>>,
+    /// Where it leads, and from where.
+    peer: SocketAddr,
+    local: SocketAddr,
+}
 
 thread_local! {
     static IDLE: RefCell<AHashMap<String, Vec<(Connection, Instant)>>> = RefCell::default();
@@ -100,12 +108,12 @@ const MAX_POOLS: usize = 256;
 /// Sends the request and reads the whole answer.
 pub async fn send(request: Outgoing, options: &ClientOptions) -> Result<Incoming, String> {
     let pool = pool_name(&request.endpoint, &options.tls);
-    let mut message = build(request.clone())?;
     while let Some(mut connection) = take(&pool, options.keepalive_timeout) {
-        if connection.ready().await.is_err() {
+        if connection.requests.ready().await.is_err() {
             continue;
         }
-        let Ok(answered) = within(options, connection.try_send_request(message)).await else {
+        let Some((message, _ticket)) = build(&request, &connection)? else { return Ok(refused_as_loop()) };
+        let Ok(answered) = within(options, connection.requests.try_send_request(message)).await else {
             // The others that lie idle may be as silent, and each would cost a request.
             IDLE.with_borrow_mut(|pools| pools.remove(&pool));
             return Err("timeout".to_owned());
@@ -114,16 +122,15 @@ pub async fn send(request: Outgoing, options: &ClientOptions) -> Result<Incoming
             Ok(response) => return finish(response, connection, &pool, options).await,
             // Closed while it lay idle, before it saw the request: another one may take it.
             Err(mut error) => match error.take_message() {
-                Some(unsent) => message = unsent,
-                None if error.error().is_incomplete_message() && request.method == Method::GET => {
-                    message = build(request.clone())?;
-                }
+                Some(_) => {}
+                None if error.error().is_incomplete_message() && request.method == Method::GET => {}
                 None => return Err(error.into_error().to_string()),
             },
         }
     }
     let mut connection = open(&request.endpoint, options).await?;
-    match within(options, connection.send_request(message)).await? {
+    let Some((message, _ticket)) = build(&request, &connection)? else { return Ok(refused_as_loop()) };
+    match within(options, connection.requests.send_request(message)).await? {
         Ok(response) => finish(response, connection, &pool, options).await,
         Err(error) => Err(describe(&error)),
     }
@@ -135,13 +142,14 @@ async fn within<T>(options: &ClientOptions, future: impl Future<Output = T>) -> 
 
 async fn open(endpoint: &Endpoint, options: &ClientOptions) -> Result<Connection, String> {
     let transport = within(options, connect(endpoint, &options.tls)).await??;
+    let (peer, local) = transport.addresses().map_err(|error| error.to_string())?;
     macro_rules! handshake {
         ($stream:expr) => {{
             let handshake = http1::Builder::new().title_case_headers(true).handshake(TokioIo::new($stream));
-            let (connection, driver) = handshake.await.map_err(|error| describe(&error))?;
+            let (requests, driver) = handshake.await.map_err(|error| describe(&error))?;
             // Ends by itself when the connection is closed or dropped from the pool.
             tokio::spawn(driver);
-            Ok(connection)
+            Ok(Connection { requests, peer, local })
         }};
     }
     match transport {
@@ -159,13 +167,28 @@ async fn finish(
     let (head, body) = response.into_parts();
     let body = within(options, Limited::new(body, options.max_response_bytes).collect()).await?;
     let body = body.map_err(|error| format!("response body: {error}"))?.to_bytes();
-    if options.keepalive && options.keepalive_pool > 0 && !connection.is_closed() {
+    if options.keepalive && options.keepalive_pool > 0 && !connection.requests.is_closed() {
         keep(pool, connection, options.keepalive_pool);
     }
     Ok(Incoming { status: head.status.as_u16(), headers: head.headers, body })
 }
 
-fn build(request: Outgoing) -> Result<hyper::Request<Full<Bytes>>, String> {
+type Built = (hyper::Request<Full<Bytes>>, Option<Ticket>);
+
+/// Of a request that would go round: as the gateway would answer it.
+fn refused_as_loop() -> Incoming {
+    Incoming { status: 508, headers: HeaderMap::new(), body: Bytes::new() }
+}
+
+/// For this connection: one that leads back here is marked, or has no request.
+fn build(request: &Outgoing, connection: &Connection) -> Result<Option<Built>, String> {
+    let is_loop = |name: &str| name.eq_ignore_ascii_case("cdn-loop");
+    let there = request.headers.iter().filter(|(name, _)| is_loop(name)).map(|(_, value)| value.as_slice());
+    let marked = match hops::way(connection.peer, connection.local, there) {
+        Way::Free => None,
+        Way::Marked(marked) => Some(marked),
+        Way::Round => return Ok(None),
+    };
     let has = |name: &str| request.headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
     let mut builder = hyper::Request::builder().method(&request.method).uri(&request.endpoint.target);
     if !has("host") {
@@ -179,11 +202,22 @@ fn build(request: Outgoing) -> Result<hyper::Request<Full<Bytes>>, String> {
     if says_length || !request.body.is_empty() {
         builder = builder.header("Content-Length", request.body.len());
     }
-    let rest = request.headers.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("content-length"));
+    let rest = request.headers.iter().filter(|(name, _)| {
+        !name.eq_ignore_ascii_case("content-length") && (marked.is_none() || !is_loop(name))
+    });
     for (name, value) in rest {
         builder = builder.header(name, value.as_slice());
     }
-    builder.body(Full::new(request.body)).map_err(|error| format!("request: {error}"))
+    let ticket = marked.and_then(|marked| {
+        builder
+            .headers_mut()
+            .zip(HeaderValue::from_bytes(&marked.value).ok())
+            .map(|(headers, value)| headers.insert("CDN-Loop", value));
+        marked.ticket
+    });
+    let message =
+        builder.body(Full::new(request.body.clone())).map_err(|error| format!("request: {error}"))?;
+    Ok(Some((message, ticket)))
 }
 
 fn pool_name(endpoint: &Endpoint, tls: &TlsWanted) -> String {
@@ -199,7 +233,7 @@ fn take(pool: &str, keepalive_timeout: Duration) -> Option<Connection> {
     IDLE.with_borrow_mut(|pools| {
         let idle = pools.get_mut(pool)?;
         while let Some((connection, since)) = idle.pop() {
-            if !connection.is_closed() && since.elapsed() < keepalive_timeout {
+            if !connection.requests.is_closed() && since.elapsed() < keepalive_timeout {
                 return Some(connection);
             }
         }

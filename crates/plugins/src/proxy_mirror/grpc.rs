@@ -6,7 +6,10 @@ use std::{future::poll_fn, pin::Pin, sync::Arc};
 use bytes::Bytes;
 use h2::{RecvStream, SendStream, client};
 use http::{HeaderName, HeaderValue, Request, Uri, Version};
-use plugin::descriptors;
+use plugin::{
+    descriptors,
+    hops::{self, Ticket, Way},
+};
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use tokio::{
@@ -38,8 +41,8 @@ pub fn tls() -> Result<Arc<ClientConfig>, String> {
 }
 
 /// Without a time limit of its own: the caller has one.
-pub async fn send(call: Call) -> Result<(), String> {
-    let stream = connect(&call.endpoint, call.tls.clone()).await?;
+pub async fn send(mut call: Call) -> Result<(), String> {
+    let (stream, _ticket) = connect(&mut call).await?;
     let failed = |error: h2::Error| format!("{}:{}: {error}", call.endpoint.host, call.endpoint.port);
     let (requests, connection) = client::handshake(stream).await.map_err(failed)?;
     let head = head(&call)?;
@@ -50,19 +53,37 @@ pub async fn send(call: Call) -> Result<(), String> {
     }
 }
 
-async fn connect(endpoint: &Endpoint, tls: Option<Arc<ClientConfig>>) -> Result<Pin<Box<dyn Io>>, String> {
-    let Endpoint { host, port, .. } = endpoint;
+async fn connect(call: &mut Call) -> Result<(Pin<Box<dyn Io>>, Option<Ticket>), String> {
+    let Endpoint { host, port, .. } = &call.endpoint;
     let stream = TcpStream::connect((host.as_str(), *port))
         .await
         .and_then(descriptors::spared)
         .map_err(|error| format!("failed to connect to {host}:{port}: {error}"))?;
     let _ = stream.set_nodelay(true);
-    let Some(tls) = tls else { return Ok(Box::pin(stream)) };
+    let ticket = mark(&mut call.headers, &stream)?;
+    let Some(tls) = call.tls.clone() else { return Ok((Box::pin(stream), ticket)) };
     let name = ServerName::try_from(host.clone()).map_err(|error| format!("{host}: {error}"))?;
     let stream = trust::connect(tls, name, stream)
         .await
         .map_err(|error| format!("TLS handshake with {host}:{port} failed: {error}"))?;
-    Ok(Box::pin(stream))
+    Ok((Box::pin(stream), ticket))
+}
+
+fn mark(headers: &mut Vec<(String, Vec<u8>)>, stream: &TcpStream) -> Result<Option<Ticket>, String> {
+    let (peer, local) = stream
+        .peer_addr()
+        .and_then(|peer| Ok((peer, stream.local_addr()?)))
+        .map_err(|error| error.to_string())?;
+    let is_loop = |name: &str| name.eq_ignore_ascii_case("cdn-loop");
+    let there = headers.iter().filter(|(name, _)| is_loop(name)).map(|(_, value)| value.as_slice());
+    let marked = match hops::way(peer, local, there) {
+        Way::Free => return Ok(None),
+        Way::Marked(marked) => marked,
+        Way::Round => return Err("it would go round".to_owned()),
+    };
+    headers.retain(|(name, _)| !is_loop(name));
+    headers.push(("cdn-loop".to_owned(), marked.value));
+    Ok(marked.ticket)
 }
 
 fn head(call: &Call) -> Result<Request<()>, String> {

@@ -191,7 +191,7 @@ async fn once(
     let began_ms = client.worker.deadlines.now_ms();
     let upgrade = wants_upgrade(request);
     if hops::may_return(request, &node.addresses) {
-        hops::mark(request);
+        hops::mark(request, &node.addresses);
     }
     let mut out = client.worker.buffers.output();
     let plan = upstream_head::write(request, handle, node, upgrade, &mut out);

@@ -105,7 +105,7 @@ async fn once(
     let timeouts = balancer::timeouts(request, handle);
     let started = Instant::now();
     if hops::may_return(request, &node.addresses) {
-        hops::mark(request);
+        hops::mark(request, &node.addresses);
     }
     let mut out = client.worker.buffers.output();
     upstream_head::write(request, handle, node, false, &mut out);

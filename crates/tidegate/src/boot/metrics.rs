@@ -110,9 +110,14 @@ impl Metrics {
         self.collect_body_memory(writer);
         self.collect_limiter_keys(writer);
         let loops = self.name("loops_ended_total");
-        let help = "Requests answered 508: they had come back to this gateway as often as apisix.max_own_hops lets them";
+        let help = "Requests answered 508: they had come back to this gateway as often as apisix.max_own_hops lets them, or as \
+                    requests of its plugins";
         writer.family(&loops, help, Kind::Counter);
         writer.sample(&loops, &[], plugin::hops::refused() as f64);
+        let left_out = self.name("plugin_requests_left_out_total");
+        let help = "Requests of plugins (copies, questions) that were not sent because they would have led back without end";
+        writer.family(&left_out, help, Kind::Counter);
+        writer.sample(&left_out, &[], plugin::hops::left_out() as f64);
     }
 
     fn collect_limiter_keys(&self, writer: &mut TextWriter) {
@@ -270,7 +275,7 @@ impl Metrics {
         let dropped = self.name("log_entries_dropped_total");
         writer.family(
             &dropped,
-            "Log entries dropped: the backlog was full (backlog), or apisix.log_memory (memory), or sending failed (failed)",
+            "Log entries dropped: the backlog was full (backlog), or apisix.log_memory (memory), or sending failed (failed), or they were about a delivery of log entries (loop)",
             Kind::Counter,
         );
         for counts in &counts {

@@ -6,7 +6,10 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use telemetry::error_log::{self, Level};
+use telemetry::{
+    error_log::{self, Level},
+    limiter::Limiter,
+};
 
 use super::memory::Account;
 
@@ -21,6 +24,8 @@ pub struct Pending {
     oversize: AtomicU64,
     /// Dropped because the receiver did not take them.
     lost: AtomicU64,
+    /// Left out because they were about deliveries of log entries.
+    own: AtomicU64,
     last_report: Mutex<Option<(Instant, u64)>>,
 }
 
@@ -39,6 +44,7 @@ pub fn of(plugin: &'static str) -> &'static Pending {
         discarded: AtomicU64::new(0),
         oversize: AtomicU64::new(0),
         lost: AtomicU64::new(0),
+        own: AtomicU64::new(0),
         last_report: Mutex::new(None),
     }));
     all.push(new);
@@ -51,7 +57,7 @@ pub struct Counts {
     pub waiting: usize,
     pub waiting_bytes: usize,
     /// By reason.
-    pub dropped: [(&'static str, u64); 3],
+    pub dropped: [(&'static str, u64); 4],
 }
 
 pub fn counts() -> Vec<Counts> {
@@ -63,6 +69,7 @@ pub fn counts() -> Vec<Counts> {
             ("backlog", one.discarded.load(Relaxed)),
             ("memory", one.oversize.load(Relaxed)),
             ("failed", one.lost.load(Relaxed)),
+            ("loop", one.own.load(Relaxed)),
         ],
     };
     ALL.lock().iter().map(read).collect()
@@ -86,6 +93,22 @@ impl Pending {
         dropped.fetch_add(1, Relaxed);
         self.report(before, limit, before < limit);
         false
+    }
+
+    #[cold]
+    pub fn count_own_delivery(&self) {
+        self.own.fetch_add(1, Relaxed);
+        static LINES: Limiter = Limiter::new(1, 60_000);
+        if LINES.pass().is_some() {
+            error_log::log(
+                Level::Warn,
+                format_args!(
+                    "{}: a delivery of log entries or spans comes back to this gateway and is not logged itself, which would \
+                     never end: log it where it goes, or with file-logger",
+                    self.plugin
+                ),
+            );
+        }
     }
 
     pub fn done(&self, count: usize, bytes: usize) {

@@ -1,6 +1,6 @@
 //! Opening connections, with TLS when wanted.
 
-use std::{path::Path, sync::Arc};
+use std::{io, net::SocketAddr, path::Path, sync::Arc};
 
 use parking_lot::Mutex;
 use plugin::{descriptors, host};
@@ -31,6 +31,17 @@ impl Default for TlsWanted {
 pub enum Transport {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Transport {
+    /// Of the other side and of this one.
+    pub fn addresses(&self) -> io::Result<(SocketAddr, SocketAddr)> {
+        let stream = match self {
+            Transport::Plain(stream) => stream,
+            Transport::Tls(stream) => stream.get_ref().0,
+        };
+        Ok((stream.peer_addr()?, stream.local_addr()?))
+    }
 }
 
 /// Without a time limit of its own: the caller has one.
