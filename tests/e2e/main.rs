@@ -80,6 +80,7 @@ mod robustness;
 mod secrets;
 mod secure;
 mod servlet;
+mod side_answers;
 mod side_loops;
 mod silence;
 mod slow_clients;

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::Full;
 use hyper::{Request, Response, body::Incoming, client::conn::http1::SendRequest};
 use hyper_util::rt::TokioIo;
-use plugins::common::http_client::{Endpoint, Method, TlsWanted, Transport, connect};
+use plugins::common::http_client::{Body, Endpoint, Method, TlsWanted, Transport, connect, gather};
 use serde_json::Value;
 
 /// A longer answer is an error. The list of all services of a large installation has some ten megabytes.
@@ -77,9 +77,10 @@ impl Client {
         let (response, connection) = self.exchange(method, target, read).await?;
         let (head, body) = response.into_parts();
         let index = head.headers.get("x-consul-index").and_then(|value| value.to_str().ok()?.parse().ok());
-        let body = tokio::time::timeout(read, Limited::new(body, MAX_BODY_BYTES).collect()).await;
+        let server = self.server();
+        let body = tokio::time::timeout(read, gather(body, &server, Body::Whole(MAX_BODY_BYTES))).await;
         let body = body.map_err(|_| "timeout while reading the answer".to_owned())?;
-        let body = body.map_err(|error| format!("answer: {error}"))?.to_bytes();
+        let body = body.map_err(|reason| format!("answer: {reason}"))?;
         self.connection = Some(connection);
         Ok(Answer { status: head.status.as_u16(), index, body })
     }

@@ -27,7 +27,7 @@ use wire::HeaderId;
 
 use crate::{Reply, Request};
 
-pub use side::{Marked, Way, delivering, left_out, of_copy, on_behalf, way, within};
+pub use side::{Marked, Way, delivering, is_for_side_request, left_out, of_copy, on_behalf, way, within};
 pub use ticket::Ticket;
 
 /// Where this process listens, and how often a request may come back (`apisix.max_own_hops`).

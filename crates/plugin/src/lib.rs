@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod answers;
 pub mod aside;
 pub mod body;
 pub mod catalog;

@@ -17,7 +17,7 @@ use tokio::sync::OnceCell;
 use crate::common::{
     batch_logger::BatchLogger,
     conf::typed,
-    http_client::{self, ClientOptions, Endpoint, Outgoing, TlsWanted},
+    http_client::{self, Body, ClientOptions, Endpoint, Outgoing, TlsWanted},
     log_entry::LogEntry,
 };
 
@@ -91,6 +91,7 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
         options: ClientOptions {
             timeout: Duration::from_secs(typed.timeout),
             tls: TlsWanted { verify: typed.ssl_verify, client: None },
+            body: Body::SAID,
             ..ClientOptions::default()
         },
         version: OnceCell::new(),

@@ -11,7 +11,7 @@ use crate::common::{
     batch,
     batch_logger::{self, BatchLogger},
     conf::typed,
-    http_client::{self, ClientOptions, Endpoint, Outgoing, TlsWanted},
+    http_client::{self, Body, ClientOptions, Endpoint, Outgoing, TlsWanted},
     log_entry::{self, LogEntry},
 };
 
@@ -52,6 +52,7 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
     let options = ClientOptions {
         timeout: Duration::from_secs(typed.timeout),
         tls: TlsWanted { verify: typed.ssl_verify, client: None },
+        body: Body::SAID,
         ..ClientOptions::default()
     };
     let endpoint = Endpoint::parse(&typed.uri)?;

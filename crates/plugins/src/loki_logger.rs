@@ -11,7 +11,7 @@ use crate::common::{
     batch::Weigh,
     batch_logger::{self, BatchLogger},
     conf::typed,
-    http_client::{self, ClientOptions, Endpoint, Outgoing, TlsWanted},
+    http_client::{self, Body, ClientOptions, Endpoint, Outgoing, TlsWanted},
     log_entry::{self, LogEntry},
 };
 
@@ -98,7 +98,7 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
             keepalive: typed.keepalive,
             keepalive_timeout: Duration::from_millis(typed.keepalive_timeout),
             keepalive_pool: typed.keepalive_pool,
-            ..ClientOptions::default()
+            body: Body::SAID,
         },
     });
     let labels: Vec<Label> = typed

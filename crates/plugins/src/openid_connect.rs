@@ -6,6 +6,7 @@ mod bearer;
 mod client;
 mod conf;
 mod ended;
+mod flight;
 mod flow;
 mod id_token;
 mod provider;

@@ -27,7 +27,7 @@ use self::{
 use crate::common::{
     batch::Batch,
     conf::typed,
-    http_client::{self, ClientOptions, Endpoint, Outgoing},
+    http_client::{self, Body, ClientOptions, Endpoint, Outgoing},
 };
 
 pub static PLUGIN: PluginDef = PluginDef {
@@ -149,8 +149,11 @@ fn batch(metadata: Metadata) -> Result<Batch<Span>, String> {
         true => Endpoint::parse(&collector.address)?,
         false => Endpoint::parse(&format!("http://{}/v1/traces", collector.address))?,
     };
-    let options =
-        ClientOptions { timeout: Duration::from_secs(collector.request_timeout), ..ClientOptions::default() };
+    let options = ClientOptions {
+        timeout: Duration::from_secs(collector.request_timeout),
+        body: Body::SAID,
+        ..ClientOptions::default()
+    };
     let headers: Vec<(String, String)> =
         collector.request_headers.iter().map(|(name, value)| (name.clone(), plain(value))).collect();
     let exporter = Arc::new((endpoint, options, headers, resource(metadata.resource.as_ref())));

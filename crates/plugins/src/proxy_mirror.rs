@@ -20,7 +20,7 @@ use telemetry::error_log;
 
 use crate::common::{
     conf::typed,
-    http_client::{self, ClientOptions, Endpoint, Method, Outgoing},
+    http_client::{self, Body, ClientOptions, Endpoint, Method, Outgoing},
 };
 
 pub static PLUGIN: PluginDef = PluginDef {
@@ -204,7 +204,7 @@ fn send(request: &Request, endpoint: Endpoint, body: bytes::Bytes) {
     headers.extend(copied_headers(request));
     let copy = Outgoing { method, endpoint, headers, body };
     fly(request, async move {
-        let options = ClientOptions { timeout: timeout(), ..ClientOptions::default() };
+        let options = ClientOptions { timeout: timeout(), body: Body::Start(0), ..ClientOptions::default() };
         http_client::send(copy, &options).await.map(|_| ())
     });
 }

@@ -18,7 +18,7 @@ use telemetry::error_log::{self, Level};
 use crate::common::{
     batch::{self, Batch},
     conf::typed,
-    http_client::{self, ClientOptions, Endpoint, Outgoing},
+    http_client::{self, Body, ClientOptions, Endpoint, Outgoing},
 };
 
 pub static PLUGIN: PluginDef = PluginDef {
@@ -63,7 +63,8 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
         let (endpoint, url) = (endpoint.clone(), url.clone());
         Box::pin(async move {
             let outgoing = Outgoing::post(endpoint, "application/json", batch::json(&spans, 0));
-            match http_client::send(outgoing, &ClientOptions::default()).await {
+            let options = ClientOptions { body: Body::SAID, ..ClientOptions::default() };
+            match http_client::send(outgoing, &options).await {
                 Ok(answer) if (200..300).contains(&answer.status) => Ok(()),
                 Ok(answer) => Err(format!("failed: {url} {}", answer.status)),
                 Err(reason) => Err(format!("report zipkin span failed: {reason}, url: {url}")),

@@ -76,6 +76,7 @@ const WITNESSES: &[(&str, &str)] = &[
     ("apisix.body_memory.parsed", "config_keys/requests::bodies_and_the_addresses_of_clients"),
     ("apisix.max_own_hops", "loops::chains_end_at_the_limit_of_the_file"),
     ("apisix.client_limits.handshake_timeout", "byte_bounds::half_handshakes_are_given_up"),
+    ("apisix.plugin_answer_memory", "side_answers::answers_without_end_take_little"),
     ("apisix.log_memory", "byte_bounds::entries_that_nobody_takes_are_bounded_in_bytes"),
     ("apisix.router.http", "config_keys/requests::paths_answers_and_addresses_of_apis"),
     ("apisix.dns_resolver", "config_keys/listening::a_name_server_of_the_file_is_asked"),

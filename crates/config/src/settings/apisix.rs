@@ -31,6 +31,8 @@ pub struct Apisix {
     pub max_post_args_readable_bytes: u64,
     pub body_memory: BodyMemory,
     pub log_memory_bytes: u64,
+    /// Unset: a part of what there is.
+    pub plugin_answer_memory_bytes: Option<u64>,
     pub max_own_hops: u32,
     pub router: HttpRouter,
     pub cache_ttl: Duration,
@@ -170,6 +172,7 @@ impl Apisix {
                 .unsigned("apisix.max_own_hops")
                 .and_then(|hops| hops.try_into().ok())
                 .unwrap_or(10),
+            plugin_answer_memory_bytes: reader.size("apisix.plugin_answer_memory"),
             log_memory_bytes: reader.size("apisix.log_memory").unwrap_or(96 << 20),
             router: match reader.text("apisix.router.http").as_deref() {
                 Some("radixtree_uri") => HttpRouter::Uri,

@@ -652,6 +652,32 @@ const PLUGINS: &[Row] = &[
         ["401", "401"],
     ),
     row(
+        [
+            "Answers of services that plugins ask, together (unset: an eighth of memory)",
+            "插件所询问服务的应答总内存（未设置：内存的八分之一）",
+        ],
+        Key("apisix.plugin_answer_memory"),
+        ["as if the service had failed", "按服务失败处理"],
+    ),
+    row(
+        ["One of them: forward-auth, opa, openid-connect", "其中单个应答：forward-auth、opa、openid-connect"],
+        Const("plugins/src/common/http_client.rs", "MAX_ANSWER_BYTES", Bytes),
+        ["as if the service had failed", "按服务失败处理"],
+    ),
+    row(
+        ["Head of such an answer", "此类应答的响应头"],
+        Const("plugins/src/common/http_client.rs", "MAX_HEAD_BYTES", Bytes),
+        ["as if the service had failed", "按服务失败处理"],
+    ),
+    row(
+        [
+            "Answer of a mirror or of a receiver of logs that is read and dropped",
+            "镜像或日志接收方的应答中读取并丢弃的字节",
+        ],
+        Const("plugins/src/common/http_client.rs", "MAX_DROPPED_BYTES", Bytes),
+        NOTHING,
+    ),
+    row(
         ["openid-connect: cookies of a session", "openid-connect：会话的 cookie 数"],
         Const("plugins/src/openid_connect/session.rs", "MAX_COOKIES", Count),
         ["500", "500"],

@@ -30,6 +30,11 @@ pub fn current() -> Origin {
     CURRENT.try_with(|origin| *origin).unwrap_or_default()
 }
 
+/// Whether the running code works for a request that a plugin of this gateway has made.
+pub fn is_for_side_request() -> bool {
+    current().side > 0
+}
+
 /// Runs `work`, one poll of a future, on behalf of a request.
 pub fn within<T>(origin: Origin, work: impl FnOnce() -> T) -> T {
     CURRENT.sync_scope(origin, work)

@@ -17,11 +17,14 @@ use std::{
 
 use ahash::AHashMap;
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::HeaderValue;
 use hyper_util::rt::TokioIo;
-use plugin::hops::{self, Ticket, Way};
+use plugin::{
+    answers::Answer,
+    hops::{self, Ticket, Way},
+};
 
 pub use hyper::{HeaderMap, Method};
 
@@ -36,8 +39,27 @@ pub struct ClientOptions {
     pub keepalive_timeout: Duration,
     /// Idle connections kept per thread and server.
     pub keepalive_pool: usize,
-    /// A longer answer is an error.
-    pub max_response_bytes: usize,
+    pub body: Body,
+}
+
+/// What is kept of the body of an answer.
+#[derive(Clone, Copy, Debug)]
+pub enum Body {
+    /// All of it; a longer one is an error.
+    Whole(usize),
+    /// Its first bytes; the rest is read and dropped.
+    Start(usize),
+}
+
+/// Of an answer that decides something: a longer one is an error.
+const MAX_ANSWER_BYTES: usize = 1 << 20;
+
+/// Of an answer that nobody reads: a longer one is broken off.
+const MAX_DROPPED_BYTES: usize = 16 << 20;
+
+impl Body {
+    /// For those who only tell of a failure: what a message has room for.
+    pub const SAID: Body = Body::Start(16 << 10);
 }
 
 impl Default for ClientOptions {
@@ -48,7 +70,7 @@ impl Default for ClientOptions {
             keepalive: true,
             keepalive_timeout: Duration::from_secs(60),
             keepalive_pool: 5,
-            max_response_bytes: 16 << 20,
+            body: Body::Whole(MAX_ANSWER_BYTES),
         }
     }
 }
@@ -102,6 +124,9 @@ thread_local! {
     static IDLE: RefCell<AHashMap<String, Vec<(Connection, Instant)>>> = RefCell::default();
 }
 
+/// Of the head of an answer, and of what is read at once.
+const MAX_HEAD_BYTES: usize = 64 << 10;
+
 /// Servers with idle connections per thread; past that all are dropped.
 const MAX_POOLS: usize = 256;
 
@@ -145,7 +170,10 @@ async fn open(endpoint: &Endpoint, options: &ClientOptions) -> Result<Connection
     let (peer, local) = transport.addresses().map_err(|error| error.to_string())?;
     macro_rules! handshake {
         ($stream:expr) => {{
-            let handshake = http1::Builder::new().title_case_headers(true).handshake(TokioIo::new($stream));
+            let handshake = http1::Builder::new()
+                .title_case_headers(true)
+                .max_buf_size(MAX_HEAD_BYTES)
+                .handshake(TokioIo::new($stream));
             let (requests, driver) = handshake.await.map_err(|error| describe(&error))?;
             // Ends by itself when the connection is closed or dropped from the pool.
             tokio::spawn(driver);
@@ -165,8 +193,8 @@ async fn finish(
     options: &ClientOptions,
 ) -> Result<Incoming, String> {
     let (head, body) = response.into_parts();
-    let body = within(options, Limited::new(body, options.max_response_bytes).collect()).await?;
-    let body = body.map_err(|error| format!("response body: {error}"))?.to_bytes();
+    let gathered = within(options, gather(body, pool, options.body)).await?;
+    let body = gathered.map_err(|reason| format!("response body: {reason}"))?;
     if options.keepalive && options.keepalive_pool > 0 && !connection.requests.is_closed() {
         keep(pool, connection, options.keepalive_pool);
     }
@@ -178,6 +206,25 @@ type Built = (hyper::Request<Full<Bytes>>, Option<Ticket>);
 /// Of a request that would go round: as the gateway would answer it.
 fn refused_as_loop() -> Incoming {
     Incoming { status: 508, headers: HeaderMap::new(), body: Bytes::new() }
+}
+
+/// `pool`: whose answer it is.
+pub async fn gather(mut body: hyper::body::Incoming, pool: &str, kept: Body) -> Result<Bytes, String> {
+    let (Body::Whole(limit) | Body::Start(limit)) = kept;
+    let mut answer = Answer::new(pool, limit);
+    let mut come = 0;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| describe(&error))?;
+        let Some(piece) = frame.data_ref() else { continue };
+        come += piece.len();
+        match kept {
+            Body::Whole(_) => answer.push(piece).map_err(|refused| refused.to_string())?,
+            // The connection ends with the rest of the body.
+            Body::Start(_) if come > MAX_DROPPED_BYTES => break,
+            Body::Start(_) => answer.push_start(piece),
+        }
+    }
+    Ok(answer.into_bytes())
 }
 
 /// For this connection: one that leads back here is marked, or has no request.
@@ -300,7 +347,7 @@ mod tests {
     #[tokio::test]
     async fn long_answers_are_refused() {
         let (endpoint, _) = server("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n123456789").await;
-        let options = ClientOptions { max_response_bytes: 8, ..ClientOptions::default() };
+        let options = ClientOptions { body: Body::Whole(8), ..ClientOptions::default() };
         assert!(send(Outgoing::get(endpoint), &options).await.is_err());
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::http_client::{ClientOptions, Incoming, TlsWanted};
+use super::http_client::{Body, ClientOptions, Incoming, TlsWanted};
 
 /// Why there is no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ fn options(verify: bool) -> ClientOptions {
     ClientOptions {
         timeout: TIMEOUT,
         tls: TlsWanted { verify, client: None },
-        max_response_bytes: MAX_ANSWER,
+        body: Body::Whole(MAX_ANSWER),
         ..ClientOptions::default()
     }
 }

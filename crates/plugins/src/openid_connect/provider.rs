@@ -6,9 +6,11 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use plugin::answers::Lease;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 
+use super::flight::{self, Flights};
 use crate::common::{
     http_client::{self, ClientOptions, Endpoint, Incoming, Outgoing},
     jws::{Algorithm, VerifyingKey},
@@ -21,6 +23,9 @@ const DISCOVERY_LIFETIME: Duration = Duration::from_secs(3600);
 const KEYS_MIN_AGE: Duration = Duration::from_secs(10);
 /// Documents of so many providers are kept.
 const MAX_DOCUMENTS: usize = 512;
+
+/// `[1,1,…]` as values, in a list that grows by doubling.
+const MADE_OF_A_BYTE: usize = 32;
 
 pub struct Provider {
     pub discovery_url: String,
@@ -39,6 +44,8 @@ type Documents<T> = Mutex<Option<FxHashMap<String, (T, Instant)>>>;
 
 static DISCOVERIES: Documents<Arc<Value>> = Mutex::new(None);
 static KEYS: Documents<Arc<Keys>> = Mutex::new(None);
+static DISCOVERING: Flights<Arc<Value>> = Mutex::new(None);
+static READING_KEYS: Flights<Arc<Keys>> = Mutex::new(None);
 
 fn recall<T: Clone>(documents: &Documents<T>, name: &str, lifetime: Duration) -> Option<T> {
     let documents = documents.lock();
@@ -67,12 +74,15 @@ impl Provider {
         if let Some(document) = recall(&DISCOVERIES, &name, DISCOVERY_LIFETIME) {
             return Ok(document);
         }
-        let document = Arc::new(self.get_json(url).await?);
-        if document.get("issuer").and_then(Value::as_str).is_none() {
-            return Err(format!("discovery document at {url} has no issuer"));
-        }
-        remember(&DISCOVERIES, &name, document.clone());
-        Ok(document)
+        flight::join(&DISCOVERING, &name, async {
+            let document = Arc::new(self.get_json(url).await?);
+            if document.get("issuer").and_then(Value::as_str).is_none() {
+                return Err(format!("discovery document at {url} has no issuer"));
+            }
+            remember(&DISCOVERIES, &name, document.clone());
+            Ok(document)
+        })
+        .await
     }
 
     /// An endpoint that the discovery document names.
@@ -91,12 +101,16 @@ impl Provider {
         {
             return Ok(keys);
         }
-        let document = self.get_json(&url).await?;
-        let keys = document.get("keys").and_then(Value::as_array);
-        let keys = keys.ok_or_else(|| format!("JWKS at {url} has no keys"))?.clone();
-        let keys = Arc::new(Keys { keys, serial: token_cache::next_serial(), read: Instant::now() });
-        remember(&KEYS, &name, keys.clone());
-        Ok(keys)
+        flight::join(&READING_KEYS, &name, async {
+            let mut document = self.get_json(&url).await?;
+            let Some(Value::Array(keys)) = document.get_mut("keys").map(Value::take) else {
+                return Err(format!("JWKS at {url} has no keys"));
+            };
+            let keys = Arc::new(Keys { keys, serial: token_cache::next_serial(), read: Instant::now() });
+            remember(&KEYS, &name, keys.clone());
+            Ok(keys)
+        })
+        .await
     }
 
     pub async fn get_json(&self, url: &str) -> Result<Value, String> {
@@ -116,6 +130,11 @@ pub fn json(url: &str, answer: &Incoming) -> Result<Value, String> {
     if !(200..300).contains(&answer.status) {
         return Err(format!("{url} answered {}", answer.status));
     }
+    // What is made of it takes many times its length, for a moment.
+    let mut lease = Lease::new(url);
+    lease
+        .grow_to(answer.body.len().saturating_mul(MADE_OF_A_BYTE))
+        .map_err(|refused| format!("{url} answered, but {refused}"))?;
     // A member that is there twice could be read in two ways.
     let value =
         model::json::parse(&answer.body).map_err(|error| format!("{url} answered no JSON: {error}"))?;

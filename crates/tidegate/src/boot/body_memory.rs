@@ -1,25 +1,31 @@
-//! How much memory request bodies may take: what config.yaml says, or a part of what there is.
+//! How much memory request bodies, and answers of services, may take: what config.yaml says, or a part of what there is.
 
 use std::{fs, path::Path};
 
 use config::Settings;
 
 const PART: u64 = 4;
+const PART_OF_ANSWERS: u64 = 8;
 const LEAST: u64 = 64 << 20;
 
-/// Sets the budget of `plugin::memory`.
+/// Sets the budgets of `plugin::memory` and `plugin::answers`.
 pub fn install(settings: &Settings) {
-    let bytes = settings.apisix.body_memory.total_bytes.unwrap_or_else(|| {
-        let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| of_machine(&text));
-        let group = fs::read_to_string("/proc/self/cgroup").ok();
-        let group = group.and_then(|text| of_group(&text, Path::new("/sys/fs/cgroup")));
-        match (machine, group) {
-            (Some(machine), Some(group)) => machine.min(group) / PART,
-            (one, other) => one.or(other).map_or(LEAST, |bytes| bytes / PART),
-        }
-        .max(LEAST)
-    });
-    plugin::memory::set_limit(usize::try_from(bytes).unwrap_or(usize::MAX));
+    let there_is = available();
+    let part = |part: u64| there_is.map_or(LEAST, |bytes| bytes / part).max(LEAST);
+    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let apisix = &settings.apisix;
+    plugin::memory::set_limit(size(apisix.body_memory.total_bytes.unwrap_or_else(|| part(PART))));
+    plugin::answers::set_limit(size(
+        apisix.plugin_answer_memory_bytes.unwrap_or_else(|| part(PART_OF_ANSWERS)),
+    ));
+}
+
+/// Of the machine or of the control group.
+fn available() -> Option<u64> {
+    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| of_machine(&text));
+    let group = fs::read_to_string("/proc/self/cgroup").ok();
+    let group = group.and_then(|text| of_group(&text, Path::new("/sys/fs/cgroup")));
+    machine.into_iter().chain(group).min()
 }
 
 fn of_machine(meminfo: &str) -> Option<u64> {

@@ -114,6 +114,19 @@ impl Metrics {
                     requests of its plugins";
         writer.family(&loops, help, Kind::Counter);
         writer.sample(&loops, &[], plugin::hops::refused() as f64);
+        let (held, refused) =
+            (self.name("plugin_answer_memory_bytes"), self.name("plugin_answers_refused_total"));
+        let usage = plugin::answers::usage();
+        writer.family(
+            &held,
+            "Memory that answers of services take (apisix.plugin_answer_memory)",
+            Kind::Gauge,
+        );
+        writer.sample(&held, &[], usage.held as f64);
+        let help = "Answers of services that were dropped: longer than they may be (length), or no memory left (memory)";
+        writer.family(&refused, help, Kind::Counter);
+        writer.sample(&refused, &[("reason", "length")], usage.too_long as f64);
+        writer.sample(&refused, &[("reason", "memory")], usage.no_memory as f64);
         let left_out = self.name("plugin_requests_left_out_total");
         let help = "Requests of plugins (copies, questions) that were not sent because they would have led back without end";
         writer.family(&left_out, help, Kind::Counter);

@@ -9,7 +9,7 @@ use std::{
 
 use control::ocsp::{self, Subject};
 use plugin::certificates::{Pair, Stapling};
-use plugins::common::http_client::{self, ClientOptions, Endpoint, Outgoing};
+use plugins::common::http_client::{self, Body, ClientOptions, Endpoint, Outgoing};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustls_pki_types::CertificateDer;
 use telemetry::error_log::{self, Level};
@@ -192,7 +192,7 @@ async fn fetch(subject: Subject<'_>) -> Result<Vec<u8>, String> {
     let question = ocsp::ask(subject)?;
     let endpoint = Endpoint::parse(&question.url).map_err(|reason| format!("{}: {reason}", question.url))?;
     let options =
-        ClientOptions { timeout: TIMEOUT, max_response_bytes: MAX_ANSWER, ..ClientOptions::default() };
+        ClientOptions { timeout: TIMEOUT, body: Body::Whole(MAX_ANSWER), ..ClientOptions::default() };
     let request = Outgoing::post(endpoint, "application/ocsp-request", question.body);
     let answer = http_client::send(request, &options)
         .await
