@@ -2,7 +2,7 @@
 
 mod bodies;
 mod connections;
-mod descriptors;
+pub mod descriptors;
 mod siblings;
 
 use std::fs;

@@ -40,6 +40,7 @@ mod fuzz_replay;
 mod gathering;
 mod grpc;
 mod grpc_peer;
+mod half_handshakes;
 mod hash_flood;
 mod header_texts;
 mod held_answers;

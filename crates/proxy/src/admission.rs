@@ -76,7 +76,7 @@ impl Admission {
 }
 
 /// A client has all of an IPv6 network of 64 bits to itself.
-fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let bits = address.to_bits() & !u128::from(u64::MAX);

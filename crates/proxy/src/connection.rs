@@ -151,10 +151,7 @@ async fn accept_announced(
         }
         Err(_) => return,
     }
-    // Connections count for the client only where the peer is believed.
-    let believed = proxy_protocol::believes(worker, ends.peer);
-    let client = ends.announced.filter(|_| believed).map_or(ends.peer, |announced| announced.client);
-    let Some(admitted) = admit(worker, client) else { return };
+    let Some(admitted) = admit(worker, believed_client(worker, &ends)) else { return };
     guard.admitted = admitted;
     if tls {
         return accept_tls(worker, stream, ends, guard).await;
@@ -163,9 +160,22 @@ async fn accept_announced(
     run(client, guard).await;
 }
 
+/// Connections count for the announced client only where the peer is believed.
+fn believed_client(worker: &Worker, ends: &Ends) -> SocketAddr {
+    let announced = ends.announced.filter(|_| proxy_protocol::believes(worker, ends.peer));
+    announced.map_or(ends.peer, |announced| announced.client)
+}
+
 async fn accept_tls(worker: &'static Worker, stream: TcpStream, ends: Ends, guard: Open) {
     let limit = Duration::from_millis(worker.settings.handshake_timeout_ms);
-    let Ok(accepted) = tokio::time::timeout(limit, handshake::accept(worker, stream)).await else { return };
+    let client = believed_client(worker, &ends);
+    let Some(place) = worker.settings.handshakes.enter(client.ip()) else { return };
+    let accepted = tokio::select! {
+        accepted = tokio::time::timeout(limit, handshake::accept(worker, stream)) => accepted,
+        () = place.ended() => return,
+    };
+    drop(place);
+    let Ok(accepted) = accepted else { return };
     match accepted {
         Ok((stream, tls)) => {
             let facts = ends.facts(worker, Some(tls));

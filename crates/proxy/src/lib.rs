@@ -21,6 +21,7 @@ pub mod filters;
 pub mod finish;
 pub mod gather;
 pub mod handshake;
+pub mod handshake_room;
 pub mod http2;
 pub mod internal;
 mod linger;

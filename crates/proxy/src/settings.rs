@@ -7,7 +7,7 @@ use std::{
 
 pub use wire::RequestLimits;
 
-use crate::{Internal, admission::Admission, pace::LeastRate};
+use crate::{Internal, admission::Admission, handshake_room::Room, pace::LeastRate};
 
 /// One address of the data plane.
 #[derive(Clone, Debug)]
@@ -66,6 +66,8 @@ pub struct Settings {
     pub worker_connections: usize,
     /// Limits over all workers; `None` without any.
     pub admission: Option<Arc<Admission>>,
+    /// For TLS handshakes that are not finished.
+    pub handshakes: Arc<Room>,
     /// How fast clients have to send bodies and to take answers.
     pub body_rate: LeastRate,
     pub answer_rate: LeastRate,
@@ -118,6 +120,7 @@ impl Default for Settings {
             cpu_affinity: false,
             worker_connections: 10_620,
             admission: None,
+            handshakes: Room::new(usize::MAX, usize::MAX),
             body_rate: LeastRate::default(),
             answer_rate: LeastRate::default(),
             held_body_rate: LeastRate::default(),

@@ -75,6 +75,8 @@ const WITNESSES: &[(&str, &str)] = &[
     ("apisix.body_memory.rate_window", "body_memory::who_holds_memory_has_to_send"),
     ("apisix.body_memory.parsed", "config_keys/requests::bodies_and_the_addresses_of_clients"),
     ("apisix.max_own_hops", "loops::chains_end_at_the_limit_of_the_file"),
+    ("apisix.client_limits.handshakes", "half_handshakes::they_keep_nobody_out"),
+    ("apisix.client_limits.handshakes_per_address", "half_handshakes::they_keep_nobody_out"),
     ("apisix.client_limits.handshake_timeout", "byte_bounds::half_handshakes_are_given_up"),
     ("apisix.plugin_answer_memory", "side_answers::answers_without_end_take_little"),
     ("apisix.log_memory", "byte_bounds::entries_that_nobody_takes_are_bounded_in_bytes"),

@@ -59,6 +59,10 @@ pub struct ClientLimits {
     pub min_body_rate: u64,
     pub min_answer_rate: u64,
     /// Of TLS.
+    /// Unset: by the memory.
+    pub handshakes: Option<usize>,
+    /// Unset: a part of them.
+    pub handshakes_per_address: Option<usize>,
     pub handshake_timeout: Duration,
     pub rate_window: Duration,
 }
@@ -231,12 +235,19 @@ impl ClientLimits {
     fn read(reader: &Reader) -> Self {
         let key = |name: &str| format!("apisix.client_limits.{name}");
         let count = |name: &str| reader.unsigned(&key(name)).unwrap_or(0);
+        let limit = |name: &str| {
+            Some(count(name))
+                .filter(|count| *count > 0)
+                .map(|count| usize::try_from(count).unwrap_or(usize::MAX))
+        };
         let rate = |name: &str| reader.size(&key(name)).unwrap_or(0);
         Self {
             connections: count("connections").try_into().unwrap_or(usize::MAX),
             connections_per_address: count("connections_per_address").try_into().unwrap_or(u32::MAX),
             min_body_rate: rate("min_body_rate"),
             min_answer_rate: rate("min_answer_rate"),
+            handshakes: limit("handshakes"),
+            handshakes_per_address: limit("handshakes_per_address"),
             handshake_timeout: reader.duration(&key("handshake_timeout")).unwrap_or(Duration::from_secs(10)),
             rate_window: reader.duration(&key("rate_window")).unwrap_or(Duration::from_secs(10)),
         }

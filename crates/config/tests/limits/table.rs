@@ -63,6 +63,16 @@ const CONNECTIONS: &[Row] = &[
         ["a new connection waits or closes", "新连接等待或关闭"],
     ),
     row(
+        ["Unfinished TLS handshakes (unset: by memory)", "未完成的 TLS 握手（未设置：按内存）"],
+        Key("apisix.client_limits.handshakes"),
+        CLOSED,
+    ),
+    row(
+        ["The same of one address (unset: a quarter)", "单个地址的未完成握手（未设置：四分之一）"],
+        Key("apisix.client_limits.handshakes_per_address"),
+        CLOSED,
+    ),
+    row(
         ["Time for a TLS handshake", "TLS 握手的时间"],
         Key("apisix.client_limits.handshake_timeout"),
         CLOSED,

@@ -1,4 +1,4 @@
-//! How much memory request bodies, and answers of services, may take: what config.yaml says, or a part of what there is.
+//! How much memory request bodies, answers of services and unfinished handshakes may take: what config.yaml says, or a part of what there is.
 
 use std::{fs, path::Path};
 
@@ -18,6 +18,19 @@ pub fn install(settings: &Settings) {
     plugin::answers::set_limit(size(
         apisix.plugin_answer_memory_bytes.unwrap_or_else(|| part(PART_OF_ANSWERS)),
     ));
+}
+
+/// What an unfinished TLS handshake may hold: its first message, by RFC 8446 up to 16 MB, by the library 64 KB.
+const HANDSHAKE_BYTES: u64 = 64 << 10;
+const PART_OF_HANDSHAKES: u64 = 32;
+const FEWEST_HANDSHAKES: u64 = 256;
+
+/// How many TLS handshakes may be unfinished where config.yaml does not say.
+pub fn handshakes() -> usize {
+    let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let by_memory = available().map_or(0, |bytes| bytes / PART_OF_HANDSHAKES / HANDSHAKE_BYTES);
+    let number = by_memory.max(FEWEST_HANDSHAKES).min(descriptors.map_or(u64::MAX, |limit| limit / 4));
+    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 /// Of the machine or of the control group.

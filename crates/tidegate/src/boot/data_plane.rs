@@ -10,6 +10,7 @@ use anyhow::Context;
 use config::{Listener, Role, Settings};
 use proxy::{
     admission::Admission,
+    handshake_room::Room,
     pace::LeastRate,
     settings::{Http2, Listen, RealIp, RequestLimits},
 };
@@ -46,6 +47,7 @@ pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::R
         }
     };
     let limits = &settings.apisix.client_limits;
+    let handshakes = limits.handshakes.unwrap_or_else(super::body_memory::handshakes);
     let rate = |bytes_per_second| LeastRate { bytes_per_second, window_ms: ms(limits.rate_window) };
     Ok(proxy::Settings {
         listen: listeners(settings)?,
@@ -53,6 +55,7 @@ pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::R
         cpu_affinity: nginx.enable_cpu_affinity,
         worker_connections: nginx.worker_connections,
         admission: Admission::new(limits.connections, limits.connections_per_address),
+        handshakes: Room::new(handshakes, limits.handshakes_per_address.unwrap_or(handshakes.div_ceil(4))),
         body_rate: rate(limits.min_body_rate),
         answer_rate: rate(limits.min_answer_rate),
         held_body_rate: LeastRate {

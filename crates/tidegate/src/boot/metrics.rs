@@ -114,6 +114,15 @@ impl Metrics {
                     requests of its plugins";
         writer.family(&loops, help, Kind::Counter);
         writer.sample(&loops, &[], plugin::hops::refused() as f64);
+        let (unfinished, ended) =
+            (self.name("tls_handshakes_unfinished"), self.name("tls_handshakes_ended_total"));
+        let usage = proxy::handshake_room::usage();
+        writer.family(&unfinished, "TLS handshakes of clients that are not finished", Kind::Gauge);
+        writer.sample(&unfinished, &[], usage.unfinished as f64);
+        let help = "TLS handshakes ended because too many were unfinished: the oldest (oldest), or a new one (refused)";
+        writer.family(&ended, help, Kind::Counter);
+        writer.sample(&ended, &[("reason", "oldest")], usage.ended as f64);
+        writer.sample(&ended, &[("reason", "refused")], usage.refused as f64);
         let (held, refused) =
             (self.name("plugin_answer_memory_bytes"), self.name("plugin_answers_refused_total"));
         let usage = plugin::answers::usage();
