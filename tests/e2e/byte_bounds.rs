@@ -259,6 +259,33 @@ fn series_beyond_the_limit_are_counted_together() {
     assert!(together.is_some_and(|line| line.ends_with(" 15")), "{series:?}");
 }
 
+/// The bound is one of the process: more workers do not raise it, and long values count for more.
+#[test]
+fn series_are_bounded_over_all_workers() {
+    let routes = json!({"routes": [{
+        "id": "all", "uri": "/*", "plugins": {"prometheus": {}, "mocking": {"response_example": "fine"}},
+    }]});
+    let config = YAML_PROVIDER.replace("worker_processes: 1", "worker_processes: 4").replace(
+        "prometheus: {",
+        "prometheus: {max_series: 50, metrics: {http_status: {extra_labels: [{who: $arg_who}]}}, ",
+    );
+    for (more, range) in [("", 51..=51), (&*"v".repeat(1_000), 10..=49)] {
+        let gateway = Gateway::start(&config, Some(&routes.to_string()));
+        // Each connection comes to a worker by chance.
+        let mut clients: Vec<Client> = (0..32).map(|_| gateway.client()).collect();
+        for number in 0..320 {
+            let client = clients.get_mut(number % 32).expect("a client");
+            assert_eq!(client.get("h", &format!("/?who={number}{more}")).expect("an answer").status(), 200);
+        }
+        gateway.wait_for_log("there are more than 50 combinations of values of labels");
+        let mut metrics = Client::connect(gateway.metrics).expect("the metrics port accepts connections");
+        let page = metrics.get("metrics", "/apisix/prometheus/metrics").expect("a page").body_text();
+        let series = page.lines().filter(|line| line.starts_with("apisix_http_status{")).count();
+        println!("{series} series of {} bytes", more.len());
+        assert!(range.contains(&series), "{series}");
+    }
+}
+
 /// Small answers, each of which takes a block.
 #[test]
 fn a_cache_on_disk_takes_what_the_file_says() {

@@ -48,7 +48,7 @@ thread_local! {
     static SHARD: RefCell<Option<Shard>> = const { RefCell::new(None) };
 }
 
-/// Series per family and worker; more share one overflow series that is visible in the output.
+/// Sets of labels, over all workers; more share one overflow series that is visible in the output.
 const SERIES_LIMIT: usize = 100_000;
 /// The same where clients may choose values of labels.
 const SERIES_LIMIT_WITH_EXTRA_LABELS: usize = 10_000;

@@ -13,6 +13,7 @@
 //! series then stalls traffic (apisix#5604, #7211, #7353). This design exists so that cannot happen.
 
 mod block;
+mod budget;
 mod group;
 mod http;
 mod registry;

@@ -25,7 +25,7 @@ pub const KEYS: &[Key] = &[
     unset("plugin_attr.prometheus.llm_latency_buckets", Free, "[10, 50, 100]", "Bounds of the latency histogram for AI.")
         .no_effect(NO_AI),
     unset("plugin_attr.prometheus.max_series", Integer(1, 10_000_000), "10000",
-        "Combinations of values of labels that each worker counts by themselves; further ones are counted together, as _overflow. Unset: 100000, and 10000 with extra_labels, whose values clients may choose. Not in APISIX."),
+        "Combinations of values of labels that are counted by themselves, over all workers, with 6 KiB for each on average; further ones are counted together, as _overflow. Unset: 100000, and 10000 with extra_labels, whose values clients may choose. Not in APISIX."),
     unset("plugin_attr.prometheus.metrics", Table, "{}", "Families of metrics."),
     unset("plugin_attr.prometheus.metrics.http_status", Table, "{}", "Answers by status."),
     unset("plugin_attr.prometheus.metrics.http_status.extra_labels", List(&FreeTable), "[{\"host\": \"$host\"}]", "Further labels: name and variable."),

@@ -783,10 +783,15 @@ const LOGS: &[Row] = &[
     ),
     row(
         [
-            "Series of a family of prometheus and a worker (10,000 with extra_labels)",
-            "每个工作线程中 prometheus 一个指标族的序列（有 extra_labels 时为 10,000）",
+            "Sets of labels of prometheus, over all workers (10,000 with extra_labels)",
+            "prometheus 在所有工作线程中的标签组合（有 extra_labels 时为 10,000）",
         ],
         Const("plugins/src/prometheus.rs", "SERIES_LIMIT", Count),
+        ["nothing; further ones share one", "无影响；更多的合为一个"],
+    ),
+    row(
+        ["Memory of one of them, on average", "其中平均每个的内存"],
+        Const("telemetry/src/metrics/budget.rs", "BYTES_PER_SERIES", Bytes),
         ["nothing; further ones share one", "无影响；更多的合为一个"],
     ),
 ];

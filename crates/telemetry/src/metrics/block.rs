@@ -4,6 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use super::group::{CounterCell, GaugeCell, HistogramCell};
 
+/// The names of the labels, and a place in two tables.
+const NAMES_OF_LABELS: usize = 256;
+
 /// Cells of one label set. Only the worker whose shard made it may write: adding is a plain load and store,
 /// which is why it costs no locked instruction, and why a second writer would lose counts.
 #[derive(Debug)]
@@ -54,6 +57,19 @@ impl Block {
     #[inline]
     pub(super) fn is_retired(&self) -> bool {
         self.retired.load(Relaxed)
+    }
+
+    /// What it takes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Block>()
+            + self.cells.len() * size_of::<AtomicU64>()
+            + self.labels.text.capacity()
+            + self.labels.ends.capacity() * size_of::<u32>()
+    }
+
+    /// What the text of its series takes, in each of so many members.
+    pub(super) fn bytes_of_series(&self, members: usize) -> usize {
+        members * (NAMES_OF_LABELS + self.labels.text.len())
     }
 
     pub(super) fn retire(&self) {

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::budget::Budget;
 use super::text::Kind;
 
-/// Blocks one worker keeps for a group before further label sets share the overflow block.
+/// Label sets of a group before further ones share the overflow block.
 pub const DEFAULT_SERIES_LIMIT: usize = 20_000;
 
 /// A counter's place in a block.
@@ -34,7 +35,7 @@ pub(super) struct GroupSpec {
     pub label_names: Vec<String>,
     pub members: Vec<Member>,
     pub cells: usize,
-    pub series_limit: usize,
+    pub budget: Budget,
     /// Zero: series stay for the life of the process, as APISIX does by default.
     pub expire: Duration,
 }
@@ -86,16 +87,16 @@ impl GroupBuilder {
                 label_names: label_names.into_iter().map(Into::into).collect(),
                 members: Vec::new(),
                 cells: 0,
-                series_limit: DEFAULT_SERIES_LIMIT,
+                budget: Budget::new(DEFAULT_SERIES_LIMIT),
                 expire: Duration::ZERO,
             },
         }
     }
 
-    /// Most blocks per worker.
+    /// Most label sets, over all workers.
     #[must_use]
-    pub fn series_limit(mut self, blocks: usize) -> Self {
-        self.spec.series_limit = blocks;
+    pub fn series_limit(mut self, label_sets: usize) -> Self {
+        self.spec.budget = Budget::new(label_sets);
         self
     }
 

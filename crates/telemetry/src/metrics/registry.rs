@@ -46,6 +46,7 @@ struct Control {
 struct Tracked {
     group: Group,
     block: Arc<Block>,
+    key: Option<u64>,
     feeds: Box<[(usize, usize)]>,
     fingerprint: u64,
     changed: Instant,
@@ -156,7 +157,7 @@ impl Registry {
 
 impl Control {
     fn accept(&mut self, now: Instant) {
-        while let Ok(NewBlock { group, block, signals }) = self.arriving.try_recv() {
+        while let Ok(NewBlock { group, block, key, signals }) = self.arriving.try_recv() {
             let mut feeds = Vec::with_capacity(group.0.members.len());
             for member in &group.0.members {
                 let Some(index) = self.family_by_name.get(&member.family.name).copied() else { continue };
@@ -164,7 +165,7 @@ impl Control {
                 feeds.push((index, family.attach(member, &group.0.label_names, block.labels())));
             }
             let feeds = feeds.into_boxed_slice();
-            self.blocks.push(Tracked { group, block, feeds, fingerprint: 0, changed: now, signals });
+            self.blocks.push(Tracked { group, block, key, feeds, fingerprint: 0, changed: now, signals });
         }
     }
 
@@ -188,6 +189,10 @@ impl Control {
                 return true;
             }
             tracked.block.retire();
+            let (spec, block) = (&tracked.group.0, &tracked.block);
+            if let Some(key) = tracked.key {
+                spec.budget.give_back(key, block.bytes(), block.bytes_of_series(spec.members.len()));
+            }
             if let Some(signals) = tracked.signals.upgrade() {
                 signals.retired.fetch_add(1, Relaxed);
             }

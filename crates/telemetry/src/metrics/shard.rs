@@ -7,6 +7,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Weak};
 
 use super::block::{Block, Labels};
+use super::budget::BYTES_PER_SERIES;
 use super::group::Group;
 use crate::error_log::{self, Level};
 
@@ -34,6 +35,8 @@ struct ShardGroup {
 pub(super) struct NewBlock {
     pub group: Group,
     pub block: Arc<Block>,
+    /// Under which it has taken room; an overflow block has not.
+    pub key: Option<u64>,
     pub signals: Weak<Signals>,
 }
 
@@ -69,26 +72,23 @@ impl Shard {
             self.groups.resize_with(id + 1, ShardGroup::default);
         }
         let Shard { groups, created, signals, .. } = self;
-        let shard_group = &mut groups[id];
-        let known = shard_group.blocks.len();
-        match shard_group.blocks.entry(key) {
+        let ShardGroup { blocks, overflow } = &mut groups[id];
+        let channel = Channel { group, created, signals };
+        match blocks.entry(key) {
             std::collections::hash_map::Entry::Occupied(entry) => {
                 let slot = entry.into_mut();
                 if slot.is_retired() {
-                    *slot = announce(group, labels, created, signals);
+                    match channel.make(key, labels) {
+                        Some(block) => *slot = block,
+                        None => return channel.overflow(overflow),
+                    }
                 }
                 slot
             }
-            std::collections::hash_map::Entry::Vacant(entry) if known < group.0.series_limit => {
-                entry.insert(announce(group, labels, created, signals))
-            }
-            std::collections::hash_map::Entry::Vacant(_) => {
-                signals.overflowed.store(signals.overflowed.load(Relaxed).wrapping_add(1), Relaxed);
-                shard_group.overflow.get_or_insert_with(|| {
-                    tell_of_overflow(group);
-                    announce(group, |all| overflow_labels(group, all), created, signals)
-                })
-            }
+            std::collections::hash_map::Entry::Vacant(entry) => match channel.make(key, labels) {
+                Some(block) => entry.insert(block),
+                None => channel.overflow(overflow),
+            },
         }
     }
 
@@ -109,22 +109,53 @@ impl Shard {
     }
 }
 
-fn announce(
-    group: &Group,
-    labels: impl FnOnce(&mut Labels),
-    created: &Sender<NewBlock>,
-    signals: &Arc<Signals>,
-) -> Arc<Block> {
-    let mut values = Labels::default();
-    labels(&mut values);
-    let block = Arc::new(Block::new(group.0.cells, values));
-    // Fails only when the registry is gone, at shutdown: then nobody reads the counts anyway.
-    let _ = created.send(NewBlock {
-        group: group.clone(),
-        block: Arc::clone(&block),
-        signals: Arc::downgrade(signals),
-    });
-    block
+/// Where new blocks are told of.
+struct Channel<'a> {
+    group: &'a Group,
+    created: &'a Sender<NewBlock>,
+    signals: &'a Arc<Signals>,
+}
+
+impl Channel<'_> {
+    /// `None`: there is no room.
+    fn make(&self, key: u64, labels: impl FnOnce(&mut Labels)) -> Option<Arc<Block>> {
+        let spec = &self.group.0;
+        if !spec.budget.may_have_room(key) {
+            return None;
+        }
+        let mut values = Labels::default();
+        labels(&mut values);
+        let block = Arc::new(Block::new(spec.cells, values));
+        if !spec.budget.take(key, block.bytes(), block.bytes_of_series(spec.members.len())) {
+            return None;
+        }
+        self.announce(block.clone(), Some(key));
+        Some(block)
+    }
+
+    #[cold]
+    fn overflow<'a>(&self, place: &'a mut Option<Arc<Block>>) -> &'a Arc<Block> {
+        let overflowed = &self.signals.overflowed;
+        overflowed.store(overflowed.load(Relaxed).wrapping_add(1), Relaxed);
+        place.get_or_insert_with(|| {
+            tell_of_overflow(self.group);
+            let mut values = Labels::default();
+            overflow_labels(self.group, &mut values);
+            let block = Arc::new(Block::new(self.group.0.cells, values));
+            self.announce(block.clone(), None);
+            block
+        })
+    }
+
+    fn announce(&self, block: Arc<Block>, key: Option<u64>) {
+        // Fails only when the registry is gone, at shutdown: then nobody reads the counts anyway.
+        let _ = self.created.send(NewBlock {
+            group: self.group.clone(),
+            block,
+            key,
+            signals: Arc::downgrade(self.signals),
+        });
+    }
 }
 
 /// Once per worker, until the series expires.
@@ -133,9 +164,9 @@ fn tell_of_overflow(group: &Group) {
     error_log::log(
         Level::Warn,
         format_args!(
-            "metrics: there are more than {} combinations of values of labels, further ones are counted as {OVERFLOW_LABEL:?}; \
-             see plugin_attr.prometheus.max_series and expire",
-            group.0.series_limit
+            "metrics: there are more than {} combinations of values of labels, or they take more than {BYTES_PER_SERIES} bytes \
+             each on average; further ones are counted as {OVERFLOW_LABEL:?}; see plugin_attr.prometheus.max_series and expire",
+            group.0.budget.limit()
         ),
     );
 }

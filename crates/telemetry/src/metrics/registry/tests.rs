@@ -80,6 +80,50 @@ fn label_sets_over_the_limit_share_a_visible_series() {
 }
 
 #[test]
+fn the_limit_is_that_of_all_workers() {
+    let registry = Registry::new("");
+    let metrics = http(&registry, 2, Duration::from_secs(60));
+    let (mut one, mut two) = (registry.shard(), registry.shard());
+    record(&metrics, &mut one, 1, "200");
+    record(&metrics, &mut two, 1, "200");
+    record(&metrics, &mut two, 2, "404");
+    record(&metrics, &mut one, 3, "500");
+    record(&metrics, &mut one, 2, "404");
+    let start = Instant::now();
+    let text = text_at(&registry, start);
+    assert!(text.contains("code=\"_overflow\"") && !text.contains("code=\"500\""), "{text}");
+    let counted = |code: &str, count: &str| {
+        let label = format!("code=\"{code}\"");
+        text.lines().any(|line| line.contains(&label) && line.ends_with(count))
+    };
+    assert!(counted("200", " 2") && counted("404", " 2"), "{text}");
+    // What expires makes room.
+    let _ = text_at(&registry, start + Duration::from_secs(61));
+    one.sweep();
+    two.sweep();
+    record(&metrics, &mut one, 3, "500");
+    assert!(text_at(&registry, start + Duration::from_secs(62)).contains("code=\"500\""));
+}
+
+#[test]
+fn long_values_fill_the_limit_sooner() {
+    let registry = Registry::new("");
+    let metrics = http(&registry, 100, Duration::ZERO);
+    let mut shard = registry.shard();
+    for key in 0..100 {
+        let push = |labels: &mut super::super::Labels| {
+            for _ in 0..11 {
+                labels.push("");
+            }
+            labels.push(&format!("{key}{}", "v".repeat(1_000)));
+        };
+        metrics.record(&mut shard, key, push, HttpSample::default());
+    }
+    let stats = registry.render(|_| {}).1;
+    assert!((40..90).contains(&stats.blocks) && stats.overflowed > 10, "{stats:?}");
+}
+
+#[test]
 fn untouched_series_expire_and_come_back() {
     let registry = Registry::new("");
     let metrics = http(&registry, 10, Duration::from_secs(60));
