@@ -85,6 +85,7 @@ mod side_answers;
 mod side_loops;
 mod silence;
 mod slow_clients;
+mod slow_scrapes;
 mod smuggling;
 mod stall;
 mod standard_error;

@@ -42,7 +42,7 @@ pub enum RequestBody {
 pub struct Response {
     pub status: u16,
     pub headers: Vec<(&'static str, String)>,
-    pub body: Vec<u8>,
+    pub body: Bytes,
 }
 
 impl Head {
@@ -71,7 +71,7 @@ impl Head {
 
 impl Response {
     pub fn empty(status: u16) -> Response {
-        Response { status, headers: Vec::new(), body: Vec::new() }
+        Response { status, headers: Vec::new(), body: Bytes::new() }
     }
 
     pub fn json(status: u16, body: &Value) -> Response {
@@ -81,7 +81,7 @@ impl Response {
     }
 
     pub fn text(status: u16, body: &str) -> Response {
-        Response { body: body.as_bytes().to_vec(), ..Response::empty(status) }
+        Response { body: Bytes::copy_from_slice(body.as_bytes()), ..Response::empty(status) }
     }
 
     pub fn error(status: u16, message: &str) -> Response {

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use serde_json::Value;
 
 use crate::Catalog;
@@ -14,7 +15,7 @@ pub struct Host {
     /// The thread that writes the log files; whoever moves them tells it to reopen.
     pub log_writer: telemetry::log_writer::LogWriter,
     /// Renders the metrics page. Takes its time: never on a worker.
-    pub metrics_text: Box<dyn Fn() -> Vec<u8> + Send + Sync>,
+    pub metrics_text: Box<dyn Fn() -> Bytes + Send + Sync>,
     /// Sums over all workers, at the moment of the call.
     pub connections: Box<dyn Fn() -> ConnectionCounts + Send + Sync>,
     /// `APISIX/3.18.0`, or `APISIX` with `enable_server_tokens: false`.

@@ -20,7 +20,7 @@ pub struct InternalHead {
 pub struct InternalResponse {
     pub status: u16,
     pub headers: Vec<(String, String)>,
-    pub body: Vec<u8>,
+    pub body: bytes::Bytes,
 }
 
 /// Runs on the control runtime, never on a worker, except for the question whose a path is.

@@ -280,7 +280,7 @@ fn install_host(
         catalog: catalog.clone(),
         metrics: metrics.registry.clone(),
         log_writer: logs.writer.clone(),
-        metrics_text: Box::new(move || text.render()),
+        metrics_text: Box::new(move || text.page()),
         connections: Box::new(move || counts.connections()),
         server_token: data_plane::server_token(settings),
         hostname: metrics::hostname(),

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use rustix::process::geteuid;
+use rustix::process::{Signal, geteuid};
 use testkit::gateway::{EMBEDDED, Gateway, run_command};
-use testkit::{Client, Upstream};
+use testkit::{Client, Upstream, servers};
 
 use super::{ask, with};
 
@@ -67,6 +67,44 @@ fn idle_clients_leave_the_admin_api_usable() {
     );
     // Who is in still gets answers, for which connections to nodes are needed.
     assert_eq!(early.get("h", "/").expect("an answer").status(), 200);
+    drop(clients);
+}
+
+/// What requests and the process need beyond clients: Redis, a name, a log that is opened anew.
+#[test]
+fn idle_clients_leave_descriptors_for_the_work() {
+    let (upstream, redis) = (Upstream::start(), servers::redis(&[]));
+    let gateway = start(EMBEDDED);
+    let put = |id: &str, route: serde_json::Value| {
+        let (status, answer) =
+            gateway.admin("PUT", &format!("/apisix/admin/routes/{id}"), &route.to_string());
+        assert!(status < 300, "{answer}");
+    };
+    let nodes = |node: String| serde_json::json!({"nodes": {node: 1}});
+    let limit = serde_json::json!({"count": 9, "time_window": 600, "rejected_code": 429, "key_type": "constant", "key": "all",
+        "policy": "redis", "redis_host": "127.0.0.1", "redis_port": redis.address.port()});
+    put("plain", serde_json::json!({"uri": "/plain", "upstream": nodes(upstream.address.to_string())}));
+    let limited = serde_json::json!({"uri": "/limited", "plugins": {"limit-count": limit}, "upstream": nodes(upstream.address.to_string())});
+    put("limited", limited);
+    let mut early = gateway.client();
+    assert_eq!(early.get("h", "/plain").expect("an answer").status(), 200);
+    let clients = idle_clients(&gateway);
+    gateway.wait_for_log("the last file descriptors are kept");
+    let answer = early.get("h", "/limited").expect("an answer");
+    assert_eq!((answer.status(), answer.header("X-RateLimit-Remaining")), (200, Some("8")), "Redis");
+    put(
+        "named",
+        serde_json::json!({"uri": "/named", "upstream": nodes(format!("localhost:{}", upstream.address.port()))}),
+    );
+    assert_eq!(early.get("h", "/named").expect("an answer").status(), 200, "a name");
+    let log = gateway.prefix().join("logs/access.log");
+    std::fs::rename(&log, gateway.prefix().join("logs/access.log.1")).expect("renamed");
+    gateway.process.signal(Signal::USR1);
+    let started = std::time::Instant::now();
+    while !std::fs::read_to_string(&log).is_ok_and(|text| text.contains("/after")) {
+        assert!(started.elapsed() < testkit::PATIENCE, "the access log is not opened anew");
+        assert_eq!(early.get("h", "/after").expect("an answer").status(), 404);
+    }
     drop(clients);
 }
 

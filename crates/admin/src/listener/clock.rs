@@ -22,6 +22,9 @@ use tokio::{
 
 use super::Bounds;
 
+/// For an answer, which may be large: a list of everything, a page of metrics.
+const LONGEST_TAKING: Duration = Duration::from_secs(120);
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// Of a request, or a handshake.
@@ -35,6 +38,8 @@ enum Stage {
 
 pub(super) struct Clock {
     state: Mutex<(Stage, Instant)>,
+    /// When an answer has to be taken, however slowly its parts are.
+    taken_by: Mutex<Instant>,
     /// Somebody has to look again.
     nearer: Notify,
     head: Duration,
@@ -47,6 +52,7 @@ impl Clock {
     pub fn new(accepted: Instant, bounds: &Bounds) -> Arc<Clock> {
         Arc::new(Clock {
             state: Mutex::new((Stage::Head, accepted + bounds.head)),
+            taken_by: Mutex::new(accepted),
             nearer: Notify::new(),
             head: bounds.head,
             send: bounds.send,
@@ -83,6 +89,7 @@ impl Clock {
 
     /// The answer is ready to be sent.
     pub fn answered(&self) {
+        *self.taken_by.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + LONGEST_TAKING;
         self.set(Stage::Taking, self.send);
     }
 
@@ -95,7 +102,8 @@ impl Clock {
     fn sent(&self) {
         let mut state = self.state();
         if state.0 == Stage::Taking {
-            state.1 = Instant::now() + self.send;
+            let taken_by = *self.taken_by.lock().unwrap_or_else(PoisonError::into_inner);
+            state.1 = taken_by.min(Instant::now() + self.send);
         }
     }
 

@@ -170,7 +170,7 @@ fn rest(body: &Incoming, of: Rest) -> Rest {
 
 /// With a rest of the body, the connection ends with this answer.
 fn write(response: Response, rest: Rest, client: &Client) -> HttpResponse<Full<Bytes>> {
-    let mut http = HttpResponse::new(Full::new(Bytes::from(response.body)));
+    let mut http = HttpResponse::new(Full::new(response.body));
     *http.status_mut() = StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in response.headers {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {

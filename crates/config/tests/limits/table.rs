@@ -404,6 +404,11 @@ const ADMIN: &[Row] = &[
         CLOSED,
     ),
     row(
+        ["Time to take an answer", "接收应答的时间"],
+        Const("admin/src/listener/clock.rs", "LONGEST_TAKING", Milliseconds),
+        CLOSED,
+    ),
+    row(
         ["Objects on a page", "每页对象"],
         Const("admin/src/resource/history.rs", "LARGEST_PAGE", Count),
         BAD,
@@ -793,6 +798,11 @@ const LOGS: &[Row] = &[
         ["Memory of one of them, on average", "其中平均每个的内存"],
         Const("telemetry/src/metrics/budget.rs", "BYTES_PER_SERIES", Bytes),
         ["nothing; further ones share one", "无影响；更多的合为一个"],
+    ),
+    row(
+        ["Pages of metrics that are held for readers", "为读取者保留的指标页面"],
+        Const("tidegate/src/boot/metrics/pages.rs", "MOST_PAGES", Count),
+        ["the newest of them, with a line in the log", "其中最新的一个，并在日志中记录"],
     ),
 ];
 

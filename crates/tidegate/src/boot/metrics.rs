@@ -1,5 +1,6 @@
 //! The metrics page: per-worker shards summed up, and what only the process knows. Rendered on the control runtime.
 
+mod pages;
 mod workers;
 
 use std::{
@@ -10,12 +11,14 @@ use std::{
 
 use admin::{AdminHead, AdminResponse};
 use anyhow::Context;
+use bytes::Bytes;
 use config::Settings;
 use model::Kind as ObjectKind;
 use proxy::Workers;
 use telemetry::metrics::{Kind, Registry, TextWriter};
 use tokio::runtime::Runtime;
 
+use self::pages::Pages;
 use super::{administration, control::Control, data_plane, provider::Provider, sockets::Sockets};
 
 pub struct Metrics {
@@ -23,6 +26,7 @@ pub struct Metrics {
     prefix: String,
     process: OnceLock<Process>,
     uri: String,
+    pages: Pages,
 }
 
 /// What there is once the process serves.
@@ -64,6 +68,7 @@ impl Metrics {
             prefix,
             process: OnceLock::new(),
             uri: text("export_uri", "/apisix/prometheus/metrics"),
+            pages: Pages::default(),
         }
     }
 
@@ -72,8 +77,8 @@ impl Metrics {
         let _ = self.process.set(Process { workers, control, provider });
     }
 
-    pub fn render(&self) -> Vec<u8> {
-        self.registry.render(|writer| self.collect(writer)).0
+    pub fn page(&self) -> Bytes {
+        self.pages.get(|| self.registry.render(|writer| self.collect(writer)).0)
     }
 
     pub fn connections(&self) -> plugin::ConnectionCounts {
