@@ -241,10 +241,7 @@ fn lists_have_filters_and_pages() {
     assert_eq!(count("page=-1&page_size=10"), (Some(11), Some(10)));
     assert_eq!(count("filter=service_id%3D1"), (Some(0), Some(0)));
     let refused = ask(&api, "GET", "/routes?page=1&page_size=2", "");
-    assert_eq!(
-        (refused.status, refused.body.as_slice()),
-        (400, &b"page_size must be between 10 and 500"[..])
-    );
+    assert_eq!((refused.status, refused.body.as_ref()), (400, &b"page_size must be between 10 and 500"[..]));
 }
 
 #[test]
@@ -406,7 +403,7 @@ fn schemas_and_plugins_are_shown() {
     check(&api, "GET", "/plugins/limit-count?subsystem=x", "", 400, "unsupported subsystem: x");
     check(&api, "GET", "/plugins/limit-count?schema_type=consumer", "", 400, "not found schema");
     assert_eq!(body(&ask(&api, "GET", "/plugins?all=true", ""))["key-auth"]["type"], "auth");
-    assert_eq!(ask(&api, "PUT", "/plugins/reload", "").body, b"done");
+    assert_eq!(ask(&api, "PUT", "/plugins/reload", "").body, "done");
     let message = "please use PUT method to reload the plugins, GET method is not allowed.";
     check(&api, "GET", "/plugins/reload", "", 405, message);
     check(&api, "POST", "/schema/validate/routes", ROUTE, 200, "");

@@ -79,7 +79,7 @@ fn objects_have_their_defaults() {
         "pass_host": "pass", "scheme": "http", "type": "roundrobin"});
     assert_eq!(value["upstream"], upstream);
     assert_eq!(body(&get(&api, "/v1/services"))[0]["key"], "/services/5");
-    assert_eq!(get(&api, "/v1/routes").body, b"{}\n");
+    assert_eq!(get(&api, "/v1/routes").body, "{}\n");
     assert_eq!(get(&api, "/v1/service/6").status, 404);
 }
 

@@ -1,14 +1,13 @@
 //! One request for a document at a time: who wants it meanwhile waits for the same answer, good or bad.
 
-use std::{future::Future, sync::Arc};
+use std::{collections::HashMap, future::Future, sync::Arc};
 
 use parking_lot::Mutex;
 use plugin::hops;
-use rustc_hash::FxHashMap;
 use tokio::sync::OnceCell;
 
 type Flight<T> = Arc<OnceCell<Result<T, String>>>;
-pub type Flights<T> = Mutex<Option<FxHashMap<String, Flight<T>>>>;
+pub type Flights<T> = Mutex<Option<HashMap<String, Flight<T>>>>;
 
 /// When the client whose request makes the fetch leaves, the next one that waits makes its own.
 pub async fn join<T: Clone>(
@@ -66,6 +65,6 @@ mod tests {
         let given_up =
             tokio::time::timeout(std::time::Duration::ZERO, join(&FLIGHTS, "b", std::future::pending()));
         assert!(given_up.await.is_err());
-        assert!(FLIGHTS.lock().as_ref().is_some_and(FxHashMap::is_empty));
+        assert!(FLIGHTS.lock().as_ref().is_some_and(HashMap::is_empty));
     }
 }
