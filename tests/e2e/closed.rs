@@ -12,6 +12,7 @@ mod numbers;
 mod places;
 mod readings;
 mod references;
+mod stored;
 mod strange;
 mod ways;
 mod writes;

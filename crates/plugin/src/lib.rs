@@ -33,6 +33,7 @@ pub mod memory;
 pub mod multipart;
 pub mod reply;
 pub mod request;
+pub mod reroute;
 pub mod response;
 pub mod snapshot;
 pub mod step;

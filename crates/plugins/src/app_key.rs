@@ -33,6 +33,10 @@ struct AppKey {
     rejected_code: u16,
 }
 
+/// The path is another one than the client sent: what looked at it before has to look again.
+#[derive(Clone, Copy)]
+pub struct PathWithoutKey;
+
 /// Where in the path a key stands: the text between `/~` and the next slash, behind the first segment.
 #[derive(Debug, PartialEq, Eq)]
 struct InPath<'a> {
@@ -79,7 +83,12 @@ impl AppKey {
         let entry = std::str::from_utf8(&key).ok().and_then(|key| snapshot.consumers.find("app-key", key));
         let entry = entry.ok_or("Invalid application key in request")?;
         if let Some(path) = path {
+            // The guards of another route would be passed.
+            if plugin::reroute::leads_elsewhere(request, &path) {
+                return Err("The path without its application key belongs to another route");
+            }
             without_key(request, path);
+            request.extensions.insert(PathWithoutKey);
         }
         request.attach(entry);
         Ok(())

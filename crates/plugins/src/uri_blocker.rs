@@ -7,6 +7,7 @@ use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::app_key::PathWithoutKey;
 use crate::common::{
     conf::typed,
     regexes::{self, Regex},
@@ -17,7 +18,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     version: 0.1,
     priority: 2900,
     schema: include_str!("../schemas/uri-blocker.json"),
-    phases: Phases::REWRITE,
+    phases: Phases::REWRITE.and(Phases::ACCESS),
     check,
     build,
     ..PluginDef::DEFAULT
@@ -83,5 +84,17 @@ impl Plugin for UriBlocker {
         } else {
             Step::Next
         }
+    }
+
+    /// A key in the path hid what the rules look for.
+    fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        if request.extensions.get::<PathWithoutKey>().is_none() {
+            return Step::Next;
+        }
+        let sent = request.edits.target.as_deref().unwrap_or_default();
+        if self.matches(sent) || self.matches(&request.path) {
+            return Step::reply(self.rejection.clone());
+        }
+        Step::Next
     }
 }

@@ -80,6 +80,11 @@ fn has_dot_segment(raw: &[u8]) -> bool {
         .any(|segment| segment == b"." || segment == b"..")
 }
 
+/// The route of a request with another path.
+pub(crate) fn route_of(request: &Request, path: &[u8]) -> Option<u32> {
+    request.snapshot.router.find(&Input::new(request, path)).map(|found| found.route)
+}
+
 /// The request as the router sees it.
 pub(crate) struct Input<'a> {
     request: &'a Request,

@@ -117,6 +117,7 @@ pub fn start(settings: &Settings, listeners: Listeners, publisher: &Arc<Publishe
         listeners.listening.iter().map(|listen| listen.address.port()),
         settings.max_own_hops,
     );
+    plugin::reroute::install(crate::matching::route_of);
     let crew = Arc::new(Crew {
         settings: settings.clone(),
         publisher: publisher.clone(),

@@ -164,6 +164,11 @@ impl Head {
         self.seen & CLAIMS != 0
     }
 
+    /// Whether there is a field of this name, or was one before it was removed.
+    pub fn had(&self, id: HeaderId) -> bool {
+        self.has_seen(id)
+    }
+
     fn has_seen(&self, id: HeaderId) -> bool {
         self.seen & id.bit() != 0
     }

@@ -3,7 +3,7 @@
 use plugin::{Request, Variable, variables::Named};
 use serde::Deserialize;
 use serde_json::Value;
-use wire::Method;
+use wire::{HeaderId, Method};
 
 use super::rules::{self, Asked, Directives};
 use crate::common::{auth::Identified, conf::typed};
@@ -65,6 +65,8 @@ pub struct Settings {
     key: Joined,
     /// Answers to one consumer are not for others.
     isolation: bool,
+    /// The key tells clients with different certificates apart.
+    key_has_certificate: bool,
     /// The key names the service: its routes share what they store.
     of_service: bool,
     key_has_credentials: bool,
@@ -92,6 +94,7 @@ impl Settings {
             key: Joined::new(&conf.cache_key),
             isolation: conf.consumer_isolation && !own,
             of_service: conf.cache_key.iter().any(|part| part == "$service_id"),
+            key_has_certificate: conf.cache_key.iter().any(|part| part.starts_with("$ssl_client_")),
             key_has_credentials: conf.cache_key.iter().any(|part| part == CREDENTIALS),
             methods: conf.cache_method,
             statuses: conf.cache_http_status,
@@ -153,9 +156,14 @@ impl Settings {
 
     pub fn asked(&self, request: &Request) -> Asked {
         let headers = &request.head.headers;
-        let has_credentials = headers.contains("Authorization") && !self.key_has_credentials;
+        // What the client sent counts, also where a plugin took it off since (RFC 9111 section 3.5).
+        let has_credentials = headers.had(HeaderId::Authorization) && !self.key_has_credentials;
+        // A certificate says who asks as well.
+        let facts = request.connection.tls.as_ref();
+        let is_known =
+            !self.key_has_certificate && facts.is_some_and(|facts| facts.client_certificate.is_some());
         Asked {
-            credentials: has_credentials || request.extensions.get::<Identified>().is_some(),
+            credentials: has_credentials || is_known || request.extensions.get::<Identified>().is_some(),
             no_store: Directives::of(headers).no_store,
         }
     }
