@@ -25,6 +25,7 @@ mod closed;
 mod compression;
 mod config_keys;
 mod connections;
+mod crowded;
 mod damaged_store;
 mod differential;
 mod discovery;

@@ -55,6 +55,12 @@ pub fn spare_for_client(connection: &impl AsFd) -> bool {
     spare
 }
 
+/// Whether a new connection of a client is among the last sixteenth that they may have.
+pub fn is_tight(connection: &impl AsFd) -> bool {
+    let limit = FOR_CLIENTS.load(Relaxed);
+    connection.as_fd().as_raw_fd() >= limit - (limit / 16).max(1)
+}
+
 /// A connection that a request needs, or why it cannot have it: too few descriptors are left.
 pub fn spared<T: AsFd>(connection: T) -> io::Result<T> {
     match below(&connection, &FOR_REQUESTS) {

@@ -195,6 +195,7 @@ impl Client {
                     let parsed = head.parse(input.filled(), &mut tried, limits);
                     if let Some(used) = parsed.map_err(|error| self.refused(error, input.filled()))? {
                         input.consume(used);
+                        self.timer.busy(self.worker.settings.client_header_timeout_ms);
                         return Ok(());
                     }
                     // Once: a client that sends a byte now and then has no more time than others.

@@ -201,7 +201,7 @@ async fn run(client: Rc<Client>, _guard: Open) {
         Poll::Ready(())
     })
     .await;
-    client.timer.set(worker.settings.client_header_timeout_ms);
+    client.timer.set_idle(worker.settings.client_header_timeout_ms);
     // What came with the last message of a handshake is decrypted already, and the socket does not show it.
     let mut waiting = !client.holds_received();
     loop {
@@ -218,7 +218,7 @@ async fn run(client: Rc<Client>, _guard: Open) {
             })
             .await;
         match after {
-            Some(After::Idle) => client.timer.set(worker.settings.keepalive_timeout_ms),
+            Some(After::Idle) => client.timer.set_idle(worker.settings.keepalive_timeout_ms),
             Some(After::Close) => {
                 drop(serving);
                 return close(client).await;

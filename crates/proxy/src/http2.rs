@@ -234,7 +234,7 @@ impl Life {
         self.idle = (waiting == Waiting::NextRequest).then(|| Idle::new(self.shared.worker));
         match waiting {
             Waiting::Nothing => self.timer.clear(),
-            Waiting::NextRequest => self.timer.set(settings.keepalive_timeout_ms),
+            Waiting::NextRequest => self.timer.set_idle(settings.keepalive_timeout_ms),
             Waiting::Goodbye => self.timer.set(GOODBYE_MS),
             Waiting::Client => {
                 let now_ms = self.shared.worker.deadlines.now_ms();

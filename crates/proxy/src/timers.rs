@@ -10,6 +10,10 @@ use std::{
 
 pub const TICK_MS: u64 = 50;
 const NEVER: u64 = u64::MAX;
+/// In a limit: the connection is idle, and may be closed to make room. So telling costs nothing.
+const IDLE: u64 = 1;
+/// The limit of a connection that gives way, until its task has seen it.
+const LEAVING: u64 = 0;
 
 #[derive(Default)]
 pub struct Deadlines {
@@ -46,6 +50,31 @@ impl Deadlines {
         }
     }
 
+    /// Ends the time of the idle connections that would be closed first, so that `count` of them are about to leave; tells how
+    /// many are.
+    pub fn evict_idle(&self, count: usize) -> usize {
+        let mut at = self.at.borrow_mut();
+        let now_ms = self.now_ms.get();
+        let leaving = at.iter().filter(|at| **at == LEAVING).count();
+        let is_idle = |deadline: u64| deadline != NEVER && deadline & IDLE != 0 && deadline > now_ms;
+        let mut idle: Vec<(u64, usize)> =
+            at.iter().enumerate().filter(|(_, at)| is_idle(**at)).map(|(index, at)| (*at, index)).collect();
+        let wanted = count.saturating_sub(leaving);
+        if idle.len() > wanted {
+            idle.select_nth_unstable(wanted);
+            idle.truncate(wanted);
+        }
+        for (_, index) in &idle {
+            if let Some(slot) = at.get_mut(*index) {
+                *slot = LEAVING;
+            }
+            if let Some(Some(waker)) = self.wakers.borrow().get(*index) {
+                waker.wake_by_ref();
+            }
+        }
+        leaving + idle.len()
+    }
+
     fn allocate(&self) -> u32 {
         if let Some(index) = self.free.borrow_mut().pop() {
             return index;
@@ -76,8 +105,26 @@ impl Timer {
 
     /// The limit is `after_ms` from now.
     pub fn set(&self, after_ms: u64) {
-        let at = self.deadlines.now_ms.get().saturating_add(after_ms).saturating_add(TICK_MS);
-        self.put(at);
+        self.put(self.after(after_ms) & !IDLE);
+    }
+
+    /// As [`Timer::set`], for a connection on which nothing is under way.
+    pub fn set_idle(&self, after_ms: u64) {
+        self.put(self.after(after_ms) | IDLE);
+    }
+
+    /// Something is under way again; the limit stays, or is `after_ms` from now where the connection was to give way.
+    pub fn busy(&self, after_ms: u64) {
+        let at = self.deadlines.at.borrow().get(self.index as usize).copied().unwrap_or(NEVER);
+        match at {
+            LEAVING => self.set(after_ms),
+            NEVER => {}
+            at => self.put(at & !IDLE),
+        }
+    }
+
+    fn after(&self, after_ms: u64) -> u64 {
+        self.deadlines.now_ms.get().saturating_add(after_ms).saturating_add(TICK_MS)
     }
 
     pub fn clear(&self) {
@@ -103,5 +150,32 @@ impl Drop for Timer {
             *waker = None;
         }
         self.deadlines.free.borrow_mut().push(self.index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_idle_go_first() {
+        let deadlines: &'static Deadlines = Box::leak(Box::default());
+        let timers: Vec<Timer> = (0..6).map(|_| Timer::new(deadlines)).collect();
+        for (timer, limit) in timers.iter().zip([500, 100, 300, 200, 400]) {
+            timer.set_idle(limit);
+        }
+        if let Some(timer) = timers.get(1) {
+            timer.busy(0);
+        }
+        assert_eq!(deadlines.evict_idle(2), 2);
+        let ended: Vec<bool> = timers.iter().map(Timer::expired).collect();
+        assert_eq!(ended, [false, false, true, true, false, false], "one is busy, and one has no limit");
+        assert_eq!(deadlines.evict_idle(2), 2, "they are about to leave");
+        assert_eq!(deadlines.evict_idle(9), 4);
+        if let Some(timer) = timers.get(2) {
+            timer.busy(100);
+            assert!(!timer.expired());
+        }
+        assert_eq!(deadlines.evict_idle(1), 3);
     }
 }

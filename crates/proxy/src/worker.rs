@@ -18,7 +18,7 @@ use std::{
 
 use parking_lot::Mutex;
 use plugin::{WorkerSnapshot, descriptors};
-use telemetry::error_log;
+use telemetry::{error_log, limiter::Limiter};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Notify,
@@ -355,7 +355,8 @@ async fn accept(worker: &'static Worker, listener: Rc<TcpListener>, listen: List
         match accepted.await {
             Ok((stream, peer)) => {
                 stats::add(&worker.stats.accepted, 1);
-                if worker.connections.get() >= worker.settings.worker_connections
+                let leaving = make_room(worker, &stream);
+                if worker.connections.get().saturating_sub(leaving) >= worker.settings.worker_connections
                     || !descriptors::spare_for_client(&stream)
                 {
                     stats::add(&worker.stats.refused, 1);
@@ -373,6 +374,30 @@ async fn accept(worker: &'static Worker, listener: Rc<TcpListener>, listen: List
             }
         }
     }
+}
+
+/// Idle connections that give way at once.
+const EVICTED: usize = 32;
+
+/// When the last sixteenth of the places for connections is reached, those that are idle for the longest time give way, as
+/// in nginx: whoever only holds connections keeps nobody out. Tells how many are about to leave.
+fn make_room(worker: &'static Worker, stream: &TcpStream) -> usize {
+    static LIMITER: Limiter = Limiter::new(1, 10_000);
+    let places = worker.settings.worker_connections;
+    let is_crowded = worker.connections.get() >= places - (places / 16).max(1).min(places);
+    if !is_crowded && !descriptors::is_tight(stream) {
+        return 0;
+    }
+    let leaving = worker.deadlines.evict_idle(EVICTED.min((places / 8).max(1)));
+    if leaving > 0 && LIMITER.pass().is_some() {
+        error_log::log(
+            error_log::Level::Warn,
+            format_args!(
+                "connections are nearly used up: idle ones are closed to make room; see worker_connections and ulimit -n"
+            ),
+        );
+    }
+    leaving
 }
 
 /// Moves the worker's clock and takes a new snapshot; once a second renews the date, closes old upstream connections.
