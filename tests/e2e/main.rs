@@ -31,6 +31,7 @@ mod differential;
 mod discovery;
 mod downgrade;
 mod downgrade_cases;
+mod early_answers;
 mod etcd;
 mod explain;
 mod final_status;

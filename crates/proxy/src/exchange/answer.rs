@@ -205,8 +205,8 @@ pub async fn deliver(
         complete(request, upstream.started);
     }
     let whole = end == End::Complete;
-    let body_sent = matches!(upstream.body, SendBody::Done);
-    settle(connection.take(), client, handle, request, whole && persists && body_sent);
+    let is_sent = upstream.request_is_sent();
+    settle(connection.take(), client, handle, request, whole && persists && is_sent);
     if end == End::Client {
         client.gone.set(true);
     }

@@ -508,6 +508,12 @@ impl Upstream {
         }
     }
 
+    /// Whether the last byte of the request has gone out. An answer may come before: the next request on this connection would
+    /// then be read as the rest of the body.
+    pub fn request_is_sent(&self) -> bool {
+        matches!(self.body, SendBody::Done) && self.sent >= self.out.len()
+    }
+
     /// Gives the buffers back; the connection is closed.
     pub fn discard(self, client: &Client) {
         client.worker.buffers.give_back(self.input);
