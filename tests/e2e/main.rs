@@ -56,6 +56,7 @@ mod leaving;
 mod limits;
 mod lingering;
 mod locations;
+mod logged_bodies;
 mod loops;
 mod lost_store;
 mod lua_bounds;

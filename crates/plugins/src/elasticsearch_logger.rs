@@ -18,7 +18,7 @@ use crate::common::{
     batch_logger::BatchLogger,
     conf::typed,
     http_client::{self, Body, ClientOptions, Endpoint, Outgoing, TlsWanted},
-    log_entry::LogEntry,
+    log_entry::{LogEntry, Made},
 };
 
 pub static PLUGIN: PluginDef = PluginDef {
@@ -97,8 +97,9 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
         version: OnceCell::new(),
     });
     let index = Index::new(&typed.field.index);
-    let make = move |entry: &LogEntry, request: &mut Request| -> Document {
-        (index.render(request), entry.entry(request))
+    let make = move |entry: &LogEntry, request: &mut Request| -> Made<Document> {
+        let index = index.render(request);
+        entry.entry(request).then(|entry| (index, entry))
     };
     BatchLogger::build(PLUGIN.name, conf, context, make, move |documents| {
         let receiver = receiver.clone();

@@ -7,12 +7,14 @@ mod files;
 
 use std::sync::Arc;
 
-use plugin::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step, Variable};
+use plugin::{
+    BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step, Variable, aside, stop,
+};
 use routing::expr::Expression;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use telemetry::log_writer::LineSink;
 
-use crate::common::log_entry::LogEntry;
+use crate::common::log_entry::{LogEntry, Made};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "file-logger",
@@ -82,8 +84,22 @@ impl Plugin for FileLogger {
         if self.matches.as_ref().is_some_and(|rules| !rules.iter().any(|rule| rule.eval(request))) {
             return;
         }
-        let mut line = serde_json::to_vec(&self.entry.entry(request)).unwrap_or_default();
-        line.push(b'\n');
-        files::append(&self.file, &line);
+        match self.entry.entry(request).then(line) {
+            Made::Now(line) => files::append(&self.file, &line),
+            Made::Later(make) => {
+                let Some(host) = plugin::host() else { return };
+                let (file, guard) = (self.file.clone(), stop::guard());
+                host.background.spawn(async move {
+                    let _ = aside::run(move || files::append(&file, &make())).await;
+                    drop(guard);
+                });
+            }
+        }
     }
+}
+
+fn line(entry: Map<String, Value>) -> Vec<u8> {
+    let mut line = serde_json::to_vec(&entry).unwrap_or_default();
+    line.push(b'\n');
+    line
 }

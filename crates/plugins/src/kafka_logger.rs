@@ -92,8 +92,8 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
     ));
     let origin = typed.meta_format == "origin";
     let make = move |entry: &LogEntry, request: &mut Request| match origin {
-        true => Value::String(entry.original(request)),
-        false => Value::Object(entry.entry(request)),
+        true => entry.original(request).map(Value::String),
+        false => entry.entry(request).then(Value::Object),
     };
     BatchLogger::build(PLUGIN.name, conf, context, make, move |entries: Arc<Vec<Value>>| {
         let producer = producer.clone();

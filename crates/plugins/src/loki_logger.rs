@@ -110,10 +110,10 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
             template: Template::compile(&text(value)),
         })
         .collect();
-    let make = move |entry: &LogEntry, request: &mut Request| Line {
-        labels: labels.iter().map(|label| label.resolve(request)).collect(),
-        time: nanoseconds(request),
-        entry: batch_logger::with_route(entry, request),
+    let make = move |entry: &LogEntry, request: &mut Request| {
+        let labels = labels.iter().map(|label| label.resolve(request)).collect();
+        let time = nanoseconds(request);
+        batch_logger::with_route(entry, request).map(move |entry| Line { labels, time, entry })
     };
     BatchLogger::build(PLUGIN.name, conf, context, make, move |lines| {
         let receiver = receiver.clone();

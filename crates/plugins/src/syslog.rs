@@ -52,7 +52,7 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
     let sink = Arc::new(SocketSink { host: typed.host, port: typed.port, timeout, kind });
     let make = |entry: &LogEntry, request: &mut plugin::Request| {
         let host = String::from_utf8_lossy(&request.host).into_owned();
-        message(&host, &Value::from(entry.entry(request)).to_string())
+        entry.entry(request).then(move |entry| message(&host, &Value::from(entry).to_string()))
     };
     BatchLogger::build(PLUGIN.name, conf, context, make, move |entries: Arc<Vec<String>>| {
         let sink = sink.clone();

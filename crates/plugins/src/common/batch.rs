@@ -17,7 +17,7 @@ use std::{
 };
 
 use gauge::Gauge;
-use plugin::{Request, hops, stop};
+use plugin::{Request, aside, hops, stop};
 use serde::Deserialize;
 use serde_json::Value;
 use telemetry::error_log::{self, Level};
@@ -118,6 +118,37 @@ impl<T: Weigh + Send + Sync + 'static> Batch<T> {
     /// As [`Batch::push`] for a logger, whose waiting entries are shown with the request's route.
     pub fn push_shown(&self, request: &Request, entry: T) {
         self.put(request, entry, Some(request));
+    }
+
+    /// As [`Batch::push_shown`] of an entry that takes long to make.
+    pub fn push_made_elsewhere(&self, request: &Request, make: Box<dyn FnOnce() -> T + Send>) {
+        if hops::origin(request).is_of_delivery() {
+            return self.shared.pending.count_own_delivery();
+        }
+        let (Some(queue), Some(host)) = (self.queue().cloned(), plugin::host()) else { return };
+        self.shared.gauge.add(Some(request));
+        let (shared, limit, guard) = (self.shared.clone(), self.limit, stop::guard());
+        host.background.spawn(async move {
+            let make = move || {
+                let entry = make();
+                let bytes = size_of::<T>() + entry.weight();
+                (entry, bytes)
+            };
+            match aside::run(make).await {
+                Ok((entry, bytes)) if shared.pending.add(limit, bytes) => {
+                    if queue.send((entry, bytes)).is_err() {
+                        shared.pending.lost(1);
+                        shared.done(1, bytes);
+                    }
+                }
+                Ok(_) => shared.gauge.done(1),
+                Err(aside::Undone) => {
+                    shared.pending.lost(1);
+                    shared.gauge.done(1);
+                }
+            }
+            drop(guard);
+        });
     }
 
     fn put(&self, request: &Request, entry: T, shown_for: Option<&Request>) {

@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 
 use super::{
     batch::{Batch, Sending, Weigh},
-    log_entry::LogEntry,
+    log_entry::{LogEntry, Made},
 };
 
 /// Makes the entry of a request.
-type Make<T> = Box<dyn Fn(&LogEntry, &mut Request) -> T + Send + Sync>;
+type Make<T> = Box<dyn Fn(&LogEntry, &mut Request) -> Made<T> + Send + Sync>;
 
 pub struct BatchLogger<T> {
     entry: LogEntry,
@@ -24,7 +24,7 @@ impl<T: Weigh + Send + Sync + 'static> BatchLogger<T> {
         plugin: &'static str,
         conf: &Value,
         context: &BuildContext,
-        make: impl Fn(&LogEntry, &mut Request) -> T + Send + Sync + 'static,
+        make: impl Fn(&LogEntry, &mut Request) -> Made<T> + Send + Sync + 'static,
         send: impl Fn(Arc<Vec<T>>) -> Sending + Send + Sync + 'static,
     ) -> Result<Arc<dyn Plugin>, String> {
         Ok(Arc::new(BatchLogger {
@@ -36,15 +36,16 @@ impl<T: Weigh + Send + Sync + 'static> BatchLogger<T> {
 }
 
 /// The entry as it stands, for [`BatchLogger::build`].
-pub fn plain(entry: &LogEntry, request: &mut Request) -> Map<String, Value> {
-    entry.entry(request)
+pub fn plain(entry: &LogEntry, request: &mut Request) -> Made<Map<String, Value>> {
+    entry.entry(request).then(|entry| entry)
 }
 
 /// The entry with `route_id: no-matched` where no route matched.
-pub fn with_route(entry: &LogEntry, request: &mut Request) -> Map<String, Value> {
-    let mut entry = entry.entry(request);
-    entry.entry("route_id").or_insert_with(|| "no-matched".into());
-    entry
+pub fn with_route(entry: &LogEntry, request: &mut Request) -> Made<Map<String, Value>> {
+    entry.entry(request).then(|mut entry| {
+        entry.entry("route_id").or_insert_with(|| "no-matched".into());
+        entry
+    })
 }
 
 impl<T: Weigh + Send + Sync + 'static> Plugin for BatchLogger<T> {
@@ -61,7 +62,9 @@ impl<T: Weigh + Send + Sync + 'static> Plugin for BatchLogger<T> {
     }
 
     fn log(&self, request: &mut Request) {
-        let entry = (self.make)(&self.entry, request);
-        self.batch.push_shown(request, entry);
+        match (self.make)(&self.entry, request) {
+            Made::Now(entry) => self.batch.push_shown(request, entry),
+            Made::Later(make) => self.batch.push_made_elsewhere(request, make),
+        }
     }
 }

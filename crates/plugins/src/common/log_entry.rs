@@ -3,19 +3,19 @@
 //! Bodies are kept only where the configuration asks for them, up to its limits; a compressed response body is shown
 //! decompressed.
 
-use plugin::{BodyChunk, Phases, Request, SchemaKind, Step, Variable, host, variables::Named};
+mod bodies;
+
+use plugin::{BodyChunk, Phases, Request, SchemaKind, Step, Variable, aside, host, variables::Named};
 use routing::expr::Expression;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use telemetry::{
-    error_log::{self, Level},
-    limiter::Limiter,
-};
 use wire::{Head, HeaderId};
 
+pub use bodies::{Entry, Made};
+use bodies::{Kept, MARKS, RequestBody, ResponseBody};
+
 use super::{
-    batch::memory::Account,
-    log_format::{Format, request_body, text},
+    log_format::{self, Format, text},
     number,
 };
 
@@ -54,58 +54,6 @@ pub struct LogEntry {
 /// The response bodies that the loggers of one request keep.
 #[derive(Default)]
 struct KeptBodies(Vec<Kept>);
-
-struct Kept {
-    serial: u64,
-    wanted: bool,
-    data: Vec<u8>,
-    /// Of [`KEPT`].
-    leased: usize,
-}
-
-/// The response bodies that are kept until their requests end: their number is that of slow clients.
-static KEPT: Account = Account::new();
-
-impl Kept {
-    /// Keeps more of the body; without memory for it, nothing of the body is logged.
-    fn extend(&mut self, bytes: &[u8], max: usize) {
-        let needed = self.data.len() + bytes.len();
-        if needed > self.leased {
-            let leased = needed.next_power_of_two().min(max.max(needed));
-            if !KEPT.take(leased - self.leased) {
-                self.drop_body();
-                return;
-            }
-            self.leased = leased;
-            self.data.reserve_exact(leased - self.data.len());
-        }
-        self.data.extend_from_slice(bytes);
-    }
-
-    #[cold]
-    fn drop_body(&mut self) {
-        static LINES: Limiter = Limiter::new(1, 1000);
-        if let Some(others) = LINES.pass() {
-            error_log::log(
-                Level::Error,
-                format_args!(
-                    "a response body is not logged: those that are kept take too much memory (apisix.log_memory); \
-                     {others} more since the line before"
-                ),
-            );
-        }
-        self.wanted = false;
-        self.data = Vec::new();
-        KEPT.give_back(self.leased);
-        self.leased = 0;
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        KEPT.give_back(self.leased);
-    }
-}
 
 /// The `check` of a logger: `include_req_body_expr` and its neighbour must be expressions.
 pub fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
@@ -189,38 +137,62 @@ impl LogEntry {
             .is_some_and(|kept| kept.0.iter().any(|kept| kept.serial == self.serial));
         if !known {
             let wanted = holds(&self.resp_expr, request);
-            let kept = Kept { serial: self.serial, wanted, data: Vec::new(), leased: 0 };
+            let kept = Kept::new(self.serial, wanted);
             request.extensions.get_or_insert_with(KeptBodies::default).0.push(kept);
         }
         let Some(bodies) = request.extensions.get_mut::<KeptBodies>() else { return };
         let Some(kept) = bodies.0.iter_mut().find(|kept| kept.serial == self.serial && kept.wanted) else {
             return;
         };
-        let room = self.max_resp_body_bytes.saturating_sub(kept.data.len());
-        kept.extend(chunk.data.get(..room).unwrap_or(&chunk.data), self.max_resp_body_bytes);
+        kept.extend(&chunk.data, self.max_resp_body_bytes);
     }
 
-    fn response_body(&self, request: &Request) -> Option<String> {
-        let bodies = request.extensions.get::<KeptBodies>()?;
-        let kept = bodies.0.iter().find(|kept| kept.serial == self.serial && kept.wanted)?;
-        match request.response.headers.known(HeaderId::ContentEncoding) {
-            None => Some(text(&kept.data)),
-            Some(coding) => super::decompress::decompress(coding, &kept.data, self.max_resp_body_bytes)
-                .map(|data| text(&data)),
+    /// The response body, or the mark that stands for it, and what takes the mark's place.
+    fn response_body(&self, request: &mut Request) -> (Option<String>, Option<ResponseBody>) {
+        let coding = request.response.headers.known(HeaderId::ContentEncoding);
+        let kept = request.extensions.get_mut::<KeptBodies>();
+        let kept =
+            kept.and_then(|kept| kept.0.iter_mut().find(|kept| kept.serial == self.serial && kept.wanted));
+        match kept.map(|kept| kept.read(coding, self.max_resp_body_bytes)) {
+            None => (None, None),
+            Some(Ok(body)) => (body, None),
+            Some(Err(unread)) => (Some(MARKS.response.clone()), Some(unread)),
         }
     }
 
     /// The entry for the log.
-    pub fn entry(&self, request: &mut Request) -> Map<String, Value> {
-        if self.include_resp_body && !request.variables.iter().any(|(name, _)| &**name == "resp_body") {
-            // Formats may name `$resp_body`.
-            if let Some(body) = self.response_body(request).filter(|_| self.format.is_some()) {
-                request.set_variable("resp_body", body);
-            }
+    pub fn entry(&self, request: &mut Request) -> Entry {
+        let (mut response_body, mut unread, mut named) = (None, None, false);
+        // Formats may name `$resp_body`.
+        let known = request.variables.iter().any(|(name, _)| &**name == "resp_body");
+        if self.include_resp_body && (self.format.is_none() || !known) {
+            (response_body, unread) = self.response_body(request);
+            named = self.format.is_some();
         }
-        let request = &*request;
-        let Some(format) = &self.format else { return self.full(request) };
-        let mut entry = format.render(request, self.max_req_body_bytes);
+        if let Some(body) = response_body.as_ref().filter(|_| named) {
+            request.set_variable("resp_body", body.as_str());
+        }
+        let fields = match &self.format {
+            Some(format) => self.formatted(format, request),
+            None => self.full(request, response_body),
+        };
+        if unread.is_some() && named {
+            // The mark is of this entry only.
+            request.variables.retain(|(name, _)| &**name != "resp_body");
+        }
+        let request_body = self.unread_request_body(request);
+        Entry::new(fields, request_body, unread)
+    }
+
+    /// Of a request whose body has a mark in the entry.
+    fn unread_request_body(&self, request: &Request) -> Option<RequestBody> {
+        let plugin::RequestBody::Collected(body) = &request.body else { return None };
+        let length = body.len().min(self.max_req_body_bytes);
+        (length > aside::SMALL).then(|| RequestBody(body.slice(..length)))
+    }
+
+    fn formatted(&self, format: &Format, request: &Request) -> Map<String, Value> {
+        let mut entry = format.render(request, &self.limits());
         if let Some(route) = &request.route {
             match &route.service_id {
                 Some(id) => entry.insert("service_id".to_owned(), (**id).into()),
@@ -231,14 +203,17 @@ impl LogEntry {
         entry
     }
 
-    fn full(&self, request: &Request) -> Map<String, Value> {
-        let response_body = if self.include_resp_body { self.response_body(request) } else { None };
+    fn limits(&self) -> log_format::Limits<'static> {
+        log_format::Limits { max: self.max_req_body_bytes, marked: aside::SMALL, mark: &MARKS.request }
+    }
+
+    fn full(&self, request: &Request, response_body: Option<String>) -> Map<String, Value> {
         let request_body = (self.include_req_body && holds(&self.req_expr, request))
-            .then(|| request_body(request, self.max_req_body_bytes))
+            .then(|| log_format::request_body(request, &self.limits()))
             .flatten();
         let mut entry = full(request, request_body, response_body.map(Value::from));
         if let Some(extra) = &self.extra {
-            for (name, value) in extra.render(request, self.max_req_body_bytes) {
+            for (name, value) in extra.render(request, &self.limits()) {
                 entry.entry(name).or_insert(value);
             }
         }
@@ -246,7 +221,7 @@ impl LogEntry {
     }
 
     /// The request as it was sent, for `meta_format: origin`.
-    pub fn original(&self, request: &Request) -> String {
+    pub fn original(&self, request: &Request) -> Made<String> {
         let line = request.variable(&Variable::Named(Named::RequestLine)).unwrap_or_default();
         let mut out = line.into_owned();
         out.extend_from_slice(b"\r\n");
@@ -257,12 +232,12 @@ impl LogEntry {
             out.extend_from_slice(b"\r\n");
         }
         out.extend_from_slice(b"\r\n");
-        if self.include_req_body
-            && let plugin::RequestBody::Collected(body) = &request.body
-        {
-            out.extend_from_slice(body.get(..self.max_req_body_bytes).unwrap_or(body));
+        match &request.body {
+            plugin::RequestBody::Collected(body) if self.include_req_body => {
+                bodies::with_request_body(out, &body.slice(..body.len().min(self.max_req_body_bytes)))
+            }
+            _ => Made::Now(text(&out)),
         }
-        text(&out)
     }
 }
 

@@ -40,10 +40,11 @@ impl Format {
     }
 
     /// Fields whose variable has no value are left out.
-    pub fn render(&self, request: &Request, max_body_bytes: usize) -> Map<String, Value> {
-        let values = self.fields.iter().filter_map(|(name, field)| {
-            field.value(request, max_body_bytes).map(|value| (name.clone(), value))
-        });
+    pub fn render(&self, request: &Request, limits: &Limits) -> Map<String, Value> {
+        let values = self
+            .fields
+            .iter()
+            .filter_map(|(name, field)| field.value(request, limits).map(|value| (name.clone(), value)));
         values.collect()
     }
 }
@@ -73,7 +74,7 @@ impl Field {
         }
     }
 
-    fn value(&self, request: &Request, max_body_bytes: usize) -> Option<Value> {
+    fn value(&self, request: &Request, limits: &Limits) -> Option<Value> {
         match self {
             Field::Variable(variable) => {
                 let value = text(&request.variable(variable)?);
@@ -84,21 +85,39 @@ impl Field {
                     _ => Some(value.into()),
                 }
             }
-            Field::RequestBody => request_body(request, max_body_bytes),
+            Field::RequestBody => request_body(request, limits),
             Field::Fixed(value) => Some(value.clone()),
-            Field::Nested { format, list: false } => Some(format.render(request, max_body_bytes).into()),
+            Field::Nested { format, list: false } => Some(format.render(request, limits).into()),
             Field::Nested { format, list: true } => {
-                Some(format.render(request, max_body_bytes).into_iter().map(|(_, value)| value).collect())
+                Some(format.render(request, limits).into_iter().map(|(_, value)| value).collect())
             }
         }
     }
 }
 
-/// The body as far as it was read into memory, cut to `max` bytes.
-pub fn request_body(request: &Request, max: usize) -> Option<Value> {
+/// Marks in entries for bodies whose texts are put there on another thread.
+pub struct Marks {
+    pub request: String,
+    pub response: String,
+}
+
+/// How much of the request's body is shown.
+pub struct Limits<'a> {
+    pub max: usize,
+    /// More than this is not shown at once.
+    pub marked: usize,
+    /// What stands for it.
+    pub mark: &'a str,
+}
+
+/// The body as far as it was read into memory, cut to its limit, or its mark.
+pub fn request_body(request: &Request, limits: &Limits) -> Option<Value> {
     match &request.body {
+        RequestBody::Collected(body) if body.len().min(limits.max) > limits.marked => {
+            Some(limits.mark.into())
+        }
         RequestBody::Collected(body) if !body.is_empty() => {
-            Some(text(body.get(..max).unwrap_or(body)).into())
+            Some(text(body.get(..limits.max).unwrap_or(body)).into())
         }
         _ => None,
     }
@@ -129,8 +148,9 @@ mod tests {
         ];
         let mut request = request("POST /p HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n");
         request.body = RequestBody::Collected("abcde".into());
+        let limits = Limits { max: 3, marked: 4, mark: "" };
         for (format, expected) in cases {
-            let rendered = Format::new(&format).map(|format| format.render(&request, 3));
+            let rendered = Format::new(&format).map(|format| format.render(&request, &limits));
             assert_eq!(rendered.map(Value::from), Some(expected), "{format}");
         }
     }
