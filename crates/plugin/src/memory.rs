@@ -5,6 +5,7 @@
 //! A body that is sent on as it comes is not counted, nor are the first 16 KiB of any: these are bounded by the number of
 //! connections. So most requests never come here.
 
+mod copies;
 mod growing;
 
 use std::{
@@ -21,6 +22,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use telemetry::error_log;
 
+pub use copies::Copy;
 pub use growing::{Full, Growing};
 
 /// Bodies up to this size are not counted.

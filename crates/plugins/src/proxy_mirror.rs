@@ -11,8 +11,11 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use model::header_text::Text;
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Request, RequestBody, Step, hops, snapshot::PassHost};
+use plugin::{
+    BuildContext, Phases, Plugin, PluginDef, Request, RequestBody, Step, hops, memory, snapshot::PassHost,
+};
 use rustls::ClientConfig;
 use serde::Deserialize;
 use serde_json::Value;
@@ -143,18 +146,32 @@ impl Plugin for ProxyMirror {
             true => send_call(request, endpoint, self.grpc_tls.clone(), body),
             false => send(request, endpoint, body),
         };
-        match &request.body {
-            RequestBody::Empty => send(request, endpoint, bytes::Bytes::new()),
-            RequestBody::Unread { length: Some(length), .. } if *length > BODY_BYTES as u64 => {}
-            _ => {
-                return Step::wait(async move {
-                    let body = request.collect_body(BODY_BYTES).await?;
-                    send(request, endpoint, body);
-                    Ok(())
-                });
-            }
+        let right = |request: &Request, bytes| memory::Copy::of(request.remote_addr, bytes);
+        let known = match &request.body {
+            RequestBody::Empty => Some(0),
+            RequestBody::Collected(body) => Some(body.len()),
+            RequestBody::Unread { length: None, .. } => None,
+            RequestBody::Unread { length: Some(length), .. } => match usize::try_from(*length) {
+                Ok(length) if length <= BODY_BYTES => Some(length),
+                _ => return Step::Next,
+            },
+        };
+        let held = match known.map(|bytes| right(request, bytes)) {
+            // There is no memory for a copy: the request goes on without.
+            Some(None) => return Step::Next,
+            held => held.flatten(),
+        };
+        if matches!(request.body, RequestBody::Empty) {
+            send(request, endpoint, Held { body: Bytes::new(), _right: None });
+            return Step::Next;
         }
-        Step::Next
+        Step::wait(async move {
+            let body = request.collect_body(BODY_BYTES).await?;
+            if let Some(held) = held.or_else(|| right(request, body.len())) {
+                send(request, endpoint, Held { body, _right: Some(held) });
+            }
+            Ok(())
+        })
     }
 }
 
@@ -198,7 +215,26 @@ const LEFT_OUT: [&str; 10] = [
     "content-length",
 ];
 
-fn send(request: &Request, endpoint: Endpoint, body: bytes::Bytes) {
+/// A body, and the right to hold on to it.
+struct Held {
+    body: Bytes,
+    _right: Option<memory::Copy>,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+impl Held {
+    fn into_bytes(self) -> Bytes {
+        if self._right.is_some() { Bytes::from_owner(self) } else { self.body }
+    }
+}
+
+fn send(request: &Request, endpoint: Endpoint, body: Held) {
+    let body = body.into_bytes();
     let Some(method) = method(request) else { return };
     let mut headers = vec![("Host".to_owned(), host(request))];
     headers.extend(copied_headers(request));
@@ -209,7 +245,8 @@ fn send(request: &Request, endpoint: Endpoint, body: bytes::Bytes) {
     });
 }
 
-fn send_call(request: &Request, endpoint: Endpoint, tls: Option<Arc<ClientConfig>>, body: bytes::Bytes) {
+fn send_call(request: &Request, endpoint: Endpoint, tls: Option<Arc<ClientConfig>>, body: Held) {
+    let body = body.into_bytes();
     let Some(method) = method(request) else { return };
     let (authority, headers) = (host(request), copied_headers(request));
     let call = grpc::Call { endpoint, tls, method, authority, headers, body };

@@ -6,10 +6,11 @@ use std::{
     net::SocketAddr,
     pin::pin,
     rc::Rc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Instant,
 };
 
+use bytes::{Buf, Bytes};
 use plugin::{BodyError, Request, RequestBody, Source, UpstreamHandle, hops, request::Attempt};
 use telemetry::{
     error_log::{self, Level},
@@ -132,9 +133,17 @@ pub struct Upstream {
     pub response: wire::ResponseHead,
 }
 
+/// A body that was gathered is copied to leave with the head up to this length.
+const WITH_HEAD_BYTES: usize = 64 << 10;
+
+/// Of a longer body, what is written before others have a turn.
+const TURN_BYTES: usize = 256 << 10;
+
 /// What of the request body is still to be sent.
 pub enum SendBody {
     Done,
+    /// The rest of a body that was gathered.
+    Collected(Bytes),
     /// Pieces come from the client's connection.
     Streaming {
         chunked: bool,
@@ -205,10 +214,11 @@ async fn once(
         }
     };
     let body = match (&request.body, plan) {
-        (RequestBody::Collected(bytes), _) => {
+        (RequestBody::Collected(bytes), _) if bytes.len() <= WITH_HEAD_BYTES => {
             out.extend_from_slice(bytes);
             SendBody::Done
         }
+        (RequestBody::Collected(bytes), _) => SendBody::Collected(bytes.clone()),
         (_, BodyPlan::None) => SendBody::Done,
         (_, plan) => {
             SendBody::Streaming { chunked: plan == BodyPlan::Chunked, scratch: Vec::new(), consumed: 0 }
@@ -430,6 +440,10 @@ impl Upstream {
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(FailureKind::Send(error))),
                 }
             }
+            if matches!(self.body, SendBody::Collected(_)) {
+                ready!(self.poll_send_collected(context))?;
+                self.body = SendBody::Done;
+            }
             let SendBody::Streaming { chunked, scratch, consumed } = &mut self.body else {
                 return self.stream.poll_flush(context).map_err(FailureKind::Send);
             };
@@ -463,6 +477,27 @@ impl Upstream {
                 self.body = SendBody::Done;
             }
         }
+    }
+
+    fn poll_send_collected(&mut self, context: &mut Context<'_>) -> Poll<Result<(), FailureKind>> {
+        let SendBody::Collected(rest) = &mut self.body else { return Poll::Ready(Ok(())) };
+        let mut turn = TURN_BYTES;
+        while !rest.is_empty() {
+            if turn == 0 {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            let piece = rest.get(..turn).unwrap_or(rest);
+            match ready!(self.stream.poll_write(context, piece)) {
+                Ok(0) => return Poll::Ready(Err(FailureKind::Send(io::ErrorKind::WriteZero.into()))),
+                Ok(count) => {
+                    turn = turn.saturating_sub(count);
+                    rest.advance(count);
+                }
+                Err(error) => return Poll::Ready(Err(FailureKind::Send(error))),
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 
     fn poll_head(
