@@ -85,6 +85,7 @@ mod secrets;
 mod secure;
 mod servlet;
 mod side_answers;
+mod side_floods;
 mod side_loops;
 mod silence;
 mod slow_clients;

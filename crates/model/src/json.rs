@@ -1,7 +1,10 @@
 //! JSON in which nothing is lost: a key that an object has twice is a fault, where other readers keep the last one and
 //! forget the first, which may have been the guard.
 
-use std::{cell::RefCell, fmt};
+use std::{
+    cell::{Cell, RefCell},
+    fmt,
+};
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
@@ -14,6 +17,8 @@ pub enum Fault {
     /// end of the second key.
     #[error("key {key:?} is given twice{}", within(.path))]
     Twice { key: String, path: String, line: usize, column: usize },
+    #[error("it has more than {0} values")]
+    TooMany(usize),
 }
 
 fn within(path: &str) -> String {
@@ -22,10 +27,16 @@ fn within(path: &str) -> String {
 
 /// Reads a whole text.
 pub fn parse(bytes: &[u8]) -> Result<Value, Fault> {
-    let walk = Walk::default();
+    parse_within(bytes, usize::MAX)
+}
+
+/// Reads a whole text that has no more values than this, itself and members of members included.
+pub fn parse_within(bytes: &[u8], most: usize) -> Result<Value, Fault> {
+    let walk = Walk { left: Cell::new(most), ..Walk::default() };
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let read = Node(&walk).deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
     read.map_err(|error| match walk.twice.take() {
+        _ if walk.spent.get() => Fault::TooMany(most),
         Some(key) => {
             let (line, column) = (error.line(), error.column());
             Fault::Twice { key, path: path(&walk.steps.borrow()), line, column }
@@ -39,6 +50,8 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Fault> {
 struct Walk {
     steps: RefCell<Vec<Step>>,
     twice: RefCell<Option<String>>,
+    left: Cell<usize>,
+    spent: Cell<bool>,
 }
 
 enum Step {
@@ -64,6 +77,11 @@ impl<'de> DeserializeSeed<'de> for Node<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        let Some(left) = self.0.left.get().checked_sub(1) else {
+            self.0.spent.set(true);
+            return Err(D::Error::custom("too many values"));
+        };
+        self.0.left.set(left);
         deserializer.deserialize_any(self)
     }
 }

@@ -15,7 +15,7 @@ use crate::common::{
     auth::Identified,
     conf::typed,
     http_client::{self, ClientOptions, Endpoint, Outgoing, TlsWanted},
-    number,
+    json, number,
 };
 
 pub static PLUGIN: PluginDef = PluginDef {
@@ -84,6 +84,9 @@ fn refused(status: u16, reason: std::fmt::Arguments) -> Verdict {
     Err(Box::new(Reply::page(status)))
 }
 
+/// Of an answer in the log.
+const MAX_SHOWN_BYTES: usize = 4 << 10;
+
 impl Opa {
     async fn ask(&self, request: &mut Request) -> Verdict {
         let answer = match &self.endpoint {
@@ -106,9 +109,9 @@ impl Opa {
                 return refused(403, format_args!("failed to process OPA decision, err: {reason}"));
             }
         };
-        let text = String::from_utf8_lossy(&body);
+        let text = String::from_utf8_lossy(body.get(..MAX_SHOWN_BYTES).unwrap_or(&body));
         // Of a decision that is given twice nobody can say which is meant.
-        let answer = match model::json::parse(&body) {
+        let answer = match json::of_service(body.clone()).await {
             Ok(answer) => answer,
             Err(error) => return refused(503, format_args!("invalid response body: {text} err: {error}")),
         };

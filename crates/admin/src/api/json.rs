@@ -15,7 +15,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Value, String> {
         let lenient = with_escapes(&String::from_utf8_lossy(bytes));
         json::parse(lenient.as_bytes()).map_err(|fault| match fault {
             json::Fault::Syntax(_) => describe(&error, bytes),
-            json::Fault::Twice { .. } => fault.to_string(),
+            json::Fault::Twice { .. } | json::Fault::TooMany(_) => fault.to_string(),
         })
     });
     parsed.map(|mut value| {

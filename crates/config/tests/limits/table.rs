@@ -642,6 +642,22 @@ const PLUGINS: &[Row] = &[
         ["nothing; it is not mirrored", "无影响；不镜像"],
     ),
     row(
+        [
+            "proxy-mirror: bodies of mirrored requests, as a part of `apisix.body_memory.total` (one in)",
+            "proxy-mirror：镜像请求体占 `apisix.body_memory.total` 的份额（几分之一）",
+        ],
+        Const("plugin/src/memory/copies.rs", "PART", Count),
+        ["nothing; it is not mirrored, and a log line", "无影响；不镜像，并写日志"],
+    ),
+    row(
+        [
+            "The same, as a part of what one address may hold (one in)",
+            "同上，占一个地址可用份额的份额（几分之一）",
+        ],
+        Const("plugin/src/memory/copies.rs", "PART_OF_CLIENT", Count),
+        ["nothing; it is not mirrored, and a log line", "无影响；不镜像，并写日志"],
+    ),
+    row(
         ["proxy-mirror: mirrored requests under way", "proxy-mirror：进行中的镜像请求"],
         Const("plugins/src/proxy_mirror.rs", "MAX_IN_FLIGHT", Count),
         ["nothing; it is not mirrored", "无影响；不镜像"],
@@ -683,6 +699,34 @@ const PLUGINS: &[Row] = &[
         ["Head of such an answer", "此类应答的响应头"],
         Const("plugins/src/common/http_client.rs", "MAX_HEAD_BYTES", Bytes),
         ["as if the service had failed", "按服务失败处理"],
+    ),
+    row(
+        [
+            "What comes before such an answer is whole: interim answers and its head",
+            "此类应答的响应头完整之前：临时应答与响应头",
+        ],
+        Const("plugins/src/common/http_client.rs", "MAX_BEFORE_ANSWER_BYTES", Bytes),
+        ["as if the service had failed", "按服务失败处理"],
+    ),
+    row(
+        ["Values in such an answer that is JSON", "此类 JSON 应答中的值"],
+        Const("plugins/src/common/json.rs", "MAX_ANSWER_VALUES", Count),
+        ["as if the service had failed", "按服务失败处理"],
+    ),
+    row(
+        ["openid-connect: keys of a provider", "openid-connect：一个提供方的密钥"],
+        Const("plugins/src/openid_connect/provider.rs", "MAX_KEYS", Count),
+        ["nothing; further ones do not count, and a log line", "无影响；更多的不计，并写日志"],
+    ),
+    row(
+        ["openid-connect: keys that are tried for a token", "openid-connect：一个令牌尝试的密钥"],
+        Const("plugins/src/openid_connect/provider.rs", "MAX_TRIED", Count),
+        ["401, and a log line", "401，并写日志"],
+    ),
+    row(
+        ["Replies of Redis to the commands under way on a connection", "Redis 对一个连接上进行中命令的应答"],
+        Const("plugins/src/common/redis_client/tls.rs", "MAX_REPLY_BYTES", Bytes),
+        ["as if Redis had failed", "按 Redis 失败处理"],
     ),
     row(
         [

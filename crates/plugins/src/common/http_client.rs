@@ -28,6 +28,8 @@ use plugin::{
 
 pub use hyper::{HeaderMap, Method};
 
+use super::paced::{Credit, Grant, Paced};
+
 /// How requests of one configuration are made. Made once, in `build`.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
@@ -118,6 +120,8 @@ struct Connection {
     /// Where it leads, and from where.
     peer: SocketAddr,
     local: SocketAddr,
+    /// What the server may send: bounded until its answer has begun.
+    credit: Credit,
 }
 
 thread_local! {
@@ -126,6 +130,9 @@ thread_local! {
 
 /// Of the head of an answer, and of what is read at once.
 const MAX_HEAD_BYTES: usize = 64 << 10;
+
+/// What may come before the head of an answer is whole: interim answers (100, 103) and itself.
+const MAX_BEFORE_ANSWER_BYTES: usize = 256 << 10;
 
 /// Servers with idle connections per thread; past that all are dropped.
 const MAX_POOLS: usize = 256;
@@ -138,6 +145,7 @@ pub async fn send(request: Outgoing, options: &ClientOptions) -> Result<Incoming
             continue;
         }
         let Some((message, _ticket)) = build(&request, &connection)? else { return Ok(refused_as_loop()) };
+        connection.credit.set(MAX_BEFORE_ANSWER_BYTES);
         let Ok(answered) = within(options, connection.requests.try_send_request(message)).await else {
             // The others that lie idle may be as silent, and each would cost a request.
             IDLE.with_borrow_mut(|pools| pools.remove(&pool));
@@ -155,6 +163,7 @@ pub async fn send(request: Outgoing, options: &ClientOptions) -> Result<Incoming
     }
     let mut connection = open(&request.endpoint, options).await?;
     let Some((message, _ticket)) = build(&request, &connection)? else { return Ok(refused_as_loop()) };
+    connection.credit.set(MAX_BEFORE_ANSWER_BYTES);
     match within(options, connection.requests.send_request(message)).await? {
         Ok(response) => finish(response, connection, &pool, options).await,
         Err(error) => Err(describe(&error)),
@@ -168,16 +177,17 @@ async fn within<T>(options: &ClientOptions, future: impl Future<Output = T>) -> 
 async fn open(endpoint: &Endpoint, options: &ClientOptions) -> Result<Connection, String> {
     let transport = within(options, connect(endpoint, &options.tls)).await??;
     let (peer, local) = transport.addresses().map_err(|error| error.to_string())?;
+    let credit = Credit::new(usize::MAX, Grant::default());
     macro_rules! handshake {
         ($stream:expr) => {{
             let handshake = http1::Builder::new()
                 .title_case_headers(true)
                 .max_buf_size(MAX_HEAD_BYTES)
-                .handshake(TokioIo::new($stream));
+                .handshake(TokioIo::new(Paced::new($stream, credit.clone())));
             let (requests, driver) = handshake.await.map_err(|error| describe(&error))?;
             // Ends by itself when the connection is closed or dropped from the pool.
             tokio::spawn(driver);
-            Ok(Connection { requests, peer, local })
+            Ok(Connection { requests, peer, local, credit })
         }};
     }
     match transport {
@@ -192,6 +202,8 @@ async fn finish(
     pool: &str,
     options: &ClientOptions,
 ) -> Result<Incoming, String> {
+    // The body has bounds of its own.
+    connection.credit.set(usize::MAX);
     let (head, body) = response.into_parts();
     let gathered = within(options, gather(body, pool, options.body)).await?;
     let body = gathered.map_err(|reason| format!("response body: {reason}"))?;

@@ -1,9 +1,23 @@
-//! JSON that clients sent, with errors in the words of lua-cjson, which APISIX shows.
+//! JSON that services answered, and JSON that clients sent, with errors in the words of lua-cjson, which APISIX shows.
 
 use std::fmt;
 
-use plugin::document::{self, Allowance, TooLarge, Unread};
+use bytes::Bytes;
+use plugin::{
+    aside,
+    document::{self, Allowance, TooLarge, Unread},
+};
 use serde_json::Value;
+
+/// Values in an answer of a service that a request waits for.
+const MAX_ANSWER_VALUES: usize = 65_536;
+
+/// What a service answered. A long answer is read on another thread; a member that is there twice could be read in two ways.
+pub async fn of_service(body: Bytes) -> Result<Value, String> {
+    let bytes = body.len();
+    let read = move || model::json::parse_within(&body, MAX_ANSWER_VALUES).map_err(|fault| fault.to_string());
+    aside::run_by_size(bytes, read).await.unwrap_or_else(|aside::Undone| Err("it was not read".to_owned()))
+}
 
 /// Why a body cannot be read.
 #[derive(Debug, PartialEq)]

@@ -157,8 +157,9 @@ impl OpenidConnect {
             return Ok(remember(token, parsed.payload, algorithm, keys.serial));
         }
         // The provider may have a new key since.
+        let known = keys.serial;
         let keys = self.provider.keys(true).await?;
-        if signed(&keys) {
+        if keys.serial != known && signed(&keys) {
             return Ok(remember(token, parsed.payload, algorithm, keys.serial));
         }
         Err("jwt signature verification failed".to_owned())

@@ -71,7 +71,7 @@ impl Client {
         fields: Vec<Field>,
         headers: Vec<(String, Vec<u8>)>,
     ) -> Result<Value, String> {
-        json_answer(url, &self.post(provider, url, method, fields, headers).await?)
+        json_answer(url, &self.post(provider, url, method, fields, headers).await?).await
     }
 
     /// RFC 7523, section 3.

@@ -322,7 +322,7 @@ impl OpenidConnect {
         let answer = async {
             let bearer = format!("Bearer {access_token}");
             let outgoing = Outgoing::get(Endpoint::parse(url)?).header("Authorization", bearer);
-            super::provider::json(url, &self.provider.send(outgoing).await?)
+            super::provider::json(url, &self.provider.send(outgoing).await?).await
         };
         let user = match answer.await {
             Ok(user) => user,

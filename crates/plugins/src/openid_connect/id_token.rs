@@ -58,11 +58,14 @@ impl OpenidConnect {
                 self.public_keys.iter().any(|(of, key)| *of == algorithm && token.is_signed_by(key))
             }
             Some(algorithm) => {
-                let mut signed = false;
+                let (mut signed, mut known) = (false, None);
                 for fresh in [false, true] {
                     let keys = self.provider.keys(fresh).await?;
+                    if known.replace(keys.serial) == Some(keys.serial) {
+                        break;
+                    }
                     let keys = keys.matching(algorithm, token.key_id());
-                    signed = signed || keys.iter().any(|key| token.is_signed_by(key));
+                    signed = keys.iter().any(|key| token.is_signed_by(key));
                     if signed {
                         break;
                     }

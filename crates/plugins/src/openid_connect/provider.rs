@@ -1,6 +1,7 @@
 //! What the identity provider publishes: its discovery document and its keys. Shared by all workers.
 
 use std::{
+    fmt,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -9,10 +10,15 @@ use parking_lot::Mutex;
 use plugin::answers::Lease;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
+use telemetry::{
+    error_log::{self, Level},
+    limiter::Limiter,
+};
 
 use super::flight::{self, Flights};
 use crate::common::{
     http_client::{self, ClientOptions, Endpoint, Incoming, Outgoing},
+    json,
     jws::{Algorithm, VerifyingKey},
     token_cache,
 };
@@ -23,6 +29,11 @@ const DISCOVERY_LIFETIME: Duration = Duration::from_secs(3600);
 const KEYS_MIN_AGE: Duration = Duration::from_secs(10);
 /// Documents of so many providers are kept.
 const MAX_DOCUMENTS: usize = 512;
+
+/// Keys of one provider that are kept.
+const MAX_KEYS: usize = 100;
+/// Keys that are tried for one token.
+const MAX_TRIED: usize = 10;
 
 /// `[1,1,…]` as values, in a list that grows by doubling.
 const MADE_OF_A_BYTE: usize = 32;
@@ -103,9 +114,18 @@ impl Provider {
         }
         flight::join(&READING_KEYS, &name, async {
             let mut document = self.get_json(&url).await?;
-            let Some(Value::Array(keys)) = document.get_mut("keys").map(Value::take) else {
+            let Some(Value::Array(mut keys)) = document.get_mut("keys").map(Value::take) else {
                 return Err(format!("JWKS at {url} has no keys"));
             };
+            keys.retain(is_public_for_signatures);
+            if keys.len() > MAX_KEYS {
+                static LINES: Limiter = Limiter::new(1, 10_000);
+                tell(
+                    &LINES,
+                    format_args!("JWKS at {url} has {} keys; the first {MAX_KEYS} count", keys.len()),
+                );
+                keys.truncate(MAX_KEYS);
+            }
             let keys = Arc::new(Keys { keys, serial: token_cache::next_serial(), read: Instant::now() });
             remember(&KEYS, &name, keys.clone());
             Ok(keys)
@@ -115,7 +135,7 @@ impl Provider {
 
     pub async fn get_json(&self, url: &str) -> Result<Value, String> {
         let outgoing = Outgoing::get(Endpoint::parse(url)?).header("Accept", "application/json");
-        json(url, &self.send(outgoing).await?)
+        json(url, &self.send(outgoing).await?).await
     }
 
     pub async fn send(&self, outgoing: Outgoing) -> Result<Incoming, String> {
@@ -126,7 +146,7 @@ impl Provider {
 }
 
 /// The JSON object of a successful answer.
-pub fn json(url: &str, answer: &Incoming) -> Result<Value, String> {
+pub async fn json(url: &str, answer: &Incoming) -> Result<Value, String> {
     if !(200..300).contains(&answer.status) {
         return Err(format!("{url} answered {}", answer.status));
     }
@@ -135,9 +155,9 @@ pub fn json(url: &str, answer: &Incoming) -> Result<Value, String> {
     lease
         .grow_to(answer.body.len().saturating_mul(MADE_OF_A_BYTE))
         .map_err(|refused| format!("{url} answered, but {refused}"))?;
-    // A member that is there twice could be read in two ways.
-    let value =
-        model::json::parse(&answer.body).map_err(|error| format!("{url} answered no JSON: {error}"))?;
+    let value = json::of_service(answer.body.clone())
+        .await
+        .map_err(|error| format!("{url} answered no JSON: {error}"))?;
     if value.is_object() { Ok(value) } else { Err(format!("{url} answered no JSON object")) }
 }
 
@@ -145,19 +165,44 @@ impl Keys {
     /// The keys that may have signed a token: the one of its key id, or all when it names none.
     pub fn matching(&self, algorithm: Algorithm, key_id: Option<&str>) -> Vec<VerifyingKey> {
         let usable = |key: &&Value| {
-            let is = |name: &str, wanted: &str| {
-                key.get(name).and_then(Value::as_str).is_none_or(|value| value == wanted)
-            };
             let id = key.get("kid").and_then(Value::as_str);
-            // A provider's list is public: a symmetric key in it proves nothing.
-            let public = key.get("kty").and_then(Value::as_str) != Some("oct");
-            public
-                && is("use", "sig")
-                && is("alg", algorithm.name())
+            is_or_absent(key, "alg", algorithm.name())
                 && (key_id.is_none() || id.is_none() || id == key_id)
+                && is_public_for_signatures(key)
         };
-        let keys = self.keys.iter().filter(usable);
-        keys.filter_map(|key| VerifyingKey::from_jwk(algorithm, key).ok()).collect()
+        // Nobody can choose among more, and each one costs time.
+        let mut keys = self.keys.iter().filter(usable);
+        let tried = keys.by_ref().take(MAX_TRIED);
+        let tried = tried.filter_map(|key| VerifyingKey::from_jwk(algorithm, key).ok()).collect();
+        if keys.next().is_some() {
+            static LINES: Limiter = Limiter::new(1, 10_000);
+            tell(
+                &LINES,
+                format_args!(
+                    "more than {MAX_TRIED} keys of a JWKS fit a token; the first {MAX_TRIED} are tried"
+                ),
+            );
+        }
+        tried
+    }
+}
+
+fn is_or_absent(key: &Value, name: &str, wanted: &str) -> bool {
+    key.get(name).and_then(Value::as_str).is_none_or(|value| value == wanted)
+}
+
+/// A provider's list is public: a symmetric key in it proves nothing.
+fn is_public_for_signatures(key: &Value) -> bool {
+    key.get("kty").and_then(Value::as_str) != Some("oct") && is_or_absent(key, "use", "sig")
+}
+
+#[cold]
+fn tell(lines: &Limiter, what: fmt::Arguments) {
+    if let Some(others) = lines.pass() {
+        error_log::log(
+            Level::Error,
+            format_args!("openid-connect: {what}; {others} more such lines since the line before"),
+        );
     }
 }
 

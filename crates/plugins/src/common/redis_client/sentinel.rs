@@ -1,7 +1,7 @@
 //! Asks sentinels where the master of a name, or a replica of it, is.
 
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo,
+    AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo,
     RedisConnectionInfo, RedisError, RedisResult, aio::MultiplexedConnection,
 };
 use rustc_hash::FxHashMap;
@@ -26,8 +26,7 @@ async fn connect(
     login: &RedisConnectionInfo,
     config: &AsyncConnectionConfig,
 ) -> RedisResult<MultiplexedConnection> {
-    let client = Client::open(info(host, port, login)?)?;
-    client.get_multiplexed_async_connection_with_config(config).await
+    super::tls::connect(info(host, port, login)?, config.clone()).await
 }
 
 impl Sentinel {

@@ -1,18 +1,24 @@
-//! TLS toward Redis, with the gateway's own verifier: `apisix.ssl.ssl_trusted_certificate` counts here too.
+//! Connections to Redis whose replies are bounded, and TLS with the gateway's own verifier: `apisix.ssl.ssl_trusted_certificate` counts here too.
 
 use std::{future::Future, io, time::Duration};
 
 use plugin::descriptors;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, Pipeline, RedisError,
-    RedisFuture, RedisResult, Value,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Pipeline,
+    RedisError, RedisFuture, RedisResult, Value,
     aio::{ConnectionLike, MultiplexedConnection},
     cluster_async::Connect,
 };
 use rustls_pki_types::ServerName;
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
 
-use crate::common::http_client::{TlsWanted, tls_config};
+use crate::common::{
+    http_client::{TlsWanted, tls_config},
+    paced::{Credit, Grant, Paced},
+};
 
 /// For a node of a cluster that the library reaches out to on its own; what a request waits for has its own limit.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -23,18 +29,38 @@ pub async fn connect(
     config: AsyncConnectionConfig,
 ) -> RedisResult<MultiplexedConnection> {
     let info = info.into_connection_info()?;
-    let ConnectionAddr::TcpTls { host, port, insecure, .. } = info.addr() else {
-        return Client::open(info)?.get_multiplexed_async_connection_with_config(&config).await;
+    let (host, port, insecure) = match info.addr() {
+        ConnectionAddr::Tcp(host, port) => (host, *port, None),
+        ConnectionAddr::TcpTls { host, port, insecure, .. } => (host, *port, Some(*insecure)),
+        _ => return Client::open(info)?.get_multiplexed_async_connection_with_config(&config).await,
     };
+    let tcp = async {
+        let stream = TcpStream::connect((host.as_str(), port)).await.and_then(descriptors::spared)?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    };
+    let Some(insecure) = insecure else { return start(&info, within(tcp).await?, config).await };
     let handshake = async {
         let wanted = TlsWanted { verify: !insecure, client: None };
         let settings = tls_config(&wanted).map_err(io::Error::other)?;
         let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
-        let stream = TcpStream::connect((host.as_str(), *port)).await.and_then(descriptors::spared)?;
-        stream.set_nodelay(true)?;
-        trust::connect(settings, name, stream).await
+        trust::connect(settings, name, tcp.await?).await
     };
-    let stream = within(handshake).await?;
+    start(&info, within(handshake).await?, config).await
+}
+
+/// What our commands can be answered with: numbers, and sessions.
+const REPLIES: Grant = Grant { per_write: 64 << 10, per_byte: 256, most: MAX_REPLY_BYTES };
+
+/// A reply beyond it ends the connection.
+const MAX_REPLY_BYTES: usize = 1 << 20;
+
+async fn start(
+    info: &ConnectionInfo,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    config: AsyncConnectionConfig,
+) -> RedisResult<MultiplexedConnection> {
+    let stream = Paced::new(stream, Credit::new(REPLIES.per_write, REPLIES));
     let setup = MultiplexedConnection::new_with_config(info.redis_settings(), stream, config);
     let (connection, driver) = setup.await?;
     // Ends when the connection and all its copies are gone.
