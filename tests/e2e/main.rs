@@ -27,6 +27,7 @@ mod config_keys;
 mod connections;
 mod crowded;
 mod damaged_store;
+mod dead_nodes;
 mod differential;
 mod discovery;
 mod downgrade;

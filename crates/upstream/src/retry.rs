@@ -29,11 +29,14 @@ pub enum Verdict {
     TimedOut,
 }
 
+/// Attempts after the first, where no number is set: each of very many dead nodes would cost time and a line in the log.
+const MOST_UNSET: u32 = 63;
+
 impl RetryPolicy {
-    /// Without a number of `retries` every other node is tried.
+    /// Without a number of `retries` every other node is tried, up to 63.
     pub fn new(nodes: usize, retries: Option<u32>, timeout_ms: u64) -> Self {
         let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
-        Self { retries: retries.unwrap_or(nodes.saturating_sub(1)), timeout_ms }
+        Self { retries: retries.unwrap_or(nodes.saturating_sub(1).min(MOST_UNSET)), timeout_ms }
     }
 
     /// `attempts` counts those made so far, the failed one included; `elapsed_ms` is the time since the first began.
@@ -70,9 +73,15 @@ mod tests {
 
     #[test]
     fn defaults_to_every_other_node() {
-        for (count, retries, expected) in
-            [(0, None, 0), (1, None, 0), (3, None, 2), (3, Some(0), 0), (1, Some(4), 4)]
-        {
+        for (count, retries, expected) in [
+            (0, None, 0),
+            (1, None, 0),
+            (3, None, 2),
+            (3, Some(0), 0),
+            (1, Some(4), 4),
+            (1000, None, 63),
+            (1000, Some(99), 99),
+        ] {
             assert_eq!(RetryPolicy::new(count, retries, 0).retries, expected);
         }
     }

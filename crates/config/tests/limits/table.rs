@@ -285,6 +285,14 @@ const HTTP2: &[Row] = &[
 
 const UPSTREAMS: &[Row] = &[
     row(
+        [
+            "Nodes that are tried after the first, where `retries` is not set",
+            "未设 `retries` 时首个节点之后尝试的节点",
+        ],
+        Const("upstream/src/retry.rs", "MOST_UNSET", Count),
+        GONE_502,
+    ),
+    row(
         ["Head of an answer", "应答头"],
         Field("proxy/src/settings.rs", "max_response_head_bytes", Bytes),
         GONE_502,

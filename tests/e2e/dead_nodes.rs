@@ -1,0 +1,27 @@
+//! An upstream with very many nodes that are all dead: a request gives up after some, whatever the balancer.
+
+use serde_json::{Value, json};
+use testkit::Gateway;
+use testkit::gateway::YAML_PROVIDER;
+
+#[test]
+fn a_request_tries_a_bounded_number_of_nodes() {
+    // Nobody listens on port 1 of these addresses of the loopback.
+    let nodes: Vec<Value> = (1..=2_000u32)
+        .map(|node| json!({"host": format!("127.9.{}.{}", node >> 8, node & 255), "port": 1, "weight": 1}))
+        .collect();
+    let routes: Vec<Value> = ["roundrobin", "chash", "least_conn"]
+        .map(|kind| json!({"id": kind, "uri": format!("/{kind}"), "upstream": {"type": kind, "key": "uri", "nodes": nodes}}))
+        .to_vec();
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&json!({ "routes": routes }).to_string()));
+    for kind in ["roundrobin", "chash", "least_conn"] {
+        let before = gateway.error_log().len();
+        let answer = gateway.client().get("h", &format!("/{kind}")).expect("an answer");
+        assert_eq!(answer.status(), 502, "{kind}");
+        let tried = answer.header("X-APISIX-Upstream-Status").expect("a status").split(',').count();
+        assert_eq!(tried, 64, "{kind}");
+        assert!(answer.head.len() < 1_000, "{kind}: a head of {} bytes", answer.head.len());
+        let logged = gateway.error_log().len() - before;
+        assert!(logged < 32 << 10, "{kind}: {logged} bytes of log");
+    }
+}
