@@ -165,8 +165,7 @@ impl Plugin for JwtAuth {
             Ok((entry, verified)) => {
                 let in_authorization =
                     place == Some(Place::Header) && self.header.eq_ignore_ascii_case("Authorization");
-                // In a cookie or an argument it is as good as in Authorization, hidden or not.
-                if !in_authorization {
+                if !self.hide_credentials && !in_authorization {
                     request.extensions.insert(auth::Identified);
                 }
                 if self.store_in_ctx {

@@ -10,8 +10,8 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc, Once,
+        atomic::{AtomicU64, Ordering},
     },
     time::SystemTime,
 };
@@ -34,7 +34,7 @@ pub struct Disk {
     capacity: u64,
     /// What all files take of the disk; counted on the first write.
     bytes: AtomicU64,
-    counted: AtomicBool,
+    counted: Once,
     /// Answers whose files are being written.
     writing: Mutex<AHashMap<Box<[u8]>, Write>>,
 }
@@ -70,7 +70,7 @@ impl Disk {
             levels,
             capacity,
             bytes: AtomicU64::new(0),
-            counted: AtomicBool::new(false),
+            counted: Once::new(),
             writing: Mutex::default(),
         }
     }
@@ -143,19 +143,19 @@ impl Disk {
             fs::create_dir_all(folder)?;
         }
         let beside = path.with_extension(format!("{:016x}.tmp", plugin::request::random_u64()));
+        // Before anything is written, by anybody: what two writers add at once is not counted twice, nor lost.
+        self.counted.call_once(|| {
+            let found = files(&self.root).iter().map(|(_, _, size)| size).sum();
+            self.bytes.store(found, Ordering::Relaxed);
+        });
         let old = fs::metadata(&path).map_or(0, |metadata| taken(&metadata));
         if let Err(error) = fs::write(&beside, &data).and_then(|()| fs::rename(&beside, &path)) {
             let _ = fs::remove_file(&beside);
             return Err(error);
         }
-        if !self.counted.swap(true, Ordering::Relaxed) {
-            let found = files(&self.root).iter().map(|(_, _, size)| size).sum();
-            self.bytes.store(found, Ordering::Relaxed);
-        } else {
-            let new = fs::metadata(&path).map_or(data.len() as u64, |metadata| taken(&metadata));
-            self.bytes.fetch_add(new, Ordering::Relaxed);
-            self.subtract(old);
-        }
+        let new = fs::metadata(&path).map_or(data.len() as u64, |metadata| taken(&metadata));
+        self.bytes.fetch_add(new, Ordering::Relaxed);
+        self.subtract(old);
         if self.bytes.load(Ordering::Relaxed) > self.capacity {
             self.make_room();
         }
