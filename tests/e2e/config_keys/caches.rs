@@ -76,8 +76,11 @@ fn caches_have_the_names_sizes_and_folders_of_the_file() {
     assert_eq!(get(&narrow, "memory.test", "/bytes/50000"), pair("MISS", "MISS"));
     // Two of these have no room together: the one that was written first goes.
     assert_eq!(get(&narrow, "disk.test", "/bytes/15000"), pair("MISS", "HIT"));
-    assert_eq!(get(&narrow, "disk.test", "/bytes/15001"), pair("MISS", "HIT"));
     let deadline = Instant::now() + PATIENCE;
+    // The first may be written after it.
+    while get(&narrow, "disk.test", "/bytes/15001").1 != "HIT" {
+        assert!(Instant::now() < deadline, "never kept");
+    }
     while ["/bytes/15000", "/bytes/15001"].iter().all(|path| get(&narrow, "disk.test", path).0 == "HIT") {
         assert!(Instant::now() < deadline, "both are kept");
     }

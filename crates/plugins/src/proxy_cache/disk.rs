@@ -157,7 +157,7 @@ impl Disk {
         self.bytes.fetch_add(new, Ordering::Relaxed);
         self.subtract(old);
         if self.bytes.load(Ordering::Relaxed) > self.capacity {
-            self.make_room();
+            self.make_room(&path);
         }
         Ok(())
     }
@@ -180,10 +180,12 @@ impl Disk {
         let _ = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
-    /// The oldest files go until an eighth is free.
-    fn make_room(&self) {
+    /// The oldest files go until an eighth is free; the one that was just written last, as times are coarse.
+    fn make_room(&self, written: &Path) {
         let mut found = files(&self.root);
-        found.sort();
+        found.sort_by(|(at, path, _), (other_at, other, _)| {
+            (path == written, at, path).cmp(&(other == written, other_at, other))
+        });
         let total: u64 = found.iter().map(|(_, _, size)| size).sum();
         self.bytes.store(total, Ordering::Relaxed);
         let goal = self.capacity / 8 * 7;
