@@ -20,17 +20,27 @@ fn fill(gateway: &Gateway, prepare: impl Fn(&mut Client)) -> Vec<Client> {
     held
 }
 
+/// Who comes with the crowd may find no place; those behind it do.
+fn settled(gateway: &Gateway) {
+    let begun = std::time::Instant::now();
+    while !answered(gateway) {
+        assert!(begun.elapsed() < testkit::PATIENCE, "nobody is let in");
+    }
+}
+
 #[test]
 fn idle_connections_give_way() {
     let config = YAML_PROVIDER
         .replace("worker_processes: 1", "worker_processes: 1\n  event: {worker_connections: 128}");
     let gateway = Gateway::start(&config, Some(ROUTES));
     let silent = fill(&gateway, |_| {});
+    settled(&gateway);
     for number in 0..40 {
         assert!(answered(&gateway), "{number} beside silent connections");
     }
     drop(silent);
     let kept = fill(&gateway, |client| drop(client.get("h", "/")));
+    settled(&gateway);
     for number in 0..40 {
         assert!(answered(&gateway), "{number} beside connections that are kept alive");
     }
