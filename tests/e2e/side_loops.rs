@@ -46,7 +46,6 @@ fn wait_until(what: &str, holds: impl Fn() -> bool) {
     let started = Instant::now();
     while !holds() {
         assert!(started.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }
 

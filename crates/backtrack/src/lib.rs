@@ -1,7 +1,7 @@
 //! Regular expressions that have to backtrack, for look-around and back-references, within a limit.
 //!
-//! A step back may look at the whole text again, and so the limit is on bytes: the longer the text, the fewer steps. Of a
-//! search that runs into it nobody knows whether it matches, and whoever asked has to refuse.
+//! A step back may scan the whole text again, so the limit counts bytes: the longer the text, the fewer steps. A search that hits the
+//! limit has no result, and the caller has to refuse. See docs/adr/0030.
 
 #![forbid(unsafe_code)]
 
@@ -9,20 +9,20 @@ use std::{fmt, ops::Range, sync::OnceLock};
 
 use fancy_regex::{BytesMode, Regex, RegexBuilder};
 
-/// Bytes that a search may look at, if each step back looks at the whole text: some milliseconds.
+/// Bytes that a search may scan if each step back scans the whole text: a few milliseconds.
 pub const MAX_BYTES: usize = 8 << 20;
-/// Steps back on the shortest texts; some milliseconds as well.
+/// Steps back on the shortest texts; a few milliseconds as well.
 pub const MAX_STEPS: usize = 200_000;
-/// Each group is written down with each step.
+/// Each step saves every group.
 pub const MAX_GROUPS: usize = 64;
 
-/// Texts of up to so many bytes share a limit. Longer ones have one of their own.
+/// Texts up to these lengths in bytes share a limit; longer ones are not searched.
 const LENGTHS: [usize; 6] = [64, 256, 1024, 4096, 16_384, 65_536];
 
 /// Where each group of a match stands; group 0 is the whole of it.
 pub type Groups = Vec<Option<Range<usize>>>;
 
-/// A search spent its limit: whether the expression matches is not known.
+/// A search hit its limit: whether the expression matches is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GaveUp;
 
@@ -36,14 +36,14 @@ pub struct Pattern {
     source: String,
     ignore_case: bool,
     mode: BytesMode,
-    /// For texts of any length, where whoever asks bounds the time.
+    /// One limit for texts of any length; the caller bounds the time.
     fixed: Option<Box<Regex>>,
-    /// By the length of the text; each is compiled when the first such text comes.
+    /// One per length in [`LENGTHS`], compiled on first use.
     stages: [OnceLock<Option<Box<Regex>>>; LENGTHS.len()],
 }
 
 impl Pattern {
-    /// Works on bytes, with classes of ASCII where the pattern allows that. The error says what is wrong with it.
+    /// Matches bytes, with ASCII classes where the pattern allows it. The error says what is wrong with the pattern.
     pub fn new(source: &str, ignore_case: bool) -> Result<Pattern, String> {
         Pattern::compile(source, ignore_case, max_steps(LENGTHS[0])).map(|(pattern, regex)| {
             let _ = pattern.stages.first().map(|stage| stage.set(Some(Box::new(regex))));
@@ -51,7 +51,7 @@ impl Pattern {
         })
     }
 
-    /// With so many steps back on texts of any length: whoever searches in long ones bounds the time.
+    /// Allows this many steps back on texts of any length; the caller bounds the time.
     pub fn with_steps(source: &str, ignore_case: bool, steps: usize) -> Result<Pattern, String> {
         Pattern::compile(source, ignore_case, steps)
             .map(|(pattern, regex)| Pattern { fixed: Some(Box::new(regex)), ..pattern })
@@ -92,7 +92,7 @@ impl Pattern {
         Ok(found.map(|found| (0..found.len()).map(|index| range(&found, index)).collect()))
     }
 
-    /// The expression with the limit for texts of this length. Texts beyond the longest are not searched at all.
+    /// The expression with the limit for texts of this length. Longer texts than the last of [`LENGTHS`] are not searched.
     fn stage(&self, length: usize) -> Result<&Regex, GaveUp> {
         if let Some(fixed) = &self.fixed {
             return Ok(fixed);

@@ -1,5 +1,5 @@
-//! Which route a request would have had with another path. The router's view of a request is that of the proxy, which says here
-//! how to ask it.
+//! Which route a request would match with another path. Only `proxy` knows how to present a request to the router, so it
+//! installs the lookup.
 
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ pub fn install(find: Find) {
     let _ = FIND.set(find);
 }
 
-/// Whether a path belongs to another route than the request has, or to none.
+/// Whether the path matches a route other than the request's, or none.
 pub fn leads_elsewhere(request: &Request, path: &[u8]) -> bool {
     let Some(find) = FIND.get() else { return true };
     let found = find(request, path).and_then(|number| request.snapshot.routes.get(number as usize));

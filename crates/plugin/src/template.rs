@@ -16,7 +16,7 @@ enum Part {
     Variable { variable: Variable, default: Option<Box<[u8]>> },
 }
 
-/// What the values of variables may add to a text, all together: a client's header named a hundred thousand times is no answer.
+/// Total bytes that values of variables may add to one text: a template may name a client's header many times.
 const MAX_VALUE_BYTES: usize = 1 << 20;
 
 /// A text compiled once and rendered per request.

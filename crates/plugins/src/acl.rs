@@ -63,7 +63,7 @@ enum Parser {
 
 fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     let path = conf.get("external_user_label_field").and_then(Value::as_str).unwrap_or_default();
-    // They select nothing, and what is denied would not be found.
+    // These select nothing here, so denied labels would never be found.
     if path.contains(['?', '('])
         || path.split('[').skip(1).any(|part| !part.starts_with(['\'', '"']) && part.contains([':', ',']))
     {
@@ -77,7 +77,7 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     Err(format!("invalid external_user_label_field: {path} is not a JSONPath"))
 }
 
-/// One that matches nothing cuts between all letters: no label is left whole, also none that is denied.
+/// A separator that matches the empty string splits every letter, so no denied label is ever found.
 fn check_separator(conf: &Value) -> Result<(), String> {
     let parser = conf.get("external_user_label_field_parser").and_then(Value::as_str);
     let separator = conf.get("external_user_label_field_separator").and_then(Value::as_str);

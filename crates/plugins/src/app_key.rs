@@ -33,7 +33,7 @@ struct AppKey {
     rejected_code: u16,
 }
 
-/// The path is another one than the client sent: what looked at it before has to look again.
+/// Marks a request whose path no longer has the key in it: plugins that checked the path before have to check it again.
 #[derive(Clone, Copy)]
 pub struct PathWithoutKey;
 
@@ -83,7 +83,7 @@ impl AppKey {
         let entry = std::str::from_utf8(&key).ok().and_then(|key| snapshot.consumers.find("app-key", key));
         let entry = entry.ok_or("Invalid application key in request")?;
         if let Some(path) = path {
-            // The guards of another route would be passed.
+            // Otherwise the guards of that route would be bypassed.
             if plugin::reroute::leads_elsewhere(request, &path) {
                 return Err("The path without its application key belongs to another route");
             }

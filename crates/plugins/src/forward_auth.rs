@@ -68,7 +68,7 @@ struct ForwardAuth {
     status_on_error: u16,
 }
 
-/// An address that nobody can be asked at would open the door where degradation is allowed.
+/// With `allow_degradation`, an invalid address would let every request pass.
 fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     match conf.get("uri").and_then(Value::as_str) {
         Some(uri) if !is_secret_reference(uri) => Endpoint::parse(uri).map(|_| ()),
@@ -90,7 +90,7 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
         .filter_map(|(name, value)| Some((name.clone(), Template::compile(value.as_str()?))))
         .collect();
     Ok(Arc::new(ForwardAuth {
-        // What a reference led to may be no address: then it refuses requests.
+        // A resolved reference may still be invalid: then requests are refused.
         endpoint: Endpoint::parse(&conf.uri),
         options: ClientOptions {
             timeout: Duration::from_millis(conf.timeout),
@@ -202,7 +202,7 @@ impl ForwardAuth {
             if taken || framing.iter().any(|other| other.eq_ignore_ascii_case(name)) {
                 continue;
             }
-            // Each of several lines, and those that an upstream may take for the same name: it gets them all as well.
+            // All lines, including spellings that the upstream may treat as the same name, since it gets them all.
             let lines = request.head.headers.iter().filter(|(line, _)| is_same_name(line, name.as_bytes()));
             let lines: Vec<_> = lines.map(|(_, value)| (name.clone(), value.to_vec())).collect();
             headers.extend(lines);

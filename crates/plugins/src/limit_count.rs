@@ -129,7 +129,7 @@ fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
     Ok(())
 }
 
-/// A text is for variables: another one is a number, or every request would fail.
+/// A string must be a number or contain variables; anything else would fail on every request.
 fn check_numbers(conf: &Value) -> Result<(), String> {
     for name in ["count", "time_window"] {
         let Some(text) = conf.get(name).and_then(Value::as_str).filter(|text| !text.contains('$')) else {

@@ -169,7 +169,7 @@ fn random_up_to(most: u64) -> u64 {
 
 /// Schemas nest as deep as JSON may; examples need not.
 const MAX_DEPTH: usize = 32;
-/// Arrays of arrays grow with their depth; beyond so many values there is `null`.
+/// Nested arrays grow exponentially; values beyond this number are `null`.
 const MAX_VALUES: usize = 10_000;
 
 fn random_object(schema: &Value, depth: usize, left: &mut usize) -> Value {

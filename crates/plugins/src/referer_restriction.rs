@@ -66,7 +66,7 @@ impl Hosts {
     }
 }
 
-/// A name with a port would match no `Referer`, and a blacklist would keep nobody out.
+/// A name with a port never matches a `Referer`, so a blacklist with one would not block anyone.
 fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     for list in ["whitelist", "blacklist"] {
         let entries = conf.get(list).and_then(Value::as_array).into_iter().flatten();

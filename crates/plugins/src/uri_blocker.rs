@@ -86,7 +86,7 @@ impl Plugin for UriBlocker {
         }
     }
 
-    /// A key in the path hid what the rules look for.
+    /// Checks again after app-key took its key out of the path.
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         if request.extensions.get::<PathWithoutKey>().is_none() {
             return Step::Next;

@@ -1,8 +1,8 @@
 //! How many TLS handshakes may be unfinished: of all clients together, and of one address, over all workers. Each holds what has come
 //! of it, up to 64 KB, and its peer has proved nothing yet.
 //!
-//! Beyond that the oldest one ends and makes room, so that who only waits keeps nobody out. One that began within the last second may
-//! be waiting for us, as after an outage that all clients end at once: then the new one is refused.
+//! Beyond that the oldest one is closed to make room, so that idle peers do not keep others out. If even the oldest began within the
+//! last second, it may be waiting for us (all clients reconnect after an outage): then the new one is refused.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},

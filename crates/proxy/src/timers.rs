@@ -10,9 +10,9 @@ use std::{
 
 pub const TICK_MS: u64 = 50;
 const NEVER: u64 = u64::MAX;
-/// In a limit: the connection is idle, and may be closed to make room. So telling costs nothing.
+/// The lowest bit of a deadline: the connection is idle and may be closed to make room.
 const IDLE: u64 = 1;
-/// The limit of a connection that gives way, until its task has seen it.
+/// The deadline of a connection that is being closed to make room, until its task notices.
 const LEAVING: u64 = 0;
 
 #[derive(Default)]
@@ -50,8 +50,7 @@ impl Deadlines {
         }
     }
 
-    /// Ends the time of the idle connections that would be closed first, so that `count` of them are about to leave; tells how
-    /// many are.
+    /// Expires the idle connections with the earliest deadlines until `count` connections are closing; returns how many are.
     pub fn evict_idle(&self, count: usize) -> usize {
         let mut at = self.at.borrow_mut();
         let now_ms = self.now_ms.get();
@@ -108,12 +107,12 @@ impl Timer {
         self.put(self.after(after_ms) & !IDLE);
     }
 
-    /// As [`Timer::set`], for a connection on which nothing is under way.
+    /// As [`Timer::set`], for an idle connection.
     pub fn set_idle(&self, after_ms: u64) {
         self.put(self.after(after_ms) | IDLE);
     }
 
-    /// Something is under way again; the limit stays, or is `after_ms` from now where the connection was to give way.
+    /// The connection is no longer idle. Keeps the deadline; one that was closing gets `after_ms` from now.
     pub fn busy(&self, after_ms: u64) {
         let at = self.deadlines.at.borrow().get(self.index as usize).copied().unwrap_or(NEVER);
         match at {

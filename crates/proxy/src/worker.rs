@@ -376,11 +376,11 @@ async fn accept(worker: &'static Worker, listener: Rc<TcpListener>, listen: List
     }
 }
 
-/// Idle connections that give way at once.
+/// Idle connections to close at a time.
 const EVICTED: usize = 32;
 
-/// When the last sixteenth of the places for connections is reached, those that are idle for the longest time give way, as
-/// in nginx: whoever only holds connections keeps nobody out. Tells how many are about to leave.
+/// Closes the longest idle connections once 15/16 of the connections or descriptors are in use, as nginx does, so that idle clients
+/// do not keep others out. Returns how many connections are closing.
 fn make_room(worker: &'static Worker, stream: &TcpStream) -> usize {
     static LIMITER: Limiter = Limiter::new(1, 10_000);
     let places = worker.settings.worker_connections;

@@ -1,7 +1,6 @@
-//! What people may read and nothing depends on: where it cannot be written, on a full disk or to a pipe that nobody reads, the
-//! gateway goes on.
+//! Output for people that nothing depends on. If it cannot be written (full disk, closed pipe), the gateway carries on.
 
-/// As `println!`, which panics then.
+/// `println!` that ignores write errors instead of panicking.
 macro_rules! say {
     ($($word:tt)*) => {{
         use std::io::Write as _;
@@ -9,7 +8,7 @@ macro_rules! say {
     }};
 }
 
-/// As `eprintln!`, which panics then.
+/// `eprintln!` that ignores write errors instead of panicking.
 macro_rules! complain {
     ($($word:tt)*) => {{
         use std::io::Write as _;

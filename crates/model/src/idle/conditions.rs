@@ -1,15 +1,15 @@
-//! Conditions that no request meets as they are written: a guard that waits for one never acts.
+//! Conditions that can never hold as written: a guard behind one never acts.
 
 use serde_json::Value;
 
 use crate::Object;
 
-/// Words of which an object with conditions has one.
+/// An object with conditions has at least one of these fields.
 const WORDS: [&str; 6] = ["vars", "filter", "case", "workflow", "traffic-split", "match"];
 
 const OPERATORS: [&str; 11] = ["==", "~=", ">", ">=", "<", "<=", "~~", "~*", "in", "has", "ipmatch"];
 
-/// Variables that are texts; with those of the families below. Bodies may hold anything.
+/// Variables whose values are strings, besides the families below. Body fields may have any type.
 const TEXTS: [&str; 14] = [
     "host",
     "method",
@@ -99,7 +99,7 @@ fn is_text(name: &str) -> bool {
     TEXTS.contains(&name) || FAMILIES.iter().any(|family| name.starts_with(family))
 }
 
-/// What a name is that nearly is one.
+/// The variable that a misspelled name stands for.
 fn other_name(name: &str) -> Option<String> {
     let lower = name.to_ascii_lowercase();
     if lower != name && is_text(&lower) && !is_text(name) {
@@ -112,7 +112,7 @@ fn other_name(name: &str) -> Option<String> {
     near.iter().find_map(|(wrong, right)| Some(format!("{right}{}", name.strip_prefix(wrong)?)))
 }
 
-/// Why a text is never the value of a variable.
+/// Why a variable never has this value.
 fn never_equal(name: &str, text: &str) -> Option<String> {
     let write = |form: String| Some(format!("write {form}"));
     match name {

@@ -32,7 +32,7 @@ pub(super) fn of(object: &Object) -> Vec<String> {
     found
 }
 
-/// Where no request has what a limit counts by, it counts by the client's address.
+/// A limit whose key is never set counts by the client's address.
 fn limit_key(plugin: &str, conf: &Value) -> Option<String> {
     let text = |name: &str| conf.get(name).and_then(Value::as_str);
     let key = text("key")?;

@@ -1,4 +1,4 @@
-//! Texts that look like references to secrets and are none: the text itself is then the secret, which anybody can read.
+//! Values that look like secret references but are not: the literal text then becomes the secret, which anyone can guess.
 
 use serde_json::Value;
 

@@ -92,7 +92,7 @@ impl OpenidConnect {
         }
     }
 
-    /// The provider vouches for what it introspects; who names issuers wants one of them nevertheless.
+    /// The provider vouches for introspected tokens, but configured `valid_issuers` still apply.
     fn check_issuer(&self, claims: Value) -> Result<Value, String> {
         let Some(issuers) = &self.conf.claim_validator.issuer.valid_issuers else { return Ok(claims) };
         let issuer = claims.get("iss").and_then(Value::as_str).unwrap_or_default();

@@ -113,8 +113,8 @@ impl Disk {
         }
     }
 
-    /// Takes away what is being written: whether there was such an answer, or `None` when only the file can tell, which is
-    /// for the caller. A write that was invalidated before has nothing to show, even if its file appears meanwhile.
+    /// Invalidates what is being written. Returns whether there was such an answer, or `None` if only the file can tell, which the
+    /// caller checks. A write that was already invalidated counts as gone, even if its file appears meanwhile.
     pub fn invalidate(&self, key: &[u8]) -> Option<bool> {
         let mut writing = self.writing.lock();
         let write = writing.get_mut(key)?;
@@ -143,7 +143,7 @@ impl Disk {
             fs::create_dir_all(folder)?;
         }
         let beside = path.with_extension(format!("{:016x}.tmp", plugin::request::random_u64()));
-        // Before anything is written, by anybody: what two writers add at once is not counted twice, nor lost.
+        // Counted before the first write, so that concurrent writers are neither counted twice nor missed.
         self.counted.call_once(|| {
             let found = files(&self.root).iter().map(|(_, _, size)| size).sum();
             self.bytes.store(found, Ordering::Relaxed);
@@ -180,7 +180,7 @@ impl Disk {
         let _ = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
-    /// The oldest files go until an eighth is free; the one that was just written last, as times are coarse.
+    /// Removes the oldest files until an eighth is free. Modification times are coarse, so the file just written goes last.
     fn make_room(&self, written: &Path) {
         let mut found = files(&self.root);
         found.sort_by(|(at, path, _), (other_at, other, _)| {

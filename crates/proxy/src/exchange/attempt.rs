@@ -543,8 +543,8 @@ impl Upstream {
         }
     }
 
-    /// Whether the last byte of the request has gone out. An answer may come before: the next request on this connection would
-    /// then be read as the rest of the body.
+    /// Whether the whole request has been sent. An answer may come earlier; another request on this connection would then be read
+    /// as the rest of the body.
     pub fn request_is_sent(&self) -> bool {
         matches!(self.body, SendBody::Done) && self.sent >= self.out.len()
     }

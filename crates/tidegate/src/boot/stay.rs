@@ -33,7 +33,7 @@ pub fn without_threads(path: &Path) {
     );
 }
 
-/// Lets the signals in that waited for the handlers of this image.
+/// Delivers the signals that were held back until the handlers of this image were installed.
 pub fn accept_signals() -> io::Result<()> {
     mask(libc::SIG_UNBLOCK)
 }

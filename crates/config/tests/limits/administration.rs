@@ -1,0 +1,123 @@
+//! Bounds of the Admin and Control API, and of the configuration.
+
+use super::{
+    super::{
+        Bound::{Const, Key},
+        Row,
+        Unit::{Bytes, Count, Milliseconds},
+    },
+    BAD, CLOSED, FORGOTTEN, NOTHING, TOO_LARGE, row,
+};
+
+pub(super) const ADMIN: &[Row] = &[
+    row(["Connections", "连接"], Key("deployment.admin.limits.connections"), CLOSED),
+    row(
+        [
+            "Connections of one address that is not on allow_admin (0: no limit)",
+            "不在 allow_admin 中的一个地址的连接（0 为不限）",
+        ],
+        Key("deployment.admin.limits.connections_per_address"),
+        CLOSED,
+    ),
+    row(
+        ["Seconds for the head", "请求头的秒数"],
+        Key("deployment.admin.limits.header_timeout"),
+        ["408", "408"],
+    ),
+    row(
+        ["Seconds for the body, or for its next part", "请求体或其下一部分的秒数"],
+        Key("deployment.admin.limits.body_timeout"),
+        ["408", "408"],
+    ),
+    row(["Such a part", "这样的一部分"], Const("admin/src/listener/body.rs", "PROGRESS", Bytes), NOTHING),
+    row(["Seconds of idleness", "空闲秒数"], Key("deployment.admin.limits.keepalive_timeout"), CLOSED),
+    row(
+        ["Large bodies at a time", "同时处理的大请求体"],
+        Key("deployment.admin.limits.large_bodies"),
+        ["503", "503"],
+    ),
+    row(
+        ["Body", "请求体"],
+        Const("admin/src/api.rs", "BODY_LIMIT", Bytes),
+        ["413, or APISIX's 400", "413，或 APISIX 的 400"],
+    ),
+    row(
+        ["Body of PUT /import", "PUT /import 的请求体"],
+        Const("admin/src/api.rs", "IMPORT_LIMIT", Bytes),
+        TOO_LARGE,
+    ),
+    row(
+        ["Body of PUT /configs", "PUT /configs 的请求体"],
+        Const("admin/src/api.rs", "CONFIGURATION_LIMIT", Bytes),
+        TOO_LARGE,
+    ),
+    row(
+        ["Changes of a transaction", "一个事务的修改"],
+        Const("admin/src/resource/transaction.rs", "MAX_CHANGES", Count),
+        BAD,
+    ),
+    row(
+        ["Bytes of a refused body that are read and dropped", "被拒请求体中读取并丢弃的字节"],
+        Const("admin/src/listener/connection.rs", "LINGER_BYTES", Bytes),
+        NOTHING,
+    ),
+    row(
+        ["Time for that", "用于此的时间"],
+        Const("admin/src/listener/connection.rs", "LINGER", Milliseconds),
+        CLOSED,
+    ),
+    row(
+        ["Time to take an answer", "接收应答的时间"],
+        Const("admin/src/listener/clock.rs", "LONGEST_TAKING", Milliseconds),
+        CLOSED,
+    ),
+    row(
+        ["Objects on a page", "每页对象"],
+        Const("admin/src/resource/history.rs", "LARGEST_PAGE", Count),
+        BAD,
+    ),
+];
+
+pub(super) const STORE: &[Row] = &[
+    row(["Entries of the history", "历史条目"], Key("history.max_entries"), FORGOTTEN),
+    row(["Age of the history", "历史的保留时间"], Key("history.max_age"), FORGOTTEN),
+    row(["Checkpoints", "检查点"], Const("store/src/history.rs", "MAX_CHECKPOINTS", Count), BAD),
+    row(
+        ["Writes that share one sync of the disk", "共用一次落盘的写入"],
+        Const("store/src/embedded/writer.rs", "MAX_GROUP", Count),
+        NOTHING,
+    ),
+    row(
+        [
+            "Writes after which a copy of the last good configuration begins",
+            "多少次写入后开始写最后的完好配置的副本",
+        ],
+        Const("store/src/embedded/copier.rs", "MOST_WRITES", Count),
+        NOTHING,
+    ),
+    row(
+        ["Time after which it begins while writes go on", "持续写入时多久后开始"],
+        Const("store/src/embedded/copier.rs", "LONGEST_WAIT", Milliseconds),
+        NOTHING,
+    ),
+    row(
+        ["Disk that it leaves free", "它保留的磁盘空间"],
+        Const("store/src/embedded/copier.rs", "SPARE_BYTES", Bytes),
+        NOTHING,
+    ),
+    row(
+        ["apisix.yaml, apisix.json", "apisix.yaml、apisix.json"],
+        Const("store/src/file/read.rs", "MAX_BYTES", Bytes),
+        ["the file is refused", "拒绝该文件"],
+    ),
+    row(
+        ["Answer of etcd", "etcd 的应答"],
+        Const("store/src/etcd/rpc.rs", "MAX_ANSWER_BYTES", Bytes),
+        NOTHING,
+    ),
+    row(
+        ["Answer of a secret manager", "密钥管理服务的应答"],
+        Const("plugins/src/common/secret_manager.rs", "MAX_ANSWER", Bytes),
+        ["503", "503"],
+    ),
+];

@@ -1,0 +1,326 @@
+//! Bounds of clients and of nodes: connections, heads, bodies.
+
+use super::{
+    super::{
+        Bound::{Const, Field, Key},
+        Row,
+        Unit::{Bytes, Count, Milliseconds},
+    },
+    BAD, CLOSED, GONE_502, NOTHING, TOO_LARGE, row,
+};
+
+pub(super) const CONNECTIONS: &[Row] = &[
+    row(
+        ["Connections of each worker", "每个工作线程的连接"],
+        Key("nginx_config.event.worker_connections"),
+        CLOSED,
+    ),
+    row(
+        ["Connections of all clients (0: no limit)", "所有客户端的连接（0 为不限）"],
+        Key("apisix.client_limits.connections"),
+        CLOSED,
+    ),
+    row(
+        [
+            "Connections of one address, IPv6: of one /64 (0: no limit)",
+            "每个地址的连接，IPv6 为每个 /64（0 为不限）",
+        ],
+        Key("apisix.client_limits.connections_per_address"),
+        CLOSED,
+    ),
+    row(
+        ["File descriptors left for the Admin API", "为 Admin API 保留的文件描述符"],
+        Key("deployment.admin.limits.reserved_descriptors"),
+        ["a new connection waits or closes", "新连接等待或关闭"],
+    ),
+    row(
+        ["Unfinished TLS handshakes (unset: by memory)", "未完成的 TLS 握手（未设置：按内存）"],
+        Key("apisix.client_limits.handshakes"),
+        CLOSED,
+    ),
+    row(
+        ["The same of one address (unset: a quarter)", "单个地址的未完成握手（未设置：四分之一）"],
+        Key("apisix.client_limits.handshakes_per_address"),
+        CLOSED,
+    ),
+    row(
+        ["Time for a TLS handshake", "TLS 握手的时间"],
+        Key("apisix.client_limits.handshake_timeout"),
+        CLOSED,
+    ),
+    row(
+        ["Rounds of a request that comes back to the gateway", "请求返回网关自身的次数"],
+        Key("apisix.max_own_hops"),
+        ["508", "508"],
+    ),
+    row(
+        [
+            "Requests of plugins in a row that lead to the gateway itself",
+            "插件发出并返回网关自身的连续请求数",
+        ],
+        Const("plugin/src/hops/side.rs", "MOST", Count),
+        ["the guard refuses; what is a copy is left out", "守卫插件拒绝；副本不再发送"],
+    ),
+    row(
+        ["Idle between two requests", "两个请求之间的空闲时间"],
+        Key("nginx_config.http.keepalive_timeout"),
+        CLOSED,
+    ),
+    row(
+        ["Pause while an answer is taken", "接收应答时的停顿"],
+        Key("nginx_config.http.send_timeout"),
+        CLOSED,
+    ),
+    row(
+        ["Least rate at which an answer is taken (0: no limit)", "接收应答的最低速率（0 为不限）"],
+        Key("apisix.client_limits.min_answer_rate"),
+        CLOSED,
+    ),
+    row(
+        ["Time over which a rate is judged", "判断速率的时间"],
+        Key("apisix.client_limits.rate_window"),
+        NOTHING,
+    ),
+    row(
+        [
+            "Bytes read and dropped after the last answer, so that no reset cuts it",
+            "最后一个应答之后读取并丢弃的字节，以免复位截断应答",
+        ],
+        Const("proxy/src/linger.rs", "DROPPED_BYTES", Bytes),
+        NOTHING,
+    ),
+    row(
+        ["Silence that ends this", "结束此读取的静默时间"],
+        Const("proxy/src/linger.rs", "QUIET_MS", Milliseconds),
+        CLOSED,
+    ),
+    row(
+        ["Time for this in all", "此读取的总时间"],
+        Const("proxy/src/linger.rs", "TOTAL_MS", Milliseconds),
+        CLOSED,
+    ),
+    row(
+        ["Connections of a worker in this state", "每个工作线程处于此状态的连接"],
+        Const("proxy/src/linger.rs", "MOST", Count),
+        ["the connection closes at once", "连接立即关闭"],
+    ),
+    row(
+        ["PROXY header, text", "PROXY 头（文本）"],
+        Const("wire/src/proxy_protocol.rs", "LONGEST_LINE", Bytes),
+        CLOSED,
+    ),
+    row(
+        ["PROXY header, binary", "PROXY 头（二进制）"],
+        Const("wire/src/proxy_protocol.rs", "LONGEST_BINARY", Bytes),
+        CLOSED,
+    ),
+];
+
+pub(super) const HEADS: &[Row] = &[
+    row(
+        ["Request line and fields together", "请求行与所有字段之和"],
+        Field("wire/src/request.rs", "head_bytes", Bytes),
+        ["431", "431"],
+    ),
+    row(["Target", "请求目标"], Field("wire/src/request.rs", "target_bytes", Bytes), ["414", "414"]),
+    row(["Fields", "字段数"], Field("wire/src/request.rs", "fields", Count), ["431", "431"]),
+    row(["Method", "方法"], Const("wire/src/request.rs", "MAX_METHOD", Bytes), ["501", "501"]),
+    row(
+        ["Time for the head", "请求头的时间"],
+        Key("nginx_config.http.client_header_timeout"),
+        ["408", "408"],
+    ),
+];
+
+pub(super) const BODIES: &[Row] = &[
+    row(
+        ["Body (0: no limit)", "请求体（0 为不限）"],
+        Key("nginx_config.http.client_max_body_size"),
+        TOO_LARGE,
+    ),
+    row(
+        ["Pause within a body", "请求体中的停顿"],
+        Key("nginx_config.http.client_body_timeout"),
+        ["408", "408"],
+    ),
+    row(
+        ["Least rate of a body that is waited for (0: no limit)", "等待请求体时的最低速率（0 为不限）"],
+        Key("apisix.client_limits.min_body_rate"),
+        ["408", "408"],
+    ),
+    row(
+        [
+            "Bodies in memory together (unset: a quarter of the machine's or cgroup's memory, 64 MiB at least)",
+            "内存中请求体之和（未设置：机器或 cgroup 内存的四分之一，至少 64 MiB）",
+        ],
+        Key("apisix.body_memory.total"),
+        ["503", "503"],
+    ),
+    row(
+        ["Part of it that one client may hold: one in", "其中一个客户端可占的份额：分之一"],
+        Const("plugin/src/memory.rs", "CLIENT_PART", Count),
+        ["503", "503"],
+    ),
+    row(
+        ["What is made of one body when it is read", "读取一个请求体所产生的数据"],
+        Key("apisix.body_memory.parsed"),
+        TOO_LARGE,
+    ),
+    row(
+        ["Least rate of a body that holds memory", "占用内存的请求体的最低速率"],
+        Key("apisix.body_memory.min_rate"),
+        ["408", "408"],
+    ),
+    row(
+        ["Time over which that is judged", "判断该速率的时间"],
+        Key("apisix.body_memory.rate_window"),
+        NOTHING,
+    ),
+    row(
+        [
+            "Body that a condition (post_arg) looks into, in MB (0: no limit)",
+            "条件（post_arg）读取的请求体，单位 MB（0 为不限）",
+        ],
+        Key("apisix.max_post_args_readable_size"),
+        TOO_LARGE,
+    ),
+    row(
+        [
+            "Body that is read by a worker itself; larger ones by threads for blocking work",
+            "由工作线程自己读取的请求体；更大的由专门线程读取",
+        ],
+        Const("plugin/src/aside.rs", "SMALL", Bytes),
+        NOTHING,
+    ),
+    row(
+        ["Steps of a path like post_arg.a.b", "post_arg.a.b 这类路径的步数"],
+        Const("plugin/src/variables/json_path.rs", "MOST_STEPS", Count),
+        ["the Admin API refuses the condition", "Admin API 拒绝该条件"],
+    ),
+    row(
+        ["Line with the size of a chunk", "分块大小行"],
+        Const("wire/src/chunked.rs", "MAX_SIZE_LINE", Bytes),
+        BAD,
+    ),
+    row(
+        ["Chunk extensions of one body", "一个请求体的分块扩展"],
+        Const("wire/src/chunked.rs", "MAX_EXTENSION_BYTES", Bytes),
+        BAD,
+    ),
+    row(["Trailers", "尾部字段"], Const("wire/src/chunked.rs", "MAX_TRAILER_BYTES", Bytes), ["431", "431"]),
+    row(
+        ["Number of trailers", "尾部字段数"],
+        Const("wire/src/chunked.rs", "MAX_TRAILERS", Count),
+        ["431", "431"],
+    ),
+    row(
+        ["Body that is read and dropped to keep a connection", "为保持连接而读取并丢弃的请求体"],
+        Const("proxy/src/respond.rs", "DRAINED_BODY_BYTES", Bytes),
+        CLOSED,
+    ),
+];
+
+pub(super) const HTTP2: &[Row] = &[
+    row(
+        ["Requests of one connection at the same time", "一个连接的并发请求"],
+        Key("apisix.http2.max_concurrent_streams"),
+        ["REFUSED_STREAM", "REFUSED_STREAM"],
+    ),
+    row(
+        ["Body bytes of one request under way", "一个请求在途的请求体字节"],
+        Key("apisix.http2.stream_window"),
+        ["flow control", "流量控制"],
+    ),
+    row(
+        ["Body bytes of a connection under way", "一个连接在途的请求体字节"],
+        Key("apisix.http2.connection_window"),
+        ["flow control", "流量控制"],
+    ),
+    row(
+        ["Requests cancelled within the window", "时间窗内取消的请求"],
+        Key("apisix.http2.max_resets"),
+        ["GOAWAY, then the connection closes", "GOAWAY，随后连接关闭"],
+    ),
+    row(
+        ["PING, SETTINGS and PRIORITY frames within the window", "时间窗内的 PING、SETTINGS 与 PRIORITY 帧"],
+        Key("apisix.http2.max_control_frames"),
+        ["GOAWAY, then the connection closes", "GOAWAY，随后连接关闭"],
+    ),
+    row(["This window", "该时间窗"], Const("proxy/src/http2/frames.rs", "WINDOW_MS", Milliseconds), NOTHING),
+    row(
+        ["Time for a goodbye", "告别的时间"],
+        Const("proxy/src/http2.rs", "GOODBYE_MS", Milliseconds),
+        CLOSED,
+    ),
+];
+
+pub(super) const UPSTREAMS: &[Row] = &[
+    row(
+        [
+            "Nodes that are tried after the first, where `retries` is not set",
+            "未设 `retries` 时首个节点之后尝试的节点",
+        ],
+        Const("upstream/src/retry.rs", "MOST_UNSET", Count),
+        GONE_502,
+    ),
+    row(
+        ["Head of an answer", "应答头"],
+        Field("proxy/src/settings.rs", "max_response_head_bytes", Bytes),
+        GONE_502,
+    ),
+    row(
+        ["Idle connections of each worker to an upstream", "每个工作线程到一个上游的空闲连接"],
+        Key("nginx_config.http.upstream.keepalive"),
+        NOTHING,
+    ),
+    row(
+        ["Requests of one connection", "一个连接的请求数"],
+        Key("nginx_config.http.upstream.keepalive_requests"),
+        NOTHING,
+    ),
+    row(
+        ["Idle time of a connection", "连接的空闲时间"],
+        Key("nginx_config.http.upstream.keepalive_timeout"),
+        NOTHING,
+    ),
+    row(
+        ["HTTP/2 streams of one connection", "一个连接的 HTTP/2 流"],
+        Const("proxy/src/http2/pool.rs", "MOST_STREAMS", Count),
+        ["the request waits", "请求等待"],
+    ),
+    row(
+        ["HTTP/2 connections of a worker to one node", "每个工作线程到一个节点的 HTTP/2 连接"],
+        Const("proxy/src/http2/pool.rs", "MOST_CONNECTIONS", Count),
+        ["the request waits", "请求等待"],
+    ),
+    row(
+        ["Silence of an HTTP/2 connection until PING", "HTTP/2 连接静默多久后发送 PING"],
+        Const("proxy/src/http2/pool/silence.rs", "QUIET_MS", Milliseconds),
+        NOTHING,
+    ),
+    row(
+        ["Time for its answer", "等待 PING 应答的时间"],
+        Const("proxy/src/http2/pool/silence.rs", "PATIENCE_MS", Milliseconds),
+        ["504 or 502", "504 或 502"],
+    ),
+    row(
+        ["Sent bytes without acknowledgement (TCP)", "已发送字节未被确认（TCP）"],
+        Const("proxy/src/exchange/connect.rs", "UNACKNOWLEDGED_MS", Milliseconds),
+        GONE_502,
+    ),
+    row(
+        ["Points of a hash ring", "哈希环的点数"],
+        Const("upstream/src/balancer/ring.rs", "MAX_POINTS", Count),
+        NOTHING,
+    ),
+    row(
+        ["Answer of a registry", "注册中心的应答"],
+        Const("discovery/src/http.rs", "MAX_BODY_BYTES", Bytes),
+        NOTHING,
+    ),
+    row(
+        ["Nodes of a name", "一个名称的节点"],
+        Const("discovery/src/dns/records.rs", "MAX_NODES", Count),
+        NOTHING,
+    ),
+];

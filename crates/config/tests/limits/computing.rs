@@ -1,0 +1,139 @@
+//! Bounds of what computes: conditions, patterns, schemas, Lua.
+
+use super::{
+    super::{
+        Bound::{Const, Key},
+        Row,
+        Unit::{Bytes, Count},
+    },
+    FORGOTTEN, TOO_LARGE, UNDECIDED, row,
+};
+
+pub(super) const CONDITIONS: &[Row] = &[
+    row(
+        ["Steps back of a pattern with look-around or back-references", "含环视或反向引用的模式的回溯步数"],
+        Const("backtrack/src/lib.rs", "MAX_STEPS", Count),
+        UNDECIDED,
+    ),
+    row(
+        [
+            "Bytes that all of its steps may look at: on longer texts fewer steps",
+            "其全部步数可查看的字节：文本越长步数越少",
+        ],
+        Const("backtrack/src/lib.rs", "MAX_BYTES", Bytes),
+        UNDECIDED,
+    ),
+    row(
+        ["Groups of such a pattern", "此类模式的分组数"],
+        Const("backtrack/src/lib.rs", "MAX_GROUPS", Count),
+        ["the Admin API refuses it", "Admin API 拒绝"],
+    ),
+    row(
+        ["Groups of other patterns of plugins", "插件其他模式的分组数"],
+        Const("plugins/src/common/regexes.rs", "MAX_GROUPS", Count),
+        ["the Admin API refuses it", "Admin API 拒绝"],
+    ),
+    row(
+        ["Depth of an expression", "表达式的深度"],
+        Const("routing/src/expr/compile.rs", "MAX_DEPTH", Count),
+        ["the Admin API refuses it", "Admin API 拒绝"],
+    ),
+    row(
+        ["Steps of a path with several *", "含多个 * 的路径的步数"],
+        Const("routing/src/router/parameters.rs", "MAX_STEPS", Count),
+        ["the path does not match", "路径不匹配"],
+    ),
+    row(
+        ["Steps of a check by a JSON schema", "一次 JSON schema 检查的步数"],
+        Const("model/src/schema.rs", "MOST_STEPS", Count),
+        ["the plugin's code for a bad request", "插件用于错误请求的状态码"],
+    ),
+    row(
+        ["Depth of a value and of a schema", "值与 schema 的深度"],
+        Const("model/src/schema.rs", "DEPTH_LIMIT", Count),
+        ["the plugin's code for a bad request", "插件用于错误请求的状态码"],
+    ),
+    row(
+        ["Depth of YAML", "YAML 的深度"],
+        Const("config/src/yaml/build.rs", "MAX_DEPTH", Count),
+        ["the file is refused", "拒绝该文件"],
+    ),
+    row(
+        ["Nodes that aliases of YAML copy", "YAML 别名复制的节点"],
+        Const("config/src/yaml/build.rs", "MAX_COPIED_NODES", Count),
+        ["the file is refused", "拒绝该文件"],
+    ),
+];
+
+pub(super) const LUA: &[Row] = &[
+    row(
+        ["Milliseconds of one call (unset: 50)", "一次调用的毫秒数（未设置：50）"],
+        Key("plugin_attr.serverless.time_limit_ms"),
+        ["500", "500"],
+    ),
+    row(
+        ["Memory of one worker's interpreter", "一个工作线程的解释器内存"],
+        Const("plugins/src/lua/bounds.rs", "MAX_BYTES", Bytes),
+        ["500", "500"],
+    ),
+    row(
+        ["Strings, tables and functions in it", "其中的字符串、表和函数"],
+        Const("plugins/src/lua/bounds.rs", "MAX_OBJECTS", Count),
+        ["500", "500"],
+    ),
+    row(
+        ["A string or table that a function makes", "函数生成的字符串或表"],
+        Const("plugins/src/lua/bounds.rs", "MAX_BLOCK_BYTES", Bytes),
+        ["500", "500"],
+    ),
+    row(
+        ["Source of one function", "一个函数的源码"],
+        Const("plugins/src/lua/vm.rs", "MAX_SOURCE_BYTES", Bytes),
+        ["the object is refused", "拒绝该对象"],
+    ),
+    row(
+        ["Text that becomes JSON or comes from it", "转换为 JSON 或由 JSON 转换的文本"],
+        Const("plugins/src/lua/json.rs", "MAX_TEXT_BYTES", Bytes),
+        ["an error in Lua", "Lua 错误"],
+    ),
+    row(
+        ["Texts in a document made of tables", "由表生成的文档中的文本"],
+        Const("plugins/src/lua/json.rs", "MAX_DOCUMENT_BYTES", Bytes),
+        ["an error in Lua", "Lua 错误"],
+    ),
+    row(
+        ["Values in it", "其中的值"],
+        Const("plugins/src/lua/json.rs", "MAX_VALUES", Count),
+        ["an error in Lua", "Lua 错误"],
+    ),
+    row(
+        ["A regular expression", "正则表达式"],
+        Const("plugins/src/lua/api/regex.rs", "MAX_PATTERN_BYTES", Bytes),
+        ["an error in Lua", "Lua 错误"],
+    ),
+    row(
+        ["Headers and variables that one call writes", "一次调用写入的请求头与变量"],
+        Const("plugins/src/lua/current.rs", "MAX_WRITTEN_BYTES", Bytes),
+        ["500", "500"],
+    ),
+    row(
+        ["What a function says", "函数的输出"],
+        Const("plugins/src/lua/current.rs", "MAX_OUTPUT_BYTES", Bytes),
+        ["500", "500"],
+    ),
+    row(
+        ["Body that a function reads", "函数读取的请求体"],
+        Const("plugins/src/lua/program.rs", "MAX_BODY_BYTES", Bytes),
+        TOO_LARGE,
+    ),
+    row(
+        ["Depth of JSON", "JSON 的深度"],
+        Const("plugins/src/lua/json.rs", "MAX_DEPTH", Count),
+        ["an error in Lua", "Lua 错误"],
+    ),
+    row(
+        ["Patterns that are kept compiled", "保留的已编译模式"],
+        Const("plugins/src/lua/api/regex.rs", "MAX_CACHED", Count),
+        FORGOTTEN,
+    ),
+];

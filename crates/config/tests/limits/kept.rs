@@ -1,0 +1,112 @@
+//! Bounds of what is kept: limiters, caches, log entries, metrics.
+
+use super::{
+    super::{
+        Bound::{Const, Key, Schema},
+        Row,
+        Unit::{Bytes, Count},
+    },
+    DROPPED, FORGOTTEN, NOTHING, row,
+};
+
+pub(super) const CACHES: &[Row] = &[
+    row(
+        [
+            "Keys of limit-count, limit-req, limit-conn and api-breaker: per shard of 64",
+            "limit-count、limit-req、limit-conn 与 api-breaker 的键：64 个分片中的每一个",
+        ],
+        Const("plugins/src/common/shards.rs", "SHARD_LIMIT", Count),
+        FORGOTTEN,
+    ),
+    row(
+        ["Counts of limit-count that wait for Redis", "limit-count 等待写入 Redis 的计数"],
+        Const("plugins/src/limit_count/delayed.rs", "MAX_KEYS", Count),
+        NOTHING,
+    ),
+    row(
+        ["proxy-cache: body of an answer", "proxy-cache：应答体"],
+        Schema("proxy-cache", "/properties/max_resp_body_size"),
+        ["nothing; it is not cached", "无影响；不缓存"],
+    ),
+    row(
+        ["proxy-cache: variants of one address", "proxy-cache：一个地址的变体"],
+        Const("plugins/src/proxy_cache/entry.rs", "MAX_VARIANTS", Count),
+        FORGOTTEN,
+    ),
+    row(
+        ["openid-connect: introspections that are kept", "openid-connect：保留的内省结果"],
+        Const("plugins/src/openid_connect/bearer.rs", "MAX_INTROSPECTIONS", Count),
+        FORGOTTEN,
+    ),
+    row(
+        ["openid-connect: documents of providers that are kept", "openid-connect：保留的提供方文档"],
+        Const("plugins/src/openid_connect/provider.rs", "MAX_DOCUMENTS", Count),
+        FORGOTTEN,
+    ),
+    row(
+        ["Verified tokens that are kept: bytes of one", "保留的已验证令牌：单个字节数"],
+        Const("plugins/src/common/token_cache.rs", "LONGEST_TOKEN_BYTES", Bytes),
+        ["nothing; it is verified each time", "无影响；每次验证"],
+    ),
+    row(
+        ["Pools of connections of plugins", "插件的连接池"],
+        Const("plugins/src/common/http_client.rs", "MAX_POOLS", Count),
+        FORGOTTEN,
+    ),
+];
+
+pub(super) const LOGS: &[Row] = &[
+    row(
+        ["Memory of entries that wait, over all loggers", "所有日志插件等待条目的内存"],
+        Key("apisix.log_memory"),
+        DROPPED,
+    ),
+    row(
+        ["Entries of a logger that wait", "一个日志插件等待的条目"],
+        Const("plugins/src/common/batch.rs", "DEFAULT_MAX_PENDING", Count),
+        DROPPED,
+    ),
+    row(
+        ["Batches under way", "发送中的批次"],
+        Const("plugins/src/common/batch.rs", "MAX_SENDING", Count),
+        DROPPED,
+    ),
+    row(
+        ["Body of a request in an entry", "条目中的请求体"],
+        Schema("http-logger", "/properties/max_req_body_bytes"),
+        ["nothing; it is cut in the log", "无影响；在日志中截断"],
+    ),
+    row(
+        ["Body of an answer in an entry", "条目中的应答体"],
+        Schema("http-logger", "/properties/max_resp_body_bytes"),
+        ["nothing; it is cut in the log", "无影响；在日志中截断"],
+    ),
+    row(
+        ["Lines of the access log that wait for the disk", "等待写盘的访问日志"],
+        Const("telemetry/src/log_writer/lines.rs", "WAITING_BYTES", Bytes),
+        DROPPED,
+    ),
+    row(
+        ["Line of the error log", "错误日志的一行"],
+        Const("telemetry/src/error_log.rs", "LONGEST_LINE_BYTES", Bytes),
+        ["nothing; it is cut", "无影响；截断"],
+    ),
+    row(
+        [
+            "Sets of labels of prometheus, over all workers (10,000 with extra_labels)",
+            "prometheus 在所有工作线程中的标签组合（有 extra_labels 时为 10,000）",
+        ],
+        Const("plugins/src/prometheus.rs", "SERIES_LIMIT", Count),
+        ["nothing; further ones share one", "无影响；更多的合为一个"],
+    ),
+    row(
+        ["Memory of one of them, on average", "其中平均每个的内存"],
+        Const("telemetry/src/metrics/budget.rs", "BYTES_PER_SERIES", Bytes),
+        ["nothing; further ones share one", "无影响；更多的合为一个"],
+    ),
+    row(
+        ["Pages of metrics that are held for readers", "为读取者保留的指标页面"],
+        Const("tidegate/src/boot/metrics/pages.rs", "MOST_PAGES", Count),
+        ["the newest of them, with a line in the log", "其中最新的一个，并在日志中记录"],
+    ),
+];
