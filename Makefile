@@ -4,13 +4,14 @@ CARGO ?= cargo
 SHELL_SCRIPTS = .ci/run scripts/install-deps.sh perf/autobahn.sh perf/gateway.sh perf/h2spec.sh
 FUZZ_SECONDS ?= 60
 
-.PHONY: help build run test upgrade-test lint perf soak attack suites fuzz deps
+.PHONY: help build run test test-all upgrade-test lint perf soak attack suites fuzz deps
 
 help:
 	@echo 'make build   build the release binary; needs Rust, a C compiler and make'
 	@echo 'make run     build, then serve in the foreground from ./run/'
 	@echo 'make deps    install the Debian packages that tests and perf need'
 	@echo 'make test    run all tests, black-box tests included, after make deps'
+	@echo 'make test-all  the tests that take minutes as well, such as the whole nginx corpus beside nginx'
 	@echo 'make upgrade-test  ten upgrades and a hundred reloads under load, with the release binary'
 	@echo 'make lint    formatting, clippy, shellcheck, python syntax'
 	@echo 'make perf    measure against nginx; PERF_ARGS="--quick --only plain" narrows it'
@@ -36,6 +37,10 @@ run: build
 test: deps
 	$(CARGO) build -p tidegate
 	$(CARGO) test --workspace
+
+# What takes too long for every change: tests that are marked `ignore`, with the reason beside it.
+test-all: test
+	$(CARGO) test -p e2e --test e2e -- --ignored --nocapture
 
 upgrade-test: build
 	TIDEGATE_BIN=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/tidegate TIDEGATE_UPGRADES=10 TIDEGATE_RELOADS=100 \

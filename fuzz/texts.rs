@@ -120,7 +120,9 @@ pub fn jwt(data: &[u8]) {
 /// What an importer makes of any text can be read as the apisix.yaml that it writes.
 fn imported(source: import::Source, data: &[u8]) {
     let files = |name: &str| Err(format!("no file {name}"));
-    let Ok(imported) = import::import(source, &text(data), &files) else { return };
+    let Ok(imported) = import::import(source, &text(data), &files, import::Options::default()) else {
+        return;
+    };
     let Ok(yaml) = imported.output.yaml() else { return };
     let read = config::yaml::to_value(&yaml).unwrap_or_else(|fault| panic!("{fault}: {yaml}"));
     for (collection, objects) in imported.output.lists() {

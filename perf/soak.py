@@ -225,7 +225,7 @@ def report(soak, outcomes):
     print(figures.table(["soak", "measured", "target"], [
         ["length, s", str(soak.length), ""],
         ["requests", f"{sent:,}", f"{soak.options.rate * soak.length:,}"],
-        ["failed", f"{failed} {[one['failures'] for one in outcomes] if failed else ''}".strip(), "0"],
+        ["failed", f"{failed} {[(one['failures'], one['statuses']) for one in outcomes] if failed else ''}".strip(), "0"],
         ["changes, scrapes, reloads", "{changes}, {scrapes}, {reloads}".format(**soak.counts), ""],
         ["processes in the second half", str(len({pid for _, pid, _, _ in half})), "1"],
         ["memory at half time and at the end, MB", f"{half[0][2]:.1f}, {half[-1][2]:.1f}", ""],

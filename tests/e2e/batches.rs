@@ -8,7 +8,7 @@ use testkit::gateway::YAML_PROVIDER;
 use testkit::{Client, Gateway};
 
 /// A worker may compute 5 ms in one piece; Rust is not optimised here.
-const PIECE: Duration = Duration::from_millis(if cfg!(debug_assertions) { 40 } else { 8 });
+const PIECE: Duration = Duration::from_millis(if cfg!(debug_assertions) { 80 } else { 8 });
 
 fn gateway() -> Gateway {
     let mocked = |id: &str, status: u16, body: &str| {

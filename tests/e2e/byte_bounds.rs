@@ -89,7 +89,7 @@ fn entries_that_nobody_takes_are_bounded_in_bytes() {
     let posts = number("TIDEGATE_LOGGED_POSTS", 200);
     // A quote takes two bytes when it is sent.
     for (lines, bytes, most) in
-        [("", 48 << 20, 64 * MEGABYTE), ("  log_memory: 16m\n", 8 << 20, 40 * MEGABYTE)]
+        [("", 32 << 20, 64 * MEGABYTE), ("  log_memory: 16m\n", 8 << 20, 40 * MEGABYTE)]
     {
         let gateway = Gateway::start(&config(lines), Some(&routes.to_string()));
         let mut client = gateway.client();

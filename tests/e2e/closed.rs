@@ -6,14 +6,17 @@ mod configurations;
 mod doubts;
 mod duplicates;
 mod edges;
+mod lua_doors;
 mod matrix;
 mod modes;
 mod numbers;
 mod places;
 mod readings;
 mod references;
+mod small_doors;
 mod stored;
 mod strange;
+mod unknown_fields;
 mod ways;
 mod writes;
 

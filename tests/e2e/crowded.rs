@@ -1,5 +1,8 @@
 //! Clients that only hold connections: the longest idle ones give way, and others are answered.
 
+use std::collections::BTreeMap;
+
+use rustix::process::Signal;
 use testkit::{Client, Gateway, gateway::YAML_PROVIDER};
 
 const ROUTES: &str = "routes:\n- {id: a, uri: /*, plugins: {mocking: {response_example: here}}}\n";
@@ -45,5 +48,31 @@ fn idle_connections_give_way() {
         assert!(answered(&gateway), "{number} beside connections that are kept alive");
     }
     assert!(gateway.error_log().contains("idle ones are closed to make room"), "{}", gateway.error_log());
+    drop(kept);
+}
+
+/// Idle connections give way to all that come at the same moment, not only to the first of them.
+#[test]
+fn a_burst_finds_the_places_of_idle_connections() {
+    let config = YAML_PROVIDER
+        .replace("worker_processes: 1", "worker_processes: 1\n  event: {worker_connections: 128}");
+    let gateway = Gateway::start(&config, Some(ROUTES));
+    let mut kept: Vec<Client> = (0..112).map(|_| gateway.client()).collect();
+    for client in &mut kept {
+        assert_eq!(client.get("h", "/").expect("an answer").status(), 200);
+    }
+    // They come while nobody looks, so that all of them are accepted in one go.
+    gateway.process.signal(Signal::STOP);
+    let mut burst: Vec<Client> = (0..90).map(|_| gateway.client()).collect();
+    for client in &mut burst {
+        client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").expect("sends");
+    }
+    gateway.process.signal(Signal::CONT);
+    let mut seen = BTreeMap::new();
+    for client in &mut burst {
+        let status = client.response().map_or(0, |answer| answer.status());
+        *seen.entry(status).or_insert(0) += 1;
+    }
+    assert_eq!(seen, BTreeMap::from([(200, 90)]), "0: not let in");
     drop(kept);
 }

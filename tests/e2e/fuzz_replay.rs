@@ -169,7 +169,8 @@ fn texts_of_the_corpora_are_taken() {
         [("nginx", import::Source::Nginx), ("kong", import::Source::Kong), ("apisix", import::Source::Apisix)]
     {
         taken(&format!("import_{name}"), &|data| {
-            import::import(source, &text(data), &files).is_ok_and(|imported| imported.output.has("routes"))
+            import::import(source, &text(data), &files, import::Options::default())
+                .is_ok_and(|imported| imported.output.has("routes"))
         });
     }
 }

@@ -89,6 +89,11 @@ async fn answer(
             respond.send_response(head.body(()).expect("a head"), true)?;
             return Ok(());
         }
+        "FailSome" if number % 4 == 3 => {
+            let head = head.header("grpc-status", "5").header("grpc-message", "not here");
+            respond.send_response(head.body(()).expect("a head"), true)?;
+            return Ok(());
+        }
         "RefuseFirst" if number == 0 => {
             respond.send_reset(Reason::REFUSED_STREAM);
             return Ok(());
@@ -124,6 +129,27 @@ async fn answer(
                 Bytes::from(message(format!("{authority} {}", values.join(" ")).as_bytes())),
                 false,
             )?;
+        }
+        // A stream of ten messages, cut in the middle of one.
+        "Ten" => {
+            while let Some(data) = body.data().await {
+                data?;
+            }
+            let all: Vec<u8> = (0..10).flat_map(|number| message(&vec![b'm'; number * 100])).collect();
+            let all = Bytes::from(all);
+            send.send_data(all.slice(..1203), false)?;
+            send.send_data(all.slice(1203..), false)?;
+        }
+        "Watch" => {
+            send.send_data(Bytes::from(message(b"and no end")), false)?;
+            std::future::poll_fn(|context| send.poll_reset(context)).await?;
+            return Ok(());
+        }
+        "Cut" => {
+            while let Some(data) = body.data().await {
+                data?;
+            }
+            send.send_data(Bytes::from_static(&[0, 0, 0, 0, 9, b'x']), false)?;
         }
         "SayHello" => {
             let mut received = Vec::new();

@@ -1,5 +1,6 @@
 //! Who changed what, the way back, and the whole configuration as one file.
 
+mod bytes;
 mod documents;
 
 use serde_json::{Value, json};

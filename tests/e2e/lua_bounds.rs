@@ -138,11 +138,17 @@ fn calls_of_one_request_share_its_time() {
     routes.extend((0..40).map(|number| filter(number, "slow", &busy(150_000, "return false"))));
     let mut gateway = Gateway::start(YAML_PROVIDER, Some(&json!({"routes": routes}).to_string()));
     let (mut evil, mut plain) = (gateway.client(), gateway.client());
-    for (id, status) in
-        [("late", 200), ("before", 200), ("sleep", 500), ("chunk", 200), ("loops", 500), ("slow", 500)]
-    {
+    // A quick machine makes the chunk in time.
+    for (id, statuses) in [
+        ("late", [500, 500]),
+        ("before", [500, 500]),
+        ("sleep", [500, 500]),
+        ("chunk", [200, 500]),
+        ("loops", [500, 500]),
+        ("slow", [500, 500]),
+    ] {
         let (got, text) = ask(&gateway, &mut evil, &mut plain, &format!("/{id}"), id);
-        assert_eq!(got, status, "{id}: {text:.300}");
+        assert!(statuses.contains(&got), "{id}: {got} {text:.300}");
     }
     assert!(gateway.process.ended().is_none(), "the process lives");
 }
@@ -186,14 +192,14 @@ fn every_place_is_under_the_clock() {
     ];
     let expected = [
         ("rewrite", 500),
-        ("header_filter", 200),
-        ("body_filter", 200),
+        ("header_filter", 500),
+        ("body_filter", 500),
         ("log", 200),
         ("sleep", 500),
         ("filter", 500),
         ("script", 500),
         ("lookup", 500),
-        ("pre", 200),
+        ("pre", 500),
         ("template", 503),
     ];
     let mut gateway = Gateway::start(YAML_PROVIDER, Some(&json!({"routes": routes}).to_string()));

@@ -26,7 +26,11 @@ fn objects() -> Vec<(&'static str, Value)> {
     let oidc = json!({"client_id": "c", "client_secret": secret("client"), "discovery": "http://127.0.0.1:1/d",
                       "session": {"secret": secret("the-session-0123456789")}});
     let plugins = json!({"csrf": {"key": secret("csrf")}, "openid-connect": oidc,
-                         "http-logger": {"uri": "http://127.0.0.1:1/", "auth_header": secret("logger")}});
+                         "http-logger": {"uri": "http://127.0.0.1:1/", "auth_header": secret("logger")},
+                         "opa": {"host": format!("http://user:{}@127.0.0.1:1", secret("opa")), "policy": "p"},
+                         "forward-auth": {"uri": format!("http://user:{}@127.0.0.1:1/", secret("forward")),
+                             "extra_headers": {"X-Api-Key": secret("extra")}},
+                         "proxy-rewrite": {"headers": {"set": {"Authorization": secret("set")}, "add": {"X-Token": secret("add")}}}});
     let limit = json!({"count": 9, "time_window": 9, "policy": "redis", "redis_host": "127.0.0.1",
                        "redis_password": secret("redis"), "key": "remote_addr"});
     let nested = json!({"workflow": {"rules": [{"actions": [["limit-count", limit]]}]}});
@@ -41,6 +45,16 @@ fn objects() -> Vec<(&'static str, Value)> {
             "consumers/jack",
             json!({"username": "jack", "plugins": {"key-auth": {"key": secret("jack")},
                    "basic-auth": {"username": "jack", "password": secret("basic")}}}),
+        ),
+        (
+            "plugin_metadata/opentelemetry",
+            json!({"collector": {"address": "127.0.0.1:1", "request_headers": {"Authorization": secret("collector")}}}),
+        ),
+        (
+            "routes/odd",
+            json!({"uri": "/odd", "plugins": {"redirect": {"uri": format!("/x?token={}", secret("argument"))},
+                "http-logger": {"uri": "http://127.0.0.1:1/", "authheader": secret("misspelled")}},
+                "upstream": {"type": "roundrobin", "nodes": {format!("u:{}@127.0.0.1:1", secret("node")): 1}}}),
         ),
         ("secrets/vault/1", json!({"uri": "http://127.0.0.1:1", "prefix": "p", "token": secret("vault")})),
     ]

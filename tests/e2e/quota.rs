@@ -63,3 +63,42 @@ fn hit_all(gateways: &[Gateway], path: &str) -> (usize, usize) {
     });
     (admitted.into_inner(), refused.into_inner())
 }
+
+/// rate-limiting of Kong with its settings of Redis: two gateways have one count, and what is refused counts nowhere.
+#[test]
+fn gateways_that_serve_a_file_of_kong_share_its_counts() {
+    let redis = servers::redis(&["--requirepass", "secret"]);
+    let upstream = servers::nginx("location / { return 200 ok; }");
+    let text = format!(
+        "_format_version: '3.0'\n\
+         services:\n\
+         - name: s\n\
+         \x20 url: http://{}\n\
+         \x20 routes: [{{name: a, paths: [/a]}}, {{name: b, paths: [/b]}}]\n\
+         \x20 plugins:\n\
+         \x20 - name: rate-limiting\n\
+         \x20   config:\n\
+         \x20     {{month: 3, year: 100, limit_by: ip, policy: redis, fault_tolerant: false, redis: {{host: 127.0.0.1,\n\
+         \x20      port: {}, username: default, password: secret, database: 3, timeout: 2000, ssl: false}}}}\n",
+        upstream.address,
+        redis.address.port(),
+    );
+    let gateways = [Gateway::start_from("kong", &text), Gateway::start_from("kong", &text)];
+    for (gateway, path, status, month, year) in [
+        (0, "/a", 200, "2", "99"),
+        (1, "/a", 200, "1", "98"),
+        (1, "/b", 200, "0", "97"),
+        (0, "/b", 429, "0", "97"),
+        (1, "/a", 429, "0", "97"),
+    ] {
+        let answer = gateways[gateway].client().get("h", path).expect("answers");
+        let header = |name: &str| answer.header(name).unwrap_or_default().to_owned();
+        assert_eq!(answer.status(), status, "{}", gateways[gateway].error_log());
+        assert_eq!(header("X-RateLimit-Remaining-Month"), month);
+        assert_eq!(header("X-RateLimit-Remaining-Year"), year);
+        assert_eq!(
+            (header("RateLimit-Limit").as_str(), header("RateLimit-Remaining").as_str()),
+            ("3", month)
+        );
+    }
+}

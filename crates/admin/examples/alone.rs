@@ -45,6 +45,8 @@ impl PluginCatalog for Catalog {
             consumer_schema: plugin.facts.get("consumer_schema"),
             metadata_schema: plugin.facts.get("metadata_schema"),
             encrypt_fields: &plugin.encrypt_fields,
+            nested: model::catalog::no_nested,
+            remarks: model::catalog::no_remarks,
         })
     }
 

@@ -1,14 +1,16 @@
 //! The Control API: what this process currently works with. No authentication: it listens on loopback.
 
+mod documents;
 mod health;
 mod view;
 
-use std::sync::Arc;
+use std::{fmt::Write, sync::Arc};
 
-use model::{Kind, PluginCatalog, Rejected, SchemaKind, encrypt::mask_resource, schemas};
+use model::{Kind, PluginCatalog, Rejected, SchemaKind, mask::mask_resource, schemas};
 use serde_json::{Map, Value, json};
 use store::{BoxFuture, Store};
 
+use self::documents::{Documents, Holds};
 pub use self::health::{HealthView, NoHealth, NodeHealth};
 use crate::{
     Audit, Compiled,
@@ -17,7 +19,8 @@ use crate::{
 };
 
 pub struct ControlApi {
-    parts: ControlParts,
+    parts: Arc<ControlParts>,
+    documents: Arc<Documents>,
 }
 
 /// What a [`ControlApi`] is made of.
@@ -37,9 +40,9 @@ pub struct ControlParts {
 
 /// What others add to the Control API.
 pub trait ControlHooks: Send + Sync {
-    /// Paths of plugins and of service discovery; asked first. `None` when the path is not theirs.
-    fn answer<'a>(&'a self, _head: &'a Head) -> BoxFuture<'a, Option<Response>> {
-        Box::pin(async { None })
+    /// What is below `/v1/discovery`; may block.
+    fn discovered(&self, _head: &Head) -> Option<Response> {
+        None
     }
     /// `PUT /v1/plugins/reload`; the error becomes the body of a 503.
     fn reload_plugins(&self) -> BoxFuture<'_, Result<(), String>> {
@@ -55,17 +58,14 @@ impl ControlHooks for NoControlHooks {}
 
 impl ControlApi {
     pub fn new(parts: ControlParts) -> ControlApi {
-        ControlApi { parts }
+        ControlApi { parts: Arc::new(parts), documents: Documents::new() }
     }
 
     /// No question here takes a body.
     pub async fn handle(&self, request: Head) -> Response {
         let audit = self.parts.audit.as_ref().filter(|_| !matches!(request.method.as_str(), "GET" | "HEAD"));
         let mut attempt = audit.map(|audit| audit.attempt("control", &request, None));
-        let response = match self.parts.hooks.answer(&request).await {
-            Some(response) => response,
-            None => self.answer(&request).await,
-        };
+        let response = self.answer(&request).await;
         if let Some(attempt) = &mut attempt {
             attempt.answered(&response);
         }
@@ -77,18 +77,6 @@ impl ControlApi {
         let path = request.decoded_path();
         let segments: Vec<&str> = path.split('/').skip(1).collect();
         match (request.method.as_str(), segments.as_slice()) {
-            ("GET", ["v1", "schema"]) => self.schema(),
-            ("GET", ["v1", "healthcheck"]) => health::all(&self.parts, request),
-            ("GET", ["v1", "healthcheck", rest @ ..]) => health::one(&self.parts, request, rest),
-            ("GET", ["v1", "routes"]) => self.list(Kind::Route),
-            ("GET", ["v1", "services"]) => self.list(Kind::Service),
-            ("GET", ["v1", "upstreams"]) => self.list(Kind::Upstream),
-            ("GET", ["v1", "route", id, ..]) => self.object(Kind::Route, id),
-            ("GET", ["v1", "service", id, ..]) => self.object(Kind::Service, id),
-            ("GET", ["v1", "upstream", id, ..]) => self.object(Kind::Upstream, id),
-            ("GET", ["v1", "plugin_metadatas"]) => self.all_metadata(),
-            ("GET", ["v1", "plugin_metadata", name, ..]) => self.metadata(name),
-            ("GET", ["v1", "rejected"]) => self.rejected(),
             ("GET", ["v1", "store"]) => self.store(),
             ("POST", ["v1", "gc"]) => {
                 self.parts.hooks.collect_garbage();
@@ -98,6 +86,66 @@ impl ControlApi {
                 Ok(()) => Response::text(200, "done"),
                 Err(error) => Response::text(503, &error),
             },
+            ("GET", ["v1", ..]) => self.document(request, &path).await,
+            _ => Response::page(404),
+        }
+    }
+
+    /// What may be large is made aside.
+    async fn document(&self, request: &Head, path: &str) -> Response {
+        let holds = match path.split('/').nth(2) {
+            // Checks, registries and the compiler go on between revisions.
+            Some("healthcheck" | "discovery" | "rejected") | None => Holds::Now,
+            Some(_) => Holds::AtRevision(self.revision()),
+        };
+        let accept = request.header("accept").filter(|_| holds == Holds::Now).unwrap_or_default();
+        let question = format!("{path}\n{accept}");
+        let (parts, request, path) = (self.parts.clone(), request.clone(), path.to_owned());
+        self.documents.get(question, holds, move || parts.shown(&request, &path)).await
+    }
+
+    fn revision(&self) -> u64 {
+        let mut revision = 0;
+        self.parts.store.read(&mut |state| revision = state.revision);
+        revision
+    }
+
+    /// Whether the store is what is served.
+    fn store(&self) -> Response {
+        let revision = self.revision();
+        let answer = match self.parts.store.last_good() {
+            None => json!({"state": "good", "revision": revision}),
+            Some(state) => json!({
+                "state": "last_good",
+                "revision": revision,
+                "copy": state.copy,
+                "lag": state.lag,
+                "writes_behind": state.writes_behind,
+                "problem": state.problem,
+                "remedy": "tidegate config repair, then tidegate upgrade",
+            }),
+        };
+        Response::json(200, &answer)
+    }
+}
+
+impl ControlParts {
+    fn shown(&self, request: &Head, path: &str) -> Response {
+        let segments: Vec<&str> = path.split('/').skip(2).collect();
+        match segments.as_slice() {
+            ["schema"] => self.schema(),
+            ["healthcheck"] => health::all(self, request),
+            ["healthcheck", rest @ ..] => health::one(self, request, rest),
+            ["routes"] => self.list(Kind::Route),
+            ["services"] => self.list(Kind::Service),
+            ["upstreams"] => self.list(Kind::Upstream),
+            ["route", id, ..] => self.object(Kind::Route, id),
+            ["service", id, ..] => self.object(Kind::Service, id),
+            ["upstream", id, ..] => self.object(Kind::Upstream, id),
+            ["plugin_metadatas"] => self.all_metadata(),
+            ["plugin_metadata", name, ..] => self.metadata(name),
+            ["rejected"] => self.rejected(),
+            ["discovery", ..] => self.hooks.discovered(request).unwrap_or_else(|| Response::page(404)),
             _ => Response::page(404),
         }
     }
@@ -123,47 +171,28 @@ impl ControlApi {
             names.iter().filter_map(|name| Some(((*name).to_owned(), schemas::document(name)?.clone())));
         let body = json!({
             "main": main.collect::<Map<String, Value>>(),
-            "plugins": all(Some(self.parts.plugins.as_ref())),
-            "stream_plugins": all(self.parts.stream_plugins.as_deref()),
+            "plugins": all(Some(self.plugins.as_ref())),
+            "stream_plugins": all(self.stream_plugins.as_deref()),
         });
         Response::json(200, &body)
     }
 
     fn list(&self, kind: Kind) -> Response {
         let mut list = Vec::new();
-        self.parts.store.read(&mut |state| list = state.list(kind).cloned().collect());
-        list_response(list.iter().map(|object| view::object(&self.parts, object)).collect())
+        self.store.read(&mut |state| list = state.list(kind).cloned().collect());
+        list_response(list.iter().map(|object| view::object(self, object)))
     }
 
     fn object(&self, kind: Kind, id: &str) -> Response {
-        match self.parts.store.get(kind, id) {
-            Some(object) => Response::json(200, &view::object(&self.parts, &object)),
+        match self.store.get(kind, id) {
+            Some(object) => Response::json(200, &view::object(self, &object)),
             None => Response::error(404, &format!("{}[{id}] not found", kind.noun())),
         }
     }
 
     /// The objects that cannot be used, and what becomes of what they guard.
-    /// Whether the store is what is served.
-    fn store(&self) -> Response {
-        let mut revision = 0;
-        self.parts.store.read(&mut |state| revision = state.revision);
-        let answer = match self.parts.store.last_good() {
-            None => json!({"state": "good", "revision": revision}),
-            Some(state) => json!({
-                "state": "last_good",
-                "revision": revision,
-                "copy": state.copy,
-                "lag": state.lag,
-                "writes_behind": state.writes_behind,
-                "problem": state.problem,
-                "remedy": "tidegate config repair, then tidegate upgrade",
-            }),
-        };
-        Response::json(200, &answer)
-    }
-
     fn rejected(&self) -> Response {
-        let rejected = self.parts.compiled.rejected();
+        let rejected = self.compiled.rejected();
         let shown = rejected.iter().map(|object| {
             json!({
                 "kind": object.kind.directory(),
@@ -177,14 +206,14 @@ impl ControlApi {
 
     /// What is off has no place that could be shut.
     fn is_off(&self, object: &Rejected) -> bool {
-        let stored = self.parts.store.get(object.kind, &object.id);
+        let stored = self.store.get(object.kind, &object.id);
         matches!(object.kind, Kind::Route | Kind::Ssl)
             && stored.is_some_and(|stored| stored.value().get("status") == Some(&json!(0)))
     }
 
     fn all_metadata(&self) -> Response {
-        let names = self.parts.plugins.enabled().into_iter();
-        list_response(names.filter_map(|name| self.metadata_of(name)).collect())
+        let names = self.plugins.enabled().into_iter();
+        list_response(names.filter_map(|name| self.metadata_of(name)))
     }
 
     fn metadata(&self, name: &str) -> Response {
@@ -195,11 +224,11 @@ impl ControlApi {
     }
 
     fn metadata_of(&self, name: &str) -> Option<Value> {
-        let object = self.parts.store.get(Kind::PluginMetadata, name)?;
+        let object = self.store.get(Kind::PluginMetadata, name)?;
         let mut value = Arc::unwrap_or_clone(object.value());
         // Checked when it was stored; what fails now is shown as it is.
-        let _ = self.parts.plugins.check(name, SchemaKind::Metadata, &mut value);
-        mask_resource(Kind::PluginMetadata, name, &mut value, self.parts.plugins.as_ref());
+        let _ = self.plugins.check(name, SchemaKind::Metadata, &mut value);
+        mask_resource(Kind::PluginMetadata, name, &mut value, self.plugins.as_ref());
         Some(value)
     }
 }
@@ -221,9 +250,17 @@ fn effect(kind: Kind) -> &'static str {
     }
 }
 
-/// An empty list is an empty object to Lua's encoder, and clients have learnt that.
-fn list_response(list: Vec<Value>) -> Response {
-    Response::json(200, &if list.is_empty() { json!({}) } else { Value::Array(list) })
+/// An empty list is an empty object to Lua's encoder, and clients have learnt that. Long lists are never held as values.
+fn list_response(list: impl Iterator<Item = Value>) -> Response {
+    let mut text = String::new();
+    for value in list {
+        text.push(if text.is_empty() { '[' } else { ',' });
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{value}");
+    }
+    text.push_str(if text.is_empty() { "{}\n" } else { "]\n" });
+    let response = Response { body: text.into(), ..Response::empty(200) };
+    response.with_header("Content-Type", "application/json")
 }
 
 #[cfg(test)]

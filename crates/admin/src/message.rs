@@ -77,7 +77,8 @@ impl Response {
     pub fn json(status: u16, body: &Value) -> Response {
         let mut text = body.to_string();
         text.push('\n');
-        Response::text(status, &text).with_header("Content-Type", "application/json")
+        Response { body: text.into(), ..Response::empty(status) }
+            .with_header("Content-Type", "application/json")
     }
 
     pub fn text(status: u16, body: &str) -> Response {

@@ -18,7 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use model::{
     Kind, Object,
     check::{Context, NO_ID, check_resource, is_id},
-    idle::vain,
+    idle,
     schema::lua,
 };
 use serde_json::{Value, json};
@@ -194,12 +194,20 @@ fn warned(api: &AdminApi, response: Response, kind: Kind, id: &str) -> Response 
     let told = [api.compiled.rejected(), api.compiled.warnings()].concat();
     let told = told.iter().filter(|object| object.kind == kind && &*object.id == id);
     let mut warnings: Vec<String> = told.map(|object| object.reason.clone()).collect();
-    warnings
-        .extend(api.store.get(kind, id).iter().flat_map(|object| vain::of(object, api.settings.host_ports)));
+    if let Some(object) = api.store.get(kind, id) {
+        warnings.extend(in_vain(api, &object));
+    }
     if warnings.is_empty() {
         return response;
     }
     response.with_header(WARNING, header_text(&warnings.join("; ")))
+}
+
+/// What an object says in vain.
+pub(crate) fn in_vain(api: &AdminApi, object: &Object) -> Vec<String> {
+    let mut found = idle::of(object, api.settings.host_ports, api.plugins().as_ref());
+    found.extend(idle::fields(object).map(idle::Field::in_words));
+    found
 }
 
 pub(crate) fn header_text(text: &str) -> String {

@@ -47,6 +47,8 @@ impl PluginCatalog for Catalog {
             consumer_schema,
             metadata_schema: None,
             encrypt_fields: &["key"],
+            nested: model::catalog::no_nested,
+            remarks: model::catalog::no_remarks,
         })
     }
 

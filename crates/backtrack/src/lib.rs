@@ -1,13 +1,18 @@
 //! Regular expressions that have to backtrack, for look-around and back-references, within a limit.
 //!
 //! A step back may scan the whole text again, so the limit counts bytes: the longer the text, the fewer steps. A search that hits the
-//! limit has no result, and the caller has to refuse. See docs/adr/0030.
+//! limit has no result, and the caller has to refuse. See docs/adr/0030. Searches of one request have a [`SearchTime`]
+//! together.
 
 #![forbid(unsafe_code)]
+
+mod time;
 
 use std::{fmt, ops::Range, sync::OnceLock};
 
 use fancy_regex::{BytesMode, Regex, RegexBuilder};
+
+pub use self::time::{MAX_TIME, SearchTime};
 
 /// Bytes that a search may scan if each step back scans the whole text: a few milliseconds.
 pub const MAX_BYTES: usize = 8 << 20;

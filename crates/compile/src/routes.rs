@@ -322,6 +322,9 @@ fn check_alone(conf: &resources::Route, service: Option<&resources::Service>) ->
     ))
 }
 
+/// Hosts times paths of one route: each pair has a place of its own in the router.
+const MOST_PLACES: usize = 100_000;
+
 /// Which requests the route is for. What of it cannot be read is added to `faults` and asks for nothing, so that the route
 /// is for more requests, which it refuses.
 fn spec(
@@ -334,6 +337,13 @@ fn spec(
     let mut hosts: Vec<&str> = conf.host_names().collect();
     if hosts.is_empty() {
         hosts = service.into_iter().flat_map(|service| &service.hosts).map(String::as_str).collect();
+    }
+    let (hosts_count, paths_count) = (hosts.len(), spec.uris.len());
+    if hosts_count.saturating_mul(paths_count) > MOST_PLACES {
+        faults.push(format!(
+            "{hosts_count} hosts and {paths_count} paths are more than {MOST_PLACES} places together; split the route"
+        ));
+        hosts.clear();
     }
     spec.hosts = hosts.into_iter().map(HostPattern::new).collect();
     spec.methods = conf.methods.iter().fold(Methods::EMPTY, |all, name| all.with(Methods::of(name)));

@@ -7,7 +7,7 @@ use std::{
 
 use model::{
     Document, Kind,
-    resources::{self, DiscoveredService},
+    resources::{self, DiscoveredService, MOST_RETRIES},
 };
 use plugin::{
     Template, UpstreamHandle, Variable,
@@ -87,7 +87,7 @@ impl Compiler {
                 _ => PassHost::Pass,
             },
             timeouts: conf.timeout.map_or(self.options.timeouts, timeouts),
-            retries: conf.retries,
+            retries: conf.retries.map(|set| set.min(MOST_RETRIES)),
             retry_timeout_ms: conf.retry_timeout.map_or(0, |seconds| (seconds * 1000.0) as u64),
             keepalive: conf.keepalive_pool.map_or(self.options.keepalive, |pool| KeepalivePool {
                 size: pool.size as usize,

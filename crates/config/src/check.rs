@@ -86,6 +86,12 @@ fn table(node: &mut Node, path: &str, found: &mut Findings) {
                 // A value that slipped to where a key belongs.
                 let shown = if keys::is_secret(path) { format!("below {path}") } else { below };
                 let message = format!("unknown key {shown} is ignored{}", nearest::hint(path, &entry.key));
+                // `roles: viewer` would make an administrator.
+                if path == "deployment.admin.admin_key[]" {
+                    let message = message.replace(" is ignored", " is not known");
+                    found.errors.push(Fault { line: entry.line, column: entry.column, message });
+                    continue;
+                }
                 found.warnings.push(Fault { line: entry.line, column: entry.column, message });
             }
         }

@@ -18,6 +18,7 @@ const MOVED: &[(&str, &str)] = &[
     ("apisix.enable_admin_cors", "deployment.admin.enable_admin_cors"),
     ("apisix.config_center", "deployment.role_traditional.config_provider"),
     ("apisix.ssl.key_encrypt_salt", "apisix.data_encryption.keyring"),
+    ("apisix.data_encryption.enable", "apisix.data_encryption.enable_encrypt_fields"),
     ("apisix.ssl.listen_port", "apisix.ssl.listen"),
     ("etcd", "deployment.etcd"),
     ("nginx_config.http.lua_shared_dicts", "nginx_config.http.custom_lua_shared_dict"),

@@ -43,6 +43,8 @@ pub struct Settings {
     pub graphql_max_bytes: u64,
     /// Of the command line: where the store is damaged, its copy is served even if it is behind.
     pub serve_last_good: bool,
+    /// Answers are signed as Tidegate's: no client of APISIX is there.
+    pub own_name: bool,
     /// config.yaml over the defaults, for whoever needs a key that has no field.
     pub raw: Value,
     /// Where the file has what, for messages of whoever finds a fault later.
@@ -95,6 +97,7 @@ impl Settings {
             plugin_attr: reader.value("plugin_attr").cloned().unwrap_or_default(),
             discovery: reader.value("discovery").cloned().unwrap_or_default(),
             serve_last_good: false,
+            own_name: false,
             graphql_max_bytes: reader.unsigned("graphql.max_size").unwrap_or(1 << 20),
             raw,
             places: Places::default(),

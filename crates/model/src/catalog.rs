@@ -28,6 +28,27 @@ pub struct PluginFacts<'a> {
     pub metadata_schema: Option<&'a Value>,
     /// Field paths that are encrypted at rest and secret in answers (`["key"]`, `["auth.header"]`).
     pub encrypt_fields: &'a [&'a str],
+    /// The configurations of other plugins inside of one.
+    pub nested: fn(&Value) -> Vec<Nested<'_>>,
+    /// What a configuration says in vain, in words.
+    pub remarks: fn(&Value) -> Vec<String>,
+}
+
+/// A plugin's configuration inside of another plugin's.
+pub struct Nested<'a> {
+    /// Where: `auth_plugins[0].key-auth`.
+    pub path: String,
+    pub name: &'a str,
+    pub conf: &'a Value,
+}
+
+/// Of a plugin whose configuration holds no other's.
+pub fn no_nested(_: &Value) -> Vec<Nested<'_>> {
+    Vec::new()
+}
+
+pub fn no_remarks(_: &Value) -> Vec<String> {
+    Vec::new()
 }
 
 /// The plugins of this process. `registered` has every plugin built in, `enabled` those that config.yaml lists.

@@ -14,7 +14,7 @@ use aws_lc_rs::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value};
 
-use crate::{Kind, PluginCatalog, schema::is_secret_reference};
+use crate::{Kind, PluginCatalog};
 
 /// The keys of `apisix.data_encryption.keyring`: the first encrypts, all are tried to decrypt.
 pub struct Keyring {
@@ -81,52 +81,6 @@ impl Keyring {
     }
 }
 
-/// Stands where a secret is not shown.
-pub const MASK: &str = "***";
-
-/// Secret wherever they stand, also in a configuration inside another one: an upstream's, or an action's.
-const SECRET_NAMES: [&str; 8] = [
-    "client_key",
-    "client_secret",
-    "password",
-    "private_key",
-    "redis_password",
-    "secret_access_key",
-    "sentinel_password",
-    "session_token",
-];
-
-/// Hides what [`Keyring::encrypt_resource`] would encrypt, what has the name of a secret, and the credentials of secret
-/// managers. References (`$secret://`, `$env://`) stay: they are the place of a secret, not the secret.
-///
-/// The one function for whoever may see a configuration and not its secrets: differences in the history, explanations, the
-/// Control API, and keys with role viewer.
-pub fn mask_resource(kind: Kind, id: &str, value: &mut Value, catalog: &dyn PluginCatalog) {
-    let change = |text: &str| (!is_secret_reference(text)).then(|| MASK.to_owned());
-    if kind == Kind::Ssl {
-        change_in(value, "key", &change);
-        change_in(value, "keys", &change);
-    }
-    each_plugin_field(kind, id, value, catalog, &change);
-    mask_names(value, &change);
-    if kind == Kind::Secret {
-        for field in ["token", "secret_access_key", "session_token", "auth_config.private_key"] {
-            change_in(value, field, &change);
-        }
-    }
-}
-
-fn mask_names(value: &mut Value, change: Change<'_>) {
-    match value {
-        Value::Object(entries) => entries.iter_mut().for_each(|(name, item)| match item {
-            Value::String(_) if SECRET_NAMES.contains(&name.as_str()) => change_text(item, change),
-            item => mask_names(item, change),
-        }),
-        Value::Array(items) => items.iter_mut().for_each(|item| mask_names(item, change)),
-        _ => {}
-    }
-}
-
 fn encrypt(key: &[u8], text: &str) -> Option<String> {
     let vector: [u8; 16] = key.get(..16)?.try_into().ok()?;
     let cipher = if key.len() == 32 { &AES_256 } else { &AES_128 };
@@ -146,7 +100,7 @@ fn decrypt(key: &[u8], bytes: &[u8]) -> Option<String> {
     String::from_utf8(plain.to_vec()).ok()
 }
 
-type Change<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub(crate) type Change<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 fn each_private_key(kind: Kind, value: &mut Value, change: Change<'_>) {
     let change = |text: &str| private_key(text, change);
@@ -160,7 +114,7 @@ fn each_private_key(kind: Kind, value: &mut Value, change: Change<'_>) {
     }
 }
 
-fn each_plugin_field(
+pub(crate) fn each_plugin_field(
     kind: Kind,
     id: &str,
     value: &mut Value,
@@ -192,7 +146,7 @@ fn fields<'a>(catalog: &'a dyn PluginCatalog, plugin: &str) -> &'a [&'a str] {
 
 /// Follows a path like `auth.header`; lists on the way and at its end apply to each item, an object at its end to
 /// each of its values.
-fn change_in(value: &mut Value, path: &str, change: Change<'_>) {
+pub(crate) fn change_in(value: &mut Value, path: &str, change: Change<'_>) {
     let (name, rest) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
     let Some(found) = value.get_mut(name) else { return };
     match (found, rest) {
@@ -208,7 +162,7 @@ fn change_values(entries: &mut Map<String, Value>, change: Change<'_>) {
     entries.values_mut().for_each(|value| change_text(value, change));
 }
 
-fn change_text(value: &mut Value, change: Change<'_>) {
+pub(crate) fn change_text(value: &mut Value, change: Change<'_>) {
     if let Value::String(text) = value
         && let Some(changed) = change(text)
     {

@@ -2,13 +2,13 @@
 //! written, and when it is loaded.
 
 mod conditions;
-mod guards;
 mod references;
-pub mod vain;
+mod unknown;
+mod vain;
 
 use serde_json::Value;
 
-use crate::{Kind, Object};
+use crate::{Kind, Object, PluginCatalog};
 
 /// A field without effect.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,6 +46,13 @@ pub const FIELDS: &[Field] = &[
 ];
 
 impl Field {
+    /// Of one object in words.
+    pub fn in_words(&self) -> String {
+        let name = self.name();
+        let what = if name.is_empty() { "it" } else { &name };
+        format!("{what} has no effect: {}", self.why)
+    }
+
     /// What the message calls it: `upstream.scheme`; of a whole object nothing.
     pub fn name(&self) -> String {
         self.path.trim_start_matches('/').replace('/', ".")
@@ -67,6 +74,41 @@ impl Field {
             Some(value) => value.as_str().is_some_and(|text| self.values.contains(&text)),
         }
     }
+}
+
+/// All that an object says in vain, in words. `host_ports`: see [`vain::of`].
+pub fn of(object: &Object, host_ports: bool, catalog: &dyn PluginCatalog) -> Vec<String> {
+    let mut found = vain::of(object, host_ports);
+    found.extend(remarks(object, catalog));
+    found.extend(unknown::of(object, catalog));
+    found
+}
+
+/// What its plugins say of their own configurations.
+fn remarks(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
+    let value = object.value();
+    let mut found = Vec::new();
+    for (name, conf) in value.get("plugins").and_then(Value::as_object).into_iter().flatten() {
+        let Some(facts) = catalog.facts(name) else { continue };
+        // Who asks is known before plugins of consumers and groups run.
+        let is_late = match object.kind {
+            Kind::ConsumerGroup => facts.consumer_schema.is_some() || name == "multi-auth",
+            Kind::Consumer => name == "multi-auth",
+            _ => false,
+        };
+        if is_late {
+            found.push(format!(
+                "plugin {name} has no effect here: write it on a route, a service or as a global rule"
+            ));
+        }
+        found.extend((facts.remarks)(conf).iter().map(|remark| format!("plugin {name}: {remark}")));
+        for nested in (facts.nested)(conf) {
+            let remarks = catalog.facts(nested.name).map(|facts| (facts.remarks)(nested.conf));
+            let place = &nested.path;
+            found.extend(remarks.iter().flatten().map(|remark| format!("plugin {name}: {place}: {remark}")));
+        }
+    }
+    found
 }
 
 /// The fields of an object that have no effect.

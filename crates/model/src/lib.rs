@@ -11,6 +11,7 @@ pub mod encrypt;
 pub mod header_text;
 pub mod idle;
 pub mod json;
+pub mod mask;
 pub mod nearest;
 pub mod object;
 pub mod resources;

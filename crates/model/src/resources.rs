@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 pub use self::upstream::{
-    ActiveCheck, ActiveHealthy, ActiveUnhealthy, Checks, DiscoveredService, KeepalivePool, Node,
-    PassiveCheck, PassiveHealthy, PassiveUnhealthy, Timeout, Upstream, UpstreamTls,
+    ActiveCheck, ActiveHealthy, ActiveUnhealthy, Checks, DiscoveredService, KeepalivePool, MOST_RETRIES,
+    Node, PassiveCheck, PassiveHealthy, PassiveUnhealthy, Timeout, Upstream, UpstreamTls,
 };
 
 /// Plugin name to configuration.

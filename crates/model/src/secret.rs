@@ -12,6 +12,19 @@ pub fn secret_text(value: &Value) -> Option<String> {
     }
 }
 
+/// Names with one of these in them, without `-`, `_` and case, are of credentials.
+const CREDENTIALS: [&str; 8] =
+    ["authorization", "cookie", "apikey", "token", "secret", "password", "passwd", "credential"];
+
+pub(crate) fn is_credential(name: &str) -> bool {
+    let name: String = name
+        .chars()
+        .filter(|sign| !matches!(sign, '-' | '_'))
+        .map(|sign| sign.to_ascii_lowercase())
+        .collect();
+    CREDENTIALS.iter().any(|credential| name.contains(credential))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -1,14 +1,36 @@
 //! URLs in messages.
 
-/// A URL without the user name and password that it may carry, for whatever is printed.
+use crate::secret::is_credential;
+
+/// A URL without the user name and password that it may carry, nor tokens among its arguments, for whatever is printed.
 pub fn without_user(text: &str) -> String {
-    match (text.split_once("://"), text.rfind('@')) {
-        (Some((scheme, rest)), Some(at)) if at > scheme.len() => {
-            let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
-            format!("{scheme}://***@{host}")
-        }
-        _ => text.to_owned(),
-    }
+    let (scheme, rest) = match text.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), text),
+    };
+    let rest = match rest.rsplit_once('@') {
+        Some((_, host)) if !scheme.is_empty() && !host.is_empty() => format!("***@{host}"),
+        // Without a scheme only what cannot be anything else: `user:password@host`.
+        Some((user, host)) if is_user(user) && !host.is_empty() => format!("***@{host}"),
+        _ => rest.to_owned(),
+    };
+    without_tokens(&format!("{scheme}{rest}"))
+}
+
+fn is_user(text: &str) -> bool {
+    let is_part = |part: &str| !part.is_empty() && !part.contains(['/', ' ', '$', '?', '^', '(', '[']);
+    text.split_once(':').is_some_and(|(user, password)| is_part(user) && is_part(password))
+}
+
+fn without_tokens(text: &str) -> String {
+    let Some((path, arguments)) = text.split_once('?').filter(|(path, _)| path.contains('/')) else {
+        return text.to_owned();
+    };
+    let shown = arguments.split('&').map(|argument| match argument.split_once('=') {
+        Some((name, value)) if is_credential(name) && !value.starts_with('$') => format!("{name}=***"),
+        _ => argument.to_owned(),
+    });
+    format!("{path}?{}", shown.collect::<Vec<String>>().join("&"))
 }
 
 #[cfg(test)]
@@ -21,7 +43,13 @@ mod tests {
             ("http://h:1/a", "http://h:1/a"),
             ("http://u:p@h:1/a", "http://***@h:1/a"),
             ("http://u:p@q@h", "http://***@h"),
+            ("u:p@h:1", "***@h:1"),
             ("a@b", "a@b"),
+            ("/a:b@c", "/a:b@c"),
+            ("http://h/?token=x&a=1&api_key=y", "http://h/?token=***&a=1&api_key=***"),
+            ("/health?access_token=x", "/health?access_token=***"),
+            ("^/(a|b)?c=1", "^/(a|b)?c=1"),
+            ("/a?token=$arg_token", "/a?token=$arg_token"),
         ] {
             assert_eq!(without_user(text), shown);
         }

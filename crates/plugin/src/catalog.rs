@@ -125,6 +125,8 @@ impl PluginCatalog for Catalog {
             consumer_schema: entry.consumer_schema.as_ref(),
             metadata_schema: entry.metadata_schema.as_ref(),
             encrypt_fields: entry.def.encrypt_fields,
+            nested: entry.def.nested,
+            remarks: entry.def.remarks,
         })
     }
 
@@ -158,8 +160,9 @@ impl PluginCatalog for Catalog {
 /// An empty key or password is what everybody sends who has none.
 fn refuse_empty(conf: &Value) -> Result<(), String> {
     let mut fields = conf.as_object().into_iter().flatten();
-    match fields.find(|(_, value)| value.as_str().is_some_and(str::is_empty)) {
-        Some((name, _)) => Err(format!("property \"{name}\" should not be empty")),
+    let is_blank = |value: &Value| value.as_str().is_some_and(|text| text.trim().is_empty());
+    match fields.find(|(_, value)| is_blank(value)) {
+        Some((name, _)) => Err(format!("property \"{name}\" should not be empty or blank")),
         None => Ok(()),
     }
 }

@@ -6,7 +6,7 @@
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use arc_swap::ArcSwap;
-use routing::expr::Pattern;
+use routing::expr::{Pattern, SearchTime};
 use rustc_hash::FxHashMap;
 use rustls::{
     pki_types::{CertificateDer, UnixTime},
@@ -96,8 +96,8 @@ impl ClientCheck {
         }
     }
 
-    pub fn skips(&self, path: &[u8]) -> bool {
-        self.skip.iter().any(|pattern| pattern.is_match(path) == Ok(true))
+    pub fn skips(&self, path: &[u8], time: &SearchTime) -> bool {
+        self.skip.iter().any(|pattern| pattern.is_match_within(path, time) == Ok(true))
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
 use bytes::Bytes;
 use model::{
     Kind, SchemaKind,
+    catalog::{Nested, no_nested, no_remarks},
     header_text::{self, Place},
 };
 use serde_json::Value;
@@ -148,6 +149,10 @@ pub struct PluginDef {
     pub check: fn(&Value, SchemaKind) -> Result<(), String>,
     /// Where a configuration has names and values of header fields. They are checked after `check`.
     pub headers: &'static [Place],
+    /// The configurations of other plugins inside of one: they are looked at like those of an object.
+    pub nested: fn(&Value) -> Vec<Nested<'_>>,
+    /// What a configuration that is accepted says in vain, in words. Whoever writes it is told, and the log.
+    pub remarks: fn(&Value) -> Vec<String>,
     /// The same of the plugin's metadata.
     pub metadata_headers: &'static [Place],
     pub build: fn(&Value, &BuildContext) -> Result<Arc<dyn Plugin>, String>,
@@ -200,6 +205,8 @@ impl PluginDef {
         explain: as_it_is,
         check: no_check,
         headers: &[],
+        nested: no_nested,
+        remarks: no_remarks,
         metadata_headers: &[],
         build: no_build,
         consumer: None,

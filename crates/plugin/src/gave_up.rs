@@ -1,14 +1,31 @@
 //! Regular expressions that need too many steps on a client's text.
 
+use routing::expr::MAX_TIME;
 use telemetry::{
     error_log::{self, Level},
     limiter::Limiter,
 };
 
+static LINES: Limiter = Limiter::new(1, 10_000);
+
+/// Names the last one of a request whose patterns took too long together.
+pub fn warn_of_many(pattern: &str) {
+    if LINES.pass().is_some() {
+        let most = MAX_TIME.as_millis();
+        error_log::log(
+            Level::Warn,
+            format_args!(
+                "the regular expressions asked of one request took more than {most} ms together, so that '{pattern}' was not tried; \
+                 the request is refused. Fewer routes with patterns for one URI, or patterns without back-references and look-around, \
+                 take less"
+            ),
+        );
+    }
+}
+
 /// Names the pattern in the error log, so that its author can rewrite it.
 pub fn warn(pattern: &str) {
-    static LIMITER: Limiter = Limiter::new(1, 10_000);
-    if LIMITER.pass().is_some() {
+    if LINES.pass().is_some() {
         error_log::log(
             Level::Warn,
             format_args!(

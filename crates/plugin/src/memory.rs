@@ -81,6 +81,10 @@ pub fn set_limit(bytes: usize) {
     BUDGET.limit.store(bytes, Relaxed);
 }
 
+pub fn limit() -> usize {
+    BUDGET.limit.load(Relaxed)
+}
+
 pub fn usage() -> Usage {
     let [total, client] = &BUDGET.refused;
     Usage {

@@ -10,6 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use routing::expr::SearchTime;
 use smallvec::SmallVec;
 pub use wire::proxy_protocol::Announced;
 use wire::{HeaderId, Method, RequestHead};
@@ -170,6 +171,8 @@ pub struct Request {
     pub id: std::cell::OnceCell<Box<str>>,
     pub worker: usize,
     pub(crate) undecided: Cell<Option<u16>>,
+    /// What its conditions' and plugins' regular expressions have taken so far.
+    pub search_time: SearchTime,
 }
 
 impl Request {
@@ -207,6 +210,7 @@ impl Request {
             id: std::cell::OnceCell::new(),
             worker,
             undecided: Cell::new(None),
+            search_time: SearchTime::default(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The response as plugins see it.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU16, NonZeroUsize};
 
 use wire::{Head, HeaderId};
 
@@ -30,6 +30,8 @@ pub struct Response {
     body_step: Option<NonZeroUsize>,
     /// Whether the head waits for the first byte of the body: until then another answer can take its place.
     pub head_waits: bool,
+    /// A header filter could not do what it is there for: this status takes the place of the answer.
+    refused: Option<NonZeroU16>,
 }
 
 impl Response {
@@ -42,6 +44,17 @@ impl Response {
         self.body_changed = false;
         self.body_step = None;
         self.head_waits = false;
+        self.refused = None;
+    }
+
+    /// For header filters: nothing of the answer may pass, an error page with this status is sent.
+    pub fn refuse(&mut self, status: u16) {
+        self.refused = NonZeroU16::new(status);
+    }
+
+    /// The status of the page that takes the place of the answer.
+    pub fn take_refusal(&mut self) -> Option<u16> {
+        self.refused.take().map(NonZeroU16::get)
     }
 
     /// A body filter that works hard on each byte gets pieces of this size at most. Other requests come in between.

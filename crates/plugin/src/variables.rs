@@ -13,7 +13,8 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use routing::expr::{Operand, Variables};
+use model::nearest;
+use routing::expr::{Operand, SearchTime, Variables};
 use wire::HeaderId;
 
 use crate::{Request, host};
@@ -53,6 +54,8 @@ macro_rules! named {
         pub enum Named { $($variant,)* }
 
         impl Named {
+            const NAMES: &[&str] = &[$($name,)*];
+
             fn of(name: &str) -> Option<Named> {
                 match name { $($name => Some(Named::$variant),)* _ => None }
             }
@@ -98,6 +101,14 @@ named! {
     GraphqlName = "graphql_name", GraphqlOperation = "graphql_operation", GraphqlRootFields = "graphql_root_fields",
 }
 
+/// Set by plugins where they run.
+const OF_PLUGINS: [&str; 4] = [
+    RATE_LIMITING_INFO,
+    "opentelemetry_context_traceparent",
+    "opentelemetry_trace_id",
+    "opentelemetry_span_id",
+];
+
 /// What limit-count found, as JSON.
 pub const RATE_LIMITING_INFO: &str = "rate_limiting_info";
 
@@ -135,6 +146,16 @@ impl Variable {
         Variable::Custom(name.into())
     }
 
+    /// What to say of a name that has a value only where Lua sets it: a misspelled variable is empty for everybody.
+    pub fn remark(name: &str) -> Option<String> {
+        let Variable::Custom(_) = Variable::resolve(name) else { return None };
+        if OF_PLUGINS.contains(&name) {
+            return None;
+        }
+        let hint = nearest::hint(name, Named::NAMES.iter().copied());
+        Some(format!("${name} is not a variable of the gateway and is empty unless Lua sets it{hint}"))
+    }
+
     /// Whether the request's body must be in memory to know the value.
     pub fn needs_body(&self) -> bool {
         matches!(
@@ -163,8 +184,16 @@ impl Variables for Request {
         }
     }
 
+    fn search_time(&self) -> Option<&SearchTime> {
+        Some(&self.search_time)
+    }
+
     fn gave_up(&self, pattern: &str) {
-        crate::gave_up::warn(pattern);
+        if self.search_time.is_spent() {
+            crate::gave_up::warn_of_many(pattern);
+        } else {
+            crate::gave_up::warn(pattern);
+        }
         self.set_undecided(500);
     }
 }

@@ -8,7 +8,7 @@ use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, defi
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::common::conf::typed;
+use crate::common::{auth, conf::typed};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "app-key",
@@ -20,6 +20,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     encrypt_fields: &["key"],
     phases: Phases::REWRITE,
     headers: &[("header", Text::Value)],
+    remarks: auth::remarks_of_key,
     build,
     consumer: Some(consumer),
     ..PluginDef::DEFAULT

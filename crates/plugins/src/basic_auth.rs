@@ -21,10 +21,17 @@ pub static PLUGIN: PluginDef = PluginDef {
     encrypt_fields: &["password"],
     phases: Phases::REWRITE,
     headers: &[("realm", Text::Value)],
+    remarks,
     build,
     consumer: Some(consumer),
     ..PluginDef::DEFAULT
 };
+
+/// RFC 7617 section 2: the first colon ends the name.
+fn remarks(conf: &Value) -> Vec<String> {
+    let name = conf.get("username").and_then(Value::as_str).filter(|name| name.contains(':'));
+    name.map(|name| format!("nobody can send the username {name:?}: a colon ends it")).into_iter().collect()
+}
 
 #[derive(Deserialize)]
 struct BasicAuth {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::common::{
-    compression::{self, Eligible},
+    compression::{self, Eligible, memory::Lease},
     conf::typed,
     instance_state,
 };
@@ -40,6 +40,8 @@ struct Conf {
 struct Brotli {
     parameters: BrotliEncoderParams,
     eligible: Eligible,
+    /// What one compressor holds.
+    bytes: usize,
 }
 
 /// Bytes compressed at once, so that others wait about a millisecond at most: 1.5 at level 11. Each piece is flushed,
@@ -53,8 +55,34 @@ fn step(level: i32) -> usize {
     }
 }
 
+/// What a compressor holds at most, by how the library chooses the sizes of its ring buffer, its commands and its tables.
+fn context_bytes(parameters: &BrotliEncoderParams) -> usize {
+    let window = parameters.lgwin.clamp(10, 24);
+    let block = match (parameters.quality, parameters.lgblock) {
+        (..=1, _) => window,
+        (2..=3, _) => 14,
+        (_, chosen @ 1..) => chosen.clamp(16, 24),
+        (9.., _) => window.clamp(16, 18),
+        _ => 16,
+    };
+    let ring = (2 << window.max(block)) + (1 << block);
+    let commands = 16 << block;
+    let tables = match parameters.quality {
+        ..=1 => 1 << 18,
+        2..=3 => 1 << 19,
+        4 => 1 << 21,
+        5 => 1 << 20,
+        6 => 1 << 21,
+        7 => 1 << 23,
+        8 => 1 << 24,
+        9 => 1 << 25,
+        _ => (1 << 19) + (8 << window),
+    };
+    ring + commands + tables
+}
+
 /// `None` once the stream is finished.
-struct Stream(Option<CompressorWriter<Vec<u8>>>);
+struct Stream(Option<(CompressorWriter<Vec<u8>>, Lease)>);
 
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let conf: Conf = typed(conf)?;
@@ -72,7 +100,8 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     if conf.lgwin > 0 {
         parameters.lgwin = conf.lgwin;
     }
-    Ok(Arc::new(Brotli { parameters, eligible: Eligible::new(&conf.common) }))
+    let bytes = context_bytes(&parameters);
+    Ok(Arc::new(Brotli { parameters, bytes, eligible: Eligible::new(&conf.common) }))
 }
 
 impl Plugin for Brotli {
@@ -80,20 +109,21 @@ impl Plugin for Brotli {
         if !compression::client_accepts(request, "br", true) || !self.eligible.accepts(request) {
             return;
         }
+        let Some(lease) = Lease::new(self.bytes) else { return };
         self.eligible.announce(request, "br");
         request.response.limit_body_step(step(self.parameters.quality));
         let writer = CompressorWriter::with_params(Vec::new(), 4096, &self.parameters);
-        instance_state::set(request, self, Stream(Some(writer)));
+        instance_state::set(request, self, Stream(Some((writer, lease))));
     }
 
     fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
         let Some(stream) = instance_state::get_mut::<_, Stream>(request, self) else { return };
-        let Some(writer) = &mut stream.0 else { return };
+        let Some((writer, _)) = &mut stream.0 else { return };
         let piece = std::mem::take(&mut chunk.data);
         // Writing to memory cannot fail.
         let _ = writer.write_all(&piece);
         if chunk.last {
-            chunk.data = stream.0.take().map(CompressorWriter::into_inner).unwrap_or_default();
+            chunk.data = stream.0.take().map(|(writer, _)| writer.into_inner()).unwrap_or_default();
             return;
         }
         if !piece.is_empty() {

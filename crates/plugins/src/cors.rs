@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use model::header_text::Text;
 use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
+use routing::expr::SearchTime;
 use serde::Deserialize;
 use serde_json::Value;
 use wire::{HeaderId, Method};
@@ -163,7 +164,7 @@ impl Plugin for Cors {
         if self.varies {
             headers.add("Vary", "Origin");
         }
-        if let Some(allowed) = self.allowed(origin) {
+        if let Some(allowed) = self.allowed(origin, &request.search_time) {
             headers.set("Access-Control-Allow-Origin", allowed);
             headers.set("Access-Control-Allow-Methods", &self.methods);
             headers.set("Access-Control-Max-Age", &self.max_age);
@@ -180,7 +181,9 @@ impl Plugin for Cors {
                 headers.set("Access-Control-Allow-Credentials", "true");
             }
         }
-        if let Some(allowed) = self.timing(origin).filter(|allowed| matches(origin, Some(allowed))) {
+        if let Some(allowed) =
+            self.timing(origin, &request.search_time).filter(|allowed| matches(origin, Some(allowed)))
+        {
             headers.set("Timing-Allow-Origin", allowed);
         }
         // Another instance (of a global rule) may come after this one.
@@ -189,7 +192,7 @@ impl Plugin for Cors {
 }
 
 impl Cors {
-    fn allowed<'a>(&'a self, origin: Option<&'a [u8]>) -> Option<&'a [u8]> {
+    fn allowed<'a>(&'a self, origin: Option<&'a [u8]>, time: &SearchTime) -> Option<&'a [u8]> {
         let by_metadata = || {
             let mut lists = self.metadata_origins.iter().flatten();
             lists.any(|list| matches(origin, list.answer(origin))).then_some(origin).flatten()
@@ -203,15 +206,15 @@ impl Cors {
         if ask_own {
             allowed = match &self.origins_regex {
                 None => self.origins.answer(origin),
-                Some(regex) => origin.filter(|origin| regex.is_match(origin) == Ok(true)),
+                Some(regex) => origin.filter(|origin| regex.within(time).is_match(origin) == Ok(true)),
             };
         }
         if matches(origin, allowed) { allowed } else { by_metadata() }
     }
 
-    fn timing<'a>(&'a self, origin: Option<&'a [u8]>) -> Option<&'a [u8]> {
+    fn timing<'a>(&'a self, origin: Option<&'a [u8]>, time: &SearchTime) -> Option<&'a [u8]> {
         match (&self.timing_regex, &self.timing_origins) {
-            (Some(regex), _) => origin.filter(|origin| regex.is_match(origin) == Ok(true)),
+            (Some(regex), _) => origin.filter(|origin| regex.within(time).is_match(origin) == Ok(true)),
             (None, Some(origins)) => origins.answer(origin),
             (None, None) => None,
         }

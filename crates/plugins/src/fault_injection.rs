@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use model::header_text::Text;
+use model::{header_text::Text, schema::lua};
 use plugin::{
     BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, Variable, Verdict,
     location, request::random_u64,
@@ -21,6 +21,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     phases: Phases::REWRITE,
     check,
     headers: &[("abort.headers", Text::Fields)],
+    remarks,
     build,
     ..PluginDef::DEFAULT
 };
@@ -98,6 +99,12 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
         expressions(vars.map_or(&[], Vec::as_slice), &mut false)?;
     }
     Ok(())
+}
+
+fn remarks(conf: &Value) -> Vec<String> {
+    let is_idle = |part: &&str| conf.get(part).and_then(|part| part.get("vars")).is_some_and(lua::is_empty);
+    let idle = ["abort", "delay"].into_iter().filter(is_idle);
+    idle.map(|part| format!("{part} has no effect: its vars are empty; leave them out")).collect()
 }
 
 /// Longer delays than this are the same to any client.

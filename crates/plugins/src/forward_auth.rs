@@ -15,7 +15,7 @@ use telemetry::error_log;
 use crate::common::{
     auth::Identified,
     conf::typed,
-    http_client::{self, ClientOptions, Endpoint, Incoming, Method, Outgoing, TlsWanted},
+    http_client::{self, ClientOptions, Endpoint, Failure, Incoming, Method, Missed, Outgoing, TlsWanted},
 };
 
 pub static PLUGIN: PluginDef = PluginDef {
@@ -124,6 +124,7 @@ impl ForwardAuth {
             if self.post || self.headers_need_body { self.body(request).await? } else { Bytes::new() };
         let headers = self.headers(request);
         let body = if self.post { collected } else { Bytes::new() };
+        let has_body = !body.is_empty();
         let method = if self.post { Method::POST } else { Method::GET };
         // A question that cannot be asked is the client's doing: nothing says that the service is away.
         if let Some((name, _)) = headers.iter().find(|(_, value)| HeaderValue::from_bytes(value).is_err()) {
@@ -136,9 +137,15 @@ impl ForwardAuth {
         let answer = match &self.endpoint {
             Ok(endpoint) => {
                 let outgoing = Outgoing { method, endpoint: endpoint.clone(), headers, body };
-                http_client::send(outgoing, &self.options).await
+                http_client::exchange(outgoing, &self.options).await
             }
-            Err(reason) => Err(reason.clone()),
+            Err(reason) => {
+                error_log::log(
+                    error_log::Level::Warn,
+                    format_args!("failed to process forward auth, err: {reason}"),
+                );
+                return Err(Box::new(Reply::page(self.status_on_error)));
+            }
         };
         match answer {
             Ok(answer) if (200..300).contains(&answer.status) => {
@@ -154,16 +161,22 @@ impl ForwardAuth {
                 );
                 Err(Box::new(Reply::page(self.status_on_error)))
             }
-            Err(_) if self.allow_degradation => {
-                self.pass_nothing_on(request);
-                Ok(())
-            }
-            Err(reason) => {
+            Err(Failure { missed, reason }) => {
                 error_log::log(
                     error_log::Level::Warn,
                     format_args!("failed to process forward auth, err: {reason}"),
                 );
-                Err(Box::new(Reply::page(self.status_on_error)))
+                // A request that the service does not take, or a body that it takes too slowly, is the client's.
+                let is_away = match missed {
+                    Missed::Connection => true,
+                    Missed::Answer => !has_body,
+                    Missed::End => false,
+                };
+                if !(self.allow_degradation && is_away) {
+                    return Err(Box::new(Reply::page(self.status_on_error)));
+                }
+                self.pass_nothing_on(request);
+                Ok(())
             }
         }
     }

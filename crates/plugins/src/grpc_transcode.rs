@@ -19,6 +19,7 @@ use plugin::{
     memory::{self, Lease, Spent},
 };
 use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, prost::Message};
+use routing::expr::GaveUp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use telemetry::error_log;
@@ -213,7 +214,7 @@ impl Transcode {
             log(format_args!("{error}"));
             Box::new(Reply::page(error.status()))
         })?;
-        self.add_path_fields(request, &mut source);
+        self.add_path_fields(request, &mut source)?;
         let message = match reading::message(method.input(), &source) {
             Ok(message) => message.encode_to_vec(),
             Err(reason) => {
@@ -237,15 +238,16 @@ impl Transcode {
     }
 
     /// What the path says counts more than what a body or the query does.
-    fn add_path_fields(&self, request: &Request, source: &mut Value) {
-        let Some(groups) = self.path.as_ref().and_then(|path| path.captures(&request.path).ok()?) else {
-            return;
-        };
-        let Value::Object(source) = source else { return };
+    fn add_path_fields(&self, request: &Request, source: &mut Value) -> Result<(), Box<Reply>> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let found = path.within(&request.search_time).captures(&request.path);
+        let found = found.map_err(|GaveUp| Box::new(Reply::page(500)))?;
+        let (Some(groups), Value::Object(source)) = (found, source) else { return Ok(()) };
         for (name, group) in self.conf.path_fields.iter().zip(groups.into_iter().skip(1)) {
             let text = group.and_then(|range| request.path.get(range)).unwrap_or_default();
             source.insert(name.clone(), String::from_utf8_lossy(text).into_owned().into());
         }
+        Ok(())
     }
 
     /// What `grpc-status-details-bin` holds (`google.rpc.Status`); `None` without that field.

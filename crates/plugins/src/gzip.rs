@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::common::{
-    compression::{self, Eligible},
+    compression::{self, Eligible, memory::Lease},
     conf::typed,
     instance_state,
 };
@@ -27,6 +27,9 @@ pub static PLUGIN: PluginDef = PluginDef {
 /// Bytes compressed at once. At level 9, some 25 MB/s of text, that is two thirds of a millisecond.
 const STEP: usize = 16 << 10;
 
+/// What a compressor holds: its window, its tables, and what it gathers.
+const CONTEXT_BYTES: usize = 448 << 10;
+
 #[derive(Deserialize)]
 struct Conf {
     comp_level: u32,
@@ -40,7 +43,8 @@ struct Gzip {
 }
 
 struct Stream {
-    encoder: GzEncoder<Vec<u8>>,
+    /// `None` once the stream is finished.
+    encoder: Option<(GzEncoder<Vec<u8>>, Lease)>,
     /// The length was not known: pieces may be far apart and must not wait for more.
     flush: bool,
 }
@@ -62,22 +66,27 @@ impl Plugin for Gzip {
             return;
         }
         let flush = request.response.headers.known(wire::HeaderId::ContentLength).is_none();
+        let Some(lease) = Lease::new(CONTEXT_BYTES) else { return };
         self.eligible.announce(request, "gzip");
         request.response.limit_body_step(STEP);
         let encoder = GzEncoder::new(Vec::new(), Compression::new(self.level));
-        instance_state::set(request, self, Stream { encoder, flush });
+        instance_state::set(request, self, Stream { encoder: Some((encoder, lease)), flush });
     }
 
     fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
         let Some(stream) = instance_state::get_mut::<_, Stream>(request, self) else { return };
+        let Some((encoder, _)) = &mut stream.encoder else { return };
         let piece = std::mem::take(&mut chunk.data);
         // Writing to memory cannot fail.
-        let _ = stream.encoder.write_all(&piece);
+        let _ = encoder.write_all(&piece);
         if chunk.last {
-            let _ = stream.encoder.try_finish();
+            let _ = encoder.try_finish();
         } else if stream.flush && !piece.is_empty() {
-            let _ = stream.encoder.flush();
+            let _ = encoder.flush();
         }
-        chunk.data = std::mem::take(stream.encoder.get_mut());
+        chunk.data = std::mem::take(encoder.get_mut());
+        if chunk.last {
+            stream.encoder = None;
+        }
     }
 }

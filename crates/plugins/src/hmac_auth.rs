@@ -34,10 +34,19 @@ pub static PLUGIN: PluginDef = PluginDef {
     encrypt_fields: &["secret_key"],
     phases: Phases::REWRITE,
     headers: &[("signed_headers", Text::Value), ("realm", Text::Value), ("nonce_header", Text::Name)],
+    remarks,
     build,
     consumer: Some(consumer),
     ..PluginDef::DEFAULT
 };
+
+/// Whoever has seen a request may repeat it for as long as its date is fresh; one that is not signed, the client chooses.
+fn remarks(conf: &Value) -> Vec<String> {
+    let Some(signed) = conf.get("signed_headers").and_then(Value::as_array) else { return Vec::new() };
+    let has_date = signed.iter().filter_map(Value::as_str).any(|name| name.eq_ignore_ascii_case("date"));
+    let remark = "signed_headers lacks date: a signature that somebody has seen stays valid";
+    if has_date { Vec::new() } else { vec![remark.to_owned()] }
+}
 
 #[derive(Deserialize)]
 struct HmacAuth {

@@ -19,6 +19,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     encrypt_fields: &["key"],
     phases: Phases::REWRITE,
     headers: &[("header", Text::Value), ("realm", Text::Value)],
+    remarks: auth::remarks_of_key,
     build,
     consumer: Some(consumer),
     ..PluginDef::DEFAULT

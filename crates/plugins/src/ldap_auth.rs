@@ -26,6 +26,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     consumer_schema: Some(include_str!("../schemas/ldap-auth.consumer.json")),
     phases: Phases::REWRITE,
     headers: &[("realm", Text::Value)],
+    remarks,
     build,
     consumer: Some(consumer),
     ..PluginDef::DEFAULT
@@ -66,17 +67,34 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     }))
 }
 
+/// Passwords in plain text to a server that nobody verified, and questions that nobody can answer.
+fn remarks(conf: &Value) -> Vec<String> {
+    let is_set = |name: &str| conf.get(name) == Some(&Value::Bool(true));
+    let text = |name: &str| conf.get(name).and_then(Value::as_str);
+    let is_tls = is_set("use_tls") || text("ldap_uri").is_some_and(|uri| uri.starts_with("ldaps://"));
+    let mut found = Vec::new();
+    if is_set("tls_verify") && !is_tls {
+        found.push("tls_verify has no effect without use_tls".to_owned());
+    }
+    for name in ["base_dn", "ldap_uri"] {
+        if text(name).is_some_and(str::is_empty) {
+            found.push(format!("{name} is empty, so nobody is let in"));
+        }
+    }
+    found
+}
+
 /// `host[:port]`, with or without a scheme in front.
 fn endpoint(uri: &str, use_tls: bool) -> Result<Endpoint, String> {
-    let (tls, address) = match uri.split_once("://") {
-        Some(("ldaps", address)) => (true, address),
-        Some((_, address)) => (use_tls, address),
-        None => (use_tls, uri),
+    let (tls, address, port) = match uri.split_once("://") {
+        Some(("ldaps", address)) => (true, address, 636),
+        Some((_, address)) => (use_tls, address, 389),
+        None => (use_tls, uri, 389),
     };
     let mut endpoint = Endpoint::parse(&format!("http://{address}"))?;
     endpoint.tls = tls;
     if !has_port(address) {
-        endpoint.port = 389;
+        endpoint.port = port;
     }
     Ok(endpoint)
 }
@@ -151,7 +169,8 @@ mod tests {
             ("localhost", false, "localhost", 389),
             ("127.0.0.1:1389", false, "127.0.0.1", 1389),
             ("ldap://a:1", false, "a", 1),
-            ("ldaps://a:636", true, "a", 636),
+            ("ldaps://a:1636", true, "a", 1636),
+            ("ldaps://a", true, "a", 636),
         ];
         for (uri, tls, host, port) in cases {
             let endpoint = endpoint(uri, false).expect("address");

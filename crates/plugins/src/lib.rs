@@ -52,6 +52,7 @@ mod prometheus;
 mod proxy_cache;
 mod proxy_control;
 mod proxy_mirror;
+mod proxy_redirect;
 mod proxy_rewrite;
 mod public_api;
 mod real_ip;
@@ -113,6 +114,10 @@ pub fn shared_memory() -> Vec<(String, usize, usize)> {
 }
 
 /// Per plugin that counts by keys of clients: the keys it keeps, and those it forgot although they counted.
+pub fn compression_memory() -> common::compression::memory::Usage {
+    common::compression::memory::usage()
+}
+
 pub fn limiter_keys() -> Vec<common::shards::Usage> {
     common::shards::usage()
 }

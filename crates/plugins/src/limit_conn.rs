@@ -14,7 +14,7 @@ use telemetry::error_log;
 use crate::{
     common::{
         conf::typed,
-        limit_key::{Form, LimitKey, Scope},
+        limit_key::{self, Form, LimitKey, Scope},
         redis_client::RedisClient,
         skip,
     },
@@ -28,6 +28,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("../schemas/limit-conn.json"),
     encrypt_fields: &["redis_password"],
     phases: Phases::ACCESS.and(Phases::LOG),
+    remarks: limit_key::remarks,
     build,
     ..PluginDef::DEFAULT
 };
@@ -155,7 +156,7 @@ impl Plugin for LimitConn {
                         {
                             Ok(taken) => taken,
                             Err(reason) => {
-                                self.failed(&reason)?;
+                                self.failed(request, &reason)?;
                                 continue;
                             }
                         }
@@ -208,8 +209,9 @@ impl LimitConn {
         }
     }
 
-    fn failed(&self, reason: &str) -> Verdict {
-        error_log::log(error_log::Level::Error, format_args!("failed to limit conn: {reason}"));
+    fn failed(&self, request: &Request, reason: &str) -> Verdict {
+        let route = limit_key::on_route(request);
+        error_log::log(error_log::Level::Error, format_args!("failed to limit conn: {reason}{route}"));
         if self.allow_degradation { Ok(()) } else { Err(Box::new(Reply::page(500))) }
     }
 }

@@ -4,6 +4,7 @@
 //! outlive other changes of the resource. Configurations of one `group` share their counters.
 
 pub mod amount;
+mod clock;
 pub mod counters;
 mod delayed;
 mod groups;
@@ -23,14 +24,14 @@ use plugin::{
     variables::{RATE_LIMITING_INFO, wants_rate_limiting_info},
 };
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use smallvec::SmallVec;
 use telemetry::error_log;
 
 use crate::common::{
     clock::monotonic_seconds,
     conf::typed,
-    limit_key::{Form, LimitKey, Scope},
+    limit_key::{self, Form, LimitKey, Scope},
     redis_client::RedisClient,
     skip,
 };
@@ -51,6 +52,7 @@ pub static PLUGIN: PluginDef = PluginDef {
         ("remaining_header", Text::Name),
         ("reset_header", Text::Name),
     ],
+    remarks: limit_key::remarks,
     build,
     ..PluginDef::DEFAULT
 };
@@ -78,6 +80,7 @@ struct Conf {
     window_type: String,
     sync_interval: Option<f64>,
     rules: Option<Vec<RuleConf>>,
+    windows: Option<Map<String, Value>>,
 }
 
 /// `sync_interval` that means: at once.
@@ -113,8 +116,12 @@ fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
         if has("_vid") {
             return Err("group is not supported".to_owned());
         }
-        groups::check(group, conf)?;
+        // Windows of the clock are each judged by their own quota: configurations may differ.
+        if !has("windows") {
+            groups::check(group, conf)?;
+        }
     }
+    clock::check(conf)?;
     check_interval(conf)?;
     check_numbers(conf)?;
     let mut keys = Vec::new();
@@ -171,6 +178,8 @@ enum Store {
 
 pub struct LimitCount {
     rules: Vec<Rule>,
+    /// In the place of rules.
+    clock: Option<clock::Clock>,
     scope: Scope,
     store: Store,
     sliding: bool,
@@ -212,8 +221,11 @@ impl LimitCount {
                 None => Store::Redis(redis),
             },
         };
+        let clock =
+            fields.windows.as_ref().map(|windows| clock::Clock::new(windows, &fields.key, &fields.key_type));
         Ok(LimitCount {
-            rules: rules(&fields, &names)?,
+            rules: if clock.is_some() { Vec::new() } else { rules(&fields, &names)? },
+            clock,
             scope: match &fields.group {
                 Some(group) => Scope::group(group),
                 None => Scope::new(context.owner, conf),
@@ -231,6 +243,9 @@ impl LimitCount {
 
     /// Takes `cost` from the quotas that apply to the request.
     pub fn limit<'a>(&'a self, request: &'a mut Request, cost: f64) -> Step<'a> {
+        if let Some(clock) = &self.clock {
+            return self.limit_by_clock(clock, request, cost);
+        }
         let applied = match self.applied(request) {
             Ok(applied) if !applied.is_empty() => applied,
             outcome => {
@@ -254,7 +269,7 @@ impl LimitCount {
         }
         Step::wait(async move {
             for rule in &applied {
-                let taken = self.take_remote(rule, cost).await;
+                let taken = self.take_from_redis(&rule.key, rule.quota, cost).await;
                 self.judge(request, rule, taken)?;
             }
             Ok(())
@@ -282,15 +297,15 @@ impl LimitCount {
         Ok(applied)
     }
 
-    async fn take_remote(&self, rule: &Applied<'_>, cost: f64) -> Result<Taken, String> {
+    async fn take_from_redis(&self, key: &[u8], quota: Quota, cost: f64) -> Result<Taken, String> {
         match &self.store {
             Store::Memory => Err("counts are in memory".to_owned()),
-            Store::Redis(redis) => remote::take(redis, &rule.key, rule.quota, cost).await,
+            Store::Redis(redis) => remote::take(redis, key, quota, cost).await,
             // A window from a variable may turn out shorter than the interval.
-            Store::Delayed { redis, interval, .. } if rule.quota.window <= *interval => {
-                remote::take(redis, &rule.key, rule.quota, cost).await
+            Store::Delayed { redis, interval, .. } if quota.window <= *interval => {
+                remote::take(redis, key, quota, cost).await
             }
-            Store::Delayed { syncer, .. } => syncer.take(&rule.key, rule.quota, cost).await,
+            Store::Delayed { syncer, .. } => syncer.take(key, quota, cost).await,
         }
     }
 
@@ -298,7 +313,11 @@ impl LimitCount {
         let taken = match taken {
             Ok(taken) => taken,
             Err(reason) => {
-                error_log::log(error_log::Level::Error, format_args!("failed to limit count: {reason}"));
+                let route = limit_key::on_route(request);
+                error_log::log(
+                    error_log::Level::Error,
+                    format_args!("failed to limit count: {reason}{route}"),
+                );
                 return match self.allow_degradation {
                     true => Ok(()),
                     false => Err(Box::new(Reply::error_msg(500, "failed to limit count"))),

@@ -12,7 +12,7 @@ use telemetry::error_log;
 
 use crate::common::{
     conf::typed,
-    limit_key::{Form, LimitKey, Scope},
+    limit_key::{self, Form, LimitKey, Scope},
     redis_client::RedisClient,
 };
 
@@ -23,6 +23,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("../schemas/limit-req.json"),
     encrypt_fields: &["redis_password"],
     phases: Phases::ACCESS,
+    remarks: limit_key::remarks,
     build,
     ..PluginDef::DEFAULT
 };
@@ -75,7 +76,7 @@ impl Plugin for LimitReq {
             return Step::wait(async move {
                 match self.bucket.take_remote(redis, &key).await {
                     Ok(delay) => self.settle(delay).await,
-                    Err(reason) => self.failed(&reason),
+                    Err(reason) => self.failed(request, &reason),
                 }
             });
         }
@@ -100,8 +101,9 @@ impl LimitReq {
         Ok(())
     }
 
-    fn failed(&self, reason: &str) -> Verdict {
-        error_log::log(error_log::Level::Error, format_args!("failed to limit req: {reason}"));
+    fn failed(&self, request: &Request, reason: &str) -> Verdict {
+        let route = limit_key::on_route(request);
+        error_log::log(error_log::Level::Error, format_args!("failed to limit req: {reason}{route}"));
         if self.allow_degradation { Ok(()) } else { Err(Box::new(Reply::page(500))) }
     }
 }

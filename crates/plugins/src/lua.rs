@@ -32,7 +32,6 @@ use mlua::Value;
 use model::check::{LuaChunk, LuaFault};
 use plugin::{LuaCompiler, Plugin, snapshot::FilterFunction};
 
-pub use current::with_chunk;
 pub use making::{Entries, Key, Source};
 pub use program::{Phase, Program};
 pub use template::Template;

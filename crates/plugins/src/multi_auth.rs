@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use model::PluginCatalog;
+use model::catalog::Nested;
 use plugin::{
     BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict, host,
     reply::ReplyBody,
@@ -20,6 +21,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("../schemas/multi-auth.json"),
     phases: Phases::REWRITE,
     check,
+    nested,
     build,
     ..PluginDef::DEFAULT
 };
@@ -68,6 +70,15 @@ fn checked(conf: &Value) -> Result<Vec<(&'static PluginDef, Value)>, String> {
 fn listed(conf: &Value) -> impl Iterator<Item = (&String, &Value)> {
     let plugins = conf.get("auth_plugins").and_then(Value::as_array);
     plugins.into_iter().flatten().filter_map(Value::as_object).flatten()
+}
+
+fn nested(conf: &Value) -> Vec<Nested<'_>> {
+    let entries = conf.get("auth_plugins").and_then(Value::as_array).into_iter().flatten().enumerate();
+    let plugins = entries.filter_map(|(at, entry)| Some((at, entry.as_object()?)));
+    plugins
+        .flat_map(|(at, entry)| entry.iter().map(move |(name, conf)| (at, name, conf)))
+        .map(|(at, name, conf)| Nested { path: format!("auth_plugins[{at}].{name}"), name, conf })
+        .collect()
 }
 
 fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {

@@ -18,7 +18,9 @@ use std::sync::Arc;
 use conf::Settings;
 use entry::{Answer, Stored, Variants, base_key, variant_key};
 use plugin::memory::Growing;
-use plugin::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Source, Step};
+use plugin::{
+    BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Source, Step, Variable,
+};
 use rules::Asked;
 use serde_json::Value;
 use telemetry::error_log;
@@ -35,6 +37,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("../schemas/proxy-cache.json"),
     phases: Phases::ACCESS.and(Phases::STORED).and(Phases::HEADER_FILTER).and(Phases::BODY_FILTER),
     check,
+    remarks,
     build,
     ..PluginDef::DEFAULT
 };
@@ -93,6 +96,32 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
         }
         Some(_) => Ok(()),
     }
+}
+
+/// Misspelled variables: in `cache_key` nothing is kept, in the others nothing is said.
+fn remarks(conf: &Value) -> Vec<String> {
+    let names = |field: &'static str| {
+        let parts = conf.get(field).and_then(Value::as_array).into_iter().flatten();
+        parts
+            .filter_map(Value::as_str)
+            .filter_map(|part| part.strip_prefix('$'))
+            .map(move |name| (field, name))
+    };
+    let plain = |field: &'static str| {
+        let parts = conf.get(field).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+        let names = parts.filter(|part| matches!(Variable::resolve(part), Variable::Named(_)));
+        names.map(move |name| {
+            format!("{field}: {name} is a text, the same for all requests; the variable is ${name}")
+        })
+    };
+    let texts = ["cache_key", "cache_bypass", "no_cache"].into_iter().flat_map(plain);
+    let all = ["cache_key", "cache_bypass", "no_cache"].into_iter().flat_map(names);
+    all.filter_map(|(field, name)| {
+        let effect = if field == "cache_key" { "; without it nothing is kept" } else { "" };
+        Some(format!("{field}: {}{effect}", Variable::remark(name)?))
+    })
+    .chain(texts)
+    .collect()
 }
 
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {

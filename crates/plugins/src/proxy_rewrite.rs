@@ -15,7 +15,7 @@ use wire::{HeaderId, Method};
 use crate::common::{
     conf::typed,
     header_edits,
-    regexes::{Regex, Replacement},
+    regexes::{self, Regex, Replacement},
 };
 
 pub static PLUGIN: PluginDef = PluginDef {
@@ -27,6 +27,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     phases: Phases::REWRITE,
     check,
     headers: &[("headers", Text::Edits), ("host", Text::Value)],
+    remarks: header_edits::remarks,
     build,
     ..PluginDef::DEFAULT
 };
@@ -201,11 +202,11 @@ impl ProxyRewrite {
         } else if !self.rules.is_empty() {
             has_query = query_of(&uri).is_none();
             for (regex, replacement) in &self.rules {
-                let found = regex
-                    .captures(&uri)
-                    .and_then(|groups| Ok(groups.zip(regex.replace(&uri, replacement, false)?)));
-                let (groups, replaced) = match found {
-                    Ok(Some(found)) => found,
+                let (groups, replaced) = match regex.within(&request.search_time).captures(&uri) {
+                    Ok(Some(groups)) => {
+                        let replaced = regexes::replaced(&uri, &groups, replacement);
+                        (groups, replaced)
+                    }
                     Ok(None) => continue,
                     Err(GaveUp) => return request.set_undecided(500),
                 };

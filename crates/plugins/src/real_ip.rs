@@ -18,9 +18,16 @@ pub static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("../schemas/real-ip.json"),
     phases: Phases::REWRITE,
     check,
+    remarks,
     build,
     ..PluginDef::DEFAULT
 };
+
+fn remarks(conf: &Value) -> Vec<String> {
+    let source = conf.get("source").and_then(Value::as_str);
+    let remark = source.and_then(Variable::remark);
+    remark.map(|remark| format!("source: {remark}, and the address stays as it is")).into_iter().collect()
+}
 
 #[derive(Deserialize)]
 struct Conf {

@@ -110,11 +110,13 @@ impl Plugin for Redirect {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         let (status, mut location) = match &self.to {
             To::Uri(template) => (self.status, template.location(request)),
-            To::Regex(regex, with) => match regex.replace_for_location(&request.path, with) {
-                Ok(Some(location)) => (self.status, location),
-                Ok(None) => return Step::Next,
-                Err(GaveUp) => return Step::reply(Reply::page(500)),
-            },
+            To::Regex(regex, with) => {
+                match regex.within(&request.search_time).replace_for_location(&request.path, with) {
+                    Ok(Some(location)) => (self.status, location),
+                    Ok(None) => return Step::Next,
+                    Err(GaveUp) => return Step::reply(Reply::page(500)),
+                }
+            }
             To::Https(ports) => match https_location(request, ports) {
                 Some(answer) => answer,
                 None => return Step::Next,

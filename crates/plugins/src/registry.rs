@@ -47,6 +47,7 @@ pub static PLUGINS: &[&PluginDef] = &[
     &crate::proxy_cache::PLUGIN,
     &crate::proxy_control::PLUGIN,
     &crate::proxy_mirror::PLUGIN,
+    &crate::proxy_redirect::PLUGIN,
     &crate::proxy_rewrite::PLUGIN,
     &crate::public_api::PLUGIN,
     &crate::real_ip::PLUGIN,

@@ -35,6 +35,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     phases: Phases::REWRITE.and(FILTERS),
     check,
     headers: &[("headers", Text::Edits)],
+    remarks: header_edits::remarks,
     build,
     ..PluginDef::DEFAULT
 };

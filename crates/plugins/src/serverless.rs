@@ -115,7 +115,7 @@ impl Plugin for Serverless {
 
     fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
         if self.phase == Phase::BodyFilter {
-            lua::with_chunk(chunk, || self.program.run_late(request, Phase::BodyFilter));
+            self.program.run_on_chunk(request, chunk);
         }
     }
 

@@ -31,7 +31,7 @@ use wire::Method;
 use self::{
     cache::{Cache, Found},
     coding::Coding,
-    entry::Entry,
+    entry::{Entry, Outcome},
     lookup::Try,
     types::Types,
 };
@@ -79,6 +79,8 @@ struct Files {
     root: PathBuf,
     index: Vec<String>,
     tries: Vec<Try>,
+    /// What has no file goes on to the upstream.
+    has_upstream: bool,
     autoindex: bool,
     dotfiles: bool,
     precompressed: Vec<Coding>,
@@ -124,6 +126,7 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
         files: Arc::new(Files {
             root: lookup::absolute_root(&conf.root),
             index: conf.index,
+            has_upstream: tries.contains(&Try::Upstream),
             tries,
             autoindex: conf.autoindex,
             dotfiles: conf.dotfiles,
@@ -139,17 +142,17 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 
 impl Plugin for StaticFiles {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        if !matches!(request.head.method, Method::Get | Method::Head) {
-            return Step::reply(Reply::page(405).header("Allow", "GET, HEAD"));
+        if !self.files.has_upstream && !is_read(request) {
+            return Step::reply(not_allowed());
         }
         let Some(path) = path::relative(&request.path, &self.strip_prefix, self.files.dotfiles) else {
-            return Step::reply(Reply::page(404));
+            return if self.files.has_upstream { Step::Next } else { Step::reply(Reply::page(404)) };
         };
         match self.files.cache.get(path, request.started) {
-            Found::Fresh(entry) => Step::reply(self.answer(request, &entry)),
+            Found::Fresh(entry) => self.answer(request, &entry).into(),
             Found::Aging(entry) => {
                 self.refresh(path, &request.path, &entry);
-                Step::reply(self.answer(request, &entry))
+                self.answer(request, &entry).into()
             }
             Found::Nothing => {
                 let path = path.to_vec();
@@ -160,8 +163,12 @@ impl Plugin for StaticFiles {
 }
 
 impl StaticFiles {
-    fn answer(&self, request: &Request, entry: &Entry) -> Reply {
-        answer::answer(request, &entry.outcome, self.max_ranges)
+    fn answer(&self, request: &Request, entry: &Entry) -> Verdict {
+        Err(Box::new(match entry.outcome {
+            Outcome::Upstream => return Ok(()),
+            _ if !is_read(request) => not_allowed(),
+            _ => answer::answer(request, &entry.outcome, self.max_ranges),
+        }))
     }
 
     async fn look_up(&self, path: Vec<u8>, request: &Request) -> Verdict {
@@ -172,10 +179,10 @@ impl StaticFiles {
             // The disk is slower than what is asked of it.
             Err(disk::Full) => return Err(Box::new(Reply::page(503))),
         };
-        Err(Box::new(match found {
+        match found {
             Some(entry) => self.answer(request, &entry),
-            None => Reply::page(500),
-        }))
+            None => Err(Box::new(Reply::page(500))),
+        }
     }
 
     fn refresh(&self, path: &[u8], title: &[u8], entry: &Arc<Entry>) {
@@ -185,4 +192,12 @@ impl StaticFiles {
             entry.refreshing.store(false, Ordering::Relaxed);
         }
     }
+}
+
+fn is_read(request: &Request) -> bool {
+    matches!(request.head.method, Method::Get | Method::Head)
+}
+
+fn not_allowed() -> Reply {
+    Reply::page(405).header("Allow", "GET, HEAD")
 }

@@ -64,7 +64,8 @@ impl Plugin for UaRestriction {
             // Each of several has to pass.
             agents.all(|agent| {
                 let agent = agent.trim_ascii();
-                let listed = self.rules.iter().any(|rule| rule.is_match(agent).unwrap_or(!self.is_allowlist));
+                let is_match = |rule: &Regex| rule.within(&request.search_time).is_match(agent);
+                let listed = self.rules.iter().any(|rule| is_match(rule).unwrap_or(!self.is_allowlist));
                 listed == self.is_allowlist
             })
         };

@@ -51,8 +51,8 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 
 impl UriBlocker {
     /// A rule that gives up blocks.
-    fn matches(&self, text: &[u8]) -> bool {
-        self.rules.is_match(text).unwrap_or(true)
+    fn matches(&self, request: &Request, text: &[u8]) -> bool {
+        self.rules.within(&request.search_time).is_match(text).unwrap_or(true)
     }
 
     /// What upstreams read: `?a=%72oot` says `root` to them, and with `match_uri_encoded_slash` the path still has its `%2F`,
@@ -73,13 +73,13 @@ impl UriBlocker {
             decoded.push(b'?');
             decoded.extend_from_slice(&wire::uri::percent_decode(query, true));
         }
-        self.matches(&decoded)
+        self.matches(request, &decoded)
     }
 }
 
 impl Plugin for UriBlocker {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        if self.matches(&request.normal_target()) || self.matches_decoded(request) {
+        if self.matches(request, &request.normal_target()) || self.matches_decoded(request) {
             Step::reply(self.rejection.clone())
         } else {
             Step::Next
@@ -92,7 +92,7 @@ impl Plugin for UriBlocker {
             return Step::Next;
         }
         let sent = request.edits.target.as_deref().unwrap_or_default();
-        if self.matches(sent) || self.matches(&request.path) {
+        if self.matches(request, sent) || self.matches(request, &request.path) {
             return Step::reply(self.rejection.clone());
         }
         Step::Next

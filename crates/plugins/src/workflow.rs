@@ -2,7 +2,10 @@
 
 use std::sync::{Arc, LazyLock};
 
-use model::schema::Schema;
+use model::{
+    catalog::Nested,
+    schema::{Schema, lua},
+};
 use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Variable};
 use routing::expr::Expression;
 use serde_json::Value;
@@ -16,6 +19,8 @@ pub static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("../schemas/workflow.json"),
     phases: Phases::ACCESS.and(Phases::LOG),
     check,
+    nested,
+    remarks,
     build,
     ..PluginDef::DEFAULT
 };
@@ -86,6 +91,27 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+fn remarks(conf: &Value) -> Vec<String> {
+    if conf.get("rules").is_none_or(lua::is_empty) {
+        return vec!["it has no rules, and no effect".to_owned()];
+    }
+    let idle = rules(conf).filter(|(_, rule)| rule.get("actions").is_none_or(lua::is_empty));
+    let idle = idle.map(|(number, _)| format!("rule {number} has no effect: it has no actions"));
+    let several = rules(conf).filter(|(_, rule)| actions(rule).count() > 1);
+    idle.chain(several.map(|(number, _)| format!("rule {number}: only its first action runs"))).collect()
+}
+
+fn nested(conf: &Value) -> Vec<Nested<'_>> {
+    let actions = rules(conf)
+        .flat_map(|(number, rule)| (0..).zip(actions(rule)).map(move |(at, action)| (number, at, action)));
+    actions
+        .filter_map(|(number, at, action)| {
+            let path = format!("rules[{}].actions[{at}][1]", number - 1);
+            Some(Nested { path, name: name_of(action), conf: action.get(1)? })
+        })
+        .collect()
 }
 
 /// The condition of a rule, and whether it looks into the request's body.

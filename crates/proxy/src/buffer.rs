@@ -71,22 +71,33 @@ impl Buffer {
 #[derive(Default)]
 pub struct Buffers {
     inputs: RefCell<Vec<Buffer>>,
+    large: RefCell<Vec<Buffer>>,
     outputs: RefCell<Vec<Vec<u8>>>,
 }
 
 /// Kept at most; more were a burst.
 const KEPT: usize = 256;
+const LARGE_KEPT: usize = 32;
 
 impl Buffers {
     pub fn input(&self) -> Buffer {
         self.inputs.borrow_mut().pop().unwrap_or_else(|| Buffer::with_size(SIZE))
     }
 
+    pub fn large(&self) -> Buffer {
+        self.large.borrow_mut().pop().unwrap_or_else(|| Buffer::with_size(LARGE))
+    }
+
     pub fn give_back(&self, mut buffer: Buffer) {
-        let mut inputs = self.inputs.borrow_mut();
-        if buffer.capacity() == SIZE && inputs.len() < KEPT {
+        let (kept, most) = match buffer.capacity() {
+            SIZE => (&self.inputs, KEPT),
+            LARGE => (&self.large, LARGE_KEPT),
+            _ => return,
+        };
+        let mut kept = kept.borrow_mut();
+        if kept.len() < most {
             buffer.clear();
-            inputs.push(buffer);
+            kept.push(buffer);
         }
     }
 
@@ -95,6 +106,9 @@ impl Buffers {
         let mut inputs = self.inputs.borrow_mut();
         let kept = (inputs.len() / 2).max(16);
         inputs.truncate(kept);
+        let mut large = self.large.borrow_mut();
+        let kept = large.len() / 2;
+        large.truncate(kept);
         let mut outputs = self.outputs.borrow_mut();
         let kept = (outputs.len() / 2).max(16);
         outputs.truncate(kept);

@@ -23,7 +23,8 @@ use crate::{
     claims,
     http2::{self, stream::Http2Stream},
     linger,
-    pace::Pace,
+    pace::{LeastRate, Pace},
+    read_ahead,
     stream::Stream,
     timers::Timer,
     worker::Worker,
@@ -436,6 +437,30 @@ impl Client {
         self.stream.borrow().is_plain()
     }
 
+    /// Ready when the client would take something: a stream whose window is closed takes nothing.
+    pub fn poll_takes(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self.stream.borrow_mut() {
+            Stream::Http2(stream) => stream.poll_takes(context),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// How much may come with the head of an answer: little where streams of the same connection take nothing.
+    pub fn room_with_head(&self) -> usize {
+        match &*self.stream.borrow() {
+            Stream::Http2(stream) if stream.held_by_connection().get() > 0 => read_ahead::LEAST_BYTES,
+            _ => usize::MAX,
+        }
+    }
+
+    /// What the answers of an HTTP/2 connection hold together.
+    pub fn held_by_connection(&self) -> Option<Rc<Cell<usize>>> {
+        match &*self.stream.borrow() {
+            Stream::Http2(stream) => Some(stream.held_by_connection().clone()),
+            _ => None,
+        }
+    }
+
     /// A client that takes an answer too slowly is an error.
     fn paced(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         let now_ms = self.worker.deadlines.now_ms();
@@ -444,10 +469,24 @@ impl Client {
                 self.taking.waits(now_ms);
                 Poll::Pending
             }
-            Poll::Ready(Ok(count)) if !self.taking.moves(count, now_ms, self.worker.settings.answer_rate) => {
+            Poll::Ready(Ok(count)) if !self.taking.moves(count, now_ms, self.least_rate()) => {
+                if read_ahead::is_spent() {
+                    read_ahead::count_ended();
+                }
                 Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
             }
             other => other,
+        }
+    }
+
+    /// Where answers hold all the memory that they may, their clients have to take them.
+    fn least_rate(&self) -> LeastRate {
+        let settings = &self.worker.settings;
+        match read_ahead::is_spent() {
+            true if settings.answer_rate.bytes_per_second < settings.held_body_rate.bytes_per_second => {
+                settings.held_body_rate
+            }
+            _ => settings.answer_rate,
         }
     }
 

@@ -5,6 +5,7 @@ mod attempt;
 mod connect;
 mod http2;
 mod http2_answer;
+mod outgoing;
 mod remade;
 mod tls;
 

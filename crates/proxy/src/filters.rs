@@ -18,8 +18,8 @@ pub enum ClientFraming {
     Close,
 }
 
-/// Runs the header filters over `request.response`.
-pub fn header_filter(request: &mut Request, client: &Client, chains: &Chains) {
+/// Runs the header filters over `request.response`. The error is the status of the page that takes its place.
+pub fn header_filter(request: &mut Request, client: &Client, chains: &Chains) -> Result<(), u16> {
     let response = &mut request.response;
     // The gateway signs its answers; a plugin may still set another name.
     response.headers.remove_known(HeaderId::Server);
@@ -40,6 +40,7 @@ pub fn header_filter(request: &mut Request, client: &Client, chains: &Chains) {
     if let Some(executed) = chains.executed() {
         request.response.headers.set("Apisix-Plugins", executed);
     }
+    request.response.take_refusal().map_or(Ok(()), Err)
 }
 
 /// Decides the framing once the header filters have run.

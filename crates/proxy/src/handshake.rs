@@ -142,7 +142,9 @@ pub fn check_client(request: &Request) -> Result<(), Box<Reply>> {
     if own.is_none() && !certificates.guards() {
         return Ok(());
     }
-    let skips = |server: &TlsServer| server.client.as_ref().is_some_and(|check| check.skips(&request.path));
+    let skips = |server: &TlsServer| {
+        server.client.as_ref().is_some_and(|check| check.skips(&request.path, &request.search_time))
+    };
     let verdict = tls.map_or(ClientVerdict::None, |tls| tls.client_verdict);
     let verified = verdict == ClientVerdict::Success;
     if let (false, Some(own)) = (verified, own)

@@ -9,6 +9,7 @@ pub mod head;
 pub mod io;
 pub mod pool;
 pub mod reply;
+mod sending;
 pub mod stream;
 
 use std::{
@@ -31,6 +32,7 @@ use telemetry::error_log;
 use self::{
     frames::FrameWatch,
     io::{Io, SharedWire, Wire},
+    sending::Sending,
     stream::Http2Stream,
 };
 use crate::{
@@ -44,6 +46,9 @@ pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// How long a client may take to answer a goodbye.
 const GOODBYE_MS: u64 = 2_000;
 
+/// Requests that a connection starts before others get their turn.
+const STARTS: u32 = 16;
+
 /// What the tasks of a connection share.
 struct Shared {
     worker: &'static Worker,
@@ -51,6 +56,7 @@ struct Shared {
     /// Requests at work. One that the client cancelled counts until it has noticed.
     working: Cell<u32>,
     waker: RefCell<Option<Waker>>,
+    sending: Rc<Sending>,
 }
 
 /// Serves a connection until it ends. `early`: what was received before the protocol was known.
@@ -58,7 +64,13 @@ pub async fn serve(worker: &'static Worker, stream: Stream, early: Buffer, facts
     let Some(limits) = &worker.settings.http2 else { return };
     let wire = Wire::new(worker, stream, early, Some(FrameWatch::new(limits)));
     let timer = Timer::new(&worker.deadlines);
-    let shared = Rc::new(Shared { worker, facts, working: Cell::new(0), waker: RefCell::default() });
+    let shared = Rc::new(Shared {
+        worker,
+        facts,
+        working: Cell::new(0),
+        waker: RefCell::default(),
+        sending: Rc::default(),
+    });
     let mut shaking = pin!(builder(limits, worker).handshake::<_, Bytes>(Io(wire.clone())));
     timer.set(worker.settings.client_header_timeout_ms);
     let shaken = poll_fn(|context| {
@@ -153,9 +165,17 @@ impl Drop for Idle {
 impl Life {
     /// One round: frames in, requests started, frames out.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let mut starts = 0;
         loop {
             match self.connection.poll_accept(context) {
-                Poll::Ready(Some(Ok((request, respond)))) => self.start(request, respond),
+                Poll::Ready(Some(Ok((request, respond)))) => {
+                    self.start(request, respond);
+                    starts += 1;
+                    if starts == STARTS {
+                        context.waker().wake_by_ref();
+                        break;
+                    }
+                }
                 Poll::Ready(Some(Err(error))) => {
                     self.log_end(&error);
                     // h2 has gathered a GOAWAY that says why; the client may be gone already.
@@ -174,8 +194,10 @@ impl Life {
             }
         }
         let sent = self.wire.borrow_mut().poll_send(context);
-        if matches!(sent, Poll::Ready(Err(_))) {
-            return Poll::Ready(());
+        match sent {
+            Poll::Ready(Err(_)) => return Poll::Ready(()),
+            Poll::Ready(Ok(())) => self.shared.sending.all_sent(),
+            Poll::Pending => {}
         }
         self.set_timer();
         if self.timer.expired() {
@@ -297,7 +319,7 @@ async fn answer(working: Working, request: http::Request<RecvStream>, respond: S
     let readable = head::read(&mut head, &parts, &worker.settings.limits);
     let unreadable = readable.map_err(|error| (error, refusal::http2_line(&parts)));
     drop(parts);
-    let stream = Stream::Http2(Box::new(Http2Stream::new(respond, body)));
+    let stream = Stream::Http2(Box::new(Http2Stream::new(respond, body, shared.sending.clone())));
     let client = Rc::new(Client::for_stream(worker, stream, shared.facts.clone()));
     poll_fn(|context| {
         client.timer.attach(context);

@@ -34,6 +34,7 @@ pub mod port_owner;
 pub mod progress;
 pub mod proxy_protocol;
 pub mod publish;
+pub mod read_ahead;
 pub mod refusal;
 pub mod request;
 pub mod respond;

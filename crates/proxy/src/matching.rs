@@ -7,7 +7,7 @@ use std::{net::IpAddr, rc::Rc};
 
 use plugin::{Reply, Request, RequestBody, Variable, request::Matched};
 use routing::{
-    expr::{Operand, Variables},
+    expr::{Operand, SearchTime, Variables},
     router::{MatchInput, Methods, without_port},
 };
 use telemetry::error_log;
@@ -103,6 +103,10 @@ impl Variables for Input<'_> {
 
     fn get<'a>(&'a self, name: &Variable) -> Operand<'a> {
         self.request.get(name)
+    }
+
+    fn search_time(&self) -> Option<&SearchTime> {
+        self.request.search_time()
     }
 
     fn gave_up(&self, pattern: &str) {

@@ -42,6 +42,8 @@ impl Pace {
     #[must_use]
     pub fn moves(&self, bytes: usize, now_ms: u64, least: LeastRate) -> bool {
         if least.bytes_per_second == 0 {
+            // A rate may be asked for later: what was waited for until now is over.
+            self.since.set(0);
             return true;
         }
         let since = self.since.replace(0);

@@ -49,7 +49,9 @@ pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply
         // Boxed: most answers have no use for a future of this size.
         Body::File(body) => return Box::pin(file::send(request, client, chains, *body)).await,
     };
-    filters::header_filter(request, client, chains);
+    if let Err(status) = filters::header_filter(request, client, chains) {
+        return instead(request, client, status).await;
+    }
     if chains.has_body_filter() {
         body = match filter_body(request, chains, body).await {
             Ok(filtered) => filtered,

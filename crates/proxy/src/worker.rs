@@ -222,6 +222,7 @@ pub(crate) struct Introduction {
 
 /// The life of a worker's thread.
 pub(crate) fn run(worker: Worker, doors: Doors, signals: &Arc<Signals>, introduced: &OnceLock<Introduction>) {
+    error_log::limit_places();
     if worker.settings.cpu_affinity {
         pin(worker.index);
     }
@@ -355,12 +356,13 @@ async fn accept(worker: &'static Worker, listener: Rc<TcpListener>, listen: List
         match accepted.await {
             Ok((stream, peer)) => {
                 stats::add(&worker.stats.accepted, 1);
-                let leaving = make_room(worker, &stream);
-                if worker.connections.get().saturating_sub(leaving) >= worker.settings.worker_connections
-                    || !descriptors::spare_for_client(&stream)
-                {
-                    stats::add(&worker.stats.refused, 1);
-                    continue;
+                if !has_place(worker, &stream) {
+                    // Those that are closing end meanwhile, and those that came in the same moment turn out to be idle.
+                    tokio::task::yield_now().await;
+                    if !has_place(worker, &stream) {
+                        stats::add(&worker.stats.refused, 1);
+                        continue;
+                    }
                 }
                 connection::spawn(worker, stream, peer, &listen);
             }
@@ -374,6 +376,13 @@ async fn accept(worker: &'static Worker, listener: Rc<TcpListener>, listen: List
             }
         }
     }
+}
+
+/// Whether one more connection may be served. Closes idle ones where places run out.
+fn has_place(worker: &'static Worker, stream: &TcpStream) -> bool {
+    let leaving = make_room(worker, stream);
+    worker.connections.get().saturating_sub(leaving) < worker.settings.worker_connections
+        && descriptors::spare_for_client(stream)
 }
 
 /// Idle connections to close at a time.

@@ -15,7 +15,7 @@ mod pattern;
 use std::borrow::Cow;
 
 use comparison::Comparison;
-pub use pattern::{GaveUp, MAX_STEPS, Pattern};
+pub use pattern::{GaveUp, MAX_STEPS, MAX_TIME, Pattern, SearchTime};
 
 /// A compiled rule. An empty rule is always true.
 #[derive(Debug)]
@@ -37,6 +37,10 @@ pub enum Operand<'a> {
 pub trait Variables {
     type Name;
     fn get<'a>(&'a self, name: &Self::Name) -> Operand<'a>;
+    /// What the patterns asked of this request have taken, where that is bounded.
+    fn search_time(&self) -> Option<&SearchTime> {
+        None
+    }
     /// A pattern gave up on this request's text: whatever the rule says of it means nothing, so it has to be refused.
     fn gave_up(&self, _pattern: &str) {}
 }
@@ -87,13 +91,15 @@ impl<N> Expression<N> {
 
 fn eval<N, V: Variables<Name = N>>(node: &Node<N>, variables: &V) -> bool {
     match node {
-        Node::Test { name, negated, comparison } => match comparison.holds(&variables.get(name)) {
-            Ok(holds) => holds != *negated,
-            Err(pattern) => {
-                variables.gave_up(pattern);
-                false
+        Node::Test { name, negated, comparison } => {
+            match comparison.holds(&variables.get(name), variables.search_time()) {
+                Ok(holds) => holds != *negated,
+                Err(pattern) => {
+                    variables.gave_up(pattern);
+                    false
+                }
             }
-        },
+        }
         Node::Group { logic, children } => match logic {
             Logic::And => children.iter().all(|child| eval(child, variables)),
             Logic::Or => children.iter().any(|child| eval(child, variables)),

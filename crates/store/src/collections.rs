@@ -99,6 +99,16 @@ pub fn same_twice(document: &Value) -> Option<Twice> {
     })
 }
 
+/// The list and the position from 0 of an object.
+pub fn position(document: &Value, kind: Kind, id: &str) -> Option<(&'static str, usize)> {
+    let listed = if kind == Kind::Credential { Kind::Consumer } else { kind };
+    let (list, _) = COLLECTIONS.into_iter().find(|(_, of_list)| *of_list == listed)?;
+    let mut items = document.get(list)?.as_array()?.iter().enumerate();
+    let is_it =
+        |(at, item): &(usize, &Value)| item.as_object().is_some_and(|item| item_id(item, at + 1) == id);
+    items.find(is_it).map(|(at, _)| (list, at))
+}
+
 /// Takes a document apart. A bad object is reported, and carries its fault.
 pub fn read(document: &Value, places: &dyn Places, check: &Check, report: &Report) -> Objects {
     let mut objects = Objects::new();
@@ -142,7 +152,11 @@ pub fn read(document: &Value, places: &dyn Places, check: &Check, report: &Repor
 pub fn plugins(document: &Value, report: &Report) -> Option<PluginList> {
     let items = match document.get("plugins")? {
         Value::Null => return Some(PluginList::default()),
-        items => items.as_array()?,
+        Value::Array(items) => items,
+        other => {
+            report(&format!("[plugins] is ignored, {other} is no list"));
+            return None;
+        }
     };
     let mut list = PluginList::default();
     for item in items {

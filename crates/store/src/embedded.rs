@@ -18,6 +18,7 @@ mod progress;
 mod record;
 pub mod repair;
 mod retrieval;
+mod trimming;
 mod writer;
 
 use std::{

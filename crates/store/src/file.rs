@@ -20,8 +20,11 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use self::places::Text;
+use crate::collections::Places as _;
 pub use crate::collections::{Check, PluginList, Report};
-use crate::{BoxFuture, Changes, Operation, State, Store, StoreError, Written, collections, live::Live};
+use crate::{
+    BoxFuture, Changes, ObjectPlaces, Operation, State, Store, StoreError, Written, collections, live::Live,
+};
 
 /// Takes the `plugins` list of a file; `None`: it has none.
 pub type ChoosePlugins = Box<dyn Fn(Option<&PluginList>) + Send + Sync>;
@@ -195,6 +198,18 @@ impl Store for File {
 
     fn write(&self, _operations: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>> {
         Box::pin(std::future::ready(Err(StoreError::ReadOnly)))
+    }
+
+    /// The file is read once more: its text is not kept. One that changed meanwhile tells no more than its name.
+    fn places(&self) -> Option<ObjectPlaces> {
+        let path = self.shared.path.clone();
+        let Ok((document, text)) = read::document(&path, self.shared.options.format) else {
+            return Some(Box::new(move |_, _, _| format!("{}: ", path.display())));
+        };
+        Some(Box::new(move |kind, id, message| match collections::position(&document, kind, id) {
+            Some((list, index)) => text.item(list, index, message),
+            None => format!("{}: ", path.display()),
+        }))
     }
 
     fn changes_since(&self, revision: u64) -> Changes {

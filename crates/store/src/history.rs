@@ -12,17 +12,19 @@ use crate::StoreError;
 /// Named states that are kept at most; each is a whole configuration.
 pub const MAX_CHECKPOINTS: usize = 100;
 
-/// How much history is kept. What is above either is trimmed, the oldest first.
+/// How much history is kept. What is above any of these is trimmed, the oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// Acknowledged writes; 0: no history.
     pub max_entries: u64,
     pub max_age: Duration,
+    /// What they take on the disk.
+    pub max_bytes: u64,
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { max_entries: 10_000, max_age: Duration::from_secs(30 * 86_400) }
+        Self { max_entries: 10_000, max_age: Duration::from_secs(30 * 86_400), max_bytes: 256 << 20 }
     }
 }
 
@@ -50,6 +52,8 @@ pub struct Entry {
     pub changes: u64,
     /// The first of them.
     pub first: Vec<(Kind, Arc<str>, Action)>,
+    /// Its values before and after are not kept: alone they would take so many bytes, more than the history may.
+    pub left_out_bytes: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +80,8 @@ pub struct Difference {
     pub id: Arc<str>,
     pub before: Option<Version>,
     pub after: Option<Version>,
+    /// What was done, where neither value is kept.
+    pub left_out: Option<Action>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -114,6 +114,9 @@ pub struct LastGoodState {
 
 const NO_TRANSACTIONS: &str = "this configuration provider has no transactions; use the embedded one, or change the resources one by one";
 
+/// The beginning of a message about an object, or about the part of it that the message names: `FILE:LINE:COLUMN: `.
+pub type ObjectPlaces = Box<dyn Fn(Kind, &str, &str) -> String>;
+
 pub trait Store: Send + Sync {
     /// Runs `read` on the current state, under a shared lock: be quick.
     fn read(&self, read: &mut dyn FnMut(&State));
@@ -147,6 +150,10 @@ pub trait Store: Send + Sync {
     }
     /// Set where the store is damaged and a copy of it is served, read-only.
     fn last_good(&self) -> Option<&LastGoodState> {
+        None
+    }
+    /// Tells where objects stand, where they stand in a file.
+    fn places(&self) -> Option<ObjectPlaces> {
         None
     }
     fn changes_since(&self, revision: u64) -> Changes;

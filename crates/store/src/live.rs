@@ -1,6 +1,9 @@
 //! What all providers share: the state readers see, what changed recently, and the bell that says so.
 
-use std::collections::VecDeque;
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
 
 use model::Object;
 use parking_lot::RwLock;
@@ -8,8 +11,14 @@ use tokio::sync::watch;
 
 use crate::{Change, Changes, State};
 
-/// Changes kept for `changes_since`. A reader that falls further behind takes the whole state.
+/// Changes kept for `changes_since`: so many, of so many bytes, for so long. A reader that falls further behind takes the
+/// whole state. They hold objects that nobody else has any more, and readers follow within seconds.
 const MAX_LOGGED_CHANGES: usize = 10_000;
+const MAX_LOGGED_BYTES: usize = 8 << 20;
+const LONGEST_LOGGED: Duration = Duration::from_secs(60);
+
+/// Of a change, beside its object's text.
+const CHANGE_BYTES: usize = 256;
 
 pub struct Live {
     inner: RwLock<Inner>,
@@ -19,14 +28,44 @@ pub struct Live {
 struct Inner {
     state: State,
     /// Changes in revision order; complete for all revisions above `complete_above`.
-    log: VecDeque<(u64, Change)>,
+    log: VecDeque<Logged>,
+    log_bytes: usize,
     complete_above: u64,
+}
+
+struct Logged {
+    revision: u64,
+    change: Change,
+    published: Instant,
+}
+
+impl Logged {
+    fn bytes(&self) -> usize {
+        CHANGE_BYTES + self.change.object.as_ref().map_or(0, |object| object.document.text().len())
+    }
+}
+
+impl Inner {
+    /// Takes what is too much off the log.
+    fn trim(&mut self, now: Instant) -> Vec<Logged> {
+        let mut dropped = Vec::new();
+        while let Some(first) = self.log.front()
+            && (self.log.len() > MAX_LOGGED_CHANGES
+                || self.log_bytes > MAX_LOGGED_BYTES
+                || now.saturating_duration_since(first.published) > LONGEST_LOGGED)
+        {
+            self.complete_above = first.revision;
+            self.log_bytes = self.log_bytes.saturating_sub(first.bytes());
+            dropped.extend(self.log.pop_front());
+        }
+        dropped
+    }
 }
 
 impl Live {
     pub fn new(state: State) -> Self {
         let revision = state.revision;
-        let inner = Inner { state, log: VecDeque::new(), complete_above: revision };
+        let inner = Inner { state, log: VecDeque::new(), log_bytes: 0, complete_above: revision };
         Self { inner: RwLock::new(inner), bell: watch::Sender::new(revision) }
     }
 
@@ -36,6 +75,7 @@ impl Live {
 
     /// Makes changes visible, all at once, then rings. Revisions must not fall.
     pub fn publish(&self, revision: u64, changes: Vec<(u64, Change)>) {
+        let published = Instant::now();
         let removed = {
             let mut inner = self.inner.write();
             let mut removed: Vec<Option<Object>> = Vec::with_capacity(changes.len());
@@ -44,15 +84,12 @@ impl Live {
                     Some(object) => inner.state.put(object.clone()),
                     None => inner.state.remove(change.kind, &change.id),
                 });
-                inner.log.push_back((at, change));
-            }
-            while inner.log.len() > MAX_LOGGED_CHANGES {
-                if let Some((dropped, _)) = inner.log.pop_front() {
-                    inner.complete_above = dropped;
-                }
+                let logged = Logged { revision: at, change, published };
+                inner.log_bytes += logged.bytes();
+                inner.log.push_back(logged);
             }
             inner.state.revision = revision;
-            removed
+            (removed, inner.trim(published))
         };
         // Old values are freed after the lock is: a replaced file can hold a hundred thousand of them.
         drop(removed);
@@ -70,6 +107,7 @@ impl Live {
                 };
             }
             inner.log.clear();
+            inner.log_bytes = 0;
             // Above the new revision: a reader may stand at the same number of the old count.
             inner.complete_above = revision + 1;
             inner.state.revision = revision;
@@ -82,8 +120,8 @@ impl Live {
         if revision < inner.complete_above || revision > inner.state.revision {
             return Changes::Reset;
         }
-        let first = inner.log.partition_point(|(at, _)| *at <= revision);
-        let changes = inner.log.range(first..).map(|(_, change)| change.clone()).collect();
+        let first = inner.log.partition_point(|logged| logged.revision <= revision);
+        let changes = inner.log.range(first..).map(|logged| logged.change.clone()).collect();
         Changes::Delta { revision: inner.state.revision, changes }
     }
 
@@ -102,11 +140,15 @@ mod tests {
     use super::*;
 
     fn change(revision: u64, id: &str) -> (u64, Change) {
+        change_to(revision, id, &json!({}))
+    }
+
+    fn change_to(revision: u64, id: &str, value: &serde_json::Value) -> (u64, Change) {
         let id: Arc<str> = id.into();
         let object = Object {
             kind: Kind::Route,
             id: id.clone(),
-            document: json!({}).into(),
+            document: value.clone().into(),
             created: revision,
             modified: revision,
             fault: None,
@@ -155,6 +197,27 @@ mod tests {
         live.publish(5, vec![change(5, "d")]);
         check(&live, 4, Some(&["d"]));
         assert_eq!(live.read(|state| state.list(Kind::Route).count()), 4);
+    }
+
+    #[test]
+    fn the_log_is_bounded_in_bytes_and_time() {
+        let live = Live::new(State::default());
+        let large = json!("a".repeat(1 << 20));
+        for revision in 1..=20 {
+            live.publish(revision, vec![change_to(revision, "a", &large)]);
+        }
+        check(&live, 12, None);
+        check(&live, 13, Some(&["a"; 7]));
+        // One that is too large alone is known to whoever takes the whole state.
+        live.publish(21, vec![change_to(21, "b", &json!("b".repeat(9 << 20)))]);
+        check(&live, 20, None);
+        check(&live, 21, Some(&[]));
+        live.publish(22, vec![change(22, "c")]);
+        check(&live, 21, Some(&["c"]));
+        let mut inner = live.inner.write();
+        assert!(inner.trim(Instant::now() + LONGEST_LOGGED / 2).is_empty());
+        assert_eq!(inner.trim(Instant::now() + LONGEST_LOGGED * 2).len(), 1);
+        assert_eq!((inner.log_bytes, inner.complete_above), (0, 22));
     }
 
     #[test]

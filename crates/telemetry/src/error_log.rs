@@ -3,16 +3,21 @@
 //! `2026/11/21 03:28:02 [error] 123#456: message, client: 10.0.0.1, server: _, request: "GET / HTTP/1.1"`
 //!
 //! The log is global because errors come from everywhere. Before [`init`] lines go to stderr. The same message
-//! many times a second is cut to ten, then a line tells how often it was suppressed.
+//! many times a second is cut to ten, then a line tells how often it was suppressed. On workers, where each request may
+//! cause a line with something of its own in it, each place in the code has so many lines and bytes a second, too.
+
+mod places;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
+use std::panic::Location;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
+use self::places::Places;
 use crate::clock::TimeStrings;
 use crate::log_writer::LogSink;
 
@@ -91,20 +96,28 @@ pub fn enabled(level: Level) -> bool {
     level as u8 <= LEVEL.load(Relaxed)
 }
 
+/// From now on each place that logs on this thread has a limit: its lines are caused by clients.
+pub fn limit_places() {
+    let _ = STATE.try_with(|state| state.borrow_mut().places = Some(Places::default()));
+}
+
 /// Writes a line. Use the [`crate::log`] macro.
+#[track_caller]
 pub fn log(level: Level, message: fmt::Arguments<'_>) {
     log_request(level, message, &RequestContext::default());
 }
 
 /// Writes a line about a request.
+#[track_caller]
 pub fn log_request(level: Level, message: fmt::Arguments<'_>, context: &RequestContext<'_>) {
     if !enabled(level) {
         return;
     }
+    let place = Location::caller();
     // Fails only while the thread is being torn down, or when a Display below logs itself.
     let _ = STATE.try_with(|state| {
         if let Ok(mut state) = state.try_borrow_mut() {
-            state.write(level, message, context);
+            state.write(level, message, context, place);
         }
     });
 }
@@ -134,6 +147,7 @@ struct ThreadState {
     message: Vec<u8>,
     second: String,
     seen: HashMap<u64, Repeats>,
+    places: Option<Places>,
 }
 
 /// Takes as much as a line may have; what comes behind is not even formatted.
@@ -165,20 +179,38 @@ impl ThreadState {
             message: Vec::new(),
             second: String::new(),
             seen: HashMap::new(),
+            places: None,
         }
     }
 
-    fn write(&mut self, level: Level, message: fmt::Arguments<'_>, context: &RequestContext<'_>) {
+    fn write(
+        &mut self,
+        level: Level,
+        message: fmt::Arguments<'_>,
+        context: &RequestContext<'_>,
+        place: &'static Location<'static>,
+    ) {
         self.time.refresh();
         if self.time.error_log() != self.second {
             self.start_second();
+        }
+        // Asked first: under a flood nothing is formatted.
+        let is_full =
+            level > Level::Critical && self.places.as_mut().is_some_and(|places| places.is_full(place));
+        if is_full {
+            SUPPRESSED.fetch_add(1, Relaxed);
+            return;
         }
         let mut text = std::mem::take(&mut self.message);
         text.clear();
         // An error says that the rest was cut.
         let _ = Cut(&mut text).write_fmt(message);
         if self.passes(level, &text) {
-            emit(self.line(level, &text, context));
+            let line = self.line(level, &text, context);
+            if let Some(places) = &mut self.places {
+                places.wrote(place, level, &text, line.len());
+            }
+            emit(line);
         } else {
             SUPPRESSED.fetch_add(1, Relaxed);
         }
@@ -211,6 +243,9 @@ impl ThreadState {
             let mut text = repeats.text.clone();
             let _ = write!(text, " (repeated {} more times)", repeats.count - SAME_MESSAGE_LIMIT);
             emit(self.line(repeats.level, &text, &RequestContext::default()));
+        }
+        for (level, text) in self.places.as_mut().map(Places::start_second).unwrap_or_default() {
+            emit(self.line(level, &text, &RequestContext::default()));
         }
     }
 

@@ -132,6 +132,9 @@ impl LogSink {
     }
 }
 
+/// As Linux has it.
+const O_NONBLOCK: i32 = 0o4000;
+
 fn open(path: &Path) -> io::Result<File> {
     // Opening these by name fails when they are sockets, as under some service runners.
     match path.to_str() {
@@ -139,7 +142,8 @@ fn open(path: &Path) -> io::Result<File> {
         Some("/dev/stderr") => Ok(duplicate(&io::stderr())?),
         // For writing alone, a pipe without a reader would be waited for without end.
         _ if path.metadata().is_ok_and(|metadata| metadata.file_type().is_fifo()) => {
-            OpenOptions::new().read(true).write(true).open(path)
+            // Nor may a full one hold up what others write.
+            OpenOptions::new().read(true).write(true).custom_flags(O_NONBLOCK).open(path)
         }
         _ => OpenOptions::new().create(true).append(true).mode(0o640).open(path),
     }

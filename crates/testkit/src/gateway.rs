@@ -111,6 +111,14 @@ impl Gateway {
 
     /// As [`Gateway::start_from`], with this config.yaml.
     pub fn start_from_with(config: &str, kind: &str, text: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let source = folder.path().join("source.yaml");
+        fs::write(&source, text).expect("source.yaml");
+        Gateway::start_from_file(config, kind, &source)
+    }
+
+    /// As [`Gateway::start_from_with`], from a file that stays where it is.
+    pub fn start_from_file(config: &str, kind: &str, source: &Path) -> Self {
         let prefix = tempfile::tempdir().expect("a temporary folder");
         let address = || SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         let (http, admin, control, metrics) = (address(), address(), address(), address());
@@ -120,8 +128,6 @@ impl Gateway {
             .replace("@CONTROL@", &control.port().to_string())
             .replace("@METRICS@", &metrics.port().to_string());
         fs::write(prefix.path().join("conf/config.yaml"), ports).expect("config.yaml");
-        let source = prefix.path().join("source.yaml");
-        fs::write(&source, text).expect("source.yaml");
         let mut command = run_command(prefix.path());
         command.arg("--from").arg(format!("{kind}:{}", source.display()));
         let process = Process::start("tidegate", &mut command);

@@ -30,7 +30,7 @@ pub fn nginx(server_text: &str) -> Server {
     let path = folder.path();
     let config = format!(
         "daemon off; worker_processes 1; pid {0}/nginx.pid; error_log stderr warn;\n\
-         events {{ worker_connections 1024; }}\n\
+         events {{ worker_connections 4096; }}\n\
          http {{ access_log off; client_body_temp_path {0}/body; proxy_temp_path {0}/proxy;\n\
          fastcgi_temp_path {0}/fastcgi; uwsgi_temp_path {0}/uwsgi; scgi_temp_path {0}/scgi;\n\
          server {{ listen {address}; {server_text} }} }}\n",
@@ -103,7 +103,7 @@ fn place() -> (TempDir, SocketAddr) {
 }
 
 /// The program's path. Debian keeps servers in sbin, which users' PATH often lacks.
-pub(crate) fn find(program: &str) -> PathBuf {
+pub fn find(program: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
     folders.map(|folder| folder.join(program)).find(|file| file.is_file()).unwrap_or_else(|| program.into())

@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 use testkit::gateway::EMBEDDED;
-use testkit::{Gateway, Upstream};
+use testkit::{Gateway, Upstream, upstream::Behaviour};
 
-use super::{ask, put};
+use super::{admin, ask, put};
 
 fn node(upstream: &Upstream) -> Value {
     json!({"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}})
@@ -45,6 +45,81 @@ fn credentials_that_are_taken_off_count() {
     }
     assert_eq!(cached(&gateway, "/rewritten", ""), "MISS");
     assert_eq!(cached(&gateway, "/rewritten", ""), "HIT", "without credentials it is kept");
+}
+
+/// A key that names whose answers these are tells consumers apart only where it has a value, and where nobody else can write
+/// that value.
+#[test]
+fn consumers_do_not_get_answers_of_others() {
+    let public = Upstream::answer(|_| {
+        b"HTTP/1.1 200 OK\r\nCache-Control: s-maxage=60\r\nContent-Length: 1\r\n\r\nx".to_vec()
+    });
+    let upstream = Upstream::with(move |_| Behaviour { read_body: true, steps: vec![public.clone()] });
+    let gateway = Gateway::start(EMBEDDED, None);
+    for name in ["alice", "bob"] {
+        let plugins = json!({"key-auth": {"key": format!("key-of-{name}")}});
+        let consumer = json!({"username": name, "plugins": plugins});
+        put(&gateway, &format!("consumers/{name}"), &consumer.to_string());
+    }
+    for (id, key, field) in [
+        ("1", "$http_authorization", ""),
+        ("2", "$http_authorization", "Authorization: same\r\n"),
+        ("3", "$consumer_group_id", ""),
+    ] {
+        let cache = json!({"cache_strategy": "memory", "cache_zone": "memory_cache", "cache_ttl": 60, "cache_key": [key, "$uri"]});
+        let plugins = json!({"proxy-cache": cache, "key-auth": {}});
+        let route = json!({"uri": format!("/{id}"), "plugins": plugins, "upstream": node(&upstream)});
+        put(&gateway, &format!("routes/{id}"), &route.to_string());
+        for (name, wanted) in [("alice", "MISS"), ("alice", "HIT"), ("bob", "MISS"), ("bob", "HIT")] {
+            let fields = format!("apikey: key-of-{name}\r\n{field}");
+            assert_eq!(cached(&gateway, &format!("/{id}"), &fields), wanted, "{key} {field} {name}");
+        }
+    }
+}
+
+/// Whom Lua names is somebody, too.
+#[test]
+fn users_that_lua_names_do_not_get_answers_of_others() {
+    let upstream = Upstream::start();
+    let gateway = Gateway::start(EMBEDDED, None);
+    for (id, body) in [
+        ("external", "ctx.external_user = {name = ngx.req.get_headers()['x-user']}"),
+        ("named", "ctx.consumer_name = ngx.req.get_headers()['x-user']"),
+    ] {
+        let cache = json!({"cache_strategy": "memory", "cache_zone": "memory_cache", "cache_ttl": 60});
+        let function = format!("return function(conf, ctx) {body} end");
+        let plugins = json!({"proxy-cache": cache, "serverless-pre-function": {"phase": "access", "functions": [function]}});
+        let route = json!({"uri": format!("/{id}"), "plugins": plugins, "upstream": node(&upstream)});
+        put(&gateway, &format!("routes/{id}"), &route.to_string());
+        assert_ne!(cached(&gateway, &format!("/{id}"), "X-User: 1\r\n"), "HIT");
+        assert_ne!(cached(&gateway, &format!("/{id}"), "X-User: 2\r\n"), "HIT", "{id}");
+    }
+}
+
+/// A misspelled variable is empty for everybody: all paths would be one entry.
+#[test]
+fn a_key_with_an_unknown_variable_keeps_nothing() {
+    let upstream = Upstream::start();
+    let gateway = Gateway::start(EMBEDDED, None);
+    let cache = json!({"cache_strategy": "memory", "cache_zone": "memory_cache", "cache_key": ["$urii"]});
+    let route = json!({"uri": "/*", "plugins": {"proxy-cache": cache}, "upstream": node(&upstream)});
+    let answer = admin(&gateway, "PUT", "routes/1", "", &route.to_string());
+    let warning = answer.header("X-Tidegate-Warning").unwrap_or_default();
+    assert!(
+        warning.contains("$urii is not a variable") && warning.contains("did you mean uri?"),
+        "{warning}"
+    );
+    for path in ["/a", "/a", "/b"] {
+        assert_eq!(cached(&gateway, path, ""), "BYPASS", "{path}");
+    }
+    // Where values end is part of the key.
+    let cache =
+        json!({"cache_strategy": "memory", "cache_zone": "memory_cache", "cache_key": ["$arg_a", "$arg_b"]});
+    let route = json!({"uri": "/*", "plugins": {"proxy-cache": cache}, "upstream": node(&upstream)});
+    put(&gateway, "routes/1", &route.to_string());
+    for (path, wanted) in [("/?a=x&b=yz", "MISS"), ("/?a=x&b=yz", "HIT"), ("/?a=xy&b=z", "MISS")] {
+        assert_eq!(cached(&gateway, path, ""), wanted, "{path}");
+    }
 }
 
 /// The route is chosen with the key in the path: where the path without it belongs to another one, nobody gets in.

@@ -189,7 +189,7 @@ fn a_guard_without_effect_is_warned_of() {
     let gateway = Gateway::start(EMBEDDED, None);
     let filter = json!([["request_method", "==", "get"]]);
     for (plugins, expected) in [
-        (json!({"workflow": {"rules": []}}), "workflow has no effect"),
+        (json!({"workflow": {"rules": []}}), "workflow: it has no rules"),
         (json!({"workflow": {"rules": [{"actions": []}]}}), "rule 1 has no effect"),
         (json!({"fault-injection": {"abort": {"http_status": 403, "vars": []}}}), "abort has no effect"),
         (json!({"key-auth": {"_meta": {"filter": filter}}}), "write GET"),

@@ -44,6 +44,7 @@ const WITNESSES: &[(&str, &str)] = &[
     ("deployment.etcd.tls.verify", "etcd/secured::certificates_are_shown_and_checked"),
     ("deployment.etcd.tls.sni", "etcd/secured::certificates_are_shown_and_checked"),
     ("history.max_entries", "history::a_checkpoint_outlives_its_history"),
+    ("history.max_bytes", "history/bytes::large_writes_take_no_more_of_the_disk_than_the_file_says"),
     ("apisix.node_listen", "config_keys/listening::ports_and_addresses_are_those_of_the_file"),
     ("apisix.node_listen[].ip", "config_keys/listening::ports_and_addresses_are_those_of_the_file"),
     ("apisix.node_listen[].port", "config_keys/listening::ports_and_addresses_are_those_of_the_file"),

@@ -1,6 +1,7 @@
 //! Eureka, by a fake of `GET /eureka/apps` with the documents that Netflix' server writes.
 
 use base64::Engine;
+use testkit::usage::growth;
 use testkit::{Message, Upstream};
 
 use super::registry::Registry;
@@ -64,6 +65,25 @@ fn applications_that_are_up() {
     registry.change(Vec::clear);
     registry.set_down(false);
     wait_for(&gateway, "/web", &["503"]);
+}
+
+/// 8 million numbers in 16 MB would take 600 MB and more.
+#[test]
+fn what_is_too_much_to_read_is_told() {
+    let a = node("a");
+    let registry = Registry::start(vec![instance(&a, "UP", "UNKNOWN")], answer);
+    let host = format!("http://u:p@{}", registry.address);
+    let gateway = gateway(&format!("  eureka: {{host: [\"{host}\"], prefix: /eureka/, fetch_interval: 1}}"));
+    route(&gateway, "/web", r#""service_name":"WEB","discovery_type":"eureka""#);
+    wait_for(&gateway, "/web", &["a"]);
+    let numbers = format!("[1{}]", ",1".repeat(8_000_000));
+    let ((), grown) = growth(&gateway, || {
+        registry.change(|instances| instances.push(numbers));
+        gateway.wait_for_log("more than 1000000 values");
+    });
+    println!("+{} MB", grown >> 20);
+    assert!(grown < 280 << 20, "+{} MB", grown >> 20);
+    assert_eq!(get(&gateway, "/web"), (200, "a".to_owned()), "what was known still counts");
 }
 
 #[test]

@@ -166,6 +166,19 @@ impl AdminApi {
     }
 }
 
+impl AdminApi {
+    /// What the objects of a configuration say in vain, each with its object.
+    pub(super) fn in_vain(&self, document: &Value) -> Vec<String> {
+        let stored = items(document).filter_map(|(_, kind, index, item)| stored(kind?, index, item));
+        stored
+            .flat_map(|(kind, id, value)| {
+                let said = crate::resource::in_vain(self, &proposed(kind, &id, &value));
+                said.into_iter().map(move |text| format!("{}/{id}: {text}", kind.directory()))
+            })
+            .collect()
+    }
+}
+
 /// Collection, kind, position and value of every item.
 fn items(document: &Value) -> impl Iterator<Item = (&'static str, Option<Kind>, usize, &Value)> {
     COLLECTIONS.into_iter().flat_map(move |(collection, kind)| {

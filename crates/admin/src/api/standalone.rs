@@ -15,7 +15,7 @@ use crate::{
     Role,
     compiled::named,
     message::{Request, Response},
-    resource::{WARNING, header_text},
+    resource::{WARNING, at_length, header_text},
 };
 
 const DIGEST: &str = "X-Digest";
@@ -95,6 +95,7 @@ impl AdminApi {
                     .with_header(REVISION, self.stored_revision().to_string());
                 let known = [self.compiled.rejected(), self.compiled.warnings()].concat();
                 warnings.extend(known.iter().map(named));
+                warnings.extend(at_length(|| self.in_vain(&next)));
                 warned_of_all(response, &warnings)
             }
             Err(error) => Response::text(500, &error),

@@ -42,8 +42,8 @@ pub(super) fn all(parts: &ControlParts, request: &Head) -> Response {
     parts.store.read(&mut |state| {
         objects = KINDS.iter().flat_map(|kind| state.list(*kind)).cloned().collect();
     });
-    let checkers: Vec<Value> = objects.iter().filter_map(|object| checker(parts, object)).collect();
-    if wants_page(request) { page(&checkers) } else { list_response(checkers) }
+    let checkers = objects.iter().filter_map(|object| checker(parts, object));
+    if wants_page(request) { page(&checkers.collect::<Vec<_>>()) } else { list_response(checkers) }
 }
 
 pub(super) fn one(parts: &ControlParts, request: &Head, path: &[&str]) -> Response {

@@ -57,7 +57,13 @@ fn api(objects: &[(Kind, &str, Value)]) -> ControlApi {
 }
 
 fn get(api: &ControlApi, path: &str) -> Response {
-    finish(api.handle(request("GET", path, "").head))
+    handle(api, request("GET", path, "").head)
+}
+
+/// Documents are made on threads for blocking work.
+fn handle(api: &ControlApi, head: Head) -> Response {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    runtime.block_on(api.handle(head))
 }
 
 #[test]
@@ -104,6 +110,6 @@ fn checked_nodes_are_shown() {
     }
     let mut page = request("GET", "/v1/healthcheck", "").head;
     page.headers.push(("Accept".into(), "text/html".into()));
-    let page = String::from_utf8_lossy(&finish(api.handle(page)).body).into_owned();
+    let page = String::from_utf8_lossy(&handle(&api, page).body).into_owned();
     assert!(page.contains("<td>127.0.0.1:1980</td><td>unhealthy</td>"), "{page}");
 }

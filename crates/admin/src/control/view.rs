@@ -1,6 +1,6 @@
 //! Objects as the process holds them: defaults filled in, nodes as a list.
 
-use model::{Object, SchemaKind, check::parse_address, encrypt::mask_resource, schema::lua, schemas};
+use model::{Object, SchemaKind, check::parse_address, mask::mask_resource, schema::lua, schemas};
 use serde_json::{Map, Value, json};
 
 use super::ControlParts;

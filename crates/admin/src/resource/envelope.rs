@@ -1,6 +1,6 @@
 //! How objects are wrapped in answers: bare in v3, in etcd v2's `action` and `node` in v2.
 
-use model::{Kind, Object, encrypt::mask_resource};
+use model::{Kind, Object, mask::mask_resource};
 use serde_json::{Map, Value, json};
 
 use super::{key, object_key};

@@ -103,7 +103,7 @@ fn entry(entry: &Entry) -> Value {
         .iter()
         .map(|(kind, id, action)| json!({"resource": resource(*kind, id), "action": action.name()}))
         .collect();
-    json!({
+    let mut shown = json!({
         "revision": entry.revision,
         "time": time(entry.time_ms),
         "who": who(&entry.author),
@@ -111,7 +111,14 @@ fn entry(entry: &Entry) -> Value {
         "note": entry.author.note,
         "total": entry.changes,
         "objects": objects,
-    })
+    });
+    if let Some(bytes) = entry.left_out_bytes {
+        shown["left_out"] = json!(format!(
+            "the values before and after take {bytes} bytes, more than history.max_bytes: they are not kept, and no way \
+             leads back to what was before this write"
+        ));
+    }
+    shown
 }
 
 /// As in the answer to a transaction; secrets are not shown.
@@ -124,6 +131,9 @@ fn difference(api: &AdminApi, difference: &Difference) -> Value {
         (Some(_), None) => "delete",
         (Some(_), Some(_)) => "update",
     };
+    if let Some(action) = difference.left_out {
+        return json!({"resource": resource(key.0, &key.1), "action": action.name(), "diff": null});
+    }
     let diff = diff::of_object(&key, before, after, api.plugins().as_ref());
     json!({"resource": resource(key.0, &key.1), "action": action, "diff": diff})
 }

@@ -79,7 +79,7 @@ pub const KEYS: &[Key] = &[
         "The most that one body may take when a plugin or a condition reads it; beyond it 413."),
     key("apisix.max_own_hops", Integer(0, 1000), "10",
         "How often a request may come back to this gateway, through upstreams, mirrors and batches that point at it, before it is answered 508."),
-    key("apisix.log_memory", Size, "\"96m\"",
+    key("apisix.log_memory", Size, "\"64m\"",
         "The most that log entries take in memory until a receiver has them, over all plugins that send them in batches, with what is made of them to send them. One plugin gets half, and so do response bodies that are kept for the log. Beyond it entries are dropped and counted."),
     unset("apisix.plugin_answer_memory", Size, "\"128m\"",
         "The most that answers of services take in memory, over all plugins that ask one (forward-auth, opa, openid-connect), service discovery and secret managers; one service gets half. Beyond it an answer is dropped, as if the service had failed. Unset: an eighth of the machine's or cgroup's memory, 64m at least."),

@@ -36,6 +36,7 @@ pub const PLUGINS: &[&str] = &[
     "body-transformer",
     "proxy-mirror",
     "proxy-rewrite",
+    "proxy-redirect",
     "workflow",
     "api-breaker",
     "sla",

@@ -61,7 +61,7 @@ fn defaults() {
             .format
             .starts_with("$remote_addr - $remote_user [$time_local] $http_host \"$request\"")
     );
-    assert_eq!(settings.plugins.len(), 58);
+    assert_eq!(settings.plugins.len(), 59);
     assert_eq!(settings.apisix.cache_zones[0].disk_bytes, 1 << 30);
     assert_eq!(settings.apisix.cache_zones[1].disk_path, None);
     assert_eq!(settings.apisix.trusted_addresses, None);

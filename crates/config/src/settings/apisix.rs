@@ -177,7 +177,7 @@ impl Apisix {
                 .and_then(|hops| hops.try_into().ok())
                 .unwrap_or(10),
             plugin_answer_memory_bytes: reader.size("apisix.plugin_answer_memory"),
-            log_memory_bytes: reader.size("apisix.log_memory").unwrap_or(96 << 20),
+            log_memory_bytes: reader.size("apisix.log_memory").unwrap_or(64 << 20),
             router: match reader.text("apisix.router.http").as_deref() {
                 Some("radixtree_uri") => HttpRouter::Uri,
                 Some("radixtree_uri_with_parameter") => HttpRouter::UriWithParameter,

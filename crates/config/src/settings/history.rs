@@ -9,6 +9,8 @@ pub struct History {
     /// Acknowledged writes; 0: none.
     pub max_entries: u64,
     pub max_age: Duration,
+    /// On the disk.
+    pub max_bytes: u64,
 }
 
 impl History {
@@ -17,6 +19,7 @@ impl History {
         Self {
             max_entries: reader.unsigned("history.max_entries").unwrap_or(10_000),
             max_age: reader.duration("history.max_age").unwrap_or(month),
+            max_bytes: reader.size("history.max_bytes").unwrap_or(256 << 20),
         }
     }
 }

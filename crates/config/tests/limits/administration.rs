@@ -72,6 +72,14 @@ pub(super) const ADMIN: &[Row] = &[
         CLOSED,
     ),
     row(
+        [
+            "Answers of the Control API that clients have not taken, before another one is made",
+            "开始生成下一个应答之前，Control API 中尚未被取走的应答",
+        ],
+        Const("admin/src/control/documents.rs", "MOST_BYTES", Bytes),
+        ["503; what is there already is shared", "503；已有的应答会被共享"],
+    ),
+    row(
         ["Objects on a page", "每页对象"],
         Const("admin/src/resource/history.rs", "LARGEST_PAGE", Count),
         BAD,
@@ -81,7 +89,26 @@ pub(super) const ADMIN: &[Row] = &[
 pub(super) const STORE: &[Row] = &[
     row(["Entries of the history", "历史条目"], Key("history.max_entries"), FORGOTTEN),
     row(["Age of the history", "历史的保留时间"], Key("history.max_age"), FORGOTTEN),
+    row(
+        ["Bytes that the history takes on the disk", "历史在磁盘上占用的字节"],
+        Key("history.max_bytes"),
+        [
+            "nothing; the oldest are forgotten, and a write that alone takes more is kept without its values",
+            "无影响；最旧的被遗忘，单独超过它的写入只保留记录，不保留其前后的值",
+        ],
+    ),
     row(["Checkpoints", "检查点"], Const("store/src/history.rs", "MAX_CHECKPOINTS", Count), BAD),
+    row(
+        ["Changes kept in memory for who follows them", "为跟随者保留在内存中的变更"],
+        Const("store/src/live.rs", "MAX_LOGGED_CHANGES", Count),
+        NOTHING,
+    ),
+    row(["Bytes of those", "这些变更的字节"], Const("store/src/live.rs", "MAX_LOGGED_BYTES", Bytes), NOTHING),
+    row(
+        ["How long they are kept", "保留多久"],
+        Const("store/src/live.rs", "LONGEST_LOGGED", Milliseconds),
+        NOTHING,
+    ),
     row(
         ["Writes that share one sync of the disk", "共用一次落盘的写入"],
         Const("store/src/embedded/writer.rs", "MAX_GROUP", Count),
@@ -111,6 +138,11 @@ pub(super) const STORE: &[Row] = &[
         ["the file is refused", "拒绝该文件"],
     ),
     row(
+        ["Hosts times paths of a route", "路由的主机数乘以路径数"],
+        Const("compile/src/routes.rs", "MOST_PLACES", Count),
+        ["400; in a file the route answers 503", "400；文件中的路由返回 503"],
+    ),
+    row(
         ["Answer of etcd", "etcd 的应答"],
         Const("store/src/etcd/rpc.rs", "MAX_ANSWER_BYTES", Bytes),
         NOTHING,
@@ -118,6 +150,11 @@ pub(super) const STORE: &[Row] = &[
     row(
         ["Answer of a secret manager", "密钥管理服务的应答"],
         Const("plugins/src/common/secret_manager.rs", "MAX_ANSWER", Bytes),
+        ["503", "503"],
+    ),
+    row(
+        ["Values in it", "其中的值"],
+        Const("plugins/src/common/secret_manager.rs", "MAX_VALUES", Count),
         ["503", "503"],
     ),
 ];

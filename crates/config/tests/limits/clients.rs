@@ -83,6 +83,25 @@ pub(super) const CONNECTIONS: &[Row] = &[
     ),
     row(
         [
+            "Bytes read of an answer at a time while its client takes little; up to 64 KiB while it takes all",
+            "客户端接收很少时一次读取的应答字节；全部接收时至多 64 KiB",
+        ],
+        Const("proxy/src/read_ahead.rs", "LEAST_BYTES", Bytes),
+        NOTHING,
+    ),
+    row(
+        [
+            "What was read of answers and waits for clients, as a part of `apisix.body_memory.total` (one in)",
+            "已读取而等待客户端接收的应答，占 `apisix.body_memory.total` 的份额（几分之一）",
+        ],
+        Const("proxy/src/read_ahead.rs", "PART", Count),
+        [
+            "nothing is read ahead; an answer taken more slowly than `apisix.body_memory.min_rate` is cut, and a log line",
+            "不再预读；接收速率低于 `apisix.body_memory.min_rate` 的应答被截断，并写日志",
+        ],
+    ),
+    row(
+        [
             "Bytes read and dropped after the last answer, so that no reset cuts it",
             "最后一个应答之后读取并丢弃的字节，以免复位截断应答",
         ],
@@ -246,6 +265,22 @@ pub(super) const HTTP2: &[Row] = &[
         Key("apisix.http2.max_control_frames"),
         ["GOAWAY, then the connection closes", "GOAWAY，随后连接关闭"],
     ),
+    row(
+        [
+            "What was read of the answers of a connection and waits for it",
+            "一个连接已读取而等待接收的应答字节",
+        ],
+        Const("proxy/src/read_ahead.rs", "CONNECTION_BYTES", Bytes),
+        NOTHING,
+    ),
+    row(
+        [
+            "Bytes of answers handed over for a connection before it has to take some",
+            "一个连接须先接收之前已移交的应答字节",
+        ],
+        Const("proxy/src/http2/sending.rs", "HANDED_BYTES", Bytes),
+        NOTHING,
+    ),
     row(["This window", "该时间窗"], Const("proxy/src/http2/frames.rs", "WINDOW_MS", Milliseconds), NOTHING),
     row(
         ["Time for a goodbye", "告别的时间"],
@@ -264,8 +299,24 @@ pub(super) const UPSTREAMS: &[Row] = &[
         GONE_502,
     ),
     row(
+        [
+            "Nodes that are tried after the first, whatever `retries` says",
+            "无论 `retries` 为何，首个节点之后尝试的节点",
+        ],
+        Const("model/src/resources/upstream.rs", "MOST_RETRIES", Count),
+        GONE_502,
+    ),
+    row(
         ["Head of an answer", "应答头"],
         Field("proxy/src/settings.rs", "max_response_head_bytes", Bytes),
+        GONE_502,
+    ),
+    row(
+        [
+            "Interim answers (1xx) to a request; together as long as one head",
+            "一个请求的临时应答（1xx）；合计不长于一个应答头",
+        ],
+        Const("proxy/src/exchange/attempt.rs", "MOST_INTERIM", Count),
         GONE_502,
     ),
     row(
@@ -316,7 +367,12 @@ pub(super) const UPSTREAMS: &[Row] = &[
     row(
         ["Answer of a registry", "注册中心的应答"],
         Const("discovery/src/http.rs", "MAX_BODY_BYTES", Bytes),
-        NOTHING,
+        ["nothing; the nodes stay as they were, and a log line", "无影响；节点保持原样，并写日志"],
+    ),
+    row(
+        ["Values in it", "其中的值"],
+        Const("discovery/src/http.rs", "MAX_VALUES", Count),
+        ["nothing; the nodes stay as they were, and a log line", "无影响；节点保持原样，并写日志"],
     ),
     row(
         ["Nodes of a name", "一个名称的节点"],

@@ -4,7 +4,7 @@ use super::{
     super::{
         Bound::{Const, Key},
         Row,
-        Unit::{Bytes, Count},
+        Unit::{Bytes, Count, Milliseconds},
     },
     FORGOTTEN, TOO_LARGE, UNDECIDED, row,
 };
@@ -21,6 +21,14 @@ pub(super) const CONDITIONS: &[Row] = &[
             "其全部步数可查看的字节：文本越长步数越少",
         ],
         Const("backtrack/src/lib.rs", "MAX_BYTES", Bytes),
+        UNDECIDED,
+    ),
+    row(
+        [
+            "Processor time of all patterns asked of one request, in conditions and in plugins",
+            "一个请求的条件与插件中全部模式的处理器时间",
+        ],
+        Const("backtrack/src/time.rs", "MAX_TIME", Milliseconds),
         UNDECIDED,
     ),
     row(

@@ -93,6 +93,19 @@ pub(super) const LOGS: &[Row] = &[
     ),
     row(
         [
+            "Lines that one place in the code writes to it in a second, on one worker",
+            "代码中一处在一个工作线程上每秒写入的行数",
+        ],
+        Const("telemetry/src/error_log/places.rs", "MOST_LINES", Count),
+        ["nothing; a line counts the others", "无影响；其余由一行计数"],
+    ),
+    row(
+        ["Bytes of those lines", "这些行的字节"],
+        Const("telemetry/src/error_log/places.rs", "MOST_BYTES", Bytes),
+        ["nothing; a line counts the others", "无影响；其余由一行计数"],
+    ),
+    row(
+        [
             "Sets of labels of prometheus, over all workers (10,000 with extra_labels)",
             "prometheus 在所有工作线程中的标签组合（有 extra_labels 时为 10,000）",
         ],

@@ -26,6 +26,14 @@ pub(super) const PLUGINS: &[Row] = &[
         BAD,
     ),
     row(
+        [
+            "gzip, brotli: memory of the compressors under way, as a part of `apisix.body_memory.total` (one in)",
+            "gzip、brotli：进行中的压缩器的内存，占 `apisix.body_memory.total` 的份额（几分之一）",
+        ],
+        Const("plugins/src/common/compression/memory.rs", "PART", Count),
+        ["nothing; the answer is not compressed, and a log line", "无影响；应答不压缩，并写日志"],
+    ),
+    row(
         ["request-validation: body", "request-validation：请求体"],
         Schema("request-validation", "/properties/max_req_body_size"),
         TOO_LARGE,

@@ -18,7 +18,7 @@ use super::{
     Followed,
     endpoints::{Objects, part},
 };
-use crate::{http::Client, http::encoded, log_error, retry::Retry};
+use crate::{http::Client, http::document, http::encoded, log_error, retry::Retry};
 
 /// Objects per page of a list.
 const PAGE: usize = 120;
@@ -138,7 +138,7 @@ async fn watch(
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            let event = serde_json::from_slice(&line).map_err(|error| wrong(&error.to_string()))?;
+            let event = document(&line).map_err(|reason| wrong(&reason))?;
             if let Some(end) = take(followed, objects, version, &event).map_err(|reason| wrong(&reason))? {
                 return Ok(end);
             }

@@ -26,6 +26,8 @@ impl PluginCatalog for Catalog {
             consumer_schema: None,
             metadata_schema: None,
             encrypt_fields: &[],
+            nested: crate::catalog::no_nested,
+            remarks: crate::catalog::no_remarks,
         })
     }
     fn is_enabled(&self, name: &str) -> bool {

@@ -2,17 +2,25 @@
 
 use serde_json::Value;
 
-use super::{conditions, guards, references};
-use crate::{Kind, Object};
+use super::{conditions, references};
+use crate::{Kind, Object, resources::MOST_RETRIES};
 
 /// What of an object can never have an effect, in words. `host_ports`: whether hosts are compared with their port where
 /// a pattern has one (`radixtree_uri`, `radixtree_uri_with_parameter`).
 pub fn of(object: &Object, host_ports: bool) -> Vec<String> {
-    let mut found = guards::of(object);
-    found.extend(conditions::of(object));
+    let mut found = conditions::of(object);
     found.extend(references::of(object));
     found.extend(places(object, host_ports));
+    found.extend(retries(object));
     found
+}
+
+/// Of an upstream, wherever it is written.
+fn retries(object: &Object) -> Option<String> {
+    let value = object.value();
+    let upstream = if object.kind == Kind::Upstream { &*value } else { value.get("upstream")? };
+    let set = upstream.get("retries")?.as_u64()?;
+    (set > u64::from(MOST_RETRIES)).then(|| format!("retries {set} counts as {MOST_RETRIES}"))
 }
 
 fn places(object: &Object, host_ports: bool) -> Vec<String> {
@@ -130,6 +138,8 @@ mod tests {
             json!({"uri": "*", "uris": ["/", "/*"], "host": "a.com", "hosts": ["*.b", "[::1]", "c.", "*", "*d.e"]}),
             &[],
         );
+        check(Kind::Route, json!({"uri": "/", "upstream": {"retries": 256}}), &["retries 256 counts as 255"]);
+        check(Kind::Upstream, json!({"retries": 255}), &[]);
         check(
             Kind::Route,
             json!({"uris": ["a", "/b?c=1", "/d#e", "/f"], "hosts": ["a.com:80", "[::1]:80", "::1", ".a", "..", "a..b"]}),

@@ -8,6 +8,9 @@ use serde_json::{Map, Value};
 use super::read;
 use crate::check::parse_address;
 
+/// Attempts after the first that `retries` can set: to choose among very many nodes takes longer with each that was tried.
+pub const MOST_RETRIES: u32 = 255;
+
 #[derive(Clone, Debug, Deserialize)]
 pub struct Upstream {
     #[serde(default, deserialize_with = "read::id")]

@@ -13,6 +13,11 @@ pub fn type_name(value: &Value) -> &'static str {
     }
 }
 
+/// An empty table is a list or an object.
+pub fn is_empty(value: &Value) -> bool {
+    value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(serde_json::Map::is_empty)
+}
+
 /// `tostring(number)`, which is C's `%.14g`.
 pub fn number(value: f64) -> String {
     if value.is_nan() {

@@ -110,6 +110,7 @@ impl Connection {
         let bytes = request.to_bytes();
         timeout(self.limit, self.stream.write_all(&bytes)).await.map_err(|_| io::ErrorKind::TimedOut)??;
         let mut head = ResponseHead::default();
+        let mut interim_bytes = 0;
         loop {
             let parsed = head.parse(&self.received, MAX_HEAD_BYTES, MAX_FIELDS);
             match parsed.map_err(|error| io::Error::other(error.reason))? {
@@ -118,6 +119,10 @@ impl Connection {
                     // An interim answer (100, 103) goes before the real one.
                     if head.status >= 200 {
                         break;
+                    }
+                    interim_bytes += used;
+                    if interim_bytes > MAX_HEAD_BYTES {
+                        return Err(io::Error::other("too many interim answers"));
                     }
                 }
                 None => self.read().await?,

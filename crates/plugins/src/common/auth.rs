@@ -1,6 +1,9 @@
 //! What the authentication plugins share: the anonymous consumer and how a rejection looks.
 
+use hyper::header::HeaderName;
+use model::schema::is_secret_reference;
 use plugin::{Reply, Request, Step, Verdict};
+use serde_json::Value;
 use telemetry::error_log;
 
 /// Set while plugin `multi-auth` tries one plugin after the other: a failure then must say its real reason.
@@ -76,3 +79,18 @@ pub struct ExternalUser(pub serde_json::Value);
 /// The upstream is told who sent the request, by more than a consumer's name and without `Authorization`. Set by
 /// openid-connect, forward-auth, opa and jwt-auth, read by proxy-cache: what comes back may be for that one only.
 pub struct Identified;
+
+/// Of plugins that look for a key in a header field, and of the keys themselves.
+pub fn remarks_of_key(conf: &Value) -> Vec<String> {
+    let text = |name: &str| conf.get(name).and_then(Value::as_str);
+    let no_name = text("header").filter(|name| HeaderName::from_bytes(name.as_bytes()).is_err());
+    let no_value = text("key")
+        .filter(|key| !is_secret_reference(key) && (key.trim() != *key || key.chars().any(char::is_control)));
+    no_name
+        .map(|name| format!("no request has a header {name:?}: it is not a valid field name"))
+        .into_iter()
+        .chain(no_value.map(|_| {
+            "no header can carry the key: it has blanks at its ends, or control characters".to_owned()
+        }))
+        .collect()
+}

@@ -1,5 +1,7 @@
 //! What the compressing plugins share: which responses they take, and how the head changes.
 
+pub mod memory;
+
 use plugin::Request;
 use serde::Deserialize;
 use serde_json::Value;

@@ -26,3 +26,12 @@ pub fn removed(headers: &Value) -> Vec<String> {
     let names = headers.get("remove").and_then(Value::as_array).into_iter().flatten();
     names.filter_map(Value::as_str).map(str::to_owned).collect()
 }
+
+/// A text in the place of a list or an object is a header of that name, as in the older form of `headers`.
+pub fn remarks(conf: &Value) -> Vec<String> {
+    let headers = conf.get("headers");
+    let texts = ["add", "set", "remove"]
+        .into_iter()
+        .filter(|name| headers.and_then(|headers| headers.get(name)).is_some_and(Value::is_string));
+    texts.map(|name| format!("headers.{name} is a text: it sets a header with the name {name}")).collect()
+}

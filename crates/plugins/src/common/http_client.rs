@@ -5,6 +5,7 @@
 
 mod connect;
 mod endpoint;
+mod heard;
 
 pub use connect::{TlsWanted, Transport, connect, tls_config};
 pub use endpoint::Endpoint;
@@ -17,6 +18,7 @@ use std::{
 
 use ahash::AHashMap;
 use bytes::Bytes;
+use heard::Heard;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::HeaderValue;
@@ -137,19 +139,54 @@ const MAX_BEFORE_ANSWER_BYTES: usize = 256 << 10;
 /// Servers with idle connections per thread; past that all are dropped.
 const MAX_POOLS: usize = 256;
 
+/// How far it came without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missed {
+    /// There was no connection.
+    Connection,
+    /// The server did not answer in time.
+    Answer,
+    /// The server ended the connection, or its answer is not HTTP: that may be the request's doing.
+    End,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub struct Failure {
+    pub missed: Missed,
+    pub reason: String,
+}
+
+impl Failure {
+    fn late() -> Failure {
+        Failure { missed: Missed::Answer, reason: "timeout".to_owned() }
+    }
+
+    fn ended(reason: String) -> Failure {
+        Failure { missed: Missed::End, reason }
+    }
+}
+
 /// Sends the request and reads the whole answer.
 pub async fn send(request: Outgoing, options: &ClientOptions) -> Result<Incoming, String> {
+    exchange(request, options).await.map_err(|failure| failure.reason)
+}
+
+/// As [`send`], for those who have to know whether the server was there.
+pub async fn exchange(request: Outgoing, options: &ClientOptions) -> Result<Incoming, Failure> {
     let pool = pool_name(&request.endpoint, &options.tls);
     while let Some(mut connection) = take(&pool, options.keepalive_timeout) {
         if connection.requests.ready().await.is_err() {
             continue;
         }
-        let Some((message, _ticket)) = build(&request, &connection)? else { return Ok(refused_as_loop()) };
+        let Some((message, _ticket)) = build(&request, &connection).map_err(Failure::ended)? else {
+            return Ok(refused_as_loop());
+        };
         connection.credit.set(MAX_BEFORE_ANSWER_BYTES);
         let Ok(answered) = within(options, connection.requests.try_send_request(message)).await else {
             // The others that lie idle may be as silent, and each would cost a request.
             IDLE.with_borrow_mut(|pools| pools.remove(&pool));
-            return Err("timeout".to_owned());
+            return Err(Failure::late());
         };
         match answered {
             Ok(response) => return finish(response, connection, &pool, options).await,
@@ -157,16 +194,20 @@ pub async fn send(request: Outgoing, options: &ClientOptions) -> Result<Incoming
             Err(mut error) => match error.take_message() {
                 Some(_) => {}
                 None if error.error().is_incomplete_message() && request.method == Method::GET => {}
-                None => return Err(error.into_error().to_string()),
+                None => return Err(Failure::ended(error.into_error().to_string())),
             },
         }
     }
-    let mut connection = open(&request.endpoint, options).await?;
-    let Some((message, _ticket)) = build(&request, &connection)? else { return Ok(refused_as_loop()) };
+    let opened = open(&request.endpoint, options).await;
+    let mut connection = opened.map_err(|reason| Failure { missed: Missed::Connection, reason })?;
+    let Some((message, _ticket)) = build(&request, &connection).map_err(Failure::ended)? else {
+        return Ok(refused_as_loop());
+    };
     connection.credit.set(MAX_BEFORE_ANSWER_BYTES);
-    match within(options, connection.requests.send_request(message)).await? {
-        Ok(response) => finish(response, connection, &pool, options).await,
-        Err(error) => Err(describe(&error)),
+    match within(options, connection.requests.send_request(message)).await {
+        Ok(Ok(response)) => finish(response, connection, &pool, options).await,
+        Ok(Err(error)) => Err(Failure::ended(describe(&error))),
+        Err(_) => Err(Failure::late()),
     }
 }
 
@@ -183,7 +224,7 @@ async fn open(endpoint: &Endpoint, options: &ClientOptions) -> Result<Connection
             let handshake = http1::Builder::new()
                 .title_case_headers(true)
                 .max_buf_size(MAX_HEAD_BYTES)
-                .handshake(TokioIo::new(Paced::new($stream, credit.clone())));
+                .handshake(TokioIo::new(Heard::new(Paced::new($stream, credit.clone()))));
             let (requests, driver) = handshake.await.map_err(|error| describe(&error))?;
             // Ends by itself when the connection is closed or dropped from the pool.
             tokio::spawn(driver);
@@ -201,12 +242,12 @@ async fn finish(
     connection: Connection,
     pool: &str,
     options: &ClientOptions,
-) -> Result<Incoming, String> {
+) -> Result<Incoming, Failure> {
     // The body has bounds of its own.
     connection.credit.set(usize::MAX);
     let (head, body) = response.into_parts();
-    let gathered = within(options, gather(body, pool, options.body)).await?;
-    let body = gathered.map_err(|reason| format!("response body: {reason}"))?;
+    let gathered = within(options, gather(body, pool, options.body)).await.map_err(|_| Failure::late())?;
+    let body = gathered.map_err(|reason| Failure::ended(format!("response body: {reason}")))?;
     if options.keepalive && options.keepalive_pool > 0 && !connection.requests.is_closed() {
         keep(pool, connection, options.keepalive_pool);
     }

@@ -13,6 +13,10 @@ pub enum LimitKey {
     Variable(Variable),
     Combination(Template),
     Constant(Box<[u8]>),
+    /// What a consumer identified itself with.
+    Credential,
+    /// All requests for this path count together.
+    Path(Box<[u8]>),
     /// Of a rule: no variable with a value means that the rule does not apply.
     Rule(Template),
 }
@@ -30,6 +34,8 @@ impl LimitKey {
     pub fn new(key: &str, key_type: &str) -> LimitKey {
         match key_type {
             "constant" => LimitKey::Constant(key.as_bytes().into()),
+            "credential" => LimitKey::Credential,
+            "path" => LimitKey::Path(key.as_bytes().into()),
             "var_combination" => LimitKey::Combination(Template::compile(key)),
             _ => match Variable::resolve(key) {
                 Variable::Named(Named::RemoteAddr) => LimitKey::RemoteAddr,
@@ -58,6 +64,17 @@ impl LimitKey {
                     write_remote_addr(request, form, out);
                 }
             }
+            LimitKey::Credential => match (&request.consumer, &request.credential_id) {
+                // Two consumers may have credentials of one name.
+                (Some(consumer), Some(id)) => {
+                    out.extend_from_slice(consumer.username.as_bytes());
+                    out.push(b'/');
+                    out.extend_from_slice(id.as_bytes());
+                }
+                _ => write_remote_addr(request, form, out),
+            },
+            LimitKey::Path(path) if request.path == **path => out.extend_from_slice(path),
+            LimitKey::Path(_) => write_remote_addr(request, form, out),
             LimitKey::Constant(key) => out.extend_from_slice(key),
             LimitKey::Rule(template) => return template.render_into(request, out) > 0,
         }
@@ -76,6 +93,46 @@ fn write_remote_addr(request: &Request, form: Form, out: &mut Vec<u8>) {
         std::net::IpAddr::V4(address) => out.extend_from_slice(&address.octets()),
         std::net::IpAddr::V6(address) => out.extend_from_slice(&address.octets()),
     }
+}
+
+/// A limit whose key never has a value counts by the client's address.
+pub fn remarks(conf: &Value) -> Vec<String> {
+    let text = |name: &str| conf.get(name).and_then(Value::as_str);
+    let Some(key) = text("key") else { return Vec::new() };
+    let is_combination = match text("key_type").unwrap_or("var") {
+        "var" => false,
+        "var_combination" => true,
+        _ => return Vec::new(),
+    };
+    let meant = match (key.trim(), is_combination) {
+        (trimmed, _) if trimmed != key => format!("write {trimmed}"),
+        (_, false) if key.contains('$') => {
+            let name = key.trim_start_matches('$').trim_start_matches('{').trim_end_matches('}');
+            format!("write {name}, or key_type var_combination")
+        }
+        (_, true) if !key.contains('$') => format!("write ${key}, or key_type var"),
+        (_, false) => {
+            let remark = Variable::remark(key);
+            return remark
+                .into_iter()
+                .map(|remark| format!("key: {remark}; the client's address is counted"))
+                .collect();
+        }
+        (_, true) => {
+            let template = Template::compile(key);
+            let unknown = template.variables().filter_map(|variable| match variable {
+                Variable::Custom(name) => Variable::remark(name),
+                _ => None,
+            });
+            return unknown.map(|remark| format!("key: {remark}")).collect();
+        }
+    };
+    vec![format!("the key {key} is not a variable, so the client's address is counted: {meant}")]
+}
+
+/// The end of a message about a request that could not be counted.
+pub fn on_route(request: &Request) -> String {
+    request.route.as_ref().map_or_else(String::new, |route| format!(" (route {})", route.id))
 }
 
 /// The part of a key that names the configuration.

@@ -108,10 +108,10 @@ impl RedisClient {
             invocation.arg(argument);
         }
         let place = self.place();
-        let attempt = place.circuit.enter()?;
+        let attempt = place.circuit.enter().map_err(|reason| self.named(&reason))?;
         let result = self.try_eval(&place.slot, &invocation).await;
         attempt.ended(&result);
-        result
+        result.map_err(|reason| self.named(&reason))
     }
 
     async fn try_eval<T: FromRedisValue>(
@@ -138,10 +138,10 @@ impl RedisClient {
     /// Runs a plain command.
     pub async fn command<T: FromRedisValue>(&self, command: &redis::Cmd) -> Result<T, String> {
         let place = self.place();
-        let attempt = place.circuit.enter()?;
+        let attempt = place.circuit.enter().map_err(|reason| self.named(&reason))?;
         let result = self.try_command(&place.slot, command).await;
         attempt.ended(&result);
-        result
+        result.map_err(|reason| self.named(&reason))
     }
 
     async fn try_command<T: FromRedisValue>(
@@ -163,6 +163,11 @@ impl RedisClient {
         }
         let (mut connection, _) = self.connection(slot).await?;
         connection.query(command).await.map_err(|error| describe(&error))
+    }
+
+    /// A failure, with the server that it is of.
+    fn named(&self, reason: &str) -> String {
+        format!("{}: {reason}", self.settings.target)
     }
 
     fn place(&self) -> Rc<Place> {
@@ -227,7 +232,9 @@ impl RedisClient {
         };
         match &settings.target {
             Target::Single(info) => Ok(Connection::One(tls::connect(info.clone(), one()).await?)),
-            Target::Cluster(client) => Ok(Connection::Cluster(client.get_async_generic_connection().await?)),
+            Target::Cluster(client, _) => {
+                Ok(Connection::Cluster(client.get_async_generic_connection().await?))
+            }
             Target::Sentinel(sentinel) => Ok(Connection::One(sentinel.connect(&one()).await?)),
         }
     }

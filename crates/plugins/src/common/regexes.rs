@@ -7,7 +7,7 @@ use std::ops::Range;
 
 pub use backtrack::Groups;
 use plugin::location::{Location, Origin};
-use routing::expr::GaveUp;
+use routing::expr::{GaveUp, SearchTime};
 
 /// With more groups the engine's tables grow to hundreds of megabytes.
 const MAX_GROUPS: usize = 200;
@@ -101,22 +101,18 @@ impl Regex {
         }
     }
 
-    pub fn is_match(&self, text: &[u8]) -> Result<bool, GaveUp> {
-        let found = match &self.program {
-            Program::Linear(regex) => regex.is_match(text),
-            Program::Backtracking(regex) => regex.is_match(text).map_err(|_| self.gave_up(regex))?,
-        };
-        match self.without_line_end(text) {
-            Some(text) if !found => self.is_match(text),
-            _ => Ok(found),
-        }
+    /// On the time of a request.
+    pub fn within<'a>(&'a self, time: &'a SearchTime) -> Search<'a> {
+        Search { regex: self, time: Some(time) }
     }
 
-    fn gave_up(&self, regex: &backtrack::Pattern) -> GaveUp {
-        if !self.quiet {
-            plugin::gave_up::warn(regex.as_str());
-        }
-        GaveUp
+    /// Of configurations, and of what has a time of its own.
+    fn alone(&self) -> Search<'_> {
+        Search { regex: self, time: None }
+    }
+
+    pub fn is_match(&self, text: &[u8]) -> Result<bool, GaveUp> {
+        self.alone().is_match(text)
     }
 
     /// The text without a line break at its end, if the pattern may match there.
@@ -126,24 +122,70 @@ impl Regex {
 
     /// The first match: group 0 is the whole of it.
     pub fn captures(&self, text: &[u8]) -> Result<Option<Groups>, GaveUp> {
-        match (self.captures_exactly(text)?, self.without_line_end(text)) {
-            (None, Some(text)) => self.captures_exactly(text),
+        self.alone().captures(text)
+    }
+}
+
+/// A regular expression and what its searches may take.
+#[derive(Clone, Copy)]
+pub struct Search<'a> {
+    regex: &'a Regex,
+    time: Option<&'a SearchTime>,
+}
+
+impl Search<'_> {
+    pub fn is_match(self, text: &[u8]) -> Result<bool, GaveUp> {
+        let is_match = |text| {
+            self.run(text, |regex| regex.is_match(text), |regex: &backtrack::Pattern| regex.is_match(text))
+        };
+        match (is_match(text)?, self.regex.without_line_end(text)) {
+            (false, Some(text)) => is_match(text),
             (found, _) => Ok(found),
         }
     }
 
-    fn captures_exactly(&self, text: &[u8]) -> Result<Option<Groups>, GaveUp> {
-        Ok(match &self.program {
-            Program::Linear(regex) => {
+    /// The first match: group 0 is the whole of it.
+    pub fn captures(self, text: &[u8]) -> Result<Option<Groups>, GaveUp> {
+        let captures = |text| {
+            let linear = |regex: &regex::bytes::Regex| {
                 let found = regex.captures(text);
                 found.map(|found| found.iter().map(|group| group.map(|group| group.range())).collect())
+            };
+            self.run(text, linear, |regex: &backtrack::Pattern| regex.captures(text))
+        };
+        match (captures(text)?, self.regex.without_line_end(text)) {
+            (None, Some(text)) => captures(text),
+            (found, _) => Ok(found),
+        }
+    }
+
+    fn run<R>(
+        self,
+        text: &[u8],
+        linear: impl FnOnce(&regex::bytes::Regex) -> R,
+        backtracking: impl FnOnce(&backtrack::Pattern) -> Result<R, GaveUp>,
+    ) -> Result<R, GaveUp> {
+        let (found, pattern) = match (&self.regex.program, self.time) {
+            (Program::Linear(regex), None) => return Ok(linear(regex)),
+            (Program::Linear(regex), Some(time)) => {
+                (time.linear(text.len(), || linear(regex)), regex.as_str())
             }
-            Program::Backtracking(regex) => regex.captures(text).map_err(|_| self.gave_up(regex))?,
-        })
+            (Program::Backtracking(regex), None) => (backtracking(regex), regex.as_str()),
+            (Program::Backtracking(regex), Some(time)) => {
+                (time.backtracking(|| backtracking(regex)), regex.as_str())
+            }
+        };
+        if found.is_err() && !self.regex.quiet {
+            match self.time {
+                Some(time) if time.is_spent() => plugin::gave_up::warn_of_many(pattern),
+                _ => plugin::gave_up::warn(pattern),
+            }
+        }
+        found
     }
 
     /// Replaces the first match in a client's text, for a redirect; `None` when nothing matches.
-    pub fn replace_for_location(&self, text: &[u8], with: &Replacement) -> Result<Option<Location>, GaveUp> {
+    pub fn replace_for_location(self, text: &[u8], with: &Replacement) -> Result<Option<Location>, GaveUp> {
         let Some(groups) = self.captures(text)? else { return Ok(None) };
         let Some(whole) = groups.first().cloned().flatten() else { return Ok(None) };
         let mut location = Location::default();
@@ -157,7 +199,9 @@ impl Regex {
         location.push(Origin::Client, text.get(whole.end..).unwrap_or_default());
         Ok(Some(location))
     }
+}
 
+impl Regex {
     /// Replaces the first match, or all; `None` when nothing matches.
     pub fn replace(&self, text: &[u8], with: &Replacement, all: bool) -> Result<Option<Vec<u8>>, GaveUp> {
         let mut out = Vec::with_capacity(text.len());
@@ -182,6 +226,15 @@ impl Regex {
         out.extend_from_slice(text.get(at..).unwrap_or_default());
         Ok(found.then_some(out))
     }
+}
+
+/// The text with these groups' match replaced.
+pub fn replaced(text: &[u8], groups: &Groups, with: &Replacement) -> Vec<u8> {
+    let Some(whole) = groups.first().cloned().flatten() else { return text.to_vec() };
+    let mut out = text.get(..whole.start).unwrap_or_default().to_vec();
+    with.parts(text, groups).for_each(|part| out.extend_from_slice(part));
+    out.extend_from_slice(text.get(whole.end..).unwrap_or_default());
+    out
 }
 
 fn shortened(pattern: &str) -> String {

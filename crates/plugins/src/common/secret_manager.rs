@@ -46,6 +46,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// No secret is that long.
 const MAX_ANSWER: usize = 1 << 20;
+/// Nor of so many parts.
+const MAX_VALUES: usize = 65_536;
 
 fn options(verify: bool) -> ClientOptions {
     ClientOptions {
@@ -65,8 +67,8 @@ fn need<'a>(conf: &'a Value, name: &str) -> Result<&'a str, Failure> {
 }
 
 fn json(body: &[u8]) -> Result<Value, Failure> {
-    serde_json::from_slice(body)
-        .map_err(|error| Failure::Unavailable(format!("failed to decode result: {error}")))
+    model::json::parse_within(body, MAX_VALUES)
+        .map_err(|fault| Failure::Unavailable(format!("failed to decode result: {fault}")))
 }
 
 /// A member as it is put into a configuration. What is empty, or no text, is as good as not there.

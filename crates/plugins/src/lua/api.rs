@@ -104,6 +104,12 @@ fn exit(code: &Value) -> mlua::Result<()> {
 fn print(values: &[Value]) -> mlua::Result<()> {
     current::call(|call| {
         let mut output = call.output.borrow_mut();
+        // Known before anything is copied: the memory for it has to be found first.
+        let texts = values.iter().filter_map(Value::as_string).map(|text| text.as_bytes().len());
+        if texts.fold(output.len(), usize::saturating_add) > current::MAX_OUTPUT_BYTES {
+            output.clear();
+            return Err(too_much_output());
+        }
         for value in values {
             append(value, &mut output, 0).inspect_err(|_| output.clear())?;
         }
@@ -120,7 +126,13 @@ pub fn append(value: &Value, out: &mut Vec<u8>, depth: usize) -> mlua::Result<()
         Value::Boolean(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
         Value::Integer(value) => out.extend_from_slice(value.to_string().as_bytes()),
         Value::Number(value) => out.extend_from_slice(number::lua(*value).as_bytes()),
-        Value::String(text) => out.extend_from_slice(&text.as_bytes()),
+        Value::String(text) => {
+            let text = text.as_bytes();
+            if out.len() + text.len() > current::MAX_OUTPUT_BYTES {
+                return Err(too_much_output());
+            }
+            out.extend_from_slice(&text);
+        }
         Value::Table(items) if depth < 16 => {
             for (count, item) in items.sequence_values::<Value>().enumerate() {
                 if count.is_multiple_of(256) {
@@ -137,9 +149,13 @@ pub fn append(value: &Value, out: &mut Vec<u8>, depth: usize) -> mlua::Result<()
         }
     }
     if out.len() > current::MAX_OUTPUT_BYTES {
-        return Err(mlua::Error::runtime("too much output"));
+        return Err(too_much_output());
     }
     Ok(())
+}
+
+fn too_much_output() -> mlua::Error {
+    mlua::Error::runtime("too much output")
 }
 
 /// The bytes of a text or number; `None` for anything else.

@@ -397,7 +397,7 @@ req.discard_body = function() end
 req.get_body_data = native.body
 req.get_body_file = function() return nil end
 req.set_body_data = native.set_body
-req.get_post_args = function() return native.decode_args(native.body() or "") end
+req.get_post_args = function(most) return native.decode_args(native.body() or "", most) end
 req.http_version = native.http_version
 req.start_time = native.start_time
 req.is_internal = function() return false end
@@ -538,7 +538,7 @@ ngx.shared = close(setmetatable({}, {
 -- ctx: fields of its own, then what the request tells.
 local context_base = hide({ __index = function(_, key)
     if key == "var" then return var end
-    if key == "req_post_args" then return req.get_post_args() end
+    if key == "req_post_args" then return (req.get_post_args(0)) end
     return native.context_get(key)
 end })
 local function new_context() return setmetatable({}, context_base) end
@@ -759,9 +759,10 @@ core.request = {
     get_ip = function() return var.realip_remote_addr end,
     get_remote_client_ip = function() return var.remote_addr end,
     get_remote_client_port = function() return tonumber(var.remote_port) end,
-    get_uri_args = function() return native.uri_args() end,
+    -- All of them, as in APISIX.
+    get_uri_args = function() return native.uri_args(0) end,
     set_uri_args = function(_, arguments) req.set_uri_args(arguments) end,
-    get_post_args = function() return req.get_post_args() end,
+    get_post_args = function() return req.get_post_args(0) end,
     get_body = function(most)
         local body = native.body()
         if body and most and #body > most then

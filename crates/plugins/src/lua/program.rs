@@ -11,7 +11,9 @@ use std::{
 };
 
 use mlua::{Function, Lua, MultiValue, Table, Value};
-use plugin::{Reply, Request, RequestBody, Step, memory, reply::FINAL_STATUSES, step::Verdict};
+use plugin::{
+    BodyChunk, Passage, Reply, Request, RequestBody, Step, memory, reply::FINAL_STATUSES, step::Verdict,
+};
 use telemetry::error_log::{self, Level};
 
 pub use super::current::Phase;
@@ -40,6 +42,8 @@ pub struct Program {
     /// Calls `ngx.sleep`: runs as a coroutine.
     waits: bool,
     is_script: bool,
+    /// Runs before a phase of another plugin: what it returns does not matter.
+    is_before: bool,
 }
 
 /// A request's `ctx`, kept from function to function as long as its interpreter is there.
@@ -81,6 +85,7 @@ impl Program {
             needs_body: mentions(&BODY_WORDS),
             waits: mentions(&["sleep"]),
             is_script: false,
+            is_before: false,
             sources,
             conf,
         }
@@ -91,6 +96,11 @@ impl Program {
             is_script: true,
             ..Program::new("script", vec![source.to_owned()], serde_json::Value::Null)
         }
+    }
+
+    /// `_meta.pre_function`.
+    pub fn before(source: &str, conf: serde_json::Value) -> Program {
+        Program { is_before: true, ..Program::new("_meta.pre_function", vec![source.to_owned()], conf) }
     }
 
     pub fn loaded(&self, vm: &Vm) -> mlua::Result<Rc<Loaded>> {
@@ -136,25 +146,21 @@ impl Program {
         self.finish(self.run_now(request, phase)).into()
     }
 
-    /// Runs the functions before a phase of another plugin: they cannot answer, and their failure stops nothing.
-    pub fn run_before<'a>(&'a self, request: &'a mut Request, phase: Phase) -> Step<'a> {
-        let unread = matches!(request.body, RequestBody::Unread { .. });
-        if !(self.waits || self.needs_body && unread) {
-            self.run_late(request, phase);
-            return Step::Next;
-        }
-        Step::wait(async move {
-            match self.run_waiting(request, phase).await {
-                Err(reply) if reply.status == 413 => Err(reply),
-                _ => Ok(()),
-            }
-        })
-    }
-
-    /// Runs the functions in a phase that cannot answer any more.
+    /// Runs the functions in a phase that cannot answer any more. A header filter that fails may be what hides a field.
     pub fn run_late(&self, request: &mut Request, phase: Phase) {
         if let Err(error) = self.run_now(request, phase) {
+            if phase == Phase::HeaderFilter {
+                request.response.refuse(500);
+            }
             self.log(&error);
+        }
+    }
+
+    /// Runs the functions on a piece of a body. What they were to take out of it must not pass when they fail.
+    pub fn run_on_chunk(&self, request: &mut Request, chunk: &mut BodyChunk) {
+        if let Err(error) = current::with_chunk(chunk, || self.run_now(request, Phase::BodyFilter)) {
+            self.log(&error);
+            chunk.passage = Passage::Refused(500);
         }
     }
 
@@ -167,6 +173,11 @@ impl Program {
         }
         let ended = self.run_coroutines(request, phase).await;
         self.finish(ended)
+    }
+
+    /// What was returned, where that counts.
+    fn counted(&self, result: mlua::Result<MultiValue>) -> mlua::Result<MultiValue> {
+        if self.is_before { result.map(|_| MultiValue::new()) } else { result }
     }
 
     fn finish(&self, ended: mlua::Result<Ending>) -> Verdict {
@@ -207,6 +218,7 @@ impl Program {
             let result = enter(request, phase, || {
                 vm.run.call::<MultiValue>((function, &loaded.conf, &context, &loaded.environment))
             });
+            let result = self.counted(result);
             if let Ending::Answer(reply) = ending(&vm.lua, result, phase, request.remote_addr)? {
                 return Ok(Ending::Answer(reply));
             }
@@ -255,6 +267,7 @@ impl Program {
                 });
             }
             drop(said);
+            let result = self.counted(result);
             let ended = clock::limited(|| ending(&vm.lua, result, phase, request.remote_addr));
             vm::tidy(&vm);
             if let Ending::Answer(reply) = ended? {
@@ -370,7 +383,13 @@ fn ending(lua: &Lua, result: mlua::Result<MultiValue>, phase: Phase, client: IpA
         (Ok(values), _) => values,
     };
     if !phase.may_answer() {
-        return Ok(Ending::Next);
+        return match exit {
+            Some(code) if !matches!(code, 0 | DECLINED) => Err(mlua::Error::runtime(format!(
+                "ngx.exit({code}) cannot end the request in phase {}",
+                phase.name()
+            ))),
+            _ => Ok(Ending::Next),
+        };
     }
     let output = Output { status, bytes: output, client };
     if let Some(code) = exit {

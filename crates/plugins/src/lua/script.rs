@@ -3,10 +3,7 @@
 use plugin::{BodyChunk, Plugin, Request, Step};
 use telemetry::error_log;
 
-use super::{
-    current,
-    program::{Phase, Program},
-};
+use super::program::{Phase, Program};
 
 /// Without a table of functions there is nothing to run; files may hold such scripts, the Admin API refuses them.
 pub struct Script(Option<Program>);
@@ -37,7 +34,9 @@ impl Plugin for Script {
         self.late(request, Phase::HeaderFilter);
     }
     fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
-        current::with_chunk(chunk, || self.late(request, Phase::BodyFilter));
+        if let Some(program) = &self.0 {
+            program.run_on_chunk(request, chunk);
+        }
     }
     fn log(&self, request: &mut Request) {
         self.late(request, Phase::Log);
@@ -52,31 +51,32 @@ impl Script {
     }
 }
 
-/// Runs before each phase of the plugin that carries it. What it returns does not matter; its failure is logged.
+/// Runs before each phase of the plugin that carries it. What it returns does not matter; `ngx.exit` and its
+/// failure end the request while that can be answered.
 pub struct PreFunction(Program);
 
 impl PreFunction {
     pub fn new(source: &str, conf: &serde_json::Value) -> Result<PreFunction, String> {
         super::check_function(source)?;
-        Ok(PreFunction(Program::new("_meta.pre_function", vec![source.to_owned()], conf.clone())))
+        Ok(PreFunction(Program::before(source, conf.clone())))
     }
 }
 
 impl Plugin for PreFunction {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        self.0.run_before(request, Phase::Rewrite)
+        self.0.run(request, Phase::Rewrite)
     }
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        self.0.run_before(request, Phase::Access)
+        self.0.run(request, Phase::Access)
     }
     fn before_proxy<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        self.0.run_before(request, Phase::BeforeProxy)
+        self.0.run(request, Phase::BeforeProxy)
     }
     fn header_filter(&self, request: &mut Request) {
         self.0.run_late(request, Phase::HeaderFilter);
     }
     fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
-        current::with_chunk(chunk, || self.0.run_late(request, Phase::BodyFilter));
+        self.0.run_on_chunk(request, chunk);
     }
     fn log(&self, request: &mut Request) {
         self.0.run_late(request, Phase::Log);

@@ -205,7 +205,7 @@ fn late_phases_see_the_response() {
         vec!["return function() ngx.arg[1] = ngx.arg[1]:upper() .. tostring(ngx.arg[2]) end".to_owned()],
         json!({}),
     );
-    super::with_chunk(&mut chunk, || program.run_late(&mut request, Phase::BodyFilter));
+    program.run_on_chunk(&mut request, &mut chunk);
     assert_eq!(chunk.data, b"HELLOtrue");
 }
 

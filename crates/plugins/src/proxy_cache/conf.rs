@@ -6,7 +6,13 @@ use serde_json::Value;
 use wire::{HeaderId, Method};
 
 use super::rules::{self, Asked, Directives};
-use crate::common::{auth::Identified, conf::typed};
+use crate::{
+    common::{
+        auth::{ExternalUser, Identified},
+        conf::typed,
+    },
+    lua,
+};
 
 #[derive(Deserialize)]
 struct Conf {
@@ -54,6 +60,29 @@ impl Joined {
         }
     }
 
+    /// As [`Joined::write`], with each value's length behind it: `a` and `bc` make another key than `ab` and `c`.
+    fn write_key(&self, request: &Request, out: &mut Vec<u8>) {
+        for part in &self.0 {
+            match part {
+                Part::Text(text) => out.extend_from_slice(text),
+                Part::Variable(variable) => {
+                    let value = request.variable(variable).unwrap_or_default();
+                    out.extend_from_slice(&value);
+                    out.extend_from_slice(&(value.len() as u32).to_le_bytes());
+                }
+            }
+        }
+    }
+
+    /// The variables that only Lua sets, or nobody.
+    fn of_lua(&self) -> Vec<Variable> {
+        let variables = self.0.iter().filter_map(|part| match part {
+            Part::Variable(variable @ Variable::Custom(_)) => Some(variable.clone()),
+            _ => None,
+        });
+        variables.collect()
+    }
+
     fn says_yes(&self, request: &Request) -> bool {
         let mut value = Vec::new();
         self.write(request, &mut value);
@@ -63,8 +92,11 @@ impl Joined {
 
 pub struct Settings {
     key: Joined,
-    /// Answers to one consumer are not for others.
+    /// Variables of the key without which there is none.
+    needed: Vec<Variable>,
+    /// Answers to one consumer are not for others, unless one of `shared_by` has a value.
     isolation: bool,
+    shared_by: Vec<Variable>,
     /// The key tells clients with different certificates apart.
     key_has_certificate: bool,
     /// The key names the service: its routes share what they store.
@@ -81,18 +113,26 @@ pub struct Settings {
     pub keep_set_cookie: bool,
 }
 
-/// Variables that say in a key whose answers it is for. Not `$remote_user`: any client can write that name.
-const IDENTITIES: [&str; 3] = ["$consumer_name", "$consumer_group_id", "$http_authorization"];
+/// What Lua may write into `ctx` to say who asks.
+const NAMED_BY_LUA: [&str; 2] = ["external_user", "consumer_name"];
+
+/// Variables that say in a key whose answers it is for, where they have a value. Not `$remote_user` and
+/// `$http_authorization`: who is known by something else can write what he likes there.
+const IDENTITIES: [&str; 2] = ["consumer_name", "consumer_group_id"];
 /// In a key it tells even two clients of one consumer apart, and who does not have the secret cannot make that key.
 const CREDENTIALS: &str = "$http_authorization";
 
 impl Settings {
     pub fn new(conf: &Value) -> Result<Settings, String> {
         let conf: Conf = typed(conf)?;
-        let own = conf.cache_key.iter().any(|part| IDENTITIES.contains(&part.as_str()));
+        let named = |name: &&str| conf.cache_key.iter().any(|part| part.strip_prefix('$') == Some(*name));
+        let shared_by = IDENTITIES.iter().filter(|name| named(name)).map(|name| Variable::resolve(name));
+        let key = Joined::new(&conf.cache_key);
         Ok(Settings {
-            key: Joined::new(&conf.cache_key),
-            isolation: conf.consumer_isolation && !own,
+            shared_by: shared_by.collect(),
+            needed: key.of_lua(),
+            key,
+            isolation: conf.consumer_isolation,
             of_service: conf.cache_key.iter().any(|part| part == "$service_id"),
             key_has_certificate: conf.cache_key.iter().any(|part| part.starts_with("$ssl_client_")),
             key_has_credentials: conf.cache_key.iter().any(|part| part == CREDENTIALS),
@@ -119,18 +159,21 @@ impl Settings {
     fn key_of_get(&self, request: &Request) -> Vec<u8> {
         let mut key = Vec::with_capacity(64);
         self.write_place(request, &mut key);
-        if self.isolation {
-            let name = request.consumer.as_ref().map(|consumer| consumer.username.as_bytes().to_vec());
-            let name = name.filter(|name| !name.is_empty()).or_else(|| {
-                request.variable(&Variable::Named(Named::RemoteUser)).map(|user| user.into_owned())
-            });
+        let has_value = |variable| request.variable(variable).is_some_and(|value| !value.is_empty());
+        if self.isolation && !self.shared_by.iter().any(has_value) {
+            // Lua may name a consumer, too.
+            let of = |variable| {
+                let value = request.variable(&Variable::Named(variable))?.into_owned();
+                (!value.is_empty()).then_some(value)
+            };
+            let name = of(Named::ConsumerName).or_else(|| of(Named::RemoteUser));
             if let Some(name) = name.filter(|name| !name.is_empty()) {
                 key.extend_from_slice(&name);
                 // No consumer's name has this byte.
                 key.push(1);
             }
         }
-        self.key.write(request, &mut key);
+        self.key.write_key(request, &mut key);
         key
     }
 
@@ -163,7 +206,11 @@ impl Settings {
         let is_known =
             !self.key_has_certificate && facts.is_some_and(|facts| facts.client_certificate.is_some());
         Asked {
-            credentials: has_credentials || is_known || request.extensions.get::<Identified>().is_some(),
+            credentials: has_credentials
+                || is_known
+                || request.extensions.get::<Identified>().is_some()
+                || request.extensions.get::<ExternalUser>().is_some()
+                || NAMED_BY_LUA.iter().any(|name| lua::context_field(request, name).is_some()),
             no_store: Directives::of(headers).no_store,
         }
     }
@@ -176,11 +223,16 @@ impl Settings {
         self.statuses.contains(&status)
     }
 
+    /// Nothing is looked up, nor stored, under a key that lacks a part: it would be the same for different requests.
+    fn has_no_key(&self, request: &Request) -> bool {
+        self.needed.iter().any(|variable| request.variable(variable).is_none_or(|value| value.is_empty()))
+    }
+
     pub fn bypasses(&self, request: &Request) -> bool {
-        self.bypass.as_ref().is_some_and(|bypass| bypass.says_yes(request))
+        self.has_no_key(request) || self.bypass.as_ref().is_some_and(|bypass| bypass.says_yes(request))
     }
 
     pub fn refuses_to_store(&self, request: &Request) -> bool {
-        self.no_cache.as_ref().is_some_and(|no_cache| no_cache.says_yes(request))
+        self.has_no_key(request) || self.no_cache.as_ref().is_some_and(|no_cache| no_cache.says_yes(request))
     }
 }

@@ -6,8 +6,8 @@
 
 use std::{
     fs::{self, Metadata},
-    io,
-    os::unix::fs::MetadataExt,
+    io::{self, Read},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{
         Arc, Once,
@@ -133,7 +133,7 @@ impl Disk {
     }
 
     pub fn get(&self, key: &[u8]) -> Option<Stored> {
-        decode(&fs::read(self.path(key)).ok()?, key)
+        decode(&read(&self.path(key)).ok()?, key)
     }
 
     pub fn put(&self, key: &[u8], stored: &Stored) -> io::Result<()> {
@@ -283,6 +283,18 @@ fn decode(data: &[u8], key: &[u8]) -> Option<Stored> {
     })))
 }
 
+/// A regular file: whoever may write to the folder could put a pipe there, which would be waited for without end.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let mut file = fs::OpenOptions::new().read(true).custom_flags(nonblocking).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -354,5 +366,14 @@ mod tests {
         assert!(total <= 40_000, "{total}");
         assert!(files(folder.path()).len() <= 8, "a block each");
         assert!(disk.get(&[29]).is_some());
+    }
+
+    #[test]
+    fn a_pipe_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert!(read(&pipe).is_err());
+        assert!(read(folder.path()).is_err(), "nor is a folder read");
     }
 }

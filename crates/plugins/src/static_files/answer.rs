@@ -17,6 +17,8 @@ use super::{
 pub fn answer(request: &Request, outcome: &Outcome, max_ranges: usize) -> Reply {
     match outcome {
         Outcome::Status(code) => Reply::page(*code),
+        // The caller leaves these to the upstream.
+        Outcome::Upstream => Reply::page(404),
         Outcome::Redirect => redirect(request),
         Outcome::Listing(page) => Reply::bytes(200, page.clone()).content_type("text/html; charset=utf-8"),
         Outcome::File(served) => file(request, served, max_ranges),
@@ -47,6 +49,8 @@ fn file(request: &Request, served: &Served, max_ranges: usize) -> Reply {
     // RFC 9110 section 14.2: a range counts with GET only.
     let wanted = headers.known(HeaderId::Range).filter(|_| request.head.method == Method::Get);
     let ranges = match wanted {
+        // An empty file has no parts: all of it is sent, with 200.
+        Some(_) if representation.length == 0 => Ranges::Whole,
         Some(value) if conditions::range_applies(headers, &validators, SystemTime::now()) => {
             range::parse(value, representation.length, max_ranges)
         }

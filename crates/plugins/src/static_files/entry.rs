@@ -24,6 +24,8 @@ pub enum Outcome {
     Redirect,
     /// A list of a directory. Not kept.
     Listing(Bytes),
+    /// The upstream answers. Not kept.
+    Upstream,
     /// 403, 404, or what `try_files` ends with. Not kept.
     Status(u16),
 }

@@ -24,16 +24,21 @@ pub enum Try {
     Name { before: Box<str>, with_path: bool, after: Box<str>, directory: bool },
     /// `=404`
     Status(u16),
+    /// `@upstream`: proxied when no file was found.
+    Upstream,
 }
 
 impl Try {
-    /// `$uri`, `$uri/`, `$uri.html`, `/index.html`, `=404`.
+    /// `$uri`, `$uri/`, `$uri.html`, `/index.html`, `=404`, `@upstream`.
     pub fn parse(text: &str) -> Result<Try, String> {
         if let Some(code) = text.strip_prefix('=') {
             return match code.parse() {
                 Ok(code @ 200..=599) => Ok(Try::Status(code)),
                 _ => Err(format!("try_files: {text} is no status; give =404 or another one from 200 to 599")),
             };
+        }
+        if text == "@upstream" {
+            return Ok(Try::Upstream);
         }
         let (before, after, with_path) = match text.split_once("$uri") {
             Some((before, after)) => (before, after, true),
@@ -59,6 +64,8 @@ impl Try {
 enum Kind {
     File(File, Metadata),
     Folder(File),
+    /// It is there, and may not be read.
+    Forbidden,
     Nothing,
 }
 
@@ -104,9 +111,10 @@ impl Files {
         let root = open::root(&self.root)?;
         let named_folder = path.is_empty() || path.ends_with(b"/");
         for attempt in &self.tries {
-            let Try::Name { before, with_path, after, directory } = attempt else {
-                let Try::Status(code) = attempt else { continue };
-                return Ok(Outcome::Status(*code));
+            let (before, with_path, after, directory) = match attempt {
+                Try::Name { before, with_path, after, directory } => (before, with_path, after, directory),
+                Try::Status(code) => return Ok(Outcome::Status(*code)),
+                Try::Upstream => return Ok(Outcome::Upstream),
             };
             let mut name = before.trim_start_matches('/').as_bytes().to_vec();
             if *with_path {
@@ -126,6 +134,7 @@ impl Files {
                     return self.serve(&root, &name, file, &metadata).map(Outcome::File);
                 }
                 (Kind::Folder(_), true) if *with_path && !named_folder => return Ok(Outcome::Redirect),
+                (Kind::Forbidden, _) => return Ok(Outcome::Status(403)),
                 (Kind::Folder(folder), true) => return self.folder(&root, &name, &folder, title),
                 _ => {}
             }
@@ -208,8 +217,6 @@ fn kind(root: &OwnedFd, name: &[u8]) -> io::Result<Kind> {
             let refused = [
                 Errno::NOENT,
                 Errno::NOTDIR,
-                Errno::ACCESS,
-                Errno::PERM,
                 Errno::LOOP,
                 Errno::XDEV,
                 Errno::NAMETOOLONG,
@@ -219,8 +226,11 @@ fn kind(root: &OwnedFd, name: &[u8]) -> io::Result<Kind> {
                 Errno::NODEV,
             ];
             let number = Errno::from_io_error(&error);
+            if matches!(number, Some(Errno::ACCESS | Errno::PERM)) {
+                return Ok(Kind::Forbidden);
+            }
             let nothing = number.is_some_and(|number| refused.contains(&number))
-                || matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound);
+                || error.kind() == io::ErrorKind::NotFound;
             return if nothing { Ok(Kind::Nothing) } else { Err(error) };
         }
     };
@@ -254,7 +264,7 @@ mod tests {
         assert_eq!(Try::parse("$uri.html").unwrap(), name("", true, ".html", false));
         assert_eq!(Try::parse("/app/index.html").unwrap(), name("/app/index.html", false, "", false));
         assert_eq!(Try::parse("=404").unwrap(), Try::Status(404));
-        for bad in ["=40", "=abc", "$uri$args", "$host/x", "../x", "/a/../../x", "a\\b", "$uri/$uri"] {
+        for bad in ["=40", "=abc", "$uri$args", "$host/x", "../x", "/a/../../x", "$uri/$uri"] {
             assert!(Try::parse(bad).is_err(), "{bad}");
         }
     }

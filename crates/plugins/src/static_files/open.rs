@@ -1,20 +1,21 @@
 //! Opening a name below the root so that no link leads out of it. For the disk threads: everything here may wait.
 //!
 //! The kernel resolves the name (openat2, Linux 5.6): `..`, absolute links and links that leave the root end in an
-//! error, whoever moves directories meanwhile. Where the call is missing, or a sandbox forbids it, the path is walked
-//! one directory at a time and no link is followed at all.
+//! error, whoever moves directories meanwhile. Deploy tools write links that are absolute and lead back inside: for those, and
+//! where the call is missing, the name is resolved first, and what counts is where the opened file itself is. So nothing
+//! changes between the look and the use.
 
 use std::{
     fs::File,
     io,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsRawFd, OwnedFd},
     path::Path,
     sync::atomic::{AtomicBool, Ordering},
 };
 
 use plugin::descriptors;
 use rustix::{
-    fs::{Mode, OFlags, ResolveFlags, open, openat, openat2},
+    fs::{Mode, OFlags, ResolveFlags, open, openat, openat2, readlink},
     io::Errno,
 };
 
@@ -41,12 +42,14 @@ pub fn below(root: &OwnedFd, path: &[u8]) -> io::Result<File> {
                 // Somebody renames directories on the way; or a signal.
                 Err(Errno::AGAIN | Errno::INTR) if tries < 8 => tries += 1,
                 Err(Errno::NOSYS | Errno::PERM) if !works(root) => break,
+                // It leaves the root, at least on its way.
+                Err(Errno::XDEV) => return checked(root, path),
                 other => return descriptors::spared(other?.into()),
             }
         }
         WITHOUT_OPENAT2.store(true, Ordering::Relaxed);
     }
-    walk(root, path)
+    checked(root, path)
 }
 
 /// Whether openat2 works at all: EPERM may also be about the file.
@@ -54,20 +57,28 @@ fn works(root: &OwnedFd) -> bool {
     openat2(root, ".", DIRECTORY, Mode::empty(), ResolveFlags::BENEATH).is_ok()
 }
 
-/// Without openat2: each step of the path by itself, links refused.
-fn walk(root: &OwnedFd, path: &[u8]) -> io::Result<File> {
-    let mut at: Option<OwnedFd> = None;
-    let mut segments = path.split(|&byte| byte == b'/').peekable();
-    while let Some(segment) = segments.next() {
-        if segment == b".." {
-            return Err(io::ErrorKind::PermissionDenied.into());
-        }
-        let folder = at.as_ref().unwrap_or(root).as_fd();
-        let flags = if segments.peek().is_some() { DIRECTORY } else { FLAGS };
-        let opened = openat(folder, segment, flags | OFlags::NOFOLLOW, Mode::empty())?;
-        at = Some(opened);
+/// Any link is followed; then the descriptor tells where it led to. Only what is there is opened for reading.
+fn checked(root: &OwnedFd, path: &[u8]) -> io::Result<File> {
+    let found = openat(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let (place, own) = (place(&found)?, place(root)?);
+    let inside = place
+        .as_bytes()
+        .strip_prefix(own.as_bytes())
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/") || own.as_bytes().ends_with(b"/"));
+    if !inside {
+        return Err(Errno::XDEV.into());
     }
-    at.map(File::from).ok_or_else(|| io::ErrorKind::NotFound.into()).and_then(descriptors::spared)
+    // The same file, whatever its name leads to by now.
+    descriptors::spared(open(magic_link(&found), FLAGS, Mode::empty())?.into())
+}
+
+fn magic_link(descriptor: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", descriptor.as_raw_fd())
+}
+
+/// Where an open file is, as the kernel has it.
+fn place(descriptor: &OwnedFd) -> io::Result<std::ffi::CString> {
+    Ok(readlink(magic_link(descriptor), Vec::new())?)
 }
 
 #[cfg(test)]
@@ -76,34 +87,88 @@ mod tests {
 
     use super::*;
 
-    /// Both ways must refuse what leads out; only the kernel's can tell which links stay inside.
+    fn read(opened: io::Result<File>) -> io::Result<String> {
+        let mut text = String::new();
+        opened?.read_to_string(&mut text).map(|_| text)
+    }
+
+    /// Both ways refuse what leads out, and follow what stays inside.
     #[test]
     fn no_link_leads_out() {
         let folder = tempfile::tempdir().unwrap();
-        let root_path = folder.path().join("root");
+        let root_path = folder.path().canonicalize().unwrap().join("root");
         fs::create_dir_all(root_path.join("sub")).unwrap();
+        fs::create_dir_all(folder.path().join("root-beside")).unwrap();
         fs::write(folder.path().join("secret"), "secret").unwrap();
+        fs::write(folder.path().join("root-beside/secret"), "secret").unwrap();
         fs::write(root_path.join("sub/file"), "file").unwrap();
-        symlink("../secret", root_path.join("up")).unwrap();
-        symlink(folder.path().join("secret"), root_path.join("absolute")).unwrap();
-        symlink("..", root_path.join("parent")).unwrap();
-        symlink("/", root_path.join("slash")).unwrap();
-        symlink("sub", root_path.join("inside")).unwrap();
-        let root = root(&root_path).unwrap();
-        let read = |opened: io::Result<File>| {
-            opened.and_then(|mut file| {
-                let mut text = String::new();
-                file.read_to_string(&mut text).map(|_| text)
-            })
-        };
-        for path in ["up", "absolute", "parent/secret", "slash/etc/passwd", "../secret", "sub/../../secret"] {
-            assert!(read(below(&root, path.as_bytes())).is_err(), "{path}");
-            assert!(read(walk(&root, path.as_bytes())).is_err(), "{path}");
+        let links: [(&str, std::path::PathBuf); 9] = [
+            ("up", "../secret".into()),
+            ("absolute", folder.path().join("secret")),
+            ("beside", "../root-beside/secret".into()),
+            ("parent", "..".into()),
+            ("slash", "/".into()),
+            ("inside", "sub".into()),
+            ("around", "../root/sub".into()),
+            ("whole", root_path.join("sub")),
+            ("itself", "itself".into()),
+        ];
+        for (name, target) in links {
+            symlink(target, root_path.join(name)).unwrap();
         }
-        assert_eq!(read(below(&root, b"sub/file")).unwrap(), "file");
-        assert_eq!(read(walk(&root, b"sub/file")).unwrap(), "file");
-        assert!(walk(&root, b"inside/file").is_err());
+        let root = root(&root_path).unwrap();
+        let ways: [fn(&OwnedFd, &[u8]) -> io::Result<File>; 2] = [below, checked];
+        for open in ways {
+            for path in [
+                "up",
+                "absolute",
+                "beside",
+                "parent/secret",
+                "slash/etc/passwd",
+                "../secret",
+                "sub/../../secret",
+                "itself",
+                "none",
+            ] {
+                assert!(read(open(&root, path.as_bytes())).is_err(), "{path}");
+            }
+            for path in ["sub/file", "inside/file", "around/file", "whole/file", "parent/root/sub/file"] {
+                assert_eq!(read(open(&root, path.as_bytes())).unwrap(), "file", "{path}");
+            }
+        }
         assert!(works(&root));
-        assert_eq!(read(below(&root, b"inside/file")).unwrap(), "file");
+    }
+
+    /// A link that is switched between inside and outside never shows what is outside.
+    #[test]
+    fn links_that_change_never_lead_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let root_path = folder.path().canonicalize().unwrap().join("root");
+        fs::create_dir_all(&root_path).unwrap();
+        let (secret, file) = (folder.path().join("secret"), root_path.join("file"));
+        fs::write(&secret, "secret").unwrap();
+        fs::write(&file, "file").unwrap();
+        let (link, next) = (root_path.join("link"), root_path.join("next"));
+        symlink(&file, &link).unwrap();
+        let root = root(&root_path).unwrap();
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for target in [&secret, &file].into_iter().cycle().take(20_000) {
+                    symlink(target, &next).and_then(|()| fs::rename(&next, &link)).unwrap();
+                }
+                done.store(true, Ordering::Relaxed);
+            });
+            let mut seen = 0;
+            while !done.load(Ordering::Relaxed) {
+                for open in [below, checked] {
+                    if let Ok(text) = read(open(&root, b"link")) {
+                        assert_eq!(text, "file");
+                        seen += 1;
+                    }
+                }
+            }
+            assert!(seen > 0, "it was readable at times");
+        });
     }
 }

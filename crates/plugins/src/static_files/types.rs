@@ -2,6 +2,56 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
+/// Types that nginx and browsers know, where the registry's list says something else or nothing. The names of JavaScript and
+/// YAML are those of RFC 9239 and RFC 9512.
+const KNOWN: [(&str, &[&str]); 41] = [
+    ("text/javascript", &["js", "mjs"]),
+    ("application/yaml", &["yaml", "yml"]),
+    ("application/json", &["map"]),
+    ("application/manifest+json", &["webmanifest"]),
+    ("application/gzip", &["tgz", "gz"]),
+    ("application/vnd.apple.mpegurl", &["m3u8"]),
+    ("application/wasm", &["wasm"]),
+    ("application/java-archive", &["jar", "war", "ear"]),
+    ("application/x-x509-ca-cert", &["der", "pem", "crt"]),
+    ("application/x-perl", &["pl", "pm"]),
+    ("application/x-pilot", &["prc", "pdb"]),
+    ("application/x-tcl", &["tcl", "tk"]),
+    ("application/x-makeself", &["run"]),
+    ("application/x-cocoa", &["cco"]),
+    ("application/x-sea", &["sea"]),
+    ("application/x-java-archive-diff", &["jardiff"]),
+    ("application/x-redhat-package-manager", &["rpm"]),
+    ("application/octet-stream", &["bin", "exe", "dll", "deb", "dmg", "iso", "img", "msi", "msp", "msm"]),
+    ("application/rtf", &["rtf"]),
+    ("application/mac-binhex40", &["hqx"]),
+    ("application/postscript", &["ps", "eps", "ai"]),
+    ("font/woff", &["woff"]),
+    ("font/woff2", &["woff2"]),
+    ("font/otf", &["otf"]),
+    ("font/ttf", &["ttf"]),
+    ("image/avif", &["avif"]),
+    ("image/jxl", &["jxl"]),
+    ("image/x-icon", &["ico"]),
+    ("image/x-ms-bmp", &["bmp"]),
+    ("image/x-jng", &["jng"]),
+    ("text/xml", &["xml"]),
+    ("text/mathml", &["mml"]),
+    ("text/x-component", &["htc"]),
+    ("audio/midi", &["mid", "midi", "kar"]),
+    ("audio/x-m4a", &["m4a"]),
+    ("audio/x-realaudio", &["ra"]),
+    ("video/mp2t", &["ts"]),
+    ("video/3gpp", &["3gpp", "3gp"]),
+    ("video/x-m4v", &["m4v"]),
+    ("video/x-mng", &["mng"]),
+    ("video/x-ms-asf", &["asx", "asf"]),
+];
+
+fn known(ending: &str) -> Option<&'static str> {
+    KNOWN.iter().find(|(_, endings)| endings.contains(&ending)).map(|(kind, _)| *kind)
+}
+
 pub struct Types {
     /// Lower case, without the dot.
     own: HashMap<String, String>,
@@ -28,9 +78,7 @@ impl Types {
         let ending = String::from_utf8_lossy(ending).to_ascii_lowercase();
         let kind: Cow<str> = match self.own.get(&ending) {
             Some(kind) => kind.into(),
-            None => match mime_guess::from_ext(&ending).first_raw() {
-                // RFC 9239: one name for all of JavaScript.
-                Some("application/javascript") => "text/javascript".into(),
+            None => match known(&ending).or_else(|| mime_guess::from_ext(&ending).first_raw()) {
                 Some(kind) => kind.into(),
                 None => self.default.as_str().into(),
             },
@@ -56,6 +104,9 @@ mod tests {
         check("app.js", "text/javascript; charset=utf-8");
         check("module.mjs", "text/javascript; charset=utf-8");
         check("a.json", "application/json");
+        check("a.ts", "video/mp2t");
+        check("a.map", "application/json");
+        check("a.yaml", "application/yaml");
         check("a.svg", "image/svg+xml");
         check("a.webp", "image/webp");
         check("a.wasm", "application/wasm");

@@ -17,6 +17,7 @@ use wire::{
 
 use super::{
     attempt::{Answer, SendBody, Upstream},
+    outgoing::Outgoing,
     record,
     remade::Remade,
 };
@@ -30,9 +31,6 @@ use crate::{
     request::client_persists,
     respond, tunnel,
 };
-
-/// Bytes held for a slow client before the upstream is no longer read.
-const HIGH_WATER: usize = 64 * 1024;
 
 /// Decodes the upstream's framing.
 enum Decoder {
@@ -81,9 +79,7 @@ struct Relay<'a> {
     framing: ClientFraming,
     filtered: bool,
     trailers: Head,
-    /// For the client, `sent` of it already gone.
-    out: Vec<u8>,
-    sent: usize,
+    out: Outgoing,
     body_bytes: u64,
     ended: bool,
     /// Decoded bytes at the start of the upstream's buffer that the body filters have not seen, and whether the body
@@ -130,7 +126,11 @@ pub async fn deliver(
     let Some(upstream) = connection.as_mut() else { return false };
     // Header filters may ask how the upstream answered.
     record(request, upstream, request.response.status, Some(header_seconds), Some(header_seconds));
-    filters::header_filter(request, client, chains);
+    if let Err(status) = filters::header_filter(request, client, chains) {
+        drop(in_flight);
+        settle(connection.take(), client, handle, request, false);
+        return Box::pin(respond::instead(request, client, status)).await;
+    }
     if upgraded {
         let timeouts = balancer::timeouts(request, handle);
         let started = upstream.started;
@@ -163,6 +163,7 @@ pub async fn deliver(
     };
     let timeouts = balancer::timeouts(request, handle);
     let filtered = chains.has_body_filter();
+    let out = Outgoing::new(out, client);
     let mut relay = Relay {
         decoder: match length {
             BodyLength::Fixed(length) => Decoder::Fixed(length),
@@ -177,7 +178,6 @@ pub async fn deliver(
         filtered,
         trailers: Head::new(),
         out,
-        sent: 0,
         body_bytes: 0,
         ended: false,
         rest: 0,
@@ -192,7 +192,7 @@ pub async fn deliver(
     client.answering.set(!head_waits);
     let end = relay.run(timeouts.read_ms).await;
     let Relay { out, body_bytes, waited, head_waits, .. } = relay;
-    client.worker.buffers.give_back_output(out);
+    client.worker.buffers.give_back_output(out.bytes);
     drop(in_flight);
     if let Some(status) = end.instead().filter(|_| head_waits) {
         settle(connection.take(), client, handle, request, false);
@@ -243,14 +243,9 @@ impl Relay<'_> {
         if let Err(end) = self.take_buffered() {
             // What was good goes out; the missing rest tells the client that the answer is cut.
             if !self.client.is_http2() && !self.head_waits {
-                let _ = self.client.write(&self.out).await;
+                let _ = self.client.write(&self.out.bytes).await;
             }
             return end;
-        }
-        if self.large_body() {
-            // Fewer, larger reads for a body that is known to be long.
-            let held = std::mem::replace(&mut self.upstream.input, buffer::Buffer::with_size(buffer::LARGE));
-            self.client.worker.buffers.give_back(held);
         }
         self.client.timer.set(read_ms);
         loop {
@@ -295,10 +290,17 @@ impl Relay<'_> {
                 if self.client.poll_gone(context).is_ready() {
                     return Poll::Ready(Turn::Ended(End::Client));
                 }
-                let pending = if self.head_waits { 0 } else { self.out.len() - self.sent };
-                if self.ended || pending > HIGH_WATER {
+                if self.ended {
                     return self.wait(read_ms, true);
                 }
+                let room = match self.out.poll_room(context, self.client, self.head_waits) {
+                    Poll::Ready(Ok(room)) => room,
+                    Poll::Ready(Err(_)) => return Poll::Ready(Turn::Ended(End::Client)),
+                    Poll::Pending => {
+                        self.give_back_buffers();
+                        return self.wait(read_ms, true);
+                    }
+                };
                 if let Some(maker) = self.remaking.take() {
                     return Poll::Ready(Turn::Remaking(maker));
                 }
@@ -315,10 +317,10 @@ impl Relay<'_> {
                         Ok(()) => continue,
                     };
                 }
-                match self.poll_upstream(context) {
+                match self.poll_upstream(context, room) {
                     Poll::Ready(Ok(())) => self.waits.upstream_sent = true,
                     Poll::Ready(Err(end)) => return Poll::Ready(Turn::Ended(end)),
-                    Poll::Pending => return self.wait(read_ms, pending > 0),
+                    Poll::Pending => return self.wait(read_ms, written.is_pending()),
                 }
             }
         })
@@ -345,9 +347,30 @@ impl Relay<'_> {
         Poll::Pending
     }
 
-    fn large_body(&self) -> bool {
-        matches!(self.decoder, Decoder::Fixed(left) if left > buffer::LARGE as u64)
-            && self.upstream.input.is_empty()
+    /// Nothing is read until the client has taken something.
+    fn give_back_buffers(&mut self) {
+        let buffers = &self.client.worker.buffers;
+        if self.upstream.input.is_empty() {
+            buffers.give_back(std::mem::take(&mut self.upstream.input));
+        }
+        if self.upstream.request_is_sent() {
+            self.upstream.sent = 0;
+            buffers.give_back_output(std::mem::take(&mut self.upstream.out));
+        }
+    }
+
+    /// A buffer for reads of this size: fewer and larger ones for a body that is known to be long.
+    fn take_input(&mut self, room: usize) {
+        let (input, buffers) = (&mut self.upstream.input, &self.client.worker.buffers);
+        let long = matches!(self.decoder, Decoder::Fixed(left) if left > buffer::LARGE as u64);
+        if !input.is_empty() {
+            return;
+        }
+        if long && room > buffer::SIZE && input.capacity() < buffer::LARGE {
+            buffers.give_back(std::mem::replace(input, buffers.large()));
+        } else if input.capacity() == 0 {
+            *input = buffers.input();
+        }
     }
 
     /// The rest of a request body whose answer has begun.
@@ -362,27 +385,20 @@ impl Relay<'_> {
         if self.head_waits {
             return Poll::Ready(Ok(()));
         }
-        while let Some(rest) = self.out.get(self.sent..).filter(|rest| !rest.is_empty()) {
-            let last = self.ended && self.trailers.is_empty();
-            match self.client.poll_send(context, rest, last) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(count)) => {
-                    self.sent += count;
-                    self.waits.client_took = true;
-                }
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-            }
-        }
-        self.out.clear();
-        self.sent = 0;
-        Poll::Ready(Ok(()))
+        let last = self.ended && self.trailers.is_empty();
+        self.out.poll(context, self.client, last, &mut self.waits.client_took)
     }
 
-    /// Reads once from the upstream and moves what came to `out`.
-    fn poll_upstream(&mut self, context: &mut Context<'_>) -> Poll<Result<(), End>> {
+    /// Reads once from the upstream, at most `most` bytes, and moves what came to `out`.
+    fn poll_upstream(&mut self, context: &mut Context<'_>, most: usize) -> Poll<Result<(), End>> {
         self.waited = true;
+        // What body filters do not take in one step would wait here.
+        let step = if self.filtered { self.request.response.body_step().max(buffer::SIZE) } else { most };
+        let most = most.min(step);
+        self.take_input(most);
         let room = self.upstream.input.room(buffer::LARGE);
+        let count = room.len().min(most);
+        let room = room.get_mut(..count).unwrap_or_default();
         match self.upstream.stream.poll_read(context, room) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Ok(0)) => Poll::Ready(self.upstream_closed()),
@@ -456,7 +472,10 @@ impl Relay<'_> {
                     return Ok(false);
                 }
                 Ok(Event::Data { skip, length }) => (skip, length, false),
-                Ok(Event::End { skip }) => (skip, 0, true),
+                Ok(Event::End { skip }) => {
+                    self.trailers.retain(|name, _| wire::trailers::may_be_trailer(name));
+                    (skip, 0, true)
+                }
                 Err(error) => {
                     self.broken(error.reason);
                     return Err(End::Upstream);
@@ -514,12 +533,12 @@ impl Relay<'_> {
         match self.framing {
             ClientFraming::Bodiless => return,
             ClientFraming::Length(_) | ClientFraming::Close | ClientFraming::Frames => {
-                self.out.extend_from_slice(data)
+                self.out.bytes.extend_from_slice(data)
             }
             ClientFraming::Chunked => {
-                chunked::write_chunk(&mut self.out, data);
+                chunked::write_chunk(&mut self.out.bytes, data);
                 if last {
-                    chunked::write_end(&mut self.out, &self.trailers);
+                    chunked::write_end(&mut self.out.bytes, &self.trailers);
                 }
             }
         }

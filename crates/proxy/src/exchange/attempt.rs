@@ -117,6 +117,10 @@ impl Failure {
     }
 }
 
+/// Interim answers (1xx) of one request. Together they may be as long as one head.
+pub(super) const MOST_INTERIM: u32 = 100;
+pub(super) const TOO_MANY_INTERIM: &str = "upstream sent too many interim answers";
+
 /// A connection in use.
 pub struct Upstream {
     pub stream: Stream,
@@ -131,6 +135,8 @@ pub struct Upstream {
     pub started: Instant,
     pub connect_seconds: Option<f64>,
     pub response: wire::ResponseHead,
+    /// Interim answers that came, and their bytes.
+    interim: (u32, usize),
 }
 
 /// A body that was gathered is copied to leave with the head up to this length.
@@ -237,6 +243,7 @@ async fn once(
         started,
         connect_seconds,
         response: client.worker.response_head(),
+        interim: (0, 0),
     });
     match upstream.exchange_heads(request, client, timeouts).await {
         Ok(()) => finish_head(request, upstream, upgrade).map_err(|kind| {
@@ -531,10 +538,18 @@ impl Upstream {
                         if let Err(error) = wire::framing::response_body(&self.response, &Method::Get) {
                             return Poll::Ready(Err(FailureKind::Malformed(error.reason)));
                         }
+                        let (count, bytes) = &mut self.interim;
+                        *count += 1;
+                        *bytes += used;
+                        if *count > MOST_INTERIM || *bytes > max_head {
+                            return Poll::Ready(Err(FailureKind::Malformed(TOO_MANY_INTERIM)));
+                        }
                     }
                 }
             }
-            match self.stream.poll_read(context, self.input.room(max_head)) {
+            let room = self.input.room(max_head);
+            let count = room.len().min(client.room_with_head());
+            match self.stream.poll_read(context, room.get_mut(..count).unwrap_or_default()) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(FailureKind::Closed)),
                 Poll::Ready(Ok(count)) => self.input.received(count),

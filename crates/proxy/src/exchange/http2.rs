@@ -24,7 +24,7 @@ use upstream::retry;
 use wire::BodyLength;
 
 use super::{
-    attempt::{Failure, FailureKind, note_failed, sent_host},
+    attempt::{Failure, FailureKind, MOST_INTERIM, TOO_MANY_INTERIM, note_failed, sent_host},
     connect,
 };
 use crate::{
@@ -247,6 +247,7 @@ async fn exchange(
 ) -> Result<Answer, (Failure, bool)> {
     let mut response = pin!(response);
     let mut sending = true;
+    let mut interim = 0;
     let received = poll_fn(|context| {
         if sending {
             match stream.poll_send(context, request, client) {
@@ -263,6 +264,12 @@ async fn exchange(
         }
         if client.poll_gone(context).is_ready() {
             return Poll::Ready(Err((FailureKind::Client(BodyError::Closed), false)));
+        }
+        while let Poll::Ready(Some(Ok(_))) = response.poll_informational(context) {
+            interim += 1;
+            if interim > MOST_INTERIM {
+                return Poll::Ready(Err((FailureKind::Malformed(TOO_MANY_INTERIM), false)));
+            }
         }
         match response.as_mut().poll(context) {
             Poll::Ready(Ok(response)) => Poll::Ready(Ok(response)),

@@ -18,6 +18,7 @@ use wire::{BodyLength, Head, chunked};
 use super::{
     attempt::FailureKind,
     http2::{Answer, Stream},
+    outgoing::Outgoing,
     remade::Remade,
 };
 use crate::{
@@ -29,9 +30,6 @@ use crate::{
     request::client_persists,
     respond,
 };
-
-/// Bytes held for a slow client before the upstream is no longer read.
-const HIGH_WATER: usize = 64 * 1024;
 
 #[derive(PartialEq, Eq)]
 enum End {
@@ -74,9 +72,7 @@ struct Relay<'a> {
     framing: ClientFraming,
     filtered: bool,
     trailers: Head,
-    /// For the client, `sent` of it already gone.
-    out: Vec<u8>,
-    sent: usize,
+    out: Outgoing,
     /// Received, and not yet seen by the body filters.
     rest: Bytes,
     resting: bool,
@@ -114,7 +110,9 @@ pub async fn deliver(
     // All has come: gRPC's errors without a body, with their status in the head.
     let bare = receive.is_end_stream();
     let length = if bare && client.is_http2() { length } else { known(length, bare) };
-    filters::header_filter(request, client, chains);
+    if let Err(status) = filters::header_filter(request, client, chains) {
+        return Box::pin(respond::instead(request, client, status)).await;
+    }
     let framing = filters::framing(request, length);
     let keep = client_persists(request, client) && framing != ClientFraming::Close && stream.body_is_sent();
     let filtered = chains.has_body_filter();
@@ -133,6 +131,7 @@ pub async fn deliver(
     };
     client.answering.set(!head_waits);
     let timeouts = balancer::timeouts(request, handle);
+    let out = Outgoing::new(out, client);
     let mut relay = Relay {
         request,
         client,
@@ -143,7 +142,6 @@ pub async fn deliver(
         filtered,
         trailers: Head::new(),
         out,
-        sent: 0,
         rest: Bytes::new(),
         resting: false,
         remaking: None,
@@ -156,7 +154,7 @@ pub async fn deliver(
     };
     let end = relay.run(timeouts.read_ms).await;
     let Relay { out, body_bytes, head_waits, .. } = relay;
-    client.worker.buffers.give_back_output(out);
+    client.worker.buffers.give_back_output(out.bytes);
     drop(in_flight);
     let instead = end.instead().filter(|_| head_waits);
     request.outcome.body_bytes_sent = body_bytes;
@@ -232,9 +230,13 @@ impl Relay<'_> {
                         }
                     }
                 }
-                let pending = if self.head_waits { 0 } else { self.out.len() - self.sent };
-                if self.ended || pending > HIGH_WATER {
+                if self.ended {
                     return self.wait(read_ms, true);
+                }
+                match self.out.poll_room(context, self.client, self.head_waits) {
+                    Poll::Ready(Ok(_)) => {}
+                    Poll::Ready(Err(_)) => return Poll::Ready(Turn::Ended(End::Client)),
+                    Poll::Pending => return self.wait(read_ms, true),
                 }
                 if let Some(maker) = self.remaking.take() {
                     return Poll::Ready(Turn::Remaking(maker));
@@ -251,7 +253,7 @@ impl Relay<'_> {
                 match self.poll_upstream(context) {
                     Poll::Ready(Ok(())) => self.waits.upstream_sent = true,
                     Poll::Ready(Err(end)) => return Poll::Ready(Turn::Ended(end)),
-                    Poll::Pending => return self.wait(read_ms, pending > 0),
+                    Poll::Pending => return self.wait(read_ms, written.is_pending()),
                 }
             }
         })
@@ -375,12 +377,12 @@ impl Relay<'_> {
         match self.framing {
             ClientFraming::Bodiless => return,
             ClientFraming::Length(_) | ClientFraming::Close | ClientFraming::Frames => {
-                self.out.extend_from_slice(data);
+                self.out.bytes.extend_from_slice(data);
             }
             ClientFraming::Chunked => {
-                chunked::write_chunk(&mut self.out, data);
+                chunked::write_chunk(&mut self.out.bytes, data);
                 if last {
-                    chunked::write_end(&mut self.out, &self.trailers);
+                    chunked::write_end(&mut self.out.bytes, &self.trailers);
                 }
             }
         }
@@ -391,20 +393,8 @@ impl Relay<'_> {
         if self.head_waits {
             return Poll::Ready(Ok(()));
         }
-        while let Some(rest) = self.out.get(self.sent..).filter(|rest| !rest.is_empty()) {
-            let last = self.ended && self.trailers.is_empty();
-            match ready!(self.client.poll_send(context, rest, last)) {
-                Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Ok(count) => {
-                    self.sent += count;
-                    self.waits.client_took = true;
-                }
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
-        self.out.clear();
-        self.sent = 0;
-        Poll::Ready(Ok(()))
+        let last = self.ended && self.trailers.is_empty();
+        self.out.poll(context, self.client, last, &mut self.waits.client_took)
     }
 
     fn poll_end(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {

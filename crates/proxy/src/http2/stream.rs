@@ -4,7 +4,9 @@
 //! somebody takes the bytes: neither side can make the gateway hold more than a window.
 
 use std::{
+    cell::Cell,
     io,
+    rc::Rc,
     task::{Context, Poll, ready},
 };
 
@@ -12,6 +14,8 @@ use bytes::{Buf, Bytes};
 use h2::{Reason, RecvStream, SendStream, server::SendResponse};
 use http::{HeaderMap, Response};
 use plugin::BodyError;
+
+use super::sending::Sending;
 
 pub struct Http2Stream {
     /// Until the head of the answer is out.
@@ -22,11 +26,26 @@ pub struct Http2Stream {
     rest: Bytes,
     /// END_STREAM is out.
     ended: bool,
+    sending: Rc<Sending>,
+    /// The round in which it last found no room.
+    asked: u64,
 }
 
 impl Http2Stream {
-    pub fn new(respond: SendResponse<Bytes>, receive: RecvStream) -> Http2Stream {
-        Http2Stream { respond, send: None, receive, rest: Bytes::new(), ended: false }
+    pub fn new(respond: SendResponse<Bytes>, receive: RecvStream, sending: Rc<Sending>) -> Http2Stream {
+        Http2Stream { respond, send: None, receive, rest: Bytes::new(), ended: false, sending, asked: 0 }
+    }
+
+    pub fn held_by_connection(&self) -> &Rc<Cell<usize>> {
+        &self.sending.held
+    }
+
+    /// Ready when the client has room for something, without taking any of it.
+    pub fn poll_takes(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(send) = &mut self.send else { return Poll::Ready(Ok(())) };
+        ready!(self.sending.poll_room(context, &mut self.asked));
+        send.reserve_capacity(1);
+        poll_capacity(send, context).map_ok(|_| ())
     }
 
     /// Nothing follows the head that came.
@@ -96,18 +115,13 @@ impl Http2Stream {
         if data.is_empty() {
             return Poll::Ready(Ok(0));
         }
+        ready!(self.sending.poll_room(context, &mut self.asked));
         send.reserve_capacity(data.len());
-        let mut room = send.capacity();
-        while room == 0 {
-            room = match ready!(send.poll_capacity(context)) {
-                Some(Ok(room)) => room,
-                Some(Err(error)) => return Poll::Ready(Err(broken(error))),
-                None => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
-            };
-        }
+        let room = ready!(poll_capacity(send, context))?;
         let piece = data.get(..room).unwrap_or(data);
         let ends = last && piece.len() == data.len();
         send.send_data(Bytes::copy_from_slice(piece), ends).map_err(broken)?;
+        self.sending.hand_over(piece.len());
         self.ended = ends;
         Poll::Ready(Ok(piece.len()))
     }
@@ -151,6 +165,19 @@ impl Http2Stream {
         let _ = self.receive.flow_control().release_capacity(count);
         Poll::Ready(Ok(count))
     }
+}
+
+/// How much of what was asked for the client has room for, not less than a byte.
+fn poll_capacity(send: &mut SendStream<Bytes>, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    let mut room = send.capacity();
+    while room == 0 {
+        room = match ready!(send.poll_capacity(context)) {
+            Some(Ok(room)) => room,
+            Some(Err(error)) => return Poll::Ready(Err(broken(error))),
+            None => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+        };
+    }
+    Poll::Ready(Ok(room))
 }
 
 fn broken(error: h2::Error) -> io::Error {

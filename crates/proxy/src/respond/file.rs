@@ -22,10 +22,12 @@ use wire::{BodyLength, Head, Method, chunked};
 
 use super::DRAINED_BODY_BYTES;
 use crate::{
+    buffer,
     client::Client,
     filters::{self, ClientFraming},
     http2,
     phases::{Chains, Passed},
+    read_ahead::ReadAhead,
     request::client_persists,
 };
 
@@ -55,12 +57,15 @@ struct Sender<'a> {
     head_waits: bool,
     /// For the client; nothing of it is gone yet.
     out: Vec<u8>,
+    ahead: ReadAhead,
     body_bytes: u64,
 }
 
 /// Sends an answer whose head is in `request.response`. Returns whether the connection may go on.
 pub async fn send(request: &mut Request, client: &Client, chains: &Chains, body: FileBody) -> bool {
-    filters::header_filter(request, client, chains);
+    if let Err(status) = filters::header_filter(request, client, chains) {
+        return super::instead(request, client, status).await;
+    }
     let length = body.length();
     let framing = filters::framing(request, BodyLength::Fixed(length));
     let response = &mut request.response;
@@ -93,7 +98,9 @@ pub async fn send(request: &mut Request, client: &Client, chains: &Chains, body:
         out.len() as u64
     };
     let filtered = chains.has_body_filter();
-    let mut sender = Sender { request, client, chains, framing, filtered, head_waits, out, body_bytes: 0 };
+    let ahead = ReadAhead::new(client.held_by_connection());
+    let mut sender =
+        Sender { request, client, chains, framing, filtered, head_waits, out, ahead, body_bytes: 0 };
     let result = if bodiless { sender.flush(true).await } else { sender.body(body).await };
     let Sender { out, body_bytes, head_waits, .. } = sender;
     client.worker.buffers.give_back_output(out);
@@ -184,10 +191,12 @@ impl Sender<'_> {
         last: bool,
     ) -> Result<(), Broken> {
         let (mut at, end) = (offset, offset.saturating_add(length));
-        let mut room = vec![0; PIECE_BYTES.min(usize::try_from(length).unwrap_or(PIECE_BYTES))];
         while at < end {
-            let wanted = usize::try_from(end - at).unwrap_or(usize::MAX).min(PIECE_BYTES);
-            let piece = room.get_mut(..wanted).unwrap_or_default();
+            let most = if self.head_waits { PIECE_BYTES } else { self.ahead.step().min(PIECE_BYTES) };
+            let wanted = usize::try_from(end - at).unwrap_or(usize::MAX).min(most);
+            // Nobody holds it while the client is waited for.
+            let mut input = self.client.worker.buffers.large();
+            let piece = input.room(buffer::LARGE).get_mut(..wanted).unwrap_or_default();
             let count = match residence.read(file, piece, at) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let file = file.clone();
@@ -208,7 +217,9 @@ impl Sender<'_> {
             }
             at += count as u64;
             let ends = last && at >= end;
-            self.pass(room.get(..count).unwrap_or_default(), ends).await?;
+            input.received(count);
+            self.pass(input.filled(), ends).await?;
+            self.client.worker.buffers.give_back(input);
             if !ends {
                 self.flush(false).await?;
                 tokio::task::yield_now().await;
@@ -327,12 +338,23 @@ impl Sender<'_> {
             return Ok(());
         }
         let (client, mut sent) = (self.client, 0);
+        let (held, ahead) = (self.out.capacity(), &mut self.ahead);
         while let Some(rest) = self.out.get(sent..).filter(|rest| !rest.is_empty()) {
-            let count = taken(client, |context| client.poll_send(context, rest, last)).await?;
+            let send = |context: &mut Context<'_>| {
+                let taken = client.poll_send(context, rest, last);
+                if taken.is_pending() {
+                    ahead.stalls(held);
+                }
+                taken
+            };
+            let count = taken(client, send).await?;
             if count == 0 {
                 return Err(Broken::Client);
             }
             sent += count;
+        }
+        if sent > 0 {
+            ahead.flows();
         }
         self.out.clear();
         if !last {

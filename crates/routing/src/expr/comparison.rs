@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{GaveUp, Operand, Pattern, number};
+use super::{GaveUp, Operand, Pattern, SearchTime, number};
 use crate::address::{AddressSet, parse_address};
 
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Comparison {
     }
 
     /// The error is the pattern that gave up.
-    pub(super) fn holds(&self, left: &Operand<'_>) -> Result<bool, &str> {
+    pub(super) fn holds(&self, left: &Operand<'_>, time: Option<&SearchTime>) -> Result<bool, &str> {
         Ok(match self {
             Self::Equal(Constant::Number(right)) => to_number(left) == Some(*right),
             Self::Equal(right) => right.is(left),
@@ -64,9 +64,13 @@ impl Comparison {
             Self::Less(right) => compare(left, *right, |left, right| left < right),
             Self::LessOrEqual(right) => compare(left, *right, |left, right| left <= right),
             Self::Matches(pattern) => {
+                let is_match = |text: &[u8]| match time {
+                    Some(time) => pattern.is_match_within(text, time),
+                    None => pattern.is_match(text),
+                };
                 let matches = match left {
-                    Operand::Bytes(text) => pattern.is_match(text),
-                    Operand::Number(number) => pattern.is_match(number.to_string().as_bytes()),
+                    Operand::Bytes(text) => is_match(text),
+                    Operand::Number(number) => is_match(number.to_string().as_bytes()),
                     Operand::Nil | Operand::Boolean(_) | Operand::List(_) => Ok(false),
                 };
                 return matches.map_err(|GaveUp| pattern.as_str());

@@ -1,7 +1,7 @@
 //! Regular expressions of `~~` and `~*`: linear-time where the pattern allows it, backtracking with a limit
 //! where it needs look-around or back-references. PCRE without its UTF mode works on bytes, and so does this.
 
-pub use backtrack::{GaveUp, MAX_STEPS};
+pub use backtrack::{GaveUp, MAX_STEPS, MAX_TIME, SearchTime};
 
 #[derive(Debug)]
 pub enum Pattern {
@@ -29,6 +29,14 @@ impl Pattern {
         match self {
             Self::Linear(regex) => Ok(regex.is_match(text)),
             Self::Backtracking(regex) => regex.is_match(text),
+        }
+    }
+
+    /// As [`Pattern::is_match`], on the time of a request.
+    pub fn is_match_within(&self, text: &[u8], time: &SearchTime) -> Result<bool, GaveUp> {
+        match self {
+            Self::Linear(regex) => time.linear(text.len(), || regex.is_match(text)),
+            Self::Backtracking(regex) => time.backtracking(|| regex.is_match(text)),
         }
     }
 

@@ -1,25 +1,21 @@
 //! History on its way to the disk: what a write adds, and what is trimmed for it.
 //!
 //! `history` has a row for each write, `history_changes` one for each object it changed, with the object before and
-//! after, and `history_objects` tells where an object was changed. Rows of changes may outlive their write's for a
-//! while: trimming takes small steps.
+//! after, and `history_objects` tells where an object was changed. A write whose values alone would take more than the
+//! history may is told without them. What is trimmed for it: [`super::trimming`].
 
-use std::{
-    collections::HashMap,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use model::{Document, Kind};
-use redb::{
-    ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition, TableError, WriteTransaction,
-};
+use redb::{ReadableDatabase, TableDefinition, TableError, WriteTransaction};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
     database::{Database, META},
     expiries::now_ms,
     record,
+    trimming::{self, Added},
 };
 use crate::history::{Action, Author, Entry, Version};
 
@@ -34,13 +30,11 @@ pub const OBJECTS: TableDefinition<&[u8], u32> = TableDefinition::new("history_o
 pub const OLDEST: &str = "history_oldest";
 /// The newest revision it knows of: another one than the objects' was written by a program without history.
 const NEWEST: &str = "history_newest";
+/// In the row of a write without values: what they would have taken. In the rows of its objects: what was done.
+const LEFT_OUT: &str = "x";
 
 /// An entry names so many of its objects by itself.
 const FIRST: usize = 10;
-/// Rows that a write may remove beside those it makes room for.
-const STEP_OF_A_WRITE: usize = 16;
-const STEP: usize = 512;
-
 /// One write to tell of.
 pub struct Draft<'a> {
     pub author: &'a Author,
@@ -78,7 +72,7 @@ impl Database {
             Err(TableError::TableDoesNotExist(_)) => None,
             Err(error) => return Err(error.into()),
         };
-        if known == Some(revision) {
+        if known == Some(revision) && trimming::is_counted(&redb.begin_read()?.open_table(META)?, revision)? {
             return Ok(());
         }
         let transaction = redb.begin_write()?;
@@ -88,9 +82,12 @@ impl Database {
         super::checkpoints::create(&transaction)?;
         {
             let mut meta = transaction.open_table(META)?;
-            meta.insert(OLDEST, revision)?;
-            meta.insert(NEWEST, revision)?;
+            if known != Some(revision) {
+                meta.insert(OLDEST, revision)?;
+                meta.insert(NEWEST, revision)?;
+            }
         }
+        trimming::count(&transaction, revision)?;
         self.finish(transaction)?;
         Ok(())
     }
@@ -103,110 +100,39 @@ impl Database {
         drafts: &[Draft<'_>],
     ) -> Result<(), redb::Error> {
         transaction.open_table(META)?.insert(NEWEST, revision)?;
+        let now = now_ms();
         if self.retention.max_entries == 0 {
             transaction.open_table(META)?.insert(OLDEST, revision)?;
-            self.trim(transaction, now_ms(), STEP_OF_A_WRITE)?;
-            return Ok(());
+            return self.trim_for(transaction, revision, now, Added::default());
         }
-        let (now, mut rows) = (now_ms(), 0);
+        let mut added = Added::default();
         {
             let mut entries = transaction.open_table(ENTRIES)?;
             let mut changes = transaction.open_table(CHANGES)?;
             let mut objects = transaction.open_table(OBJECTS)?;
             for draft in drafts {
                 let merged = merge(&draft.changes);
-                entries.insert(draft.revision, entry_bytes(draft, &merged, now).as_slice())?;
+                let left_out = Some(bytes_of(&merged)).filter(|bytes| *bytes > self.retention.max_bytes);
+                if left_out.is_some() {
+                    // No way leads back across it.
+                    transaction.open_table(META)?.insert(OLDEST, draft.revision)?;
+                }
+                let entry = entry_bytes(draft, &merged, left_out, now);
+                entries.insert(draft.revision, entry.as_slice())?;
+                added.row(entry.len());
                 for (position, change) in (0_u32..).zip(&merged) {
-                    let bytes = self.change_bytes(change);
+                    let bytes = match left_out {
+                        Some(_) => bare_bytes(change),
+                        None => self.change_bytes(change),
+                    };
                     changes.insert((draft.revision, position), bytes.as_slice())?;
                     objects
                         .insert(object_key(change.kind, change.id, draft.revision).as_slice(), position)?;
-                    rows += 1;
+                    added.row(bytes.len());
                 }
-                rows += 1;
             }
         }
-        self.trim(transaction, now, STEP_OF_A_WRITE + 2 * rows)?;
-        Ok(())
-    }
-
-    /// Trims a bounded number of rows; whether there are more. What is damaged is left to the next write to tell.
-    pub fn trim_step(&self, now_ms: u64) -> bool {
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.try_trim_step(now_ms)));
-        match outcome {
-            Ok(Ok(more)) => more,
-            Ok(Err(_)) | Err(_) => {
-                self.fail();
-                false
-            }
-        }
-    }
-
-    fn try_trim_step(&self, now_ms: u64) -> Result<bool, redb::Error> {
-        let needed = {
-            let redb = self.opened()?;
-            let transaction = redb.begin_read()?;
-            let entries = transaction.open_table(ENTRIES)?;
-            let oldest = first_entry(&entries)?;
-            let changes = transaction.open_table(CHANGES)?;
-            let orphan = changes.first()?.map(|(key, _)| key.value().0);
-            oldest.is_some_and(|(_, at)| self.exceeds(entries.len().unwrap_or(0), at, now_ms))
-                || orphan.is_some_and(|orphan| oldest.is_none_or(|(oldest, _)| orphan < oldest))
-        };
-        if !needed {
-            return Ok(false);
-        }
-        let redb = self.opened()?;
-        let transaction = redb.begin_write()?;
-        let more = self.trim(&transaction, now_ms, STEP)?;
-        self.finish(transaction)?;
-        Ok(more)
-    }
-
-    fn exceeds(&self, count: u64, oldest_ms: u64, now_ms: u64) -> bool {
-        let age = now_ms.saturating_sub(oldest_ms);
-        count > self.retention.max_entries || u128::from(age) > self.retention.max_age.as_millis()
-    }
-
-    /// Entries go first: without it, a change is nobody's and goes when there is time. Whether the budget was used up.
-    fn trim(
-        &self,
-        transaction: &WriteTransaction,
-        now_ms: u64,
-        mut budget: usize,
-    ) -> Result<bool, redb::Error> {
-        let mut entries = transaction.open_table(ENTRIES)?;
-        let mut trimmed = None;
-        let mut count = entries.len()?;
-        while budget > 0 {
-            let Some((revision, at)) = first_entry(&entries)? else { break };
-            if !self.exceeds(count, at, now_ms) {
-                break;
-            }
-            entries.remove(revision)?;
-            trimmed = Some(revision);
-            (count, budget) = (count - 1, budget - 1);
-        }
-        if let Some(trimmed) = trimmed {
-            let mut meta = transaction.open_table(META)?;
-            let oldest = meta.get(OLDEST)?.map_or(0, |oldest| oldest.value());
-            meta.insert(OLDEST, oldest.max(trimmed))?;
-        }
-        let oldest = entries.first()?.map_or(u64::MAX, |(revision, _)| revision.value());
-        let mut changes = transaction.open_table(CHANGES)?;
-        let mut objects = transaction.open_table(OBJECTS)?;
-        while budget > 0 {
-            let Some((key, object)) = first_change(&changes)? else { break };
-            if key.0 >= oldest {
-                break;
-            }
-            if let Some((kind, id)) = object {
-                objects.remove(object_key(kind, &id, key.0).as_slice())?;
-            }
-            changes.remove(key)?;
-            budget -= 1;
-        }
-        Ok(budget == 0)
+        self.trim_for(transaction, revision, now, added)
     }
 
     fn change_bytes(&self, change: &Changed<'_>) -> Vec<u8> {
@@ -242,21 +168,32 @@ impl Database {
             _ => None,
         };
         let (before, after) = (version("b"), version("a"));
-        Some(crate::history::Difference { kind, id, before, after })
+        let left_out = row.get(LEFT_OUT).and_then(Value::as_str).map(action);
+        Some(crate::history::Difference { kind, id, before, after, left_out })
     }
 }
 
-/// Revision and time of the oldest.
-fn first_entry(entries: &impl ReadableTable<u64, &'static [u8]>) -> Result<Option<(u64, u64)>, redb::Error> {
-    Ok(entries.first()?.map(|(revision, bytes)| (revision.value(), time(bytes.value()))))
+/// What the rows of these changes take, about: without encryption.
+fn bytes_of(changes: &[Changed<'_>]) -> u64 {
+    let text = |at: At<'_>| at.map_or(0, |(document, _)| document.text().len());
+    let row =
+        |change: &Changed<'_>| trimming::taken(text(change.before) + text(change.after) + change.id.len());
+    changes.iter().map(row).sum()
 }
 
-type ChangeKey = (u64, u32);
+/// A change without its values.
+fn bare_bytes(change: &Changed<'_>) -> Vec<u8> {
+    json!({"k": record::code(change.kind), "i": change.id, LEFT_OUT: change.action().name()})
+        .to_string()
+        .into_bytes()
+}
 
-fn first_change(
-    changes: &impl ReadableTable<ChangeKey, &'static [u8]>,
-) -> Result<Option<(ChangeKey, Option<(Kind, Arc<str>)>)>, redb::Error> {
-    Ok(changes.first()?.map(|(key, bytes)| (key.value(), named(bytes.value()))))
+fn action(name: &str) -> Action {
+    match name {
+        "create" => Action::Create,
+        "delete" => Action::Delete,
+        _ => Action::Update,
+    }
 }
 
 /// One change for each object: a write may touch one twice.
@@ -282,18 +219,21 @@ pub fn object_key(kind: Kind, id: &str, revision: u64) -> Vec<u8> {
     key
 }
 
-fn entry_bytes(draft: &Draft<'_>, changes: &[Changed<'_>], now_ms: u64) -> Vec<u8> {
+fn entry_bytes(draft: &Draft<'_>, changes: &[Changed<'_>], left_out: Option<u64>, now_ms: u64) -> Vec<u8> {
     let first = changes.iter().take(FIRST);
     let first: Vec<Value> = first
         .map(|change| json!({"k": record::code(change.kind), "i": change.id, "a": change.action().name()}))
         .collect();
     let mut bytes = now_ms.to_le_bytes().to_vec();
-    let json = json!({"who": author_json(draft.author), "count": changes.len(), "first": first});
+    let mut json = json!({"who": author_json(draft.author), "count": changes.len(), "first": first});
+    if let Some(bytes) = left_out {
+        json[LEFT_OUT] = bytes.into();
+    }
     bytes.extend_from_slice(json.to_string().as_bytes());
     bytes
 }
 
-fn time(bytes: &[u8]) -> u64 {
+pub(super) fn time(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |time| u64::from_le_bytes(*time))
 }
 
@@ -303,12 +243,7 @@ pub fn entry(revision: u64, bytes: &[u8]) -> Option<Entry> {
     let row: Value = serde_json::from_slice(json).ok()?;
     let first = row.get("first")?.as_array()?.iter().filter_map(|item| {
         let (kind, id) = object_of(item)?;
-        let action = match item.get("a")?.as_str()? {
-            "create" => Action::Create,
-            "delete" => Action::Delete,
-            _ => Action::Update,
-        };
-        Some((kind, id, action))
+        Some((kind, id, action(item.get("a")?.as_str()?)))
     });
     Some(Entry {
         revision,
@@ -316,12 +251,20 @@ pub fn entry(revision: u64, bytes: &[u8]) -> Option<Entry> {
         author: author(row.get("who")?),
         changes: row.get("count")?.as_u64()?,
         first: first.collect(),
+        left_out_bytes: row.get(LEFT_OUT).and_then(Value::as_u64),
     })
 }
 
-/// The object of a row, without the rest of it where that is long.
-fn named(bytes: &[u8]) -> Option<(Kind, Arc<str>)> {
-    object_of(&serde_json::from_slice(bytes).ok()?)
+/// The object of a row. Its values may be long: they are passed over.
+pub(super) fn named(bytes: &[u8]) -> Option<(Kind, Arc<str>)> {
+    #[derive(Deserialize)]
+    struct Name<'a> {
+        k: u8,
+        #[serde(borrow)]
+        i: Cow<'a, str>,
+    }
+    let name: Name<'_> = serde_json::from_slice(bytes).ok()?;
+    Some((record::kind(name.k)?, name.i.into()))
 }
 
 fn object_of(row: &Value) -> Option<(Kind, Arc<str>)> {

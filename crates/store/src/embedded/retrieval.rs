@@ -131,6 +131,9 @@ impl Database {
                 let revision = key.value().0;
                 return Err(self.unreadable(&format!("the history of revision {revision} cannot be read")));
             };
+            if change.left_out.is_some() {
+                return Err(HistoryError::Trimmed { wanted, oldest: key.value().0 });
+            }
             objects.entry((change.kind, change.id)).or_insert(change.before);
         }
         Ok(objects)

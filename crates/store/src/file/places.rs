@@ -54,8 +54,24 @@ impl Places for Text {
     }
 }
 
+/// The part of an object at whose path the message begins: `plugins.key-auth.hide_credental is not known`.
+fn place_of_path(item: &Node, message: &str) -> Option<(usize, usize)> {
+    let path = message.split([' ', ':']).next()?;
+    let (mut node, mut place) = (item, None);
+    for step in path.split(['.', '[']) {
+        let found = match step.strip_suffix(']').and_then(|index| index.parse().ok()) {
+            Some(index) => element(node, index).map(|found| (found, (found.line, found.column))),
+            None => child(node, step),
+        };
+        let Some((found, at)) = found else { break };
+        (node, place) = (found, Some(at));
+    }
+    place
+}
+
 /// A word of a message that names a part of the object, with what stands around it.
-const NAMES: [(&str, &str, Part); 7] = [
+const NAMES: [(&str, &str, Part); 8] = [
+    ("plugin ", ":", Part::Plugin),
     ("unknown plugin [", "]", Part::Plugin),
     ("for plugin [", "]", Part::Plugin),
     ("configuration of plugin ", " ", Part::Plugin),
@@ -74,6 +90,9 @@ enum Part {
 
 /// As deep in the object as the message of its check tells.
 fn place_in(item: &Node, message: &str) -> (usize, usize) {
+    if let Some(place) = place_of_path(item, message) {
+        return place;
+    }
     let (mut node, mut place, mut rest) = (item, (item.line, item.column), message);
     while let Some((name, part, after)) = next_name(rest) {
         let found = match part {
@@ -139,6 +158,10 @@ mod tests {
             ),
             (yaml, "invalid configuration: property \"uri\" is required", "f:2:5: "),
             (json, "unknown plugin [kye-auth]", "f:3:14: "),
+            (yaml, "plugins.cors.max_age is not known", "f:9:9: "),
+            (yaml, "plugins.cors.other is not known", "f:8:7: "),
+            (yaml, "uris[1] is wrong", "f:5:9: "),
+            (yaml, "plugin cors: it is idle", "f:8:7: "),
             ("routes: [", "it is bad", "f: "),
         ] {
             let text = Text::new("f".to_owned(), text.to_owned());

@@ -211,7 +211,7 @@ struct Follower {
     configured_plugins: Vec<String>,
     /// The plugin list of apisix.yaml that is in force.
     active_plugins: Option<Vec<String>>,
-    /// See [`model::idle::vain::of`].
+    /// See [`model::idle::of`].
     host_ports: bool,
     names: Arc<Names>,
     nodes: Arc<Nodes>,
@@ -310,6 +310,8 @@ impl Follower {
                 super::idle_fields::log(
                     changes.iter().filter_map(|change| change.object.as_ref()),
                     self.host_ports,
+                    self.catalog.as_ref(),
+                    self.store.as_ref(),
                 );
                 for change in &changes {
                     self.secrets.note(&(change.kind, change.id.clone()), change.object.as_ref());
@@ -328,7 +330,12 @@ impl Follower {
                     self.revision = state.revision;
                     objects = state.all().cloned().collect();
                 });
-                super::idle_fields::log(objects.iter(), self.host_ports);
+                super::idle_fields::log(
+                    objects.iter(),
+                    self.host_ports,
+                    self.catalog.as_ref(),
+                    self.store.as_ref(),
+                );
                 self.secrets.reset(objects.iter());
                 self.secrets.settle(if first { FIRST_SECRET_PATIENCE } else { SECRET_PATIENCE }).await;
                 if first {

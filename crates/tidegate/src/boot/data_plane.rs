@@ -18,6 +18,9 @@ use proxy::{
 use super::{access_log::FormattedLog, administration::Apis, debug_file, logs::Logs};
 
 pub fn server_token(settings: &Settings) -> String {
+    if settings.own_name {
+        return concat!("Tidegate/", env!("CARGO_PKG_VERSION")).to_owned();
+    }
     if settings.apisix.enable_server_tokens { "APISIX/3.18.0".to_owned() } else { "APISIX".to_owned() }
 }
 

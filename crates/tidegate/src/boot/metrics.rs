@@ -113,6 +113,8 @@ impl Metrics {
         self.collect_shared_memory(writer);
         self.collect_log_entries(writer);
         self.collect_body_memory(writer);
+        self.collect_slow_answers(writer);
+        self.collect_compressors(writer);
         self.collect_limiter_keys(writer);
         let loops = self.name("loops_ended_total");
         let help = "Requests answered 508: they had come back to this gateway as often as apisix.max_own_hops lets them, or as \
@@ -159,6 +161,32 @@ impl Metrics {
         for one in &usage {
             writer.sample(&forgotten, &[("plugin", one.plugin)], one.forgotten as f64);
         }
+    }
+
+    fn collect_compressors(&self, writer: &mut TextWriter) {
+        let usage = plugins::compression_memory();
+        let (bytes, left_out) =
+            (self.name("compression_memory_bytes"), self.name("answers_not_compressed_total"));
+        let help = "Memory of the compressors under way: what is held, and the most that may be";
+        writer.family(&bytes, help, Kind::Gauge);
+        writer.sample(&bytes, &[("state", "held")], usage.held as f64);
+        writer.sample(&bytes, &[("state", "limit")], usage.limit as f64);
+        let help = "Answers that were not compressed because that memory was spent";
+        writer.family(&left_out, help, Kind::Counter);
+        writer.sample(&left_out, &[], usage.left_out as f64);
+    }
+
+    fn collect_slow_answers(&self, writer: &mut TextWriter) {
+        let usage = proxy::read_ahead::usage();
+        let (bytes, ended) = (self.name("slow_answer_memory_bytes"), self.name("slow_answers_ended_total"));
+        let help =
+            "Memory for what was read of answers and waits for their clients: what is held, and its share";
+        writer.family(&bytes, help, Kind::Gauge);
+        writer.sample(&bytes, &[("state", "held")], usage.held as f64);
+        writer.sample(&bytes, &[("state", "limit")], usage.limit as f64);
+        let help = "Answers ended because their clients took too little while that memory was spent";
+        writer.family(&ended, help, Kind::Counter);
+        writer.sample(&ended, &[], usage.ended as f64);
     }
 
     fn collect_body_memory(&self, writer: &mut TextWriter) {

@@ -11,7 +11,6 @@ use compile::ServiceNodes;
 use config::Settings;
 use discovery::Discovery;
 use model::resources::{DiscoveredService, Node};
-use store::BoxFuture;
 use telemetry::error_log;
 use tokio::{runtime::Runtime, sync::watch};
 
@@ -106,7 +105,7 @@ impl ServiceNodes for Nodes {
 }
 
 impl ControlHooks for Nodes {
-    fn answer<'a>(&'a self, request: &'a AdminHead) -> BoxFuture<'a, Option<AdminResponse>> {
-        Box::pin(async { self.shown(request) })
+    fn discovered(&self, request: &AdminHead) -> Option<AdminResponse> {
+        self.shown(request)
     }
 }

@@ -206,8 +206,12 @@ fn open_kind(
                     .with_context(|| format!("cannot create {}", folder.display()))?;
             }
             let hooks = || encryption(settings, catalog);
-            let retention =
-                Retention { max_entries: settings.history.max_entries, max_age: settings.history.max_age };
+            let history = &settings.history;
+            let retention = Retention {
+                max_entries: history.max_entries,
+                max_age: history.max_age,
+                max_bytes: history.max_bytes,
+            };
             let even_behind = settings.serve_last_good;
             let store = match Embedded::open_or_last_good(path, hooks, retention, even_behind)? {
                 Opened::Store(store) => store,

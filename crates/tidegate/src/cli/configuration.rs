@@ -309,6 +309,9 @@ fn tell_entry(entry: &Value) {
         text(&entry["time"]),
         objects.join(" ")
     );
+    if entry["left_out"].is_string() {
+        println!("          {}", text(&entry["left_out"]));
+    }
 }
 
 fn list(value: &Value) -> &[Value] {

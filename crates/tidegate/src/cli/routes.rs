@@ -20,8 +20,12 @@ pub fn run(place: &Place) -> anyhow::Result<()> {
         bail!("the Control API is off; set apisix.enable_control: true");
     };
     let body = get(&control, "/v1/routes")?;
-    let routes: Vec<Value> =
-        serde_json::from_str(&body).context("the Control API's answer is not a list of routes")?;
+    // Without routes the answer is an empty object, as that of APISIX.
+    let routes: Vec<Value> = match serde_json::from_str(&body) {
+        Ok(Value::Object(fields)) if fields.is_empty() => Vec::new(),
+        Ok(Value::Array(routes)) => routes,
+        _ => bail!("the Control API's answer is not a list of routes"),
+    };
     print!("{}", table(&routes));
     Ok(())
 }

@@ -1,6 +1,12 @@
 //! `tidegate run`: serve in the foreground.
 
-use config::{Loaded, Provider, Role, Settings};
+use std::{collections::BTreeSet, net::IpAddr};
+
+use ::import::{Listeners, Placement};
+use config::{
+    Loaded, Provider, Role, Settings,
+    settings::{HttpRouter, Listener},
+};
 
 use super::{Place, daemon, import};
 use crate::boot::{
@@ -12,9 +18,11 @@ pub struct Arguments {
     /// Serve the configuration of another gateway: kong, hyperapi, nginx or apisix, a colon and the file
     #[arg(long, value_name = "KIND:FILE")]
     from: Option<String>,
-    /// Refuse a configuration of --from that is not converted exactly
+    /// Refuse a configuration of --from some of whose answers differ
     #[arg(long, requires = "from")]
     strict: bool,
+    #[command(flatten)]
+    reading: import::Reading,
     /// After an upgrade stay until the new process ends: for supervisors that watch this one. Process 1 always does
     #[arg(long)]
     stay: bool,
@@ -36,7 +44,7 @@ fn serve(place: &Place, arguments: &Arguments, mut predecessor: Option<Predecess
         None => place.load()?,
     };
     if let Some(from) = &arguments.from {
-        serve_imported(from, arguments.strict, &mut loaded.settings)?;
+        serve_imported(from, place, arguments, &mut loaded.settings)?;
     }
     preflight::check(&loaded)?;
     let more = preflight::warnings(&loaded);
@@ -76,15 +84,26 @@ fn serve(place: &Place, arguments: &Arguments, mut predecessor: Option<Predecess
 }
 
 /// The file that was converted takes the place of apisix.yaml; there is no Admin API to change it behind its back.
-fn serve_imported(from: &str, strict: bool, settings: &mut Settings) -> anyhow::Result<()> {
+fn serve_imported(
+    from: &str,
+    place: &Place,
+    arguments: &Arguments,
+    settings: &mut Settings,
+) -> anyhow::Result<()> {
     let target = settings.files.prefix.join("data").join("imported.yaml");
-    let imported = import::prepare(from, &target, strict)?;
+    let is_set = place.listen.is_some() || settings.places.has("apisix.node_listen");
+    let placement =
+        if is_set { Placement::Replaced(arguments.reading.stands_for()) } else { Placement::Written };
+    let imported = import::prepare(from, &target, &arguments.reading, arguments.strict, placement)?;
     settings.files.resources_yaml = target;
     settings.provider = Provider::Yaml;
     settings.admin.listen = None;
     // Without a config.yaml nobody asked for HTTPS, and another gateway may be at its port.
-    let asked = settings.files.config.exists() || imported.has("ssls");
+    let asked = settings.files.config.exists() || imported.output.has("ssls");
     settings.apisix.tls.enable &= asked;
+    if let Some(listeners) = imported.listeners {
+        as_in_nginx(placement, &listeners, settings);
+    }
     // The other gateway has no list to switch plugins on: what its configuration names is on.
     for plugin in plugins::registry::PLUGINS {
         if !settings.plugins.iter().any(|name| name == plugin.name) {
@@ -94,4 +113,19 @@ fn serve_imported(from: &str, strict: bool, settings: &mut Settings) -> anyhow::
     settings.role = Role::DataPlane;
     std::fs::create_dir_all(&settings.files.logs)?;
     Ok(())
+}
+
+/// nginx selects by host before path, and believes only the peers that its configuration names.
+fn as_in_nginx(placement: Placement, listeners: &Listeners, settings: &mut Settings) {
+    settings.apisix.router = HttpRouter::HostUri;
+    settings.nginx.real_ip_from.clear();
+    if placement == Placement::Written {
+        let all = |sockets: &BTreeSet<(IpAddr, u16)>| -> Vec<Listener> {
+            sockets.iter().map(|(address, port)| Listener::new(&address.to_string(), *port)).collect()
+        };
+        settings.apisix.node_listen = all(&listeners.plain);
+        settings.apisix.tls.listen = all(&listeners.tls);
+        settings.apisix.tls.enable = !listeners.tls.is_empty();
+        settings.apisix.tls.listen_is_set = true;
+    }
 }

@@ -15,7 +15,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use config::Source;
+use config::{Settings, Source};
 use serde_json::json;
 
 use super::{Place, daemon, start::ReadySocket};
@@ -72,12 +72,17 @@ pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     write_configuration(&home.0, &root, workers, arguments.timeout, level)?;
     let listen = place.listen.clone().unwrap_or_else(|| arguments.port.to_string());
     let source = Source { prefix: home.0.clone(), file: None, listen: Some(listen.clone()) };
-    let settings = config::load(&source)?.settings;
+    let load = move || -> anyhow::Result<Settings> {
+        let mut settings = config::load(&source)?.settings;
+        settings.own_name = true;
+        Ok(settings)
+    };
+    let settings = load()?;
     let options = RunOptions {
         origin: Origin {
             program: daemon::own_program()?,
             arguments: env::args_os().skip(1).collect(),
-            load: Box::new(move || Ok(config::load(&source)?.settings)),
+            load: Box::new(load),
         },
         config: settings.raw.clone(),
         pid_file: PidFile::create(&settings.files.pid)?,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Kind, PluginCatalog, encrypt::mask_resource};
+use model::{Kind, PluginCatalog, mask::mask_resource};
 use serde_json::{Value, json};
 
 /// The time of the write, which differs always.

@@ -1,6 +1,6 @@
 //! Where a Redis is and how to speak to it, from a plugin's configuration.
 
-use std::{hash::Hash, sync::Arc, time::Duration};
+use std::{fmt, hash::Hash, sync::Arc, time::Duration};
 
 use redis::{
     ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsMode, cluster::ClusterClient,
@@ -21,8 +21,19 @@ pub struct Settings {
 
 pub enum Target {
     Single(ConnectionInfo),
-    Cluster(Box<ClusterClient>),
+    /// With its nodes, as they are configured.
+    Cluster(Box<ClusterClient>, String),
     Sentinel(Sentinel),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Single(info) => write!(out, "Redis at {}", info.addr()),
+            Target::Cluster(_, nodes) => write!(out, "Redis cluster {nodes}"),
+            Target::Sentinel(sentinel) => write!(out, "Redis master {}", sentinel.master_name),
+        }
+    }
 }
 
 fn text(conf: &Value, name: &str) -> Option<String> {
@@ -45,6 +56,19 @@ fn address(host: &str, port: u16, tls: bool, verify: bool) -> ConnectionAddr {
     } else {
         ConnectionAddr::Tcp(host, port)
     }
+}
+
+/// A URL or a port in the place of a host would fail with each request.
+fn check_host(field: &str, host: &str) -> Result<(), String> {
+    let is_address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::Ipv6Addr>().is_ok();
+    let wrong = |character: char| matches!(character, ':' | '/' | '@') || character.is_whitespace();
+    if is_address || !host.contains(wrong) {
+        return Ok(());
+    }
+    let host = model::url::without_user(host);
+    Err(format!(
+        "{field}: {host} is not a host; write a name or an address there, and the port in its own field"
+    ))
 }
 
 /// No `CLIENT SETINFO`: old servers refuse it, and proxies in front of some do not know it.
@@ -93,6 +117,7 @@ impl Settings {
 
     pub fn single(conf: &Value) -> Result<Settings, String> {
         let host = text(conf, "redis_host").ok_or("redis_host is missing")?;
+        check_host("redis_host", &host)?;
         let port = conf.get("redis_port").and_then(Value::as_u64).unwrap_or(6379);
         let port = u16::try_from(port).map_err(|_| format!("redis_port {port} is out of range"))?;
         let login = login(conf, "redis_username", "redis_password").set_db(database(conf)?);
@@ -109,10 +134,12 @@ impl Settings {
         for node in conf.get("redis_cluster_nodes").and_then(Value::as_array).into_iter().flatten() {
             let node = node.as_str().unwrap_or_default();
             let (host, port) = node.rsplit_once(':').unwrap_or((node, "6379"));
+            check_host("redis_cluster_nodes", host)?;
             let port = port.parse().map_err(|_| format!("failed to parse address: {node}"))?;
             let info = address(host, port, tls, verify).into_connection_info();
             nodes.push(info.map_err(|error| error.to_string())?.set_redis_settings(quiet()));
         }
+        let configured = conf.get("redis_cluster_nodes").and_then(Value::as_array).into_iter().flatten();
         let timeout = milliseconds(conf, "redis_timeout", 1000);
         let mut builder =
             ClusterClient::builder(nodes).retries(2).connection_timeout(timeout).response_timeout(timeout);
@@ -123,7 +150,8 @@ impl Settings {
             builder = builder.password(password);
         }
         let client = builder.build().map_err(|error| format!("failed to new redis cluster: {error}"))?;
-        let target = Target::Cluster(Box::new(client));
+        let names: Vec<&str> = configured.filter_map(Value::as_str).collect();
+        let target = Target::Cluster(Box::new(client), names.join(", "));
         Ok(Settings::new("redis-cluster", conf, target, "redis_timeout", "redis_timeout"))
     }
 
@@ -131,6 +159,7 @@ impl Settings {
         let mut addresses = Vec::new();
         for entry in conf.get("redis_sentinels").and_then(Value::as_array).into_iter().flatten() {
             let host = text(entry, "host").ok_or("redis_sentinels: host is missing")?;
+            check_host("redis_sentinels", &host)?;
             let port = entry.get("port").and_then(Value::as_u64).and_then(|port| u16::try_from(port).ok());
             addresses.push((host, port.ok_or("redis_sentinels: port is missing")?));
         }
@@ -176,12 +205,21 @@ mod tests {
                 "redis_port 70000 is out of range",
             ),
             (
+                Settings::single(&json!({ "redis_host": "redis://localhost" })).err(),
+                "redis_host: redis://localhost is not a host; write a name or an address there, and the port in its own field",
+            ),
+            (
+                Settings::single(&json!({ "redis_host": "10.0.0.1:6379" })).err(),
+                "redis_host: 10.0.0.1:6379 is not a host; write a name or an address there, and the port in its own field",
+            ),
+            (Settings::single(&json!({ "redis_host": "[::1]" })).err(), ""),
+            (
                 Settings::cluster(&json!({ "redis_cluster_nodes": ["a:b"] })).err(),
                 "failed to parse address: a:b",
             ),
         ];
         for (error, expected) in cases {
-            assert_eq!(error.as_deref(), Some(expected));
+            assert_eq!(error.as_deref().unwrap_or_default(), expected);
         }
     }
 }

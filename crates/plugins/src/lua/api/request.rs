@@ -14,9 +14,12 @@ use crate::{
     },
 };
 
-/// Arguments that one table holds, as in nginx-lua.
-const MAX_ARGUMENTS: usize = 100;
+/// Arguments that one table holds unless a function asks for more, as in nginx-lua.
+const DEFAULT_ARGUMENTS: i64 = 100;
 const MAX_ARGUMENTS_BYTES: usize = 4 << 20;
+
+/// Arguments between two looks at the clock.
+const LOOK_EVERY: usize = 256;
 
 pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
     install_variables(lua, native)?;
@@ -124,13 +127,17 @@ fn install_target(lua: &Lua, native: &Table) -> mlua::Result<()> {
     )?;
     native.set(
         "uri_args",
-        native_function(lua, |lua, ()| {
+        native_function(lua, |lua, most: Option<i64>| {
             let query = current::read(|request| request.head.query().unwrap_or_default().to_vec())?;
-            arguments(lua, &query)
+            arguments(lua, &query, most)
         })?,
     )?;
-    native
-        .set("decode_args", native_function(lua, |lua, text: LuaString| arguments(lua, &text.as_bytes()))?)?;
+    native.set(
+        "decode_args",
+        native_function(lua, |lua, (text, most): (LuaString, Option<i64>)| {
+            arguments(lua, &text.as_bytes(), most)
+        })?,
+    )?;
     native.set(
         "set_args",
         native_function(lua, |_, query: LuaString| {
@@ -166,13 +173,24 @@ fn install_target(lua: &Lua, native: &Table) -> mlua::Result<()> {
     )
 }
 
-/// A query or form as a table: repeated names become lists, names without `=` are `true`.
-fn arguments(lua: &Lua, query: &[u8]) -> mlua::Result<Table> {
+/// A query or form as a table: repeated names become lists, names without `=` are `true`. At most `most`
+/// of them, 100 by default, any number for 0; where there are more, `"truncated"` says so.
+fn arguments(lua: &Lua, query: &[u8], most: Option<i64>) -> mlua::Result<(Table, Option<&'static str>)> {
     if query.len() > clock::scaled(MAX_ARGUMENTS_BYTES) {
         return Err(mlua::Error::runtime(format!("arguments of {} bytes are too long", query.len())));
     }
     let table = lua.create_table()?;
-    for (name, value) in uri::query_pairs(query).take(MAX_ARGUMENTS) {
+    let most = match usize::try_from(most.unwrap_or(DEFAULT_ARGUMENTS)) {
+        Ok(most) if most > 0 => most,
+        _ => usize::MAX,
+    };
+    for (at, (name, value)) in uri::query_pairs(query).enumerate() {
+        if at == most {
+            return Ok((table, Some("truncated")));
+        }
+        if at % LOOK_EVERY == 0 {
+            clock::look()?;
+        }
         let name = lua.create_string(uri::percent_decode(name, true))?;
         let value = match value {
             None => Value::Boolean(true),
@@ -184,7 +202,7 @@ fn arguments(lua: &Lua, query: &[u8]) -> mlua::Result<Table> {
             first => table.raw_set(name, lua.create_sequence_from([first, value])?)?,
         }
     }
-    Ok(table)
+    Ok((table, None))
 }
 
 fn install_body(lua: &Lua, native: &Table) -> mlua::Result<()> {

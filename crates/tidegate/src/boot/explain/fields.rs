@@ -1,6 +1,6 @@
 //! A plugin's configuration, field by field with where each one comes from.
 
-use model::{Kind, PluginCatalog, SchemaKind, encrypt::mask_resource};
+use model::{Kind, PluginCatalog, SchemaKind, mask::mask_resource};
 use serde_json::{Value, json};
 
 /// Fields that one plugin is told about with, at most.

@@ -1,0 +1,144 @@
+//! What is hidden from those who may see a configuration and not its secrets.
+
+use serde_json::Value;
+
+use crate::{
+    Kind, PluginCatalog,
+    encrypt::{Change, change_in, change_text, each_plugin_field},
+    schema::is_secret_reference,
+    secret::is_credential,
+    url::without_user,
+};
+
+/// Stands where a secret is not shown.
+pub const MASK: &str = "***";
+
+/// Secret wherever they stand, also in a configuration inside another one: an upstream's, or an action's.
+const SECRET_NAMES: [&str; 8] = [
+    "client_key",
+    "client_secret",
+    "password",
+    "private_key",
+    "redis_password",
+    "secret_access_key",
+    "sentinel_password",
+    "session_token",
+];
+
+/// Members that hold header fields by name.
+const HEADER_FIELDS: [&str; 6] = ["headers", "extra_headers", "set", "add", "req_headers", "request_headers"];
+
+/// Hides what [`crate::encrypt::Keyring::encrypt_resource`] would encrypt, what has the name of a secret, credentials in
+/// header fields and URLs, and those of secret managers. References (`$secret://`, `$env://`) stay: they are the place of a
+/// secret, not the secret.
+///
+/// The one function for whoever may see a configuration and not its secrets: differences in the history, explanations, the
+/// Control API, and keys with role viewer.
+pub fn mask_resource(kind: Kind, id: &str, value: &mut Value, catalog: &dyn PluginCatalog) {
+    let change = |text: &str| (!is_secret_reference(text)).then(|| MASK.to_owned());
+    if kind == Kind::Ssl {
+        change_in(value, "key", &change);
+        change_in(value, "keys", &change);
+    }
+    each_plugin_field(kind, id, value, catalog, &change);
+    mask_unknown(value, catalog, &change);
+    mask_names(value, false, &change);
+    if kind == Kind::Secret {
+        for field in ["token", "secret_access_key", "session_token", "auth_config.private_key"] {
+            change_in(value, field, &change);
+        }
+    }
+}
+
+/// A text that no schema knows may be a secret whose name is misspelled, and a plugin's configuration that is no object may be
+/// one in the wrong place.
+fn mask_unknown(value: &mut Value, catalog: &dyn PluginCatalog, change: Change<'_>) {
+    let plugins = value.get_mut("plugins").and_then(Value::as_object_mut);
+    for (name, conf) in plugins.into_iter().flatten() {
+        let Some(fields) = conf.as_object_mut() else {
+            change_text(conf, change);
+            continue;
+        };
+        let Some(facts) = catalog.facts(name) else { continue };
+        let schemas: Vec<_> = [Some(facts.schema), facts.consumer_schema]
+            .into_iter()
+            .flatten()
+            .filter_map(|schema| schema.get("properties")?.as_object())
+            .collect();
+        if schemas.iter().all(|schema| schema.is_empty()) {
+            continue;
+        }
+        for (name, field) in fields {
+            if !name.starts_with('_') && !schemas.iter().any(|schema| schema.contains_key(name)) {
+                change_text(field, change);
+            }
+        }
+    }
+}
+
+fn mask_names(value: &mut Value, in_headers: bool, change: Change<'_>) {
+    match value {
+        Value::Object(entries) => {
+            if entries.keys().any(|name| without_user(name) != *name) {
+                *entries = std::mem::take(entries)
+                    .into_iter()
+                    .map(|(name, item)| (without_user(&name), item))
+                    .collect();
+            }
+            entries.iter_mut().for_each(|(name, item)| {
+                let is_secret = SECRET_NAMES.contains(&name.as_str()) || in_headers && is_credential(name);
+                match item {
+                    Value::String(_) if is_secret => change_text(item, change),
+                    Value::Array(items) if is_secret && in_headers => {
+                        items.iter_mut().for_each(|item| change_text(item, change));
+                    }
+                    item => mask_names(item, HEADER_FIELDS.contains(&name.as_str()), change),
+                }
+            });
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| mask_names(item, in_headers, change)),
+        Value::String(text) => {
+            let masked = if in_headers { without_value(text) } else { None };
+            *text = masked.unwrap_or_else(|| without_user(text));
+        }
+        _ => {}
+    }
+}
+
+/// Of a field in one text, `Authorization: Basic …`.
+fn without_value(text: &str) -> Option<String> {
+    let (name, value) = text.split_once(':')?;
+    let is_hidden = is_credential(name) && !is_secret_reference(value.trim());
+    is_hidden.then(|| format!("{name}: {MASK}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn credentials_in_headers_and_urls() {
+        let change = |text: &str| (!is_secret_reference(text)).then(|| MASK.to_owned());
+        for (value, masked) in [
+            (json!({"host": "http://u:p@a:1/x?b@c"}), json!({"host": "http://***@a:1/x?b@c"})),
+            (json!({"brokers": ["redis://:p@a"]}), json!({"brokers": ["redis://***@a"]})),
+            (json!({"uri": "http://a/b@c", "regex": ["^/(.*)", "/$1"]}), Value::Null),
+            (
+                json!({"headers": {"set": {"Authorization": "Basic x", "X-Api-Key": "k", "X-Env": "a"}}}),
+                json!({"headers": {"set": {"Authorization": "***", "X-Api-Key": "***", "X-Env": "a"}}}),
+            ),
+            (
+                json!({"headers": {"add": ["X-Auth-Token: t", "X-A: b"], "remove": ["Cookie"]}}),
+                json!({"headers": {"add": ["X-Auth-Token: ***", "X-A: b"], "remove": ["Cookie"]}}),
+            ),
+            (json!({"headers": {"Authorization": "$env://TOKEN"}}), Value::Null),
+            (json!({"jwt-auth": {"header": "authorization", "cookie": "jwt"}}), Value::Null),
+        ] {
+            let mut found = value.clone();
+            mask_names(&mut found, false, &change);
+            assert_eq!(found, if masked.is_null() { value } else { masked });
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The bytes of an answer that wait for the client.
+
+use std::{
+    io,
+    task::{Context, Poll},
+};
+
+use crate::{
+    buffer::LARGE,
+    client::Client,
+    read_ahead::{LEAST_BYTES, ReadAhead},
+};
+
+/// What is left of this size is moved to the front of its memory, and the rest given back.
+const MOVED_BYTES: usize = 16 * 1024;
+
+pub(super) struct Outgoing {
+    pub bytes: Vec<u8>,
+    /// Already gone.
+    sent: usize,
+    ahead: ReadAhead,
+}
+
+impl Outgoing {
+    /// `bytes`: the head, where it goes with the body.
+    pub fn new(bytes: Vec<u8>, client: &Client) -> Outgoing {
+        Outgoing { bytes, sent: 0, ahead: ReadAhead::new(client.held_by_connection()) }
+    }
+
+    /// Sends what there is; ready when it is gone. `last`: nothing follows. `took` is set when the client took something.
+    pub fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        client: &Client,
+        last: bool,
+        took: &mut bool,
+    ) -> Poll<io::Result<()>> {
+        if self.bytes.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        while let Some(rest) = self.bytes.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            match client.poll_send(context, rest, last) {
+                Poll::Pending => {
+                    self.stall();
+                    return Poll::Pending;
+                }
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(count)) => {
+                    self.sent += count;
+                    *took = true;
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+            }
+        }
+        self.bytes.clear();
+        self.sent = 0;
+        self.ahead.flows();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Keeps no memory for what is gone, and no more than is needed for the rest.
+    fn stall(&mut self) {
+        if self.sent >= MOVED_BYTES || self.sent * 2 >= self.bytes.len() {
+            self.bytes.drain(..self.sent);
+            self.sent = 0;
+        }
+        if self.bytes.capacity() > self.bytes.len() + MOVED_BYTES {
+            self.bytes.shrink_to(self.bytes.len());
+        }
+        self.ahead.stalls(self.bytes.capacity());
+    }
+
+    /// How much may be read from the upstream now; waits for the client where that is nothing.
+    pub fn poll_room(
+        &self,
+        context: &mut Context<'_>,
+        client: &Client,
+        head_waits: bool,
+    ) -> Poll<io::Result<usize>> {
+        if head_waits {
+            return Poll::Ready(Ok(LARGE));
+        }
+        let pending = self.bytes.len() - self.sent;
+        match self.ahead.room(pending) {
+            0 => Poll::Pending,
+            // Only what the client has room for.
+            room if pending == 0 && self.ahead.is_short() => {
+                client.poll_takes(context).map_ok(|()| room.min(LEAST_BYTES))
+            }
+            room => Poll::Ready(Ok(room)),
+        }
+    }
+}

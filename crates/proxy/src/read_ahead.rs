@@ -1,0 +1,185 @@
+//! What is read of answers before their clients take it: little for each, and bounded for a connection and for the process.
+//!
+//! A client that asks for much and takes nothing costs what was read for it. How much is read at a time follows how the
+//! client takes it: less after each time that it was waited for, more each time that it took all. Together these bytes get a
+//! part of the memory for bodies. Beyond it nothing is read ahead, and a client that takes less than
+//! `apisix.body_memory.min_rate` is ended: otherwise a byte now and then would hold the budget forever.
+
+use std::{
+    cell::Cell,
+    rc::Rc,
+    sync::atomic::{
+        AtomicBool, AtomicU64, AtomicUsize,
+        Ordering::{AcqRel, Relaxed},
+    },
+};
+
+use telemetry::{
+    error_log::{self, Level},
+    limiter::Limiter,
+};
+
+use crate::buffer::LARGE;
+
+/// Read at a time for a client that has taken nothing yet, or takes it slowly.
+pub const LEAST_BYTES: usize = 8 * 1024;
+/// What the streams of one connection hold together before nothing more is read ahead for them.
+const CONNECTION_BYTES: usize = 1024 * 1024;
+/// All of it together: one part in so many of `apisix.body_memory.total`.
+const PART: usize = 4;
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+static SPENT: AtomicBool = AtomicBool::new(false);
+static ENDED: AtomicU64 = AtomicU64::new(0);
+
+/// What the metrics page shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    pub held: usize,
+    pub limit: usize,
+    /// Answers ended because their clients took too little while the memory was spent.
+    pub ended: u64,
+}
+
+pub fn usage() -> Usage {
+    Usage { held: HELD.load(Relaxed), limit: limit(), ended: ENDED.load(Relaxed) }
+}
+
+fn limit() -> usize {
+    plugin::memory::limit() / PART
+}
+
+/// More is held than may be.
+pub fn is_spent() -> bool {
+    SPENT.load(Relaxed)
+}
+
+pub fn count_ended() {
+    ENDED.fetch_add(1, Relaxed);
+}
+
+/// What one answer holds, and how much may be read for it.
+pub struct ReadAhead {
+    held: usize,
+    /// What all streams of an HTTP/2 connection hold.
+    connection: Option<Rc<Cell<usize>>>,
+    step: usize,
+}
+
+impl ReadAhead {
+    /// `connection`: of HTTP/2. A stream's window may be closed from the start; a socket takes something.
+    pub fn new(connection: Option<Rc<Cell<usize>>>) -> ReadAhead {
+        let step = if connection.is_some() { LEAST_BYTES } else { LARGE };
+        ReadAhead { held: 0, connection, step }
+    }
+
+    /// Bytes to read while `pending` wait for the client; 0: none before it takes some.
+    pub fn room(&self, pending: usize) -> usize {
+        match pending {
+            0 => self.step,
+            _ if self.is_short() => 0,
+            pending => LEAST_BYTES.saturating_sub(pending),
+        }
+    }
+
+    /// Bytes to read at a time where nothing waits.
+    pub fn step(&self) -> usize {
+        if self.is_short() { LEAST_BYTES } else { self.step }
+    }
+
+    /// No memory for anything that nobody takes.
+    pub fn is_short(&self) -> bool {
+        is_spent() || self.connection.as_ref().is_some_and(|held| held.get() > CONNECTION_BYTES)
+    }
+
+    /// The client took all that there was.
+    pub fn flows(&mut self) {
+        self.step = (self.step * 2).min(LARGE);
+        if self.held > 0 {
+            self.hold(0);
+        }
+    }
+
+    /// The client is waited for, and this is held for it meanwhile.
+    pub fn stalls(&mut self, bytes: usize) {
+        if self.held == 0 {
+            self.step = (self.step / 2).max(LEAST_BYTES);
+        }
+        if self.held != bytes {
+            self.hold(bytes);
+        }
+    }
+
+    fn hold(&mut self, bytes: usize) {
+        let before = std::mem::replace(&mut self.held, bytes);
+        if let Some(connection) = &self.connection {
+            connection.set((connection.get() + bytes).saturating_sub(before));
+        }
+        let all = match bytes.checked_sub(before) {
+            Some(more) => HELD.fetch_add(more, Relaxed) + more,
+            None => HELD.fetch_sub(before - bytes, Relaxed) - (before - bytes),
+        };
+        let limit = limit();
+        let spent = all > limit;
+        if spent != SPENT.load(Relaxed) && !SPENT.swap(spent, AcqRel) && spent {
+            tell(limit);
+        }
+    }
+}
+
+impl Drop for ReadAhead {
+    fn drop(&mut self) {
+        if self.held > 0 {
+            self.hold(0);
+        }
+    }
+}
+
+#[cold]
+fn tell(limit: usize) {
+    static LINES: Limiter = Limiter::new(1, 1000);
+    if let Some(others) = LINES.pass() {
+        error_log::log(
+            Level::Warn,
+            format_args!(
+                "answers that clients do not take hold more than {limit} bytes, their part of apisix.body_memory.total: \
+                 nothing is read ahead of slow clients, and those below apisix.body_memory.min_rate are ended; \
+                 {others} more since the line before"
+            ),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_much_as_the_client_takes() {
+        plugin::memory::set_limit(usize::MAX);
+        let mut socket = ReadAhead::new(None);
+        assert_eq!(socket.room(0), LARGE);
+        socket.stalls(20_000);
+        assert_eq!((socket.room(0), socket.room(1000), socket.room(LEAST_BYTES)), (LARGE / 2, 7192, 0));
+        let connection = Rc::new(Cell::new(0));
+        let mut stream = ReadAhead::new(Some(connection.clone()));
+        assert_eq!(stream.room(0), LEAST_BYTES);
+        stream.flows();
+        assert_eq!(stream.room(0), 2 * LEAST_BYTES);
+        stream.stalls(CONNECTION_BYTES + 1);
+        assert_eq!((stream.room(0), stream.room(1)), (LEAST_BYTES, 0));
+        assert!(stream.is_short());
+        stream.stalls(10);
+        assert_eq!(connection.get(), 10);
+        assert!(!stream.is_short());
+        // A part of 1,000 bytes, which others hold already.
+        plugin::memory::set_limit(PART * 1000);
+        socket.stalls(20_001);
+        assert!(stream.is_short() && is_spent());
+        assert_eq!(stream.room(1), 0);
+        drop(socket);
+        assert!(!is_spent());
+        drop(stream);
+        assert_eq!((connection.get(), usage().held), (0, 0));
+    }
+}
