@@ -28,7 +28,7 @@ pub fn convert(root: Node, imported: &mut Imported) -> Result<(), String> {
             root.line, root.column
         ));
     };
-    let Imported { output, report } = imported;
+    let Imported { output, report, .. } = imported;
     for entry in entries {
         // 2.x had it in the singular.
         let name = if entry.key == "ssl" { "ssls".to_owned() } else { entry.key };

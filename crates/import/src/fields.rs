@@ -83,19 +83,33 @@ impl<'a> Fields<'a> {
         self.read.borrow_mut().extend(keys.iter().map(|key| (*key).to_owned()));
     }
 
+    /// Keys without a counterpart that say what holds anyway. Another value is reported as left out.
+    pub fn skip_defaults(&self, defaults: &[(&str, &str)]) {
+        for (key, default) in defaults {
+            let node = self.node.and_then(|node| node.get(key));
+            if node.is_some_and(|node| texts(node).join(",") == *default) {
+                self.skip(&[key]);
+            }
+        }
+    }
+
     /// Reports the keys that nobody asked for, unless they are empty.
     pub fn finish(&self, report: &mut Report) {
         let read = self.read.borrow();
         for entry in self.node.map(entries).unwrap_or_default() {
-            let empty = match &entry.value.content {
-                Content::Scalar { value, .. } => *value == Value::Null || *value == Value::Bool(false),
-                Content::List(items) => items.is_empty(),
-                Content::Map(entries) => entries.is_empty(),
-            };
-            if !empty && !read.contains(&entry.key) {
+            if !is_empty(&entry.value) && !read.contains(&entry.key) {
                 report.unsupported(entry.line, &self.subject, &format!("`{}` is left out", entry.key));
             }
         }
+    }
+}
+
+/// Whether it says nothing: nor does a mapping of such.
+pub fn is_empty(node: &Node) -> bool {
+    match &node.content {
+        Content::Scalar { value, .. } => *value == Value::Null || *value == Value::Bool(false),
+        Content::List(items) => items.is_empty(),
+        Content::Map(entries) => entries.iter().all(|entry| is_empty(&entry.value)),
     }
 }
 

@@ -4,12 +4,20 @@
 //! A route here carries the plugins of the whole file, of its service and its own, because in Kong the narrowest
 //! instance of a plugin takes the place of the wider ones.
 
+mod authentication;
+mod conditions;
 mod consumers;
 mod entities;
+mod expression;
 mod grpc_gateway;
 mod loggers;
 mod merge;
+mod networks;
+mod order;
+mod partials;
 mod plugins;
+mod prepare;
+mod rate_limiting;
 mod routes;
 mod traffic;
 mod transform;
@@ -17,14 +25,19 @@ mod upstreams;
 
 use config::yaml::Node;
 
-use crate::Imported;
+use crate::{Files, Imported, Options};
 use entities::Entities;
+pub use prepare::readable;
 
 pub fn convert(
-    root: &Node,
-    files: &dyn Fn(&str) -> Result<String, String>,
+    root: &mut Node,
+    files: &dyn Files,
+    options: &Options,
     imported: &mut Imported,
 ) -> Result<(), String> {
+    imported.report.judge("routes", "Kong");
+    partials::one_workspace(root)?;
+    prepare::prepare(root, files, &mut imported.report)?;
     let version = root.get("_format_version").and_then(crate::fields::text);
     let regex_needs_tilde = match version.as_deref() {
         Some("1.1" | "2.1") => false,
@@ -36,9 +49,10 @@ pub fn convert(
     };
     let mut entities = Entities::collect(root, &mut imported.report);
     entities.regex_needs_tilde = regex_needs_tilde;
+    entities.allow_missing = options.allow_missing.clone();
     consumers::convert(&entities, imported);
     upstreams::certificates(&entities, imported);
     plugins::everywhere(&entities, imported);
-    routes::convert(&entities, files, imported);
+    routes::convert(&entities, &|name| files.read(name), imported);
     Ok(())
 }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod apisix;
+mod closed;
 mod fields;
 mod hyperapi;
 mod kong;
@@ -12,8 +13,36 @@ mod nginx;
 mod output;
 mod report;
 
+pub use nginx::{Listeners, Placement};
 pub use output::Output;
-pub use report::{Entry, Outcome, Report};
+pub use report::{At, Entry, Outcome, Report};
+
+/// What a configuration names besides itself: certificates, proto files, included files.
+pub trait Files {
+    /// The text of a file, or why there is none. Relative names start where the other gateway starts them.
+    fn read(&self, name: &str) -> Result<String, String>;
+
+    /// The files that a pattern with `*`, `?` or `[…]` names, in their order. None in a folder that is there is fine.
+    fn glob(&self, pattern: &str) -> Result<Vec<String>, String> {
+        Err(format!("{pattern}: patterns are not read here"))
+    }
+
+    /// A variable of the environment.
+    fn variable(&self, _name: &str) -> Option<String> {
+        None
+    }
+
+    /// Whether the user said that there is nothing in it.
+    fn is_declared_empty(&self, _name: &str) -> bool {
+        false
+    }
+}
+
+impl<F: Fn(&str) -> Result<String, String>> Files for F {
+    fn read(&self, name: &str) -> Result<String, String> {
+        self(name)
+    }
+}
 
 /// Whose configuration it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,31 +68,48 @@ impl Source {
 }
 
 /// What a configuration became.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Imported {
     pub output: Output,
     pub report: Report,
+    /// Where the other gateway listens; nginx.
+    pub listeners: Option<Listeners>,
+    /// What may be asked of the other gateway and of this one to compare their answers; nginx.
+    pub samples: Vec<Sample>,
 }
 
-/// Converts a whole text; the error says where it cannot be read. `files` reads what the text names: certificates, proto
-/// files.
-pub fn import(
-    source: Source,
-    text: &str,
-    files: &dyn Fn(&str) -> Result<String, String>,
-) -> Result<Imported, String> {
+/// A request that a line of the configuration suggests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    pub at: At,
+    pub host: String,
+    /// Path, as a request has it.
+    pub target: String,
+}
+
+/// What importing a configuration may take into account.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Plugins that are left out knowingly, though they may guard; Kong.
+    pub allow_missing: Vec<String>,
+    /// Which listeners the gateway has; nginx.
+    pub listeners: Placement,
+}
+
+/// Converts a whole text; the error says where it cannot be read. `files` reads what the text names.
+pub fn import(source: Source, text: &str, files: &dyn Files, options: Options) -> Result<Imported, String> {
+    let mut imported = Imported::default();
     if source == Source::Nginx {
-        let mut imported = Imported { output: Output::default(), report: Report::default() };
-        nginx::convert(text, files, &mut imported)?;
+        nginx::convert(text, files, options.listeners, &mut imported)?;
         return Ok(imported);
     }
-    let document = config::yaml::parse(text).map_err(|fault| fault.to_string())?;
-    let mut imported = Imported { output: Output::default(), report: Report::default() };
+    let text = if source == Source::Kong { &kong::readable(text) } else { text };
+    let mut document = config::yaml::parse(text).map_err(|fault| fault.to_string())?;
     for note in document.notes.iter().chain(&document.second) {
         imported.report.approximated(note.line, "YAML", &note.message);
     }
     match source {
-        Source::Kong => kong::convert(&document.root, files, &mut imported)?,
+        Source::Kong => kong::convert(&mut document.root, files, &options, &mut imported)?,
         Source::Hyperapi => hyperapi::convert(&document.root, &mut imported)?,
         Source::Nginx => {}
         Source::Apisix => apisix::convert(document.root, &mut imported)?,

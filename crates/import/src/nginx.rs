@@ -1,131 +1,159 @@
 //! nginx.conf: servers that proxy, rewrite, redirect, answer or serve files, and their certificates.
 //!
+//! An allow list: a place is served only if every directive that applies to it is converted, or is known to have no influence
+//! on who gets what. Anything else closes it; see [`effects`] and [`chain`].
+//!
 //! nginx takes an exact location, else the longest prefix unless a regular expression matches and the prefix is not
 //! `^~`. Our router goes by the longest path: regular expressions are entered under every prefix they beat.
 
+mod access;
 mod answers;
+mod bodies;
+mod branch;
+mod chain;
+mod condition;
+mod content;
+mod effects;
+mod fallback;
 mod files;
-mod guards;
+mod forward_auth;
+mod groups;
+mod ifs;
+mod include;
 mod limits;
+mod listen;
+mod locations;
+mod maps;
 mod parse;
+mod patterns;
 mod places;
+mod program;
 mod proxy;
+mod redirects;
 mod rewrite;
-mod serve;
+mod routes;
+mod samples;
+mod server;
+mod sites;
 mod tls;
+mod variables;
 
 use std::collections::BTreeMap;
 
-use crate::{Imported, Report};
-use guards::{guard, not_converted};
+use crate::{Files, Imported, Report};
+use include::{Includes, Why};
 use limits::Zones;
+pub use listen::Listeners;
+use maps::Map;
 use parse::Directive;
-use places::{Place, place};
-use tls::Ports;
+use places::Place;
+use server::Server;
+pub use sites::Placement;
+use sites::Sites;
+use variables::{Stop, Variables};
 
-/// Directives that set up the process or what is ours anyway: nothing is lost with them.
-const QUIET: [&str; 19] = [
-    "worker_processes",
-    "worker_connections",
-    "user",
-    "pid",
-    "events",
-    "include",
-    "sendfile",
-    "tcp_nopush",
-    "tcp_nodelay",
-    "keepalive_timeout",
-    "error_log",
-    "types_hash_max_size",
-    "server_tokens",
-    "multi_accept",
-    "use",
-    "daemon",
-    "listen",
-    "proxy_http_version",
-    "proxy_buffering",
-];
-
-/// Reads a file that the configuration names, for certificates; the error says why it cannot.
-pub type Files<'a> = &'a dyn Fn(&str) -> Result<String, String>;
-
-struct Context<'a> {
-    groups: BTreeMap<String, &'a Directive>,
+pub(crate) struct Context<'a> {
+    groups: BTreeMap<&'a str, &'a Directive>,
     zones: Zones,
-    /// Whether any server listens for TLS.
-    has_tls: bool,
-    files: Files<'a>,
+    files: &'a dyn Files,
 }
 
-pub fn convert(text: &str, files: Files, imported: &mut Imported) -> Result<(), String> {
-    let all = parse::parse(text)?;
-    let http = all.iter().find(|directive| directive.name == "http");
-    let body = http.map_or(all.as_slice(), |http| http.block.as_slice());
-    for directive in all.iter().filter(|directive| http.is_some() && directive.name != "http") {
-        left_out(directive, &mut imported.report);
-    }
-    let mut context = Context { groups: BTreeMap::new(), zones: Zones::default(), has_tls: false, files };
-    for directive in body {
-        match directive.name.as_str() {
-            "server" => context.has_tls |= Ports::of(directive) != Ports::Plain,
-            "upstream" => _ = context.groups.insert(directive.argument(0).to_owned(), directive),
-            name if is_inherited(name) => {}
-            _ if context.zones.read(directive, &mut imported.report) => {}
-            _ => left_out(directive, &mut imported.report),
+pub fn convert(
+    text: &str,
+    files: &dyn Files,
+    placement: Placement,
+    imported: &mut Imported,
+) -> Result<(), String> {
+    imported.report.judge("locations", "nginx");
+    let report = &mut imported.report;
+    let mut note = |directive: &Directive, why: Why| match why {
+        Why::Unread(why) => report.unsupported(&directive.at, &directive.title(), why),
+        Why::DeclaredEmpty => report.ignored(&directive.at, &directive.title(), "declared empty"),
+    };
+    let all = Includes::new(files).expand(parse::parse(text, None)?, &mut note);
+    // A part of a configuration is what stands in `http`.
+    let mut http: Vec<Directive> = Vec::new();
+    let is_whole = all.iter().any(|directive| directive.name == "http");
+    for directive in all {
+        match (is_whole, directive.name.as_str()) {
+            (true, "http") => http.extend(directive.block),
+            // What is unread, and what is not known, may be anything: it counts for all servers.
+            (true, name) if effects::of(name) != effects::Effect::Closes => outside(&directive, report),
+            _ => http.push(directive),
         }
     }
-    let servers: Vec<&Directive> = body.iter().filter(|directive| directive.name == "server").collect();
+    let maps: Vec<Map> =
+        http.iter().filter(|one| one.name == "map" || one.name == "geo").filter_map(Map::of).collect();
+    let mut variables = Variables::default();
+    maps.iter().for_each(|map| variables.set_map(map));
+    let mut context = Context { groups: BTreeMap::new(), zones: Zones::default(), files };
+    for directive in &http {
+        if directive.name == "upstream" {
+            context.groups.insert(directive.argument(0), directive);
+        }
+        context.zones.read(directive);
+    }
+    context.zones.count_uses(&http);
+    let servers: Vec<&Directive> = http.iter().filter(|directive| directive.name == "server").collect();
     if servers.is_empty() {
         return Err("1:1: no `server` block; give the whole nginx.conf or a file with servers".to_owned());
     }
-    for (index, server) in servers.iter().enumerate() {
-        serve::serve(server, body, is_default(&servers, index), &context, imported);
+    let sites = Sites::of(&servers, placement);
+    imported.listeners = Some(sites.listeners().clone());
+    for (index, directive) in servers.iter().enumerate() {
+        serve(directive, index, &sites, &http, &variables, &context, imported);
     }
     Ok(())
 }
 
-/// Whether requests for names that no server has come here: the one that says so, else the first of its kind of ports.
-fn is_default(servers: &[&Directive], index: usize) -> bool {
-    let Some(ports) = servers.get(index).map(|server| Ports::of(server)) else { return false };
-    let rivals = || servers.iter().enumerate().filter(|(_, other)| Ports::of(other).meets(ports));
-    let says = |server: &Directive| {
-        server.all("listen").any(|listen| listen.arguments.iter().any(|word| word == "default_server"))
+fn serve<'a>(
+    directive: &'a Directive,
+    index: usize,
+    sites: &Sites,
+    http: &'a [Directive],
+    variables: &Variables<'a>,
+    context: &Context<'a>,
+    imported: &mut Imported,
+) {
+    let name = directive.one("server_name").map(|names| names.argument(0)).filter(|name| *name != "_");
+    let name = name.filter(|name| !name.is_empty()).unwrap_or("default").to_owned();
+    let locations = || directive.all("location");
+    let parts = match sites.parts(index) {
+        Ok(parts) => parts,
+        Err(Stop::Closed(why)) => {
+            imported.report.closed(
+                &directive.at,
+                &format!("server {name}"),
+                &format!("no route leads to it: {why}"),
+            );
+            locations().for_each(|one| imported.report.part(&one.at, crate::Outcome::Closed));
+            return;
+        }
+        Err(Stop::Split(_)) => return,
     };
-    let chosen = rivals().find(|(_, server)| says(server)).or_else(|| rivals().next());
-    chosen.is_some_and(|(first, _)| first == index)
+    if parts.is_empty() {
+        let why = format!("no route leads to it: {}", sites.why_unreached(index));
+        imported.report.closed(&directive.at, &format!("server {name}"), &why);
+        locations().for_each(|one| imported.report.part(&one.at, crate::Outcome::Closed));
+        return;
+    }
+    let mut variables = variables.clone();
+    variables.set("server_name", &name);
+    let locations = locations::Locations::of(directive, http);
+    samples::of(directive, &locations, &mut imported.samples);
+    routes::add(
+        &Server { directive, http, locations, variables: &variables },
+        &parts,
+        &name,
+        context,
+        imported,
+    );
 }
 
-/// Counts for inner blocks that do not have it themselves.
-const INHERITED: [&str; 21] = [
-    "proxy_set_header",
-    "add_header",
-    "gzip",
-    "gzip_types",
-    "gzip_comp_level",
-    "gzip_min_length",
-    "gzip_vary",
-    "gzip_http_version",
-    "gzip_proxied",
-    "limit_conn",
-    "limit_conn_status",
-    "ssl_certificate",
-    "ssl_certificate_key",
-    "ssl_protocols",
-    "client_max_body_size",
-    "proxy_request_buffering",
-    "proxy_connect_timeout",
-    "proxy_send_timeout",
-    "proxy_read_timeout",
-    "limit_req",
-    "limit_req_status",
-];
-
-fn is_inherited(name: &str) -> bool {
-    INHERITED.contains(&name) || files::INHERITED.contains(&name)
-}
-
-fn left_out(directive: &Directive, report: &mut Report) {
-    if !QUIET.contains(&directive.name.as_str()) {
-        report.unsupported(directive.line, &directive.name, "this directive is left out");
+/// Around `http`.
+fn outside(directive: &Directive, report: &mut Report) {
+    match effects::of(&directive.name) {
+        effects::Effect::Answers(how) => report.unsupported(&directive.at, &directive.name, how),
+        _ => report.ignored(&directive.at, &directive.name, ""),
     }
 }

@@ -1,21 +1,64 @@
 //! What became of each part of a configuration.
 
-use std::fmt::{self, Write};
+use std::{
+    collections::HashSet,
+    fmt::{self, Write},
+    sync::Arc,
+};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// Behaves the same.
     Converted,
+    /// Left out, and no answer changes for it.
+    Ignored,
     /// Behaves nearly the same; the note says where it does not.
     Approximated,
     /// Left out.
     Unsupported,
+    /// Answers 501: what guards it, or what it does, cannot be converted.
+    Closed,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+impl Outcome {
+    /// Whether clients may notice.
+    pub fn changes_answers(self) -> bool {
+        !matches!(self, Outcome::Converted | Outcome::Ignored)
+    }
+}
+
+/// A line of a configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct At {
+    /// `None`: the file that was given.
+    pub file: Option<Arc<str>>,
     /// Counted from 1; 0 for what stands on no single line.
     pub line: usize,
+}
+
+impl From<usize> for At {
+    fn from(line: usize) -> At {
+        At { file: None, line }
+    }
+}
+
+impl From<&At> for At {
+    fn from(at: &At) -> At {
+        at.clone()
+    }
+}
+
+impl At {
+    /// `conf/nginx.conf:12`
+    pub fn text(&self, given: &str) -> String {
+        let file = self.file.as_deref().unwrap_or(given);
+        if self.line == 0 { file.to_owned() } else { format!("{file}:{}", self.line) }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Entry {
+    pub at: At,
     pub outcome: Outcome,
     /// What it is about: `route admin: plugin cors`.
     pub subject: String,
@@ -23,29 +66,70 @@ pub struct Entry {
     pub note: String,
 }
 
+/// What became of the parts that a verdict counts, such as nginx's locations.
+#[derive(Debug)]
+struct Tally {
+    plural: &'static str,
+    like: &'static str,
+    parts: Vec<(At, Outcome)>,
+}
+
 #[derive(Debug, Default)]
 pub struct Report {
     entries: Vec<Entry>,
+    known: HashSet<Entry>,
+    tally: Option<Tally>,
 }
 
 impl Report {
-    pub fn converted(&mut self, line: usize, subject: &str) {
-        self.add(line, Outcome::Converted, subject, "");
+    pub fn converted(&mut self, at: impl Into<At>, subject: &str) {
+        self.add(at, Outcome::Converted, subject, "");
     }
 
-    pub fn approximated(&mut self, line: usize, subject: &str, how: &str) {
-        self.add(line, Outcome::Approximated, subject, how);
+    pub fn ignored(&mut self, at: impl Into<At>, subject: &str, why: &str) {
+        self.add(at, Outcome::Ignored, subject, why);
     }
 
-    pub fn unsupported(&mut self, line: usize, subject: &str, why: &str) {
-        self.add(line, Outcome::Unsupported, subject, why);
+    pub fn approximated(&mut self, at: impl Into<At>, subject: &str, how: &str) {
+        self.add(at, Outcome::Approximated, subject, how);
     }
 
-    fn add(&mut self, line: usize, outcome: Outcome, subject: &str, note: &str) {
-        let entry = Entry { line, outcome, subject: subject.to_owned(), note: note.to_owned() };
-        // A plugin that applies to several routes is converted once for each.
-        if !self.entries.contains(&entry) {
+    pub fn unsupported(&mut self, at: impl Into<At>, subject: &str, why: &str) {
+        self.add(at, Outcome::Unsupported, subject, why);
+    }
+
+    pub fn closed(&mut self, at: impl Into<At>, subject: &str, why: &str) {
+        self.add(at, Outcome::Closed, subject, why);
+    }
+
+    fn add(&mut self, at: impl Into<At>, outcome: Outcome, subject: &str, note: &str) {
+        let entry = Entry { at: at.into(), outcome, subject: subject.to_owned(), note: note.to_owned() };
+        self.push(entry);
+    }
+
+    /// A plugin that applies to several routes is converted once for each, and named once.
+    fn push(&mut self, entry: Entry) {
+        if self.known.insert(entry.clone()) {
             self.entries.push(entry);
+        }
+    }
+
+    /// Takes over what was noted on the side.
+    pub fn absorb(&mut self, other: Report) {
+        for entry in other.entries {
+            self.push(entry);
+        }
+    }
+
+    /// A verdict counts parts: `31 of 34 {plural} behave as in {like}`.
+    pub fn judge(&mut self, plural: &'static str, like: &'static str) {
+        self.tally = Some(Tally { plural, like, parts: Vec::new() });
+    }
+
+    /// What became of one of the parts that the verdict counts.
+    pub fn part(&mut self, at: impl Into<At>, outcome: Outcome) {
+        if let Some(tally) = &mut self.tally {
+            tally.parts.push((at.into(), outcome));
         }
     }
 
@@ -57,28 +141,63 @@ impl Report {
         self.entries.iter().filter(|entry| entry.outcome == outcome).count()
     }
 
-    /// Whether everything behaves as it did.
+    /// Whether every answer is as it was.
     pub fn is_exact(&self) -> bool {
-        self.count(Outcome::Converted) == self.entries.len()
+        !self.entries.iter().any(|entry| entry.outcome.changes_answers())
     }
 
-    /// The report as lines, each with the file's name and the line in it, in the file's order.
+    /// `31 of 34 locations behave as in nginx; 3 are closed: nginx.conf:7, …`
+    pub fn verdict(&self, file: &str) -> Option<String> {
+        let Tally { plural, like, parts } = self.tally.as_ref()?;
+        let named = |wanted: &[Outcome]| {
+            let chosen: Vec<String> = parts
+                .iter()
+                .filter(|(_, outcome)| wanted.contains(outcome))
+                .map(|(at, _)| at.text(file))
+                .collect();
+            (chosen.len(), chosen.join(", "))
+        };
+        let (closed, closed_at) = named(&[Outcome::Closed]);
+        let (differ, differ_at) = named(&[Outcome::Approximated, Outcome::Unsupported]);
+        let mut text =
+            format!("{} of {} {plural} behave as in {like}", parts.len() - closed - differ, parts.len());
+        for (count, what, places) in
+            [(differ, "answer differently", differ_at), (closed, "closed", closed_at)]
+        {
+            let is = match (what, count) {
+                ("closed", 1) => "is ",
+                ("closed", _) => "are ",
+                _ => "",
+            };
+            if count > 0 {
+                // Writing to a string does not fail.
+                let _ = write!(text, "; {count} {is}{what}: {places}");
+            }
+        }
+        Some(text)
+    }
+
+    /// The report as lines, each with the file's name and the line in it, in the files' order; then the verdict and the
+    /// counts.
     pub fn text(&self, file: &str) -> String {
         let mut entries: Vec<&Entry> = self.entries.iter().collect();
-        entries.sort_by_key(|entry| entry.line);
+        entries.sort_by(|one, other| one.at.cmp(&other.at));
         let mut text = String::new();
-        for Entry { line, outcome, subject, note } in entries {
+        for Entry { at, outcome, subject, note } in entries {
             let colon = if note.is_empty() { "" } else { ": " };
-            let line = if *line == 0 { String::new() } else { format!(":{line}") };
-            // Writing to a string does not fail.
-            let _ = writeln!(text, "{file}{line}: {outcome}: {subject}{colon}{note}");
+            let _ = writeln!(text, "{}: {outcome}: {subject}{colon}{note}", at.text(file));
+        }
+        if let Some(verdict) = self.verdict(file) {
+            let _ = writeln!(text, "{file}: {verdict}");
         }
         let count = |outcome| self.count(outcome);
         let _ = writeln!(
             text,
-            "{file}: {} converted, {} approximated, {} not supported",
+            "{file}: {} converted, {} left out without effect, {} approximated, {} closed, {} not supported",
             count(Outcome::Converted),
+            count(Outcome::Ignored),
             count(Outcome::Approximated),
+            count(Outcome::Closed),
             count(Outcome::Unsupported)
         );
         text
@@ -89,8 +208,39 @@ impl fmt::Display for Outcome {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Outcome::Converted => "converted",
+            Outcome::Ignored => "no effect on answers",
             Outcome::Approximated => "approximated",
             Outcome::Unsupported => "not supported",
+            Outcome::Closed => "closed",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_names_what_to_look_at() {
+        let mut report = Report::default();
+        assert_eq!(report.verdict("f"), None);
+        report.judge("locations", "nginx");
+        report.part(3, Outcome::Converted);
+        report.part(5, Outcome::Closed);
+        report.part(At { file: Some("inc".into()), line: 2 }, Outcome::Unsupported);
+        let text = report.verdict("f").unwrap_or_default();
+        assert_eq!(
+            text,
+            "1 of 3 locations behave as in nginx; 1 answer differently: inc:2; 1 is closed: f:5"
+        );
+    }
+
+    #[test]
+    fn what_changes_no_answer_is_exact() {
+        let mut report = Report::default();
+        report.ignored(1, "sendfile", "");
+        assert!(report.is_exact());
+        report.closed(1, "location /", "why");
+        assert!(!report.is_exact());
     }
 }

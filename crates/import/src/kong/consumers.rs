@@ -7,13 +7,13 @@ use super::{
     entities::{CREDENTIALS, Entities, children, key_text, label, name},
     plugins,
 };
-use crate::{Imported, fields::Fields, output};
+use crate::{Imported, closed, fields::Fields, output};
 
 pub fn convert(entities: &Entities, imported: &mut Imported) {
     for group in &entities.groups {
         let subject = label("consumer group", group);
         let fields = Fields::new(group, &subject);
-        fields.skip(&["id", "name", "tags", "plugins", "created_at", "updated_at"]);
+        fields.skip(&["id", "name", "tags", "plugins", "consumers", "created_at", "updated_at"]);
         let conf = plugins::of_owner(entities, imported, |plugin| {
             plugin.group.is_some_and(|owner| std::ptr::eq(owner, *group))
         });
@@ -48,14 +48,22 @@ fn convert_one(entities: &Entities, consumer: &Node, imported: &mut Imported) {
     };
     credentials.extend(entities.loose_credentials.iter().filter(|(_, node)| ours(node)));
     let username = username(consumer);
+    if imported.output.id("consumers", &username) != output::plain_id(&username) {
+        let why = format!("another consumer is {username} here; nobody has its credentials");
+        imported.report.closed(consumer.line, &subject, &why);
+        return;
+    }
     if key_text(consumer, "username").is_some_and(|given| given != username) {
         imported.report.approximated(consumer.line, &subject, &format!("its name becomes {username}"));
     }
-    let groups = groups(entities, &fields, consumer, imported);
+    let groups = groups(entities, &fields, consumer);
     fields.finish(&mut imported.report);
-    let plugins = plugins::of_owner(entities, imported, |plugin| {
+    let mut plugins = plugins::of_owner(entities, imported, |plugin| {
         plugin.consumer.is_some_and(|owner| std::ptr::eq(owner, consumer))
     });
+    if groups.len() > 1 {
+        add_plugins_of(&groups, &mut plugins, entities, consumer, imported);
+    }
     let acls: Vec<String> = credentials
         .iter()
         .filter(|(list, _)| *list == "acls")
@@ -66,12 +74,13 @@ fn convert_one(entities: &Entities, consumer: &Node, imported: &mut Imported) {
     if !plugins.is_empty() {
         object.insert("plugins".to_owned(), plugins.into());
     }
-    if let Some(group) = groups {
-        object.insert("group_id".to_owned(), group.into());
+    if let [group] = groups.as_slice() {
+        object.insert("group_id".to_owned(), output::plain_id(&name(group)).into());
     }
     if !acls.is_empty() {
-        // A label is text; the plugin acl reads a JSON list in it.
-        object.insert("labels".to_owned(), json!({"groups": json!(acls).to_string()}));
+        // A label is text without blanks; the plugin acl reads a JSON list in it.
+        object
+            .insert("labels".to_owned(), json!({"groups": json!(acls).to_string().replace(' ', "\\u0020")}));
     }
     imported.output.add("consumers", &username, Value::Object(object));
     imported.report.converted(consumer.line, &subject);
@@ -85,27 +94,52 @@ fn convert_one(entities: &Entities, consumer: &Node, imported: &mut Imported) {
     }
 }
 
-fn groups(entities: &Entities, fields: &Fields, consumer: &Node, imported: &mut Imported) -> Option<String> {
-    let mut names: Vec<String> = fields
-        .list("groups")
-        .iter()
-        .filter_map(|node| entities.find(&entities.groups, Some(node)))
-        .map(|group| output::plain_id(&name(group)))
-        .collect();
-    for group in &entities.groups {
-        let member = |node: &Node| {
-            entities.find(&entities.consumers, Some(node)).is_some_and(|found| std::ptr::eq(found, consumer))
-        };
-        if children(group, "consumers").iter().any(member) {
-            names.push(output::plain_id(&name(group)));
+fn groups<'a>(entities: &Entities<'a>, fields: &Fields, consumer: &Node) -> Vec<&'a Node> {
+    let is_it = |found: Option<&Node>| found.is_some_and(|found| std::ptr::eq(found, consumer));
+    let named: Vec<&Node> =
+        fields.list("groups").iter().filter_map(|node| entities.find(&entities.groups, Some(node))).collect();
+    let holds = |group: &Node| {
+        let listed = children(group, "consumers").iter();
+        let loose = entities.loose_members.iter().copied().filter(|member| {
+            let of = entities.find(&entities.groups, member.get("consumer_group"));
+            of.is_some_and(|of| std::ptr::eq(of, group))
+        });
+        let mut members = listed.chain(loose.filter_map(|member| member.get("consumer")));
+        members.any(|member| is_it(entities.find(&entities.consumers, Some(member))))
+            || named.iter().any(|other| std::ptr::eq(*other, group))
+    };
+    entities.groups.iter().copied().filter(|group| holds(group)).collect()
+}
+
+/// A consumer has one group here: the plugins of several become its own. Its own ones come first, as in Kong.
+fn add_plugins_of(
+    groups: &[&Node],
+    plugins: &mut Map<String, Value>,
+    entities: &Entities,
+    consumer: &Node,
+    imported: &mut Imported,
+) {
+    let mut added: Map<String, Value> = Map::new();
+    for group in groups {
+        let conf = plugins::of_owner(entities, imported, |plugin| {
+            plugin.group.is_some_and(|owner| std::ptr::eq(owner, *group))
+        });
+        for (kind, conf) in conf {
+            if added.get(&kind).is_some_and(|present| *present != conf) && !plugins.contains_key(&kind) {
+                let subject = label("consumer", consumer);
+                let why = format!("{kind} differs between its groups, of which Kong takes one");
+                imported.report.closed(consumer.line, &subject, &why);
+                if let Value::Object(shut) = closed::plugins(&closed::id(&name(consumer))) {
+                    plugins.extend(shut);
+                }
+                return;
+            }
+            added.insert(kind, conf);
         }
     }
-    names.dedup();
-    if let Some(others) = names.get(1..).filter(|others| !others.is_empty()) {
-        let why = format!("a consumer has one group; left out: {}", others.join(", "));
-        imported.report.unsupported(fields.line(), fields.subject(), &why);
+    for (kind, conf) in added {
+        plugins.entry(kind).or_insert(conf);
     }
-    names.into_iter().next()
 }
 
 fn credential(
@@ -116,6 +150,12 @@ fn credential(
 ) -> Option<(&'static str, Value)> {
     let fields = Fields::new(node, subject);
     fields.skip(&["id", "tags", "created_at", "consumer"]);
+    if let Some(reference) = plugins::vault_reference(node) {
+        let why =
+            format!("{reference} is not converted ({{vault://env/NAME}} is): nobody has this credential");
+        imported.report.closed(node.line, subject, &why);
+        return None;
+    }
     let missing = |key: &str| format!("`{key}` is missing; Kong would make one up, give it in the file");
     let mut need = |key: &str| {
         let text = fields.text(key);

@@ -20,6 +20,10 @@ pub struct Plugin<'a> {
 #[derive(Default)]
 pub struct Entities<'a> {
     pub regex_needs_tilde: bool,
+    /// Plugins that are left out knowingly.
+    pub allow_missing: Vec<String>,
+    /// Routes whose service is not in the file.
+    pub lost_routes: Vec<&'a Node>,
     pub services: Vec<&'a Node>,
     /// With their services.
     pub routes: Vec<(&'a Node, Option<&'a Node>)>,
@@ -27,6 +31,8 @@ pub struct Entities<'a> {
     pub loose_targets: Vec<&'a Node>,
     pub consumers: Vec<&'a Node>,
     pub groups: Vec<&'a Node>,
+    /// Who is in which group, outside of both.
+    pub loose_members: Vec<&'a Node>,
     /// Credentials outside of consumers: list name and entity.
     pub loose_credentials: Vec<(&'static str, &'a Node)>,
     pub plugins: Vec<Plugin<'a>>,
@@ -37,16 +43,34 @@ pub struct Entities<'a> {
 pub const CREDENTIALS: [&str; 5] =
     ["keyauth_credentials", "basicauth_credentials", "jwt_secrets", "hmacauth_credentials", "acls"];
 
+/// Lists that guard nothing by themselves.
+const IGNORED: [(&str, &str); 8] = [
+    ("_konnect", "it says where the file came from"),
+    ("_workspace", "all of the file is served as one"),
+    ("workspaces", "all of the file is served as one"),
+    ("ca_certificates", "plugins that ask for certificates of clients are closed"),
+    ("keys", "plugins that refer to it are closed"),
+    ("key_sets", "plugins that refer to it are closed"),
+    ("partials", "its settings are put into the plugins that name it"),
+    ("vaults", "references to vaults of the environment are converted; what has others is closed"),
+];
+
 impl<'a> Entities<'a> {
     pub fn collect(root: &'a Node, report: &mut Report) -> Self {
         let top = Fields::new(root, "file");
-        top.skip(&["_format_version", "_transform", "_comment", "_ignore", "_info", "_workspace"]);
+        top.skip(&["_format_version", "_transform", "_comment", "_ignore", "_info", "_plugin_configs"]);
+        for (name, why) in IGNORED {
+            if let Some(node) = top.get(name).filter(|node| !fields::is_empty(node)) {
+                report.ignored(node.line, name, why);
+            }
+        }
         let mut all = Entities {
             services: top.list("services").iter().collect(),
             upstreams: top.list("upstreams").iter().collect(),
             loose_targets: top.list("targets").iter().collect(),
             consumers: top.list("consumers").iter().collect(),
             groups: top.list("consumer_groups").iter().collect(),
+            loose_members: top.list("consumer_group_consumers").iter().collect(),
             certificates: top.list("certificates").iter().collect(),
             loose_snis: top.list("snis").iter().collect(),
             ..Entities::default()
@@ -60,8 +84,7 @@ impl<'a> Entities<'a> {
         for route in top.list("routes") {
             let service = all.find(&all.services, route.get("service"));
             if service.is_none() && route.get("service").is_some_and(|service| !service.is_null()) {
-                report.unsupported(route.line, &label("route", route), "its service is not in the file");
-                continue;
+                all.lost_routes.push(route);
             }
             all.routes.push((route, service));
         }
@@ -74,11 +97,11 @@ impl<'a> Entities<'a> {
         let none = |node| Plugin { node, service: None, route: None, consumer: None, group: None };
         let mut plugins = Vec::new();
         for service in &self.services {
-            let own = children(service, "plugins").iter();
+            let own = ["plugins", "filter_chains"].into_iter().flat_map(|list| children(service, list));
             plugins.extend(own.map(|node| Plugin { service: Some(service), ..none(node) }));
         }
         for (route, _) in &self.routes {
-            let own = children(route, "plugins").iter();
+            let own = ["plugins", "filter_chains"].into_iter().flat_map(|list| children(route, list));
             plugins.extend(own.map(|node| Plugin { route: Some(route), ..none(node) }));
         }
         for consumer in &self.consumers {
@@ -90,6 +113,9 @@ impl<'a> Entities<'a> {
             plugins.extend(own.map(|node| Plugin { group: Some(group), ..none(node) }));
         }
         plugins.extend(top.list("plugins").iter().map(none));
+        plugins.extend(top.list("consumer_group_plugins").iter().map(none));
+        // Filters may guard as plugins do. They have no name, so they count as unknown plugins.
+        plugins.extend(top.list("filter_chains").iter().map(none));
         let routes: Vec<&Node> = self.routes.iter().map(|(route, _)| *route).collect();
         for plugin in &mut plugins {
             let mut lost = false;

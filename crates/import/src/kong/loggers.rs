@@ -10,7 +10,11 @@ const FORMAT: &str = "entries have the form of our loggers; `log_format` changes
 /// How records are collected before they are sent.
 fn batching(conf: &Fields, object: &mut Value) {
     let queue = conf.inner("queue");
-    let number = |new: &str, old: &str| queue.number(new).or_else(|| conf.number(old));
+    let number = |new: &str, old: &str| {
+        let before = conf.number(old);
+        queue.number(new).or(before)
+    };
+    conf.skip(&["retry_count"]);
     conf.skip(&["queue", "keepalive", "content_type", "method", "headers", "custom_fields_by_lua"]);
     if let Some(size) = number("max_batch_size", "queue_size") {
         object["batch_max_size"] = json!(size.max(1.0) as i64);
@@ -94,10 +98,19 @@ pub fn zipkin(conf: &Fields, report: &mut Report) -> Converted {
         report.unsupported(conf.line(), conf.subject(), "`http_endpoint` is missing");
         return None;
     };
+    conf.skip(&["queue"]);
+    propagation(conf, "b3", report);
     let name = conf.text("local_service_name").unwrap_or_else(|| "kong".to_owned());
     // Zero is no ratio of ours: the least there is.
     let ratio = conf.number("sample_ratio").unwrap_or(0.001).max(0.00001);
     Some(vec![("zipkin", json!({"endpoint": endpoint, "sample_ratio": ratio, "service_name": name}))])
+}
+
+/// Which headers carry a trace: as the file has it by default.
+fn propagation(conf: &Fields, default: &str, report: &mut Report) {
+    let given = conf.inner("propagation");
+    given.skip_defaults(&[("default_format", default)]);
+    given.finish(report);
 }
 
 pub fn opentelemetry(conf: &Fields, imported: &mut Imported) -> Converted {
@@ -107,7 +120,8 @@ pub fn opentelemetry(conf: &Fields, imported: &mut Imported) -> Converted {
         false => json!({"name": "trace_id_ratio", "options": {"fraction": ratio}}),
     };
     let endpoint = conf.text("traces_endpoint").or_else(|| conf.text("endpoint")).unwrap_or_default();
-    conf.skip(&["endpoint"]);
+    conf.skip(&["endpoint", "queue"]);
+    propagation(conf, "w3c", &mut imported.report);
     let authority = endpoint.split_once("://").map_or(endpoint.as_str(), |(_, rest)| rest);
     let address = authority.split('/').next().unwrap_or_default();
     if !address.is_empty() && imported.output.id("plugin_metadata", "opentelemetry") == "opentelemetry" {

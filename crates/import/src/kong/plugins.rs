@@ -2,21 +2,73 @@
 
 use std::collections::BTreeMap;
 
-use config::yaml::Node;
+use config::yaml::{Content, Node};
 use serde_json::{Map, Value, json};
 
 use super::{
+    authentication,
     entities::{Entities, Plugin, key_text, name},
-    grpc_gateway, loggers, merge, traffic, transform,
+    grpc_gateway, loggers, merge, rate_limiting, traffic, transform,
 };
-use crate::{Imported, Report, fields::Fields};
+use crate::{Imported, Outcome, closed, fields::Fields};
 
-/// What a plugin became: our plugins with their configurations. `None`: it is left out, and the report says so.
+/// What a converter makes of a plugin. `None`: nothing, and the report says why.
 pub type Converted = Option<Vec<(&'static str, Value)>>;
+
+/// What becomes of a plugin where it stands.
+enum Became {
+    Plugins(Vec<(&'static str, Value)>),
+    /// It guards nothing, or the user said so.
+    LeftOut,
+    /// Whatever it applies to is closed, and why.
+    Closed(String),
+}
+
+/// Plugins without a counterpart that let everybody through.
+const HARMLESS: [&str; 6] = ["datadog", "statsd", "statsd-advanced", "loggly", "kafka-log", "app-dynamics"];
+
+/// Plugins that are converted, and guard nothing: what is left out of them opens nothing.
+const NO_GUARDS: [&str; 14] = [
+    "cors",
+    "correlation-id",
+    "proxy-cache",
+    "redirect",
+    "grpc-web",
+    "grpc-gateway",
+    "prometheus",
+    "zipkin",
+    "opentelemetry",
+    "http-log",
+    "tcp-log",
+    "udp-log",
+    "syslog",
+    "file-log",
+];
+
+/// What Kong writes out where nobody set it, and what only tunes how records are sent.
+const DEFAULTS: &[(&str, &str)] = &[
+    ("allow_origin_absent", "true"),
+    ("connect_timeout", "2000"),
+    ("connect_timeout", "1000"),
+    ("default_header_type", "b3"),
+    ("header_type", "preserve"),
+    ("http_span_name", "method"),
+    ("include_credential", "true"),
+    ("phase_duration_flavor", "annotations"),
+    ("read_timeout", "5000"),
+    ("sampling_strategy", "parent_drop_probability_fallback"),
+    ("send_timeout", "5000"),
+    ("tags_header", "Zipkin-Tags"),
+    ("traceid_byte_count", "16"),
+];
 
 /// What a converter may need to know about the place of the plugin.
 #[derive(Clone, Copy, Default)]
-pub struct Place {
+pub struct Place<'a> {
+    /// With whom it belongs to.
+    pub plugin: Option<&'a Plugin<'a>>,
+    /// Of the route at hand.
+    pub service: Option<&'a Node>,
     /// A plugin beside it authenticates consumers.
     pub authenticates: bool,
     /// It stands on a consumer or a group of them.
@@ -28,14 +80,11 @@ const AUTHENTICATION: [&str; 4] = ["key-auth", "basic-auth", "jwt", "hmac-auth"]
 /// The plugins that belong to no route: what they count must not depend on one matching.
 pub fn everywhere(entities: &Entities, imported: &mut Imported) {
     for plugin in entities.plugins.iter().filter(|plugin| is_enabled(plugin.node)) {
-        let owners = [plugin.service, plugin.route, plugin.consumer, plugin.group];
-        let number = owners.iter().flatten().count();
-        if number > 1 && (plugin.consumer.is_some() || plugin.group.is_some()) {
-            let why = "a plugin for one consumer on one service or route is left out";
-            imported.report.unsupported(plugin.node.line, &format!("plugin {}", name(plugin.node)), why);
-        }
-        if number == 0 && name(plugin.node) == "prometheus" {
-            let converted = convert(plugin.node, Place::default(), imported).unwrap_or_default();
+        let number = [plugin.service, plugin.route, plugin.consumer, plugin.group].iter().flatten().count();
+        if number == 0
+            && name(plugin.node) == "prometheus"
+            && let Became::Plugins(converted) = convert(entities, plugin.node, Place::default(), imported)
+        {
             for (ours, conf) in converted {
                 imported.output.add("global_rules", ours, json!({"plugins": {ours: conf}}));
             }
@@ -52,33 +101,52 @@ pub fn of_owner(
     let mut plugins = Map::new();
     for plugin in entities.plugins.iter().filter(|plugin| is_enabled(plugin.node) && owns(plugin)) {
         if plugin.service.is_none() && plugin.route.is_none() {
-            let place = Place { authenticates: true, on_consumer: true };
-            for (ours, conf) in convert(plugin.node, place, imported).unwrap_or_default() {
-                merge::add(&mut plugins, ours, conf);
+            let place = Place { plugin: Some(plugin), service: None, authenticates: true, on_consumer: true };
+            match convert(entities, plugin.node, place, imported) {
+                Became::Plugins(converted) => {
+                    converted.into_iter().for_each(|(ours, conf)| merge::add(&mut plugins, ours, conf));
+                }
+                Became::LeftOut => {}
+                // Whoever it is may not pass.
+                Became::Closed(why) => {
+                    let subject = format!("plugin {}", name_of(plugin.node));
+                    imported.report.closed(plugin.node.line, &subject, &why);
+                    let id = closed::id(&name_of(plugin.node));
+                    if let Value::Object(shut) = closed::plugins(&id) {
+                        plugins.extend(shut);
+                    }
+                }
             }
         }
     }
     plugins
 }
 
-/// The plugins a route runs: of each kind the narrowest instance.
+/// The plugins a route runs: of each kind the narrowest instance. The error says what closes it.
 pub fn of_route(
     entities: &Entities,
     route: &Node,
     service: Option<&Node>,
     imported: &mut Imported,
-) -> Map<String, Value> {
+) -> Result<Map<String, Value>, String> {
     let same = |a: Option<&Node>, b: Option<&Node>| match (a, b) {
         (Some(a), Some(b)) => std::ptr::eq(a, b),
         _ => false,
     };
-    let mut effective: BTreeMap<String, (usize, &Node)> = BTreeMap::new();
+    let mut effective: BTreeMap<String, (usize, &Plugin)> = BTreeMap::new();
     for plugin in &entities.plugins {
-        if plugin.consumer.is_some() || plugin.group.is_some() || !is_enabled(plugin.node) {
-            continue;
-        }
         let (on_service, on_route) = (plugin.service.is_some(), plugin.route.is_some());
         if (on_service && !same(plugin.service, service)) || (on_route && !same(plugin.route, Some(route))) {
+            continue;
+        }
+        if !is_enabled(plugin.node) {
+            continue;
+        }
+        if plugin.consumer.is_some() || plugin.group.is_some() {
+            if (on_service || on_route) && may_guard(entities, plugin.node) {
+                let kind = name_of(plugin.node);
+                return Err(format!("plugin {kind} of line {} is for one consumer here", plugin.node.line));
+            }
             continue;
         }
         let rank = usize::from(on_service) + 2 * usize::from(on_route);
@@ -86,34 +154,83 @@ pub fn of_route(
         if rank == 0 && name == "prometheus" {
             continue;
         }
-        let present = effective.entry(name).or_insert((rank, plugin.node));
+        let present = effective.entry(name).or_insert((rank, plugin));
         if rank > present.0 {
-            *present = (rank, plugin.node);
+            *present = (rank, plugin);
         }
     }
     let authenticates = AUTHENTICATION.iter().any(|name| effective.contains_key(*name));
-    let place = Place { authenticates, on_consumer: false };
     let mut plugins = Map::new();
-    for (_, node) in effective.values() {
-        for (ours, conf) in convert(node, place, imported).unwrap_or_default() {
-            merge::add(&mut plugins, ours, conf);
+    for (_, plugin) in effective.values() {
+        let place = Place { plugin: Some(plugin), service, authenticates, on_consumer: false };
+        match convert(entities, plugin.node, place, imported) {
+            Became::Plugins(converted) => {
+                converted.into_iter().for_each(|(ours, conf)| merge::add(&mut plugins, ours, conf));
+            }
+            Became::LeftOut => {}
+            Became::Closed(why) => return Err(why),
         }
     }
-    plugins
+    Ok(plugins)
+}
+
+fn may_guard(entities: &Entities, node: &Node) -> bool {
+    let kind = name_of(node);
+    let left_out =
+        [HARMLESS.as_slice(), NO_GUARDS.as_slice()].iter().any(|names| names.contains(&kind.as_str()));
+    !left_out && !entities.allow_missing.contains(&kind)
+}
+
+/// A secret that the gateway cannot ask for.
+pub fn vault_reference(node: &Node) -> Option<String> {
+    match &node.content {
+        Content::Scalar { text, .. } => text.contains("{vault://").then(|| text.clone()),
+        Content::List(items) => items.iter().find_map(vault_reference),
+        Content::Map(entries) => entries.iter().find_map(|entry| vault_reference(&entry.value)),
+    }
 }
 
 fn is_enabled(node: &Node) -> bool {
     key_text(node, "enabled").is_none_or(|enabled| enabled != "false")
 }
 
+/// A filter chain may be named like a plugin, and is none.
 fn name_of(node: &Node) -> String {
-    key_text(node, "name").unwrap_or_default()
+    let name = key_text(node, "name").unwrap_or_default();
+    if node.get("filters").is_some() { format!("filter chain {name}").trim_end().to_owned() } else { name }
 }
 
-fn convert(node: &Node, place: Place, imported: &mut Imported) -> Converted {
+/// With a report of its own: what it lacks must count at each place of the plugin.
+fn convert(entities: &Entities, node: &Node, place: Place, imported: &mut Imported) -> Became {
+    let outer = std::mem::take(&mut imported.report);
+    let converted = convert_one(node, place, imported);
+    let own = std::mem::replace(&mut imported.report, outer);
+    let lacks = own.entries().iter().find(|entry| entry.outcome == Outcome::Unsupported);
+    let kind = name_of(node);
+    let line = node.line;
+    let why = match (&converted, lacks) {
+        (_, Some(lack)) => Some(format!("plugin {kind} of line {line}: {}", lack.note)),
+        (None, None) => Some(format!("plugin {kind} of line {line} is not converted")),
+        (Some(_), None) => None,
+    };
+    let is_left_out = !may_guard(entities, node);
+    imported.report.absorb(own);
+    match (converted, why) {
+        (Some(converted), None) => Became::Plugins(converted),
+        (Some(converted), Some(_)) if is_left_out => Became::Plugins(converted),
+        (None, _) if is_left_out => Became::LeftOut,
+        (_, why) => Became::Closed(why.unwrap_or_default()),
+    }
+}
+
+fn convert_one(node: &Node, place: Place, imported: &mut Imported) -> Converted {
     let kind = name_of(node);
     let subject = format!("plugin {kind}");
     let outer = Fields::new(node, &subject);
+    if outer.get("filters").is_some() {
+        imported.report.unsupported(node.line, &subject, "WebAssembly is not run here");
+        return None;
+    }
     outer.skip(&[
         "id",
         "name",
@@ -126,17 +243,22 @@ fn convert(node: &Node, place: Place, imported: &mut Imported) -> Converted {
         "consumer",
     ]);
     outer.skip(&["consumer_group", "protocols", "instance_name", "_config"]);
+    if let Some(reference) = outer.get("config").and_then(vault_reference) {
+        let why = format!("{reference} is not converted; {{vault://env/NAME}} is");
+        imported.report.unsupported(node.line, &subject, &why);
+        return None;
+    }
     let conf = Fields::maybe(outer.get("config"), node.line, &subject);
     outer.finish(&mut imported.report);
     let before = imported.report.entries().len();
     let report = &mut imported.report;
     let converted = match kind.as_str() {
-        "key-auth" => key_auth(&conf, report),
-        "basic-auth" => authentication(&conf, "basic-auth"),
-        "jwt" => jwt(&conf, report),
-        "hmac-auth" => hmac(&conf, report),
+        "key-auth" => authentication::key(&conf, report),
+        "basic-auth" => authentication::common(&conf, "basic-auth", report),
+        "jwt" => authentication::jwt(&conf, report),
+        "hmac-auth" => authentication::hmac(&conf, report),
         "acl" => traffic::acl(&conf),
-        "rate-limiting" => traffic::rate_limiting(&conf, place, report),
+        "rate-limiting" => rate_limiting::convert(&conf, place, report),
         "ip-restriction" => traffic::ip_restriction(&conf, report),
         "bot-detection" => traffic::bot_detection(&conf, report),
         "request-size-limiting" => traffic::request_size_limiting(&conf, report),
@@ -170,99 +292,14 @@ fn convert(node: &Node, place: Place, imported: &mut Imported) -> Converted {
         "syslog" => loggers::syslog(&conf, report),
         "file-log" => loggers::file(&conf, report),
         _ => {
-            report.unsupported(node.line, &subject, "there is no counterpart; it is left out");
+            report.unsupported(node.line, &subject, "it has no counterpart here");
             return None;
         }
     };
+    conf.skip_defaults(DEFAULTS);
     conf.finish(&mut imported.report);
     if converted.is_some() && imported.report.entries().len() == before {
         imported.report.converted(node.line, &subject);
     }
     converted
-}
-
-/// What all plugins that authenticate have in common.
-fn authentication(conf: &Fields, ours: &'static str) -> Converted {
-    let mut object = json!({"hide_credentials": conf.flag("hide_credentials").unwrap_or(false)});
-    if let Some(consumer) = conf.text("anonymous").filter(|name| !name.is_empty()) {
-        object["anonymous_consumer"] = consumer.into();
-    }
-    if let Some(realm) = conf.text("realm") {
-        object["realm"] = realm.into();
-    }
-    // CORS preflights pass without credentials only where the plugin cors answers them, as it does here.
-    conf.skip(&["run_on_preflight"]);
-    Some(vec![(ours, object)])
-}
-
-fn only(names: &[String], what: &str, conf: &Fields, report: &mut Report) {
-    if names.len() > 1 {
-        let why = format!("one {what} is looked at; left out: {}", names[1..].join(", "));
-        report.unsupported(conf.line(), conf.subject(), &why);
-    }
-}
-
-fn key_auth(conf: &Fields, report: &mut Report) -> Converted {
-    let names = conf.texts("key_names");
-    only(&names, "name", conf, report);
-    let mut converted = authentication(conf, "key-auth")?;
-    let name = names.into_iter().next().unwrap_or_else(|| "apikey".to_owned());
-    for (key, at) in [("key_in_header", "header"), ("key_in_query", "query")] {
-        if conf.flag(key) == Some(false) {
-            report.approximated(
-                conf.line(),
-                conf.subject(),
-                &format!("`{key}: false`: it is taken there too"),
-            );
-        }
-        converted[0].1[at] = name.clone().into();
-    }
-    Some(converted)
-}
-
-fn jwt(conf: &Fields, report: &mut Report) -> Converted {
-    let mut converted = authentication(conf, "jwt-auth")?;
-    let object = &mut converted[0].1;
-    object["key_claim_name"] = conf.text("key_claim_name").unwrap_or_else(|| "iss".to_owned()).into();
-    for (theirs, ours) in
-        [("header_names", "header"), ("uri_param_names", "query"), ("cookie_names", "cookie")]
-    {
-        let names = conf.texts(theirs);
-        only(&names, ours, conf, report);
-        if let Some(name) = names.into_iter().next() {
-            object[ours] = name.into();
-        }
-    }
-    let claims = conf.texts("claims_to_verify");
-    if !claims.is_empty() {
-        object["claims_to_verify"] = claims.into();
-    }
-    if conf.number("maximum_expiration").is_some_and(|seconds| seconds > 0.0) {
-        report.unsupported(conf.line(), conf.subject(), "`maximum_expiration` is left out");
-    }
-    Some(converted)
-}
-
-fn hmac(conf: &Fields, report: &mut Report) -> Converted {
-    let how = "clients must sign as the plugin hmac-auth documents: `Authorization: Signature keyId=...`";
-    report.approximated(conf.line(), conf.subject(), how);
-    let mut converted = authentication(conf, "hmac-auth")?;
-    let object = &mut converted[0].1;
-    object["clock_skew"] = conf.integer("clock_skew").unwrap_or(300).into();
-    object["validate_request_body"] = conf.flag("validate_request_body").unwrap_or(false).into();
-    let headers = conf.texts("enforce_headers");
-    if !headers.is_empty() {
-        object["signed_headers"] = headers.into();
-    }
-    let ours = ["hmac-sha1", "hmac-sha256", "hmac-sha512"];
-    let mut algorithms = conf.texts("algorithms");
-    let given = algorithms.len();
-    algorithms.retain(|name| ours.contains(&name.as_str()));
-    if algorithms.len() < given {
-        report.unsupported(conf.line(), conf.subject(), "algorithms other than hmac-sha1, -sha256, -sha512");
-    }
-    if !algorithms.is_empty() {
-        object["allowed_algorithms"] = algorithms.into();
-    }
-    Some(converted)
 }

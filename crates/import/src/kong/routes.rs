@@ -5,37 +5,40 @@
 //! by priority. So each of Kong's routes becomes one of ours per path, with its rank as priority, and a route that
 //! comes before one with a longer path is entered under that path too.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, collections::HashMap};
 
 use config::yaml::Node;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
+    conditions::{conditions, rewrite},
     entities::{Entities, key_text, label, name},
-    grpc_gateway, merge, plugins,
-    upstreams::{self, Target},
+    expression, grpc_gateway, merge,
+    order::{Order, Path},
+    plugins, upstreams,
 };
 use crate::{
-    Imported,
+    Imported, Outcome, closed,
     fields::{self, Fields},
 };
 
-struct Entry<'a> {
-    node: &'a Node,
-    service: Option<&'a Node>,
-    path: Path,
-    hosts: Vec<String>,
-    rank: Rank,
-}
-
-#[derive(Clone, PartialEq)]
-enum Path {
-    Prefix(String),
-    Regex(String),
+pub struct Entry<'a> {
+    pub node: &'a Node,
+    pub service: Option<&'a Node>,
+    pub path: Path,
+    pub hosts: Vec<String>,
+    pub rank: Rank,
+    /// What its `expression` asks besides the path.
+    pub conditions: Vec<Value>,
+    /// Why it is closed, where its own fields say so.
+    pub fault: Option<String>,
 }
 
 /// Smaller is asked first.
 type Rank = (Reverse<usize>, bool, Reverse<usize>, bool, Reverse<i64>, Reverse<usize>, usize);
+
+/// Conditions of a route without an expression.
+const KINDS: [&str; 6] = ["methods", "hosts", "headers", "paths", "snis", "sources"];
 
 /// Priorities of a route: its own, and above it those of the rules of grpc-gateway.
 const BAND: usize = 1000;
@@ -46,57 +49,88 @@ pub fn convert(entities: &Entities, files: &dyn Fn(&str) -> Result<String, Strin
         entries.extend(expand(entities, node, *service, created, imported));
     }
     entries.sort_by_key(|entry| entry.rank);
-    let native = hosts_are_native(&entries);
+    let order = Order::of(entries.iter().map(|entry| &entry.path));
+    let native = !order.is_flat && hosts_are_native(&entries);
     let count = entries.len();
-    let mut upstreams: Vec<(*const Node, bool, String)> = Vec::new();
+    let mut upstreams = HashMap::new();
     for (index, entry) in entries.iter().enumerate() {
-        let mut uris = vec![uri(&entry.path)];
-        for later in entries.get(index + 1..).unwrap_or_default() {
-            let other = uri(&later.path);
-            let reaches = match (&entry.path, &later.path) {
-                (Path::Prefix(own), Path::Prefix(longer)) => longer.starts_with(own.as_str()),
-                (Path::Regex(_), _) => true,
-                _ => false,
-            };
-            if reaches && !uris.contains(&other) {
-                uris.push(other);
-            }
-        }
+        let uris = order.uris(&entry.path, index);
         let mut route = json!({"name": name(entry.node), "uris": uris, "priority": (count - index) * BAND});
-        conditions(entry, native, &mut route, imported);
-        let mut plugins = plugins::of_route(entities, entry.node, entry.service, imported);
-        if key_text(entry.node, "request_buffering").as_deref() == Some("false") {
-            merge::add(&mut plugins, "proxy-control", json!({"request_buffering": false}));
-        }
-        if let Some(service) = entry.service {
-            let Some(target) = upstreams::target(service, imported) else { continue };
-            let preserve = key_text(entry.node, "preserve_host").as_deref() == Some("true");
-            let known = upstreams.iter().find(|known| std::ptr::eq(known.0, service) && known.1 == preserve);
-            let id = match known {
-                Some((_, _, id)) => id.clone(),
-                None => {
-                    let id = imported.output.id("upstreams", &name(service));
-                    let object = upstreams::upstream(entities, service, &target, preserve, imported);
-                    imported.output.add("upstreams", &id, object);
-                    imported.report.converted(service.line, &label("service", service));
-                    upstreams.push((service, preserve, id.clone()));
-                    id
-                }
-            };
-            route["upstream_id"] = id.into();
-            rewrite(entry, &target, &mut plugins, imported);
-        }
-        let gateway = plugins.remove("grpc-gateway");
-        if !plugins.is_empty() {
-            route["plugins"] = plugins.into();
-        }
-        if let Some(gateway) = gateway {
-            grpc_gateway::add_routes(&gateway, &name(entry.node), &mut route, BAND, files, imported);
-        }
+        conditions(entry, native, order.is_flat, &mut route, imported);
         let id = imported.output.id("routes", &name(entry.node));
+        let outcome = match serve(entities, entry, &mut route, &mut upstreams, files, imported) {
+            Ok(()) => Outcome::Converted,
+            Err(why) => {
+                let subject = label("route", entry.node);
+                imported.report.closed(entry.node.line, &subject, &format!("{why} ({})", closed::id(&id)));
+                close(&mut route, &closed::id(&id), &format!("{subject}: {why}"));
+                Outcome::Closed
+            }
+        };
         imported.output.add("routes", &id, route);
-        imported.report.converted(entry.node.line, &label("route", entry.node));
+        imported.report.part(entry.node.line, outcome);
+        if outcome == Outcome::Converted {
+            imported.report.converted(entry.node.line, &label("route", entry.node));
+        }
     }
+}
+
+/// Its place stays, and answers 501.
+fn close(route: &mut Value, id: &str, why: &str) {
+    if let (Value::Object(fields), Value::Object(shut)) = (route, closed::route(id, why)) {
+        fields.remove("upstream_id");
+        fields.extend(shut);
+    }
+}
+
+/// What a route does. The error says why it is closed.
+fn serve<'a>(
+    entities: &Entities,
+    entry: &Entry<'a>,
+    route: &mut Value,
+    upstreams: &mut HashMap<(*const Node, bool), String>,
+    files: &dyn Fn(&str) -> Result<String, String>,
+    imported: &mut Imported,
+) -> Result<(), String> {
+    if let Some(fault) = &entry.fault {
+        return Err(fault.clone());
+    }
+    let mut plugins = plugins::of_route(entities, entry.node, entry.service, imported)?;
+    if entry.service.is_none() && plugins.is_empty() {
+        plugins.insert("fault-injection".to_owned(), nobody());
+    }
+    if key_text(entry.node, "request_buffering").as_deref() == Some("false") {
+        merge::add(&mut plugins, "proxy-control", json!({"request_buffering": false}));
+    }
+    if let Some(service) = entry.service {
+        let target = upstreams::target(service, imported)
+            .ok_or_else(|| format!("{} is not converted", label("service", service)))?;
+        let preserve = key_text(entry.node, "preserve_host").as_deref() == Some("true");
+        let known = upstreams.entry((std::ptr::from_ref(service), preserve)).or_insert_with(|| {
+            let id = imported.output.id("upstreams", &name(service));
+            let object = upstreams::upstream(entities, service, &target, preserve, imported);
+            imported.output.add("upstreams", &id, object);
+            imported.report.converted(service.line, &label("service", service));
+            id
+        });
+        route["upstream_id"] = known.clone().into();
+        rewrite(entry, &target, &mut plugins, imported);
+    }
+    let gateway = plugins.remove("grpc-gateway");
+    if !plugins.is_empty() {
+        route["plugins"] = plugins.into();
+    }
+    if let Some(gateway) = gateway {
+        grpc_gateway::add_routes(&gateway, &name(entry.node), route, BAND, files, imported);
+    }
+    Ok(())
+}
+
+/// What Kong answers on a route without a service.
+fn nobody() -> Value {
+    let body = json!({"message": "no Service found with those values"}).to_string();
+    let headers = json!({"Content-Type": "application/json; charset=utf-8"});
+    json!({"abort": {"http_status": 503, "body": body, "headers": headers}})
 }
 
 fn expand<'a>(
@@ -108,7 +142,17 @@ fn expand<'a>(
 ) -> Vec<Entry<'a>> {
     let subject = label("route", node);
     let fields = Fields::new(node, &subject);
-    fields.skip(&["id", "name", "service", "plugins", "tags", "created_at", "updated_at", "strip_path"]);
+    fields.skip(&[
+        "id",
+        "name",
+        "service",
+        "plugins",
+        "filter_chains",
+        "tags",
+        "created_at",
+        "updated_at",
+        "strip_path",
+    ]);
     fields.skip(&["preserve_host", "path_handling", "request_buffering", "response_buffering"]);
     fields.skip(&["https_redirect_status_code", "regex_priority"]);
     let protocols = fields.texts("protocols");
@@ -118,16 +162,44 @@ fn expand<'a>(
         imported.report.unsupported(node.line, &subject, "routes of TCP, TLS and UDP are left out");
         return Vec::new();
     }
-    if fields.text("expression").is_some() {
-        imported.report.unsupported(node.line, &subject, "`expression` is left out with its route");
-        return Vec::new();
+    let mut fault = None;
+    if entities.lost_routes.iter().any(|lost| std::ptr::eq(*lost, node)) {
+        fault = Some("its service is not in the file".to_owned());
+    }
+    if fields.get("destinations").is_some_and(|node| !fields::list(node).is_empty()) {
+        fault = Some("`destinations` is not converted".to_owned());
+    }
+    let priority = fields.integer("priority").unwrap_or(0);
+    let expression = fields.text("expression").filter(|text| !text.trim().is_empty());
+    if let Some(text) = &expression {
+        match by_expression(text, &fields, imported) {
+            Ok(choices) => {
+                fields.finish(&mut imported.report);
+                let entry = |choice: expression::Choice| Entry {
+                    node,
+                    service,
+                    path: choice.path,
+                    hosts: Vec::new(),
+                    rank: of_expression(priority, created),
+                    conditions: choice.conditions,
+                    fault: fault.clone(),
+                };
+                return choices.into_iter().map(entry).collect();
+            }
+            // Which requests it takes is not known: all of them, before other routes.
+            Err(why) => {
+                fault = Some(format!("`expression` is not converted: {why}; what it may take is closed"));
+            }
+        }
     }
     let hosts = fields.texts("hosts");
-    let kinds = ["methods", "hosts", "headers", "paths", "snis", "sources"];
     let some = |node: &Node| !fields::list(node).is_empty() || !fields::entries(node).is_empty();
-    let given = kinds.iter().filter(|kind| fields.get(kind).is_some_and(some)).count();
+    let given = match &expression {
+        Some(_) => usize::MAX,
+        None => KINDS.iter().filter(|kind| fields.get(kind).is_some_and(some)).count(),
+    };
     let headers = fields.get("headers").map_or(0, |headers| fields::entries(headers).len());
-    let priority = fields.integer("regex_priority").unwrap_or(0);
+    let regex_priority = fields.integer("regex_priority").unwrap_or(0);
     fields.finish(&mut imported.report);
     let wild = hosts.iter().any(|host| host.contains('*'));
     let mut paths: Vec<Path> = fields.texts("paths").iter().map(|path| read_path(entities, path)).collect();
@@ -136,33 +208,61 @@ fn expand<'a>(
     }
     paths
         .into_iter()
-        .filter_map(|path| {
+        .map(|path| {
             let (regex, length) = match &path {
                 Path::Regex(pattern) => (true, pattern.len()),
                 Path::Prefix(prefix) => (false, prefix.len()),
             };
-            if let Path::Regex(pattern) = &path
-                && let Err(error) = regex::Regex::new(pattern)
-            {
-                let why = format!(
-                    "path {pattern:?} cannot be read as a regular expression and is left out: {error}"
-                );
-                imported.report.unsupported(node.line, &subject, &why);
-                return None;
-            }
             let plain = !hosts.is_empty() && !wild;
             let rank = (
                 Reverse(given),
                 !plain,
                 Reverse(headers),
                 !regex,
-                Reverse(if regex { priority } else { 0 }),
+                Reverse(if regex { regex_priority } else { 0 }),
                 Reverse(length),
                 created,
             );
-            Some(Entry { node, service, path, hosts: hosts.clone(), rank })
+            Entry {
+                node,
+                service,
+                path,
+                hosts: hosts.clone(),
+                rank,
+                conditions: Vec::new(),
+                fault: fault.clone(),
+            }
         })
         .collect()
+}
+
+/// What an expression takes. Kong has no route with an expression and other conditions.
+fn by_expression(
+    text: &str,
+    fields: &Fields,
+    imported: &mut Imported,
+) -> Result<Vec<expression::Choice>, String> {
+    for kind in KINDS {
+        let some = |node: &&Node| !fields::list(node).is_empty() || !fields::entries(node).is_empty();
+        if fields.get(kind).as_ref().is_some_and(some) {
+            return Err(format!("it stands beside `{kind}`"));
+        }
+    }
+    let mut choices = expression::read(text, fields.flag("strip_path").unwrap_or(true))?;
+    let protocols = fields.texts("protocols");
+    if !protocols.is_empty() && protocols.iter().all(|name| name == "http" || name == "grpc") {
+        choices.iter_mut().for_each(|choice| choice.conditions.push(json!(["scheme", "==", "http"])));
+    }
+    if expression::looks_into_lists(text) {
+        let how = "`any()`: a line of a header that is a list counts by its members";
+        imported.report.approximated(fields.line(), fields.subject(), how);
+    }
+    Ok(choices)
+}
+
+/// Before all routes with other conditions, as in Kong from 3.7 on.
+fn of_expression(priority: i64, created: usize) -> Rank {
+    (Reverse(usize::MAX - 1), true, Reverse(0), true, Reverse(priority), Reverse(0), created)
 }
 
 fn read_path(entities: &Entities, path: &str) -> Path {
@@ -171,17 +271,30 @@ fn read_path(entities: &Entities, path: &str) -> Path {
     }
     let plain = path.chars().all(|c| c.is_ascii_alphanumeric() || ".-_~/%".contains(c));
     if plain || entities.regex_needs_tilde {
-        Path::Prefix(path.to_owned())
+        Path::Prefix(decoded(path))
     } else {
         Path::Regex(path.to_owned())
     }
 }
 
-fn uri(path: &Path) -> String {
-    match path {
-        Path::Prefix(prefix) => format!("{prefix}*"),
-        Path::Regex(_) => "/*".to_owned(),
+/// Kong compares paths as they come, this gateway decoded.
+pub fn decoded(path: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = path.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.get(..2).filter(|_| *first == b'%').and_then(|two| std::str::from_utf8(two).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
     }
+    String::from_utf8(bytes).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Whether our order of hosts (exact, with a wildcard, any) is the order of these ranks. If not, hosts become
@@ -201,102 +314,4 @@ fn hosts_are_native(entries: &[Entry]) -> bool {
     };
     let classes: Option<Vec<i32>> = entries.iter().map(class).collect();
     classes.is_some_and(|classes| classes.is_sorted())
-}
-
-fn conditions(entry: &Entry, native: bool, route: &mut Value, imported: &mut Imported) {
-    let fields = Fields::new(entry.node, label("route", entry.node));
-    let mut vars: Vec<Value> = Vec::new();
-    let hosts: Vec<String> =
-        entry.hosts.iter().map(|host| host.split(':').next().unwrap_or_default().to_lowercase()).collect();
-    if entry.hosts.iter().any(|host| host.contains(':')) {
-        imported.report.approximated(fields.line(), fields.subject(), "ports of `hosts` are not looked at");
-    }
-    if native && !hosts.is_empty() {
-        route["hosts"] = hosts.into();
-    } else if !hosts.is_empty() {
-        let patterns: Vec<String> =
-            hosts.iter().map(|host| regex::escape(host).replace("\\*", ".+")).collect();
-        vars.push(json!(["host", "~~", format!("^({})$", patterns.join("|"))]));
-    }
-    let methods = fields.texts("methods");
-    if !methods.is_empty() {
-        route["methods"] = methods.into();
-    }
-    if let Some(headers) = fields.get("headers") {
-        for header in fields::entries(headers) {
-            let variable = format!("http_{}", header.key.to_lowercase().replace('-', "_"));
-            let values = fields::texts(&header.value);
-            let pattern = match values.as_slice() {
-                [one] if one.starts_with("~*") => one.trim_start_matches("~*").to_owned(),
-                all => {
-                    format!(
-                        "^({})$",
-                        all.iter().map(|value| regex::escape(value)).collect::<Vec<_>>().join("|")
-                    )
-                }
-            };
-            vars.push(json!([variable, "~*", pattern]));
-        }
-    }
-    let snis = fields.texts("snis");
-    if !snis.is_empty() {
-        vars.push(json!(["ssl_server_name", "in", snis]));
-    }
-    let mut addresses = Vec::new();
-    for source in fields.list("sources") {
-        addresses.extend(key_text(source, "ip"));
-        if source.get("port").is_some_and(|port| !port.is_null()) {
-            imported.report.unsupported(source.line, fields.subject(), "ports of `sources` are left out");
-        }
-    }
-    if !addresses.is_empty() {
-        route["remote_addrs"] = addresses.into();
-    }
-    match &entry.path {
-        Path::Regex(pattern) => vars.push(json!(["uri", "~~", anchored(pattern)])),
-        Path::Prefix(_) => {}
-    }
-    if !vars.is_empty() {
-        route["vars"] = vars.into();
-    }
-}
-
-fn anchored(pattern: &str) -> String {
-    format!("^(?:{})", pattern.trim_start_matches('^'))
-}
-
-/// From the path of the request to the path at the upstream.
-fn rewrite(entry: &Entry, target: &Target, plugins: &mut Map<String, Value>, imported: &mut Imported) {
-    let fields = Fields::new(entry.node, label("route", entry.node));
-    let strips = fields.flag("strip_path").unwrap_or(true);
-    let glued = fields.text("path_handling").as_deref() == Some("v1");
-    let protocols = fields.texts("protocols");
-    if !protocols.is_empty() && protocols.iter().all(|name| name == "https" || name == "grpcs") {
-        let how = "plain HTTP is redirected to HTTPS with 301";
-        imported.report.approximated(fields.line(), fields.subject(), how);
-        merge::add(plugins, "redirect", json!({"http_to_https": true}));
-    }
-    if plugins.get("proxy-rewrite").is_some_and(|conf| conf.get("uri").is_some()) {
-        return;
-    }
-    let base = &target.path;
-    let slash = if glued && !base.is_empty() { "" } else { "/" };
-    let pairs: Vec<String> = match (&entry.path, strips) {
-        (_, false) if base.is_empty() => return,
-        (Path::Prefix(prefix), true) if prefix == "/" && base.is_empty() => return,
-        (_, false) => vec!["^/(.*)$".to_owned(), format!("{base}{slash}$1")],
-        (path, true) => {
-            let (pattern, groups) = match path {
-                Path::Prefix(prefix) => (format!("^{}", regex::escape(prefix)), 0),
-                Path::Regex(pattern) => {
-                    let groups = regex::Regex::new(pattern).map_or(1, |regex| regex.captures_len());
-                    (anchored(pattern), groups.saturating_sub(1))
-                }
-            };
-            let bare = if base.is_empty() { "/" } else { base.as_str() };
-            let rest = format!("{base}{slash}${}", groups + 1);
-            vec![format!("{pattern}$"), bare.to_owned(), format!("{pattern}/?(.*)$"), rest]
-        }
-    };
-    merge::add(plugins, "proxy-rewrite", json!({"regex_uri": pairs}));
 }

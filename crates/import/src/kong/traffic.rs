@@ -1,8 +1,11 @@
 //! Plugins that limit, refuse or answer themselves.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::plugins::{Converted, Place};
+use super::{
+    networks,
+    plugins::{Converted, Place},
+};
 use crate::{Report, fields::Fields};
 
 /// Groups of consumers are the label `groups` here.
@@ -26,112 +29,6 @@ fn either(conf: &Fields, now: &str, before: &str) -> Vec<String> {
     all
 }
 
-const WINDOWS: [(&str, i64); 6] = [
-    ("second", 1),
-    ("minute", 60),
-    ("hour", 3_600),
-    ("day", 86_400),
-    ("month", 2_592_000),
-    ("year", 31_536_000),
-];
-
-pub fn rate_limiting(conf: &Fields, place: Place, report: &mut Report) -> Converted {
-    let windows: Vec<(i64, i64)> =
-        WINDOWS.iter().filter_map(|(name, seconds)| Some((conf.integer(name)?, *seconds))).collect();
-    conf.skip(&["fault_tolerant", "sync_rate", "error_code", "error_message"]);
-    let how = "windows begin with the first request and not with the clock's; a month has 30 days";
-    report.approximated(conf.line(), conf.subject(), how);
-    let mut object = json!({
-        "rejected_code": conf.integer("error_code").unwrap_or(429),
-        "rejected_msg": conf.text("error_message").unwrap_or_else(|| "API rate limit exceeded".to_owned()),
-        "show_limit_quota_header": !conf.flag("hide_client_headers").unwrap_or(false),
-        "allow_degradation": conf.flag("fault_tolerant").unwrap_or(true),
-    });
-    let known = place.authenticates || place.on_consumer;
-    let key = match conf.text("limit_by").as_deref() {
-        None | Some("consumer" | "credential") if known => "consumer_name".to_owned(),
-        None | Some("consumer" | "credential" | "ip") => "remote_addr".to_owned(),
-        Some("header") => {
-            format!("http_{}", conf.text("header_name").unwrap_or_default().to_lowercase().replace('-', "_"))
-        }
-        Some("path") => {
-            conf.skip(&["path"]);
-            "uri".to_owned()
-        }
-        Some("service") => {
-            report.approximated(
-                conf.line(),
-                conf.subject(),
-                "limit_by service: each route counts for itself",
-            );
-            "route_id".to_owned()
-        }
-        Some(other) => {
-            report.unsupported(
-                conf.line(),
-                conf.subject(),
-                &format!("limit_by {other}; clients count by address"),
-            );
-            "remote_addr".to_owned()
-        }
-    };
-    conf.skip(&["header_name", "path"]);
-    match windows.as_slice() {
-        [] => {
-            report.unsupported(conf.line(), conf.subject(), "it has no window from `second` to `year`");
-            return None;
-        }
-        [(count, seconds)] => {
-            object["count"] = (*count).into();
-            object["time_window"] = (*seconds).into();
-            object["key"] = key.into();
-        }
-        several => {
-            // No two rules may have the same key.
-            let rules = several.iter().map(
-                |(count, seconds)| json!({"count": count, "time_window": seconds, "key": format!("${key} {seconds}")}),
-            );
-            object["rules"] = rules.collect::<Vec<Value>>().into();
-        }
-    }
-    store(conf, &mut object, report);
-    Some(vec![("limit-count", object)])
-}
-
-/// Where the counters are: in old files the keys of Redis stand beside the others.
-fn store(conf: &Fields, object: &mut Value, report: &mut Report) {
-    let policy = conf.text("policy").unwrap_or_else(|| "local".to_owned());
-    let redis = conf.inner("redis");
-    let text = |key: &str| redis.text(key).or_else(|| conf.text(&format!("redis_{key}")));
-    let number = |key: &str| redis.integer(key).or_else(|| conf.integer(&format!("redis_{key}")));
-    let (host, password, user) = (text("host"), text("password"), text("username"));
-    let (port, database, timeout) = (number("port"), number("database"), number("timeout"));
-    let ssl = redis.flag("ssl").or_else(|| conf.flag("redis_ssl"));
-    match (policy.as_str(), host) {
-        ("redis", Some(host)) => {
-            object["policy"] = "redis".into();
-            object["redis_host"] = host.into();
-            object["redis_port"] = port.unwrap_or(6379).into();
-            object["redis_database"] = database.unwrap_or(0).into();
-            object["redis_timeout"] = timeout.unwrap_or(2000).into();
-            for (key, value) in [("redis_password", password), ("redis_username", user)] {
-                if let Some(value) = value {
-                    object[key] = value.into();
-                }
-            }
-            if ssl == Some(true) {
-                object["redis_ssl"] = true.into();
-            }
-        }
-        ("local", _) => {}
-        (other, _) => {
-            let how = format!("policy {other}: each gateway counts for itself");
-            report.approximated(conf.line(), conf.subject(), &how);
-        }
-    }
-    redis.finish(report);
-}
-
 pub fn ip_restriction(conf: &Fields, report: &mut Report) -> Converted {
     let (allow, deny) = (either(conf, "allow", "whitelist"), either(conf, "deny", "blacklist"));
     let status = conf.integer("status").unwrap_or(403);
@@ -142,11 +39,17 @@ pub fn ip_restriction(conf: &Fields, report: &mut Report) -> Converted {
         "message": conf.text("message").unwrap_or_else(|| "Your IP address is not allowed".to_owned()),
         "response_code": if status == 404 { 404 } else { 403 },
     });
-    if !allow.is_empty() && !deny.is_empty() {
-        report.unsupported(conf.line(), conf.subject(), "`deny` beside `allow`: the list of `allow` counts");
-    }
     match (allow.is_empty(), deny.is_empty()) {
-        (false, _) => object["whitelist"] = allow.into(),
+        // What is denied is taken out of what is allowed.
+        (false, false) => {
+            let Some(left) = networks::without(&allow, &deny) else {
+                report.unsupported(conf.line(), conf.subject(), "invalid network in `allow` or `deny`");
+                return None;
+            };
+            // Nobody is left: an address that no client can have.
+            object["whitelist"] = if left.is_empty() { json!(["0.0.0.0/32"]) } else { left.into() };
+        }
+        (false, true) => object["whitelist"] = allow.into(),
         (true, false) => object["blacklist"] = deny.into(),
         (true, true) => {
             report.unsupported(conf.line(), conf.subject(), "it has neither `allow` nor `deny`");
@@ -159,11 +62,8 @@ pub fn ip_restriction(conf: &Fields, report: &mut Report) -> Converted {
 pub fn bot_detection(conf: &Fields, report: &mut Report) -> Converted {
     let (allow, mut deny) = (either(conf, "allow", "whitelist"), either(conf, "deny", "blacklist"));
     if !allow.is_empty() {
-        report.unsupported(
-            conf.line(),
-            conf.subject(),
-            "`allow` (exceptions from the built-in list) is left out",
-        );
+        let how = "`allow` (exceptions from the built-in list) is left out";
+        report.approximated(conf.line(), conf.subject(), how);
     }
     let how =
         "the built-in list is a short one of our own: clients that call themselves bot, crawler or spider";
@@ -211,9 +111,10 @@ pub fn request_termination(conf: &Fields, place: Place, report: &mut Report) -> 
 }
 
 pub fn proxy_cache(conf: &Fields, report: &mut Report) -> Converted {
-    let how = "the answer's header is Apisix-Cache-Status and not X-Cache-Status";
+    let how =
+        "answers of any type are cached, and their header is Apisix-Cache-Status and not X-Cache-Status";
     report.approximated(conf.line(), conf.subject(), how);
-    conf.skip(&["strategy", "memory"]);
+    conf.skip(&["strategy", "memory", "content_type", "response_headers"]);
     let mut object = json!({
         "cache_strategy": "memory",
         "cache_zone": "memory_cache",

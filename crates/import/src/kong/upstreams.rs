@@ -62,7 +62,19 @@ pub fn upstream(
     imported: &mut Imported,
 ) -> Value {
     let fields = Fields::new(service, label("service", service));
-    fields.skip(&["id", "name", "url", "protocol", "host", "port", "path", "routes", "plugins", "tags"]);
+    fields.skip(&[
+        "id",
+        "name",
+        "url",
+        "protocol",
+        "host",
+        "port",
+        "path",
+        "routes",
+        "plugins",
+        "filter_chains",
+        "tags",
+    ]);
     fields.skip(&["enabled", "created_at", "updated_at"]);
     let seconds = |key: &str| fields.number(key).unwrap_or(60_000.0) / 1000.0;
     let mut object = json!({
@@ -101,6 +113,11 @@ fn balance(
     let subject = label("upstream", node);
     let fields = Fields::new(node, &subject);
     fields.skip(&["id", "name", "tags", "slots", "created_at", "updated_at"]);
+    fields.skip_defaults(&[
+        ("hash_fallback", "none"),
+        ("hash_on_cookie_path", "/"),
+        ("sticky_sessions_cookie_path", "/"),
+    ]);
     let own = fields.list("targets").iter();
     let loose = entities.loose_targets.iter().copied().filter(|target| {
         entities

@@ -1,135 +1,192 @@
 //! `root`, `alias`, `index`, `try_files` and their neighbours: plugin static-files.
 //!
-//! nginx serves names that start with a dot, so this does. Links out of the directory are not followed here.
+//! nginx serves names that start with a dot, so this does.
 
 use serde_json::{Map, Value, json};
 
-use super::{Context, Place, parse::Directive, proxy};
+use super::{
+    Place,
+    branch::Branch,
+    chain::Chain,
+    parse::Directive,
+    variables::{Made, Stop, Variables},
+};
 use crate::Report;
 
-/// What outer blocks say for inner ones.
-pub const INHERITED: [&str; 6] =
-    ["root", "index", "autoindex", "gzip_static", "brotli_static", "default_type"];
-/// What counts where it stands only.
-pub const OWN: [&str; 2] = ["alias", "try_files"];
-
-/// Reported where they are left out, and they do not change which file a path names.
-const HARMLESS: [&str; 11] = [
-    // What it matches has a route of its own.
-    "rewrite",
-    "expires",
-    "access_log",
-    "log_not_found",
-    "error_page",
-    "etag",
-    "charset",
-    "tcp_nopush",
-    "server_name",
-    "location",
-    "open_file_cache",
-];
-
-/// Whether a block without `proxy_pass` and `return` serves files.
-pub fn serves(scopes: &[&[Directive]; 3]) -> bool {
-    own(scopes, "alias").is_some() || innermost(scopes, "root").is_some()
+/// Where the last name of `try_files` leads.
+pub enum Fallback {
+    Status,
+    /// The file of the list itself.
+    Name,
+    /// Another place of the server: `@name`, or the path of an internal redirect.
+    Place(String),
 }
 
-/// The route of a block that serves files; `None` where that would not be what nginx does.
+pub struct Files {
+    pub conf: Map<String, Value>,
+    pub fallback: Option<String>,
+}
+
+/// What a block serves from a directory; `None` if it names none.
 pub fn convert(
-    line: usize,
     place: &Place,
-    scopes: &[&[Directive]; 3],
-    context: &Context,
+    chain: &Chain,
+    variables: &Variables,
     report: &mut Report,
-) -> Option<Value> {
-    if let Some(other) = scopes.first()?.iter().find(|directive| !is_known(&directive.name)) {
-        // A rewrite, or another handler: the file of that name may be what nobody should see, like a program's source.
-        let why = format!("`{}` of line {} is not converted: it answers 501", other.name, other.line);
-        report.unsupported(line, "location", &why);
-        return None;
+) -> Made<Option<Files>> {
+    if chain.only_outside("alias") {
+        return Err(Stop::closed("the `alias` of an outer location is not converted"));
     }
-    let mut conf = Map::new();
-    let alias = own(scopes, "alias");
-    let directory = alias.or_else(|| innermost(scopes, "root"))?;
-    let root = directory.argument(0);
-    if root.contains('$') || !root.starts_with('/') {
-        let why =
-            format!("`{} {root}`: only an absolute path without variables is converted", directory.name);
-        report.unsupported(directory.line, "location", &format!("{why}: it answers 501"));
-        return None;
+    let alias = chain.own_one("alias");
+    let Some(directory) = alias.or_else(|| chain.one("root")) else { return Ok(None) };
+    chain.take(&["root", "alias"]);
+    let root = variables.literal(directory.argument(0))?;
+    if !root.starts_with('/') {
+        let why = format!("`{}`: only an absolute path is converted", directory.title());
+        return Err(Stop::Closed(why));
     }
-    conf.insert("root".to_owned(), root.into());
+    let mut conf = Map::from_iter([("root".to_owned(), Value::from(root))]);
     if alias.is_some() {
         let Place::Prefix { path, .. } = place else {
-            report.unsupported(
-                line,
-                "location",
-                "`alias` is converted in prefix locations only: it answers 501",
-            );
-            return None;
+            return Err(Stop::closed("`alias` is converted in prefix locations only"));
         };
+        if path.ends_with('/') != conf["root"].as_str().is_some_and(|root| root.ends_with('/')) {
+            // `/a` with `/srv/b/`, or the reverse: nginx then joins names across the slash.
+            return Err(Stop::closed("`alias` and its location end differently"));
+        }
         conf.insert("strip_prefix".to_owned(), path.clone().into());
     }
-    if let Some(try_files) = own(scopes, "try_files") {
-        let attempts = &try_files.arguments;
-        if let Some(bad) = attempts.iter().find(|attempt| !is_plain(attempt, alias.is_some())) {
-            let why = format!("`try_files` with {bad} is not converted: it answers 501");
-            report.unsupported(try_files.line, "location", &why);
-            return None;
+    let mut fallback = None;
+    if let Some(try_files) = chain.own_one("try_files") {
+        let mut attempts = Vec::new();
+        for (index, attempt) in try_files.arguments.iter().enumerate() {
+            let is_last = index + 1 == try_files.arguments.len();
+            match tried(attempt, is_last, alias.is_some(), try_files)? {
+                Fallback::Place(target) => fallback = Some(target),
+                Fallback::Status | Fallback::Name => attempts.push(attempt.clone()),
+            }
         }
-        conf.insert("try_files".to_owned(), attempts.clone().into());
+        conf.insert("try_files".to_owned(), attempts.into());
     }
-    if let Some(index) = innermost(scopes, "index") {
-        let is_name = |name: &&String| !name.starts_with('/') && !name.contains('$');
-        let names: Vec<&String> = index.arguments.iter().filter(is_name).collect();
-        if names.len() < index.arguments.len() {
-            report.unsupported(index.line, "index", "only names of files in the directory are converted");
+    names(chain, &mut conf)?;
+    types(chain, &mut conf);
+    chain.take(&["autoindex_exact_size", "autoindex_localtime"]);
+    if chain.word("autoindex") == "on" {
+        if !["", "html"].contains(&chain.word("autoindex_format")) {
+            return Err(Stop::closed("`autoindex_format` is not converted"));
         }
-        conf.insert("index".to_owned(), json!(names));
-    }
-    let on = |name: &str, word: &str| innermost(scopes, name).is_some_and(|found| found.argument(0) == word);
-    if on("autoindex", "on") {
         conf.insert("autoindex".to_owned(), true.into());
     }
     let coded: Vec<&str> = [("brotli_static", "br"), ("gzip_static", "gzip")]
         .into_iter()
-        .filter(|(name, _)| on(name, "on"))
+        .filter(|(name, _)| chain.word(name) == "on")
         .map(|(_, coding)| coding)
         .collect();
     if !coded.is_empty() {
         conf.insert("precompressed".to_owned(), json!(coded));
     }
-    let default_type = innermost(scopes, "default_type").map_or("text/plain", |found| found.argument(0));
-    conf.insert("default_type".to_owned(), default_type.into());
+    if chain.one("disable_symlinks").is_some_and(|links| links.argument(0) != "off") {
+        report.ignored(
+            &directory.at,
+            "disable_symlinks",
+            "links that lead out of the directory are never followed",
+        );
+    }
     conf.insert("dotfiles".to_owned(), true.into());
-    let mut plugins = Map::new();
-    plugins.insert("static-files".to_owned(), conf.into());
-    proxy::extras(scopes, context, &mut plugins, report);
-    Some(json!({"plugins": plugins}))
+    Ok(Some(Files { conf, fallback }))
 }
 
-fn is_known(name: &str) -> bool {
-    let ours = super::is_inherited(name) || OWN.contains(&name) || super::QUIET.contains(&name);
-    ours || HARMLESS.contains(&name) || name.starts_with("ssl_") || name.starts_with("open_file_cache_")
+fn names(chain: &Chain, conf: &mut Map<String, Value>) -> Made<()> {
+    let Some(index) = chain.one("index") else { return Ok(()) };
+    if let Some(bad) = index.arguments.iter().find(|name| name.starts_with('/') || name.contains('$')) {
+        return Err(Stop::closed(format!(
+            "`index {bad}`: only names of files in the directory are converted"
+        )));
+    }
+    conf.insert("index".to_owned(), json!(index.arguments));
+    Ok(())
 }
 
-/// What static-files tries in the same way. Below an alias, nginx's fixed names are paths of the site, not of the
-/// directory.
-fn is_plain(attempt: &str, alias: bool) -> bool {
+/// Without `types`.
+const OWN_TYPES: [(&str, &str); 3] = [("html", "text/html"), ("gif", "image/gif"), ("jpg", "image/jpeg")];
+
+/// The endings of names with their media types.
+fn endings(chain: &Chain) -> Map<String, Value> {
+    let given = chain.all("types");
+    if given.is_empty() {
+        return OWN_TYPES.iter().map(|(ending, kind)| ((*ending).to_owned(), (*kind).into())).collect();
+    }
+    let lines = given.iter().flat_map(|types| &types.block);
+    let of_line = |line: &Directive| -> Vec<(String, Value)> {
+        line.arguments.iter().map(|ending| (ending.to_lowercase(), line.name.clone().into())).collect()
+    };
+    lines.flat_map(of_line).collect()
+}
+
+fn default_type(chain: &Chain) -> String {
+    match chain.word("default_type") {
+        "" => "text/plain".to_owned(),
+        kind => kind.to_owned(),
+    }
+}
+
+/// `types`, over the plugin's own, and `default_type`. nginx names no character set unless it is told one.
+fn types(chain: &Chain, conf: &mut Map<String, Value>) {
+    let types = endings(chain);
+    if !types.is_empty() {
+        conf.insert("types".to_owned(), types.into());
+    }
+    conf.insert("default_type".to_owned(), default_type(chain).into());
+    conf.insert("charset".to_owned(), "".into());
+}
+
+/// The media type of a text that a place answers, and whether it is the same for all of its paths.
+pub fn type_of_text(chain: &Chain) -> (String, bool) {
+    let (endings, default) = (endings(chain), default_type(chain));
+    let Some(path) = chain.path() else {
+        return (default, endings.is_empty());
+    };
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let ending = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty()).map(|(_, ending)| ending);
+    let known = ending.and_then(|ending| endings.get(&ending.to_lowercase())).and_then(Value::as_str);
+    (known.map_or(default, str::to_owned), true)
+}
+
+/// One name of `try_files`. Below an alias, nginx's fixed names are paths of the site, not of the directory.
+fn tried(attempt: &str, is_last: bool, alias: bool, list: &Directive) -> Made<Fallback> {
+    let bad = || Stop::closed(format!("`try_files` with {attempt}, line {}, is not converted", list.at.line));
     if let Some(code) = attempt.strip_prefix('=') {
-        return code.parse().is_ok_and(|code: u16| (200..600).contains(&code));
+        let known = code.parse().is_ok_and(|code: u16| (200..600).contains(&code));
+        return if known && is_last { Ok(Fallback::Status) } else { Err(bad()) };
+    }
+    if is_last && (attempt.starts_with('@') || (attempt.starts_with('/') && !attempt.starts_with("//"))) {
+        return Ok(Fallback::Place(attempt.to_owned()));
     }
     let rest = attempt.strip_prefix("$uri");
     let fixed = rest.is_none() && attempt.starts_with('/') && !alias;
-    (rest.is_some() || fixed)
+    let plain = (rest.is_some() || fixed)
         && !rest.unwrap_or(attempt).contains(['$', '@', '\\'])
-        && !attempt.contains("..")
+        && !attempt.contains("..");
+    // The last one would be a redirect to itself.
+    if plain && !is_last { Ok(Fallback::Name) } else { Err(bad()) }
 }
 
-fn own<'a>(scopes: &[&'a [Directive]; 3], name: &str) -> Option<&'a Directive> {
-    scopes.first()?.iter().find(|directive| directive.name == name)
-}
-
-fn innermost<'a>(scopes: &[&'a [Directive]; 3], name: &str) -> Option<&'a Directive> {
-    scopes.iter().find_map(|scope| scope.iter().find(|directive| directive.name == name))
+/// What files a location answers with when the last name of `try_files` leads to another place.
+pub fn with_fallback(mut files: Files, target: Option<Branch>) -> Branch {
+    let mut attempts = files.conf.get("try_files").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut branch = Branch::new(Map::new(), None);
+    if let Some(target) = target {
+        match target.upstream {
+            Some(upstream) => {
+                attempts.push("@upstream".into());
+                branch.upstream = Some(upstream);
+                branch.plugins = target.plugins;
+            }
+            // Only fallbacks that are closed, or a status, come here.
+            None => attempts.push("=501".into()),
+        }
+        files.conf.insert("try_files".to_owned(), attempts.into());
+    }
+    branch.plugins.insert("static-files".to_owned(), files.conf.into());
+    branch
 }

@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{parse::Directive, proxy::effective};
+use super::{
+    chain::Chain,
+    parse::Directive,
+    variables::{Made, Stop},
+};
 use crate::Report;
 
 /// Zones of the file by name.
@@ -13,33 +17,55 @@ pub struct Zones {
     /// Variable, requests per second.
     requests: BTreeMap<String, (String, f64)>,
     connections: BTreeMap<String, String>,
+    /// How many places name a zone: alone they count as nginx does.
+    uses: BTreeMap<String, usize>,
 }
 
 impl Zones {
     /// Whether this is the definition of one.
-    pub fn read(&mut self, directive: &Directive, report: &mut Report) -> bool {
+    pub fn read(&mut self, directive: &Directive) -> bool {
         let key = variable(directive.argument(0));
         let name = named(directive, "zone=").and_then(|zone| zone.split(':').next()).map(str::to_owned);
-        let done = match directive.name.as_str() {
+        match directive.name.as_str() {
             "limit_req_zone" => {
-                name.zip(key).zip(named(directive, "rate=").and_then(rate)).map(|((name, key), rate)| {
+                if let (Some(name), Some(key), Some(rate)) =
+                    (name, key, named(directive, "rate=").and_then(rate))
+                {
                     self.requests.insert(name, (key, rate));
-                })
+                }
             }
-            "limit_conn_zone" => name.zip(key).map(|(name, key)| {
-                self.connections.insert(name, key);
-            }),
+            "limit_conn_zone" => {
+                if let (Some(name), Some(key)) = (name, key) {
+                    self.connections.insert(name, key);
+                }
+            }
             _ => return false,
-        };
-        match done {
-            Some(()) => report.converted(directive.line, &directive.name),
-            None => report.unsupported(
-                directive.line,
-                &directive.name,
-                "one variable, a `zone` and a `rate` above 0 are converted",
-            ),
         }
+        // What names a zone that is not known here is closed, and says so.
         true
+    }
+
+    /// Counts the places that name zones, in the whole file.
+    pub fn count_uses(&mut self, block: &[Directive]) {
+        for directive in block {
+            let zone = match directive.name.as_str() {
+                "limit_req" => named(directive, "zone="),
+                "limit_conn" => Some(directive.argument(0)),
+                _ => None,
+            };
+            if let Some(zone) = zone {
+                *self.uses.entry(zone.to_owned()).or_default() += 1;
+            }
+            // Around locations it is each location's.
+            if directive.name != "location" && directive.block.iter().any(|inner| inner.name == "location") {
+                self.count_uses(&directive.block);
+            }
+            self.count_uses(&directive.block);
+        }
+    }
+
+    fn is_shared(&self, zone: &str) -> bool {
+        self.uses.get(zone).is_none_or(|uses| *uses > 1)
     }
 }
 
@@ -63,58 +89,56 @@ fn named<'a>(directive: &'a Directive, key: &str) -> Option<&'a str> {
 const OWN_COUNT: &str = "each location counts for itself, also with a shared zone";
 
 pub fn requests(
-    scopes: &[&[Directive]; 3],
+    chain: &Chain,
     zones: &Zones,
     plugins: &mut Map<String, Value>,
     report: &mut Report,
-) {
-    let limits = effective(scopes, "limit_req");
-    let Some(first) = limits.first() else { return };
-    for other in limits.iter().skip(1) {
-        report.unsupported(other.line, "limit_req", "one for each location is converted");
+) -> Made<()> {
+    let limits = chain.all("limit_req");
+    chain.take(&["limit_req_status", "limit_conn_status"]);
+    let Some(first) = limits.first() else { return Ok(()) };
+    if let Some(other) = limits.get(1) {
+        return Err(Stop::closed(format!("a second `limit_req` for one place, line {}", other.at.line)));
     }
-    let Some((variable, rate)) = named(first, "zone=").and_then(|zone| zones.requests.get(zone)) else {
-        return report.unsupported(first.line, "limit_req", "its zone is not in the file, or not converted");
-    };
+    let zone = named(first, "zone=").unwrap_or_default();
+    let Some((variable, rate)) = zones.requests.get(zone) else { return Err(unknown(first)) };
     let number = |key: &str| named(first, key).and_then(|number| number.parse::<u32>().ok());
     let conf = json!({
         "rate": rate,
         "burst": number("burst=").unwrap_or(0),
         "nodelay": first.arguments.iter().any(|word| word == "nodelay"),
         "key": variable,
-        "rejected_code": status(scopes, "limit_req_status"),
+        "rejected_code": status(chain, "limit_req_status"),
     });
     if number("delay=").is_some() {
-        report.approximated(first.line, "limit_req", "`delay` is left out: all requests of the burst wait");
+        report.approximated(&first.at, "limit_req", "`delay` is left out: all requests of the burst wait");
     }
-    report.approximated(first.line, "limit_req", OWN_COUNT);
+    if zones.is_shared(zone) {
+        report.approximated(&first.at, "limit_req", OWN_COUNT);
+    }
     plugins.insert("limit-req".to_owned(), conf);
+    Ok(())
 }
 
 pub fn connections(
-    scopes: &[&[Directive]; 3],
+    chain: &Chain,
     zones: &Zones,
     plugins: &mut Map<String, Value>,
     report: &mut Report,
-) {
+) -> Made<()> {
     let mut rules = Vec::new();
-    for limit in effective(scopes, "limit_conn") {
-        let key = zones.connections.get(limit.argument(0));
-        match key.zip(limit.argument(1).parse::<u32>().ok().filter(|number| *number > 0)) {
-            Some((key, conn)) => {
-                report.approximated(limit.line, "limit_conn", OWN_COUNT);
-                rules.push((key.clone(), conn));
-            }
-            None => report.unsupported(
-                limit.line,
-                "limit_conn",
-                "its zone is not in the file, or its number is not one",
-            ),
+    for limit in chain.all("limit_conn") {
+        let zone = limit.argument(0);
+        let conn = limit.argument(1).parse::<u32>().ok().filter(|number| *number > 0);
+        let Some((key, conn)) = zones.connections.get(zone).zip(conn) else { return Err(unknown(limit)) };
+        if zones.is_shared(zone) {
+            report.approximated(&limit.at, "limit_conn", OWN_COUNT);
         }
+        rules.push((key.clone(), conn));
     }
-    let rejected_code = status(scopes, "limit_conn_status");
+    let rejected_code = status(chain, "limit_conn_status");
     let conf = match rules.as_slice() {
-        [] => return,
+        [] => return Ok(()),
         [(key, conn)] => {
             json!({"conn": conn, "burst": 0, "default_conn_delay": 1, "key": key, "rejected_code": rejected_code})
         }
@@ -126,8 +150,17 @@ pub fn connections(
         }
     };
     plugins.insert("limit-conn".to_owned(), conf);
+    Ok(())
 }
 
-fn status(scopes: &[&[Directive]; 3], name: &str) -> u16 {
-    effective(scopes, name).first().and_then(|found| found.argument(0).parse().ok()).unwrap_or(503)
+fn unknown(limit: &Directive) -> Stop {
+    Stop::closed(format!(
+        "`{}` of line {}: its zone is not in the file, or has more than a variable and a rate",
+        limit.title(),
+        limit.at.line
+    ))
+}
+
+fn status(chain: &Chain, name: &'static str) -> u16 {
+    chain.word(name).parse().unwrap_or(503)
 }

@@ -1,10 +1,17 @@
-//! The syntax: words, quotes, comments, `;` and blocks.
+//! The syntax: words, quotes, comments, `;`, blocks, and the Lua that OpenResty's `*_by_lua_block` holds.
 
-#[derive(Debug, Default)]
+use std::sync::Arc;
+
+use crate::report::At;
+
+/// Blocks deeper than this are refused; nginx.conf needs five levels.
+const MAX_DEPTH: usize = 64;
+
+#[derive(Clone, Debug, Default)]
 pub struct Directive {
     pub name: String,
     pub arguments: Vec<String>,
-    pub line: usize,
+    pub at: At,
     pub block: Vec<Directive>,
 }
 
@@ -21,6 +28,16 @@ impl Directive {
     pub fn one<'a>(&'a self, name: &'a str) -> Option<&'a Directive> {
         self.all(name).next()
     }
+
+    /// `location ~ \.php$`
+    pub fn title(&self) -> String {
+        let mut title = self.name.clone();
+        for argument in &self.arguments {
+            title.push(' ');
+            title.push_str(argument);
+        }
+        title
+    }
 }
 
 enum Token {
@@ -30,26 +47,37 @@ enum Token {
     Close(usize),
 }
 
-pub fn parse(text: &str) -> Result<Vec<Directive>, String> {
+/// `file`: what the directives say of where they stand; `None` for the file that was given.
+pub fn parse(text: &str, file: Option<&Arc<str>>) -> Result<Vec<Directive>, String> {
+    let at = |line| At { file: file.cloned(), line };
     let mut stack: Vec<(Directive, Vec<Directive>)> = Vec::new();
     let mut done = Vec::new();
     let mut current: Option<Directive> = None;
-    for token in tokens(text)? {
+    let mut tokens = Tokens { rest: text, line: 1 };
+    while let Some(token) = tokens.next()? {
         match token {
             Token::Word(word, line) => match &mut current {
                 Some(directive) => directive.arguments.push(word),
-                None => current = Some(Directive { name: word, line, ..Directive::default() }),
+                None => current = Some(Directive { name: word, at: at(line), ..Directive::default() }),
             },
             Token::End => done.extend(current.take()),
             Token::Open(line) => {
-                let directive = current.take().ok_or(format!("{line}: a block without a name"))?;
+                let mut directive = current.take().ok_or(format!("{line}: a block without a name"))?;
+                if directive.name.ends_with("_by_lua_block") {
+                    directive.arguments.push(tokens.lua(line)?.to_owned());
+                    done.push(directive);
+                    continue;
+                }
+                if stack.len() >= MAX_DEPTH {
+                    return Err(format!("{line}: blocks are nested too deeply"));
+                }
                 stack.push((directive, std::mem::take(&mut done)));
             }
             Token::Close(line) => {
                 if let Some(directive) = &current {
                     return Err(format!(
                         "{}: `{}` is not ended by a semicolon",
-                        directive.line, directive.name
+                        directive.at.line, directive.name
                     ));
                 }
                 let (mut directive, outer) = stack.pop().ok_or(format!("{line}: a brace too many"))?;
@@ -61,56 +89,202 @@ pub fn parse(text: &str) -> Result<Vec<Directive>, String> {
     match (current, stack.pop()) {
         (None, None) => Ok(done),
         (Some(open), _) | (None, Some((open, _))) => {
-            Err(format!("{}: `{}` is not ended", open.line, open.name))
+            Err(format!("{}: `{}` is not ended", open.at.line, open.name))
         }
     }
 }
 
-fn tokens(text: &str) -> Result<Vec<Token>, String> {
-    let mut tokens = Vec::new();
-    let mut line = 1;
-    let mut rest = text.chars().peekable();
-    while let Some(c) = rest.next() {
-        match c {
-            '\n' => line += 1,
-            c if c.is_whitespace() => {}
-            '#' => while rest.next_if(|&c| c != '\n').is_some() {},
-            ';' => tokens.push(Token::End),
-            '{' => tokens.push(Token::Open(line)),
-            '}' => tokens.push(Token::Close(line)),
-            '"' | '\'' => {
-                let (start, mut word) = (line, String::new());
-                loop {
-                    match rest.next() {
-                        None => return Err(format!("{start}: a quote is not closed")),
-                        Some(end) if end == c => break,
-                        Some('\\') if rest.peek() == Some(&c) => word.extend(rest.next()),
-                        Some(other) => {
-                            line += usize::from(other == '\n');
-                            word.push(other);
-                        }
-                    }
+struct Tokens<'a> {
+    rest: &'a str,
+    line: usize,
+}
+
+impl<'a> Tokens<'a> {
+    fn peek(&self) -> Option<char> {
+        self.rest.chars().next()
+    }
+
+    fn take(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.rest = self.rest.get(c.len_utf8()..).unwrap_or_default();
+        self.line += usize::from(c == '\n');
+        Some(c)
+    }
+
+    fn next(&mut self) -> Result<Option<Token>, String> {
+        loop {
+            let line = self.line;
+            let Some(c) = self.peek() else { return Ok(None) };
+            match c {
+                '\u{feff}' => _ = self.take(),
+                c if c.is_whitespace() => _ = self.take(),
+                '#' => while self.peek().is_some_and(|c| c != '\n') && self.take().is_some() {},
+                ';' | '{' | '}' => {
+                    self.take();
+                    return Ok(Some(match c {
+                        ';' => Token::End,
+                        '{' => Token::Open(line),
+                        _ => Token::Close(line),
+                    }));
                 }
-                tokens.push(Token::Word(word, start));
-            }
-            first => {
-                let mut word = String::from(first);
-                // `${name}` belongs to the word, any other brace ends it.
-                while let Some(next) = {
-                    let named = word.ends_with('$');
-                    rest.next_if(|&c| !c.is_whitespace() && c != ';' && (c != '{' || named))
-                } {
-                    word.push(next);
-                    if word.ends_with("${") {
-                        while let Some(inner) = rest.next_if(|&c| c != '}' && c != '\n') {
-                            word.push(inner);
-                        }
-                        word.extend(rest.next_if_eq(&'}'));
-                    }
+                '"' | '\'' => {
+                    self.take();
+                    return self.quoted(c, line).map(|word| Some(Token::Word(word, line)));
                 }
-                tokens.push(Token::Word(word, line));
+                _ => return Ok(Some(Token::Word(self.word(), line))),
             }
         }
     }
-    Ok(tokens)
+
+    fn quoted(&mut self, quote: char, start: usize) -> Result<String, String> {
+        let mut word = String::new();
+        loop {
+            match self.take() {
+                None => return Err(format!("{start}: a quote is not closed")),
+                Some(end) if end == quote => return Ok(word),
+                Some('\\') => self.escaped(&mut word),
+                Some(other) => word.push(other),
+            }
+        }
+    }
+
+    /// nginx takes the backslash off quotes and backslashes, and reads `\t`, `\r` and `\n`, within quotes and without.
+    fn escaped(&mut self, word: &mut String) {
+        match self.take() {
+            Some(c @ ('"' | '\'' | '\\')) => word.push(c),
+            Some('t') => word.push('\t'),
+            Some('r') => word.push('\r'),
+            Some('n') => word.push('\n'),
+            Some(other) => word.extend(['\\', other]),
+            None => word.push('\\'),
+        }
+    }
+
+    /// `${name}` belongs to the word, any other brace ends it.
+    fn word(&mut self) -> String {
+        let mut word = String::new();
+        while let Some(c) = self.peek() {
+            let named = word.ends_with('$');
+            if c.is_whitespace() || c == ';' || (c == '{' && !named) {
+                break;
+            }
+            self.take();
+            match c {
+                '\\' => self.escaped(&mut word),
+                '{' => {
+                    word.push(c);
+                    while let Some(inner) = self.peek().filter(|&c| c != '}' && c != '\n') {
+                        self.take();
+                        word.push(inner);
+                    }
+                }
+                c => word.push(c),
+            }
+        }
+        word
+    }
+
+    /// The Lua up to the brace that ends its block, which is taken too.
+    fn lua(&mut self, start: usize) -> Result<&'a str, String> {
+        let code = self.rest;
+        let mut depth = 1;
+        while let Some(c) = self.peek() {
+            if let Some(level) = long_bracket(self.rest) {
+                self.skip_past(&format!("]{}]", "=".repeat(level)));
+                continue;
+            }
+            match c {
+                '-' if self.rest.starts_with("--") => {
+                    let comment = self.rest.get(2..).unwrap_or_default();
+                    match long_bracket(comment) {
+                        Some(level) => self.skip_past(&format!("]{}]", "=".repeat(level))),
+                        None => while self.peek().is_some_and(|c| c != '\n') && self.take().is_some() {},
+                    }
+                    continue;
+                }
+                '"' | '\'' => {
+                    self.take();
+                    while let Some(inner) = self.take() {
+                        match inner {
+                            '\\' => _ = self.take(),
+                            end if end == c || end == '\n' => break,
+                            _ => {}
+                        }
+                    }
+                    continue;
+                }
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                _ => {}
+            }
+            let length = code.len() - self.rest.len();
+            self.take();
+            if depth == 0 {
+                return Ok(code.get(..length).unwrap_or_default());
+            }
+        }
+        Err(format!("{start}: a block of Lua is not ended"))
+    }
+
+    fn skip_past(&mut self, end: &str) {
+        while !self.rest.is_empty() && !self.rest.starts_with(end) {
+            self.take();
+        }
+        for _ in 0..end.len() {
+            self.take();
+        }
+    }
+}
+
+/// The level of the long bracket that a text begins with: 2 of `[==[`.
+fn long_bracket(text: &str) -> Option<usize> {
+    let rest = text.strip_prefix('[')?;
+    let level = rest.len() - rest.trim_start_matches('=').len();
+    rest.get(level..)?.starts_with('[').then_some(level)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        let all = parse(text, None).unwrap_or_else(|error| panic!("{text}: {error}"));
+        all.iter().map(Directive::title).collect()
+    }
+
+    #[test]
+    fn words_and_their_escapes() {
+        for (text, wanted) in [
+            (r#"return 200 "a \"b\" \\ \t.";"#, "return 200 a \"b\" \\ \t."),
+            (r"location ~ \.php$ { }", r"location ~ \.php$"),
+            ("a b#c;", "a b#c"),
+            ("a ${b}c;", "a ${b}c"),
+            (r"a b\;c;", r"a b\;c"),
+            ("a 'x\ny';", "a x\ny"),
+            ("if ($a = \"b\") { }", "if ($a = b )"),
+        ] {
+            assert_eq!(words(text), [wanted], "{text}");
+        }
+    }
+
+    #[test]
+    fn lua_is_one_word() {
+        let text = "location / { access_by_lua_block { if a then local t = { '}' } end -- }\n s = [=[ } ]=] } deny all; }";
+        let all = parse(text, None).expect("it is read");
+        let inner: Vec<&str> = all[0].block.iter().map(|directive| directive.name.as_str()).collect();
+        assert_eq!(inner, ["access_by_lua_block", "deny"]);
+        assert!(parse("a_by_lua_block { {", None).is_err());
+    }
+
+    #[test]
+    fn faults_name_their_line() {
+        for (text, wanted) in [
+            ("a {\nb", "2: `b` is not ended"),
+            ("a;\n}", "2: a brace too many"),
+            ("\n'a", "2: a quote is not closed"),
+            ("a {\n b }", "2: `b` is not ended by a semicolon"),
+        ] {
+            assert_eq!(parse(text, None).err().as_deref(), Some(wanted), "{text}");
+        }
+    }
 }

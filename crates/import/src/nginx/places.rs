@@ -5,28 +5,41 @@ use super::parse::Directive;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Place {
     Exact(String),
-    Prefix { path: String, ends: bool },
+    Prefix {
+        path: String,
+        ends: bool,
+    },
     Regex(String),
+    /// `@name`: only other places lead there.
+    Named(String),
 }
 
-/// `None` for named and relative locations.
+/// `None` for what nginx would refuse.
 pub fn place(location: &Directive) -> Option<Place> {
-    let second = location.argument(1).to_owned();
-    Some(match location.argument(0) {
-        "=" => Place::Exact(second),
-        "^~" => Place::Prefix { path: second, ends: true },
-        "~" => Place::Regex(second),
-        "~*" => Place::Regex(format!("(?i){second}")),
-        path if path.starts_with('/') => Place::Prefix { path: path.to_owned(), ends: false },
-        _ => return None,
-    })
+    let (first, second) = (location.argument(0), location.argument(1).to_owned());
+    // The sign and the text may be one word.
+    for sign in ["^~", "~*", "=", "~"] {
+        let Some(rest) = first.strip_prefix(sign) else { continue };
+        let text = if rest.is_empty() { second } else { rest.to_owned() };
+        return Some(match sign {
+            "=" => Place::Exact(text),
+            "^~" => Place::Prefix { path: text, ends: true },
+            "~" => Place::Regex(text),
+            _ => Place::Regex(format!("(?i){text}")),
+        });
+    }
+    match first {
+        path if path.starts_with('/') => Some(Place::Prefix { path: path.to_owned(), ends: false }),
+        name if name.starts_with('@') => Some(Place::Named(name.to_owned())),
+        _ => None,
+    }
 }
 
 pub fn uri(place: &Place) -> String {
     match place {
         Place::Exact(path) => path.clone(),
         Place::Prefix { path, .. } => format!("{path}*"),
-        Place::Regex(_) => "/*".to_owned(),
+        Place::Regex(_) | Place::Named(_) => "/*".to_owned(),
     }
 }
 
@@ -66,7 +79,6 @@ pub fn taker(places: &[&Place], literal: &str, whole: bool) -> Option<usize> {
     }
     best.map(|(index, ..)| index)
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;

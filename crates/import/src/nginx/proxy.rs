@@ -1,159 +1,165 @@
-//! `proxy_pass`, upstream groups, and what else stands beside them.
+//! `proxy_pass` and `grpc_pass`, upstream groups, and what else stands beside them.
 
 use serde_json::{Map, Value, json};
 
-use super::{Context, Place, answers, limits, parse::Directive};
+use super::{
+    Context, Place, answers, bodies,
+    chain::Chain,
+    groups, limits,
+    parse::Directive,
+    variables::{Made, Stop, Variables},
+};
 use crate::Report;
 
-/// The directives of a name that count: those of the innermost block that has any.
-pub fn effective<'a>(scopes: &[&'a [Directive]; 3], name: &str) -> Vec<&'a Directive> {
-    let of = |scope: &&'a [Directive]| -> Vec<&'a Directive> {
-        scope.iter().filter(|directive| directive.name == name).collect()
-    };
-    scopes.iter().map(of).find(|found| !found.is_empty()).unwrap_or_default()
+/// Where a `proxy_pass` leads.
+pub struct Target {
+    pub scheme: String,
+    pub authority: String,
+    /// Replaces what the location matched.
+    pub path: Option<String>,
 }
 
-/// The upstream of a `proxy_pass`; `None` if it cannot be told.
+pub fn target(directive: &Directive, variables: &Variables) -> Made<Target> {
+    let given = directive.argument(0);
+    let url = variables.literal(given)?;
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", &url));
+    let scheme = match (directive.name.as_str(), scheme) {
+        ("grpc_pass", "" | "grpc") => "grpc",
+        ("grpc_pass", "grpcs") => "grpcs",
+        ("proxy_pass", "http") => "http",
+        ("proxy_pass", "https") => "https",
+        _ => return Err(Stop::closed(format!("`{}` is not converted", directive.title()))),
+    };
+    if rest.starts_with("unix:") {
+        return Err(Stop::closed("unix sockets cannot be upstreams here"));
+    }
+    let (authority, path) = rest.find('/').map_or((rest, None), |at| (&rest[..at], Some(&rest[at..])));
+    // nginx replaces nothing where variables are: the path is the whole one.
+    if path.is_some() && given.contains('$') {
+        return Err(Stop::closed(format!(
+            "`{}`: a path behind variables is not converted",
+            directive.title()
+        )));
+    }
+    Ok(Target { scheme: scheme.to_owned(), authority: authority.to_owned(), path: path.map(str::to_owned) })
+}
+
+/// The upstream of a `proxy_pass`, and the plugins for its path.
 pub fn pass(
     directive: &Directive,
     place: &Place,
-    scopes: &[&[Directive]; 3],
+    chain: &Chain,
+    variables: &Variables,
     context: &Context,
-    plugins: &mut Map<String, Value>,
     report: &mut Report,
-) -> Option<Value> {
-    let url = directive.argument(0);
-    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
-    if url.contains('$') || !["http", "https"].contains(&scheme) || rest.starts_with("unix:") {
-        report.unsupported(directive.line, "proxy_pass", "variables and unix sockets are left out");
-        return None;
-    }
-    let (authority, path) = rest.find('/').map_or((rest, None), |at| (&rest[..at], Some(&rest[at..])));
-    let mut upstream = match context.groups.get(authority) {
-        Some(group) => self::group(group, report),
-        None => json!({"type": "roundrobin", "nodes": [node(authority, scheme, 1)]}),
+) -> Made<(Value, Map<String, Value>)> {
+    let Target { scheme, authority, path } = target(directive, variables)?;
+    let group = context.groups.get(authority.as_str()).copied();
+    let mut upstream = match group {
+        Some(group) => groups::group(group, &scheme, report)?,
+        None => json!({"type": "roundrobin", "nodes": [groups::node(&authority, &scheme, 1)?]}),
     };
-    upstream["scheme"] = scheme.into();
-    host(scopes, authority, context.groups.contains_key(authority), &mut upstream);
-    let seconds = |name: &str| {
-        effective(scopes, name).first().and_then(|found| time(found.argument(0))).unwrap_or(60.0)
+    upstream["scheme"] = scheme.as_str().into();
+    host(chain, variables, &authority, group.is_some(), &mut upstream)?;
+    let seconds = |names: &'static [&'static str]| {
+        let found = chain.any_of(names);
+        found.first().and_then(|found| time(found.argument(0))).unwrap_or(60.0)
     };
     upstream["timeout"] = json!({
-        "connect": seconds("proxy_connect_timeout"),
-        "send": seconds("proxy_send_timeout"),
-        "read": seconds("proxy_read_timeout"),
+        "connect": seconds(&["proxy_connect_timeout", "grpc_connect_timeout"]),
+        "send": seconds(&["proxy_send_timeout", "grpc_send_timeout"]),
+        "read": seconds(&["proxy_read_timeout", "grpc_read_timeout"]),
     });
+    let mut plugins = Map::new();
     match (path, place) {
         (None, _) => {}
         (Some(base), Place::Exact(_)) => {
             plugins.insert("proxy-rewrite".to_owned(), json!({"uri": base}));
         }
-        (Some(base), Place::Prefix { path, .. }) if base != path => {
+        (Some(base), Place::Prefix { path, .. }) if base != *path => {
             let pattern = format!("^{}(.*)$", regex::escape(path));
             plugins.insert("proxy-rewrite".to_owned(), json!({"regex_uri": [pattern, format!("{base}$1")]}));
         }
         (Some(_), Place::Prefix { .. }) => {}
-        (Some(_), Place::Regex(_)) => {
-            report.unsupported(directive.line, "proxy_pass", "nginx refuses a path here too");
-            return None;
+        (Some(_), Place::Regex(_) | Place::Named(_)) => {
+            return Err(Stop::closed("nginx refuses a `proxy_pass` with a path here too"));
         }
     }
-    Some(upstream)
-}
-
-fn node(address: &str, scheme: &str, weight: i64) -> Value {
-    let default = if scheme == "https" { 443 } else { 80 };
-    let (host, port) = match address.rsplit_once(':') {
-        Some((host, port)) => (host, port.parse::<u16>().unwrap_or(default)),
-        None => (address, default),
-    };
-    json!({"host": host, "port": port, "weight": weight})
-}
-
-fn group(group: &Directive, report: &mut Report) -> Value {
-    let mut upstream = json!({"type": "roundrobin"});
-    let mut nodes = Vec::new();
-    for directive in &group.block {
-        match directive.name.as_str() {
-            "server" => nodes.extend(member(directive, report)),
-            "least_conn" => upstream["type"] = "least_conn".into(),
-            "ip_hash" => {
-                report.approximated(directive.line, "ip_hash", "hashed consistently, by the whole address");
-                upstream["type"] = "chash".into();
-                upstream["key"] = "remote_addr".into();
-            }
-            "keepalive" => {
-                if let Ok(size) = directive.argument(0).parse::<u32>() {
-                    upstream["keepalive_pool"] = json!({"size": size, "idle_timeout": 60, "requests": 1000});
-                }
-            }
-            other => report.unsupported(directive.line, other, "this directive is left out"),
-        }
-    }
-    upstream["nodes"] = nodes.into();
-    report.converted(group.line, &format!("upstream {}", group.argument(0)));
-    upstream
-}
-
-fn member(directive: &Directive, report: &mut Report) -> Option<Value> {
-    let mut weight = 1;
-    let mut priority = 0;
-    for word in directive.arguments.iter().skip(1) {
-        match word.split_once('=') {
-            Some(("weight", number)) => weight = number.parse().unwrap_or(1),
-            None if word == "backup" => priority = -1,
-            None if word == "down" => return None,
-            _ => report.unsupported(directive.line, "server", &format!("`{word}` is left out")),
-        }
-    }
-    let mut node = node(directive.argument(0), "http", weight);
-    node["priority"] = priority.into();
-    Some(node)
+    request_headers(chain, variables, &mut plugins)?;
+    Ok((upstream, plugins))
 }
 
 /// Without a word on it nginx sends the name that `proxy_pass` has.
-fn host(scopes: &[&[Directive]; 3], authority: &str, is_group: bool, upstream: &mut Value) {
-    let headers = effective(scopes, "proxy_set_header");
+fn host(
+    chain: &Chain,
+    variables: &Variables,
+    authority: &str,
+    is_group: bool,
+    upstream: &mut Value,
+) -> Made<()> {
+    let headers = chain.any_of(&["proxy_set_header", "grpc_set_header"]);
     let given = headers.iter().find(|header| header.argument(0).eq_ignore_ascii_case("host"));
-    let literal = match given.map(|header| header.argument(1)) {
-        Some("$host" | "$http_host") => {
+    let text = match given.map(|header| header.argument(1)) {
+        Some("$host" | "$http_host" | "$host:$server_port") => {
             upstream["pass_host"] = "pass".into();
-            return;
+            return Ok(());
         }
-        Some(text) if !text.contains('$') => text,
-        _ if is_group => authority,
-        _ => {
+        Some("$proxy_host") | None if is_group => authority.to_owned(),
+        Some("$proxy_host") | None => {
             upstream["pass_host"] = "node".into();
-            return;
+            return Ok(());
         }
+        Some(text) => variables.literal(text)?,
     };
     upstream["pass_host"] = "rewrite".into();
-    upstream["upstream_host"] = literal.into();
+    upstream["upstream_host"] = text.into();
+    Ok(())
 }
 
 /// `5`, `5s`, `500ms`, `1m`.
-fn time(text: &str) -> Option<f64> {
-    let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("", 1.0)];
+pub fn time(text: &str) -> Option<f64> {
+    let units = [
+        ("ms", 0.001),
+        ("s", 1.0),
+        ("m", 60.0),
+        ("h", 3600.0),
+        ("d", 86_400.0),
+        ("w", 604_800.0),
+        ("M", 2_592_000.0),
+        ("y", 31_536_000.0),
+        ("", 1.0),
+    ];
     units.iter().find_map(|(unit, factor)| Some(text.strip_suffix(unit)?.parse::<f64>().ok()? * factor))
 }
 
-pub fn extras(
-    scopes: &[&[Directive]; 3],
-    context: &Context,
-    plugins: &mut Map<String, Value>,
-    report: &mut Report,
-) {
+/// The fields of `proxy_set_header`.
+fn request_headers(chain: &Chain, variables: &Variables, plugins: &mut Map<String, Value>) -> Made<()> {
     let (mut set, mut remove) = (Map::new(), Vec::new());
-    for header in effective(scopes, "proxy_set_header") {
+    for header in chain.any_of(&["proxy_set_header", "grpc_set_header"]) {
         let (name, value) = (header.argument(0), header.argument(1));
         // The gateway writes these itself, as this line would.
         let own = ["host", "connection", "upgrade"].contains(&name.to_lowercase().as_str());
-        if own || value == "$proxy_add_x_forwarded_for" {
+        let is_forwarded = name.eq_ignore_ascii_case("X-Forwarded-For");
+        if is_forwarded && value == "$remote_addr" {
+            // The client's address is added behind what is there.
+            remove.push(name.to_owned());
             continue;
         }
-        match value {
+        let forwarded = is_forwarded && value == "$proxy_add_x_forwarded_for";
+        // The guard passes it on.
+        let answered = chain.all("auth_request_set").iter().any(|set| set.argument(0) == value);
+        if own || forwarded || answered {
+            continue;
+        }
+        let text = match variables.text(value) {
+            Err(Stop::Closed(why)) => {
+                return Err(Stop::closed(format!("`{}` of line {}: {why}", header.title(), header.at.line)));
+            }
+            other => other?,
+        };
+        match text.as_str() {
             "" => remove.push(name.to_owned()),
-            _ => _ = set.insert(name.to_owned(), value.into()),
+            _ => _ = set.insert(name.to_owned(), text.replace("${", "$").replace('}', "").into()),
         }
     }
     if !set.is_empty() || !remove.is_empty() {
@@ -167,23 +173,27 @@ pub fn extras(
         }
         rewrite["headers"] = headers.into();
     }
-    answers::headers(scopes, plugins, report);
-    answers::gzip(scopes, plugins, report);
-    if let Some(bytes) =
-        effective(scopes, "client_max_body_size").first().and_then(|size| bytes(size.argument(0)))
-    {
-        plugins.insert("client-control".to_owned(), json!({"max_body_size": bytes}));
-    }
-    if effective(scopes, "proxy_request_buffering").first().is_some_and(|switch| switch.argument(0) == "off")
-    {
-        plugins.insert("proxy-control".to_owned(), json!({"request_buffering": false}));
-    }
-    limits::requests(scopes, &context.zones, plugins, report);
-    limits::connections(scopes, &context.zones, plugins, report);
+    Ok(())
 }
 
-fn bytes(text: &str) -> Option<u64> {
-    let text = text.to_lowercase();
-    let units = [("k", 1024), ("m", 1 << 20), ("g", 1 << 30), ("", 1)];
-    units.iter().find_map(|(unit, factor)| text.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(*factor))
+/// Whether a client may leave HTTP.
+pub fn upgrades(chain: &Chain) -> bool {
+    chain.all("proxy_set_header").iter().any(|header| {
+        header.argument(0).eq_ignore_ascii_case("upgrade") && header.argument(1) == "$http_upgrade"
+    })
+}
+
+/// What applies to files and to proxies.
+pub fn extras(
+    chain: &Chain,
+    variables: &Variables,
+    context: &Context,
+    plugins: &mut Map<String, Value>,
+    report: &mut Report,
+) -> Made<()> {
+    answers::headers(chain, variables, plugins, report)?;
+    answers::gzip(chain, plugins, report);
+    bodies::limits(chain, plugins)?;
+    limits::requests(chain, &context.zones, plugins, report)?;
+    limits::connections(chain, &context.zones, plugins, report)
 }

@@ -1,26 +1,19 @@
-//! `rewrite`: each becomes a route of its own above the block it stands in, for the paths that its expression matches.
+//! `rewrite`: each becomes cases above the block it stands in, for the paths that its expression matches.
 //!
 //! Redirects go to plugin redirect. `break` stays in its location, `last` goes to the one that takes the new path, if that
-//! can be told from the text. What cannot is closed: the route answers 501, for the paths that it would have changed.
+//! can be told from the text. What cannot is closed: the cases answer 501, for the paths that it would have changed.
 
 use serde_json::{Map, Value, json};
 
-use super::{Place, not_converted, parse::Directive, places};
+use super::{
+    Place,
+    branch::{Branch, all_when},
+    content::{At, content, is_step},
+    parse::Directive,
+    patterns,
+    variables::{Made, Part, Stop, Variables, parts},
+};
 use crate::Report;
-
-/// A location, and what it became.
-pub struct Located<'a> {
-    pub directive: &'a Directive,
-    pub place: Place,
-    /// `None`: it is closed.
-    pub route: Option<Value>,
-}
-
-/// A rewrite as a route without its place.
-pub struct Rewritten {
-    pub pattern: String,
-    pub route: Value,
-}
 
 enum Kind {
     Redirect(u16),
@@ -28,135 +21,171 @@ enum Kind {
     Last,
 }
 
-/// Those of a block that are reached: a `return` ends the list.
-pub fn of(block: &[Directive]) -> Vec<&Directive> {
-    let reached = block.iter().take_while(|directive| directive.name != "return");
-    reached.filter(|directive| directive.name == "rewrite").collect()
+/// A rewrite in a place.
+pub struct Rewrite<'s, 'a> {
+    pub directive: &'a Directive,
+    /// No other step follows.
+    pub is_last: bool,
+    /// The index of the location that it stands in; `None` for the server's.
+    pub own: Option<usize>,
+    pub at: &'s At<'s, 'a>,
 }
 
-/// `own`: the index of the location that the rewrites stand in; `None` for the server's.
+/// Whether the steps behind it see the new path.
+pub fn goes_on(rewrite: &Directive) -> bool {
+    rewrite.argument(2).is_empty() && !is_absolute(rewrite.argument(1))
+}
+
+fn is_absolute(replacement: &str) -> bool {
+    ["http://", "https://", "$scheme"].iter().any(|start| replacement.starts_with(start))
+}
+
+/// `rest`: what the location does with paths that are not rewritten.
 pub fn convert(
-    block: &[Directive],
-    own: Option<usize>,
-    locations: &[Located],
-    guarded: bool,
+    rewrite: &Rewrite,
+    rest: &[Branch],
+    variables: &Variables,
     report: &mut Report,
-) -> Vec<Rewritten> {
-    let all = of(block);
-    let mut done = Vec::new();
-    for (index, rewrite) in all.iter().enumerate() {
-        let is_last = index + 1 == all.len() && !block.iter().any(|directive| directive.name == "return");
-        let route = match guarded {
-            true => Err("it stands beside a directive that is not converted"),
-            false => one(rewrite, is_last, own, locations, report),
-        };
-        let route = route.unwrap_or_else(|why| {
-            let why = format!("{why}; the paths it matches answer 501");
-            report.unsupported(rewrite.line, "rewrite", &why);
-            json!({"plugins": not_converted()})
-        });
-        done.push(Rewritten { pattern: rewrite.argument(0).to_owned(), route });
-    }
-    done
+) -> Made<Vec<Branch>> {
+    let directive = rewrite.directive;
+    let matched = patterns::matches("uri", directive.argument(0)).map_err(Stop::Closed)?;
+    let made = one(rewrite, rest, variables, report).or_else(|stop| match stop {
+        Stop::Closed(why) => Ok(vec![Branch::closed(format!("`{}`: {why}", directive.title()))]),
+        split => Err(split),
+    })?;
+    Ok(all_when(made, &matched))
 }
 
-fn one(
-    rewrite: &Directive,
-    is_last: bool,
-    own: Option<usize>,
-    locations: &[Located],
-    report: &mut Report,
-) -> Result<Value, &'static str> {
-    let replacement = rewrite.argument(1);
-    let absolute = ["http://", "https://", "$scheme"].iter().any(|start| replacement.starts_with(start));
-    let kind = match rewrite.argument(2) {
+fn one(rewrite: &Rewrite, rest: &[Branch], variables: &Variables, report: &mut Report) -> Made<Vec<Branch>> {
+    let Rewrite { directive, is_last, own, at } = rewrite;
+    let replacement = resolved(directive.argument(1), variables)?;
+    let kind = match directive.argument(2) {
         "permanent" => Kind::Redirect(301),
         "redirect" => Kind::Redirect(302),
-        _ if absolute => Kind::Redirect(302),
+        _ if is_absolute(&replacement) => Kind::Redirect(302),
         // The server's rewrites end, and a location is looked for.
         "break" if own.is_some() => Kind::Break,
         "break" | "last" => Kind::Last,
-        "" if is_last => Kind::Last,
-        _ => return Err("without a flag it is converted where it is the last one of its block"),
-    };
-    let subject = format!("rewrite {}", rewrite.argument(0));
-    if let Kind::Redirect(status) = kind {
-        let plugins = redirect(rewrite.argument(0), replacement, status)?;
-        report.converted(rewrite.line, &subject);
-        return Ok(json!({"plugins": plugins}));
-    }
-    if replacement.ends_with('?') {
-        return Err("a question mark at the end, which drops the query, is converted in redirects only");
-    }
-    let with = captures(replacement).ok_or("variables are converted in redirects only")?;
-    let (target, base) = match (kind, own) {
-        (Kind::Break, Some(own)) => (locations.get(own), None),
+        "" if *is_last => Kind::Last,
         _ => {
-            let (index, base) = target(replacement, own, locations)?;
-            if Some(index) == own {
-                let how = "`last` stays in its location: the new path is not rewritten a second time";
-                report.approximated(rewrite.line, &subject, how);
-            }
-            (locations.get(index), base)
+            return Err(Stop::closed(
+                "without a flag it is converted where it is the last step of its block",
+            ));
         }
     };
-    let route = target.and_then(|target| target.route.as_ref());
-    let route = route.ok_or("the location it leads to is not converted")?;
-    let with = base.unwrap_or(with);
-    let route = changed(route, rewrite.argument(0), &with).ok_or("the location it leads to serves files")?;
-    report.converted(rewrite.line, &subject);
-    Ok(route)
+    let subject = format!("rewrite {}", directive.argument(0));
+    if let Kind::Redirect(status) = kind {
+        let plugins = redirect(directive.argument(0), &replacement, status)?;
+        report.converted(&directive.at, &subject);
+        return Ok(vec![Branch::new(plugins, None)]);
+    }
+    if replacement.ends_with('?') {
+        return Err(Stop::closed(
+            "a question mark at the end, which drops the query, is converted in redirects only",
+        ));
+    }
+    let with = captures(&replacement).ok_or(Stop::closed("variables are converted in redirects only"))?;
+    let (branches, with) = match (kind, own) {
+        (Kind::Break, Some(_)) => (rest.to_vec(), with),
+        _ => {
+            let (index, base) = target(&replacement, *own, at)?;
+            let branches = match Some(index) == *own {
+                true => {
+                    let how = "`last` stays in its location: the new path is not rewritten a second time";
+                    report.approximated(&directive.at, &subject, how);
+                    rest.to_vec()
+                }
+                false => target_content(index, at, variables, report)?,
+            };
+            let base = match base {
+                Base::Whole => with,
+                Base::Text(text) => text,
+            };
+            (branches, base)
+        }
+    };
+    let changed: Option<Vec<Branch>> =
+        branches.into_iter().map(|branch| changed(branch, directive.argument(0), &with)).collect();
+    let changed =
+        changed.ok_or(Stop::closed("the location it leads to serves files, or looks at the path"))?;
+    report.converted(&directive.at, &subject);
+    Ok(changed)
+}
+
+fn target_content(index: usize, at: &At, variables: &Variables, report: &mut Report) -> Made<Vec<Branch>> {
+    let found = at.server.locations.all.get(index).ok_or(Stop::closed("no location takes the new path"))?;
+    let inner =
+        At { server: at.server, context: at.context, place: &found.place, redirects: at.redirects + 1 };
+    let block = &found.directive.block;
+    let steps: Vec<&Directive> = block.iter().filter(|step| is_step(&step.name)).collect();
+    found.chain.take(&["internal"]);
+    match steps.as_slice() {
+        [] => content(&inner, &found.chain, variables, report),
+        [step] if step.name == "return" => {
+            super::answers::returned(step, &found.chain, variables, report).map(|branch| vec![branch])
+        }
+        _ => Err(Stop::closed("the location it leads to rewrites again")),
+    }
+}
+
+enum Base {
+    /// The replacement is the path that the upstream gets.
+    Whole,
+    Text(String),
 }
 
 /// The location that takes the new path; and, where its `proxy_pass` replaces its own path, the replacement after that.
-fn target(
-    replacement: &str,
-    own: Option<usize>,
-    locations: &[Located],
-) -> Result<(usize, Option<String>), &'static str> {
+fn target(replacement: &str, own: Option<usize>, at: &At) -> Made<(usize, Base)> {
     let path = replacement.split('?').next().unwrap_or_default();
     let literal = path.split('$').next().unwrap_or_default();
-    let places: Vec<&Place> = locations.iter().map(|location| &location.place).collect();
-    let index = places::taker(&places, literal, literal == path)
-        .ok_or("which location takes the new path cannot be told from it")?;
-    let found = locations.get(index).ok_or("no location takes the new path")?;
-    if Some(index) != own && !of(&found.directive.block).is_empty() {
-        return Err("the location it leads to rewrites again");
+    let index = at
+        .server
+        .locations
+        .taker(literal, literal == path)
+        .ok_or(Stop::closed("which location takes the new path cannot be told from it"))?;
+    let found = at.server.locations.all.get(index).ok_or(Stop::closed("no location takes the new path"))?;
+    if Some(index) == own {
+        return Ok((index, Base::Whole));
     }
-    let rewrites = found.route.as_ref().and_then(|route| route.pointer("/plugins/proxy-rewrite"));
-    let Some(rewrites) = rewrites else { return Ok((index, None)) };
-    let base = match (&found.place, rewrites.pointer("/regex_uri/1").and_then(Value::as_str)) {
-        (Place::Prefix { path, .. }, Some(base)) => {
+    let base = found.directive.one("proxy_pass").map(|pass| pass.argument(0)).and_then(|url| {
+        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+        rest.find('/').map(|start| rest.get(start..).unwrap_or_default())
+    });
+    let Some(base) = base else { return Ok((index, Base::Whole)) };
+    match &found.place {
+        Place::Prefix { path, .. } => {
             let rest = replacement.strip_prefix(path.as_str()).and_then(captures);
-            rest.map(|rest| format!("{}{rest}", base.trim_end_matches("$1")))
+            let rest = rest.ok_or(Stop::closed("the new path is shorter than its location's"))?;
+            Ok((index, Base::Text(format!("{base}{rest}"))))
         }
-        (Place::Exact(_), None) => rewrites.get("uri").and_then(Value::as_str).map(str::to_owned),
-        _ => None,
-    };
-    Ok((index, base))
+        Place::Exact(_) => Ok((index, Base::Text(base.to_owned()))),
+        _ => Err(Stop::closed("the location it leads to has a path of its own")),
+    }
 }
 
-/// A location's route for paths that were rewritten. `None` if it takes its path from elsewhere.
-fn changed(route: &Value, pattern: &str, with: &str) -> Option<Value> {
-    let mut route = route.clone();
-    let has_upstream = route.get("upstream").is_some();
-    let plugins = route.get_mut("plugins")?.as_object_mut()?;
-    if has_upstream {
-        let rewrite = plugins.entry("proxy-rewrite").or_insert_with(|| json!({})).as_object_mut()?;
-        rewrite.remove("uri");
-        rewrite.insert("regex_uri".to_owned(), json!([whole(pattern), with]));
-    } else if let Some(files) = plugins.get_mut("static-files") {
+/// A location's case for paths that were rewritten. `None` if it takes its path from elsewhere.
+fn changed(mut branch: Branch, pattern: &str, with: &str) -> Option<Branch> {
+    // It was written for the old path.
+    if branch.condition.names("uri") {
+        return None;
+    }
+    let has_upstream = branch.upstream.is_some();
+    if let Some(files) = branch.plugins.get_mut("static-files") {
         // One name for all paths can be said in its own words.
         let is_name = !with.contains(['$', '?']) && !with.ends_with('/') && !with.contains("..");
-        if !is_name || files.get("strip_prefix").is_some() {
+        if !is_name || files.get("strip_prefix").is_some() || has_upstream {
             return None;
         }
         files["try_files"] = json!([with, "=404"]);
+    } else if has_upstream {
+        let rewrite = branch.plugins.entry("proxy-rewrite").or_insert_with(|| json!({})).as_object_mut()?;
+        rewrite.remove("uri");
+        rewrite.insert("regex_uri".to_owned(), json!([whole(pattern), with]));
     }
-    Some(route)
+    Some(branch)
 }
 
-fn redirect(pattern: &str, replacement: &str, status: u16) -> Result<Map<String, Value>, &'static str> {
+fn redirect(pattern: &str, replacement: &str, status: u16) -> Made<Map<String, Value>> {
     let (text, append) = match replacement.strip_suffix('?') {
         Some(text) => (text, false),
         None => (replacement, true),
@@ -165,27 +194,39 @@ fn redirect(pattern: &str, replacement: &str, status: u16) -> Result<Map<String,
     if let Some(with) = captures(text) {
         conf["regex_uri"] = json!([whole(pattern), with]);
         conf["encode_uri"] = true.into();
-    } else if text.split('$').skip(1).all(|name| KNOWN.iter().any(|known| name.starts_with(known))) {
+    } else if !parts(text).iter().any(|part| matches!(part, Part::Capture(_))) {
         conf["uri"] = text.into();
     } else {
-        return Err("captures beside variables, and other variables, are not converted");
+        return Err(Stop::closed("captures beside variables are not converted"));
     }
     Ok(Map::from_iter([("redirect".to_owned(), conf)]))
 }
 
-/// Variables that mean the same here.
-const KNOWN: [&str; 8] = ["host", "http_", "scheme", "request_uri", "uri", "args", "arg_", "cookie_"];
+/// Texts in place of variables that the file sets; captures and variables of requests stay.
+fn resolved(text: &str, variables: &Variables) -> Made<String> {
+    let mut out = String::new();
+    for part in parts(text) {
+        match part {
+            Part::Text(text) => out.push_str(text),
+            Part::Capture(digit) => out.extend(['$', digit]),
+            Part::Variable(name) => {
+                let text = variables.text(&format!("${{{name}}}"))?;
+                out.push_str(&text.replace("${", "$").replace('}', ""));
+            }
+        }
+    }
+    Ok(out)
+}
 
 /// `$1` as `${1}`, for a digit may follow; `None` if there are other variables.
 fn captures(text: &str) -> Option<String> {
     let mut out = String::new();
-    for (index, part) in text.split('$').enumerate() {
-        if index == 0 {
-            out.push_str(part);
-            continue;
+    for part in parts(text) {
+        match part {
+            Part::Text("$") | Part::Variable(_) => return None,
+            Part::Text(text) => out.push_str(text),
+            Part::Capture(digit) => out.push_str(&format!("${{{digit}}}")),
         }
-        let digit = part.chars().next().filter(char::is_ascii_digit)?;
-        out.push_str(&format!("${{{digit}}}{}", part.get(1..).unwrap_or_default()));
     }
     Some(out)
 }

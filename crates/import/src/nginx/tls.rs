@@ -1,64 +1,38 @@
-//! `listen … ssl`, `ssl_certificate` and `ssl_certificate_key`: certificates become ssls for the server's names, and servers
-//! that listen on one kind of port only take requests of that kind only.
+//! `ssl_certificate` and `ssl_certificate_key`: certificates become ssls for the server's names.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Context, parse::Directive, proxy::effective};
+use super::{
+    Context,
+    chain::{Chain, Kind},
+    listen::Names,
+    parse::Directive,
+    server::Server,
+    sites::Part,
+};
 use crate::Imported;
 
-/// The kinds of ports that a server listens on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ports {
-    Plain,
-    Tls,
-    Both,
-}
-
-impl Ports {
-    pub fn of(server: &Directive) -> Ports {
-        let is_tls = |listen: &Directive| listen.arguments.iter().any(|word| word == "ssl" || word == "quic");
-        let (tls, plain): (Vec<_>, Vec<_>) = server.all("listen").partition(|listen| is_tls(listen));
-        let on = server.one("ssl").is_some_and(|ssl| ssl.argument(0) == "on");
-        match (tls.is_empty() && !on, plain.is_empty() || on) {
-            (true, _) => Ports::Plain,
-            (false, true) => Ports::Tls,
-            (false, false) => Ports::Both,
-        }
-    }
-
-    pub fn meets(self, other: Ports) -> bool {
-        self == other || self == Ports::Both || other == Ports::Both
-    }
-
-    /// The condition for requests that nginx would give to such a server. Without TLS in the file there is none.
-    pub fn condition(self, context: &Context) -> Option<Value> {
-        match self {
-            Ports::Plain if context.has_tls => Some(json!(["scheme", "==", "http"])),
-            Ports::Tls => Some(json!(["scheme", "==", "https"])),
-            _ => None,
-        }
-    }
-}
-
-pub fn convert(
-    server: &Directive,
-    http: &[Directive],
-    hosts: &[String],
-    context: &Context,
-    imported: &mut Imported,
-) {
-    if Ports::of(server) == Ports::Plain {
+pub fn convert(server: &Server, parts: &[Part], context: &Context, imported: &mut Imported) {
+    let directive = server.directive;
+    let listens = directive.all("listen").any(|listen| listen.arguments.iter().any(|word| word == "ssl"));
+    if !listens && directive.one("ssl").is_none_or(|ssl| ssl.argument(0) != "on") {
         return;
     }
-    let scopes = [server.block.as_slice(), &[], http];
-    let (certificates, keys) =
-        (effective(&scopes, "ssl_certificate"), effective(&scopes, "ssl_certificate_key"));
-    let Some(line) = certificates.first().map(|first| first.line) else {
-        return imported.report.unsupported(
-            server.line,
-            "server",
-            "it listens with ssl, but has no ssl_certificate",
-        );
+    // The default server has routes for all names.
+    let own = Names::of(directive).hosts;
+    let own = parts.iter().any(|part| part.is_default).then_some(&own);
+    let mut hosts: Vec<&String> =
+        parts.iter().flat_map(|part| &part.hosts).chain(own.into_iter().flatten()).collect();
+    hosts.sort();
+    hosts.dedup();
+    let chain = Chain::new(&[(Kind::Server, &directive.block), (Kind::Http, server.http)]);
+    let (certificates, keys) = (chain.all("ssl_certificate"), chain.all("ssl_certificate_key"));
+    let Some(line) = certificates.first().map(|first| first.at.clone()) else {
+        if directive.one("ssl_reject_handshake").is_none() {
+            let why = "it listens with ssl, but has no ssl_certificate";
+            imported.report.unsupported(&directive.at, "server", why);
+        }
+        return;
     };
     if hosts.is_empty() {
         let why = "a certificate is for names: give the server a `server_name`, and set apisix.ssl.fallback_sni to one \
@@ -67,11 +41,10 @@ pub fn convert(
     }
     let mut pairs = Vec::new();
     for (certificate, key) in certificates.iter().zip(&keys) {
-        match (context.files)(certificate.argument(0))
-            .and_then(|cert| Ok((cert, (context.files)(key.argument(0))?)))
-        {
+        let read = |directive: &Directive| context.files.read(directive.argument(0));
+        match read(certificate).and_then(|cert| Ok((cert, read(key)?))) {
             Ok(pair) => pairs.push(pair),
-            Err(why) => return imported.report.unsupported(certificate.line, "ssl_certificate", &why),
+            Err(why) => return imported.report.unsupported(&certificate.at, "ssl_certificate", &why),
         }
     }
     let mut pairs = pairs.into_iter();
@@ -84,18 +57,18 @@ pub fn convert(
         object["certs"] = certs.into();
         object["keys"] = keys.into();
     }
-    let protocols = effective(&scopes, "ssl_protocols");
+    let protocols = chain.all("ssl_protocols");
     let known = |name: &&String| ["TLSv1.2", "TLSv1.3"].contains(&name.as_str());
     if let Some(protocols) = protocols.first() {
         let kept: Vec<&String> = protocols.arguments.iter().filter(known).collect();
         if kept.len() < protocols.arguments.len() {
-            imported.report.approximated(protocols.line, "ssl_protocols", "TLSv1.2 and TLSv1.3 only");
+            imported.report.ignored(&protocols.at, "ssl_protocols", "TLSv1.2 and TLSv1.3 only");
         }
         if !kept.is_empty() {
             object["ssl_protocols"] = json!(kept);
         }
     }
-    let id = imported.output.id("ssls", hosts.first().map_or("ssl", String::as_str));
+    let id = imported.output.id("ssls", hosts.first().map_or("ssl", |host| host.as_str()));
     imported.output.add("ssls", &id, object);
     imported.report.converted(line, "ssl_certificate");
 }

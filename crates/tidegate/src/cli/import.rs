@@ -1,6 +1,9 @@
 //! `tidegate import KIND FILE`, and what `tidegate run --from KIND:FILE` does before it serves.
 
+mod answer;
 mod apply;
+mod beside;
+mod check_against;
 
 use std::{
     fs,
@@ -8,8 +11,10 @@ use std::{
 };
 
 use anyhow::{Context, anyhow, bail};
+use beside::Beside;
+pub use beside::Reading;
 use config::settings::{Access, AdminKey};
-use import::{Imported, Output, Source};
+use import::{Imported, Options, Placement, Source};
 use model::Kind;
 use plugin::Catalog;
 
@@ -33,13 +38,26 @@ pub struct Arguments {
     /// The key of the Admin API; without it the one of the gateway at --prefix
     #[arg(long, value_name = "KEY", env = "ADMIN_KEY", hide_env_values = true)]
     admin_key: Option<String>,
-    /// Refuse a configuration that is not converted exactly
+    /// Refuse a configuration some of whose answers differ
     #[arg(long)]
     strict: bool,
+    #[command(flatten)]
+    reading: Reading,
+    /// nginx: ask the real one and the conversion what the locations suggest, with GET and HEAD, and show differences
+    #[arg(long, value_name = "URL", conflicts_with_all = ["to", "apply"])]
+    check_against: Option<String>,
 }
 
 pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
-    let imported = read(&arguments.kind, &arguments.file, arguments.strict)?;
+    let reading = &arguments.reading;
+    if let Some(url) = &arguments.check_against {
+        let target = check_against::Target::parse(url)?;
+        let placement = Placement::Replaced(Some(target.port()));
+        let imported = read(&arguments.kind, &arguments.file, reading, arguments.strict, placement)?;
+        return check_against::run(&target, &arguments.file, reading, &imported);
+    }
+    let placement = if arguments.apply { Placement::Running } else { Placement::Elsewhere };
+    let imported = read(&arguments.kind, &arguments.file, reading, arguments.strict, placement)?;
     if arguments.apply {
         let key = match &arguments.admin_key {
             Some(key) => key.clone(),
@@ -67,31 +85,45 @@ fn own_key(place: &Place) -> anyhow::Result<String> {
 }
 
 /// Converts `KIND:FILE` to an apisix.yaml at `target`.
-pub fn prepare(from: &str, target: &Path, strict: bool) -> anyhow::Result<Output> {
+pub fn prepare(
+    from: &str,
+    target: &Path,
+    reading: &Reading,
+    strict: bool,
+    placement: Placement,
+) -> anyhow::Result<Imported> {
     let (kind, file) = from
         .split_once(':')
         .with_context(|| format!("--from {from}: give KIND:FILE, like kong:kong.yaml"))?;
-    let imported = read(kind, Path::new(file), strict)?;
+    let imported = read(kind, Path::new(file), reading, strict, placement)?;
     write(target, &imported.output.yaml().map_err(anyhow::Error::msg)?)?;
-    Ok(imported.output)
+    Ok(imported)
 }
 
 /// Reads and converts; the report goes to standard error, so that the objects can be piped.
-fn read(kind: &str, file: &Path, strict: bool) -> anyhow::Result<Imported> {
+fn read(
+    kind: &str,
+    file: &Path,
+    reading: &Reading,
+    strict: bool,
+    listeners: Placement,
+) -> anyhow::Result<Imported> {
     let source = Source::from_name(kind)
         .with_context(|| format!("cannot import {kind:?}; {} can be imported", Source::NAMES))?;
     let shown = file.display().to_string();
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
-    // As nginx does: from the folder of its configuration.
-    let folder = file.parent().unwrap_or(Path::new("."));
-    let named =
-        |name: &str| fs::read_to_string(folder.join(name)).map_err(|error| format!("{name}: {error}"));
-    let mut imported =
-        import::import(source, &text, &named).map_err(|message| anyhow!("{shown}:{message}"))?;
+    let text = beside::read_text(file).with_context(|| format!("cannot read {shown}"))?;
+    let files = Beside::new(file, reading)?;
+    let imported = import::import(
+        source,
+        &text,
+        &files,
+        Options { listeners, allow_missing: reading.allow_missing().to_vec() },
+    );
+    let mut imported = imported.map_err(|message| anyhow!("{shown}:{message}"))?;
     check(&mut imported)?;
     eprint!("{}", printable_lines(&imported.report.text(&shown)));
     if strict && !imported.report.is_exact() {
-        bail!("{shown} is not converted exactly, and --strict was given");
+        bail!("{shown}: some answers would differ, and --strict was given");
     }
     Ok(imported)
 }

@@ -1,0 +1,119 @@
+//! When one of our routes matches, and the path that its upstream sees.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    entities::{key_text, label},
+    merge,
+    order::Path,
+    routes::Entry,
+    upstreams::Target,
+};
+use crate::{
+    Imported,
+    fields::{self, Fields},
+};
+
+pub fn conditions(entry: &Entry, native: bool, is_flat: bool, route: &mut Value, imported: &mut Imported) {
+    let fields = Fields::new(entry.node, label("route", entry.node));
+    let mut vars: Vec<Value> = entry.conditions.clone();
+    let hosts: Vec<String> = entry.hosts.iter().map(|host| host.to_lowercase()).collect();
+    let has_ports = hosts.iter().any(|host| host.contains(':'));
+    if native && !has_ports && !hosts.is_empty() {
+        route["hosts"] = hosts.into();
+    } else if !hosts.is_empty() {
+        let patterns: Vec<String> =
+            hosts.iter().map(|host| regex::escape(host).replace("\\*", ".+")).collect();
+        let variable = if has_ports { "http_host" } else { "host" };
+        vars.push(json!([variable, "~*", format!("^({})$", patterns.join("|"))]));
+    }
+    let methods = fields.texts("methods");
+    if !methods.is_empty() {
+        route["methods"] = methods.into();
+    }
+    if let Some(headers) = fields.get("headers") {
+        for header in fields::entries(headers) {
+            let variable = format!("http_{}", header.key.to_lowercase().replace('-', "_"));
+            let values = fields::texts(&header.value);
+            let pattern = match values.as_slice() {
+                [one] if one.starts_with("~*") => one.trim_start_matches("~*").to_owned(),
+                all => {
+                    // Of several fields, or values in one, any counts.
+                    format!(
+                        "(^|,\\s*)({})(\\s*,|$)",
+                        all.iter().map(|value| regex::escape(value)).collect::<Vec<_>>().join("|")
+                    )
+                }
+            };
+            vars.push(json!([variable, "~*", pattern]));
+        }
+    }
+    let snis = fields.texts("snis");
+    if !snis.is_empty() {
+        vars.push(json!(["ssl_server_name", "in", snis]));
+    }
+    let mut addresses = Vec::new();
+    for source in fields.list("sources") {
+        addresses.extend(key_text(source, "ip"));
+        if source.get("port").is_some_and(|port| !port.is_null()) {
+            imported.report.unsupported(
+                source.line,
+                fields.subject(),
+                "ports of `sources` are not looked at",
+            );
+        }
+    }
+    if !addresses.is_empty() {
+        route["remote_addrs"] = addresses.into();
+    }
+    match &entry.path {
+        Path::Regex(pattern) => vars.push(json!(["uri", "~~", anchored(pattern)])),
+        Path::Prefix(prefix) if is_flat => {
+            vars.push(json!(["uri", "~~", format!("^{}", regex::escape(prefix))]));
+        }
+        Path::Prefix(_) => {}
+    }
+    if !vars.is_empty() {
+        route["vars"] = vars.into();
+    }
+}
+
+fn anchored(pattern: &str) -> String {
+    format!("^(?:{})", pattern.trim_start_matches('^'))
+}
+
+/// From the path of the request to the path at the upstream.
+pub fn rewrite(entry: &Entry, target: &Target, plugins: &mut Map<String, Value>, imported: &mut Imported) {
+    let fields = Fields::new(entry.node, label("route", entry.node));
+    let strips = fields.flag("strip_path").unwrap_or(true);
+    let glued = fields.text("path_handling").as_deref() == Some("v1");
+    let protocols = fields.texts("protocols");
+    if !protocols.is_empty() && protocols.iter().all(|name| name == "https" || name == "grpcs") {
+        let how = "plain HTTP is redirected to HTTPS with 301";
+        imported.report.approximated(fields.line(), fields.subject(), how);
+        merge::add(plugins, "redirect", json!({"http_to_https": true}));
+    }
+    if plugins.get("proxy-rewrite").is_some_and(|conf| conf.get("uri").is_some()) {
+        return;
+    }
+    let base = &target.path;
+    let slash = if glued && !base.is_empty() { "" } else { "/" };
+    let pairs: Vec<String> = match (&entry.path, strips) {
+        (_, false) if base.is_empty() => return,
+        (Path::Prefix(prefix), true) if prefix == "/" && base.is_empty() => return,
+        (_, false) => vec!["^/(.*)$".to_owned(), format!("{base}{slash}$1")],
+        (path, true) => {
+            let (pattern, groups) = match path {
+                Path::Prefix(prefix) => (format!("^{}", regex::escape(prefix)), 0),
+                Path::Regex(pattern) => {
+                    let groups = regex::Regex::new(pattern).map_or(1, |regex| regex.captures_len());
+                    (anchored(pattern), groups.saturating_sub(1))
+                }
+            };
+            let bare = if base.is_empty() { "/" } else { base.as_str() };
+            let rest = format!("{base}{slash}${}", groups + 1);
+            vec![format!("{pattern}$"), bare.to_owned(), format!("{pattern}/?(.*)$"), rest]
+        }
+    };
+    merge::add(plugins, "proxy-rewrite", json!({"regex_uri": pairs}));
+}

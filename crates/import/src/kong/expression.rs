@@ -1,0 +1,198 @@
+//! `expression` of a route to paths and conditions.
+//!
+//! What the one comparison of the path matched is what `strip_path` takes away, so it becomes the path of our route; all
+//! else becomes conditions. What has no exact counterpart is an error, and the route stays closed: fields of the
+//! connection's other end, query arguments, `!=` of what may be missing.
+
+mod parse;
+
+use serde_json::{Value, json};
+
+use super::{order::Path, routes::decoded};
+use parse::{Comparison, Constant, Expression};
+
+/// One of our routes: requests whose path is this, and that meet all conditions.
+#[derive(Debug, PartialEq)]
+pub struct Choice {
+    pub path: Path,
+    pub conditions: Vec<Value>,
+}
+
+pub fn read(text: &str, strips_path: bool) -> Result<Vec<Choice>, String> {
+    let parts = match parse::parse(text)? {
+        Expression::All(parts) => parts,
+        other => vec![other],
+    };
+    let paths: usize = parts.iter().map(count_of_paths).sum();
+    let of_path = parts.iter().position(|part| alternatives(part).is_some_and(|all| all.len() == paths));
+    if let Some((index, found)) = of_path.and_then(|index| Some((index, alternatives(parts.get(index)?)?))) {
+        let others = parts.iter().enumerate().filter(|(other, _)| *other != index);
+        let conditions: Vec<Value> = others.map(|(_, part)| condition(part)).collect::<Result<_, _>>()?;
+        return Ok(found.into_iter().map(|path| Choice { path, conditions: conditions.clone() }).collect());
+    }
+    if strips_path && paths > 0 {
+        return Err("what `strip_path` takes away is not known".to_owned());
+    }
+    let conditions = parts.iter().map(condition).collect::<Result<_, _>>()?;
+    Ok(vec![Choice { path: Path::Prefix("/".to_owned()), conditions }])
+}
+
+/// Whether one of its comparisons goes by what comes in several lines of a field.
+pub fn looks_into_lists(text: &str) -> bool {
+    fn within(expression: &Expression) -> bool {
+        match expression {
+            Expression::All(parts) | Expression::Any(parts) => parts.iter().any(within),
+            Expression::Is(comparison) => comparison.any,
+        }
+    }
+    parse::parse(text).is_ok_and(|expression| within(&expression))
+}
+
+fn count_of_paths(expression: &Expression) -> usize {
+    match expression {
+        Expression::All(parts) | Expression::Any(parts) => parts.iter().map(count_of_paths).sum(),
+        Expression::Is(comparison) => usize::from(comparison.field.starts_with("http.path")),
+    }
+}
+
+/// The paths of a comparison, or of several of which one is enough.
+fn alternatives(expression: &Expression) -> Option<Vec<Path>> {
+    match expression {
+        Expression::Any(parts) => {
+            let paths: Option<Vec<Vec<Path>>> = parts.iter().map(alternatives).collect();
+            Some(paths?.into_iter().flatten().collect())
+        }
+        Expression::All(_) => None,
+        Expression::Is(comparison) => path(comparison).map(|path| vec![path]),
+    }
+}
+
+fn path(comparison: &Comparison) -> Option<Path> {
+    let Comparison { field, any: false, lower: false, operator, constant: Constant::Text(text) } = comparison
+    else {
+        return None;
+    };
+    if field != "http.path" || !text.trim_start_matches('^').starts_with('/') {
+        return None;
+    }
+    match *operator {
+        "^=" => Some(Path::Prefix(decoded(text))),
+        "==" => Some(Path::Regex(format!("{}$", regex::escape(&decoded(text))))),
+        "~" if text.starts_with('^') && is_pattern(text) && !text.contains('|') => {
+            Some(Path::Regex(text.clone()))
+        }
+        _ => None,
+    }
+}
+
+fn is_pattern(text: &str) -> bool {
+    !text.contains('%') && regex::Regex::new(text).is_ok()
+}
+
+fn condition(expression: &Expression) -> Result<Value, String> {
+    let (word, parts) = match expression {
+        Expression::Is(comparison) => return comparison_of(comparison),
+        Expression::All(parts) => ("AND", parts),
+        Expression::Any(parts) => ("OR", parts),
+    };
+    let mut list = vec![Value::from(word)];
+    for part in parts {
+        list.push(condition(part)?);
+    }
+    Ok(list.into())
+}
+
+fn comparison_of(comparison: &Comparison) -> Result<Value, String> {
+    let Comparison { field, any, lower, operator, constant } = comparison;
+    let fault = || Err(format!("`{field} {operator}` is not converted"));
+    if field == "net.src.ip" {
+        return match (constant, *operator) {
+            (Constant::Network(network), "==" | "in") => Ok(json!(["remote_addr", "ipmatch", [network]])),
+            (Constant::Network(network), "not in") => Ok(json!(["remote_addr", "!", "ipmatch", [network]])),
+            _ => fault(),
+        };
+    }
+    let Constant::Text(text) = constant else { return fault() };
+    let header = field.strip_prefix("http.headers.").filter(|name| !name.contains('.'));
+    let (variable, text) = match field.as_str() {
+        "http.method" => ("request_method".to_owned(), text.clone()),
+        "http.host" if *operator == "~" || is_host(text) => ("host".to_owned(), text.clone()),
+        "http.path" if *operator == "~" => ("uri".to_owned(), text.clone()),
+        "http.path" => ("uri".to_owned(), decoded(text)),
+        "net.protocol" if ["http", "https"].contains(&text.as_str()) => ("scheme".to_owned(), text.clone()),
+        "tls.sni" => ("ssl_server_name".to_owned(), text.clone()),
+        _ => match header {
+            Some(name) => (format!("http_{}", name.to_lowercase()), text.clone()),
+            None => return fault(),
+        },
+    };
+    if *any && header.is_none() || *lower && text.chars().any(char::is_uppercase) {
+        return fault();
+    }
+    let plain = regex::escape(&text);
+    let (start, end) = if *any { ("(^|, )", "(, |$)") } else { ("^", "$") };
+    let pattern = match *operator {
+        "==" if !any && !lower => return Ok(json!([variable, "==", text])),
+        // What is missing is neither equal nor unequal.
+        "!=" if !any && !lower && header.is_none() && field != "tls.sni" => {
+            return Ok(json!([variable, "~=", text]));
+        }
+        "==" => format!("{start}{plain}{end}"),
+        "^=" => format!("{start}{plain}"),
+        "=^" => format!("{plain}{end}"),
+        "contains" => plain,
+        "~" if is_pattern(&text) && !any => text,
+        _ => return fault(),
+    };
+    Ok(json!([variable, if *lower { "~*" } else { "~~" }, pattern]))
+}
+
+/// Compared with hosts in lower case and without a port.
+fn is_host(text: &str) -> bool {
+    !text.contains(':') && !text.chars().any(char::is_uppercase)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(path: Path, conditions: Value) -> Choice {
+        Choice { path, conditions: conditions.as_array().cloned().unwrap_or_default() }
+    }
+
+    #[test]
+    fn a_comparison_of_the_path_is_the_path() {
+        let text = r##"(http.path == "/a.b" || http.path ^= "/c") && http.host =^ ".example.com""##;
+        let host = json!([["host", "~~", "\\.example\\.com$"]]);
+        assert_eq!(
+            read(text, true),
+            Ok(vec![
+                choice(Path::Regex("/a\\.b$".into()), host.clone()),
+                choice(Path::Prefix("/c".into()), host)
+            ])
+        );
+        let other = r#"http.path ^= "/a" && (http.path =^ "/b" || http.method == "GET")"#;
+        assert!(read(other, true).is_err());
+        let conditions =
+            json!([["uri", "~~", "^/a"], ["OR", ["uri", "~~", "/b$"], ["request_method", "==", "GET"]]]);
+        assert_eq!(read(other, false), Ok(vec![choice(Path::Prefix("/".into()), conditions)]));
+    }
+
+    #[test]
+    fn what_has_no_exact_counterpart_is_an_error() {
+        for text in [
+            r#"http.headers.a != "b""#,
+            r#"any(http.path) == "/a""#,
+            r#"lower(http.path) == "/A""#,
+            r#"http.queries.a == "b""#,
+            r#"http.host == "a:80""#,
+            r#"http.path.segments.0 == "b""#,
+            r#"http.path ~ "(?!a)""#,
+            r#"net.protocol == "tcp""#,
+            "net.dst.port == 80",
+            "net.src.port == 80",
+        ] {
+            assert!(read(text, false).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Under which paths our router has to find a route, so that routes are asked in Kong's order.
+//!
+//! Our router takes the longest path, and among equal ones the highest priority. So a route that Kong asks earlier than one
+//! with a longer path is entered under that path too. Where that would be too much, all routes stand under one path and are
+//! told apart by conditions.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+};
+
+use regex_syntax::hir::{Hir, HirKind, Look};
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Path {
+    Prefix(String),
+    Regex(String),
+}
+
+/// Paths that all routes may have together, for each of them.
+const PATHS_PER_ROUTE: usize = 4;
+const MORE_PATHS: usize = 2_000;
+
+pub struct Order {
+    /// For each path of the file the last route that has it, in Kong's order.
+    last: BTreeMap<String, usize>,
+    pub is_flat: bool,
+}
+
+impl Order {
+    /// Paths in Kong's order.
+    pub fn of<'p>(paths: impl Iterator<Item = &'p Path> + Clone) -> Order {
+        let mut last = BTreeMap::new();
+        for (index, path) in paths.clone().enumerate() {
+            last.insert(base(path), index);
+        }
+        let mut order = Order { last, is_flat: false };
+        let mut budget = paths.clone().count() * PATHS_PER_ROUTE + MORE_PATHS;
+        for (index, path) in paths.enumerate() {
+            let Some(left) = budget.checked_sub(order.below(path, index, budget + 1)) else {
+                order.is_flat = true;
+                break;
+            };
+            budget = left;
+        }
+        order
+    }
+
+    fn later(&self, path: &Path, index: usize) -> impl Iterator<Item = &String> {
+        let base = base(path);
+        let from = (Bound::Excluded(base.clone()), Bound::Unbounded);
+        self.last
+            .range(from)
+            .take_while(move |(other, _)| other.starts_with(&base))
+            .filter(move |(_, last)| **last > index)
+            .map(|(other, _)| other)
+    }
+
+    fn below(&self, path: &Path, index: usize, most: usize) -> usize {
+        1 + self.later(path, index).take(most).count()
+    }
+
+    /// The paths of a route in our router.
+    pub fn uris(&self, path: &Path, index: usize) -> Vec<String> {
+        if self.is_flat {
+            return vec!["/*".to_owned()];
+        }
+        let mut uris = vec![format!("{}*", base(path))];
+        uris.extend(self.later(path, index).map(|other| format!("{other}*")));
+        let unique: BTreeSet<&String> = uris.iter().collect();
+        if unique.len() < uris.len() { unique.into_iter().cloned().collect() } else { uris }
+    }
+}
+
+/// What every path that matches begins with.
+fn base(path: &Path) -> String {
+    match path {
+        Path::Prefix(prefix) => prefix.clone(),
+        Path::Regex(pattern) => {
+            let text = literal(pattern).filter(|text| text.starts_with('/') && !text.contains('*'));
+            text.unwrap_or_else(|| "/".to_owned())
+        }
+    }
+}
+
+/// The text that an expression begins with, at the start of the path.
+fn literal(pattern: &str) -> Option<String> {
+    let hir = regex_syntax::parse(pattern).ok()?;
+    let mut text = String::new();
+    collect(&hir, &mut text);
+    Some(text)
+}
+
+/// Whether what follows is a part of the text, too.
+fn collect(hir: &Hir, text: &mut String) -> bool {
+    match hir.kind() {
+        HirKind::Look(Look::Start) | HirKind::Empty => true,
+        HirKind::Literal(literal) => match std::str::from_utf8(&literal.0) {
+            Ok(part) => {
+                text.push_str(part);
+                true
+            }
+            Err(_) => false,
+        },
+        HirKind::Capture(capture) => collect(&capture.sub, text),
+        HirKind::Concat(parts) => parts.iter().all(|part| collect(part, text)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_stand_under_their_literal_start() {
+        for (pattern, wanted) in [
+            (r"/api/v1/\d+$", "/api/v1/"),
+            (r"^/a(b)c[de]", "/abc"),
+            (r"/(?:x|y)/z", "/"),
+            (r"(?i)/abc", "/"),
+            (r"/a(?!b)", "/"),
+            (r"x/y", "/"),
+        ] {
+            assert_eq!(base(&Path::Regex(pattern.to_owned())), wanted, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn earlier_routes_are_under_later_longer_paths() {
+        let paths = [
+            Path::Regex("/a/.*".into()),
+            Path::Prefix("/a/b".into()),
+            Path::Prefix("/a".into()),
+            Path::Prefix("/c".into()),
+        ];
+        let order = Order::of(paths.iter());
+        assert_eq!(order.uris(&paths[0], 0), ["/a/*", "/a/b*"]);
+        assert_eq!(order.uris(&paths[2], 2), ["/a*"], "/a/b comes first");
+        assert!(!order.is_flat);
+    }
+
+    #[test]
+    fn too_many_pairs_are_flat() {
+        let mut paths: Vec<Path> = (0..500).map(|number| Path::Regex(format!("/[xy]{number}"))).collect();
+        paths.extend((0..500).map(|number| Path::Prefix(format!("/p{number}/"))));
+        let order = Order::of(paths.iter());
+        assert!(order.is_flat);
+        assert_eq!(order.uris(&paths[0], 0), ["/*"]);
+    }
+}

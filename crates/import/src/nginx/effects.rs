@@ -1,0 +1,300 @@
+//! What it means that a directive is left out. The lists are what may be left out: everything that is not on them, and that
+//! nothing converts, closes what it applies to. So a guard that nobody here has heard of stays a guard.
+
+/// What a directive that is not converted does to the block that it applies to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// No answer changes.
+    None,
+    /// Answers change, but not who gets which.
+    Answers(&'static str),
+    /// Perhaps it decides who gets what.
+    Closes,
+}
+
+pub fn of(name: &str) -> Effect {
+    if PROCESS.contains(&name) || TRANSFER.contains(&name) || LOGS.contains(&name) || LUA.contains(&name) {
+        return Effect::None;
+    }
+    let is_parameter =
+        CLOSED_HANDLERS.iter().any(|handler| name.starts_with(handler)) && !name.ends_with("_pass");
+    if is_parameter || PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+        return Effect::None;
+    }
+    if name.starts_with("proxy_cache") || name == "proxy_no_cache" {
+        return Effect::Answers("answers are not kept; plugin proxy-cache keeps them");
+    }
+    match ANSWERS.iter().find(|(known, _)| *known == name) {
+        Some((_, how)) => Effect::Answers(how),
+        None => Effect::Closes,
+    }
+}
+
+/// For blocks that do not proxy.
+pub fn is_of_proxies(name: &str) -> bool {
+    name.starts_with("proxy_") && name != "proxy_pass" && !name.starts_with("proxy_cache")
+}
+
+/// For blocks that serve no files.
+pub fn is_of_files(name: &str) -> bool {
+    const FILES: [&str; 12] = [
+        "root",
+        "index",
+        "autoindex",
+        "autoindex_exact_size",
+        "autoindex_localtime",
+        "autoindex_format",
+        "gzip_static",
+        "brotli_static",
+        "default_type",
+        "types",
+        "disable_symlinks",
+        "alias",
+    ];
+    FILES.contains(&name)
+}
+
+/// The process, its sockets and its memory.
+const PROCESS: [&str; 36] = [
+    "accept_mutex",
+    "accept_mutex_delay",
+    "daemon",
+    "debug_connection",
+    "debug_points",
+    "env",
+    "events",
+    "load_module",
+    "lock_file",
+    "master_process",
+    "multi_accept",
+    "pcre_jit",
+    "pid",
+    "quic_bpf",
+    "quic_gso",
+    "quic_retry",
+    "resolver",
+    "resolver_timeout",
+    "server_names_hash_bucket_size",
+    "server_names_hash_max_size",
+    "ssl_engine",
+    "thread_pool",
+    "timer_resolution",
+    "use",
+    "user",
+    "variables_hash_bucket_size",
+    "variables_hash_max_size",
+    "map_hash_bucket_size",
+    "map_hash_max_size",
+    "types_hash_bucket_size",
+    "types_hash_max_size",
+    "worker_aio_requests",
+    "worker_connections",
+    "worker_processes",
+    "worker_shutdown_timeout",
+    "working_directory",
+];
+
+/// How bytes travel: buffers, times, connections.
+const TRANSFER: [&str; 52] = [
+    "aio",
+    "aio_write",
+    "chunked_transfer_encoding",
+    "client_body_buffer_size",
+    "client_body_in_single_buffer",
+    "client_body_temp_path",
+    "client_body_timeout",
+    "client_header_buffer_size",
+    "client_header_timeout",
+    "connection_pool_size",
+    "directio",
+    "directio_alignment",
+    "gzip_buffers",
+    "gzip_disable",
+    "gzip_hash",
+    "gzip_window",
+    "http2",
+    "http2_body_preread_size",
+    "http2_chunk_size",
+    "http2_idle_timeout",
+    "http2_max_concurrent_pushes",
+    "http2_max_concurrent_streams",
+    "http2_max_field_size",
+    "http2_max_header_size",
+    "http2_max_requests",
+    "http2_push_preload",
+    "http2_recv_buffer_size",
+    "http2_recv_timeout",
+    "http3",
+    "keepalive_disable",
+    "keepalive_min_timeout",
+    "keepalive_requests",
+    "keepalive_time",
+    "keepalive_timeout",
+    "large_client_header_buffers",
+    "lingering_close",
+    "lingering_time",
+    "lingering_timeout",
+    "open_file_cache",
+    "output_buffers",
+    "postpone_output",
+    "read_ahead",
+    "request_pool_size",
+    "reset_timedout_connection",
+    "send_lowat",
+    "send_timeout",
+    "sendfile",
+    "sendfile_max_chunk",
+    "subrequest_output_buffer_size",
+    "tcp_nodelay",
+    "tcp_nopush",
+    "limit_rate_after",
+];
+
+const LOGS: [&str; 11] = [
+    "access_log",
+    "error_log",
+    "log_format",
+    "log_not_found",
+    "log_subrequest",
+    "open_log_file_cache",
+    "rewrite_log",
+    "uninitialized_variable_warn",
+    "limit_conn_log_level",
+    "limit_req_log_level",
+    "limit_conn_dry_run_log_level",
+];
+
+/// Of OpenResty, what runs before requests or beside them.
+const LUA: [&str; 14] = [
+    "lua_capture_error_log",
+    "lua_code_cache",
+    "lua_max_pending_timers",
+    "lua_max_running_timers",
+    "lua_package_cpath",
+    "lua_package_path",
+    "lua_shared_dict",
+    "lua_socket_buffer_size",
+    "lua_socket_connect_timeout",
+    "lua_socket_keepalive_timeout",
+    "lua_socket_log_errors",
+    "lua_socket_pool_size",
+    "lua_ssl_trusted_certificate",
+    "lua_ssl_verify_depth",
+];
+
+/// Settings of handshakes, which decide with what a client can connect at all, among others.
+const PREFIXES: [&str; 9] = [
+    "open_file_cache_",
+    "ssl_buffer_size",
+    "ssl_ciphers",
+    "ssl_dhparam",
+    "ssl_ecdh_curve",
+    "ssl_prefer_server_ciphers",
+    "ssl_session_",
+    "ssl_stapling",
+    "worker_",
+];
+
+/// Protocols whose `_pass` closes what uses it.
+const CLOSED_HANDLERS: [&str; 4] = ["fastcgi_", "uwsgi_", "scgi_", "memcached_"];
+
+/// What clients may notice, with how.
+const ANSWERS: [(&str, &str); 31] = [
+    ("absolute_redirect", "redirects to a path are sent as a path"),
+    ("add_trailer", "trailers are not added"),
+    ("charset", "the character set of answers may differ"),
+    ("charset_types", "the character set of answers may differ"),
+    ("error_page", "errors have the gateway's pages"),
+    ("etag", "answers of files have an ETag"),
+    ("expires", "no Expires and Cache-Control are added"),
+    ("http2_push", "nothing is pushed"),
+    ("if_modified_since", "conditional requests are answered as RFC 9110 says"),
+    ("limit_rate", "answers are sent as fast as clients read"),
+    ("max_ranges", "more ranges may be answered"),
+    ("mirror", "requests are not mirrored"),
+    ("mirror_request_body", "requests are not mirrored"),
+    ("msie_padding", "old browsers get the same answers as others"),
+    ("msie_refresh", "old browsers get the same answers as others"),
+    ("override_charset", "the character set of answers may differ"),
+    ("port_in_redirect", "redirects to a path are sent as a path"),
+    ("proxy_bind", "connections leave from the system's address"),
+    ("proxy_force_ranges", "ranges are up to the upstream"),
+    ("proxy_intercept_errors", "errors have the upstream's pages"),
+    ("proxy_limit_rate", "the upstream is read as fast as it sends"),
+    ("proxy_next_upstream", "other nodes are tried after failed connections and timeouts"),
+    ("proxy_next_upstream_timeout", "other nodes are tried after failed connections and timeouts"),
+    ("proxy_next_upstream_tries", "other nodes are tried after failed connections and timeouts"),
+    ("recursive_error_pages", "errors have the gateway's pages"),
+    ("server_name_in_redirect", "redirects to a path are sent as a path"),
+    ("server_tokens", "the field Server is the gateway's"),
+    ("source_charset", "the character set of answers may differ"),
+    ("ssl_early_data", "early data is not taken"),
+    ("stream", "TCP and UDP are not proxied"),
+    ("mail", "mail is not proxied"),
+];
+
+/// Proxy settings that neither clients nor upstreams can see.
+pub fn is_quiet_in_proxies(name: &str) -> bool {
+    const QUIET: [&str; 16] = [
+        "proxy_buffering",
+        "proxy_buffer_size",
+        "proxy_buffers",
+        "proxy_busy_buffers_size",
+        "proxy_max_temp_file_size",
+        "proxy_temp_path",
+        "proxy_temp_file_write_size",
+        "proxy_http_version",
+        "proxy_socket_keepalive",
+        "proxy_headers_hash_bucket_size",
+        "proxy_headers_hash_max_size",
+        "proxy_ignore_client_abort",
+        "proxy_ssl_session_reuse",
+        "proxy_ssl_protocols",
+        "proxy_ssl_ciphers",
+        "proxy_cache_path",
+    ];
+    QUIET.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guards_are_on_no_list() {
+        for name in [
+            "allow",
+            "deny",
+            "satisfy",
+            "auth_basic",
+            "auth_request",
+            "auth_ldap",
+            "auth_pam",
+            "auth_digest",
+            "auth_jwt",
+            "auth_oidc",
+            "js_access",
+            "access_by_lua_block",
+            "rewrite_by_lua_file",
+            "header_filter_by_lua_block",
+            "limit_except",
+            "internal",
+            "if",
+            "secure_link",
+            "valid_referers",
+            "ssl_verify_client",
+            "modsecurity",
+            "include",
+            "sub_filter",
+            "no_such_directive",
+            "fastcgi_pass",
+            "underscores_in_headers",
+            "merge_slashes",
+            "proxy_hide_header",
+        ] {
+            assert_eq!(of(name), Effect::Closes, "{name}");
+        }
+        assert_eq!(of("sendfile"), Effect::None);
+        assert!(is_of_proxies("proxy_buffers") && !is_of_proxies("proxy_pass"));
+    }
+}

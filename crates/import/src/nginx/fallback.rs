@@ -1,0 +1,204 @@
+//! Where files lead that are not there: `index` in other places, and the last name of `try_files`.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    Place,
+    branch::Branch,
+    chain::Chain,
+    content::{At, content, is_step},
+    files::{self, Files},
+    variables::{Made, Stop, Variables},
+};
+use crate::Report;
+
+/// Redirects within the server that follow each other.
+const MAX_REDIRECTS: usize = 4;
+
+/// nginx looks for the location of an index file before it serves it: one that leads elsewhere is not a file here.
+pub fn check_index(at: &At, files: &Files, chain: &Chain, report: &mut Report) -> Made<()> {
+    let names = files.conf.get("index").cloned().unwrap_or_else(|| json!(["index.html"]));
+    let base = match at.place {
+        Place::Prefix { path, .. } | Place::Exact(path) => path.trim_end_matches('/'),
+        Place::Regex(_) | Place::Named(_) => "",
+    };
+    for name in names.as_array().into_iter().flatten().filter_map(Value::as_str) {
+        for path in [format!("{base}/{name}"), format!("{base}/d/{name}")] {
+            if let Some(other) = at.server.other_regex(&path, at.place) {
+                let place = other.title();
+                let line = chain.one("index").map_or_else(|| other.at.clone(), |index| index.at.clone());
+                let is_listed = files.conf.get("autoindex").is_some();
+                if is_listed {
+                    return Err(Stop::closed(format!(
+                        "`index {name}` leads to `{place}`, and directories are listed"
+                    )));
+                }
+                let how = format!("`{name}` leads to `{place}`, and is not looked for");
+                report.unsupported(line, "index", &how);
+            }
+        }
+    }
+    Ok(())
+}
+
+pub fn with_fallback(
+    at: &At<'_, '_>,
+    mut files: Files,
+    plugins: Map<String, Value>,
+    variables: &Variables,
+    report: &mut Report,
+) -> Made<Branch> {
+    drop_index(at, &mut files);
+    let Some(path) = files.fallback.take() else {
+        let mut branch = files::with_fallback(files, None);
+        branch.plugins.extend(plugins);
+        return Ok(branch);
+    };
+    if let Some(own) = own_file(at, &files, &path) {
+        let attempts = files.conf.entry("try_files").or_insert_with(|| json!([]));
+        if let Value::Array(attempts) = attempts {
+            // nginx would look for a missing one again and again, and give up.
+            attempts.extend([own.into(), "=500".into()]);
+        }
+        let mut branch = files::with_fallback(files, None);
+        branch.plugins.extend(plugins);
+        return Ok(branch);
+    }
+    let target = redirected(at, &path, variables, report)?;
+    if let Some(own) = same_directory(&files, &target, &path) {
+        if target.plugins.get("response-rewrite") != plugins.get("response-rewrite") {
+            return Err(Stop::closed(format!("`{path}` has other fields in its own location")));
+        }
+        let attempts = files.conf.entry("try_files").or_insert_with(|| json!([]));
+        if let Value::Array(attempts) = attempts {
+            attempts.extend([own.into(), "=404".into()]);
+        }
+        let mut branch = files::with_fallback(files, None);
+        branch.plugins.extend(plugins);
+        return Ok(branch);
+    }
+    if target.closed.is_none() && target.upstream.is_none() {
+        let Some(status) = target
+            .plugins
+            .get("fault-injection")
+            .and_then(|fault| fault.pointer("/abort/http_status"))
+            .filter(|_| target.plugins.len() == 1)
+        else {
+            return Err(Stop::closed(format!("what `{path}` answers is not converted for a fallback")));
+        };
+        files.conf.entry("try_files").or_insert_with(|| json!([])).as_array_mut().into_iter().for_each(
+            |list| {
+                list.push(format!("={status}").into());
+            },
+        );
+        let mut branch = files::with_fallback(files, None);
+        branch.plugins.extend(plugins);
+        return Ok(branch);
+    }
+    if target.upstream.is_some() && target.plugins.get("response-rewrite") != plugins.get("response-rewrite")
+    {
+        return Err(Stop::closed(format!("`{path}` adds other fields to its answers")));
+    }
+    let mut branch = files::with_fallback(files, Some(target));
+    for (name, conf) in plugins {
+        branch.plugins.entry(name).or_insert(conf);
+    }
+    Ok(branch)
+}
+
+/// Names that lead to other places are left out, which [`check_index`] has reported.
+fn drop_index(at: &At, files: &mut Files) {
+    let base = match at.place {
+        Place::Prefix { path, .. } | Place::Exact(path) => path.trim_end_matches('/'),
+        Place::Regex(_) | Place::Named(_) => "",
+    };
+    if let Some(Value::Array(names)) = files.conf.get_mut("index") {
+        names.retain(|name| {
+            let name = name.as_str().unwrap_or_default();
+            let paths = [format!("{base}/{name}"), format!("{base}/d/{name}")];
+            paths.iter().all(|path| at.server.other_regex(path, at.place).is_none())
+        });
+    }
+}
+
+/// The name below the directory of the fallback of a single-page application: a file of the same place.
+fn own_file(at: &At, files: &Files, target: &str) -> Option<String> {
+    let path = without_query(target);
+    let locations = &at.server.locations;
+    let taker = locations.taker(path, true).and_then(|index| locations.all.get(index))?;
+    let is_own = std::ptr::eq(&taker.place, at.place);
+    let looks_itself = files.conf.get("try_files")?.as_array()?.iter().any(|attempt| attempt == "$uri");
+    if !is_own || !looks_itself || path.ends_with('/') || path.contains('$') {
+        return None;
+    }
+    match files.conf.get("strip_prefix").and_then(Value::as_str) {
+        Some(prefix) => Some(path.strip_prefix(prefix)?.trim_start_matches('/').to_owned())
+            .filter(|name| !name.is_empty()),
+        None => Some(path.to_owned()),
+    }
+}
+
+/// A file is the same for all queries.
+fn without_query(target: &str) -> &str {
+    let path = target.split('?').next().unwrap_or_default();
+    path.strip_suffix("$is_args$args").unwrap_or(path)
+}
+
+/// The name under which the place's own directory has what an internal redirect asks for.
+fn same_directory(files: &Files, target: &Branch, path: &str) -> Option<String> {
+    let own = target.plugins.get("static-files")?.as_object()?;
+    let is_same = own.get("root") == files.conf.get("root")
+        && own.get("strip_prefix").is_none()
+        && files.conf.get("strip_prefix").is_none()
+        && own.get("types") == files.conf.get("types")
+        && own.get("default_type") == files.conf.get("default_type")
+        && target.upstream.is_none();
+    // `/` would be a directory, whose index is another redirect.
+    (is_same && !path.ends_with('/') && !path.contains(['?', '$'])).then(|| path.to_owned())
+}
+
+/// The single case of the place that an internal redirect leads to.
+pub fn redirected(at: &At<'_, '_>, target: &str, variables: &Variables, report: &mut Report) -> Made<Branch> {
+    let path = without_query(target);
+    if path.contains('$') || at.redirects >= MAX_REDIRECTS {
+        return Err(Stop::closed(format!("where `{target}` leads cannot be told")));
+    }
+    let locations = &at.server.locations;
+    let index = locations.taker(path, true);
+    let Some(location) = index.and_then(|index| locations.all.get(index)) else {
+        return Err(Stop::closed(format!("no location takes `{target}`")));
+    };
+    if std::ptr::eq(&location.place, at.place) {
+        // In its own location: nginx would look for it there again.
+        return Err(Stop::closed(format!("`{target}` leads back to its own location")));
+    }
+    if let Some(step) = location.directive.block.iter().find(|step| is_step(&step.name)) {
+        if step.name == "return"
+            && location.directive.block.iter().filter(|step| is_step(&step.name)).count() == 1
+        {
+            return super::answers::returned(step, &location.chain, variables, report);
+        }
+        return Err(Stop::closed(format!("the location of `{target}` rewrites")));
+    }
+    let inner =
+        At { server: at.server, context: at.context, place: &location.place, redirects: at.redirects + 1 };
+    location.chain.take(&["internal"]);
+    let mut cases = match content(&inner, &location.chain, variables, report) {
+        Ok(cases) => cases,
+        Err(Stop::Closed(why)) => vec![Branch::closed(why)],
+        Err(split) => return Err(split),
+    };
+    match (cases.pop(), cases.is_empty()) {
+        (Some(mut case), true) => {
+            if case.upstream.is_some() && !path.starts_with('@') {
+                let rewrite = case.plugins.entry("proxy-rewrite").or_insert_with(|| json!({}));
+                if rewrite.get("regex_uri").is_some() || rewrite.get("uri").is_some() || target != path {
+                    return Err(Stop::closed(format!("`{target}` leads to a proxy with another path")));
+                }
+                rewrite["uri"] = path.into();
+            }
+            Ok(case)
+        }
+        _ => Err(Stop::closed(format!("the location of `{target}` has guards of its own"))),
+    }
+}

@@ -1,0 +1,109 @@
+//! `auth_request`: plugin forward-auth asks what the location of its path asks.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    Place,
+    chain::{Chain, Handler},
+    content::{At, is_step},
+    proxy,
+    variables::{Made, Stop, Variables},
+};
+use crate::Report;
+
+/// nginx sends all of the client's fields; these say who asks.
+const FIELDS: [&str; 8] =
+    ["Authorization", "Cookie", "X-Api-Key", "Apikey", "User-Agent", "Origin", "Referer", "Accept"];
+
+pub fn convert<'a>(
+    path: &str,
+    at: &At<'_, 'a>,
+    chain: &Chain<'a>,
+    variables: &Variables,
+    report: &mut Report,
+) -> Made<Map<String, Value>> {
+    let not = |why: &str| Stop::closed(format!("`auth_request {path}`: {why}"));
+    let index = at.server.locations.taker(path, true);
+    let location = index.and_then(|index| at.server.locations.all.get(index));
+    let Some(location) = location else { return Err(not("no location takes it")) };
+    if location.directive.block.iter().any(|step| is_step(&step.name)) {
+        return Err(not("its location rewrites"));
+    }
+    let asked = &location.chain;
+    let Some(pass) = asked.own_one("proxy_pass") else { return Err(not("its location has no `proxy_pass`")) };
+    asked.take(&["internal", "proxy_pass_request_body", "proxy_pass_request_headers"]);
+    // The guards of its own location apply to nginx's question as well; `auth_request` is not asked again.
+    asked.take(&["auth_request", "auth_request_set"]);
+    if !asked.any_of(&["allow", "deny"]).is_empty()
+        || asked.one("auth_basic").is_some_and(|basic| basic.argument(0) != "off")
+    {
+        return Err(not("its location has guards of its own"));
+    }
+    asked.take(&[
+        "client_max_body_size",
+        "proxy_connect_timeout",
+        "proxy_read_timeout",
+        "proxy_send_timeout",
+        "add_header",
+        "gzip",
+    ]);
+    let target = proxy::target(pass, variables)?;
+    if at.context.groups.contains_key(target.authority.as_str()) || target.scheme.starts_with("grpc") {
+        return Err(not("its upstream is a group"));
+    }
+    let rest = match (&location.place, &target.path) {
+        (_, None) => path.to_owned(),
+        (Place::Exact(_), Some(base)) => base.clone(),
+        (Place::Prefix { path: own, .. }, Some(base)) => {
+            format!("{base}{}", path.strip_prefix(own.as_str()).unwrap_or_default())
+        }
+        _ => return Err(not("its location is a regular expression")),
+    };
+    let mut extra = Map::new();
+    for header in asked.all("proxy_set_header") {
+        let (name, value) = (header.argument(0), header.argument(1));
+        if value.is_empty()
+            || ["host", "content-length", "connection"].contains(&name.to_lowercase().as_str())
+        {
+            continue;
+        }
+        let text = variables.text(&value.replace("$proxy_add_x_forwarded_for", "$remote_addr"))?;
+        extra.insert(name.to_owned(), text.replace("${", "$").replace('}', "").into());
+    }
+    asked.check(Handler::Proxy, report)?;
+    let mut conf = json!({
+        "uri": format!("{}://{}{rest}", target.scheme, target.authority),
+        "ssl_verify": false,
+        "request_headers": FIELDS,
+        "client_headers": ["WWW-Authenticate"],
+        "status_on_error": 500,
+        "upstream_headers": passed_on(chain, &not)?,
+    });
+    if !extra.is_empty() {
+        conf["extra_headers"] = extra.into();
+    }
+    let how = "the fields Authorization, Cookie and those of browsers and keys are sent; other fields of the client are not";
+    report.approximated(&pass.at, "auth_request", how);
+    Ok(Map::from_iter([("forward-auth".to_owned(), conf)]))
+}
+
+/// `auth_request_set $user $upstream_http_x_user` with `proxy_set_header X-User $user`: the answer's field goes on.
+fn passed_on(chain: &Chain, not: &dyn Fn(&str) -> Stop) -> Made<Vec<String>> {
+    let mut fields = Vec::new();
+    for set in chain.all("auth_request_set") {
+        let Some(field) = set.argument(1).strip_prefix("$upstream_http_") else {
+            return Err(not(&format!("`{}` is not converted", set.title())));
+        };
+        let field = field.replace('_', "-");
+        let used =
+            chain.all("proxy_set_header").into_iter().find(|header| header.argument(1) == set.argument(0));
+        match used {
+            Some(header) if header.argument(0).eq_ignore_ascii_case(&field) => {
+                fields.push(header.argument(0).to_owned());
+            }
+            Some(_) => return Err(not(&format!("`{}` is used under another name", set.argument(0)))),
+            None => {}
+        }
+    }
+    Ok(fields)
+}

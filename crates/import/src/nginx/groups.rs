@@ -1,0 +1,118 @@
+//! `upstream`: groups of servers, and the addresses in them.
+
+use serde_json::{Value, json};
+
+use super::{
+    parse::Directive,
+    variables::{Made, Stop, Variables},
+};
+use crate::Report;
+
+/// An address with a port; `unix:` and nonsense are refused.
+pub fn node(address: &str, scheme: &str, weight: i64) -> Made<Value> {
+    let default = if matches!(scheme, "https" | "grpcs") { 443 } else { 80 };
+    let bare = |host: &str| host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let (host, port) = match address.rsplit_once(':') {
+        Some((host, port)) if !host.contains(':') || host.ends_with(']') => match port.parse::<u16>() {
+            Ok(port) => (bare(host), port),
+            Err(_) => return Err(Stop::closed(format!("`{address}` is not an address with a port"))),
+        },
+        _ => (bare(address), default),
+    };
+    if host.is_empty() || host == "unix" {
+        return Err(Stop::closed(format!("`{address}` cannot be an upstream here")));
+    }
+    Ok(json!({"host": host, "port": port, "weight": weight}))
+}
+
+pub fn group(group: &Directive, scheme: &str, report: &mut Report) -> Made<Value> {
+    let mut upstream = json!({"type": "roundrobin"});
+    let mut nodes = Vec::new();
+    for directive in &group.block {
+        match directive.name.as_str() {
+            "server" => nodes.extend(member(directive, scheme, report)?),
+            "least_conn" => upstream["type"] = "least_conn".into(),
+            "ip_hash" => {
+                report.approximated(&directive.at, "ip_hash", "hashed consistently, by the whole address");
+                upstream["type"] = "chash".into();
+                upstream["key"] = "remote_addr".into();
+            }
+            "hash" => hash(directive, &mut upstream, report)?,
+            "random" => {
+                report.approximated(&directive.at, "random", "nodes are taken in turn");
+            }
+            "keepalive" => {
+                if let Ok(size) = directive.argument(0).parse::<u32>() {
+                    upstream["keepalive_pool"] =
+                        json!({"size": size.max(1), "idle_timeout": 60, "requests": 1000});
+                }
+            }
+            "zone" | "keepalive_requests" | "keepalive_timeout" | "keepalive_time" => {
+                report.ignored(&directive.at, &directive.name, "");
+            }
+            _ => {
+                let why = format!(
+                    "`{}` of its upstream, line {}, is not converted",
+                    directive.name, directive.at.line
+                );
+                return Err(Stop::closed(why));
+            }
+        }
+    }
+    if nodes.is_empty() {
+        return Err(Stop::closed(format!("upstream {} has no server that is up", group.argument(0))));
+    }
+    upstream["nodes"] = nodes.into();
+    report.converted(&group.at, &format!("upstream {}", group.argument(0)));
+    Ok(upstream)
+}
+
+/// `hash KEY [consistent]`
+fn hash(directive: &Directive, upstream: &mut Value, report: &mut Report) -> Made<()> {
+    let text = Variables::default().text(directive.argument(0))?;
+    upstream["type"] = "chash".into();
+    match text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).filter(|name| !name.contains('$')) {
+        Some(name) => {
+            upstream["hash_on"] = "vars".into();
+            upstream["key"] = name.into();
+        }
+        None => {
+            upstream["hash_on"] = "vars_combinations".into();
+            upstream["key"] = text.replace("${", "$").replace('}', "").into();
+        }
+    }
+    report.approximated(&directive.at, "hash", "hashed consistently, on another ring");
+    Ok(())
+}
+
+fn member(directive: &Directive, scheme: &str, report: &mut Report) -> Made<Option<Value>> {
+    let mut weight = 1;
+    let mut priority = 0;
+    for word in directive.arguments.iter().skip(1) {
+        match word.split_once('=') {
+            Some(("weight", number)) => weight = number.parse().unwrap_or(1),
+            None if word == "backup" => priority = -1,
+            None if word == "down" => return Ok(None),
+            Some(("max_fails" | "fail_timeout" | "slow_start", _)) => {
+                let how =
+                    "a node that fails is tried again with the next request, unless health checks are set";
+                report.approximated(&directive.at, "server", &format!("`{word}`: {how}"));
+            }
+            Some(("max_conns", _)) => {
+                report.unsupported(&directive.at, "server", &format!("`{word}` is left out"))
+            }
+            None if word == "resolve" => {
+                report.ignored(&directive.at, "server", "names are always resolved again")
+            }
+            _ => {
+                return Err(Stop::closed(format!(
+                    "`{word}` of its upstream, line {}, is not converted",
+                    directive.at.line
+                )));
+            }
+        }
+    }
+    let mut node = node(directive.argument(0), scheme, weight)?;
+    node["priority"] = priority.into();
+    Ok(Some(node))
+}

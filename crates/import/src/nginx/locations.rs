@@ -1,0 +1,233 @@
+//! The locations of a server in one list, nested ones too, with what decides between them.
+//!
+//! nginx looks for an exact location, else the longest prefix, on each level, and goes on inside of what it found; then for the
+//! first regular expression, from the innermost level out, past levels where the prefix has `^~`.
+
+use super::{
+    chain::{Chain, Kind},
+    parse::Directive,
+    places::{Place, place, taker},
+};
+
+pub struct Location<'a> {
+    pub directive: &'a Directive,
+    pub place: Place,
+    pub chain: Chain<'a>,
+    /// The prefixes that it is nested in, outermost first.
+    pub inside: Vec<usize>,
+    /// Why it cannot be reached, or told from others.
+    pub fault: Option<String>,
+}
+
+impl Location<'_> {
+    pub fn is_named(&self) -> bool {
+        matches!(self.place, Place::Named(_))
+    }
+
+    fn prefix(&self) -> Option<&str> {
+        match &self.place {
+            Place::Exact(path) | Place::Prefix { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+}
+
+pub struct Locations<'a> {
+    pub all: Vec<Location<'a>>,
+    /// Blocks that no place can be made of.
+    pub unknown: Vec<&'a Directive>,
+}
+
+impl<'a> Locations<'a> {
+    pub fn of(server: &'a Directive, http: &'a [Directive]) -> Self {
+        let mut locations = Locations { all: Vec::new(), unknown: Vec::new() };
+        let chain = Chain::new(&[(Kind::Server, &server.block), (Kind::Http, http)]);
+        locations.collect(&server.block, &chain, &[]);
+        locations.mark_hidden();
+        locations
+    }
+
+    fn collect(&mut self, block: &'a [Directive], outer: &Chain<'a>, inside: &[usize]) {
+        for directive in block.iter().filter(|directive| directive.name == "location") {
+            let Some(place) = place(directive) else {
+                self.unknown.push(directive);
+                continue;
+            };
+            let mut chain = outer.inner(Kind::Location, &directive.block);
+            if let Place::Exact(path) = &place {
+                chain = chain.with_path(path);
+            }
+            let holds = directive.one("location").is_some();
+            let is_prefix = matches!(place, Place::Prefix { .. });
+            let fault = match (holds, is_prefix) {
+                (true, false) => Some("it holds locations, and is not a prefix".to_owned()),
+                _ if uri_is_pattern(&place) => Some("its path has a star".to_owned()),
+                _ => None,
+            };
+            let index = self.all.len();
+            self.all.push(Location {
+                directive,
+                place,
+                chain: chain.clone(),
+                inside: inside.to_vec(),
+                fault,
+            });
+            if holds && is_prefix {
+                let mut deeper = inside.to_vec();
+                deeper.push(index);
+                self.collect(&directive.block, &chain, &deeper);
+            }
+        }
+    }
+
+    /// A nested location does not count where a longer prefix beside the one around it takes the path first.
+    fn mark_hidden(&mut self) {
+        let hidden: Vec<usize> = (0..self.all.len()).filter(|index| self.is_hidden(*index)).collect();
+        for index in hidden {
+            if let Some(location) = self.all.get_mut(index) {
+                location.fault = Some("a longer prefix outside takes its paths".to_owned());
+            }
+        }
+    }
+
+    fn is_hidden(&self, index: usize) -> bool {
+        let Some(location) = self.all.get(index) else { return false };
+        let Some(path) = location.prefix() else { return false };
+        location.inside.iter().enumerate().any(|(depth, around)| {
+            let Some(around) = self.all.get(*around).and_then(Location::prefix) else { return false };
+            self.all.iter().any(|other| {
+                let beside =
+                    other.inside.get(..depth) == location.inside.get(..depth) && other.inside.len() == depth;
+                beside
+                    && other
+                        .prefix()
+                        .is_some_and(|other| other.len() > around.len() && path.starts_with(other))
+            })
+        })
+    }
+
+    /// The indices of regular expressions, the first to be tried first.
+    pub fn regexes(&self) -> Vec<usize> {
+        let is_regex = |index: &usize| {
+            self.all.get(*index).is_some_and(|location| matches!(location.place, Place::Regex(_)))
+        };
+        let mut found: Vec<usize> = (0..self.all.len()).filter(is_regex).collect();
+        found.sort_by_key(|index| {
+            std::cmp::Reverse(self.all.get(*index).map_or(0, |location| location.inside.len()))
+        });
+        found
+    }
+
+    /// The prefixes below whose paths a regular expression is tried.
+    pub fn tried_below(&self, regex: &Location) -> Vec<String> {
+        let depth = regex.inside.len();
+        let mut uris = Vec::new();
+        if let Some(around) = regex.inside.last().and_then(|index| self.all.get(*index)) {
+            uris.push(super::places::uri(&around.place));
+        } else {
+            uris.push("/*".to_owned());
+        }
+        for (index, location) in self.all.iter().enumerate() {
+            let Place::Prefix { .. } = location.place else { continue };
+            if location.inside.get(..depth) != Some(regex.inside.as_slice()) || location.fault.is_some() {
+                continue;
+            }
+            // The one on the level of the expression decides.
+            let deciding = location.inside.get(depth).copied().unwrap_or(index);
+            let ends = self
+                .all
+                .get(deciding)
+                .is_some_and(|one| matches!(one.place, Place::Prefix { ends: true, .. }));
+            if !ends {
+                uris.push(super::places::uri(&location.place));
+            }
+        }
+        uris.sort();
+        uris.dedup();
+        uris
+    }
+
+    /// The location that an internal redirect goes to, if the text of the path tells it.
+    pub fn taker(&self, literal: &str, whole: bool) -> Option<usize> {
+        if literal.starts_with('@') {
+            return self.all.iter().position(|location| location.place == Place::Named(literal.to_owned()));
+        }
+        if self.all.iter().any(|location| !location.inside.is_empty() || location.fault.is_some()) {
+            return if whole { self.nested_taker(literal, &[]).ok().flatten() } else { None };
+        }
+        let places: Vec<&Place> = self.all.iter().map(|location| &location.place).collect();
+        taker(&places, literal, whole)
+    }
+}
+
+impl Locations<'_> {
+    /// The location of a path on this level or inside of it; an error where an expression cannot be read.
+    fn nested_taker(&self, path: &str, inside: &[usize]) -> Result<Option<usize>, ()> {
+        let level = || self.all.iter().enumerate().filter(|(_, location)| location.inside == inside);
+        let mut best: Option<(usize, &str, bool)> = None;
+        for (index, location) in level() {
+            match &location.place {
+                Place::Exact(own) if own == path => return Ok(Some(index)),
+                Place::Prefix { path: own, ends }
+                    if path.starts_with(own.as_str())
+                        && best.is_none_or(|(_, longest, _)| own.len() > longest.len()) =>
+                {
+                    best = Some((index, own, *ends));
+                }
+                _ => {}
+            }
+        }
+        let inner = match best {
+            Some((index, ..)) => {
+                let deeper: Vec<usize> = inside.iter().copied().chain([index]).collect();
+                self.nested_taker(path, &deeper)?
+            }
+            None => None,
+        };
+        let is_regex = |index: usize| {
+            self.all
+                .get(index)
+                .is_some_and(|location| matches!(location.place, Place::Regex(_) | Place::Exact(_)))
+        };
+        if inner.is_some_and(is_regex) || best.is_some_and(|(_, _, ends)| ends) {
+            return Ok(inner.or(best.map(|(index, ..)| index)));
+        }
+        for (index, location) in level() {
+            if let Place::Regex(pattern) = &location.place
+                && regex::Regex::new(pattern).map_err(|_| ())?.is_match(path)
+            {
+                return Ok(Some(index));
+            }
+        }
+        Ok(inner.or(best.map(|(index, ..)| index)))
+    }
+}
+
+/// Our paths end with a star, nginx's may hold one.
+fn uri_is_pattern(place: &Place) -> bool {
+    matches!(place, Place::Exact(path) | Place::Prefix { path, .. } if path.contains('*'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nginx::parse::parse;
+
+    #[test]
+    fn nested_locations_and_their_order() {
+        let text = "server {
+          location /a/ { location /a/b/c/ { } location ~ x$ { } location ^~ /a/z/ { } }
+          location /a/b/ { }
+          location ~ y$ { }
+        }";
+        let all = parse(text, None).expect("a server");
+        let locations = Locations::of(&all[0], &[]);
+        let titles: Vec<String> = locations.all.iter().map(|one| one.directive.title()).collect();
+        assert_eq!(titles[1], "location /a/b/c/");
+        assert!(locations.all[1].fault.is_some(), "/a/b/ takes its paths");
+        let regexes = locations.regexes();
+        assert_eq!(titles[regexes[0]], "location ~ x$", "the inner one first");
+        assert_eq!(locations.tried_below(&locations.all[regexes[0]]), ["/a/*"]);
+        assert_eq!(locations.tried_below(&locations.all[regexes[1]]), ["/*", "/a/*", "/a/b/*", "/a/z/*"]);
+    }
+}

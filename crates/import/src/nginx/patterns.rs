@@ -1,0 +1,38 @@
+//! nginx's regular expressions as conditions.
+
+use serde_json::Value;
+
+use super::condition::Condition;
+
+/// A missing variable is an empty text in nginx, and no text at all here.
+pub fn is_empty(name: &str) -> Condition {
+    Condition::test(name, "~~", "(?s).").negated()
+}
+
+pub fn equals(name: &str, text: &str) -> Condition {
+    match text {
+        "" => is_empty(name),
+        text => Condition::test(name, "==", Value::from(text)),
+    }
+}
+
+/// The error says why it cannot be told.
+pub fn matches(name: &str, pattern: &str) -> Result<Condition, String> {
+    let found = Condition::test(name, "~~", Value::from(pattern));
+    // Of a pattern that this engine does not know, nobody can say what it makes of nothing.
+    match matches_nothing(pattern) {
+        Some(true) => Ok(Condition::any([found, is_empty(name)])),
+        Some(false) => Ok(found),
+        None if has_a_value(name) => Ok(found),
+        None => Err(format!("whether `{pattern}` matches an empty text is not known")),
+    }
+}
+
+/// Every request has these.
+fn has_a_value(name: &str) -> bool {
+    ["uri", "request_uri", "request_method", "scheme", "host", "remote_addr", "server_port"].contains(&name)
+}
+
+fn matches_nothing(pattern: &str) -> Option<bool> {
+    Some(regex::Regex::new(pattern).ok()?.is_match(""))
+}

@@ -1,0 +1,183 @@
+//! The steps of the rewrite phase: `set`, `if`, `rewrite`, `return`, `break`, one after the other.
+
+use super::{
+    answers,
+    branch::{Branch, all_when},
+    chain::{Chain, Handler, Kind},
+    condition::Condition,
+    content::{At, is_step},
+    ifs,
+    parse::Directive,
+    rewrite::{self, Rewrite},
+    variables::{Made, Stop, Variables},
+};
+use crate::Report;
+
+const STEPS: [&str; 5] = ["return", "rewrite", "if", "set", "break"];
+
+/// What nginx looks at after the rewrite phase, so that `return` is earlier than all of it.
+const LATER: [&str; 18] = [
+    "allow",
+    "deny",
+    "satisfy",
+    "auth_basic",
+    "auth_basic_user_file",
+    "auth_request",
+    "auth_request_set",
+    "limit_except",
+    "limit_req",
+    "limit_req_status",
+    "limit_conn",
+    "limit_conn_status",
+    "proxy_pass",
+    "try_files",
+    "client_max_body_size",
+    "proxy_hide_header",
+    "proxy_pass_header",
+    "internal",
+];
+
+/// What the steps of a block come to.
+pub struct Steps<'a> {
+    /// Cases that end here, the first that holds counts.
+    pub branches: Vec<Branch>,
+    /// Rewrites within the server, which need the locations: how many branches stand before each.
+    pub rewrites: Vec<(usize, Condition, &'a Directive)>,
+    /// Nothing is left behind the branches.
+    pub ended: bool,
+    /// An `if` with settings, which applies to what follows when it holds.
+    pub settings: Option<(Condition, &'a Directive)>,
+    pub variables: Variables<'a>,
+}
+
+/// A step that cannot be converted is an error: nobody knows what follows it.
+pub fn run<'a>(
+    block: &'a [Directive],
+    chain: &Chain<'a>,
+    variables: &Variables<'a>,
+    report: &mut Report,
+) -> Made<Steps<'a>> {
+    let mut steps = Steps {
+        branches: Vec::new(),
+        rewrites: Vec::new(),
+        ended: false,
+        settings: None,
+        variables: variables.clone(),
+    };
+    for step in block.iter().filter(|directive| is_step(&directive.name)) {
+        match step.name.as_str() {
+            "set" => steps.variables.set(step.argument(0).trim_start_matches('$'), step.argument(1)),
+            "break" => break,
+            "return" => {
+                let branch = answers::returned(step, chain, &steps.variables, report)?;
+                chain.take(&STEPS);
+                chain.take(&LATER);
+                chain.check(Handler::Answer, report)?;
+                steps.branches.push(branch);
+                steps.ended = true;
+                break;
+            }
+            "rewrite" => steps.rewrites.push((steps.branches.len(), Condition::Always, step)),
+            _ => steps.choose(step, chain, report)?,
+        }
+    }
+    chain.take(&STEPS);
+    Ok(steps)
+}
+
+impl<'a> Steps<'a> {
+    /// An `if`.
+    fn choose(&mut self, step: &'a Directive, chain: &Chain<'a>, report: &mut Report) -> Made<()> {
+        let held = ifs::condition(step, &self.variables);
+        let does_nothing = step.block.iter().all(|inner| {
+            inner.name == "set"
+                || inner.name == "break"
+                || super::effects::of(&inner.name) == super::effects::Effect::None
+        });
+        let condition = match held {
+            Ok(Condition::Never) => return Ok(()),
+            Ok(condition) => condition,
+            Err(Stop::Closed(why)) if does_nothing => {
+                self.forget(step, &why);
+                return Ok(());
+            }
+            Err(stop) => return Err(stop),
+        };
+        let inner_chain = chain.inner(Kind::Unnamed, &step.block);
+        let mut variables = self.variables.clone();
+        let mut has_settings = false;
+        for inner in &step.block {
+            match inner.name.as_str() {
+                "set" => variables.set(inner.argument(0).trim_start_matches('$'), inner.argument(1)),
+                "break" if self.settings.is_none() => {
+                    // The steps behind it are left out when the condition holds, which the content has to know.
+                    return Err(Stop::closed(format!(
+                        "`break` in `if`, line {}, is not converted",
+                        inner.at.line
+                    )));
+                }
+                "return" => {
+                    let branch = answers::returned(inner, &inner_chain, &variables, report)?;
+                    inner_chain.take(&STEPS);
+                    inner_chain.take(&LATER);
+                    inner_chain.check(Handler::Answer, report)?;
+                    self.branches.extend(all_when(vec![branch], &condition));
+                    return Ok(());
+                }
+                "rewrite" => {
+                    if rewrite::goes_on(inner) {
+                        let why = format!(
+                            "`{}`, line {}, is not converted without a flag",
+                            inner.title(),
+                            inner.at.line
+                        );
+                        return Err(Stop::closed(why));
+                    }
+                    self.rewrites.push((self.branches.len(), condition.clone(), inner));
+                }
+                name => has_settings |= super::effects::of(name) != super::effects::Effect::None,
+            }
+        }
+        self.forget(step, "it is set in an `if`");
+        if has_settings {
+            if self.settings.is_some() {
+                return Err(Stop::closed(format!(
+                    "a second `if` with settings, line {}, is not converted",
+                    step.at.line
+                )));
+            }
+            self.settings = Some((condition, step));
+        }
+        Ok(())
+    }
+
+    /// What is set on some ways only has no value that is known.
+    fn forget(&mut self, step: &Directive, why: &str) {
+        for set in step.all("set") {
+            self.variables.unclear(set.argument(0).trim_start_matches('$'), why);
+        }
+    }
+}
+
+/// The branches of steps with the rewrites between them.
+pub fn interleaved(
+    steps: &Steps,
+    own: Option<usize>,
+    rest: &[Branch],
+    at: &At,
+    block: &[Directive],
+    report: &mut Report,
+) -> Made<Vec<Branch>> {
+    let mut all = Vec::new();
+    let mut done = 0;
+    let last = block.iter().rfind(|step| is_step(&step.name));
+    for (before, condition, directive) in &steps.rewrites {
+        all.extend(steps.branches.get(done..*before).into_iter().flatten().cloned());
+        done = *before;
+        let is_last = last.is_some_and(|last| std::ptr::eq(last, *directive));
+        let rewrite = Rewrite { directive, is_last, own, at };
+        all.extend(all_when(rewrite::convert(&rewrite, rest, &steps.variables, report)?, condition));
+    }
+    all.extend(steps.branches.get(done..).into_iter().flatten().cloned());
+    Ok(all)
+}

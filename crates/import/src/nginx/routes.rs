@@ -1,0 +1,151 @@
+//! The blocks of a server as routes, with what the report says of them.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    Context, Place, answers,
+    branch::Branch,
+    condition::Condition,
+    places::uri,
+    server::{Block, Server},
+    sites::Part,
+    tls,
+};
+use crate::{Imported, Outcome, Report};
+
+/// Paths with a star are closed from there on.
+pub fn safe_uri(place: &Place) -> String {
+    match place {
+        Place::Exact(path) | Place::Prefix { path, .. } if path.contains('*') => {
+            format!("{}*", path.split('*').next().unwrap_or("/"))
+        }
+        place => uri(place),
+    }
+}
+
+/// Adds the routes of a server for these names and sockets.
+pub fn add(server: &Server, parts: &[Part], name: &str, context: &Context, imported: &mut Imported) {
+    let is_default = parts.iter().any(|part| part.is_default);
+    tls::convert(server, parts, context, imported);
+    let blocks = server.blocks(context, name, is_default, &mut imported.report);
+    let band = 1 + blocks.iter().map(|block| block.branches.len()).max().unwrap_or(0);
+    for block in &blocks {
+        judge(block, &mut imported.report);
+        for (number, part) in parts.iter().enumerate() {
+            let suffix = if number == 0 { String::new() } else { format!("-{}", number + 1) };
+            add_block(block, part, &format!("{}{suffix}", block.name), band, imported);
+        }
+    }
+    slashes(server, &blocks, parts, imported);
+}
+
+/// What the report and the verdict say of a block.
+fn judge(block: &Block, report: &mut Report) {
+    let closed: Vec<&String> = block.branches.iter().filter_map(|branch| branch.closed.as_ref()).collect();
+    for why in &closed {
+        let all = closed.len() == block.branches.len();
+        let what = if all { "" } else { "in part; " };
+        report.closed(&block.at, &block.subject, &format!("{what}{why} ({})", closed_id(block)));
+    }
+    let outcome = match closed.is_empty() {
+        false => Outcome::Closed,
+        true if block.differs => Outcome::Approximated,
+        true => Outcome::Converted,
+    };
+    if closed.is_empty() {
+        report.converted(&block.at, &block.subject);
+    }
+    if block.is_location {
+        report.part(&block.at, outcome);
+    }
+}
+
+fn closed_id(block: &Block) -> String {
+    crate::closed::id(&block.name)
+}
+
+fn add_block(block: &Block, part: &Part, name: &str, band: usize, imported: &mut Imported) {
+    let count = block.branches.len();
+    for (index, branch) in block.branches.iter().enumerate() {
+        let condition =
+            Condition::all([part.condition.clone(), block.condition.clone(), branch.condition.clone()]);
+        if condition == Condition::Never {
+            continue;
+        }
+        let mut route = match &branch.closed {
+            Some(why) => crate::closed::route(&closed_id(block), &format!("{}: {why}", block.subject)),
+            None => json!({"plugins": branch.plugins}),
+        };
+        if let Some(upstream) = &branch.upstream {
+            route["upstream"] = upstream.clone();
+        }
+        if branch.upgrades {
+            route["enable_websocket"] = true.into();
+        }
+        let name = if index + 1 == count { name.to_owned() } else { format!("{name}-{}", index + 1) };
+        place(&mut route, part, &block.uris, &condition, block.rank * band + count - index, imported, &name);
+    }
+}
+
+fn place(
+    route: &mut Value,
+    part: &Part,
+    uris: &[String],
+    condition: &Condition,
+    priority: usize,
+    imported: &mut Imported,
+    name: &str,
+) {
+    if !part.hosts.is_empty() {
+        route["hosts"] = part.hosts.clone().into();
+    }
+    let vars = condition.vars();
+    if !vars.is_empty() {
+        route["vars"] = vars.into();
+    }
+    route["uris"] = uris.into();
+    route["priority"] = priority.into();
+    let id = imported.output.id("routes", name);
+    imported.output.add("routes", &id, route.take());
+}
+
+/// nginx sends `/a` on to `/a/` where only the latter is a location, and proxies.
+fn slashes(server: &Server, blocks: &[Block], parts: &[Part], imported: &mut Imported) {
+    let own_paths: HashSet<&str> = server
+        .locations
+        .all
+        .iter()
+        .filter_map(|other| match &other.place {
+            Place::Exact(path) | Place::Prefix { path, .. } => Some(path.as_str()),
+            Place::Regex(_) | Place::Named(_) => None,
+        })
+        .collect();
+    let names: HashMap<&crate::At, &str> =
+        blocks.iter().rev().map(|block| (&block.at, block.name.as_str())).collect();
+    for location in &server.locations.all {
+        let Place::Prefix { path, .. } = &location.place else { continue };
+        let Some(bare) = path.strip_suffix('/').filter(|bare| !bare.is_empty()) else { continue };
+        let proxies =
+            ["proxy_pass", "grpc_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass"];
+        let hands_on = location.directive.block.iter().any(|inner| proxies.contains(&inner.name.as_str()));
+        let Some(block) = names.get(&location.directive.at) else { continue };
+        if own_paths.contains(bare) || !hands_on || location.fault.is_some() {
+            continue;
+        }
+        let mut plugins = if location.chain.one("internal").is_some() {
+            Branch::status(404).plugins
+        } else {
+            let redirect = json!({"uri": format!("{bare}/"), "ret_code": 301, "append_query_string": true});
+            Map::from_iter([("redirect".to_owned(), redirect)])
+        };
+        // With the fields of the location; where they are not converted, the location is closed and says so.
+        let _ = answers::headers(&location.chain, server.variables, &mut plugins, &mut Report::default());
+        for (number, part) in parts.iter().enumerate() {
+            let name = format!("{block}-slash-{}", number + 1);
+            let mut route = json!({"plugins": plugins});
+            place(&mut route, part, &[bare.to_owned()], &part.condition.clone(), 0, imported, &name);
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! A server and its locations as routes.
+//!
+//! Each block has a band of priorities, in which its cases stand in their order. Bands of regular expressions lie above those of
+//! prefixes, that of the server's own steps on top.
+
+use super::{
+    Context, Place,
+    branch::{Branch, all_when},
+    chain::{Chain, Kind},
+    condition::Condition,
+    content::{At, content, refused},
+    locations::{Location, Locations},
+    parse::Directive,
+    program::{self, interleaved},
+    routes::safe_uri,
+    variables::{Made, Stop, Variables},
+};
+use crate::Report;
+
+pub struct Server<'s, 'a> {
+    pub directive: &'a Directive,
+    pub http: &'a [Directive],
+    pub locations: Locations<'a>,
+    pub variables: &'s Variables<'a>,
+}
+
+/// A block's cases, and the paths that they are for.
+pub struct Block {
+    pub name: String,
+    /// Of which part of the file it is made, for the report.
+    pub subject: String,
+    pub at: crate::At,
+    pub uris: Vec<String>,
+    pub condition: Condition,
+    /// Bands above the lowest.
+    pub rank: usize,
+    pub branches: Vec<Branch>,
+    pub is_location: bool,
+    /// Some answers are not nginx's.
+    pub differs: bool,
+}
+
+/// Maps that are looked through for one block.
+const MAX_SPLITS: usize = 3;
+
+impl<'a> Server<'_, 'a> {
+    /// The location that a regular expression beside `own` gives a path to, or an exact one that is more than a file.
+    pub fn other_regex(&self, path: &str, own: &Place) -> Option<&'a Directive> {
+        if matches!(own, Place::Prefix { ends: true, .. }) {
+            return None;
+        }
+        let is_plain = |directive: &Directive| {
+            let plain = ["add_header", "expires", "etag", "root", "access_log", "try_files"];
+            directive.block.iter().all(|inner| plain.contains(&inner.name.as_str()))
+        };
+        let found = self.locations.all.iter().find(|location| {
+            if location.place == *own {
+                return false;
+            }
+            match &location.place {
+                Place::Regex(pattern) => {
+                    regex::Regex::new(pattern).map_or(true, |regex| regex.is_match(path))
+                }
+                Place::Exact(other) => other == path && !is_plain(location.directive),
+                _ => false,
+            }
+        });
+        found.map(|location| location.directive)
+    }
+
+    fn chain(&self) -> Chain<'a> {
+        Chain::new(&[(Kind::Server, &self.directive.block), (Kind::Http, self.http)])
+    }
+
+    /// All blocks with their cases.
+    pub fn blocks(
+        &self,
+        context: &Context<'a>,
+        name: &str,
+        is_default: bool,
+        report: &mut Report,
+    ) -> Vec<Block> {
+        let mut blocks = Vec::new();
+        let chain = self.chain();
+        let place = Place::Prefix { path: "/".to_owned(), ends: false };
+        let at = At { server: self, context, place: &place, redirects: 0 };
+        let regexes = self.locations.regexes();
+        let own = Block {
+            name: name.to_owned(),
+            subject: format!("server {name}"),
+            at: self.directive.at.clone(),
+            uris: self.all_uris(),
+            condition: Condition::Always,
+            rank: regexes.len() + 1,
+            branches: Vec::new(),
+            is_location: false,
+            differs: false,
+        };
+        let (branches, ended, variables) = self.own_steps(&chain, &at, report);
+        if !branches.is_empty() || ended {
+            blocks.push(Block { branches, ..own });
+        }
+        if ended {
+            return blocks;
+        }
+        let variables = variables.as_ref().unwrap_or(self.variables);
+        for directive in &self.locations.unknown {
+            report.closed(
+                &directive.at,
+                &directive.title(),
+                "its place is not understood; its paths answer as the others do not",
+            );
+        }
+        for (index, location) in self.locations.all.iter().enumerate().filter(|(_, one)| !one.is_named()) {
+            blocks.push(self.location(index, location, context, variables, name, &regexes, report));
+        }
+        let has_root = |location: &Location| {
+            matches!(&location.place, Place::Prefix { path, .. } if path == "/") && location.inside.is_empty()
+        };
+        if !self.locations.all.iter().any(has_root) {
+            blocks.extend(self.rest(context, variables, name, is_default, report));
+        }
+        blocks
+    }
+
+    fn all_uris(&self) -> Vec<String> {
+        let mut uris: Vec<String> =
+            self.locations.all.iter().map(|location| safe_uri(&location.place)).collect();
+        uris.push("/*".to_owned());
+        uris.sort();
+        uris.dedup();
+        uris
+    }
+
+    /// What the server does before any location is looked for; whether nothing is left, and the variables behind it.
+    fn own_steps(
+        &self,
+        chain: &Chain<'a>,
+        at: &At<'_, 'a>,
+        report: &mut Report,
+    ) -> (Vec<Branch>, bool, Option<Variables<'a>>) {
+        let block = &self.directive.block;
+        if self.directive.one("ssl_reject_handshake").is_some_and(|reject| reject.argument(0) == "on") {
+            return (vec![Branch::status(444)], true, None);
+        }
+        let made = program::run(block, chain, self.variables, report).and_then(|steps| {
+            if steps.settings.is_some() {
+                return Err(Stop::closed("an `if` with settings in a server is not converted"));
+            }
+            let branches = interleaved(&steps, None, &[], at, block, report)?;
+            Ok((branches, steps))
+        });
+        match made {
+            Ok((branches, steps)) => (branches, steps.ended, Some(steps.variables)),
+            Err(Stop::Closed(why)) => (vec![Branch::closed(why)], true, None),
+            Err(Stop::Split(map)) => (
+                vec![Branch::closed(format!("`${map}` is made by a map, in a step of the server"))],
+                true,
+                None,
+            ),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn location(
+        &self,
+        index: usize,
+        location: &Location<'a>,
+        context: &Context<'a>,
+        variables: &Variables<'a>,
+        name: &str,
+        regexes: &[usize],
+        report: &mut Report,
+    ) -> Block {
+        let mut own = Report::default();
+        let branches = match &location.fault {
+            Some(why) => vec![Branch::closed(why.clone())],
+            None => self.cases(index, location, context, variables, MAX_SPLITS, &mut own),
+        };
+        let differs = !own.is_exact();
+        report.absorb(own);
+        let mut uris = vec![safe_uri(&location.place)];
+        let mut condition = Condition::Always;
+        let mut rank = 0;
+        if let Place::Regex(pattern) = &location.place {
+            uris = self.locations.tried_below(location);
+            condition = Condition::test("uri", "~~", pattern.clone());
+            rank = regexes.len() - regexes.iter().position(|one| *one == index).unwrap_or(0);
+        }
+        Block {
+            name: format!("{name}-{}", location.directive.at.line),
+            subject: location.directive.title(),
+            at: location.directive.at.clone(),
+            uris,
+            condition,
+            rank,
+            branches,
+            is_location: true,
+            differs,
+        }
+    }
+
+    /// The cases of a location; those of maps one after the other.
+    fn cases(
+        &self,
+        index: usize,
+        location: &Location<'a>,
+        context: &Context<'a>,
+        variables: &Variables<'a>,
+        splits: usize,
+        report: &mut Report,
+    ) -> Vec<Branch> {
+        let mut scratch = Report::default();
+        match self.whole(index, location, context, variables, &mut scratch) {
+            Ok(branches) => {
+                report.absorb(scratch);
+                branches
+            }
+            Err(Stop::Closed(why)) => vec![Branch::closed(why)],
+            Err(Stop::Split(map)) if splits > 0 => match variables.split(&map) {
+                Ok(cases) => {
+                    let mut all = Vec::new();
+                    for (condition, variables) in cases {
+                        let made = self.cases(index, location, context, &variables, splits - 1, report);
+                        all.extend(all_when(made, &condition));
+                    }
+                    all
+                }
+                Err(Stop::Closed(why)) => vec![Branch::closed(why)],
+                Err(Stop::Split(map)) => vec![Branch::closed(format!("`${map}` is made by a map of a map"))],
+            },
+            Err(Stop::Split(map)) => vec![Branch::closed(format!("`${map}` is one map too many"))],
+        }
+    }
+
+    fn whole(
+        &self,
+        index: usize,
+        location: &Location<'a>,
+        context: &Context<'a>,
+        variables: &Variables<'a>,
+        report: &mut Report,
+    ) -> Made<Vec<Branch>> {
+        let chain = &location.chain;
+        if chain.one("internal").is_some() {
+            return Ok(vec![refused(404, chain, variables, report)?]);
+        }
+        let at = At { server: self, context, place: &location.place, redirects: 0 };
+        let block = location.directive.block.as_slice();
+        let steps = program::run(block, chain, variables, report)?;
+        let mut rest = Vec::new();
+        if !steps.ended {
+            if let Some((condition, step)) = &steps.settings {
+                let inner = chain.inner(Kind::Unnamed, &step.block);
+                inner.take(&["set", "rewrite", "return", "if", "break", "internal"]);
+                rest.extend(all_when(content(&at, &inner, &steps.variables, report)?, condition));
+            }
+            // What is left behind the steps may be closed alone.
+            rest.extend(match content(&at, chain, &steps.variables, report) {
+                Err(Stop::Closed(why)) => vec![Branch::closed(why)],
+                made => made?,
+            });
+        }
+        let mut branches = interleaved(&steps, Some(index), &rest, &at, block, report)?;
+        branches.extend(rest);
+        Ok(branches)
+    }
+
+    /// What no location takes.
+    fn rest(
+        &self,
+        context: &Context<'a>,
+        variables: &Variables<'a>,
+        name: &str,
+        is_default: bool,
+        report: &mut Report,
+    ) -> Option<Block> {
+        let place = Place::Prefix { path: "/".to_owned(), ends: false };
+        let chain = self.chain();
+        let block = |branches: Vec<Branch>| Block {
+            name: format!("{name}-else"),
+            subject: format!("server {name}"),
+            at: self.directive.at.clone(),
+            uris: vec!["/*".to_owned()],
+            condition: Condition::Always,
+            rank: 0,
+            branches,
+            is_location: false,
+            differs: false,
+        };
+        if chain.one("root").is_none() {
+            // Its hosts must not end up at the default server.
+            return (!is_default || !self.locations.all.is_empty()).then(|| block(vec![Branch::status(404)]));
+        }
+        let at = At { server: self, context, place: &place, redirects: 0 };
+        let branches = content(&at, &chain, variables, report).unwrap_or_else(|stop| match stop {
+            Stop::Closed(why) => vec![Branch::closed(why)],
+            Stop::Split(map) => vec![Branch::closed(format!("`${map}` is made by a map"))],
+        });
+        Some(block(branches))
+    }
+}

@@ -1,0 +1,266 @@
+//! nginx's variables: those that mean the same here, those that the file sets to a text, and those that a `map` or `geo`
+//! makes of others.
+
+use std::collections::BTreeMap;
+
+use super::{condition::Condition, maps::Map};
+
+/// Variables of requests with the same meaning here. `$host` is lower-cased and without a port on both sides.
+const SAME: [&str; 34] = [
+    "binary_remote_addr",
+    "hostname",
+    "msec",
+    "time_iso8601",
+    "time_local",
+    "ssl_server_name",
+    "ssl_client_verify",
+    "ssl_client_s_dn",
+    "ssl_client_i_dn",
+    "ssl_client_serial",
+    "ssl_client_fingerprint",
+    "ssl_client_escaped_cert",
+    "ssl_client_v_start",
+    "ssl_client_v_end",
+    "remote_addr",
+    "remote_port",
+    "server_addr",
+    "server_port",
+    "server_protocol",
+    "scheme",
+    "host",
+    "request_method",
+    "request_uri",
+    "uri",
+    "document_uri",
+    "args",
+    "query_string",
+    "is_args",
+    "content_type",
+    "content_length",
+    "remote_user",
+    "request_id",
+    "ssl_protocol",
+    "ssl_cipher",
+];
+
+/// And whose names the client chooses.
+const FAMILIES: [&str; 3] = ["http_", "arg_", "cookie_"];
+
+/// Variables may hold variables: `set $b $a$a` doubles with every line.
+const MAX_TEXT_BYTES: usize = 64 << 10;
+
+/// Why a block is not converted as it stands.
+#[derive(Debug, PartialEq)]
+pub enum Stop {
+    /// It answers 501.
+    Closed(String),
+    /// It has to be converted once for each value of this map.
+    Split(String),
+}
+
+impl Stop {
+    pub fn closed(why: impl Into<String>) -> Stop {
+        Stop::Closed(why.into())
+    }
+}
+
+pub type Made<T> = Result<T, Stop>;
+
+/// What the file says of a variable.
+#[derive(Clone, Debug)]
+enum Known<'a> {
+    /// A text with variables of requests only.
+    Text(String),
+    Map(&'a Map),
+    /// Set on some ways and not on others.
+    Unclear(String),
+}
+
+/// The variables of a place in the file.
+#[derive(Clone, Debug, Default)]
+pub struct Variables<'a> {
+    known: BTreeMap<String, Known<'a>>,
+    /// Client addresses are not those of connections: conditions on them are for plugins, which run later.
+    pub moved_addresses: bool,
+}
+
+/// A part of a text.
+#[derive(Debug, PartialEq)]
+pub enum Part<'t> {
+    Text(&'t str),
+    Variable(&'t str),
+    /// `$1`
+    Capture(char),
+}
+
+/// Splits `a$b${c}$1`.
+pub fn parts(text: &str) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        let (before, after) = (rest.get(..at).unwrap_or_default(), rest.get(at + 1..).unwrap_or_default());
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let (name, next) = match after.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
+            Some((name, next)) => (name, next),
+            None => {
+                let end = after.find(|c| !is_name(c)).unwrap_or(after.len());
+                let end = if after.starts_with(|c: char| c.is_ascii_digit()) { 1 } else { end };
+                (after.get(..end).unwrap_or_default(), after.get(end..).unwrap_or_default())
+            }
+        };
+        if !before.is_empty() {
+            parts.push(Part::Text(before));
+        }
+        let mut letters = name.chars();
+        match (letters.next(), letters.next()) {
+            (None, _) => parts.push(Part::Text("$")),
+            (Some(digit), None) if digit.is_ascii_digit() => parts.push(Part::Capture(digit)),
+            _ => parts.push(Part::Variable(name)),
+        }
+        rest = next;
+    }
+    if !rest.is_empty() {
+        parts.push(Part::Text(rest));
+    }
+    parts
+}
+
+impl<'a> Variables<'a> {
+    pub fn set_map(&mut self, map: &'a Map) {
+        self.known.insert(map.name.clone(), Known::Map(map));
+    }
+
+    /// `set $name value`; a value with captures or unknown variables makes the variable unclear.
+    pub fn set(&mut self, name: &str, value: &str) {
+        let known = match self.text(value) {
+            Ok(text) => Known::Text(text),
+            Err(Stop::Closed(why)) => Known::Unclear(why),
+            Err(Stop::Split(map)) => {
+                Known::Unclear(format!("`${name}` is set to `${map}`, which a map makes"))
+            }
+        };
+        self.known.insert(name.to_owned(), known);
+    }
+
+    pub fn unclear(&mut self, name: &str, why: &str) {
+        self.known.insert(name.to_owned(), Known::Unclear(why.to_owned()));
+    }
+
+    /// The map that makes a variable.
+    pub fn map(&self, name: &str) -> Option<&'a Map> {
+        match self.known.get(name)? {
+            Known::Map(map) => Some(map),
+            _ => None,
+        }
+    }
+
+    /// A text in which only variables of requests are left, in the form `${name}`.
+    pub fn text(&self, value: &str) -> Made<String> {
+        let mut text = String::new();
+        for part in parts(value) {
+            match part {
+                Part::Text("$") => {
+                    return Err(Stop::closed(format!("`{value}` has a dollar sign without a name")));
+                }
+                Part::Text(part) => text.push_str(part),
+                Part::Capture(digit) => {
+                    return Err(Stop::closed(format!(
+                        "`${digit}` in `{value}` is a part of another expression's match"
+                    )));
+                }
+                Part::Variable(name) => text.push_str(&self.one(name)?),
+            }
+            if text.len() > MAX_TEXT_BYTES {
+                return Err(Stop::closed(format!("`{value}` becomes longer than {MAX_TEXT_BYTES} bytes")));
+            }
+        }
+        Ok(text)
+    }
+
+    /// A text without variables.
+    pub fn literal(&self, value: &str) -> Made<String> {
+        let text = self.text(value)?;
+        match text.contains("${") {
+            true => Err(Stop::closed(format!("`{value}` depends on the request"))),
+            false => Ok(text),
+        }
+    }
+
+    fn one(&self, name: &str) -> Made<String> {
+        match self.known.get(name) {
+            Some(Known::Text(text)) => Ok(text.clone()),
+            Some(Known::Map(_)) => Err(Stop::Split(name.to_owned())),
+            Some(Known::Unclear(why)) => Err(Stop::closed(format!("`${name}` is not known: {why}"))),
+            // Early data is never taken.
+            None if name == "ssl_early_data" => Ok(String::new()),
+            None => self.of_request(name).map(|name| format!("${{{name}}}")),
+        }
+    }
+
+    /// The name of a request's variable for a condition on routes, which are chosen before plugins run.
+    pub fn for_condition(&self, name: &str) -> Made<String> {
+        if name == "remote_addr" && self.moved_addresses {
+            return Err(Stop::closed("`$remote_addr` is changed by `set_real_ip_from`"));
+        }
+        self.of_request(name)
+    }
+
+    /// The name of a request's variable here.
+    fn of_request(&self, name: &str) -> Made<String> {
+        let family =
+            FAMILIES.iter().any(|family| name.strip_prefix(family).is_some_and(|rest| !rest.is_empty()));
+        if !family && !SAME.contains(&name) {
+            return Err(Stop::closed(format!("the variable `${name}` is not converted")));
+        }
+        Ok(match name {
+            "document_uri" => "uri".to_owned(),
+            "query_string" => "args".to_owned(),
+            name => name.to_owned(),
+        })
+    }
+
+    /// For each value that a map can have: when it has it, and the variables with this value.
+    pub fn split(&self, name: &str) -> Made<Vec<(Condition, Variables<'a>)>> {
+        let map = self.map(name).ok_or_else(|| Stop::closed(format!("`${name}` is not known")))?;
+        let mut all = Vec::new();
+        for (condition, value) in map.cases(self)? {
+            let mut variables = self.clone();
+            variables.set(name, &value);
+            all.push((condition, variables));
+        }
+        Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_texts() {
+        use Part::{Capture, Text, Variable};
+        for (text, wanted) in [
+            ("a", vec![Text("a")]),
+            ("$host/x", vec![Variable("host"), Text("/x")]),
+            ("${a}b$1c", vec![Variable("a"), Text("b"), Capture('1'), Text("c")]),
+            ("$10", vec![Capture('1'), Text("0")]),
+            ("a$", vec![Text("a"), Text("$")]),
+            ("$$a", vec![Text("$"), Variable("a")]),
+        ] {
+            assert_eq!(parts(text), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn texts_are_resolved_or_not_at_all() {
+        let mut variables = Variables::default();
+        variables.set("a", "x$host");
+        variables.set("b", "${a}y");
+        variables.set("c", "$no_such");
+        assert_eq!(variables.text("$b/$query_string"), Ok("x${host}y/${args}".to_owned()));
+        assert!(matches!(variables.text("$c"), Err(Stop::Closed(_))));
+        assert!(matches!(variables.text("$1"), Err(Stop::Closed(_))));
+        assert!(matches!(variables.literal("$b"), Err(Stop::Closed(_))));
+        assert_eq!(variables.text("$arg_x"), Ok("${arg_x}".to_owned()));
+    }
+}

@@ -1,0 +1,118 @@
+//! An answer of nginx or of the conversion, and where two differ.
+
+use std::{collections::BTreeMap, net::SocketAddr};
+
+/// Of every answer its own, or about the connection.
+const NOT_COMPARED: [&str; 12] = [
+    "accept-ranges",
+    "age",
+    "connection",
+    "content-length",
+    "date",
+    "etag",
+    "expires",
+    "keep-alive",
+    "last-modified",
+    "server",
+    "transfer-encoding",
+    "vary",
+];
+
+#[derive(Debug, Default)]
+pub struct Answer {
+    /// 0: the connection closed without one.
+    status: u16,
+    fields: BTreeMap<String, Vec<String>>,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    /// Addresses of whoever answered do not count in a Location.
+    pub fn parse(bytes: &[u8], address: SocketAddr) -> Answer {
+        let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
+            return Answer::default();
+        };
+        let (head, body) = bytes.split_at(end);
+        let head = String::from_utf8_lossy(head);
+        let mut lines = head.lines();
+        let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).unwrap_or(0);
+        let mut fields: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (name, value) in lines.filter_map(|line| line.split_once(':')) {
+            let name = name.to_ascii_lowercase();
+            let value = value.trim();
+            let value = if name == "location" { place(value, address.port()) } else { value.to_owned() };
+            fields.entry(name).or_default().push(value);
+        }
+        Answer { status, fields, body: body.get(4..).unwrap_or_default().to_vec() }
+    }
+
+    /// By the import.
+    pub fn is_closed(&self) -> bool {
+        self.status == 501 && (self.body.is_empty() || self.body.starts_with(b"closed by import"))
+    }
+
+    pub fn status_text(&self) -> String {
+        if self.status == 0 { "closes the connection".to_owned() } else { self.status.to_string() }
+    }
+
+    /// nginx's own pages, and ours in their place.
+    fn is_page(&self) -> bool {
+        self.status >= 300
+    }
+
+    /// `status: nginx 200, here 403`
+    pub fn differences(&self, ours: &Answer) -> Vec<String> {
+        let mut list = Vec::new();
+        if self.status != ours.status {
+            list.push(format!("status: nginx {}, here {}", self.status_text(), ours.status_text()));
+            return list;
+        }
+        let both_pages = self.is_page() && ours.is_page();
+        let names: Vec<&String> = self.fields.keys().chain(ours.fields.keys()).collect();
+        let mut seen = std::collections::BTreeSet::new();
+        for name in names {
+            let is_of_page = both_pages && name == "content-type";
+            if NOT_COMPARED.contains(&name.as_str()) || is_of_page || !seen.insert(name) {
+                continue;
+            }
+            let of = |answer: &Answer| {
+                answer.fields.get(name).map_or("nothing".to_owned(), |values| values.join(", "))
+            };
+            if of(self) != of(ours) {
+                list.push(format!("{name}: nginx {}, here {}", of(self), of(ours)));
+            }
+        }
+        if !both_pages && self.body != ours.body {
+            list.push(format!("body: nginx {} bytes, here {}", self.body.len(), ours.body.len()));
+        }
+        list
+    }
+}
+
+/// nginx puts its own address before a path.
+fn place(location: &str, port: u16) -> String {
+    let rest = location.strip_prefix("http://").and_then(|rest| {
+        let (authority, path) = rest.split_at(rest.find('/')?);
+        let own = authority.rsplit_once(':').is_some_and(|(_, own)| own == port.to_string());
+        own.then_some(path)
+    });
+    rest.unwrap_or(location).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_named() {
+        let at = SocketAddr::from(([127, 0, 0, 1], 8080));
+        let one =
+            Answer::parse(b"HTTP/1.1 301 M\r\nServer: nginx\r\nLocation: http://h:8080/a/\r\n\r\npage", at);
+        let same = Answer::parse(b"HTTP/1.1 301 M\r\nLocation: /a/\r\n\r\nanother", at);
+        assert!(one.differences(&same).is_empty(), "{:?}", one.differences(&same));
+        let other = Answer::parse(b"HTTP/1.1 301 M\r\nLocation: /b/\r\nX-A: 1\r\n\r\n", at);
+        assert_eq!(one.differences(&other), ["location: nginx /a/, here /b/", "x-a: nginx nothing, here 1"]);
+        let none = Answer::parse(b"", at);
+        assert_eq!(one.differences(&none), ["status: nginx 301, here closes the connection"]);
+    }
+}

@@ -1,0 +1,178 @@
+//! The files that an imported configuration names, found as nginx finds them.
+
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    fs,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail};
+use glob::{MatchOptions, Pattern};
+use import::Files;
+
+/// Where nginx's configuration is on Debian, and what its absolute names begin with.
+const USUAL: &str = "/etc/nginx";
+
+/// As glob(3) has it: no wildcard stands for a slash, or for a dot at the start of a name.
+const AS_IN_C: MatchOptions =
+    MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
+
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct Reading {
+    /// nginx: where /etc/nginx, or a copy of it, is; by default the file's folder, then /etc/nginx
+    #[arg(long, value_name = "DIR")]
+    nginx_prefix: Option<PathBuf>,
+    /// nginx: take includes of this name as empty
+    #[arg(long, value_name = "GLOB")]
+    include_empty: Vec<String>,
+    /// Kong: leave out this plugin knowingly, though it may guard; routes with others that are not converted answer 501
+    #[arg(long, value_name = "PLUGIN")]
+    allow_missing: Vec<String>,
+    /// Kong: NAME=VALUE lines for `${{ env "DECK_NAME" }}`, before the environment
+    #[arg(long, value_name = "FILE")]
+    env_file: Option<PathBuf>,
+    /// nginx: the port of the file that the one listener stands for
+    #[arg(long, value_name = "PORT", hide = true)]
+    stands_for: Option<u16>,
+}
+
+impl Reading {
+    pub fn stands_for(&self) -> Option<u16> {
+        self.stands_for
+    }
+
+    pub fn allow_missing(&self) -> &[String] {
+        &self.allow_missing
+    }
+
+    /// For a process that reads the same.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let mut all = Vec::new();
+        if let Some(prefix) = &self.nginx_prefix {
+            all.extend(["--nginx-prefix".into(), prefix.clone().into_os_string()]);
+        }
+        for pattern in &self.include_empty {
+            all.extend(["--include-empty".into(), pattern.into()]);
+        }
+        all
+    }
+}
+
+pub struct Beside {
+    /// Where relative names start; the first that has the file counts.
+    folders: Vec<PathBuf>,
+    /// What stands for /etc/nginx.
+    copy: Option<PathBuf>,
+    empty: Vec<Pattern>,
+    /// Of --env-file.
+    variables: HashMap<String, String>,
+}
+
+impl Beside {
+    pub fn new(file: &Path, arguments: &Reading) -> anyhow::Result<Beside> {
+        let own = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let prefix = arguments.nginx_prefix.as_deref().map(std::path::absolute).transpose()?;
+        let folders = match &prefix {
+            Some(prefix) => vec![prefix.clone()],
+            None => vec![std::path::absolute(own)?, PathBuf::from(USUAL)],
+        };
+        let pattern = |text: &String| {
+            Pattern::new(text).with_context(|| format!("--include-empty {text}: invalid pattern"))
+        };
+        let empty = arguments.include_empty.iter().map(pattern).collect::<anyhow::Result<_>>()?;
+        let variables = arguments.env_file.as_deref().map(read_variables).transpose()?.unwrap_or_default();
+        Ok(Beside { folders, copy: prefix, empty, variables })
+    }
+
+    fn places(&self, name: &str) -> Vec<PathBuf> {
+        let path = Path::new(name);
+        match (&self.copy, path.strip_prefix(USUAL)) {
+            (Some(copy), Ok(rest)) => vec![copy.join(rest)],
+            _ if path.is_absolute() => vec![path.to_owned()],
+            _ => self.folders.iter().map(|folder| folder.join(path)).collect(),
+        }
+    }
+}
+
+impl Files for Beside {
+    fn read(&self, name: &str) -> Result<String, String> {
+        let places = self.places(name);
+        let found = places.iter().find(|place| place.exists()).or(places.first());
+        let path = found.ok_or_else(|| format!("{name}: no such file"))?;
+        read_text(path).map_err(|error| format!("{}: {error:#}", path.display()))
+    }
+
+    fn glob(&self, pattern: &str) -> Result<Vec<String>, String> {
+        let places = self.places(pattern);
+        let found = places.iter().find(|place| fixed_folder(place).is_dir());
+        let Some(place) = found else {
+            let folders: Vec<String> =
+                places.iter().map(|place| fixed_folder(place).display().to_string()).collect();
+            return Err(format!("no folder {}", folders.join(" or ")));
+        };
+        let text = place.to_str().ok_or("its path is not UTF-8")?;
+        let names = glob::glob_with(text, AS_IN_C).map_err(|error| error.to_string())?;
+        names
+            .map(|name| {
+                let path = name.map_err(|error| error.to_string())?;
+                path.to_str().map(str::to_owned).ok_or_else(|| format!("{}: not UTF-8", path.display()))
+            })
+            .collect()
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        self.variables.get(name).cloned().or_else(|| std::env::var(name).ok())
+    }
+
+    fn is_declared_empty(&self, name: &str) -> bool {
+        let places = self.places(name);
+        self.empty
+            .iter()
+            .any(|pattern| pattern.matches(name) || places.iter().any(|place| pattern.matches_path(place)))
+    }
+}
+
+/// No configuration is larger.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// Reading a pipe could block, and a device may never end.
+pub fn read_text(path: &Path) -> anyhow::Result<String> {
+    let kind = fs::metadata(path)?;
+    if !kind.is_file() {
+        bail!("it is no regular file");
+    }
+    let mut text = String::new();
+    fs::File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        bail!("it has more than {} MiB", MAX_FILE_BYTES >> 20);
+    }
+    Ok(text)
+}
+
+/// `NAME=VALUE`, also in quotes; `#` begins a comment.
+fn read_variables(file: &Path) -> anyhow::Result<HashMap<String, String>> {
+    let text = read_text(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let mut variables = HashMap::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim().trim_start_matches("export ");
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let Some((name, value)) = line.split_once('=') else {
+            bail!("{}:{}: expected NAME=VALUE", file.display(), index + 1)
+        };
+        let value = value.trim();
+        let quoted = ['"', '\''].into_iter().find_map(|quote| value.strip_prefix(quote)?.strip_suffix(quote));
+        variables.insert(name.trim().to_owned(), quoted.unwrap_or(value).to_owned());
+    }
+    Ok(variables)
+}
+
+/// The part of a pattern before the first wildcard.
+fn fixed_folder(pattern: &Path) -> PathBuf {
+    let is_fixed =
+        |part: &std::path::Component| !part.as_os_str().to_string_lossy().contains(['*', '?', '[']);
+    pattern.components().take_while(is_fixed).collect()
+}

@@ -1,0 +1,159 @@
+//! `tidegate import nginx FILE --check-against URL`: the same requests to nginx and to the conversion.
+//!
+//! GET and HEAD only, to the address given and to a gateway of our own that ends with the check.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+use import::{Imported, Sample};
+
+use super::{Reading, answer::Answer};
+use crate::cli::{daemon, printable::printable_lines};
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Ten requests a second to each of the two.
+const PAUSE: Duration = Duration::from_millis(100);
+const MAX_ANSWER_BYTES: u64 = 4 << 20;
+
+/// The address of nginx.
+pub struct Target(SocketAddr);
+
+impl Target {
+    pub fn parse(url: &str) -> anyhow::Result<Target> {
+        let rest = url.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
+        let authority = rest.filter(|rest| !rest.contains(['/', '?', '#', '@']));
+        let authority = authority
+            .with_context(|| format!("--check-against {url}: give http://HOST:PORT, without a path"))?;
+        let with_port = match authority.rsplit_once(':') {
+            Some((_, port)) if port.parse::<u16>().is_ok() => authority.to_owned(),
+            _ => format!("{authority}:80"),
+        };
+        let mut addresses =
+            with_port.to_socket_addrs().with_context(|| format!("--check-against {url}: unknown address"))?;
+        addresses.next().map(Target).with_context(|| format!("--check-against {url}: unknown address"))
+    }
+
+    pub fn port(&self) -> u16 {
+        self.0.port()
+    }
+}
+
+pub fn run(target: &Target, file: &Path, reading: &Reading, imported: &Imported) -> anyhow::Result<()> {
+    if imported.samples.is_empty() {
+        bail!("no server of {} listens at port {}", file.display(), target.port());
+    }
+    let gateway = Gateway::start(target, file, reading)?;
+    let (mut same, mut closed, mut different) = (0, 0, 0);
+    for sample in &imported.samples {
+        for method in ["GET", "HEAD"] {
+            let next = Instant::now() + PAUSE;
+            let theirs = ask(target.0, method, sample).context("cannot ask nginx")?;
+            let ours = ask(gateway.address, method, sample).context("cannot ask the conversion")?;
+            let line = sample.at.text(&file.display().to_string());
+            let shown = format!("{line}: {method} {} (Host: {})", sample.target, sample.host);
+            if ours.is_closed() && !theirs.is_closed() {
+                closed += 1;
+                print(&format!("{shown}: closed; nginx {}", theirs.status_text()));
+            } else {
+                match theirs.differences(&ours) {
+                    list if list.is_empty() => same += 1,
+                    list => {
+                        different += 1;
+                        print(&format!("{shown}: {}", list.join("; ")));
+                    }
+                }
+            }
+            // The rate is a promise to whoever runs this nginx.
+            std::thread::sleep(next.saturating_duration_since(Instant::now()));
+        }
+    }
+    println!("{same} answers are the same, {closed} closed here, {different} differ");
+    if different > 0 {
+        bail!("{different} answers differ");
+    }
+    Ok(())
+}
+
+fn print(line: &str) {
+    print!("{}", printable_lines(&format!("{line}\n")));
+}
+
+/// HTTP/1.0, so that the answer ends where the connection does. `None`: the connection closes without an answer.
+fn ask(address: SocketAddr, method: &str, sample: &Sample) -> anyhow::Result<Answer> {
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    let Sample { host, target, .. } = sample;
+    let request =
+        format!("{method} {target} HTTP/1.0\r\nHost: {host}\r\nUser-Agent: tidegate-import\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut bytes = Vec::new();
+    // A reset after the answer is an end as well.
+    if let Err(error) = stream.take(MAX_ANSWER_BYTES).read_to_end(&mut bytes)
+        && bytes.is_empty()
+        && error.kind() != std::io::ErrorKind::ConnectionReset
+    {
+        return Err(error).with_context(|| format!("no answer from {address} to {method} {target}"));
+    }
+    Ok(Answer::parse(&bytes, address))
+}
+
+/// The conversion, served on a port of its own.
+struct Gateway {
+    child: Child,
+    address: SocketAddr,
+    folder: PathBuf,
+}
+
+const CONFIG: &str = "\
+apisix:
+  node_listen: [{ip: 127.0.0.1, port: @PORT@}]
+  ssl: {enable: false}
+  enable_admin: false
+  enable_control: false
+nginx_config: {worker_processes: 1, http: {enable_access_log: false}}
+deployment: {role: data_plane, role_data_plane: {config_provider: yaml}}
+plugin_attr: {prometheus: {enable_export_server: false}}
+";
+
+impl Gateway {
+    fn start(target: &Target, file: &Path, reading: &Reading) -> anyhow::Result<Gateway> {
+        let folder = std::env::temp_dir().join(format!("tidegate-check-{}", std::process::id()));
+        fs::create_dir(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        fs::create_dir(folder.join("conf"))?;
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        fs::write(folder.join("conf/config.yaml"), CONFIG.replace("@PORT@", &port.to_string()))?;
+        let mut command = Command::new(daemon::own_program()?);
+        command.arg("run").arg("--prefix").arg(&folder);
+        command.arg("--from").arg(format!("nginx:{}", std::path::absolute(file)?.display()));
+        command.arg("--stands-for").arg(target.port().to_string()).args(reading.arguments());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let child = command.spawn().context("cannot start the conversion")?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let mut gateway = Gateway { child, address, folder };
+        let output = gateway.child.stdout.take().context("no output")?;
+        // It says where it listens once it does.
+        let is_ready =
+            BufReader::new(output).lines().map_while(Result::ok).any(|line| line.contains("proxy "));
+        if !is_ready {
+            let log = fs::read_to_string(gateway.folder.join("logs/error.log")).unwrap_or_default();
+            bail!("the conversion cannot be served: {}", log.lines().last().unwrap_or("it ended at once"));
+        }
+        Ok(gateway)
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}

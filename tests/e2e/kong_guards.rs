@@ -1,0 +1,238 @@
+//! Guards in Kong's files: what has no counterpart here closes its routes, wherever it stands.
+
+use std::{fs, process::Command};
+
+use testkit::{Gateway, Upstream, gateway::binary};
+
+/// Plugins of Kong and of others that may turn somebody away, each with the least configuration.
+const GUARDS: [(&str, &str); 40] = [
+    ("key-auth", "{}"),
+    ("basic-auth", "{}"),
+    ("jwt", "{}"),
+    ("jwt", "{maximum_expiration: 60}"),
+    ("hmac-auth", "{}"),
+    ("key-auth", "{surprise: [1]}"),
+    ("acl", "{allow: [admins]}"),
+    ("ip-restriction", "{allow: [10.0.0.1]}"),
+    ("ip-restriction", "{deny: [127.0.0.1]}"),
+    ("ip-restriction", "{whitelist: [10.0.0.1]}"),
+    ("ip-restriction", "{blacklist: [127.0.0.1]}"),
+    ("ip-restriction", "{allow: [127.0.0.0/8], deny: [127.0.0.1]}"),
+    ("ip-restriction", "{allow: [nonsense]}"),
+    ("ip-restriction", "{}"),
+    ("request-termination", "{status_code: 403}"),
+    ("request-size-limiting", "{surprise: 1}"),
+    ("request-size-limiting", "{require_content_length: true}"),
+    ("rate-limiting", "{}"),
+    ("rate-limiting", "{minute: 5, limit_by: moon}"),
+    ("pre-function", "{access: [\"kong.response.exit(403)\"]}"),
+    ("post-function", "{access: [\"return kong.response.exit(403)\"]}"),
+    ("ldap-auth", "{}"),
+    ("ldap-auth-advanced", "{}"),
+    ("oauth2", "{}"),
+    ("oauth2-introspection", "{}"),
+    ("openid-connect", "{issuer: 'http://127.0.0.1:1'}"),
+    ("mtls-auth", "{}"),
+    ("header-cert-auth", "{}"),
+    ("session", "{}"),
+    ("opa", "{}"),
+    ("jwt-signer", "{}"),
+    ("key-auth-enc", "{}"),
+    ("vault-auth", "{}"),
+    ("request-validator", "{}"),
+    ("injection-protection", "{}"),
+    ("rate-limiting-advanced", "{}"),
+    ("forward-proxy", "{}"),
+    ("my-custom-auth", "{}"),
+    ("websocket-validator", "{}"),
+    ("ace", "{}"),
+];
+
+fn plugin(number: usize, owner: &str) -> String {
+    let (name, config) = GUARDS[number];
+    let owner = if owner.is_empty() { String::new() } else { format!(", {owner}") };
+    format!("{{name: {name}, config: {config}{owner}}}")
+}
+
+/// All guards on routes, on services, and from outside, each beside an open route for everything.
+#[test]
+fn no_guard_opens() {
+    let upstream = Upstream::start();
+    let mut text = "_format_version: '3.0'\nservices:\n".to_owned();
+    for number in 0..GUARDS.len() {
+        let on = plugin(number, "");
+        text += &format!(
+            "- {{name: a{number}, url: 'http://@UP@', routes: [{{name: a{number}, paths: [/a{number}/], plugins: [{on}]}}]}}\n"
+        );
+        text += &format!(
+            "- {{name: b{number}, url: 'http://@UP@', plugins: [{on}], routes: [{{name: b{number}, paths: [/b{number}/]}}]}}\n"
+        );
+        text += &format!(
+            "- {{name: c{number}, url: 'http://@UP@', routes: [{{name: c{number}, paths: [/c{number}/]}}]}}\n"
+        );
+        text += &format!(
+            "- {{name: d{number}, url: 'http://@UP@', routes: [{{name: d{number}, paths: [/d{number}/]}}]}}\n"
+        );
+    }
+    text += "- {name: open, url: 'http://@UP@', routes: [{name: open, paths: [/]}]}\nplugins:\n";
+    for number in 0..GUARDS.len() {
+        text += &format!("- {}\n", plugin(number, &format!("route: c{number}")));
+        text += &format!("- {}\n", plugin(number, &format!("service: {{name: d{number}}}")));
+    }
+    text += "consumers: [{username: jack}]\n";
+    let gateway = Gateway::start_from("kong", &text.replace("@UP@", &upstream.address.to_string()));
+    let mut client = gateway.client();
+    assert_eq!(client.get("h", "/open").expect("an answer").status(), 200);
+    upstream.take();
+    let mut open = Vec::new();
+    for (number, (name, config)) in GUARDS.iter().enumerate() {
+        for place in ["a", "b", "c", "d"] {
+            let answer = gateway.client().get("h", &format!("/{place}{number}/x")).expect("an answer");
+            if answer.status() < 400 {
+                open.push(format!("{place} {name} {config}: {}", answer.status()));
+            }
+        }
+    }
+    assert!(open.is_empty(), "{}", open.join("\n"));
+    assert!(upstream.take().is_empty(), "nothing reached the upstream");
+}
+
+/// For one consumer on one route, for all routes, and what a chain of filters does.
+#[test]
+fn guards_of_other_places_close_too() {
+    let upstream = Upstream::start();
+    let service = |name: &str, more: &str| {
+        format!(
+            "- {{name: {name}, url: 'http://{}', {more}routes: [{{name: {name}, paths: [/{name}]}}]}}\n",
+            upstream.address
+        )
+    };
+    let text = format!(
+        "_format_version: '3.0'\nservices:\n{}{}{}plugins:\n\
+         - {{name: ip-restriction, route: one, consumer: jack, config: {{deny: [127.0.0.1]}}}}\n\
+         consumers:\n- {{username: jack, keyauth_credentials: [{{key: k}}], plugins: [{{name: my-guard}}]}}\n",
+        service("one", "plugins: [{name: key-auth}], "),
+        service("two", "plugins: [{name: key-auth}], "),
+        service("three", "filter_chains: [{filters: [{name: guard}]}], "),
+    );
+    let gateway = Gateway::start_from("kong", &text);
+    for path in ["/one", "/two", "/three"] {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\napikey: k\r\n\r\n");
+        assert_eq!(gateway.client().request(&request).expect("an answer").status(), 501, "{path}");
+    }
+    // Global ones close all.
+    let text =
+        format!("_format_version: '3.0'\nservices:\n{}plugins: [{{name: my-guard}}]\n", service("one", ""));
+    let gateway = Gateway::start_from("kong", &text);
+    assert_eq!(gateway.client().get("h", "/one").expect("an answer").status(), 501);
+}
+
+/// Routes that are not understood take what they may take, before others.
+#[test]
+fn routes_that_are_not_understood_are_closed() {
+    let upstream = Upstream::start();
+    let text = format!(
+        "_format_version: '3.0'\nservices:\n- name: s\n  url: http://{}\n  routes:\n\
+         \x20 - {{name: ahead, paths: ['~/a/(?!pub)'], plugins: [{{name: key-auth}}]}}\n\
+         \x20 - {{name: to, paths: [/to], destinations: [{{port: 8000}}]}}\n\
+         \x20 - {{name: rest, paths: [/]}}\n",
+        upstream.address
+    );
+    let gateway = Gateway::start_from("kong", &text);
+    let status = |path: &str| gateway.client().get("h", path).expect("an answer").status();
+    assert_eq!(status("/a/pub"), 200);
+    assert!(status("/a/x") >= 400, "{}", status("/a/x"));
+    assert_eq!(status("/to"), 501);
+    let expression = text.replace(
+        "name: to, paths: [/to], destinations: [{port: 8000}]",
+        "name: e, expression: 'http.queries.e == \"1\"'",
+    );
+    let gateway = Gateway::start_from("kong", &expression);
+    assert_eq!(gateway.client().get("h", "/e").expect("an answer").status(), 501);
+}
+
+fn import(arguments: &[&str], text: &str, variables: &[(&str, &str)]) -> (bool, String, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("kong.yaml");
+    fs::write(&file, text).expect("written");
+    fs::write(folder.path().join("env"), "# of a test\nexport DECK_PORT=9\nDECK_KEY=\"from the file\"\n")
+        .expect("written");
+    let mut command = Command::new(binary());
+    command.args(["import", "kong"]).arg(&file).args(arguments).current_dir(folder.path());
+    let output = command.envs(variables.iter().copied()).output().expect("the binary runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.success(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn what_is_missing_can_be_allowed() {
+    let text = "_format_version: '3.0'\nservices: [{name: s, url: 'http://127.0.0.1:9', plugins: [{name: my-auth}], routes: [{name: r, paths: [/]}]}]\n";
+    let (_, objects, report) = import(&[], text, &[]);
+    assert!(
+        objects.contains("closed by import (r)")
+            && report.contains("0 of 1 routes behave as in Kong; 1 is closed"),
+        "{report}"
+    );
+    let (_, objects, report) = import(&["--allow-missing", "my-auth"], text, &[]);
+    assert!(
+        !objects.contains("closed by import") && report.contains("not supported: plugin my-auth"),
+        "{report}"
+    );
+}
+
+#[test]
+fn variables_come_from_the_environment_or_a_file() {
+    let text = "_format_version: '3.0'\nservices: [{name: s, host: h, port: '${{ env \"DECK_PORT\" }}'}]\n\
+                consumers: [{username: u, keyauth_credentials: [{key: '${{ env \"DECK_KEY\" }}'}, {key: '{vault://env/my-key}'}]}]\n";
+    let (fine, _, report) = import(&[], text, &[]);
+    assert!(!fine && report.contains("kong.yaml:2:") && report.contains("DECK_PORT is not set"), "{report}");
+    let (fine, objects, report) = import(&[], text, &[("DECK_PORT", "8"), ("DECK_KEY", "a: [b")]);
+    assert!(fine && objects.contains("a: [b") && objects.contains("$ENV://MY_KEY"), "{objects}{report}");
+    let (fine, objects, report) = import(&["--env-file", "env"], text, &[]);
+    assert!(fine && objects.contains("from the file"), "{objects}{report}");
+    let filtered = text.replace("\"DECK_PORT\"", "\"DECK_PORT\" | toInt");
+    let (fine, objects, report) = import(&["--env-file", "env"], &filtered, &[]);
+    assert!(fine, "{objects}{report}");
+    let versions = text.replace("'3.0'", "'${{ env \"DECK_VERSION\" }}'");
+    let (fine, _, report) = import(&["--env-file", "env"], &versions, &[("DECK_VERSION", "3.0")]);
+    assert!(fine, "{report}");
+    let quoted = text.replace("'${{ env \"DECK_KEY\" }}'", "\"${{ env \"DECK_KEY\" }}, whole\"");
+    let (fine, objects, report) = import(&["--env-file", "env"], &quoted, &[]);
+    assert!(fine && objects.contains("from the file, whole"), "{objects}{report}");
+    let named = text.to_owned() + "vaults: [{name: env, prefix: mine, config: {prefix: some_}}]\n";
+    let (fine, objects, report) = import(&["--env-file", "env"], &named.replace("//env/", "//mine/"), &[]);
+    assert!(fine && objects.contains("$ENV://SOME_MY_KEY"), "{objects}{report}");
+    let (fine, _, report) = import(&[], &text.replace("DECK_PORT", "PATH"), &[]);
+    assert!(!fine && report.contains("DECK_NAME"), "{report}");
+}
+
+#[test]
+fn several_workspaces_are_refused() {
+    let one = "_format_version: '3.0'\nservices: [{name: s, host: h, ws_id: a, _comment: mine}]\n";
+    let (fine, _, report) = import(&["--strict"], one, &[]);
+    assert!(fine, "{report}");
+    let (fine, _, report) = import(&[], &format!("{one}plugins: [{{name: cors, ws_id: b}}]\n"), &[]);
+    assert!(!fine && report.contains("several workspaces"), "{report}");
+}
+
+/// A chain of filters is no plugin, whatever its name.
+#[test]
+fn a_filter_chain_named_like_a_plugin_closes() {
+    let text = "_format_version: '3.0'\nservices: [{name: s, host: h, routes: [{name: r, paths: [/]}]}]\n\
+                filter_chains: [{name: cors, filters: [{name: guard}]}, {name: key-auth, filters: [{name: x}]}]\n";
+    let (_, objects, report) = import(&[], text, &[]);
+    assert!(
+        objects.contains("closed by import (r)") && report.contains("plugin filter chain cors"),
+        "{report}"
+    );
+}
+
+/// Two consumers are never one here: the second one is nobody.
+#[test]
+fn names_that_become_one_do_not_merge() {
+    let text = "_format_version: '3.0'\nconsumers:\n- {username: a b, keyauth_credentials: [{key: first}]}\n\
+                - {username: a_b, keyauth_credentials: [{key: second}]}\n";
+    let (_, objects, report) = import(&[], text, &[]);
+    assert!(objects.contains("first") && !objects.contains("second"), "{objects}");
+    assert!(report.contains("kong.yaml:4: closed: consumer a_b: another consumer is a_b here"), "{report}");
+}

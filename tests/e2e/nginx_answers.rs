@@ -1,0 +1,68 @@
+//! nginx configurations that translate answers of upstreams, imported, and nginx itself in front of the same upstream.
+
+use std::net::SocketAddr;
+
+use testkit::{Gateway, client::Client};
+
+/// The upstream: redirects to itself in several ways, and cookies. `$http_host` is its own address.
+const ORIGIN: &str = r#"
+  location /two/go { return 302 http://$http_host/two/there?a=b; }
+  location /two/elsewhere { return 302 http://other.example/two/; }
+  location /two/case { return 302 HTTP://$http_host/two/; }
+  location /two/created { add_header Location http://$http_host/two/new always; return 201; }
+  location /two/refresh { add_header Refresh "3; URL=http://$http_host/two/x"; return 200 fresh; }
+  location /two/cookie {
+    add_header Set-Cookie "a=b; Path=/two/deep; HttpOnly"; add_header Set-Cookie "c=d;domain=.inner.example;path=/";
+    add_header Set-Cookie "path=/two/; Max-Age=3"; return 200 cookies;
+  }
+  location / { return 302 http://$http_host$request_uri/more; }
+"#;
+
+const SERVER: &str = r#"
+  location / { proxy_pass http://@UP@; }
+  location /one/ { proxy_pass http://@UP@/two/; }
+  location /off/ { proxy_redirect off; proxy_pass http://@UP@/two/; }
+  location /explicit/ { proxy_pass http://@UP@/two/; proxy_redirect default; proxy_redirect http://other.example/ /other/; }
+  location /own/ { proxy_redirect http://@UP@/two/ https://front.example/; proxy_pass http://@UP@/two/; }
+  location /host/ { proxy_redirect http://@UP@/ $scheme://$host/; proxy_pass http://@UP@/two/; }
+  location = /exact { proxy_pass http://@UP@/two/go; }
+  location ~ ^/two/(?<rest>.*)$ { proxy_pass http://@UP@; }
+  location /cookies/ {
+    proxy_pass http://@UP@/two/; proxy_cookie_path /two/ /cookies/; proxy_cookie_domain inner.example outer.example;
+  }
+  location /cookies-off/ { proxy_pass http://@UP@/two/; proxy_cookie_path off; proxy_cookie_domain off; }
+"#;
+
+fn told(address: SocketAddr, target: &str) -> (u16, Vec<String>) {
+    let mut client = Client::connect(address).expect("connects");
+    let request = format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n");
+    let answer = client.request(&request).expect("an answer");
+    // nginx puts its own address before a path.
+    let own = format!("http://h:{}", address.port());
+    let is_told = |name: &str| ["location", "refresh", "set-cookie"].contains(&name.to_lowercase().as_str());
+    let fields = answer.headers.iter().filter(|(name, _)| is_told(name));
+    (answer.status(), fields.map(|(_, value)| value.replace(&own, "")).collect())
+}
+
+#[test]
+fn what_upstreams_say_of_themselves_is_translated_as_in_nginx() {
+    let origin = testkit::servers::nginx(ORIGIN);
+    let server = SERVER.replace("@UP@", &origin.address.to_string());
+    let nginx = testkit::servers::nginx(&server);
+    let gateway = Gateway::start_from("nginx", &format!("server {{ listen 80; {server} }}"));
+    let mut wrong = Vec::new();
+    for place in
+        ["/", "/one/", "/off/", "/explicit/", "/own/", "/host/", "/two/", "/cookies/", "/cookies-off/"]
+    {
+        for name in ["go", "elsewhere", "case", "created", "refresh", "cookie"] {
+            let target = format!("{place}{name}");
+            let (theirs, ours) = (told(nginx.address, &target), told(gateway.http, &target));
+            if theirs != ours {
+                wrong.push(format!("{target}:\n  nginx {theirs:?}\n  ours  {ours:?}"));
+            }
+        }
+    }
+    assert_eq!(told(gateway.http, "/exact"), told(nginx.address, "/exact"));
+    assert_eq!(told(gateway.http, "/one/go"), (302, vec!["/one/there?a=b".to_owned()]));
+    assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), gateway.process.output());
+}
