@@ -28,6 +28,7 @@ fn main() -> Result<(), Problem> {
         timeout: Duration::from_secs(10),
         tls: None,
         accepted_statuses: Vec::new(),
+        options: Default::default(),
     };
     let outcome = engine::start(plan, Arc::default())?.finish()?;
     let client_us = outcome.client.cpu_seconds * 1e6 / outcome.requests.max(1) as f64;

@@ -1,17 +1,24 @@
 //! Runs a plan: one thread per `-t`, each with its share of the connections, and nothing shared while they work.
 
 mod answer;
+mod beyond;
 pub mod clock;
 mod connection;
 mod context;
+mod dial;
+mod ending;
 pub mod failure;
 mod gather;
 mod http2;
+mod lasting;
+mod local;
 mod pace;
+pub mod parts;
 mod poll;
 pub mod slot;
 mod socket;
 pub mod tally;
+mod warm_up;
 mod watched;
 mod worker;
 
@@ -31,8 +38,10 @@ use crate::{
 };
 use clock::Clock;
 use context::{Context, Requests};
+use ending::Ending;
 use slot::Slot;
 use tally::{SharedSlots, Tally};
+use warm_up::Start;
 use watched::Watched;
 use worker::{Harvest, Worker};
 
@@ -48,7 +57,7 @@ pub struct Running {
     stop: Arc<AtomicBool>,
     clock: Clock,
     before: Counters,
-    server: Option<Watched>,
+    ending: Arc<Ending>,
 }
 
 /// Begins a run. `stop` ends it early; signal handlers may set it.
@@ -64,25 +73,54 @@ pub fn start_unwatched(plan: Plan, stop: Arc<AtomicBool>) -> Result<Running, Pro
     launch(plan, stop, None)
 }
 
-fn launch(plan: Plan, stop: Arc<AtomicBool>, server: Option<Watched>) -> Result<Running, Problem> {
+fn launch(plan: Plan, stop: Arc<AtomicBool>, mut server: Option<Watched>) -> Result<Running, Problem> {
     let plan = Arc::new(plan);
-    let before = Counters::read();
-    let clock = worker::common_start();
-    let (mut threads, mut slots) = (Vec::new(), Vec::new());
+    let mut before = Counters::read();
+    let mut clock = worker::common_start();
+    let ending = Arc::new(Ending::of(plan.threads));
+    let start = plan.warms_up().then(|| Arc::new(Start::of(plan.threads)));
+    let (mut threads, mut slots, mut works) = (Vec::new(), Vec::new(), Vec::new());
     for thread in 0..plan.threads {
         let shared = SharedSlots::default();
-        let builder = std::thread::Builder::new().name(format!("load-{thread}"));
-        let spawned = if plan.protocol == Protocol::Http2 {
-            let worker = http2::Worker::new(&plan, thread, clock, Arc::clone(&shared), Arc::clone(&stop))?;
-            builder.spawn(move || worker.run())
+        slots.push(Arc::clone(&shared));
+        // All are made before the first runs: what fails here would leave the others waiting for it.
+        let (stop, ending) = (Arc::clone(&stop), Arc::clone(&ending));
+        let work: Work = if plan.protocol == Protocol::Http2 {
+            let worker = http2::Worker::new(&plan, thread, clock, shared, stop, ending, start.clone())?;
+            Box::new(move || worker.run())
+        } else if plan.options.lasting() {
+            let worker = lasting::Worker::new(&plan, thread, clock, shared, stop, ending)?;
+            Box::new(move || worker.run())
         } else {
-            let worker = worker(&plan, thread, clock, Arc::clone(&shared), Arc::clone(&stop))?;
-            builder.spawn(move || worker.run())
+            let worker = worker(&plan, thread, clock, shared, stop, start.clone(), ending)?;
+            Box::new(move || worker.run())
         };
-        slots.push(shared);
-        threads.push(spawned.map_err(|error| Problem::failed(format!("cannot start a thread: {error}")))?);
+        works.push(work);
     }
-    Ok(Running { plan, threads, slots, stop, clock, before, server })
+    if start.is_none() {
+        ending.watch(server.take());
+    }
+    for (thread, work) in works.into_iter().enumerate() {
+        // Where one cannot be started the others wait for it, and the process ends with this message.
+        threads.push(spawn(thread, work)?);
+    }
+    if let Some(start) = start {
+        start.lead(|| {
+            before = Counters::read();
+            server = server.take().map(Watched::again);
+            ending.watch(server.take());
+        });
+        clock = start.clock.get().copied().unwrap_or(clock);
+    }
+    Ok(Running { plan, threads, slots, stop, clock, before, ending })
+}
+
+type Work = Box<dyn FnOnce() -> Result<Harvest, Problem> + Send>;
+type Worked = JoinHandle<Result<Harvest, Problem>>;
+
+fn spawn(thread: usize, work: Work) -> Result<Worked, Problem> {
+    let spawned = std::thread::Builder::new().name(format!("load-{thread}")).spawn(work);
+    spawned.map_err(|error| Problem::failed(format!("cannot start a thread: {error}")))
 }
 
 impl Running {
@@ -122,7 +160,7 @@ impl Running {
         let mut outcome = gather::outcome(&self.plan, harvests, &self.slots);
         outcome.counters = Counters::read().since(&self.before);
         outcome.interrupted = self.stop.load(Relaxed);
-        outcome.server = self.server.map(|server| server.over(outcome.seconds));
+        outcome.server = self.ending.server();
         Ok(outcome)
     }
 }
@@ -139,7 +177,10 @@ fn worker(
     clock: Clock,
     shared: SharedSlots,
     stop: Arc<AtomicBool>,
+    start: Option<Arc<Start>>,
+    ending: Arc<Ending>,
 ) -> Result<Worker, Problem> {
+    let start = start.map(|start| (start, Arc::clone(&shared)));
     let form = match plan.protocol {
         Protocol::Http1(form) => form,
         // Not asked for here; see `http2`.
@@ -155,6 +196,8 @@ fn worker(
     let connections = share(plan.connections as u64, thread, plan.threads) as usize;
     let is_crowd = connections >= CROWD;
     let ahead = form.keep_alive && plan.pipeline == 1 && plan.rate.is_none() && plan.tls.is_none();
+    // What it does for acknowledgements only TCP has.
+    let ahead = ahead && plan.options.unix.is_none();
     let context = Context {
         keep_alive: form.keep_alive,
         depth: plan.pipeline,
@@ -164,9 +207,9 @@ fn worker(
         receive: Context::new_receive_buffer(),
         plain: Vec::new(),
         parser: Default::default(),
-        requests: Requests::new(requests?, plan.pipeline, thread, plan.threads),
-        tally: Tally::new(plan.rate.is_some(), shared),
-        pace: plan.rate.map(|rate| pace::Pace::new(rate, thread, plan.threads)),
+        requests: Requests::new(requests?, plan, thread),
+        tally: Tally::new(plan.rate.is_some(), plan.requests.len(), shared),
+        pace: pace::Pace::of(plan, thread),
         idle: VecDeque::new(),
         refill: Vec::new(),
         ahead: ahead && is_crowd,
@@ -175,9 +218,10 @@ fn worker(
         left: plan.count.map_or(u64::MAX, |count| share(count, thread, plan.threads)),
         outstanding: 0,
         stopping: false,
+        is_warming: false,
         plan: Arc::clone(plan),
     };
-    Ok(Worker::new(context, connections, stop))
+    Ok(Worker::new(context, connections, stop, start, ending))
 }
 
 /// A thread's part of a whole; the first threads take what is over.

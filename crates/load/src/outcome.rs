@@ -1,13 +1,21 @@
 //! What a run saw, in a form that can be stored, compared and printed.
 
+mod beyond;
+mod parts;
+
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    engine::slot::Slot,
+    condition::Verdict,
+    control::Arm,
+    engine::{slot::Slot, tally::Lives},
     probe::Step,
-    system::{Counters, Machine},
+    system::{Counters, Machine, sockets::Sockets},
 };
+
+pub use beyond::{Events, Grpc, GrpcStatus, Visits, WebSocket};
+pub use parts::{ByStatus, ByUrl};
 
 /// Percentiles that reports show.
 pub const SHOWN: [f64; 8] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 100.0];
@@ -18,7 +26,11 @@ pub struct Outcome {
     pub protocol: String,
     pub connections: usize,
     pub threads: usize,
+    /// The mean of it, where it changes.
     pub rate: Option<f64>,
+    /// Stages and arrivals in words, where there is more to say than the rate.
+    #[serde(default)]
+    pub schedule: Option<String>,
     pub keep_alive: bool,
     pub pipeline: usize,
     pub seconds: f64,
@@ -32,6 +44,26 @@ pub struct Outcome {
     pub latency: Latency,
     /// From the moment it was due: what a user would have waited. Runs at a constant rate only.
     pub corrected: Option<Latency>,
+    /// From sending a request to the first byte of its answer.
+    #[serde(default)]
+    pub first_byte: Latency,
+    #[serde(default)]
+    pub by_status: Vec<ByStatus>,
+    /// Of runs with several requests.
+    #[serde(default)]
+    pub by_url: Vec<ByUrl>,
+    /// Of runs with `--grpc`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grpc: Option<Grpc>,
+    /// Of runs with `--sse`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<Events>,
+    /// Of runs with `--websocket`, whose requests are messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub websocket: Option<WebSocket>,
+    /// Of runs with `--follow` or `--cookies`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visits: Option<Visits>,
     pub connect: Latency,
     pub tls_handshake: Option<Latency>,
     /// (status, how many).
@@ -53,15 +85,44 @@ pub struct Outcome {
     /// The process behind the port, when it is on this machine.
     pub server: Option<Server>,
     pub counters: Counters,
+    /// Connections were opened, and used once, before the clock started.
+    #[serde(default)]
+    pub warm_up: bool,
+    #[serde(default)]
+    pub lives: Lives,
+    /// Connections that were never open.
+    #[serde(default)]
+    pub unopened: usize,
+    /// Of this run's own connections.
+    #[serde(default)]
+    pub sockets: Sockets,
     pub machine: Machine,
+    /// The same requests on another connection, where latencies gather at a value of TCP's timers.
+    #[serde(default)]
+    pub control: Vec<Arm>,
     /// What fewer connections gave afterwards; fewest first.
     #[serde(default)]
     pub probe: Vec<Step>,
     #[serde(default)]
     pub findings: Vec<Finding>,
+    /// What `--fail-if` came to.
+    #[serde(default)]
+    pub verdicts: Vec<Verdict>,
 }
 
 impl Outcome {
+    /// When requests were sent, in words.
+    pub fn model(&self) -> String {
+        if self.events.is_some() {
+            return "streams held open".into();
+        }
+        match (&self.schedule, self.rate) {
+            (Some(schedule), _) => format!("{schedule} (open model)"),
+            (None, Some(rate)) => format!("{rate} requests/s (open model)"),
+            (None, None) => "closed loop".into(),
+        }
+    }
+
     pub fn requests_per_second(&self) -> f64 {
         if self.seconds > 0.0 { self.requests as f64 / self.seconds } else { 0.0 }
     }

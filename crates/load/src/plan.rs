@@ -1,5 +1,8 @@
 //! What a run does: filled by the command line or by a suite, checked once before the first connection.
 
+pub mod options;
+pub mod stages;
+
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use crate::{
@@ -7,6 +10,8 @@ use crate::{
     request::{Http1, RequestSpec},
     target::Origin,
 };
+
+pub use options::{Acknowledgements, Arrivals, Options};
 
 pub const MAX_PIPELINE: usize = 1024;
 
@@ -32,6 +37,7 @@ pub struct Plan {
     pub tls: Option<Arc<rustls::ClientConfig>>,
     /// Statuses that count as success beside 2xx and 3xx.
     pub accepted_statuses: Vec<u16>,
+    pub options: Options,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,10 +99,59 @@ impl Plan {
                 "--pipeline and -R exclude each other: a queue on a connection would be measured".into(),
             );
         }
+        if self.options.arrivals != Arrivals::Uniform && self.rate.is_none() {
+            return refuse("--arrivals says when requests of a rate are due; give -R or --stages".into());
+        }
+        if let Some(path) = &self.options.unix {
+            let speaks_tls = self.protocol != Protocol::Http2 && !self.options.lasting();
+            if self.origin.tls && !speaks_tls {
+                return refuse(
+                    "--http2, --grpc, --sse, --websocket, --follow and --cookies over --unix are without TLS; give an http:// URL"
+                        .into(),
+                );
+            }
+            if let Err(error) = rustix::net::SocketAddrUnix::new(path.as_path()) {
+                let error = std::io::Error::from(error);
+                return refuse(format!("--unix {}: {error}; it is not a valid socket path", path.display()));
+            }
+        }
         if self.origin.tls != self.tls.is_some() {
             return refuse("an https:// target needs TLS settings, and only that".into());
         }
         Ok(())
+    }
+
+    pub fn protocol_name(&self) -> &'static str {
+        match &self.options {
+            Options { grpc: Some(_), .. } => "gRPC over HTTP/2",
+            Options { echo: Some(_), .. } => "WebSocket",
+            _ => self.protocol.name(),
+        }
+    }
+
+    /// The request in this place of the endless order.
+    pub fn request_at(&self, place: usize) -> usize {
+        options::request_at(&self.options.order, place, self.requests.len())
+    }
+
+    /// The open model in words, where it is more than a rate.
+    pub fn schedule(&self) -> Option<String> {
+        let poisson = self.options.arrivals == Arrivals::Poisson;
+        let rate = match (self.options.stages.as_slice(), self.rate) {
+            ([], Some(rate)) if poisson => format!("{rate} requests/s"),
+            ([], _) => return None,
+            (stages, _) => {
+                let each: Vec<String> =
+                    stages.iter().map(|stage| format!("{:?}:{}", stage.length, stage.rate)).collect();
+                format!("stages {}", each.join(","))
+            }
+        };
+        Some(format!("{rate}{}", if poisson { ", Poisson arrivals" } else { "" }))
+    }
+
+    /// Whether connections are opened and used once before the clock starts.
+    pub fn warms_up(&self) -> bool {
+        self.options.warm_up && self.rate.is_some() && self.protocol.keep_alive() && !self.options.lasting()
     }
 
     pub fn has_bodies(&self) -> bool {
@@ -104,6 +159,7 @@ impl Plan {
     }
 
     pub fn accepts(&self, status: u16) -> bool {
-        (200..400).contains(&status) || self.accepted_statuses.contains(&status)
+        let switched = status == 101 && self.options.echo.is_some();
+        switched || (200..400).contains(&status) || self.accepted_statuses.contains(&status)
     }
 }

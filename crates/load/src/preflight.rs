@@ -1,21 +1,21 @@
 //! One connection before a run, so that a target that cannot be reached is an error at once and not a report of zeros.
 
+mod stream;
+
 use std::{
     io::{ErrorKind, Read, Write},
-    net::TcpStream,
     sync::Arc,
     time::Duration,
 };
 
 use rustls::{ClientConnection, StreamOwned};
 
+use self::stream::Stream;
 use crate::{Plan, Problem, Protocol, engine::failure::plain, tls::server_name};
-
-const LONGEST: Duration = Duration::from_secs(10);
 
 /// Connects, and shakes hands where there is TLS.
 pub fn check(plan: &Plan) -> Result<(), Problem> {
-    let stream = connect(plan)?;
+    let stream = Stream::connect(plan)?;
     let Some(tls) = &plan.tls else { return Ok(()) };
     let failed = |why: String| {
         let hint = "--cacert FILE trusts another authority, --insecure trusts every certificate";
@@ -34,37 +34,10 @@ pub fn check(plan: &Plan) -> Result<(), Problem> {
         )));
     }
     // A server that asks for a client certificate says no only after the handshake of TLS 1.3.
-    let _ = stream.sock.set_read_timeout(Some(Duration::from_millis(20)));
+    let _ = stream.sock.set_read_timeout(Duration::from_millis(20));
     let _ = stream.flush();
     match stream.read(&mut [0]) {
         Err(error) if error.kind() == ErrorKind::InvalidData => Err(failed(plain(&error))),
         _ => Ok(()),
     }
-}
-
-fn connect(plan: &Plan) -> Result<TcpStream, Problem> {
-    let mut last = None;
-    for address in &plan.addresses {
-        match TcpStream::connect_timeout(address, plan.timeout.min(LONGEST)) {
-            Ok(stream) => {
-                let _ = stream.set_read_timeout(Some(plan.timeout));
-                let _ = stream.set_write_timeout(Some(plan.timeout));
-                return Ok(stream);
-            }
-            Err(error) => last = Some((address, error)),
-        }
-    }
-    Err(match last {
-        None => Problem::unreachable(format!("{} has no address", plan.origin.host)),
-        Some((address, error)) => {
-            let remedy = match error.kind() {
-                ErrorKind::ConnectionRefused => {
-                    "nothing listens there; is the server started, is the port right?"
-                }
-                ErrorKind::TimedOut => "nothing answers; is a firewall in between, is the address right?",
-                _ => "check address and network",
-            };
-            Problem::unreachable(format!("cannot connect to {address}: {}; {remedy}", plain(&error)))
-        }
-    })
 }

@@ -140,6 +140,7 @@ mod tests {
             timeout: Duration::from_secs(10),
             tls: None,
             accepted_statuses: Vec::new(),
+            options: Default::default(),
         }
     }
 

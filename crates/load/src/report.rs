@@ -1,10 +1,13 @@
 //! What a run looks like on paper: our own form, those of older tools, and files.
 
 mod ab;
+mod beyond;
 pub mod compare;
 pub mod html;
 mod jitter;
+pub mod lines;
 pub mod markdown;
+pub mod prometheus;
 mod terminal;
 pub mod units;
 mod wrk;

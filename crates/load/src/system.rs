@@ -5,8 +5,11 @@ use std::{collections::BTreeMap, fs};
 use serde::{Deserialize, Serialize};
 
 pub mod process;
+mod processes;
+pub mod sockets;
 
 pub use process::{Listener, Thread, find_listener, find_program};
+pub use processes::Tree;
 
 /// How long the calling thread was ready to run and had no CPU, since it began.
 pub fn thread_wait_ns() -> u64 {

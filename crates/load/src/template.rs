@@ -50,7 +50,7 @@ enum Part {
 }
 
 /// Where a request comes from; what the placeholders are filled from.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Source {
     /// The number of this request in the run.
     pub number: u64,
@@ -215,7 +215,7 @@ fn write_uuid(out: &mut Vec<u8>, random: &mut Random) {
 }
 
 /// SplitMix64: a few instructions a number, good enough to spread requests. Not for secrets.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {

@@ -2,7 +2,7 @@
 
 use std::{fs, sync::Arc};
 
-use rustls::{ClientConfig, pki_types::ServerName};
+use rustls::{ClientConfig, client::Resumption, pki_types::ServerName};
 use trust::{Anchors, Trust};
 
 use crate::{Problem, target::Origin};
@@ -13,6 +13,10 @@ pub struct TlsOptions {
     pub ca_file: Option<String>,
     /// Trusts every certificate; the handshake is real, the name on it is not looked at.
     pub insecure: bool,
+    /// PEM files with the client's certificate and its key.
+    pub client: Option<(String, String)>,
+    /// Every connection makes a whole handshake.
+    pub no_resumption: bool,
     /// Offers `h2` instead of `http/1.1`.
     pub http2: bool,
 }
@@ -20,8 +24,23 @@ pub struct TlsOptions {
 pub fn config(options: &TlsOptions) -> Result<Arc<ClientConfig>, Problem> {
     let trust =
         if options.insecure { Trust::Anybody } else { Trust::Anchors(anchors(options.ca_file.as_deref())?) };
-    let mut config =
-        trust::client_config(trust, None).map_err(|error| Problem::failed(format!("tls: {error}")))?;
+    let mut config = match &options.client {
+        None => {
+            trust::client_config(trust, None).map_err(|error| Problem::failed(format!("tls: {error}")))?
+        }
+        Some((certificate, key)) => {
+            let wrong = |flag: &str, file: &str, why: &dyn std::fmt::Display| {
+                Problem::usage(format!("{flag} {file}: {why}"))
+            };
+            let chain = fs::read(certificate).map_err(|error| wrong("--cert", certificate, &error))?;
+            let secret = fs::read(key).map_err(|error| wrong("--key", key, &error))?;
+            trust::client_config(trust, Some((&chain, &secret)))
+                .map_err(|error| Problem::usage(format!("--cert {certificate} --key {key}: {error}")))?
+        }
+    };
+    if options.no_resumption {
+        config.resumption = Resumption::disabled();
+    }
     config.alpn_protocols = vec![if options.http2 { b"h2".to_vec() } else { b"http/1.1".to_vec() }];
     Ok(Arc::new(config))
 }

@@ -29,6 +29,9 @@ pub fn comb(outcome: &Outcome) -> Option<Finding> {
     let spikes = tall(spikes);
     let period = period(&spikes.iter().map(|spike| spike.at_ms).collect::<Vec<f64>>())?;
     let heights: Vec<f64> = spikes.iter().map(|spike| spike.us).collect();
+    if !holds_all(outcome, threshold, &heights) {
+        return None;
+    }
     let evidence = vec![
         format!("{} spikes, one every {}", spikes.len(), time(period * 1000.0)),
         format!(
@@ -49,6 +52,23 @@ pub fn comb(outcome: &Outcome) -> Option<Finding> {
     finding.marks = spikes.iter().map(|spike| spike.at_ms / 1000.0).collect();
     Some(finding)
 }
+
+/// What stands still holds up everybody who asks meanwhile; a slow request here and there may have a rhythm as well, when each
+/// so many-th is slow.
+fn holds_all(outcome: &Outcome, threshold_us: f64, heights: &[f64]) -> bool {
+    let connections = outcome.connections as f64;
+    let expected = match outcome.rate {
+        Some(rate) => (rate * median(heights) / 1e6).min(connections),
+        None => connections,
+    };
+    let slow = outcome.latency.between_ms(threshold_us / 1000.0, f64::INFINITY) as f64;
+    expected < LEAST_HELD || slow >= HELD * expected * heights.len() as f64
+}
+
+/// Fewer requests that a spike would hold up tell nothing.
+const LEAST_HELD: f64 = 3.0;
+/// At least this share is held up; others may be on another worker.
+const HELD: f64 = 0.25;
 
 struct Spike {
     at_ms: f64,

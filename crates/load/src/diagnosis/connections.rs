@@ -46,6 +46,10 @@ pub fn slow_connects(outcome: &Outcome) -> Option<Finding> {
     ))
 }
 
+pub const PENDING: &str = "connects-pending";
+pub const KEEP_ALIVE_OFF: &str = "keep-alive-off";
+pub const CLOSES: &str = "connection-closes";
+
 pub fn keep_alive_off(outcome: &Outcome) -> Option<Finding> {
     if !outcome.keep_alive || outcome.requests < 20 {
         return None;
@@ -66,10 +70,55 @@ pub fn keep_alive_off(outcome: &Outcome) -> Option<Finding> {
         ),
     ];
     Some(finding(
-        "keep-alive-off",
+        KEEP_ALIVE_OFF,
         "keep-alive is off: connections are opened again and again",
         evidence,
         "turn keep-alive on at the server (nginx: keepalive_timeout above 0, keepalive_requests 10000 or more)",
+    ))
+}
+
+/// Connections that never opened: whatever else was seen is about the others.
+pub fn pending(outcome: &Outcome) -> Option<Finding> {
+    if outcome.unopened == 0 || outcome.interrupted {
+        return None;
+    }
+    let counters = &outcome.counters;
+    Some(finding(
+        PENDING,
+        format!("{} of {} connections never opened", outcome.unopened, outcome.connections),
+        vec![format!(
+            "queues of listeners on this machine overflowed {} times, and {} connects were dropped there",
+            counters.listen_overflows, counters.listen_drops
+        )],
+        "let the server accept faster, raise its listen backlog and net.core.somaxconn, and check firewalls; `ss -ltn` shows the queues",
+    ))
+}
+
+/// A server that closes after fewer answers than that costs its clients something; nginx's own limit is 1,000.
+const FEW_ANSWERS: u64 = 1000;
+
+/// The server closes each connection after the same number of answers.
+pub fn closes_regularly(outcome: &Outcome) -> Option<Finding> {
+    let lives = &outcome.lives;
+    let after = lives
+        .regular()
+        .filter(|&after| outcome.keep_alive && (after < FEW_ANSWERS || lives.with_loss > 0))?;
+    let unannounced = lives.closed - lives.announced;
+    let how = match (unannounced, lives.with_loss) {
+        (0, _) => "with notice (Connection: close)",
+        (_, 0) => "without notice",
+        _ => "without notice, while requests are under way",
+    };
+    let mut evidence =
+        vec![format!("{} connections ended after {} to {} answers", lives.closed, lives.fewest, lives.most)];
+    if lives.with_loss > 0 {
+        evidence.push(format!("{} requests were lost with them", lives.with_loss));
+    }
+    Some(finding(
+        CLOSES,
+        format!("the server closes each connection after {after} answers, {how}"),
+        evidence,
+        "raise the server's limit of requests on a connection (nginx: keepalive_requests); one that closes without notice should say Connection: close in its last answer",
     ))
 }
 

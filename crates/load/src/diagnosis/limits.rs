@@ -31,7 +31,10 @@ pub fn client_bound(outcome: &Outcome) -> Option<Finding> {
     };
     Some(finding(
         "client-bound",
-        "the load generator is the limit: latency includes its own waiting",
+        match busy {
+            true => "the load generator is the limit: one of its threads has no time left",
+            false => "the load generator is the limit: its threads wait for a CPU",
+        },
         evidence,
         remedy,
     ))
@@ -62,7 +65,7 @@ pub fn upstream_bound(outcome: &Outcome) -> Option<Finding> {
     evidence.extend(in_proportion(outcome));
     Some(finding(
         "upstream-bound",
-        "the server waits: the time goes to something behind it",
+        "the server waits while requests are under way: for a timer, a lock, or something behind it",
         evidence,
         "measure the upstream itself with the same command; look at its latency, at locks, disks and at connection limits between the two",
     ))

@@ -109,10 +109,15 @@ const CLIENT_BUSY: f64 = 0.8;
 /// A server that works less than this has room.
 const ROOM: f64 = 0.7;
 
+/// Cores that threads of which one works at a time use in sum.
+const ONE_CORE: (f64, f64) = (0.85, 1.15);
+
 /// Who has no room left, as far as it can be seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Full {
     Server,
+    /// Many threads of the server work, together as much as one.
+    OneAtATime,
     /// The server would work if it got a CPU.
     Machine,
     Client,
@@ -133,6 +138,8 @@ impl Full {
         let wanted = server.busiest_thread + server.busiest_waited;
         if server.busiest_thread >= BUSY || cores(outcome) >= BUSY * cpus {
             Full::Server
+        } else if cpus > 1.0 && (ONE_CORE.0..ONE_CORE.1).contains(&cores(outcome)) {
+            Full::OneAtATime
         } else if wanted >= BUSY {
             Full::Machine
         } else if client_busy {
@@ -147,6 +154,7 @@ impl Full {
     fn who(self) -> &'static str {
         match self {
             Full::Server => "the server's CPU is full",
+            Full::OneAtATime => "the server's threads use one core together: only one works at a time",
             Full::Machine => "the CPUs of this machine are full",
             Full::Client => "the load generator is nearly full",
             Full::Behind => "and the server's CPU is not full: it waits",
@@ -159,6 +167,9 @@ impl Full {
         match self {
             Full::Server => {
                 "that is what the server can do: more takes more workers or cores, or less work for a request"
+            }
+            Full::OneAtATime => {
+                "look for a lock that all threads take (an interpreter's, an allocator's, a log's), and run several processes instead of threads"
             }
             Full::Machine => {
                 "give the server cores of its own (taskset), or run the client on another machine"

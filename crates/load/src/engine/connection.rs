@@ -15,7 +15,8 @@ use super::{
     context::Context,
     failure::{Broken, Failure},
     slot::Usual,
-    socket::Socket,
+    socket::{Peer, Socket},
+    tally::End,
 };
 
 /// After a failed connect; doubles with every further one.
@@ -37,10 +38,17 @@ pub struct Connection {
     /// Not taken by the system yet.
     out: Vec<u8>,
     in_flight: VecDeque<Sent>,
+    /// When the answer under way began, if it came in pieces.
+    first_byte: u64,
     /// When the request was due that waits for this connection to open.
     waiting: Option<u64>,
     pub usual: Usual,
     size: ahead::Size,
+    /// Answers since it was opened.
+    answers: u64,
+    /// Whether it has ever been open, and whether it has sent its request of the warm-up.
+    pub was_open: bool,
+    pub is_warm: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +63,8 @@ enum State {
 struct Sent {
     at: u64,
     due: u64,
+    /// Which of the plan's requests.
+    request: u32,
     is_head: bool,
 }
 
@@ -71,9 +81,13 @@ impl Connection {
             partial: Vec::new(),
             out: Vec::new(),
             in_flight: VecDeque::with_capacity(depth),
+            first_byte: 0,
             waiting: None,
             usual: Usual::default(),
             size: ahead::Size::default(),
+            answers: 0,
+            was_open: false,
+            is_warm: false,
         }
     }
 
@@ -98,9 +112,13 @@ impl Connection {
         self.generation = self.generation.wrapping_add(1);
         self.connect_started = context.clock.now();
         let addresses = &context.plan.addresses;
-        let Some(address) = addresses.get(self.index as usize % addresses.len().max(1)) else { return };
+        let address = addresses.get(self.index as usize % addresses.len().max(1));
+        let unix = context.plan.options.unix.as_deref();
+        let Some(peer) = unix.map(Peer::Unix).or(address.map(Peer::Tcp)) else { return };
         let tls = context.plan.tls.as_ref().zip(context.server_name.as_ref());
-        match Socket::connect(address, tls, context.poll.epoll(), self.token(), !context.plan.has_bodies()) {
+        let how = context.plan.options.acknowledgements;
+        let small = !context.plan.has_bodies();
+        match Socket::connect(peer, tls, context.poll.epoll(), self.token(), small, how) {
             Ok(socket) => {
                 self.socket = Some(socket);
                 self.state = State::Connecting;
@@ -175,6 +193,7 @@ impl Connection {
 
     fn opened(&mut self, now: u64, context: &mut Context) {
         self.state = State::Open;
+        self.was_open = true;
         self.failed_connects = 0;
         match self.waiting.take() {
             // A request without keep-alive takes as long as a user waits: the connect counts.
@@ -190,6 +209,9 @@ impl Connection {
     }
 
     fn fill_at(&mut self, now: u64, context: &mut Context) {
+        if context.is_warming && std::mem::replace(&mut self.is_warm, true) {
+            return;
+        }
         if context.pace.is_some() {
             if self.in_flight.is_empty() && self.waiting.is_none() {
                 context.idle.push_back(self.index);
@@ -224,7 +246,7 @@ impl Connection {
         {
             let is_head = context.requests.only_is_head();
             for _ in 0..count {
-                self.in_flight.push_back(Sent { at, due, is_head });
+                self.in_flight.push_back(Sent { at, due, request: 0, is_head });
             }
             context.tally.bytes_out += bytes.len() as u64;
             let sent = socket.send(bytes)?;
@@ -234,8 +256,8 @@ impl Connection {
         let mut bytes = std::mem::take(&mut context.plain);
         bytes.clear();
         for _ in 0..count {
-            let is_head = context.requests.write_next(&mut bytes, self.index as usize);
-            self.in_flight.push_back(Sent { at, due, is_head });
+            let (request, is_head) = context.requests.write_next(&mut bytes, self.index as usize);
+            self.in_flight.push_back(Sent { at, due, request, is_head });
         }
         context.tally.bytes_out += bytes.len() as u64;
         let encrypted = socket.encrypt(&bytes, &mut self.out);
@@ -267,6 +289,8 @@ impl Connection {
         self.state = State::Closed;
         self.generation = self.generation.wrapping_add(1);
         self.reader = AnswerReader::default();
+        self.first_byte = 0;
+        self.answers = 0;
         self.size = ahead::Size::default();
         self.partial.clear();
         self.out.clear();
@@ -276,6 +300,9 @@ impl Connection {
     fn fail(&mut self, broken: Broken, context: &mut Context) {
         let dead = self.in_flight.len() as u64 + u64::from(self.waiting.take().is_some());
         let connecting = matches!(self.state, State::Closed | State::Connecting | State::Handshaking);
+        if broken.failure == Failure::Closed {
+            context.tally.lives.ended(self.answers, End::WithLoss);
+        }
         for _ in 0..dead.max(u64::from(connecting)) {
             context.tally.fail(broken.failure, &broken.message);
         }
@@ -293,6 +320,24 @@ impl Connection {
             0
         };
         context.reopen.push((context.clock.now() + wait, self.index));
+    }
+
+    /// The clock starts: a connection that is open and idle waits for a request, any other is opened again.
+    pub fn begin(&mut self, context: &mut Context) {
+        self.usual = Usual::default();
+        if self.state == State::Open && self.in_flight.is_empty() && self.out.is_empty() {
+            return self.fill(context);
+        }
+        self.in_flight.clear();
+        self.waiting = None;
+        self.reset();
+        self.start(context);
+    }
+
+    /// By which the system knows the socket.
+    pub fn inode(&self) -> Option<u32> {
+        let socket = self.socket.as_ref().filter(|_| self.state == State::Open)?;
+        rustix::fs::fstat(socket).ok().map(|found| found.st_ino as u32)
     }
 
     /// Fails what is older than the limit.

@@ -7,6 +7,7 @@ use rustls::pki_types::ServerName;
 use super::{answer::HeadParser, clock::Clock, pace::Pace, poll::Poll, tally::Tally};
 use crate::{
     Plan,
+    plan::options::request_at,
     request::Request,
     template::{Random, Source},
 };
@@ -44,6 +45,8 @@ pub struct Context {
     /// Issued and without an answer so far.
     pub outstanding: u64,
     pub stopping: bool,
+    /// Each connection sends one request before the clock starts.
+    pub is_warming: bool,
 }
 
 impl Context {
@@ -74,8 +77,11 @@ impl Context {
 }
 
 /// The requests in turn.
+#[derive(Clone)]
 pub struct Requests {
     list: Vec<Request>,
+    /// Numbers of the requests as they follow each other; empty: one after the other.
+    order: Arc<[u32]>,
     /// The only request, as often in a row as a pipeline is deep.
     batch: Vec<u8>,
     batch_each: usize,
@@ -86,15 +92,17 @@ pub struct Requests {
 }
 
 impl Requests {
-    pub fn new(list: Vec<Request>, depth: usize, thread: usize, threads: usize) -> Requests {
+    pub fn new(list: Vec<Request>, plan: &Plan, thread: usize) -> Requests {
         let only = match list.as_slice() {
             [one] => one.fixed().unwrap_or_default(),
             _ => &[],
         };
-        let (batch, batch_each) = (only.repeat(depth), only.len());
+        let (batch, batch_each) = (only.repeat(plan.pipeline), only.len());
         let random = Random::new(0x7469_6465 + thread as u64);
         let source = Source { number: thread as u64, connection: 0, thread, random };
-        Requests { list, batch, batch_each, next: thread, step: threads as u64, source, scratch: Vec::new() }
+        let order = Arc::clone(&plan.options.order);
+        let step = plan.threads as u64;
+        Requests { list, order, batch, batch_each, next: thread, step, source, scratch: Vec::new() }
     }
 
     /// `count` times the only request, when there is only one and nothing in it varies.
@@ -110,14 +118,14 @@ impl Requests {
         self.list.first().is_some_and(|request| request.is_head)
     }
 
-    /// Appends the next request; tells whether it is a HEAD.
-    pub fn write_next(&mut self, out: &mut Vec<u8>, connection: usize) -> bool {
-        let at = self.next % self.list.len().max(1);
+    /// Appends the next request; tells which it is, and whether it is a HEAD.
+    pub fn write_next(&mut self, out: &mut Vec<u8>, connection: usize) -> (u32, bool) {
+        let at = request_at(&self.order, self.next, self.list.len());
         self.next = self.next.wrapping_add(1);
         self.source.connection = connection;
-        let Some(request) = self.list.get(at) else { return false };
+        let Some(request) = self.list.get(at) else { return (0, false) };
         request.write(out, &mut self.scratch, &mut self.source);
         self.source.number += self.step;
-        request.is_head
+        (at as u32, request.is_head)
     }
 }

@@ -12,10 +12,14 @@ pub enum Failure {
     Timeout,
     Malformed,
     Write,
+    /// Calls with another `grpc-status` than 0; reported by their codes.
+    Grpc,
+    /// They do not end.
+    Redirects,
 }
 
 impl Failure {
-    pub const COUNT: usize = 7;
+    pub const COUNT: usize = 9;
     pub const ALL: [Failure; Failure::COUNT] = [
         Failure::Connect,
         Failure::ConnectTimeout,
@@ -24,6 +28,8 @@ impl Failure {
         Failure::Timeout,
         Failure::Malformed,
         Failure::Write,
+        Failure::Grpc,
+        Failure::Redirects,
     ];
 
     pub fn name(self) -> &'static str {
@@ -35,6 +41,8 @@ impl Failure {
             Failure::Timeout => "timeout",
             Failure::Malformed => "malformed",
             Failure::Write => "write",
+            Failure::Grpc => "grpc-status",
+            Failure::Redirects => "redirects",
         }
     }
 }

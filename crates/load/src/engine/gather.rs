@@ -1,5 +1,8 @@
 //! Puts together what the threads brought home.
 
+mod beyond;
+mod parts;
+
 use std::{collections::BTreeMap, sync::PoisonError};
 
 use hdrhistogram::Histogram;
@@ -7,13 +10,13 @@ use hdrhistogram::Histogram;
 use super::{
     failure::Failure,
     slot::Slot,
-    tally::{FINE_NS, SLOT_NS, SharedSlots},
+    tally::{FINE_NS, Lives, SLOT_NS, SharedSlots},
     worker::Harvest,
 };
 use crate::{
     Outcome, Plan,
     outcome::{Client, Latency, Series, SlotFigures},
-    system::{Counters, Machine},
+    system::{Counters, Machine, sockets::Sockets},
 };
 
 /// Slots that an outcome keeps; longer runs get longer slots.
@@ -22,17 +25,20 @@ const MAX_SLOTS: usize = 600;
 pub fn outcome(plan: &Plan, harvests: Vec<Harvest>, slots: &[SharedSlots]) -> Outcome {
     let merged = |of: fn(&Harvest) -> Option<&Histogram<u64>>| merge(harvests.iter().filter_map(of));
     let corrected = merged(|harvest| harvest.tally.corrected.as_ref());
+    let raw = merged(|harvest| Some(&harvest.tally.raw));
     let handshake = merged(|harvest| Some(&harvest.tally.handshake));
     let sum = |of: fn(&Harvest) -> u64| harvests.iter().map(of).sum::<u64>();
     let seconds = harvests.iter().map(|harvest| harvest.end_ns).max().unwrap_or(0) as f64 / 1e9;
     let statuses = statuses(&harvests);
     let bad = statuses.iter().filter(|(status, _)| !plan.accepts(*status)).map(|(_, count)| count).sum();
+    let grpc = beyond::grpc(plan, &harvests);
     Outcome {
         url: format!("{}{}", plan.origin.url(), plan.requests.first().map_or("/", |first| &first.path)),
-        protocol: plan.protocol.name().into(),
+        protocol: plan.protocol_name().into(),
         connections: plan.connections,
         threads: plan.threads,
         rate: plan.rate,
+        schedule: plan.schedule(),
         keep_alive: plan.protocol.keep_alive(),
         pipeline: plan.pipeline,
         seconds,
@@ -45,14 +51,21 @@ pub fn outcome(plan: &Plan, harvests: Vec<Harvest>, slots: &[SharedSlots]) -> Ou
             .map(|harvest| harvest.server.clone())
             .find(|name| !name.is_empty())
             .unwrap_or_default(),
-        latency: merged(|harvest| Some(&harvest.tally.raw)).as_ref().map(Latency::of).unwrap_or_default(),
+        latency: raw.as_ref().map(Latency::of).unwrap_or_default(),
+        first_byte: parts::first_byte(&harvests, raw.as_ref()),
+        by_status: parts::by_status(&harvests, corrected.as_ref().or(raw.as_ref())),
+        by_url: parts::by_url(plan, &harvests),
         corrected: corrected.as_ref().map(Latency::of),
         connect: merged(|harvest| Some(&harvest.tally.connect)).as_ref().map(Latency::of).unwrap_or_default(),
         tls_handshake: plan.tls.as_ref().and(handshake.as_ref()).map(Latency::of),
         bad_statuses: bad,
         statuses,
-        failures: failures(&harvests),
+        failures: failures(&harvests).into_iter().chain(beyond::grpc_failures(grpc.as_ref())).collect(),
         messages: messages(&harvests),
+        grpc,
+        events: beyond::events(plan, &harvests),
+        websocket: beyond::websocket(plan, &harvests),
+        visits: beyond::visits(plan, &harvests),
         server_closes: sum(|harvest| harvest.tally.server_closes),
         unfinished: sum(|harvest| harvest.tally.unfinished),
         oldest_unfinished_ms: harvests
@@ -73,8 +86,20 @@ pub fn outcome(plan: &Plan, harvests: Vec<Harvest>, slots: &[SharedSlots]) -> Ou
         server: None,
         counters: Counters::default(),
         machine: Machine::read(),
+        sockets: harvests.iter().fold(Sockets::default(), |mut sum, harvest| {
+            sum.add(&harvest.sockets);
+            sum
+        }),
+        warm_up: plan.warms_up(),
+        lives: harvests.iter().fold(Lives::default(), |mut sum, harvest| {
+            sum.add(&harvest.tally.lives);
+            sum
+        }),
+        unopened: harvests.iter().map(|harvest| harvest.unopened).sum(),
+        control: Vec::new(),
         probe: Vec::new(),
         findings: Vec::new(),
+        verdicts: Vec::new(),
     }
 }
 
@@ -104,7 +129,8 @@ fn failures(harvests: &[Harvest]) -> Vec<(String, u64)> {
         harvests.iter().filter_map(|harvest| harvest.tally.failures.get(failure as usize)).sum::<u64>()
     };
     let all = Failure::ALL.map(|failure| (failure.name().to_owned(), of(failure)));
-    all.into_iter().filter(|(_, count)| *count > 0).collect()
+    let by_code = Failure::Grpc.name();
+    all.into_iter().filter(|(name, count)| *count > 0 && name != by_code).collect()
 }
 
 fn messages(harvests: &[Harvest]) -> Vec<(String, u64)> {

@@ -2,17 +2,16 @@
 //!
 //! Slower than the HTTP/1 engine by what an executor and a map of headers cost. Bytes counted are those of bodies.
 
+mod exchange;
+mod grpc;
 mod request;
+mod warm_up;
 
 use std::{
     cell::RefCell,
-    net::SocketAddr,
     ops::ControlFlow,
     rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -21,20 +20,28 @@ use h2::client::SendRequest;
 use rustls::pki_types::ServerName;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
+    sync::Notify,
     task::LocalSet,
-    time::{Instant, sleep, timeout},
+    time::{sleep, timeout},
 };
 
-use self::request::Http2Request;
+use self::{
+    exchange::{Exchange, Http, Lost},
+    grpc::Call,
+    request::Http2Request,
+};
 use super::{
     clock::Clock,
-    failure::{Broken, Failure, plain},
+    dial::{Raw, Way},
+    ending::Ending,
+    failure::{Broken, Failure},
+    local::{self, Took, wait_until},
     pace::Pace,
     share,
     slot::Usual,
-    tally::{SharedSlots, Tally},
-    worker::{Harvest, nanos, thread_cpu_ns},
+    tally::{Answered, SharedSlots, Tally},
+    warm_up::Start,
+    worker::Harvest,
 };
 use crate::{
     Plan, Problem,
@@ -43,11 +50,8 @@ use crate::{
 
 /// Large enough that flow control never holds an answer up.
 const WINDOW_BYTES: u32 = 8 * 1024 * 1024;
-const TICK: Duration = Duration::from_millis(20);
 const FIRST_RETRY: Duration = Duration::from_millis(10);
 const LAST_RETRY: Duration = Duration::from_secs(1);
-/// Timers of the runtime count milliseconds; the last one is waited out by yielding.
-const TIMER_STEP_NS: u64 = 2_000_000;
 
 pub struct Worker {
     plan: Arc<Plan>,
@@ -56,6 +60,9 @@ pub struct Worker {
     thread: usize,
     tally: Tally,
     stop: Arc<AtomicBool>,
+    ending: Arc<Ending>,
+    /// Set where connections are warmed up first.
+    start: Option<(Arc<Start>, SharedSlots)>,
     server_name: Option<ServerName<'static>>,
 }
 
@@ -69,6 +76,12 @@ struct Shared {
     left: u64,
     next: usize,
     source: Source,
+    thread: usize,
+    /// Each connection sends one request before the clock starts; how many have, and what tells them that it has.
+    is_warming: bool,
+    warm: usize,
+    started: Rc<Notify>,
+    was_open: Vec<bool>,
     /// (sent, due) of the stream in each place.
     in_flight: Vec<Option<(u64, u64)>>,
     connections: Vec<Usual>,
@@ -85,7 +98,10 @@ impl Worker {
         clock: Clock,
         shared: SharedSlots,
         stop: Arc<AtomicBool>,
+        ending: Arc<Ending>,
+        start: Option<Arc<Start>>,
     ) -> Result<Worker, Problem> {
+        let start = start.map(|start| (start, Arc::clone(&shared)));
         let requests: Result<Vec<_>, Problem> =
             plan.requests.iter().map(|spec| Http2Request::new(spec, &plan.origin)).collect();
         let server_name = plan.tls.as_ref().map(|_| crate::tls::server_name(&plan.origin)).transpose()?;
@@ -94,60 +110,60 @@ impl Worker {
             requests: requests?,
             clock,
             thread,
-            tally: Tally::new(plan.rate.is_some(), shared),
+            tally: Tally::new(plan.rate.is_some(), plan.requests.len(), shared),
             stop,
+            ending,
+            start,
             server_name,
         })
     }
 
-    pub fn run(self) -> Result<Harvest, Problem> {
-        std::thread::sleep(self.clock.until_start());
-        let (cpu_before, waited_before) = (thread_cpu_ns(), crate::system::thread_wait_ns());
-        let (clock, stop) = (self.clock, Arc::clone(&self.stop));
-        let end_ns = self.plan.duration.map_or(u64::MAX, nanos);
+    pub fn run(mut self) -> Result<Harvest, Problem> {
+        let (plan, stop, ending) = (Arc::clone(&self.plan), Arc::clone(&self.stop), Arc::clone(&self.ending));
+        let start = self.start.take();
         let common = self.shared();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| Problem::failed(format!("cannot start a runtime: {error}")))?;
-        let local = LocalSet::new();
-        let tasks = start_connections(&local, &common);
-        let ticking = Rc::clone(&common);
-        local.block_on(&runtime, async move {
-            let all = async {
-                for task in tasks {
-                    // A panic of a task is a bug that the join of the thread reports by its missing figures.
-                    let _ = task.await;
+        common.borrow_mut().is_warming = start.is_some();
+        let clock = || common.borrow().clock;
+        let tick = || {
+            let now = clock().now();
+            common.borrow_mut().tally.rotate(now);
+        };
+        let took = local::run(
+            &plan,
+            clock,
+            &stop,
+            &ending,
+            tick,
+            |local| {
+                if plan.options.grpc.is_some() {
+                    start_connections::<Call>(local, &common)
+                } else {
+                    start_connections::<Http>(local, &common)
                 }
-            };
-            let ticks = async {
-                while clock.now() < end_ns && !stop.load(Relaxed) {
-                    ticking.borrow_mut().tally.rotate(clock.now());
-                    sleep(TICK.min(Duration::from_nanos(end_ns.saturating_sub(clock.now())))).await;
+            },
+            async {
+                if let Some((start, slots)) = start {
+                    warm_up::run(&common, &stop, &start, slots).await;
                 }
-            };
-            tokio::select! { () = all => {}, () = ticks => {} }
-        });
-        let end_ns = clock.now();
-        let cpu_ns = thread_cpu_ns() - cpu_before;
-        let waited_ns = crate::system::thread_wait_ns().saturating_sub(waited_before);
-        drop(local);
-        drop(runtime);
+            },
+        )?;
         let shared = Rc::try_unwrap(common).map_err(|_| Problem::failed("tasks outlive their thread"))?;
-        Ok(shared.into_inner().harvest(end_ns, cpu_ns, waited_ns))
+        Ok(shared.into_inner().harvest(&took))
     }
 
     fn shared(self) -> Common {
         let plan = &self.plan;
         let connections = share(plan.connections as u64, self.thread, plan.threads) as usize;
         Rc::new(RefCell::new(Shared {
-            pace: plan.rate.map(|rate| Pace::new(rate, self.thread, plan.threads)),
+            pace: Pace::of(plan, self.thread),
             left: plan.count.map_or(u64::MAX, |count| share(count, self.thread, plan.threads)),
             next: self.thread,
-            source: Source {
-                number: self.thread as u64,
-                connection: 0,
-                thread: self.thread,
-                random: Random::new(0x7469_6465 + self.thread as u64),
-            },
+            source: source(self.thread),
+            thread: self.thread,
+            is_warming: false,
+            warm: 0,
+            started: Rc::default(),
+            was_open: vec![false; connections],
             in_flight: vec![None; connections * plan.pipeline],
             connections: vec![Usual::default(); connections],
             server: String::new(),
@@ -160,9 +176,14 @@ impl Worker {
     }
 }
 
+fn source(thread: usize) -> Source {
+    let random = Random::new(0x7469_6465 + thread as u64);
+    Source { number: thread as u64, connection: 0, thread, random }
+}
+
 impl Shared {
-    /// The next request, and when it is due; `None` when all are taken.
-    fn take(&mut self, connection: usize) -> Option<(http::Request<()>, Bytes, u64)> {
+    /// The next request, which it is and when it is due; `None` when all are taken.
+    fn take(&mut self, connection: usize) -> Option<(http::Request<()>, Bytes, u32, u64)> {
         if self.left == 0 {
             return None;
         }
@@ -172,17 +193,17 @@ impl Shared {
             pace.advance();
             due
         });
-        let at = self.next % self.requests.len().max(1);
+        let at = self.plan.request_at(self.next);
         self.next = self.next.wrapping_add(1);
         self.source.connection = connection;
         let (head, body) = self.requests.get(at)?.render(&mut self.source);
         self.source.number += self.plan.threads as u64;
-        Some((head, body, due.unwrap_or(0)))
+        Some((head, body, at as u32, due.unwrap_or(0)))
     }
 
     fn not_connected(&mut self, broken: &Broken) {
         self.tally.fail(broken.failure, &broken.message);
-        if self.left != u64::MAX {
+        if self.left != u64::MAX && !self.is_warming {
             // A run of -n requests against a server that went away must end.
             self.left = self.left.saturating_sub(1);
         }
@@ -191,15 +212,14 @@ impl Shared {
     /// Counts what became of a request; breaks when its connection is of no more use.
     fn finish(
         &mut self,
-        result: Result<u16, Lost>,
+        result: Result<(u16, u64), Lost>,
         connection: usize,
-        sent: u64,
-        due: u64,
+        (request, sent, due): (u32, u64, u64),
     ) -> ControlFlow<()> {
         match result {
-            Ok(status) => {
+            Ok((status, first_byte)) => {
                 let now = self.clock.now();
-                self.tally.complete(now, sent, due, status);
+                self.tally.complete(&Answered { now, sent, due, first_byte, status, request });
                 if let Some(usual) = self.connections.get_mut(connection) {
                     usual.add(now - sent);
                 }
@@ -209,6 +229,11 @@ impl Shared {
                 self.left = self.left.saturating_add(1);
                 self.tally.server_closes += 1;
                 ControlFlow::Break(())
+            }
+            Err(Lost::Refused(code, message)) => {
+                self.tally.fail(Failure::Grpc, &message);
+                self.tally.beyond.grpc.count(code);
+                ControlFlow::Continue(())
             }
             Err(Lost::Failed(broken)) => {
                 self.tally.fail(broken.failure, &broken.message);
@@ -221,7 +246,7 @@ impl Shared {
         }
     }
 
-    fn harvest(mut self, end_ns: u64, cpu_ns: u64, waited_ns: u64) -> Harvest {
+    fn harvest(mut self, &Took { end_ns, cpu_ns, waited_ns }: &Took) -> Harvest {
         for (sent, due) in self.in_flight.into_iter().flatten() {
             self.tally.unfinished(end_ns, sent, due);
         }
@@ -235,29 +260,47 @@ impl Shared {
         self.tally.finish(end_ns);
         let usual = |usual: &Usual| (usual.count, usual.latency_ns());
         let connections = self.connections.iter().map(usual).collect();
-        Harvest { tally: self.tally, connections, cpu_ns, waited_ns, end_ns, server: self.server }
+        Harvest {
+            tally: self.tally,
+            connections,
+            sockets: Default::default(),
+            unopened: self.was_open.iter().filter(|was_open| !**was_open).count(),
+            cpu_ns,
+            waited_ns,
+            end_ns,
+            server: self.server,
+        }
     }
 }
 
-fn start_connections(local: &LocalSet, common: &Common) -> Vec<tokio::task::JoinHandle<()>> {
+fn start_connections<E: Exchange>(local: &LocalSet, common: &Common) -> Vec<tokio::task::JoinHandle<()>> {
     let (count, depth) = {
         let shared = common.borrow();
         (shared.connections.len(), shared.plan.pipeline)
     };
-    (0..count).map(|index| local.spawn_local(connection(index, depth, Rc::clone(common)))).collect()
+    (0..count).map(|index| local.spawn_local(connection::<E>(index, depth, Rc::clone(common)))).collect()
 }
 
 /// Keeps one connection open and its streams busy until nothing is left to send.
-async fn connection(index: usize, depth: usize, common: Common) {
+async fn connection<E: Exchange>(index: usize, depth: usize, common: Common) {
     let mut wait = FIRST_RETRY;
     while common.borrow().left > 0 {
         match open(index, &common).await {
             Ok(sender) => {
                 wait = FIRST_RETRY;
+                set_open(&common, index);
+                if common.borrow().is_warming {
+                    warm_up::request::<E>(index, sender.clone(), &common).await;
+                }
                 let streams: Vec<_> = (0..depth)
                     .map(|place| {
                         let place = index * depth + place;
-                        tokio::task::spawn_local(stream(index, place, sender.clone(), Rc::clone(&common)))
+                        tokio::task::spawn_local(stream::<E>(
+                            index,
+                            place,
+                            sender.clone(),
+                            Rc::clone(&common),
+                        ))
                     })
                     .collect();
                 for stream in streams {
@@ -273,11 +316,17 @@ async fn connection(index: usize, depth: usize, common: Common) {
     }
 }
 
+fn set_open(common: &Common, index: usize) {
+    if let Some(was_open) = common.borrow_mut().was_open.get_mut(index) {
+        *was_open = true;
+    }
+}
+
 /// One stream after the other in one place, until the connection breaks or nothing is left.
-async fn stream(connection: usize, place: usize, sender: SendRequest<Bytes>, common: Common) {
+async fn stream<E: Exchange>(connection: usize, place: usize, sender: SendRequest<Bytes>, common: Common) {
     let Ok(mut sender) = sender.ready().await else { return };
     loop {
-        let Some((head, body, due)) = common.borrow_mut().take(connection) else { return };
+        let Some((head, body, request, due)) = common.borrow_mut().take(connection) else { return };
         let (clock, limit) = {
             let shared = common.borrow();
             (shared.clock, shared.plan.timeout)
@@ -288,7 +337,7 @@ async fn stream(connection: usize, place: usize, sender: SendRequest<Bytes>, com
         let sent = clock.now();
         let due = if common.borrow().pace.is_some() { due } else { sent };
         set(&common, place, Some((sent, due)));
-        let result = match timeout(limit, exchange(sender.clone(), head, body, &common)).await {
+        let result = match timeout(limit, E::exchange(sender.clone(), head, body, &common)).await {
             Ok(result) => result,
             Err(_) => {
                 let late = Broken::new(Failure::Timeout, format!("no answer after {limit:?}"));
@@ -296,7 +345,7 @@ async fn stream(connection: usize, place: usize, sender: SendRequest<Bytes>, com
             }
         };
         set(&common, place, None);
-        if common.borrow_mut().finish(result, connection, sent, due).is_break() {
+        if common.borrow_mut().finish(result, connection, (request, sent, due)).is_break() {
             return;
         }
         sender = match sender.ready().await {
@@ -312,89 +361,19 @@ fn set(common: &Common, place: usize, value: Option<(u64, u64)>) {
     }
 }
 
-async fn wait_until(due: u64, clock: &Clock) {
-    loop {
-        let left = due.saturating_sub(clock.now());
-        if left == 0 {
-            return;
-        }
-        if left > TIMER_STEP_NS {
-            tokio::time::sleep_until(Instant::now() + Duration::from_nanos(left - TIMER_STEP_NS)).await;
-        } else {
-            tokio::task::yield_now().await;
-        }
-    }
-}
-
-/// Why a request has no answer.
-enum Lost {
-    /// The server ends the connection in an orderly way (GOAWAY) and did not look at the request: it is sent again.
-    Unanswered,
-    Failed(Broken),
-}
-
-/// Sends a request and reads its whole answer.
-async fn exchange(
-    sender: SendRequest<Bytes>,
-    head: http::Request<()>,
-    body: Bytes,
-    common: &Common,
-) -> Result<u16, Lost> {
-    let broken = |error: h2::Error| {
-        if error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR) {
-            return Lost::Unanswered;
-        }
-        let failure = if error.is_reset() { Failure::Malformed } else { Failure::Closed };
-        Lost::Failed(Broken::new(failure, format!("http/2: {error}")))
-    };
-    let mut sender = sender.ready().await.map_err(broken)?;
-    let length = body.len() as u64;
-    let (answer, mut stream) = sender.send_request(head, body.is_empty()).map_err(broken)?;
-    if !body.is_empty() {
-        stream.send_data(body, true).map_err(broken)?;
-    }
-    let (head, mut body) = answer.await.map_err(broken)?.into_parts();
-    let mut received = 0;
-    while let Some(data) = body.data().await {
-        let data = data.map_err(broken)?;
-        received += data.len() as u64;
-        // The window is given back at once; it is the connection's end if that fails.
-        let _ = body.flow_control().release_capacity(data.len());
-    }
-    let mut shared = common.borrow_mut();
-    shared.tally.body_bytes += received;
-    shared.tally.bytes_in += received;
-    shared.tally.bytes_out += length;
-    if shared.server.is_empty()
-        && let Some(server) = head.headers.get(http::header::SERVER)
-    {
-        shared.server = String::from_utf8_lossy(server.as_bytes()).into_owned();
-    }
-    Ok(head.status.as_u16())
-}
-
 async fn open(index: usize, common: &Common) -> Result<SendRequest<Bytes>, Broken> {
-    let (clock, limit, address, tls) = {
+    let (clock, way) = {
         let shared = common.borrow();
-        let addresses = &shared.plan.addresses;
-        let address: Option<SocketAddr> = addresses.get(index % addresses.len().max(1)).copied();
-        (shared.clock, shared.plan.timeout, address, shared.plan.tls.clone().zip(shared.server_name.clone()))
+        (shared.clock, Way::of(&shared.plan, shared.server_name.as_ref(), index))
     };
-    let address = address.ok_or_else(|| Broken::new(Failure::Connect, "connect: no address"))?;
     let begun = clock.now();
-    let failed = |error: std::io::Error| Broken::new(Failure::Connect, format!("connect: {}", plain(&error)));
-    let late = |_| Broken::new(Failure::ConnectTimeout, format!("no connection after {limit:?}"));
-    let socket = timeout(limit, TcpStream::connect(address)).await.map_err(late)?.map_err(failed)?;
-    socket.set_nodelay(true).map_err(failed)?;
+    let raw = way.connect().await?;
     common.borrow_mut().tally.connect.saturating_record(clock.now() - begun);
-    match tls {
-        None => shake_hands(socket).await,
-        Some((config, name)) => {
-            let connected = timeout(limit, trust::connect(config, name, socket));
-            let session = connected
-                .await
-                .map_err(late)?
-                .map_err(|error| Broken::new(Failure::Tls, format!("tls: {}", plain(&error))))?;
+    match (raw, way.tls.clone()) {
+        (Raw::Unix(socket), _) => shake_hands(socket).await,
+        (Raw::Tcp(socket), None) => shake_hands(socket).await,
+        (Raw::Tcp(socket), Some((config, name))) => {
+            let session = way.secure(config, name, socket).await?;
             common.borrow_mut().tally.handshake.saturating_record(clock.now() - begun);
             shake_hands(session).await
         }

@@ -4,47 +4,40 @@ use std::{
     io::{Read, Write},
     net::SocketAddr,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
     sync::Arc,
 };
 
 use rustix::{
     event::epoll,
     io::Errno,
-    net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt},
+    net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt},
 };
 use rustls::{ClientConfig, ClientConnection, pki_types::ServerName};
 
 use super::failure::{Broken, Failure};
+use crate::plan::Acknowledgements;
 
 #[derive(Debug)]
 pub struct Socket {
     fd: OwnedFd,
     tls: Option<Box<ClientConnection>>,
+    /// In a control run: whether answers are acknowledged at once.
+    quick: Option<bool>,
 }
 
 impl Socket {
     /// Begins to connect and registers for every event, once, edge-triggered.
     pub fn connect(
-        address: &SocketAddr,
+        peer: Peer<'_>,
         tls: Option<(&Arc<ClientConfig>, &ServerName<'static>)>,
         epoll: &OwnedFd,
         token: u64,
         small_requests: bool,
+        acknowledgements: Option<Acknowledgements>,
     ) -> Result<Socket, Broken> {
         let failed = |error| Broken::system(Failure::Connect, error);
-        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, None).map_err(failed)?;
-        sockopt::set_tcp_nodelay(&fd, true).map_err(failed)?;
-        if small_requests {
-            // Requests that fit the first window need no pacing; BBR would set a timer for each. Where the system
-            // does not allow the choice, its default stays.
-            let _ = sockopt::set_tcp_congestion(&fd, "reno");
-        }
-        match rustix::net::connect(&fd, address) {
-            Ok(()) | Err(Errno::INPROGRESS) => {}
-            Err(error) => return Err(failed(error)),
-        }
+        let fd = peer.connect(small_requests).map_err(failed)?;
         let events =
             epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
         epoll::add(epoll, &fd, epoll::EventData::new_u64(token), events).map_err(failed)?;
@@ -56,7 +49,10 @@ impl Socket {
                 Some(Box::new(session))
             }
         };
-        Ok(Socket { fd, tls })
+        let quick = acknowledgements.map(|how| how == Acknowledgements::Quick);
+        let socket = Socket { fd, tls, quick };
+        socket.choose_acknowledgements();
+        Ok(socket)
     }
 
     /// How the connect went, once the socket is writable.
@@ -79,11 +75,21 @@ impl Socket {
     pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
         loop {
             return match rustix::net::recv(&self.fd, &mut *buffer, RecvFlags::empty()) {
-                Ok((length, _)) => Ok(Some(length)),
+                Ok((length, _)) => {
+                    // The system forgets it with what it receives.
+                    self.choose_acknowledgements();
+                    Ok(Some(length))
+                }
                 Err(Errno::AGAIN) => Ok(None),
                 Err(Errno::INTR) => continue,
                 Err(error) => Err(error),
             };
+        }
+    }
+
+    fn choose_acknowledgements(&self) {
+        if let Some(quick) = self.quick {
+            let _ = sockopt::set_tcp_quickack(&self.fd, quick);
         }
     }
 
@@ -155,6 +161,47 @@ impl Socket {
             }
         }
     }
+}
+
+/// What is connected to.
+#[derive(Clone, Copy, Debug)]
+pub enum Peer<'a> {
+    Tcp(&'a SocketAddr),
+    Unix(&'a Path),
+}
+
+impl Peer<'_> {
+    /// A socket that is connected or about to be.
+    fn connect(self, small_requests: bool) -> Result<OwnedFd, Errno> {
+        let (fd, connected) = match self {
+            Peer::Tcp(address) => {
+                let ipv4 = address.is_ipv4();
+                let fd = stream_socket(if ipv4 { AddressFamily::INET } else { AddressFamily::INET6 })?;
+                sockopt::set_tcp_nodelay(&fd, true)?;
+                if small_requests {
+                    // Requests that fit the first window need no pacing; BBR would set a timer for each. Where the
+                    // system does not allow the choice, its default stays.
+                    let _ = sockopt::set_tcp_congestion(&fd, "reno");
+                }
+                let connected = rustix::net::connect(&fd, address);
+                (fd, connected)
+            }
+            Peer::Unix(path) => {
+                let fd = stream_socket(AddressFamily::UNIX)?;
+                let connected = rustix::net::connect(&fd, &SocketAddrUnix::new(path)?);
+                (fd, connected)
+            }
+        };
+        match connected {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(fd),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn stream_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    rustix::net::socket_with(family, SocketType::STREAM, flags, None)
 }
 
 impl AsFd for Socket {

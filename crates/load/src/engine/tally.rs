@@ -6,8 +6,9 @@ use std::{
 };
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
-use super::{failure::Failure, slot::Slot};
+use super::{beyond::Beyond, failure::Failure, parts::Parts, slot::Slot};
 
 /// Length of a slot.
 pub const SLOT_NS: u64 = 100_000_000;
@@ -20,6 +21,69 @@ const STATUSES: usize = 600;
 
 /// A thread's finished slots, read by the one that shows progress.
 pub type SharedSlots = Arc<Mutex<Vec<Slot>>>;
+
+/// A whole answer and the times of its request.
+#[derive(Clone, Copy, Debug)]
+pub struct Answered {
+    pub now: u64,
+    pub sent: u64,
+    pub due: u64,
+    /// 0: when the last byte came.
+    pub first_byte: u64,
+    pub status: u16,
+    /// Which of the plan's requests it was.
+    pub request: u32,
+}
+
+/// How many answers connections had when the server closed them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lives {
+    pub closed: u64,
+    /// Of these with `Connection: close` in the last answer.
+    pub announced: u64,
+    /// Of these with a request that had no answer.
+    pub with_loss: u64,
+    pub fewest: u64,
+    pub most: u64,
+}
+
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Announced,
+    Idle,
+    WithLoss,
+}
+
+impl Lives {
+    pub fn ended(&mut self, answers: u64, end: End) {
+        if answers == 0 {
+            return;
+        }
+        self.fewest = if self.closed == 0 { answers } else { self.fewest.min(answers) };
+        self.most = self.most.max(answers);
+        self.closed += 1;
+        self.announced += u64::from(end == End::Announced);
+        self.with_loss += u64::from(end == End::WithLoss);
+    }
+
+    pub fn add(&mut self, other: &Lives) {
+        if other.closed == 0 {
+            return;
+        }
+        self.fewest = if self.closed == 0 { other.fewest } else { self.fewest.min(other.fewest) };
+        self.most = self.most.max(other.most);
+        self.closed += other.closed;
+        self.announced += other.announced;
+        self.with_loss += other.with_loss;
+    }
+
+    /// After how many answers the server closes, when it is always the same. With a request under way it may be one less.
+    pub fn regular(&self) -> Option<u64> {
+        let spread = self.most - self.fewest;
+        (self.closed >= 3 && spread <= (self.most / 50).max(1)).then_some(self.most)
+    }
+}
 
 #[derive(Debug)]
 pub struct Tally {
@@ -39,6 +103,7 @@ pub struct Tally {
     pub messages: BTreeMap<String, u64>,
     /// Connections that the server ended after an answer.
     pub server_closes: u64,
+    pub lives: Lives,
     /// The slowest request that began in each fine step, in microseconds.
     pub fine: Vec<u32>,
     /// Requests on the way at the end, and the age of the oldest in nanoseconds.
@@ -46,13 +111,15 @@ pub struct Tally {
     pub oldest_unfinished_ns: u64,
     /// Requests that were due but found no free connection.
     pub unsent: u64,
+    pub parts: Parts,
+    pub beyond: Beyond,
     slot: Slot,
     slot_end: u64,
     shared: SharedSlots,
 }
 
 impl Tally {
-    pub fn new(open_model: bool, shared: SharedSlots) -> Tally {
+    pub fn new(open_model: bool, requests: usize, shared: SharedSlots) -> Tally {
         Tally {
             raw: histogram(),
             corrected: open_model.then(histogram),
@@ -66,10 +133,13 @@ impl Tally {
             failures: [0; Failure::COUNT],
             messages: BTreeMap::new(),
             server_closes: 0,
+            lives: Lives::default(),
             fine: Vec::new(),
             unfinished: 0,
             oldest_unfinished_ns: 0,
             unsent: 0,
+            parts: Parts::new(requests),
+            beyond: Beyond::default(),
             slot: Slot::default(),
             slot_end: SLOT_NS,
             shared,
@@ -77,7 +147,8 @@ impl Tally {
     }
 
     /// One whole answer.
-    pub fn complete(&mut self, now: u64, sent: u64, due: u64, status: u16) {
+    pub fn complete(&mut self, answered: &Answered) {
+        let &Answered { now, sent, due, status, .. } = answered;
         let latency = now - sent;
         self.raw.saturating_record(latency);
         let seen = match &mut self.corrected {
@@ -89,6 +160,7 @@ impl Tally {
         };
         self.completed += 1;
         self.slot.record(seen);
+        self.parts.record(answered, seen);
         if let Some(count) = self.statuses.get_mut(usize::from(status)) {
             *count += 1;
         }
@@ -102,6 +174,20 @@ impl Tally {
             }
             None => {}
         }
+    }
+
+    /// Events of one stream that came together, and when the one before them came.
+    pub fn heard(&mut self, now: u64, last: Option<u64>, events: u64) {
+        let mut last = last;
+        for _ in 0..events {
+            let gap = now - last.unwrap_or(now);
+            if last.is_some() {
+                self.beyond.events.gap(gap);
+            }
+            self.slot.record(gap);
+            last = Some(now);
+        }
+        self.beyond.events.count += events;
     }
 
     pub fn fail(&mut self, failure: Failure, message: &str) {
@@ -122,6 +208,7 @@ impl Tally {
         self.oldest_unfinished_ns = self.oldest_unfinished_ns.max(now.saturating_sub(sent));
         if let Some(corrected) = &mut self.corrected {
             corrected.saturating_record(now.saturating_sub(due));
+            self.parts.record_unanswered(now.saturating_sub(due));
         }
     }
 
@@ -129,6 +216,7 @@ impl Tally {
         self.unsent += 1;
         if let Some(corrected) = &mut self.corrected {
             corrected.saturating_record(now.saturating_sub(due));
+            self.parts.record_unanswered(now.saturating_sub(due));
         }
     }
 
@@ -154,11 +242,21 @@ impl Tally {
     }
 }
 
-/// Three significant digits from a nanosecond on; grows to what is recorded, an hour at most.
-fn histogram() -> Histogram<u64> {
-    const HOUR_NS: u64 = 3_600_000_000_000;
+const HOUR_NS: u64 = 3_600_000_000_000;
+
+/// Three significant digits from a nanosecond on, an hour at most.
+pub fn histogram() -> Histogram<u64> {
+    with_digits(1, 3)
+}
+
+/// Two significant digits from a microsecond on: a tenth of the size, where there are many.
+pub fn coarse_histogram() -> Histogram<u64> {
+    with_digits(1_000, 2)
+}
+
+fn with_digits(lowest_ns: u64, digits: u8) -> Histogram<u64> {
     // The bounds are constants that the library accepts; the other arm cannot be reached.
-    Histogram::new_with_bounds(1, HOUR_NS, 3).unwrap_or_else(|_| {
+    Histogram::new_with_bounds(lowest_ns, HOUR_NS, digits).unwrap_or_else(|_| {
         let mut automatic = Histogram::new(3).unwrap_or_else(|_| unreachable!("3 digits are supported"));
         automatic.auto(true);
         automatic

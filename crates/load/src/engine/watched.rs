@@ -4,32 +4,47 @@ use std::collections::HashMap;
 
 use crate::{
     outcome::Server,
-    system::{Listener, Thread},
+    system::{Listener, Thread, Tree},
 };
 
+#[derive(Debug)]
 pub struct Watched {
     listener: Listener,
     before: HashMap<u32, Thread>,
+    tree: Tree,
 }
+
+/// Ticks that rounding may add to a process.
+const ROUNDING_NS: u64 = 20_000_000;
 
 impl Watched {
     pub fn new(listener: Listener) -> Watched {
         let before = listener.threads().into_iter().map(|thread| (thread.id, thread)).collect();
-        Watched { listener, before }
+        Watched { listener, before, tree: Tree::read() }
     }
 
-    /// What they used since, in a run of so many seconds. Threads that ended meanwhile are not seen.
+    /// From now on.
+    pub fn again(self) -> Watched {
+        Watched::new(self.listener)
+    }
+
+    /// What they used since, in a run of so many seconds: threads that ended and processes that came from them included.
     pub fn over(self, seconds: f64) -> Server {
         let used: Vec<(u64, u64)> =
             self.listener.threads().into_iter().map(|thread| self.since(thread)).collect();
         let share = |ns: u64| ns as f64 / 1e9 / seconds.max(1e-9);
         let busiest = used.iter().max_by_key(|(cpu, waited)| cpu + waited).copied().unwrap_or_default();
+        // Threads are counted to the nanosecond, but only those that are there; processes in ticks, with all that ended.
+        let threads: u64 = used.iter().map(|(cpu, _)| cpu).sum();
+        let now = Tree::read();
+        let all = now.used_since(&self.tree, &self.listener.pids);
+        let rounding = ROUNDING_NS * self.listener.pids.len() as u64;
         Server {
-            cpu_seconds: used.iter().map(|(cpu, _)| cpu).sum::<u64>() as f64 / 1e9,
+            cpu_seconds: if all > threads + rounding { all } else { threads } as f64 / 1e9,
             busiest_thread: share(busiest.0),
             busiest_waited: share(busiest.1),
             memory_kib: self.listener.memory_kib(),
-            processes: self.listener.pids.len(),
+            processes: now.with_descendants(&self.listener.pids).len(),
             name: self.listener.name,
         }
     }

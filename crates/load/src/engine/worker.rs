@@ -1,6 +1,7 @@
 //! One thread of load: `epoll` over its connections, the schedule of the open model, ten slots a second.
 
 use std::{
+    collections::HashSet,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -17,11 +18,16 @@ use super::{
     clock::Clock,
     connection::Connection,
     context::Context,
-    tally::{SLOT_NS, Tally},
+    ending::Ending,
+    tally::{SLOT_NS, SharedSlots, Tally},
+    warm_up::Start,
 };
-use crate::Problem;
+use crate::{
+    Problem,
+    system::sockets::{self, Sockets},
+};
 
-const MAX_EVENTS: usize = 1024;
+pub const MAX_EVENTS: usize = 1024;
 /// How long the end of an open-model run waits for the answers of requests that were sent in time.
 const GRACE_NS: u64 = 1_000_000_000;
 /// With connections waiting to be opened again, the loop looks this often.
@@ -36,6 +42,10 @@ pub struct Harvest {
     pub tally: Tally,
     /// (answers, usual latency in nanoseconds) of each connection.
     pub connections: Vec<(u64, u64)>,
+    /// What the system counted for those that were open at the end.
+    pub sockets: Sockets,
+    /// Connections that were never open.
+    pub unopened: usize,
     /// CPU time of the thread during the run.
     pub cpu_ns: u64,
     /// Time that the thread was ready to run and had no CPU.
@@ -46,20 +56,29 @@ pub struct Harvest {
 }
 
 pub struct Worker {
-    connections: Vec<Connection>,
-    context: Context,
-    end_ns: u64,
+    pub(super) connections: Vec<Connection>,
+    pub(super) context: Context,
+    pub(super) end_ns: u64,
     timeout_ns: u64,
-    stop: Arc<AtomicBool>,
+    pub(super) stop: Arc<AtomicBool>,
+    /// Set where connections are warmed up first.
+    start: Option<(Arc<Start>, SharedSlots)>,
+    ending: Arc<Ending>,
 }
 
 impl Worker {
-    pub fn new(context: Context, connections: usize, stop: Arc<AtomicBool>) -> Worker {
+    pub fn new(
+        context: Context,
+        connections: usize,
+        stop: Arc<AtomicBool>,
+        start: Option<(Arc<Start>, SharedSlots)>,
+        ending: Arc<Ending>,
+    ) -> Worker {
         let connections =
             (0..connections as u32).map(|index| Connection::new(index, context.depth)).collect();
         let end_ns = context.plan.duration.map_or(u64::MAX, nanos);
         let timeout_ns = nanos(context.plan.timeout);
-        Worker { connections, context, end_ns, timeout_ns, stop }
+        Worker { connections, context, end_ns, timeout_ns, stop, start, ending }
     }
 
     pub fn run(mut self) -> Result<Harvest, Problem> {
@@ -67,21 +86,49 @@ impl Worker {
         if self.context.pace.is_some() {
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         }
+        if let Some((start, shared)) = self.start.take() {
+            let started = self.start_warm(&start, shared);
+            if started.is_err() {
+                self.ending.arrive(0.0);
+            }
+            started?;
+        }
         std::thread::sleep(self.context.clock.until_start());
         let (cpu_before, waited_before) = (thread_cpu_ns(), crate::system::thread_wait_ns());
         for connection in &mut self.connections {
-            connection.start(&mut self.context);
+            connection.begin(&mut self.context);
         }
-        self.work()?;
+        let worked = self.work();
         let end_ns = self.context.clock.now();
         let cpu_ns = (thread_cpu_ns() - cpu_before).saturating_sub(self.context.poll.looked_ns);
         let waited_ns = crate::system::thread_wait_ns().saturating_sub(waited_before);
+        self.ending.arrive(end_ns as f64 / 1e9);
+        worked?;
+        let sockets = self.sockets();
+        let unopened = self.connections.iter().filter(|connection| !connection.was_open).count();
         self.wind_up()?;
         let usual = |connection: &Connection| (connection.usual.count, connection.usual.latency_ns());
         let connections = self.connections.iter().map(usual).collect();
         self.context.tally.finish(self.context.clock.now());
         let server = self.context.parser.server();
-        Ok(Harvest { server, tally: self.context.tally, connections, cpu_ns, waited_ns, end_ns })
+        Ok(Harvest {
+            server,
+            tally: self.context.tally,
+            connections,
+            sockets,
+            unopened,
+            cpu_ns,
+            waited_ns,
+            end_ns,
+        })
+    }
+
+    fn sockets(&self) -> Sockets {
+        let Some(port) = self.context.plan.addresses.first().map(std::net::SocketAddr::port) else {
+            return Sockets::default();
+        };
+        let inodes: HashSet<u32> = self.connections.iter().filter_map(Connection::inode).collect();
+        if inodes.is_empty() { Sockets::default() } else { sockets::read(port, &inodes) }
     }
 
     fn work(&mut self) -> Result<(), Problem> {
@@ -120,7 +167,7 @@ impl Worker {
         }
     }
 
-    fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), Problem> {
+    pub(super) fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), Problem> {
         let now = self.context.clock.now();
         let mut until = (now / SLOT_NS + 1) * SLOT_NS;
         until = until.min(self.end_ns);
@@ -172,7 +219,7 @@ impl Worker {
         self.context.undecided.append(&mut undecided);
     }
 
-    fn reopen(&mut self, now: u64) {
+    pub(super) fn reopen(&mut self, now: u64) {
         let mut waiting = std::mem::take(&mut self.context.reopen);
         waiting.retain(|&(at, index)| {
             if at > now {

@@ -2,7 +2,10 @@
 
 use serde_json::json;
 
-use super::units::{bytes, count, time};
+use super::{
+    beyond,
+    units::{bytes, count, time},
+};
 use crate::{Outcome, Problem};
 
 const PAGE: &str = include_str!("page.html");
@@ -27,7 +30,7 @@ pub fn render(outcome: &Outcome) -> Result<String, Problem> {
 
 fn summary(outcome: &Outcome) -> String {
     let seen = outcome.seen();
-    let model = outcome.rate.map_or("closed loop".into(), |rate| format!("{rate} requests/s (open model)"));
+    let model = outcome.model();
     let mut rows = vec![
         ("target", outcome.url.clone()),
         (
@@ -45,6 +48,7 @@ fn summary(outcome: &Outcome) -> String {
         ("failed", format!("{}, bad statuses {}", count(outcome.failed()), count(outcome.bad_statuses))),
         ("received", bytes(outcome.bytes_in as f64)),
     ];
+    rows.extend(beyond::rows(outcome));
     for (name, percent) in
         [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99.9", 99.9), ("p99.99", 99.99), ("max", 100.0)]
     {

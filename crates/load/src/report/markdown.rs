@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
-use super::units::{bytes, count, time};
+use super::{
+    beyond,
+    units::{bytes, count, time},
+};
 use crate::{Outcome, outcome::Latency};
 
 pub fn render(outcome: &Outcome) -> String {
@@ -15,7 +18,7 @@ pub fn render(outcome: &Outcome) -> String {
 fn write(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
     let machine = &outcome.machine;
     writeln!(out, "### `{}`\n", outcome.url.replace('`', "'"))?;
-    let model = outcome.rate.map_or("closed loop".into(), |rate| format!("{rate} requests/s, open model"));
+    let model = outcome.model();
     writeln!(
         out,
         "{}, {} connections, {} threads, {model}, {:.1} s. {}, {} CPUs, {}.\n",
@@ -34,6 +37,7 @@ fn write(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
     row("failed", count(outcome.failed()))?;
     row("bad statuses", count(outcome.bad_statuses))?;
     row("received", bytes(outcome.bytes_in as f64))?;
+    beyond::rows(outcome).into_iter().try_for_each(|(name, value)| row(name, value))?;
     if let Some(each) = outcome.server_cpu_us() {
         row("server CPU per request", format!("{each:.2} us"))?;
     }

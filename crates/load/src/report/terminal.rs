@@ -1,8 +1,13 @@
 //! Our own form: what was done, what came out, what stands out.
 
+mod parts;
+
 use std::fmt::Write;
 
-use super::units::{bytes, count, percent, time};
+use super::{
+    beyond,
+    units::{bytes, count, percent, time},
+};
 use crate::{Outcome, outcome::Latency};
 
 pub fn render(outcome: &Outcome) -> String {
@@ -13,7 +18,10 @@ pub fn render(outcome: &Outcome) -> String {
 }
 
 fn write(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
-    let model = outcome.rate.map_or("closed loop".into(), |rate| format!("{rate} requests/s (open model)"));
+    let model = outcome.model();
+    if let Some(pending) = pending(outcome) {
+        writeln!(out, "{pending}")?;
+    }
     writeln!(out, "{}", outcome.url)?;
     writeln!(
         out,
@@ -22,7 +30,11 @@ fn write(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
         outcome.connections,
         outcome.threads,
         outcome.seconds,
-        if outcome.interrupted { ", interrupted" } else { "" }
+        match (outcome.interrupted, outcome.warm_up) {
+            (true, _) => ", interrupted",
+            (false, true) => ", each connection warmed up with one request",
+            (false, false) => "",
+        }
     )?;
     writeln!(out)?;
     let total = outcome.requests;
@@ -36,12 +48,28 @@ fn write(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
     let statuses: Vec<String> =
         outcome.statuses.iter().map(|(status, number)| format!("{status}: {}", count(*number))).collect();
     writeln!(out, "  statuses    {}", if statuses.is_empty() { "none".into() } else { statuses.join(", ") })?;
+    for (name, value) in beyond::rows(outcome) {
+        writeln!(out, "  {name:<11} {value}")?;
+    }
     failures(out, outcome)?;
     writeln!(out)?;
     latencies(out, outcome)?;
+    parts::write(out, outcome)?;
     writeln!(out)?;
     processes(out, outcome)?;
     findings(out, outcome)
+}
+
+/// The first line where connections never opened: whatever follows is about the others.
+fn pending(outcome: &Outcome) -> Option<String> {
+    if outcome.unopened == 0 {
+        return None;
+    }
+    let counters = &outcome.counters;
+    Some(format!(
+        "{} of {} connections never opened; queues of listeners on this machine overflowed {} times, {} connects were dropped there",
+        outcome.unopened, outcome.connections, counters.listen_overflows, counters.listen_drops
+    ))
 }
 
 fn failures(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
@@ -93,6 +121,11 @@ fn latencies(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
     if outcome.corrected.is_some() {
         writeln!(out, "  (corrected: from the moment a request was due, as a user waits)")?;
     }
+    let first = &outcome.first_byte;
+    if first.count > 0 {
+        let [p50, p99, max] = [first.at(50.0), first.at(99.0), first.max_us].map(time);
+        writeln!(out, "  first byte  p50 {p50}, p99 {p99}, max {max}")?;
+    }
     let connect = &outcome.connect;
     if connect.count > 0 {
         writeln!(
@@ -101,6 +134,15 @@ fn latencies(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
             count(connect.count),
             time(connect.at(50.0)),
             time(connect.max_us)
+        )?;
+    }
+    if let Some(after) = outcome.lives.regular() {
+        let notice =
+            if outcome.lives.announced == outcome.lives.closed { "with notice" } else { "without notice" };
+        writeln!(
+            out,
+            "  closes      {} by the server, after {after} answers each, {notice}",
+            count(outcome.lives.closed)
         )?;
     }
     if let Some(handshake) = &outcome.tls_handshake {

@@ -37,6 +37,23 @@ pub fn percent(part: u64, whole: u64) -> String {
     if share > 0.0 && share < 0.1 { format!("{share:.4} %") } else { format!("{share:.1} %") }
 }
 
+/// Three digits: `950`, `12.3k`, `1.20M`.
+pub fn brief(number: f64) -> String {
+    let (scaled, unit) = match number {
+        number if number < 999.5 => return format!("{number:.0}"),
+        number if number < 999_500.0 => (number / 1e3, "k"),
+        number => (number / 1e6, "M"),
+    };
+    let digits = if scaled < 9.995 { 2 } else { usize::from(scaled < 99.95) };
+    format!("{scaled:.digits$}{unit}")
+}
+
+/// At most three digits behind the point, and none that say nothing.
+pub fn short(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 /// Mean and standard deviation.
 pub fn spread(values: &[f64]) -> (f64, f64) {
     if values.is_empty() {

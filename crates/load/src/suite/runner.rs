@@ -252,6 +252,7 @@ fn send(
         timeout: Duration::from_secs(10),
         tls: None,
         accepted_statuses: Vec::new(),
+        options: Default::default(),
     };
     engine::start(plan, Arc::default())?.finish()
 }

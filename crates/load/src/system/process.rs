@@ -115,6 +115,8 @@ fn listens_for(local: &str, wanted: IpAddr) -> bool {
     }
     match wanted {
         IpAddr::V4(wanted) => {
+            // A socket of both families writes ::ffff:a.b.c.d, as 32-bit words of this machine.
+            let hex = hex.strip_prefix("0000000000000000FFFF0000").unwrap_or(hex);
             u32::from_str_radix(hex, 16).is_ok_and(|found| found.to_ne_bytes() == wanted.octets())
         }
         // An exact IPv6 listener: the port alone decides.
@@ -156,6 +158,15 @@ fn memory_kib(pid: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_of_both_families() {
+        let local = IpAddr::from([127, 0, 0, 1]);
+        assert!(listens_for("0100007F:1F90", local));
+        assert!(listens_for("0000000000000000FFFF00000100007F:1F90", local));
+        assert!(listens_for("00000000000000000000000000000000:1F90", local));
+        assert!(!listens_for("0000000000000000FFFF00000200007F:1F90", local));
+    }
 
     #[test]
     fn this_test_is_found_by_its_port() {

@@ -3,20 +3,31 @@
 mod arguments;
 mod compare;
 mod doctor;
+mod events;
 mod files;
+mod grpc;
 mod progress;
+mod reports;
+mod requests;
 mod run;
+mod selftest;
+mod stages;
 mod suite;
+mod websocket;
 
 use std::process::ExitCode;
 
 use load::Problem;
+
+use crate::say::complain;
 
 pub use arguments::Arguments;
 use arguments::Mode;
 
 /// Some requests failed: the figures are of the others.
 const PARTLY_FAILED: u8 = 3;
+/// What a `--fail-if` says is so.
+const CONDITION_MET: u8 = 4;
 const INTERRUPTED: u8 = 130;
 
 pub fn run(arguments: &Arguments) -> ExitCode {
@@ -25,7 +36,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Some(mode) => dispatch(mode),
     };
     result.unwrap_or_else(|problem| {
-        eprintln!("tidegate bench: {problem}");
+        complain!("tidegate bench: {problem}");
         ExitCode::from(problem.exit_code())
     })
 }
@@ -35,5 +46,6 @@ fn dispatch(mode: &Mode) -> Result<ExitCode, Problem> {
         Mode::Compare(arguments) => compare::run(arguments),
         Mode::Doctor(arguments) => doctor::run(arguments),
         Mode::Suite(arguments) => suite::run(arguments),
+        Mode::Selftest(arguments) => selftest::run(arguments),
     }
 }

@@ -4,6 +4,7 @@ use super::{Connection, Context, Sent, State};
 use crate::engine::{
     answer::Answer,
     failure::{Broken, Failure},
+    tally::{Answered, End},
 };
 
 impl Connection {
@@ -100,10 +101,18 @@ impl Connection {
                 })?;
             used += taken;
             self.size.current += taken as u64;
-            let Some(answer) = answer else { return Ok(used) };
+            let Some(answer) = answer else {
+                if self.first_byte == 0 {
+                    self.first_byte = now;
+                }
+                return Ok(used);
+            };
             self.complete(sent, now, answer, context);
             if answer.close || !context.keep_alive {
                 context.tally.server_closes += u64::from(answer.close);
+                if answer.close {
+                    context.tally.lives.ended(self.answers, End::Announced);
+                }
                 self.close(context);
                 return Ok(input.len());
             }
@@ -114,8 +123,16 @@ impl Connection {
     pub(super) fn complete(&mut self, sent: Sent, now: u64, answer: Answer, context: &mut Context) {
         self.in_flight.pop_front();
         self.size.learn();
+        self.answers += 1;
         context.outstanding -= 1;
-        context.tally.complete(now, sent.at, sent.due, answer.status);
+        context.tally.complete(&Answered {
+            now,
+            sent: sent.at,
+            due: sent.due,
+            first_byte: std::mem::take(&mut self.first_byte),
+            status: answer.status,
+            request: sent.request,
+        });
         context.tally.body_bytes += answer.body;
         self.usual.add(now - sent.at);
     }
@@ -125,6 +142,7 @@ impl Connection {
         if let (Some(answer), Some(sent)) = (self.reader.closed(), self.in_flight.front().copied()) {
             self.complete(sent, context.clock.now(), answer, context);
             context.tally.server_closes += 1;
+            context.tally.lives.ended(self.answers, End::Idle);
             self.close(context);
             self.start(context);
             return Ok(());
@@ -134,6 +152,7 @@ impl Connection {
         }
         if self.in_flight.is_empty() && self.state == State::Open {
             context.tally.server_closes += 1;
+            context.tally.lives.ended(self.answers, End::Idle);
             self.close(context);
             self.start(context);
             return Ok(());

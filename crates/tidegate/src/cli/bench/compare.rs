@@ -20,7 +20,7 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Problem> {
     let (first, second) = (read(&arguments.first)?, read(&arguments.second)?);
-    print!("{}", compare::render(["first", "second"], &compare::compare(&first, &second)?));
+    files::print(&compare::render(["first", "second"], &compare::compare(&first, &second)?))?;
     Ok(ExitCode::SUCCESS)
 }
 

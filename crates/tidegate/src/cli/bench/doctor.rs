@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use super::files;
 use clap::Args;
 use config::{Settings, Source};
 use load::{
@@ -22,6 +23,7 @@ const SOMETHING_BAD: u8 = 3;
 const CONNECTIONS: usize = 32;
 
 #[derive(Args)]
+#[command(args_override_self = true)]
 pub struct Arguments {
     /// Also put a second of load on this URL and look at who works
     #[arg(value_name = "URL")]
@@ -51,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Problem> {
     if let Some(url) = &arguments.url {
         checks.extend(target(url, arguments.upstream.as_deref())?);
     }
-    print!("{}", doctor::render(&checks));
+    files::print(&doctor::render(&checks))?;
     let bad = checks.iter().any(|check| check.state == doctor::State::Bad);
     Ok(if bad { ExitCode::from(SOMETHING_BAD) } else { ExitCode::SUCCESS })
 }
@@ -75,6 +77,7 @@ fn plan(url: &str) -> Result<Plan, Problem> {
         timeout: Duration::from_secs(5),
         tls: None,
         accepted_statuses: Vec::new(),
+        options: Default::default(),
     })
 }
 
@@ -152,6 +155,6 @@ fn hold_connections(url: &str, wanted: usize) -> Result<ExitCode, Problem> {
     if shown {
         let _ = write!(stderr(), "\r\x1b[2K");
     }
-    print!("{}", held.render());
+    files::print(&held.render())?;
     Ok(if held.opened == wanted { ExitCode::SUCCESS } else { ExitCode::from(SOMETHING_BAD) })
 }

@@ -9,6 +9,8 @@ use load::{engine::Running, report::units};
 
 const STEP: Duration = Duration::from_millis(50);
 const STEPS_PER_LINE: u32 = 10;
+/// The narrowest terminal that is thought of.
+const COLUMNS: usize = 40;
 
 /// Follows a run until it ends.
 pub fn follow(running: &Running, total: Option<Duration>, quiet: bool) {
@@ -45,12 +47,43 @@ fn line(running: &Running, total: Option<Duration>, from: usize) -> usize {
     let moment = running.slots_since(from);
     let rate = moment.count as f64 / (slots as f64 / 10.0);
     let us = |percent: f64| units::time(moment.percentile_ns(percent) as f64 / 1000.0);
-    let left = total.map_or(String::new(), |total| {
-        format!(", {:.0} s left", (total.as_secs_f64() - running.elapsed_seconds()).max(0.0))
-    });
-    let errors = if moment.errors > 0 { format!(", {} errors", moment.errors) } else { String::new() };
-    let _ =
-        write!(stderr(), "\r\x1b[2K{rate:.0} requests/s, p50 {}, p99 {}{errors}{left}", us(50.0), us(99.0));
+    let mut parts = vec![format!("{}/s", units::brief(rate))];
+    if moment.errors > 0 {
+        parts.push(format!("{} failed", units::brief(moment.errors as f64)));
+    }
+    if let Some(total) = total {
+        let left = (total.as_secs_f64() - running.elapsed_seconds()).max(0.0);
+        parts.push(format!("{left:.0} s left"));
+    }
+    parts.extend([format!("p99 {}", us(99.0)), format!("p50 {}", us(50.0))]);
+    let _ = write!(stderr(), "\r\x1b[2K{}", fitting(parts));
     let _ = stderr().flush();
     until
+}
+
+/// As many of the parts, most important first, as a narrow terminal shows on one line: a longer one would stay there.
+fn fitting(parts: Vec<String>) -> String {
+    let mut line = String::new();
+    for part in parts {
+        let between = if line.is_empty() { "" } else { ", " };
+        if line.len() + between.len() + part.len() < COLUMNS {
+            line = line + between + &part;
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_fits_a_narrow_terminal() {
+        let parts = |words: &[&str]| fitting(words.iter().map(|word| (*word).to_owned()).collect());
+        assert_eq!(
+            parts(&["9.99k/s", "59 s left", "p99 12.34ms", "p50 1.00ms"]),
+            "9.99k/s, 59 s left, p99 12.34ms"
+        );
+        assert_eq!(parts(&["120/s", "9 s left", "p99 4.2ms"]), "120/s, 9 s left, p99 4.2ms");
+    }
 }

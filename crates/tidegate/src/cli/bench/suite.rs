@@ -12,9 +12,14 @@ use load::{
     suite::{self, Runner, Settings, Suite},
 };
 
-use super::{INTERRUPTED, PARTLY_FAILED, files};
+use super::{
+    INTERRUPTED, PARTLY_FAILED,
+    files::{self, Output},
+};
+use crate::say::complain;
 
 #[derive(Args)]
+#[command(args_override_self = true)]
 pub struct Arguments {
     /// Suites, such as perf/suites/*.yaml
     #[arg(required = true, value_name = "FILE")]
@@ -51,18 +56,19 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Problem> {
         Problem::failed(format!("cannot find this binary to start it as a target: {error}"))
     })?;
     let settings = Settings { binary, external: arguments.targets.clone(), stop: interrupt::flag()? };
+    let output = arguments.output.as_deref().map(|path| Output::open("--output", path)).transpose()?;
     let (mut text, mut failed) = (String::new(), 0);
     for suite in suites? {
-        let mut say = |line: String| eprintln!("{}: {line}", suite.name);
+        let mut say = |line: String| complain!("{}: {line}", suite.name);
         let measured = Runner::new(&suite, &settings, &mut say).run()?;
         let table = suite::markdown(&suite, &measured);
-        println!("{table}");
+        files::print(&format!("{table}\n"))?;
         text.push_str(&table);
         text.push('\n');
         failed += suite::summary(&measured);
     }
-    if let Some(path) = &arguments.output {
-        files::write(path, &text)?;
+    if let Some(output) = output {
+        output.write(&text)?;
     }
     if settings.stop.load(Relaxed) {
         return Ok(ExitCode::from(INTERRUPTED));

@@ -1,0 +1,75 @@
+//! Bytes of a connection, those that were received and not used up, and the head of an answer among them.
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use wire::ResponseHead;
+
+use crate::engine::failure::{Broken, Failure, plain};
+
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+const MAX_FIELDS: usize = 256;
+const READ_BYTES: usize = 16 * 1024;
+
+pub struct Line {
+    io: Box<dyn Io>,
+    pub received: Vec<u8>,
+    /// Bytes that came and are in no tally.
+    uncounted: u64,
+}
+
+trait Io: AsyncRead + AsyncWrite + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Unpin> Io for T {}
+
+impl Line {
+    pub fn new(io: impl AsyncRead + AsyncWrite + Unpin + 'static) -> Line {
+        Line { io: Box::new(io), received: Vec::with_capacity(READ_BYTES), uncounted: 0 }
+    }
+
+    pub async fn send(&mut self, bytes: &[u8]) -> Result<(), Broken> {
+        let sent = async {
+            self.io.write_all(bytes).await?;
+            self.io.flush().await
+        };
+        sent.await.map_err(|error| Broken::new(Failure::Write, format!("write: {}", plain(&error))))
+    }
+
+    /// Receives something more: how much. Nothing when the server has closed.
+    pub async fn receive(&mut self) -> Result<usize, Broken> {
+        self.received.reserve(READ_BYTES);
+        let read = self.io.read_buf(&mut self.received).await;
+        let read =
+            read.map_err(|error| Broken::new(Failure::Closed, format!("closed early: {}", plain(&error))))?;
+        self.uncounted += read as u64;
+        Ok(read)
+    }
+
+    /// How many bytes came since this was asked last.
+    pub fn came(&mut self) -> u64 {
+        std::mem::take(&mut self.uncounted)
+    }
+
+    /// Reads the head of the final answer.
+    pub async fn head(&mut self) -> Result<ResponseHead, Broken> {
+        let mut head = ResponseHead::default();
+        loop {
+            let parsed = head.parse(&self.received, MAX_HEAD_BYTES, MAX_FIELDS);
+            match parsed.map_err(|error| malformed(error.reason))? {
+                Some(used) => {
+                    self.received.drain(..used);
+                    // Interim answers announce the final one.
+                    if head.status >= 200 || head.status == 101 {
+                        return Ok(head);
+                    }
+                    head.clear();
+                }
+                None if self.receive().await? == 0 => {
+                    return Err(Broken::new(Failure::Closed, "closed early: before the head of the answer"));
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+pub fn malformed(why: &str) -> Broken {
+    Broken::new(Failure::Malformed, format!("malformed: {why}"))
+}

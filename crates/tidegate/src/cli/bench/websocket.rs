@@ -1,0 +1,38 @@
+//! `--websocket`: upgrades in place of requests, and a message.
+
+use load::{Problem, request::RequestSpec, template::Template, websocket::FIELDS};
+
+use super::{arguments::Load, requests};
+
+/// Sent where there is no `--body`.
+const SHORT: &str = "tidegate";
+
+pub fn message(arguments: &Load) -> Result<String, Problem> {
+    let text = requests::body(arguments)?.unwrap_or_else(|| SHORT.into());
+    // A mistake in it is told before anything is connected to.
+    Template::parse(&text).map(|_| text)
+}
+
+/// All connections of a run are alike, so there is one URL.
+pub fn check(arguments: &Load, requests: &[RequestSpec]) -> Result<(), Problem> {
+    match requests {
+        [_] if arguments.urls_from.is_none() => Ok(()),
+        _ => Err(Problem::usage("--websocket measures one URL; give one, and no --urls-from")),
+    }
+}
+
+/// Adds the fields of the upgrade.
+pub fn into_upgrade(request: &mut RequestSpec) -> Result<(), Problem> {
+    for (name, value) in FIELDS {
+        check_field(request, name)?;
+        request.headers.push((name.into(), value.into()));
+    }
+    check_field(request, "Sec-WebSocket-Extensions")
+}
+
+fn check_field(request: &RequestSpec, name: &str) -> Result<(), Problem> {
+    if request.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name)) {
+        return Err(Problem::usage(format!("{name} is up to --websocket; leave it out of -H")));
+    }
+    Ok(())
+}
