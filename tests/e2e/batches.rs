@@ -5,10 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use testkit::gateway::YAML_PROVIDER;
+use testkit::usage::{assert_done_in_pieces, longest_piece};
 use testkit::{Client, Gateway};
-
-/// A worker may compute 5 ms in one piece; Rust is not optimised here.
-const PIECE: Duration = Duration::from_millis(if cfg!(debug_assertions) { 80 } else { 8 });
 
 fn gateway() -> Gateway {
     let mocked = |id: &str, status: u16, body: &str| {
@@ -35,17 +33,6 @@ fn post(gateway: &Gateway, body: &str) -> (u16, String) {
     client.send(body.as_bytes()).expect("sends the body");
     let answer = client.response().expect("an answer");
     (answer.status(), answer.body_text())
-}
-
-/// The longest that a task of the worker computed in one piece, by the worker's own account.
-fn longest_piece(gateway: &Gateway) -> Duration {
-    let ms = |text: &str| text.split(' ').next().and_then(|number| number.parse::<f64>().ok());
-    let of_line = |line: &str| {
-        let (_, rest) = line.split_once("was held up for ")?;
-        let without = ms(rest.rsplit_once(", ")?.1)?;
-        Some((ms(rest)? - without).max(0.0) / 1e3)
-    };
-    gateway.error_log().lines().filter_map(of_line).map(Duration::from_secs_f64).max().unwrap_or_default()
 }
 
 fn many(count: usize, item: &Value) -> Vec<Value> {
@@ -86,8 +73,7 @@ fn large_batches_are_done_in_pieces() {
         }
         println!("{what}: {:?}, longest piece so far {:?}", started.elapsed(), longest_piece(&gateway));
     }
-    let longest = longest_piece(&gateway);
-    assert!(longest <= PIECE, "{longest:?}\n{}", gateway.error_log());
+    assert_done_in_pieces(&gateway);
 }
 
 /// Others have their turn between the requests of a batch.

@@ -6,6 +6,10 @@ use std::time::Duration;
 
 use crate::Gateway;
 
+/// A worker may compute this long in one piece. Without optimisation, and on a machine that does more than this test, it
+/// takes several times what it takes in a release build; work that is not done in pieces takes far more.
+pub const PIECE: Duration = Duration::from_millis(if cfg!(debug_assertions) { 120 } else { 20 });
+
 /// A line of /proc/PID/status, in bytes.
 pub fn status_bytes(gateway: &Gateway, name: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{}/status", gateway.process.id())).expect("its status");
@@ -32,4 +36,24 @@ pub fn processor_time(gateway: &Gateway) -> Duration {
         text.split_whitespace().next()?.parse::<u64>().ok()
     });
     Duration::from_nanos(nanoseconds.sum())
+}
+
+/// The longest that a task of a worker computed in one piece, by the worker's own account: the warnings in the error log,
+/// less the time without a processor. Zero without a warning.
+pub fn longest_piece(gateway: &Gateway) -> Duration {
+    let ms = |text: &str| text.split(' ').next().and_then(|number| number.parse::<f64>().ok());
+    let of_line = |line: &str| {
+        let (_, rest) = line.split_once("was held up for ")?;
+        let (_, without) = rest
+            .split_once(" ms of them without a processor")
+            .map(|(before, _)| before.rsplit_once(", "))??;
+        Some((ms(rest)? - ms(without)?).max(0.0) / 1e3)
+    };
+    gateway.error_log().lines().filter_map(of_line).map(Duration::from_secs_f64).max().unwrap_or_default()
+}
+
+/// Panics if a worker computed for longer than [`PIECE`], so that others waited.
+pub fn assert_done_in_pieces(gateway: &Gateway) {
+    let longest = longest_piece(gateway);
+    assert!(longest <= PIECE, "a worker computed {longest:?} in one piece:\n{}", gateway.error_log());
 }
