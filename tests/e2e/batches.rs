@@ -1,7 +1,7 @@
 //! A batch of requests keeps nobody else waiting, however large it or its answers are.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use testkit::gateway::YAML_PROVIDER;
