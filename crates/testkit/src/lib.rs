@@ -33,7 +33,7 @@ use std::time::Duration;
 
 /// How long a test waits for something that must happen. Long, because machines that run tests are slow;
 /// no test that passes waits it out.
-pub const PATIENCE: Duration = Duration::from_secs(15);
+pub const PATIENCE: Duration = Duration::from_secs(45);
 
 /// A port nobody listens on now. The system hands out others for a while, so races are rare.
 pub fn free_port() -> u16 {
