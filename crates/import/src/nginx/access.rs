@@ -67,7 +67,11 @@ fn of(chain: &Chain, variables: &Variables) -> Made<Vec<(Condition, Gate)>> {
     let asked = chain.one("auth_request").filter(|asked| asked.argument(0) != "off");
     let any = chain.word("satisfy") == "any";
     let rest = match (basic, asked) {
-        (Some(basic), _) => Gate::Closed(format!("`auth_basic` of line {} is not converted", basic.at.line)),
+        (Some(basic), _) => Gate::Closed(format!(
+            "`auth_basic` of line {} is not converted: the hashes of its file cannot be checked here; make a consumer of \
+             plugin basic-auth for each user",
+            basic.at.line
+        )),
         (None, Some(asked)) => Gate::Ask(variables.literal(asked.argument(0))?),
         (None, None) => Gate::Pass(Map::new()),
     };

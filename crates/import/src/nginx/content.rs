@@ -9,21 +9,23 @@ use super::{
     branch::{Branch, all_when},
     chain::{Chain, Handler},
     condition::Condition,
-    fallback::{check_index, with_fallback},
-    files, forward_auth,
-    parse::Directive,
-    proxy, redirects,
+    effects, error_pages,
+    fallback::check_index,
+    files, forward_auth, proxy, redirects,
     server::Server,
     variables::{Made, Stop, Variables},
 };
 use crate::Report;
 
 /// The place that is converted, in its server.
+#[derive(Clone, Copy)]
 pub struct At<'s, 'a> {
     pub server: &'s Server<'s, 'a>,
     pub context: &'s Context<'a>,
     pub place: &'s Place,
     pub redirects: usize,
+    /// What it answers is the page of an error, whose errors have no pages in their turn.
+    pub is_page: bool,
 }
 
 /// The cases of a place, guards included. What cannot be converted is closed, case by case.
@@ -34,12 +36,14 @@ pub fn content<'a>(
     report: &mut Report,
 ) -> Made<Vec<Branch>> {
     let mut variables = variables.clone();
+    // What it decides is the variable's, which is known where steps look at it.
+    chain.take(&["valid_referers"]);
     let moved = real_ip(chain)?;
     variables.moved_addresses = moved.is_some();
     let mut branches = Vec::new();
     for Guarded { condition, gate, chain } in access::gates(chain, &variables)? {
         let made = match gate {
-            Gate::Deny => vec![refused(403, &chain, &variables, report)?],
+            Gate::Deny => vec![refused(403, at, &chain, &variables, report)?],
             Gate::Closed(why) => vec![Branch::closed(why)],
             Gate::Pass(plugins) => handled(at, &chain, &variables, plugins, report)?,
             Gate::Ask(path) => {
@@ -60,15 +64,17 @@ pub fn content<'a>(
     Ok(branches)
 }
 
-/// A status of nginx's own, with the fields that are added to it.
-pub fn refused(status: u16, chain: &Chain, variables: &Variables, report: &mut Report) -> Made<Branch> {
+/// A status of nginx's own, with the fields that are added to it, or its error page.
+pub fn refused(
+    status: u16,
+    at: &At<'_, '_>,
+    chain: &Chain,
+    variables: &Variables,
+    report: &mut Report,
+) -> Made<Branch> {
     let mut branch = Branch::status(status);
     answers::headers(chain, variables, &mut branch.plugins, report)?;
-    let names = |page: &&&Directive| page.arguments.iter().any(|word| *word == status.to_string());
-    if let Some(page) = chain.all("error_page").iter().find(names) {
-        report.unsupported(&page.at, "error_page", "errors have the gateway's pages");
-    }
-    Ok(branch)
+    error_pages::answered(at, chain, status, branch, variables, report)
 }
 
 /// `set_real_ip_from` and its neighbours as a plugin.
@@ -104,33 +110,42 @@ fn handled<'a>(
     report: &mut Report,
 ) -> Made<Vec<Branch>> {
     let pass = chain.own_one("proxy_pass").or_else(|| chain.own_one("grpc_pass"));
-    let mut branch = if let Some(pass) = pass {
+    let mut branches = if let Some(pass) = pass {
         let (upstream, mut plugins) = proxy::pass(pass, at.place, chain, variables, at.context, report)?;
         proxy_settings(chain, report);
         redirects::convert(pass, at.place, chain, variables, &mut plugins, report);
         proxy::extras(chain, variables, at.context, &mut plugins, report)?;
+        error_pages::proxied(at, chain, &mut plugins, variables, report)?;
         chain.check(Handler::Proxy, report)?;
-        Branch { upgrades: proxy::upgrades(chain), ..Branch::new(plugins, Some(upstream)) }
+        vec![Branch { upgrades: proxy::upgrades(chain), ..Branch::new(plugins, Some(upstream)) }]
     } else if let Some(files) = files::convert(at.place, chain, variables, report)? {
         check_index(at, &files, chain, report)?;
         let mut plugins = Map::new();
         proxy::extras(chain, variables, at.context, &mut plugins, report)?;
+        let branches = error_pages::files(at, chain, files, &plugins, variables, report)?;
         chain.check(Handler::Files, report)?;
-        with_fallback(at, files, plugins, variables, report)?
+        branches
     } else {
         // A handler that is not converted names itself; else nothing is served.
         chain.check(Handler::Files, report)?;
         return Err(Stop::closed("it has neither `proxy_pass` nor `return` nor a `root`"));
     };
     for (name, conf) in guards {
-        branch.plugins.insert(name, conf);
+        for branch in &mut branches {
+            branch.plugins.insert(name.clone(), conf.clone());
+        }
     }
-    Ok(vec![branch])
+    Ok(branches)
 }
 
 /// Settings that mean nothing here, or are reported.
 fn proxy_settings(chain: &Chain, report: &mut Report) {
     chain.take(&["proxy_ignore_headers", "proxy_ssl_verify_depth"]);
+    chain.take(&effects::CACHE);
+    if let Some(cache) = chain.one("proxy_cache").filter(|cache| cache.argument(0) != "off") {
+        let how = "answers are not kept: the upstream answers each request, which shows nobody more; plugin proxy-cache keeps them";
+        report.unsupported(&cache.at, "proxy_cache", how);
+    }
     if let Some(verify) = chain.one("proxy_ssl_verify").filter(|verify| verify.argument(0) == "on") {
         report.unsupported(
             &verify.at,

@@ -21,9 +21,6 @@ pub fn of(name: &str) -> Effect {
     if is_parameter || PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
         return Effect::None;
     }
-    if name.starts_with("proxy_cache") || name == "proxy_no_cache" {
-        return Effect::Answers("answers are not kept; plugin proxy-cache keeps them");
-    }
     match ANSWERS.iter().find(|(known, _)| *known == name) {
         Some((_, how)) => Effect::Answers(how),
         None => Effect::Closes,
@@ -32,7 +29,7 @@ pub fn of(name: &str) -> Effect {
 
 /// For blocks that do not proxy.
 pub fn is_of_proxies(name: &str) -> bool {
-    name.starts_with("proxy_") && name != "proxy_pass" && !name.starts_with("proxy_cache")
+    name.starts_with("proxy_") && name != "proxy_pass" && name != "proxy_cache_purge"
 }
 
 /// For blocks that serve no files.
@@ -55,7 +52,7 @@ pub fn is_of_files(name: &str) -> bool {
 }
 
 /// The process, its sockets and its memory.
-const PROCESS: [&str; 36] = [
+const PROCESS: [&str; 38] = [
     "accept_mutex",
     "accept_mutex_delay",
     "daemon",
@@ -72,6 +69,8 @@ const PROCESS: [&str; 36] = [
     "quic_bpf",
     "quic_gso",
     "quic_retry",
+    "referer_hash_bucket_size",
+    "referer_hash_max_size",
     "resolver",
     "resolver_timeout",
     "server_names_hash_bucket_size",
@@ -199,12 +198,11 @@ const PREFIXES: [&str; 9] = [
 const CLOSED_HANDLERS: [&str; 4] = ["fastcgi_", "uwsgi_", "scgi_", "memcached_"];
 
 /// What clients may notice, with how.
-const ANSWERS: [(&str, &str); 31] = [
+const ANSWERS: [(&str, &str); 28] = [
     ("absolute_redirect", "redirects to a path are sent as a path"),
     ("add_trailer", "trailers are not added"),
     ("charset", "the character set of answers may differ"),
     ("charset_types", "the character set of answers may differ"),
-    ("error_page", "errors have the gateway's pages"),
     ("etag", "answers of files have an ETag"),
     ("expires", "no Expires and Cache-Control are added"),
     ("http2_push", "nothing is pushed"),
@@ -219,18 +217,35 @@ const ANSWERS: [(&str, &str); 31] = [
     ("port_in_redirect", "redirects to a path are sent as a path"),
     ("proxy_bind", "connections leave from the system's address"),
     ("proxy_force_ranges", "ranges are up to the upstream"),
-    ("proxy_intercept_errors", "errors have the upstream's pages"),
     ("proxy_limit_rate", "the upstream is read as fast as it sends"),
     ("proxy_next_upstream", "other nodes are tried after failed connections and timeouts"),
     ("proxy_next_upstream_timeout", "other nodes are tried after failed connections and timeouts"),
     ("proxy_next_upstream_tries", "other nodes are tried after failed connections and timeouts"),
-    ("recursive_error_pages", "errors have the gateway's pages"),
     ("server_name_in_redirect", "redirects to a path are sent as a path"),
     ("server_tokens", "the field Server is the gateway's"),
     ("source_charset", "the character set of answers may differ"),
     ("ssl_early_data", "early data is not taken"),
     ("stream", "TCP and UDP are not proxied"),
     ("mail", "mail is not proxied"),
+];
+
+/// What says how answers are kept, where `proxy_cache` has them kept.
+pub const CACHE: [&str; 15] = [
+    "proxy_cache",
+    "proxy_cache_background_update",
+    "proxy_cache_bypass",
+    "proxy_cache_convert_head",
+    "proxy_cache_key",
+    "proxy_cache_lock",
+    "proxy_cache_lock_age",
+    "proxy_cache_lock_timeout",
+    "proxy_cache_max_range_offset",
+    "proxy_cache_methods",
+    "proxy_cache_min_uses",
+    "proxy_cache_revalidate",
+    "proxy_cache_use_stale",
+    "proxy_cache_valid",
+    "proxy_no_cache",
 ];
 
 /// Proxy settings that neither clients nor upstreams can see.
@@ -291,6 +306,7 @@ mod tests {
             "underscores_in_headers",
             "merge_slashes",
             "proxy_hide_header",
+            "proxy_cache_purge",
         ] {
             assert_eq!(of(name), Effect::Closes, "{name}");
         }

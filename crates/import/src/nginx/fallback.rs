@@ -168,7 +168,7 @@ pub fn redirected(at: &At<'_, '_>, target: &str, variables: &Variables, report: 
     let Some(location) = index.and_then(|index| locations.all.get(index)) else {
         return Err(Stop::closed(format!("no location takes `{target}`")));
     };
-    if std::ptr::eq(&location.place, at.place) {
+    if std::ptr::eq(&location.place, at.place) && !at.is_page {
         // In its own location: nginx would look for it there again.
         return Err(Stop::closed(format!("`{target}` leads back to its own location")));
     }
@@ -176,12 +176,12 @@ pub fn redirected(at: &At<'_, '_>, target: &str, variables: &Variables, report: 
         if step.name == "return"
             && location.directive.block.iter().filter(|step| is_step(&step.name)).count() == 1
         {
-            return super::answers::returned(step, &location.chain, variables, report);
+            let inner = At { place: &location.place, redirects: at.redirects + 1, ..*at };
+            return super::program::returned(step, &inner, &location.chain, variables, report);
         }
         return Err(Stop::closed(format!("the location of `{target}` rewrites")));
     }
-    let inner =
-        At { server: at.server, context: at.context, place: &location.place, redirects: at.redirects + 1 };
+    let inner = At { place: &location.place, redirects: at.redirects + 1, ..*at };
     location.chain.take(&["internal"]);
     let mut cases = match content(&inner, &location.chain, variables, report) {
         Ok(cases) => cases,

@@ -22,6 +22,7 @@ pub enum Fallback {
     Place(String),
 }
 
+#[derive(Clone)]
 pub struct Files {
     pub conf: Map<String, Value>,
     pub fallback: Option<String>,

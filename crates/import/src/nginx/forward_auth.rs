@@ -47,6 +47,9 @@ pub fn convert<'a>(
         "add_header",
         "gzip",
     ]);
+    // Each question is asked, where nginx may keep what it was answered.
+    asked.take(&super::effects::CACHE);
+    super::error_pages::of_question(asked)?;
     let target = proxy::target(pass, variables)?;
     if at.context.groups.contains_key(target.authority.as_str()) || target.scheme.starts_with("grpc") {
         return Err(not("its upstream is a group"));

@@ -30,7 +30,7 @@ pub fn group(group: &Directive, scheme: &str, report: &mut Report) -> Made<Value
     let mut nodes = Vec::new();
     for directive in &group.block {
         match directive.name.as_str() {
-            "server" => nodes.extend(member(directive, scheme, report)?),
+            "server" => nodes.extend(member(directive, scheme, group.one("zone").is_some(), report)?),
             "least_conn" => upstream["type"] = "least_conn".into(),
             "ip_hash" => {
                 report.approximated(&directive.at, "ip_hash", "hashed consistently, by the whole address");
@@ -85,9 +85,11 @@ fn hash(directive: &Directive, upstream: &mut Value, report: &mut Report) -> Mad
     Ok(())
 }
 
-fn member(directive: &Directive, scheme: &str, report: &mut Report) -> Made<Option<Value>> {
+/// `is_shared`: nginx's workers count together.
+fn member(directive: &Directive, scheme: &str, is_shared: bool, report: &mut Report) -> Made<Option<Value>> {
     let mut weight = 1;
     let mut priority = 0;
+    let mut most: Option<u32> = None;
     for word in directive.arguments.iter().skip(1) {
         match word.split_once('=') {
             Some(("weight", number)) => weight = number.parse().unwrap_or(1),
@@ -98,8 +100,20 @@ fn member(directive: &Directive, scheme: &str, report: &mut Report) -> Made<Opti
                     "a node that fails is tried again with the next request, unless health checks are set";
                 report.approximated(&directive.at, "server", &format!("`{word}`: {how}"));
             }
-            Some(("max_conns", _)) => {
-                report.unsupported(&directive.at, "server", &format!("`{word}` is left out"))
+            Some(("max_conns", number)) => {
+                let number = number.parse().map_err(|_| {
+                    Stop::closed(format!(
+                        "`{word}` of its upstream, line {}, is not a number",
+                        directive.at.line
+                    ))
+                })?;
+                most = Some(number).filter(|number| *number > 0);
+                if most.is_some() && !is_shared {
+                    let how = format!(
+                        "`{word}` holds for all workers together; nginx counts in each without `zone`"
+                    );
+                    report.approximated(&directive.at, "server", &how);
+                }
             }
             None if word == "resolve" => {
                 report.ignored(&directive.at, "server", "names are always resolved again")
@@ -114,5 +128,8 @@ fn member(directive: &Directive, scheme: &str, report: &mut Report) -> Made<Opti
     }
     let mut node = node(directive.argument(0), scheme, weight)?;
     node["priority"] = priority.into();
+    if let Some(most) = most {
+        node["max_conn"] = most.into();
+    }
     Ok(Some(node))
 }

@@ -57,9 +57,9 @@ fn words(arguments: &[String]) -> Vec<String> {
 }
 
 fn of(name: &str, test: Test, variables: &Variables) -> Made<Condition> {
-    if let Some(map) = variables.map(name) {
+    if let Some(cases) = variables.cases(name) {
         let mut held = Vec::new();
-        for (condition, value) in map.cases(variables)? {
+        for (condition, value) in cases? {
             if constant(&variables.literal(&value)?, test)? {
                 held.push(condition);
             }

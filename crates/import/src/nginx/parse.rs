@@ -29,6 +29,17 @@ impl Directive {
         self.all(name).next()
     }
 
+    /// Whether it stands in the block, at any depth.
+    pub fn holds(&self, name: &str) -> bool {
+        self.block.iter().any(|inner| inner.name == name || inner.holds(name))
+    }
+
+    /// Whether an argument here or inside has this text.
+    pub fn mentions(&self, text: &str) -> bool {
+        self.arguments.iter().any(|argument| argument.contains(text))
+            || self.block.iter().any(|inner| inner.mentions(text))
+    }
+
     /// `location ~ \.php$`
     pub fn title(&self) -> String {
         let mut title = self.name.clone();

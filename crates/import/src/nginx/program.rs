@@ -6,8 +6,9 @@ use super::{
     chain::{Chain, Handler, Kind},
     condition::Condition,
     content::{At, is_step},
-    ifs,
+    error_pages, ifs,
     parse::Directive,
+    referers,
     rewrite::{self, Rewrite},
     variables::{Made, Stop, Variables},
 };
@@ -16,7 +17,9 @@ use crate::Report;
 const STEPS: [&str; 5] = ["return", "rewrite", "if", "set", "break"];
 
 /// What nginx looks at after the rewrite phase, so that `return` is earlier than all of it.
-const LATER: [&str; 18] = [
+const LATER: [&str; 20] = [
+    "valid_referers",
+    "proxy_intercept_errors",
     "allow",
     "deny",
     "satisfy",
@@ -53,6 +56,7 @@ pub struct Steps<'a> {
 /// A step that cannot be converted is an error: nobody knows what follows it.
 pub fn run<'a>(
     block: &'a [Directive],
+    at: &At<'_, 'a>,
     chain: &Chain<'a>,
     variables: &Variables<'a>,
     report: &mut Report,
@@ -64,12 +68,16 @@ pub fn run<'a>(
         settings: None,
         variables: variables.clone(),
     };
+    match referers::invalid(chain, at.server.directive)? {
+        Some(invalid) => steps.variables.set_flag("invalid_referer", invalid),
+        None => steps.variables.set("invalid_referer", ""),
+    }
     for step in block.iter().filter(|directive| is_step(&directive.name)) {
         match step.name.as_str() {
             "set" => steps.variables.set(step.argument(0).trim_start_matches('$'), step.argument(1)),
             "break" => break,
             "return" => {
-                let branch = answers::returned(step, chain, &steps.variables, report)?;
+                let branch = returned(step, at, chain, &steps.variables, report)?;
                 chain.take(&STEPS);
                 chain.take(&LATER);
                 chain.check(Handler::Answer, report)?;
@@ -78,16 +86,47 @@ pub fn run<'a>(
                 break;
             }
             "rewrite" => steps.rewrites.push((steps.branches.len(), Condition::Always, step)),
-            _ => steps.choose(step, chain, report)?,
+            _ => steps.choose(step, at, chain, report)?,
         }
     }
     chain.take(&STEPS);
     Ok(steps)
 }
 
+/// `return`, with the error page of its status.
+pub fn returned(
+    directive: &Directive,
+    at: &At,
+    chain: &Chain,
+    variables: &Variables,
+    report: &mut Report,
+) -> Made<Branch> {
+    let branch = answers::returned(directive, chain, variables, report)?;
+    let status = directive.argument(0).parse().unwrap_or(302);
+    if (300..400).contains(&status) && !at.is_page {
+        let pages = error_pages::entries(chain)?;
+        return match pages.iter().find(|entry| entry.codes.contains(&status)) {
+            Some(entry) => Err(entry.closed("it is for redirects")),
+            None => Ok(branch),
+        };
+    }
+    if status == 444 || status < 400 || !directive.argument(1).is_empty() {
+        // A text is sent as it is.
+        chain.take(&["error_page", "recursive_error_pages"]);
+        return Ok(branch);
+    }
+    error_pages::answered(at, chain, status, branch, variables, report)
+}
+
 impl<'a> Steps<'a> {
     /// An `if`.
-    fn choose(&mut self, step: &'a Directive, chain: &Chain<'a>, report: &mut Report) -> Made<()> {
+    fn choose(
+        &mut self,
+        step: &'a Directive,
+        at: &At<'_, 'a>,
+        chain: &Chain<'a>,
+        report: &mut Report,
+    ) -> Made<()> {
         let held = ifs::condition(step, &self.variables);
         let does_nothing = step.block.iter().all(|inner| {
             inner.name == "set"
@@ -117,7 +156,7 @@ impl<'a> Steps<'a> {
                     )));
                 }
                 "return" => {
-                    let branch = answers::returned(inner, &inner_chain, &variables, report)?;
+                    let branch = returned(inner, at, &inner_chain, &variables, report)?;
                     inner_chain.take(&STEPS);
                     inner_chain.take(&LATER);
                     inner_chain.check(Handler::Answer, report)?;

@@ -114,15 +114,14 @@ fn one(rewrite: &Rewrite, rest: &[Branch], variables: &Variables, report: &mut R
 
 fn target_content(index: usize, at: &At, variables: &Variables, report: &mut Report) -> Made<Vec<Branch>> {
     let found = at.server.locations.all.get(index).ok_or(Stop::closed("no location takes the new path"))?;
-    let inner =
-        At { server: at.server, context: at.context, place: &found.place, redirects: at.redirects + 1 };
+    let inner = At { place: &found.place, redirects: at.redirects + 1, ..*at };
     let block = &found.directive.block;
     let steps: Vec<&Directive> = block.iter().filter(|step| is_step(&step.name)).collect();
     found.chain.take(&["internal"]);
     match steps.as_slice() {
         [] => content(&inner, &found.chain, variables, report),
         [step] if step.name == "return" => {
-            super::answers::returned(step, &found.chain, variables, report).map(|branch| vec![branch])
+            super::program::returned(step, &inner, &found.chain, variables, report).map(|branch| vec![branch])
         }
         _ => Err(Stop::closed("the location it leads to rewrites again")),
     }

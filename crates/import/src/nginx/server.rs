@@ -8,7 +8,7 @@ use super::{
     branch::{Branch, all_when},
     chain::{Chain, Kind},
     condition::Condition,
-    content::{At, content, refused},
+    content::{At, content, is_step, refused},
     locations::{Location, Locations},
     parse::Directive,
     program::{self, interleaved},
@@ -83,7 +83,7 @@ impl<'a> Server<'_, 'a> {
         let mut blocks = Vec::new();
         let chain = self.chain();
         let place = Place::Prefix { path: "/".to_owned(), ends: false };
-        let at = At { server: self, context, place: &place, redirects: 0 };
+        let at = At { server: self, context, place: &place, redirects: 0, is_page: false };
         let regexes = self.locations.regexes();
         let own = Block {
             name: name.to_owned(),
@@ -143,7 +143,9 @@ impl<'a> Server<'_, 'a> {
         if self.directive.one("ssl_reject_handshake").is_some_and(|reject| reject.argument(0) == "on") {
             return (vec![Branch::status(444)], true, None);
         }
-        let made = program::run(block, chain, self.variables, report).and_then(|steps| {
+        let steps =
+            self.clear_referers().and_then(|()| program::run(block, at, chain, self.variables, report));
+        let made = steps.and_then(|steps| {
             if steps.settings.is_some() {
                 return Err(Stop::closed("an `if` with settings in a server is not converted"));
             }
@@ -159,6 +161,17 @@ impl<'a> Server<'_, 'a> {
                 None,
             ),
         }
+    }
+
+    /// `$invalid_referer` keeps the value that it has when a step of the server looks at it.
+    fn clear_referers(&self) -> Made<()> {
+        let looks = |step: &Directive| is_step(&step.name) && step.mentions("invalid_referer");
+        let lists = |location: &Location| location.directive.holds("valid_referers");
+        if self.directive.block.iter().any(looks) && self.locations.all.iter().any(lists) {
+            let why = "`$invalid_referer` in a server, and `valid_referers` in a location, is not converted";
+            return Err(Stop::closed(why));
+        }
+        Ok(())
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -242,12 +255,12 @@ impl<'a> Server<'_, 'a> {
         report: &mut Report,
     ) -> Made<Vec<Branch>> {
         let chain = &location.chain;
+        let at = At { server: self, context, place: &location.place, redirects: 0, is_page: false };
         if chain.one("internal").is_some() {
-            return Ok(vec![refused(404, chain, variables, report)?]);
+            return Ok(vec![refused(404, &at, chain, variables, report)?]);
         }
-        let at = At { server: self, context, place: &location.place, redirects: 0 };
         let block = location.directive.block.as_slice();
-        let steps = program::run(block, chain, variables, report)?;
+        let steps = program::run(block, &at, chain, variables, report)?;
         let mut rest = Vec::new();
         if !steps.ended {
             if let Some((condition, step)) = &steps.settings {
@@ -292,7 +305,7 @@ impl<'a> Server<'_, 'a> {
             // Its hosts must not end up at the default server.
             return (!is_default || !self.locations.all.is_empty()).then(|| block(vec![Branch::status(404)]));
         }
-        let at = At { server: self, context, place: &place, redirects: 0 };
+        let at = At { server: self, context, place: &place, redirects: 0, is_page: false };
         let branches = content(&at, &chain, variables, report).unwrap_or_else(|stop| match stop {
             Stop::Closed(why) => vec![Branch::closed(why)],
             Stop::Split(map) => vec![Branch::closed(format!("`${map}` is made by a map"))],

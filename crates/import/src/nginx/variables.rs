@@ -72,6 +72,8 @@ enum Known<'a> {
     /// A text with variables of requests only.
     Text(String),
     Map(&'a Map),
+    /// `1` where this holds, else empty.
+    Flag(Condition),
     /// Set on some ways and not on others.
     Unclear(String),
 }
@@ -128,6 +130,23 @@ pub fn parts(text: &str) -> Vec<Part<'_>> {
 impl<'a> Variables<'a> {
     pub fn set_map(&mut self, map: &'a Map) {
         self.known.insert(map.name.clone(), Known::Map(map));
+    }
+
+    /// A variable that is `1` or empty.
+    pub fn set_flag(&mut self, name: &str, held: Condition) {
+        self.known.insert(name.to_owned(), Known::Flag(held));
+    }
+
+    /// The values that a variable can have, each with when it has it; `None` for others than those of maps.
+    pub fn cases(&self, name: &str) -> Option<Made<Vec<(Condition, String)>>> {
+        match self.known.get(name)? {
+            Known::Map(map) => Some(map.cases(self)),
+            Known::Flag(held) => {
+                let cases = [(held.clone(), "1"), (held.clone().negated(), "")];
+                Some(Ok(cases.map(|(condition, value)| (condition, value.to_owned())).to_vec()))
+            }
+            _ => None,
+        }
     }
 
     /// `set $name value`; a value with captures or unknown variables makes the variable unclear.
@@ -189,10 +208,12 @@ impl<'a> Variables<'a> {
     fn one(&self, name: &str) -> Made<String> {
         match self.known.get(name) {
             Some(Known::Text(text)) => Ok(text.clone()),
-            Some(Known::Map(_)) => Err(Stop::Split(name.to_owned())),
+            Some(Known::Map(_) | Known::Flag(_)) => Err(Stop::Split(name.to_owned())),
             Some(Known::Unclear(why)) => Err(Stop::closed(format!("`${name}` is not known: {why}"))),
             // Early data is never taken.
             None if name == "ssl_early_data" => Ok(String::new()),
+            // Nor are answers kept.
+            None if name == "upstream_cache_status" => Ok(String::new()),
             None => self.of_request(name).map(|name| format!("${{{name}}}")),
         }
     }
@@ -221,9 +242,9 @@ impl<'a> Variables<'a> {
 
     /// For each value that a map can have: when it has it, and the variables with this value.
     pub fn split(&self, name: &str) -> Made<Vec<(Condition, Variables<'a>)>> {
-        let map = self.map(name).ok_or_else(|| Stop::closed(format!("`${name}` is not known")))?;
+        let cases = self.cases(name).ok_or_else(|| Stop::closed(format!("`${name}` is not known")))?;
         let mut all = Vec::new();
-        for (condition, value) in map.cases(self)? {
+        for (condition, value) in cases? {
             let mut variables = self.clone();
             variables.set(name, &value);
             all.push((condition, variables));
