@@ -5,7 +5,7 @@ use std::{fs, process::Command};
 use testkit::{Gateway, Upstream, gateway::binary};
 
 /// Plugins of Kong and of others that may turn somebody away, each with the least configuration.
-const GUARDS: [(&str, &str); 40] = [
+const GUARDS: [(&str, &str); 45] = [
     ("key-auth", "{}"),
     ("basic-auth", "{}"),
     ("jwt", "{}"),
@@ -42,6 +42,14 @@ const GUARDS: [(&str, &str); 40] = [
     ("request-validator", "{}"),
     ("injection-protection", "{}"),
     ("rate-limiting-advanced", "{}"),
+    ("rate-limiting-advanced", "{limit: [5], window_size: [60]}"),
+    ("rate-limiting-advanced", "{limit: [5, 50], window_size: [1, 60], window_type: fixed}"),
+    ("rate-limiting-advanced", "{limit: [5], window_size: [61], window_type: fixed}"),
+    (
+        "rate-limiting-advanced",
+        "{limit: [5], window_size: [60], window_type: fixed, compound_identifier: [ip]}",
+    ),
+    ("rate-limiting", "{minute: 5, limit_by: consumer-group}"),
     ("forward-proxy", "{}"),
     ("my-custom-auth", "{}"),
     ("websocket-validator", "{}"),
@@ -145,7 +153,7 @@ fn routes_that_are_not_understood_are_closed() {
     assert_eq!(status("/to"), 501);
     let expression = text.replace(
         "name: to, paths: [/to], destinations: [{port: 8000}]",
-        "name: e, expression: 'http.queries.e == \"1\"'",
+        "name: e, expression: 'net.dst.port == 8000'",
     );
     let gateway = Gateway::start_from("kong", &expression);
     assert_eq!(gateway.client().get("h", "/e").expect("an answer").status(), 501);

@@ -2,9 +2,10 @@
 //!
 //! What the one comparison of the path matched is what `strip_path` takes away, so it becomes the path of our route; all
 //! else becomes conditions. What has no exact counterpart is an error, and the route stays closed: fields of the
-//! connection's other end, query arguments, `!=` of what may be missing.
+//! connection's other end, ports, which need not be Kong's here, `!=` of what may be missing.
 
 mod parse;
+mod queries;
 
 use serde_json::{Value, json};
 
@@ -42,7 +43,9 @@ pub fn looks_into_lists(text: &str) -> bool {
     fn within(expression: &Expression) -> bool {
         match expression {
             Expression::All(parts) | Expression::Any(parts) => parts.iter().any(within),
-            Expression::Is(comparison) => comparison.any,
+            Expression::Not(inner) => within(inner),
+            // Query arguments have a comparison of their own.
+            Expression::Is(comparison) => comparison.any && !comparison.field.starts_with(queries::FIELDS),
         }
     }
     parse::parse(text).is_ok_and(|expression| within(&expression))
@@ -51,6 +54,7 @@ pub fn looks_into_lists(text: &str) -> bool {
 fn count_of_paths(expression: &Expression) -> usize {
     match expression {
         Expression::All(parts) | Expression::Any(parts) => parts.iter().map(count_of_paths).sum(),
+        Expression::Not(inner) => count_of_paths(inner),
         Expression::Is(comparison) => usize::from(comparison.field.starts_with("http.path")),
     }
 }
@@ -62,7 +66,7 @@ fn alternatives(expression: &Expression) -> Option<Vec<Path>> {
             let paths: Option<Vec<Vec<Path>>> = parts.iter().map(alternatives).collect();
             Some(paths?.into_iter().flatten().collect())
         }
-        Expression::All(_) => None,
+        Expression::All(_) | Expression::Not(_) => None,
         Expression::Is(comparison) => path(comparison).map(|path| vec![path]),
     }
 }
@@ -90,16 +94,26 @@ fn is_pattern(text: &str) -> bool {
 }
 
 fn condition(expression: &Expression) -> Result<Value, String> {
-    let (word, parts) = match expression {
-        Expression::Is(comparison) => return comparison_of(comparison),
-        Expression::All(parts) => ("AND", parts),
-        Expression::Any(parts) => ("OR", parts),
-    };
-    let mut list = vec![Value::from(word)];
-    for part in parts {
-        list.push(condition(part)?);
+    match expression {
+        Expression::Is(comparison) => comparison_of(comparison),
+        Expression::All(parts) => group("AND", parts),
+        Expression::Any(parts) => group("OR", parts),
+        Expression::Not(inner) => match &**inner {
+            Expression::All(parts) => group("!AND", parts),
+            Expression::Any(parts) => group("!OR", parts),
+            Expression::Not(inner) => condition(inner),
+            // What is missing fails, so that its negation holds: that is so for groups, and they have two members.
+            Expression::Is(comparison) => {
+                let held = comparison_of(comparison)?;
+                Ok(json!(["!AND", held, held]))
+            }
+        },
     }
-    Ok(list.into())
+}
+
+fn group(word: &str, parts: &[Expression]) -> Result<Value, String> {
+    let conditions: Vec<Value> = parts.iter().map(condition).collect::<Result<_, _>>()?;
+    Ok([Value::from(word)].into_iter().chain(conditions).collect())
 }
 
 fn comparison_of(comparison: &Comparison) -> Result<Value, String> {
@@ -112,7 +126,16 @@ fn comparison_of(comparison: &Comparison) -> Result<Value, String> {
             _ => fault(),
         };
     }
+    if field == "net.dst.port" {
+        return Err(format!("`{field}` is not converted: the gateway's ports need not be Kong's"));
+    }
     let Constant::Text(text) = constant else { return fault() };
+    if let Some(name) = field.strip_prefix(queries::FIELDS) {
+        return match lower {
+            false => queries::condition(name, *any, operator, text).ok_or(()).or_else(|()| fault()),
+            true => fault(),
+        };
+    }
     let header = field.strip_prefix("http.headers.").filter(|name| !name.contains('.'));
     let (variable, text) = match field.as_str() {
         "http.method" => ("request_method".to_owned(), text.clone()),
@@ -184,7 +207,10 @@ mod tests {
             r#"http.headers.a != "b""#,
             r#"any(http.path) == "/a""#,
             r#"lower(http.path) == "/A""#,
-            r#"http.queries.a == "b""#,
+            r#"http.queries.a =^ "b""#,
+            r#"lower(http.queries.a) == "b""#,
+            r#"http.queries.a == "50%""#,
+            "http.queries.a == 1",
             r#"http.host == "a:80""#,
             r#"http.path.segments.0 == "b""#,
             r#"http.path ~ "(?!a)""#,

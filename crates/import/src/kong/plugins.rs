@@ -259,6 +259,7 @@ fn convert_one(node: &Node, place: Place, imported: &mut Imported) -> Converted 
         "hmac-auth" => authentication::hmac(&conf, report),
         "acl" => traffic::acl(&conf),
         "rate-limiting" => rate_limiting::convert(&conf, place, report),
+        "rate-limiting-advanced" => rate_limiting::advanced(&conf, place, report),
         "ip-restriction" => traffic::ip_restriction(&conf, report),
         "bot-detection" => traffic::bot_detection(&conf, report),
         "request-size-limiting" => traffic::request_size_limiting(&conf, report),

@@ -13,7 +13,51 @@ use crate::{Report, fields::Fields};
 
 const WINDOWS: [&str; 6] = ["second", "minute", "hour", "day", "month", "year"];
 
+/// Kong's fixed windows of these lengths in seconds are those of the clock.
+const LENGTHS: [(i64, &str); 4] = [(1, "second"), (60, "minute"), (3600, "hour"), (86_400, "day")];
+
 pub fn convert(conf: &Fields, place: Place, report: &mut Report) -> Converted {
+    let windows = windows(conf, report)?;
+    limits(conf, windows, group(place), ["limit_by", "policy"], place, report)
+}
+
+/// rate-limiting-advanced with one fixed window. Of several, each counts what another refuses.
+pub fn advanced(conf: &Fields, place: Place, report: &mut Report) -> Converted {
+    let fault = |report: &mut Report, why: &str| {
+        report.unsupported(conf.line(), conf.subject(), why);
+        None
+    };
+    if conf.text("window_type").is_none_or(|kind| kind != "fixed") {
+        return fault(
+            report,
+            "its sliding windows count what they refuse; `window_type: fixed` is converted",
+        );
+    }
+    let (limits_of, lengths) = (conf.texts("limit"), conf.texts("window_size"));
+    let ([limit], [length]) = (limits_of.as_slice(), lengths.as_slice()) else {
+        return fault(report, "each of its windows counts what another refuses; one window is converted");
+    };
+    let Some(limit) = limit.parse::<u64>().ok().filter(|limit| *limit > 0) else {
+        return fault(report, &format!("`limit: {limit}` must be a whole number above 0"));
+    };
+    let window = LENGTHS.iter().find(|(seconds, _)| length.parse() == Ok(*seconds));
+    let Some((_, window)) = window else {
+        return fault(
+            report,
+            &format!("`window_size: {length}` is not converted; 1, 60, 3600 and 86400 are"),
+        );
+    };
+    if conf.number("retry_after_jitter_max").is_some_and(|most| most > 0.0) {
+        return fault(report, "`retry_after_jitter_max` is not converted");
+    }
+    // A refused request in a fixed window changes nothing until it ends.
+    conf.skip(&["disable_penalty", "dictionary_name", "lock_dictionary_name"]);
+    let group = conf.text("namespace").map_or_else(|| group(place), |name| format!("kong:namespace:{name}"));
+    let windows = Map::from_iter([((*window).to_owned(), limit.into())]);
+    limits(conf, windows, group, ["identifier", "strategy"], place, report)
+}
+
+fn windows(conf: &Fields, report: &mut Report) -> Option<Map<String, Value>> {
     let fault = |report: &mut Report, why: &str| report.unsupported(conf.line(), conf.subject(), why);
     let mut windows = Map::new();
     for window in WINDOWS {
@@ -28,15 +72,29 @@ pub fn convert(conf: &Fields, place: Place, report: &mut Report) -> Converted {
         fault(report, "it has no window from `second` to `year`");
         return None;
     }
+    Some(windows)
+}
+
+/// `names`: of the fields that say by what is counted, and where the counters are.
+fn limits(
+    conf: &Fields,
+    windows: Map<String, Value>,
+    group: String,
+    names: [&str; 2],
+    place: Place,
+    report: &mut Report,
+) -> Converted {
+    let [by, policy] = names;
     let code = conf.integer("error_code").unwrap_or(429);
     if !(200..600).contains(&code) {
-        fault(report, &format!("`error_code: {code}` must be a status from 200 to 599"));
+        let why = format!("`error_code: {code}` must be a status from 200 to 599");
+        report.unsupported(conf.line(), conf.subject(), &why);
         return None;
     }
     let text = conf.text("error_message").filter(|text| !text.is_empty());
     let mut object = json!({
         "windows": windows,
-        "group": group(place),
+        "group": group,
         "rejected_code": code,
         "rejected_msg": text.unwrap_or_else(|| "API rate limit exceeded".to_owned()),
         "show_limit_quota_header": !conf.flag("hide_client_headers").unwrap_or(false),
@@ -44,8 +102,8 @@ pub fn convert(conf: &Fields, place: Place, report: &mut Report) -> Converted {
     });
     // Counts are written at once.
     conf.skip(&["sync_rate"]);
-    key(conf, place, &mut object, report)?;
-    store(conf, &mut object, report);
+    key(conf, by, place, &mut object, report)?;
+    store(conf, policy, &mut object, report);
     Some(vec![("limit-count", object)])
 }
 
@@ -65,8 +123,8 @@ fn group(place: Place) -> String {
 }
 
 /// What is counted by. Without it the client's address counts, in Kong as here.
-fn key(conf: &Fields, place: Place, object: &mut Value, report: &mut Report) -> Option<()> {
-    let by = conf.text("limit_by").unwrap_or_else(|| "consumer".to_owned());
+fn key(conf: &Fields, field: &str, place: Place, object: &mut Value, report: &mut Report) -> Option<()> {
+    let by = conf.text(field).unwrap_or_else(|| "consumer".to_owned());
     let (header, path) = (conf.text("header_name"), conf.text("path"));
     let (kind, key) = match (by.as_str(), header, path) {
         ("consumer", ..) => ("var", "consumer_name".to_owned()),
@@ -74,12 +132,18 @@ fn key(conf: &Fields, place: Place, object: &mut Value, report: &mut Report) -> 
         ("ip", ..) => ("var", "remote_addr".to_owned()),
         ("header", Some(header), _) => ("var", format!("http_{}", header.to_lowercase().replace('-', "_"))),
         ("path", _, Some(path)) => ("path", path),
+        // All consumers of the group that it belongs to together.
+        ("consumer-group", ..) if place.plugin.is_some_and(|plugin| plugin.group.is_some()) => {
+            let group = place.plugin.and_then(|plugin| plugin.group).map(name).unwrap_or_default();
+            ("constant", format!("consumer-group:{group}"))
+        }
         ("service", ..) => match place.service {
             Some(service) => ("constant", format!("service:{}", name(service))),
             None if place.on_consumer => {
-                let why =
-                    "`limit_by: service` of a consumer is not converted: it counts by the route's service";
-                report.unsupported(conf.line(), conf.subject(), why);
+                let why = format!(
+                    "`{field}: service` of a consumer is not converted: it counts by the route's service"
+                );
+                report.unsupported(conf.line(), conf.subject(), &why);
                 return None;
             }
             None => ("var", "remote_addr".to_owned()),
@@ -88,15 +152,16 @@ fn key(conf: &Fields, place: Place, object: &mut Value, report: &mut Report) -> 
             let missing = match by {
                 "header" => " without `header_name`",
                 "path" => " without `path`",
+                "consumer-group" => " outside of a consumer group",
                 _ => "",
             };
-            let why = format!("`limit_by: {by}`{missing} is not converted");
+            let why = format!("`{field}: {by}`{missing} is not converted");
             report.unsupported(conf.line(), conf.subject(), &why);
             return None;
         }
     };
-    if place.on_consumer && !["consumer", "credential"].contains(&by.as_str()) {
-        let how = format!("`limit_by: {by}`: requests of others are not counted with this consumer's");
+    if place.on_consumer && !["consumer", "credential", "consumer-group"].contains(&by.as_str()) {
+        let how = format!("`{field}: {by}`: requests of others are not counted with this consumer's");
         report.approximated(conf.line(), conf.subject(), &how);
     }
     object["key_type"] = kind.into();
@@ -105,8 +170,8 @@ fn key(conf: &Fields, place: Place, object: &mut Value, report: &mut Report) -> 
 }
 
 /// Where the counters are: in old files the keys of Redis stand beside the others.
-fn store(conf: &Fields, object: &mut Value, report: &mut Report) {
-    let policy = conf.text("policy").unwrap_or_else(|| "local".to_owned());
+fn store(conf: &Fields, field: &str, object: &mut Value, report: &mut Report) {
+    let policy = conf.text(field).unwrap_or_else(|| "local".to_owned());
     let redis = conf.inner("redis");
     // Both are asked for: a file may have both.
     let text = |key: &str| {
@@ -150,7 +215,7 @@ fn store(conf: &Fields, object: &mut Value, report: &mut Report) {
         }
         ("local", _) => {}
         (other, _) => {
-            let how = format!("policy {other}: each gateway counts for itself");
+            let how = format!("{field} {other}: each gateway counts for itself");
             report.approximated(conf.line(), conf.subject(), &how);
         }
     }

@@ -1,6 +1,7 @@
-//! The language of `expression`: comparisons of a field with a constant, joined by `&&`, `||` and parentheses.
+//! The language of `expression`: comparisons of a field with a constant, joined by `&&`, `||` and parentheses, before which
+//! may stand `!`.
 //!
-//! Deliberately not there: `!`, and `&&` beside `||` without parentheses, whose binding is easily misread.
+//! `||` binds tighter than `&&`, unlike in most languages: `a && b || c` is `a && (b || c)`.
 
 use std::net::IpAddr;
 
@@ -10,6 +11,7 @@ use ipnet::IpNet;
 pub enum Expression {
     All(Vec<Expression>),
     Any(Vec<Expression>),
+    Not(Box<Expression>),
     Is(Comparison),
 }
 
@@ -73,32 +75,26 @@ impl<'a> Parser<'a> {
     }
 
     fn expression(&mut self) -> Result<Expression, String> {
-        let first = self.term()?;
-        let mut parts = vec![first];
-        let mut joined = "";
-        loop {
-            let operator = if self.take("&&") {
-                "&&"
-            } else if self.take("||") {
-                "||"
-            } else {
-                break;
-            };
-            if !joined.is_empty() && joined != operator {
-                return Err("`&&` beside `||` needs parentheses".to_owned());
-            }
-            joined = operator;
+        let mut parts = vec![self.either()?];
+        while self.take("&&") {
+            parts.push(self.either()?);
+        }
+        Ok(if parts.len() == 1 { parts.remove(0) } else { Expression::All(parts) })
+    }
+
+    fn either(&mut self) -> Result<Expression, String> {
+        let mut parts = vec![self.term()?];
+        while self.take("||") {
             parts.push(self.term()?);
         }
-        Ok(match (parts.len(), joined) {
-            (1, _) => parts.remove(0),
-            (_, "&&") => Expression::All(parts),
-            _ => Expression::Any(parts),
-        })
+        Ok(if parts.len() == 1 { parts.remove(0) } else { Expression::Any(parts) })
     }
 
     fn term(&mut self) -> Result<Expression, String> {
-        if !self.take("(") {
+        let is_negated = self.take("!");
+        if is_negated {
+            self.need("(")?;
+        } else if !self.take("(") {
             return Ok(Expression::Is(self.comparison()?));
         }
         self.depth += 1;
@@ -108,7 +104,7 @@ impl<'a> Parser<'a> {
         let inner = self.expression()?;
         self.depth -= 1;
         self.need(")")?;
-        Ok(inner)
+        Ok(if is_negated { Expression::Not(Box::new(inner)) } else { inner })
     }
 
     fn comparison(&mut self) -> Result<Comparison, String> {
@@ -211,14 +207,28 @@ mod tests {
             (r#"http.path == "\d""#, "a text has an escape that is not known"),
             ("http.path == /a", "`/a` is not understood"),
             ("upper(http.path) == \"/A\"", "`upper(` is not understood"),
-            ("!(http.path == \"/a\")", "`!(http.path == \"/a\")` is not understood"),
-            ("a == 1 && b == 2 || c == 3", "`&&` beside `||` needs parentheses"),
+            ("! a == 1", "`a == 1` is not understood"),
+            ("a == 1 || ! b == 2", "`b == 2` is not understood"),
             ("(a == 1", "it ends too early"),
             ("a == 1)", "`)` is not understood"),
         ] {
             assert_eq!(parse(text), Err(why.to_owned()), "{text}");
         }
         assert!(parse(&"(".repeat(100_000)).is_err());
+    }
+
+    #[test]
+    fn or_binds_tighter_than_and() {
+        let is = |field: &str| {
+            let (field, constant) = (field.to_owned(), Constant::Number(1));
+            Expression::Is(Comparison { field, any: false, lower: false, operator: "==", constant })
+        };
+        use Expression::{All, Any, Not};
+        assert_eq!(parse("a == 1 && b == 1 || c == 1"), Ok(All(vec![is("a"), Any(vec![is("b"), is("c")])])));
+        assert_eq!(
+            parse("a == 1 || b == 1 && !(c == 1)"),
+            Ok(All(vec![Any(vec![is("a"), is("b")]), Not(Box::new(is("c")))]))
+        );
     }
 
     #[test]
