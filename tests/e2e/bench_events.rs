@@ -70,7 +70,7 @@ fn gaps_and_the_silence_at_the_end_are_measured() {
     let run = bench(&[&url(&server, "/quiet"), "--sse", "-c", "2", "-d", "600ms"]);
     assert_eq!(run.code, Some(0), "{} {}", run.out, run.err);
     let has = |line: &str| run.out.lines().any(|one| one.starts_with(line));
-    assert!(run.out.contains(", streams held open, ") && has("  events      6 (1"), "{}", run.out);
+    assert!(run.out.contains(", streams held open, ") && has("  events      6 ("), "{}", run.out);
     assert!(has("  streams     2 began, 0 ended by the server, 2 open at the end"), "{}", run.out);
     assert!(has("  gaps        p50 ") && run.out.contains("ms (cut by the end of the run)\n"), "{}", run.out);
 }
@@ -96,6 +96,26 @@ fn every_report_has_the_gaps() {
         |begin: &str, end: &str| metrics.lines().any(|line| line.starts_with(begin) && line.ends_with(end));
     assert!(has("tidegate_bench_events{", " 6") && has("tidegate_bench_event_gap_seconds_count{", " 4"));
     assert!(has("tidegate_bench_event_streams{", r#"state="open"} 2"#), "{metrics}");
+}
+
+#[test]
+fn streams_are_held_over_http2_as_well() {
+    let server = server();
+    let upstream = format!("upstream: {{type: roundrobin, nodes: {{\"{}\": 1}}}}", server.address);
+    let routes = format!("routes:\n- {{id: all, uri: /*, {upstream}}}\n");
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&routes));
+    let (quiet, short) = (format!("http://{}/quiet", gateway.http), format!("http://{}/short", gateway.http));
+    let found = outcome(&[&quiet, "--sse", "--http2", "-c", "2", "-d", "600ms"]);
+    assert_eq!((&found["events"]["count"], &found["events"]["opened"]), (&json!(6), &json!(2)), "{found}");
+    assert_eq!(
+        (&found["protocol"], &found["failures"]),
+        (&json!("HTTP/2"), &json!([])),
+        "{}",
+        found["messages"]
+    );
+    let found = outcome(&[&short, "--sse", "--http2", "-c", "1", "-d", "500ms"]);
+    assert!(found["events"]["ended"].as_u64() > Some(1), "{}", found["events"]);
+    assert_eq!(found["failures"], json!([]), "{}", found["messages"]);
 }
 
 #[test]
@@ -133,7 +153,7 @@ fn what_is_no_stream_of_events_is_told() {
         assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{words:?}: {}", run.err);
         assert!(run.err.contains(reason), "{words:?}: {}", run.err);
     };
-    for words in [&["-n", "5"][..], &["-R", "5"], &["--http2"], &["--grpc"], &["--no-keepalive"]] {
+    for words in [&["-n", "5"][..], &["-R", "5"], &["--grpc"], &["--no-keepalive"]] {
         check(words, "cannot be used with");
     }
     check(&["--style", "wrk"], "has no figures of streams");

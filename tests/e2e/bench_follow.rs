@@ -1,7 +1,7 @@
 //! `tidegate bench --follow` and `--cookies`: what is asked for next, with which cookies, and what is counted.
 
 use serde_json::json;
-use testkit::{Behaviour, Seen, Step, Upstream};
+use testkit::{Behaviour, Gateway, Seen, Step, Upstream, gateway::YAML_PROVIDER};
 
 use super::bench::{bench, outcome, url};
 
@@ -109,8 +109,40 @@ fn each_connection_has_a_jar() {
         assert_eq!((run.code, run.err.contains(reason)), (Some(2), true), "{words:?}: {}", run.err);
     };
     check(&["--cookies", "-H", "Cookie: a=b"], "both write that field");
-    for flag in ["--http2", "--no-keepalive", "--sse", "--grpc"] {
+    for flag in ["--no-keepalive", "--sse", "--grpc"] {
         check(&["--follow", flag], "cannot be used with");
     }
     assert_eq!(server.take().len(), 0);
+}
+
+#[test]
+fn visits_go_over_http2_as_well() {
+    let server = server();
+    let upstream = format!("upstream: {{type: roundrobin, nodes: {{\"{}\": 1}}}}", server.address);
+    let routes = format!("routes:\n- {{id: all, uri: /*, {upstream}}}\n");
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&routes));
+    let at = |path: &str| format!("http://{}{path}", gateway.http);
+    let found = outcome(&[&at("/from"), "--http2", "--follow", "-n", "2", "-c", "1", "--body", "x={{seq}}"]);
+    assert_eq!((&found["requests"], &found["failures"]), (&json!(2), &json!([])), "{}", found["messages"]);
+    assert_eq!((&found["protocol"], &found["visits"]["redirects"]), (&json!("HTTP/2"), &json!(4)));
+    let seen = server.take();
+    let visit = ["POST /from", "GET /a/b?c=d", "GET /a/end"];
+    assert_eq!(asked(&seen), [visit, visit].concat());
+    assert!(seen[3].text().ends_with("x=1"), "{}", seen[3].text());
+    let found =
+        outcome(&[&at("/login"), "--http2", "--cookies", "--follow", "-n", "4", "-c", "2", "-t", "1"]);
+    assert_eq!(
+        (&found["requests"], &found["visits"]["cookies"]),
+        (&json!(4), &json!(8)),
+        "{}",
+        found["messages"]
+    );
+    // A server that ends its connections after some streams is connected to again.
+    let port = testkit::free_port();
+    let _nginx = testkit::servers::nginx(&format!(
+        "listen 127.0.0.1:{port} http2; keepalive_requests 3; location / {{ return 200 good; }}"
+    ));
+    let url = format!("http://127.0.0.1:{port}/");
+    let found = outcome(&[&url, "--http2", "--cookies", "-n", "20", "-c", "2"]);
+    assert_eq!((&found["requests"], &found["failures"]), (&json!(20), &json!([])), "{}", found["messages"]);
 }

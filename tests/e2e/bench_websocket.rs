@@ -196,7 +196,7 @@ fn what_goes_wrong_is_named() {
     check(&url(&upstream, "/bytes/1"), &["-n", "3"], 1, "200 in place of 101");
     let before = upstream.connections();
     check(&url(&upstream, "/"), &["-n", "1", "-m", "POST"], 2, "cannot be used with");
-    check(&url(&upstream, "/"), &["-n", "1", "--http2"], 2, "cannot be used with");
+    check(&url(&upstream, "/"), &["-n", "1", "--http2"], 2, "extended CONNECT (RFC 8441)");
     check(&url(&upstream, "/"), &["-n", "1", "-H", "Upgrade: x"], 2, "Upgrade is up to --websocket");
     check(&url(&upstream, "/"), &["-n", "1", &url(&upstream, "/b")], 2, "measures one URL");
     check(&url(&upstream, "/"), &["-n", "1", "--body", "{{no}}"], 2, "unknown placeholder");

@@ -85,11 +85,11 @@ fn launch(plan: Plan, stop: Arc<AtomicBool>, mut server: Option<Watched>) -> Res
         slots.push(Arc::clone(&shared));
         // All are made before the first runs: what fails here would leave the others waiting for it.
         let (stop, ending) = (Arc::clone(&stop), Arc::clone(&ending));
-        let work: Work = if plan.protocol == Protocol::Http2 {
-            let worker = http2::Worker::new(&plan, thread, clock, shared, stop, ending, start.clone())?;
-            Box::new(move || worker.run())
-        } else if plan.options.lasting() {
+        let work: Work = if plan.options.lasting() {
             let worker = lasting::Worker::new(&plan, thread, clock, shared, stop, ending)?;
+            Box::new(move || worker.run())
+        } else if plan.protocol == Protocol::Http2 {
+            let worker = http2::Worker::new(&plan, thread, clock, shared, stop, ending, start.clone())?;
             Box::new(move || worker.run())
         } else {
             let worker = worker(&plan, thread, clock, shared, stop, start.clone(), ending)?;

@@ -102,6 +102,12 @@ impl Plan {
         if self.options.arrivals != Arrivals::Uniform && self.rate.is_none() {
             return refuse("--arrivals says when requests of a rate are due; give -R or --stages".into());
         }
+        if self.options.echo.is_some() && self.protocol == Protocol::Http2 {
+            return refuse(
+                "--websocket speaks HTTP/1.1 only: over HTTP/2 it needs extended CONNECT (RFC 8441); leave out --http2"
+                    .into(),
+            );
+        }
         if let Some(path) = &self.options.unix {
             let speaks_tls = self.protocol != Protocol::Http2 && !self.options.lasting();
             if self.origin.tls && !speaks_tls {

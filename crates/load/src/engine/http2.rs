@@ -25,10 +25,10 @@ use tokio::{
     time::{sleep, timeout},
 };
 
+pub use self::request::{CONNECTION_FIELDS, Http2Request};
 use self::{
     exchange::{Exchange, Http, Lost},
     grpc::Call,
-    request::Http2Request,
 };
 use super::{
     clock::Clock,
@@ -250,13 +250,7 @@ impl Shared {
         for (sent, due) in self.in_flight.into_iter().flatten() {
             self.tally.unfinished(end_ns, sent, due);
         }
-        if let Some(pace) = &mut self.pace {
-            while pace.due() < end_ns && self.left > 0 {
-                self.tally.never_sent(end_ns, pace.due());
-                pace.advance();
-                self.left -= 1;
-            }
-        }
+        self.tally.left_over(self.pace.as_mut(), &mut self.left, end_ns, end_ns);
         self.tally.finish(end_ns);
         let usual = |usual: &Usual| (usual.count, usual.latency_ns());
         let connections = self.connections.iter().map(usual).collect();
@@ -380,7 +374,7 @@ async fn open(index: usize, common: &Common) -> Result<SendRequest<Bytes>, Broke
     }
 }
 
-async fn shake_hands<S>(socket: S) -> Result<SendRequest<Bytes>, Broken>
+pub async fn shake_hands<S>(socket: S) -> Result<SendRequest<Bytes>, Broken>
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {

@@ -1,7 +1,7 @@
 //! Clients that do more than ask: they hold streams of events open, speak WebSocket (RFC 6455), follow redirects, keep
 //! cookies.
 //!
-//! HTTP/1.1, a thread with a runtime of its own, a task for each connection.
+//! A thread with a runtime of its own, a task for each connection. WebSocket over HTTP/2 (RFC 8441) is not spoken.
 
 mod body;
 mod browse;
@@ -17,7 +17,10 @@ use std::{
 };
 
 use rustls::pki_types::ServerName;
-use tokio::task::{JoinHandle, LocalSet};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    task::{JoinHandle, LocalSet},
+};
 
 use self::line::Line;
 use super::{
@@ -25,6 +28,7 @@ use super::{
     dial::{Raw, Way},
     ending::Ending,
     failure::Broken,
+    http2::Http2Request,
     local::{self, Took},
     pace::Pace,
     share,
@@ -33,7 +37,7 @@ use super::{
     worker::Harvest,
 };
 use crate::{
-    Plan, Problem,
+    Plan, Problem, Protocol,
     request::{Http1, Request},
     template::{Random, Source, Template},
 };
@@ -91,6 +95,10 @@ impl Worker {
         let (host, form) = (plan.origin.host_field(), Http1 { version_10: false, keep_alive: true });
         let requests: Result<Vec<Request>, Problem> =
             plan.requests.iter().map(|spec| Request::new(spec, &host, form)).collect();
+        if plan.protocol == Protocol::Http2 {
+            // What it cannot carry is said before the run.
+            plan.requests.iter().try_for_each(|spec| Http2Request::new(spec, &plan.origin).map(drop))?;
+        }
         let server_name = plan.tls.as_ref().map(|_| crate::tls::server_name(&plan.origin)).transpose()?;
         let connections = share(plan.connections as u64, thread, plan.threads) as usize;
         let random = Random::new(0x7469_6465 + thread as u64);
@@ -184,13 +192,7 @@ impl Shared {
                 self.tally.beyond.events.still_open(end_ns.saturating_sub(heard));
             }
         }
-        if let Some(pace) = &mut self.pace {
-            while pace.due() < end_ns && self.left > 0 {
-                self.tally.never_sent(end_ns, pace.due());
-                pace.advance();
-                self.left -= 1;
-            }
-        }
+        self.tally.left_over(self.pace.as_mut(), &mut self.left, end_ns, end_ns);
         self.tally.finish(end_ns);
         let usual = |place: &Place| (place.usual.count, place.usual.latency_ns());
         let connections = self.connections.iter().map(usual).collect();
@@ -225,20 +227,29 @@ fn start_connections(local: &LocalSet, common: &Common) -> Vec<JoinHandle<()>> {
 }
 
 async fn open(index: usize, common: &Common) -> Result<Line, Broken> {
-    let (clock, way) = {
+    let (clock, way, is_http2) = {
         let shared = common.borrow();
-        (shared.clock, Way::of(&shared.plan, shared.server_name.as_ref(), index))
+        let way = Way::of(&shared.plan, shared.server_name.as_ref(), index);
+        (shared.clock, way, shared.plan.protocol == Protocol::Http2)
     };
     let begun = clock.now();
     let raw = way.connect().await?;
     common.borrow_mut().tally.connect.saturating_record(clock.now() - begun);
     match (raw, way.tls.clone()) {
-        (Raw::Unix(socket), _) => Ok(Line::new(socket)),
-        (Raw::Tcp(socket), None) => Ok(Line::new(socket)),
+        (Raw::Unix(socket), _) => line(socket, false, is_http2).await,
+        (Raw::Tcp(socket), None) => line(socket, false, is_http2).await,
         (Raw::Tcp(socket), Some((config, name))) => {
             let session = way.secure(config, name, socket).await?;
             common.borrow_mut().tally.handshake.saturating_record(clock.now() - begun);
-            Ok(Line::new(session))
+            line(session, true, is_http2).await
         }
     }
+}
+
+async fn line(
+    io: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    is_tls: bool,
+    is_http2: bool,
+) -> Result<Line, Broken> {
+    if is_http2 { Line::http2(io, is_tls).await } else { Ok(Line::new(io)) }
 }

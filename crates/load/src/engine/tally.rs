@@ -8,7 +8,7 @@ use std::{
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::{beyond::Beyond, failure::Failure, parts::Parts, slot::Slot};
+use super::{beyond::Beyond, failure::Failure, pace::Pace, parts::Parts, slot::Slot};
 
 /// Length of a slot.
 pub const SLOT_NS: u64 = 100_000_000;
@@ -217,6 +217,16 @@ impl Tally {
         if let Some(corrected) = &mut self.corrected {
             corrected.saturating_record(now.saturating_sub(due));
             self.parts.record_unanswered(now.saturating_sub(due));
+        }
+    }
+
+    /// At the end: what was due until then and nobody took, as old as it is `now`.
+    pub fn left_over(&mut self, pace: Option<&mut Pace>, left: &mut u64, end: u64, now: u64) {
+        let Some(pace) = pace else { return };
+        while pace.due() < end && *left > 0 {
+            self.never_sent(now, pace.due());
+            pace.advance();
+            *left -= 1;
         }
     }
 

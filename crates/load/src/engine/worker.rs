@@ -257,13 +257,7 @@ impl Worker {
             connection.abandon(now, &mut self.context);
         }
         let Context { pace, tally, left, .. } = &mut self.context;
-        if let Some(pace) = pace {
-            while pace.due() < end && *left > 0 {
-                tally.never_sent(now, pace.due());
-                pace.advance();
-                *left -= 1;
-            }
-        }
+        tally.left_over(pace.as_mut(), left, end, now);
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Fields that belong to one connection of HTTP/1 (RFC 9113 section 8.2.2).
-const CONNECTION_FIELDS: [&str; 5] =
+pub const CONNECTION_FIELDS: [&str; 5] =
     ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
 
 #[derive(Debug)]

@@ -124,9 +124,23 @@ async fn ask(
     };
     let cookies = if keeps { visitor.jar.field(page.path(), is_tls) } else { None };
     let bytes = page.write(cookies.as_deref());
-    let line = visitor.line(index, common).await?;
-    line.send(&bytes).await?;
-    let head = line.head().await?;
+    let (line, head) = loop {
+        let line = visitor.line(index, common).await?;
+        let asked = async {
+            line.send(&bytes).await?;
+            line.head().await
+        };
+        match asked.await {
+            Err(_) if line.is_unanswered() => {
+                visitor.line = None;
+                common.borrow_mut().tally.server_closes += 1;
+            }
+            head => {
+                let head = head?;
+                break (visitor.line(index, common).await?, head);
+            }
+        }
+    };
     let method = if page.is_head() { Method::Head } else { Method::Get };
     let length = framing::response_body(&head, &method).map_err(|error| malformed(error.reason))?;
     let mut body = Body::of(length);

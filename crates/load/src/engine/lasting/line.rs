@@ -1,5 +1,10 @@
 //! Bytes of a connection, those that were received and not used up, and the head of an answer among them.
+//!
+//! With HTTP/2 the bytes are those that HTTP/1.1 would have, so that there is one reader of answers.
 
+mod http2;
+
+use h2::client::SendRequest;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use wire::ResponseHead;
 
@@ -10,10 +15,15 @@ const MAX_FIELDS: usize = 256;
 const READ_BYTES: usize = 16 * 1024;
 
 pub struct Line {
-    io: Box<dyn Io>,
+    carrier: Carrier,
     pub received: Vec<u8>,
     /// Bytes that came and are in no tally.
     uncounted: u64,
+}
+
+enum Carrier {
+    Http1(Box<dyn Io>),
+    Http2(http2::Streams),
 }
 
 trait Io: AsyncRead + AsyncWrite + Unpin {}
@@ -21,13 +31,30 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Io for T {}
 
 impl Line {
     pub fn new(io: impl AsyncRead + AsyncWrite + Unpin + 'static) -> Line {
-        Line { io: Box::new(io), received: Vec::with_capacity(READ_BYTES), uncounted: 0 }
+        Line::over(Carrier::Http1(Box::new(io)))
+    }
+
+    /// Speaks HTTP/2; shakes hands first.
+    pub async fn http2(
+        io: impl AsyncRead + AsyncWrite + Unpin + 'static,
+        is_tls: bool,
+    ) -> Result<Line, Broken> {
+        let sender: SendRequest<_> = crate::engine::http2::shake_hands(io).await?;
+        Ok(Line::over(Carrier::Http2(http2::Streams::new(sender, is_tls))))
+    }
+
+    fn over(carrier: Carrier) -> Line {
+        Line { carrier, received: Vec::with_capacity(READ_BYTES), uncounted: 0 }
     }
 
     pub async fn send(&mut self, bytes: &[u8]) -> Result<(), Broken> {
+        let io = match &mut self.carrier {
+            Carrier::Http1(io) => io,
+            Carrier::Http2(streams) => return streams.send(bytes).await,
+        };
         let sent = async {
-            self.io.write_all(bytes).await?;
-            self.io.flush().await
+            io.write_all(bytes).await?;
+            io.flush().await
         };
         sent.await.map_err(|error| Broken::new(Failure::Write, format!("write: {}", plain(&error))))
     }
@@ -35,11 +62,20 @@ impl Line {
     /// Receives something more: how much. Nothing when the server has closed.
     pub async fn receive(&mut self) -> Result<usize, Broken> {
         self.received.reserve(READ_BYTES);
-        let read = self.io.read_buf(&mut self.received).await;
-        let read =
-            read.map_err(|error| Broken::new(Failure::Closed, format!("closed early: {}", plain(&error))))?;
+        let read = match &mut self.carrier {
+            Carrier::Http2(streams) => streams.receive(&mut self.received).await?,
+            Carrier::Http1(io) => io
+                .read_buf(&mut self.received)
+                .await
+                .map_err(|error| Broken::new(Failure::Closed, format!("closed early: {}", plain(&error))))?,
+        };
         self.uncounted += read as u64;
         Ok(read)
+    }
+
+    /// Whether the server ended the connection in an orderly way and did not look at the last request.
+    pub fn is_unanswered(&self) -> bool {
+        matches!(&self.carrier, Carrier::Http2(streams) if streams.is_unanswered)
     }
 
     /// How many bytes came since this was asked last.

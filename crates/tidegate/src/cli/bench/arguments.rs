@@ -98,16 +98,16 @@ pub struct Load {
     #[arg(long, conflicts_with_all = ["http1_0", "no_keepalive", "method", "accept_status"])]
     pub grpc: bool,
     /// Hold a stream of server-sent events open on each connection and measure the gaps between events
-    #[arg(long, conflicts_with_all = ["requests", "rate", "stages", "pipeline", "no_keepalive", "http1_0", "http2", "grpc"])]
+    #[arg(long, conflicts_with_all = ["requests", "rate", "stages", "pipeline", "no_keepalive", "http1_0", "grpc"])]
     pub sse: bool,
     /// Send text messages (--body, else a short one) on WebSockets and measure until their echo comes back
-    #[arg(long, conflicts_with_all = ["pipeline", "no_keepalive", "http1_0", "http2", "grpc", "sse", "method", "accept_status"])]
+    #[arg(long, conflicts_with_all = ["pipeline", "no_keepalive", "http1_0", "grpc", "sse", "method", "accept_status"])]
     pub websocket: bool,
     /// Follow redirects on the same server, at most 10 in a row; they belong to the request
-    #[arg(long, conflicts_with_all = ["pipeline", "no_keepalive", "http1_0", "http2", "grpc", "sse", "websocket"])]
+    #[arg(long, conflicts_with_all = ["pipeline", "no_keepalive", "http1_0", "grpc", "sse", "websocket"])]
     pub follow: bool,
     /// Keep cookies and send them back, a jar for each connection
-    #[arg(long, conflicts_with_all = ["pipeline", "no_keepalive", "http1_0", "http2", "grpc", "sse", "websocket"])]
+    #[arg(long, conflicts_with_all = ["pipeline", "no_keepalive", "http1_0", "grpc", "sse", "websocket"])]
     pub cookies: bool,
     /// A request or connect that takes longer has failed
     #[arg(long, value_name = "TIME", default_value = "10s")]
