@@ -73,6 +73,9 @@ pub struct Options {
     pub timeouts: plugin::snapshot::Timeouts,
 }
 
+/// Tells where an object, or the part of it that a message names, stands in a file: the beginning of that message.
+pub type Places = Arc<dyn Fn(Kind, &str, &str) -> String + Send + Sync>;
+
 pub type Key = (Kind, Arc<str>);
 
 /// The answer in the place of what cannot be built.
@@ -99,7 +102,9 @@ pub struct Compiler {
     inline_upstreams: FxHashMap<Key, Vec<Arc<UpstreamHandle>>>,
     routes: routes::Routes,
     consumers: consumers::Consumers,
-    problems: BTreeMap<Key, Vec<String>>,
+    problems: BTreeMap<Key, Vec<problems::Problem>>,
+    resolved: problems::Resolved,
+    places: Option<Places>,
     /// The problems that are in the log, so that each is told once.
     told: FxHashMap<Key, Vec<String>>,
     /// Objects of which a plugin could not be built.
@@ -150,6 +155,8 @@ impl Compiler {
             routes: routes::Routes::default(),
             consumers: consumers::Consumers::default(),
             problems: BTreeMap::new(),
+            resolved: problems::Resolved::default(),
+            places: None,
             told: FxHashMap::default(),
             incomplete: FxHashSet::default(),
             passed_over: FxHashSet::default(),
@@ -163,6 +170,11 @@ impl Compiler {
             servers,
             serial: 0,
         }
+    }
+
+    /// Has problems logged with their places.
+    pub fn tell_places(&mut self, places: Places) {
+        self.places = Some(places);
     }
 
     /// Replaces everything by `objects`; what did not change keeps its state.
@@ -188,6 +200,7 @@ impl Compiler {
 
     /// Takes over changed objects (`None`: deleted) and rebuilds what depends on them.
     pub fn apply(&mut self, changes: impl IntoIterator<Item = (Key, Option<Object>)>) {
+        self.resolved.forget();
         let mut dirty: FxHashSet<Key> = FxHashSet::default();
         for (key, object) in changes {
             dirty.insert(key.clone());

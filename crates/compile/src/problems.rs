@@ -1,8 +1,15 @@
 //! What cannot be used: kept for whoever asks, told once.
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 
-use model::{Kind, Rejected, resources};
+use model::{
+    Kind, Rejected,
+    mask::{mask_message, mask_texts},
+    resources,
+};
 use plugin::MISFIT;
 use serde_json::Value;
 use telemetry::error_log::{self, Level};
@@ -22,13 +29,39 @@ fn is_needed(user: Kind, named: Kind) -> bool {
     }
 }
 
+/// Why an object cannot be used.
+pub(crate) struct Problem {
+    reason: String,
+    /// Without what may be a secret.
+    shown: String,
+}
+
+/// The values that took the places of references while objects are built. No message may repeat them.
+#[derive(Default)]
+pub(crate) struct Resolved(Mutex<BTreeSet<String>>);
+
+impl Resolved {
+    fn note(&self, value: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(value);
+    }
+
+    pub(crate) fn forget(&mut self) {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    fn mask(&self, message: &str) -> String {
+        let values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        mask_texts(values.iter().map(String::as_str), message)
+    }
+}
+
 impl Compiler {
     /// The objects that cannot be used, by kind and id.
     pub fn rejected(&self) -> Vec<Rejected> {
-        let rejected = |((kind, id), reasons): (&Key, &Vec<String>)| Rejected {
+        let rejected = |((kind, id), problems): (&Key, &Vec<Problem>)| Rejected {
             kind: *kind,
             id: id.clone(),
-            reason: reasons.join("; "),
+            reason: problems.iter().map(|problem| problem.shown.as_str()).collect::<Vec<&str>>().join("; "),
         };
         self.problems.iter().map(rejected).collect()
     }
@@ -46,26 +79,36 @@ impl Compiler {
     pub(crate) fn warn_of_contested(&mut self) {
         for id in self.servers.reindex() {
             if let Some(reason) = self.servers.contested().get(&id).filter(|_| !self.trial) {
-                error_log::log(Level::Warn, format_args!("ssls/{id}: {reason}"));
+                let place = self.places.as_ref().map(|of| of(Kind::Ssl, &id, reason)).unwrap_or_default();
+                error_log::log(Level::Warn, format_args!("{place}ssls/{id}: {reason}"));
             }
         }
     }
 
     pub(crate) fn problem(&mut self, key: &Key, reason: String) {
-        let problems = self.problems.entry(key.clone()).or_default();
-        if problems.contains(&reason) {
+        if self.problems.get(key).is_some_and(|known| known.iter().any(|problem| problem.reason == reason)) {
             return;
         }
-        problems.push(reason.clone());
+        let shown = self.without_secrets(key, &reason);
         let told = self.told.entry(key.clone()).or_default();
-        if self.trial || told.contains(&reason) {
-            return;
+        if !self.trial && !told.contains(&reason) {
+            let place = self.places.as_ref().map(|of| of(key.0, &key.1, &reason)).unwrap_or_default();
+            error_log::log(
+                Level::Error,
+                format_args!("{place}{}/{} cannot be used: {shown}", key.0.directory(), key.1),
+            );
+            told.push(reason.clone());
         }
-        error_log::log(
-            Level::Error,
-            format_args!("{}/{} cannot be used: {reason}", key.0.directory(), key.1),
-        );
-        told.push(reason);
+        self.problems.entry(key.clone()).or_default().push(Problem { reason, shown });
+    }
+
+    /// Who writes an object may see what is in it; the log and the Control API are read by others.
+    fn without_secrets(&self, key: &Key, reason: &str) -> String {
+        let reason = self.resolved.mask(reason);
+        match self.object(key.0, &key.1).filter(|_| !self.trial) {
+            Some(object) => mask_message(key.0, &key.1, &object.value(), self.catalog.as_ref(), &reason),
+            None => reason,
+        }
     }
 
     /// What an object names has to be there. An upstream that it can do without while a route has its own, a service names in
@@ -105,7 +148,7 @@ impl Compiler {
     /// Takes a reason back that is no longer one.
     pub(crate) fn solved(&mut self, key: &Key, reason: &str) {
         if let Some(problems) = self.problems.get_mut(key) {
-            problems.retain(|problem| problem != reason);
+            problems.retain(|problem| problem.reason != reason);
             if problems.is_empty() {
                 self.problems.remove(key);
             }
@@ -126,7 +169,8 @@ impl Compiler {
     /// Replaces the references to secrets below `value`. Whether some of them still wait for their secret, which is an
     /// error everywhere but in a trial.
     pub(crate) fn resolve(&self, value: &mut Value) -> Result<bool, String> {
-        let mut unresolved = secrets::resolve(value, self.secrets.as_ref()).into_iter();
+        let note = |found: &str| self.resolved.note(found.to_owned());
+        let mut unresolved = secrets::resolve(value, self.secrets.as_ref(), &note).into_iter();
         match unresolved.next() {
             Some(first) if !self.trial => Err(first.reason),
             first => Ok(first.is_some()),
@@ -138,7 +182,8 @@ impl Compiler {
     /// configuration protects nothing.
     pub(crate) fn resolve_lenient(&self, value: &mut Value, secret_fields: &[&str]) -> Result<bool, String> {
         let mut waits = false;
-        for unresolved in secrets::resolve(value, self.secrets.as_ref()) {
+        let note = |found: &str| self.resolved.note(found.to_owned());
+        for unresolved in secrets::resolve(value, self.secrets.as_ref(), &note) {
             waits = true;
             if self.trial {
                 continue;

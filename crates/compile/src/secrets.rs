@@ -43,14 +43,17 @@ impl Unresolved {
     }
 }
 
-/// Replaces the references below `value`. Those that lead nowhere stay as they are, and are returned.
-pub fn resolve(value: &mut Value, source: &dyn SecretSource) -> Vec<Unresolved> {
+/// Replaces the references below `value`. Those that lead nowhere stay as they are, and are returned. `note` gets each value
+/// that is put in.
+pub fn resolve(value: &mut Value, source: &dyn SecretSource, note: &dyn Fn(&str)) -> Vec<Unresolved> {
     let mut unresolved = Vec::new();
     walk(value, &mut Vec::new(), &mut |text, field| {
-        lookup(text, source).unwrap_or_else(|reason| {
+        let found = lookup(text, source).unwrap_or_else(|reason| {
             unresolved.push(Unresolved { reason: failed(text, field, &reason), path: field.join(".") });
             None
-        })
+        });
+        found.as_deref().into_iter().for_each(note);
+        found
     });
     unresolved
 }
@@ -129,9 +132,9 @@ mod tests {
     #[test]
     fn references_are_replaced_or_named() {
         let mut value = json!({"a": ["$ENV://PATH", "plain"]});
-        assert!(resolve(&mut value, &None).is_empty());
+        assert!(resolve(&mut value, &None, &|_| {}).is_empty());
         assert_eq!(value["a"][0], Value::String(std::env::var("PATH").unwrap()));
-        let reason = |mut value: Value| resolve(&mut value, &None).remove(0).reason;
+        let reason = |mut value: Value| resolve(&mut value, &None, &|_| {}).remove(0).reason;
         assert_eq!(
             reason(json!({"a": {"b": "$env://TIDEGATE_NOT_SET"}})),
             "failed to resolve secret reference: $env://TIDEGATE_NOT_SET, field: b, err: no value"
@@ -143,7 +146,7 @@ mod tests {
     fn unresolved_references_stay_and_tell_their_field() {
         let conf = json!({"host": "$env://TIDEGATE_NOT_SET", "auth": [{"key": "$secret://vault/1/a/b"}]});
         let mut value = conf.clone();
-        let unresolved = resolve(&mut value, &None);
+        let unresolved = resolve(&mut value, &None, &|_| {});
         assert_eq!((value, unresolved.len()), (conf, 2));
         let within = |fields: &[&str]| unresolved.iter().any(|found| found.is_in(fields));
         for fields in [&["auth.key"][..], &["auth"], &["x", "host"]] {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+pub(crate) use self::addresses::node_fault;
 pub use self::addresses::parse_address;
 pub use self::certificate::check_pair;
 pub use self::plugins::known as check_known;

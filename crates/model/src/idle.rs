@@ -1,10 +1,12 @@
 //! Fields of objects that are taken and change nothing, one table. What an object loses by it is logged when it is
 //! written, and when it is loaded.
 
+mod branches;
 mod conditions;
 mod references;
-mod unknown;
+pub(crate) mod unknown;
 mod vain;
+mod without;
 
 use serde_json::Value;
 
@@ -79,6 +81,8 @@ impl Field {
 /// All that an object says in vain, in words. `host_ports`: see [`vain::of`].
 pub fn of(object: &Object, host_ports: bool, catalog: &dyn PluginCatalog) -> Vec<String> {
     let mut found = vain::of(object, host_ports);
+    found.extend(references::of(object, catalog));
+    found.extend(without::of(object, catalog));
     found.extend(remarks(object, catalog));
     found.extend(unknown::of(object, catalog));
     found

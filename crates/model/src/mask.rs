@@ -1,10 +1,14 @@
 //! What is hidden from those who may see a configuration and not its secrets.
 
+mod messages;
+
+pub use messages::{mask_message, mask_texts};
 use serde_json::Value;
 
 use crate::{
     Kind, PluginCatalog,
     encrypt::{Change, change_in, change_text, each_plugin_field},
+    idle::unknown,
     schema::is_secret_reference,
     secret::is_credential,
     url::without_user,
@@ -41,7 +45,8 @@ pub fn mask_resource(kind: Kind, id: &str, value: &mut Value, catalog: &dyn Plug
         change_in(value, "keys", &change);
     }
     each_plugin_field(kind, id, value, catalog, &change);
-    mask_unknown(value, catalog, &change);
+    mask_nested(value, catalog, &change);
+    mask_unknown(kind, id, value, catalog, &change);
     mask_names(value, false, &change);
     if kind == Kind::Secret {
         for field in ["token", "secret_access_key", "session_token", "auth_config.private_key"] {
@@ -50,29 +55,42 @@ pub fn mask_resource(kind: Kind, id: &str, value: &mut Value, catalog: &dyn Plug
     }
 }
 
+/// The secrets of plugins inside of others.
+fn mask_nested(value: &mut Value, catalog: &dyn PluginCatalog, change: Change<'_>) {
+    for (name, conf) in value.get_mut("plugins").and_then(Value::as_object_mut).into_iter().flatten() {
+        let Some(facts) = catalog.facts(name) else { continue };
+        let nested = (facts.nested)(conf);
+        let places: Vec<(String, &[&str])> = nested
+            .iter()
+            .filter_map(|nested| Some((pointer(&nested.path), catalog.facts(nested.name)?.encrypt_fields)))
+            .collect();
+        for (place, fields) in places {
+            let Some(conf) = conf.pointer_mut(&place) else { continue };
+            fields.iter().for_each(|field| change_in(conf, field, change));
+        }
+    }
+}
+
+/// From `rules[0].actions[1]` to `/rules/0/actions/1`. Names of plugins have no dots.
+fn pointer(path: &str) -> String {
+    format!("/{}", path.replace('[', "/").replace(']', "").replace('.', "/"))
+}
+
 /// A text that no schema knows may be a secret whose name is misspelled, and a plugin's configuration that is no object may be
 /// one in the wrong place.
-fn mask_unknown(value: &mut Value, catalog: &dyn PluginCatalog, change: Change<'_>) {
+fn mask_unknown(kind: Kind, id: &str, value: &mut Value, catalog: &dyn PluginCatalog, change: Change<'_>) {
+    for place in unknown::places(kind, id, value, catalog) {
+        value.pointer_mut(&place).into_iter().for_each(|found| change_all(found, change));
+    }
     let plugins = value.get_mut("plugins").and_then(Value::as_object_mut);
-    for (name, conf) in plugins.into_iter().flatten() {
-        let Some(fields) = conf.as_object_mut() else {
-            change_text(conf, change);
-            continue;
-        };
-        let Some(facts) = catalog.facts(name) else { continue };
-        let schemas: Vec<_> = [Some(facts.schema), facts.consumer_schema]
-            .into_iter()
-            .flatten()
-            .filter_map(|schema| schema.get("properties")?.as_object())
-            .collect();
-        if schemas.iter().all(|schema| schema.is_empty()) {
-            continue;
-        }
-        for (name, field) in fields {
-            if !name.starts_with('_') && !schemas.iter().any(|schema| schema.contains_key(name)) {
-                change_text(field, change);
-            }
-        }
+    plugins.into_iter().flatten().for_each(|(_, conf)| change_text(conf, change));
+}
+
+fn change_all(value: &mut Value, change: Change<'_>) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| change_all(item, change)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| change_all(field, change)),
+        value => change_text(value, change),
     }
 }
 

@@ -9,6 +9,7 @@
 //!
 //! Not here: remote references, `id`-based scopes, `format`s that the library does not know (they pass).
 
+mod annotations;
 mod budget;
 mod check;
 mod compile;
@@ -49,6 +50,11 @@ impl Schema {
     pub fn from_user(schema: &Value) -> Result<Schema, String> {
         meta::check(schema)?;
         Ok(Schema { takes_references: false, ..compile::compile(schema)? })
+    }
+
+    /// What a schema that [`Schema::from_user`] takes says in vain: each text begins with the JSON pointer.
+    pub fn remarks(schema: &Value) -> Vec<String> {
+        meta::remarks(schema)
     }
 
     /// Checks `value` and fills defaults into it. The error is the library's message, without any prefix.

@@ -35,6 +35,11 @@ pub fn secret(manager: &str) -> Option<&'static Schema> {
     SECRETS.compiled.get(manager)
 }
 
+/// Its document.
+pub(crate) fn secret_document(manager: &str) -> Option<&'static Value> {
+    SECRETS.documents.get(manager)
+}
+
 pub fn name_of_kind(kind: Kind) -> Option<&'static str> {
     Some(match kind {
         Kind::Proto => "proto",

@@ -8,13 +8,24 @@ pub fn without_user(text: &str) -> String {
         Some((scheme, rest)) => (format!("{scheme}://"), rest),
         None => (String::new(), text),
     };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let rest = match rest.rsplit_once('@') {
+        _ if !scheme.is_empty() && !is_cut(authority) => match authority.rsplit_once('@') {
+            Some((_, host)) if !host.is_empty() => format!("***@{host}{path}"),
+            _ => rest.to_owned(),
+        },
         Some((_, host)) if !scheme.is_empty() && !host.is_empty() => format!("***@{host}"),
         // Without a scheme only what cannot be anything else: `user:password@host`.
         Some((user, host)) if is_user(user) && !host.is_empty() => format!("***@{host}"),
         _ => rest.to_owned(),
     };
     without_tokens(&format!("{scheme}{rest}"))
+}
+
+/// Whether it ends within a password that has a slash, `user:pass/word@host`: what follows the colon is no port.
+fn is_cut(authority: &str) -> bool {
+    let port = authority.split_once(':').map_or("", |(_, port)| port);
+    is_user(authority) && !authority.contains('@') && !port.bytes().all(|digit| digit.is_ascii_digit())
 }
 
 fn is_user(text: &str) -> bool {
@@ -43,6 +54,10 @@ mod tests {
             ("http://h:1/a", "http://h:1/a"),
             ("http://u:p@h:1/a", "http://***@h:1/a"),
             ("http://u:p@q@h", "http://***@h"),
+            ("http://u:p@h:1/x?b@c", "http://***@h:1/x?b@c"),
+            ("http://h/b@c", "http://h/b@c"),
+            ("http://u:p/w@h/x", "http://***@h/x"),
+            ("redis://:p@h", "redis://***@h"),
             ("u:p@h:1", "***@h:1"),
             ("a@b", "a@b"),
             ("/a:b@c", "/a:b@c"),

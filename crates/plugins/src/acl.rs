@@ -23,6 +23,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("../schemas/acl.json"),
     phases: Phases::ACCESS,
     check,
+    remarks,
     build,
     ..PluginDef::DEFAULT
 };
@@ -92,6 +93,34 @@ fn check_separator(conf: &Value) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// What the configuration alone shows: which labels consumers and users of an identity provider have is not known here.
+fn remarks(conf: &Value) -> Vec<String> {
+    let pairs = |name: &str| -> Vec<(String, String)> {
+        let labels = conf.get(name).and_then(Value::as_object).into_iter().flatten();
+        let pairs = labels.flat_map(|(label, values)| {
+            let values = values.as_array().into_iter().flatten().filter_map(Value::as_str);
+            values.map(move |value| (label.clone(), value.to_owned()))
+        });
+        pairs.collect()
+    };
+    let (allowed, denied) = (pairs("allow_labels"), pairs("deny_labels"));
+    let mut found = Vec::new();
+    let both: Vec<_> = allowed.iter().filter(|pair| denied.contains(pair)).collect();
+    if !both.is_empty() && both.len() == allowed.len() {
+        found.push("deny_labels has all of allow_labels, so everybody is refused".to_owned());
+    } else {
+        found.extend(both.iter().map(|(label, value)| {
+            format!("allow_labels: {label} {value} has no effect: deny_labels has it, too")
+        }));
+    }
+    let parser = conf.get("external_user_label_field_parser").and_then(Value::as_str);
+    if conf.get("external_user_label_field_separator").is_some() && parser != Some("segmented_text") {
+        let why = "without external_user_label_field_parser segmented_text";
+        found.push(format!("external_user_label_field_separator has no effect {why}"));
+    }
+    found
 }
 
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {

@@ -22,6 +22,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     phases: Phases::ACCESS,
     check,
     headers: &[("response_headers", Text::Fields), ("content_type", Text::Value)],
+    remarks: |conf| schemas::remarks(conf, &["response_schema"]),
     build,
     ..PluginDef::DEFAULT
 };

@@ -51,10 +51,20 @@ pub static PLUGIN: PluginDef = PluginDef {
     ],
     phases: Phases::REWRITE.and(Phases::HEADER_FILTER),
     check: conf::check,
+    remarks,
     headers: &[("introspection_addon_headers", Text::Name), ("realm", Text::Value)],
     build,
     ..PluginDef::DEFAULT
 };
+
+fn remarks(conf: &Value) -> Vec<String> {
+    let mut found = schemas::remarks(conf, &["claim_schema"]);
+    let storage = conf.pointer("/session/storage").map_or(Some("cookie"), Value::as_str);
+    if conf.pointer("/session/redis").is_some() && storage.is_some_and(|storage| storage != "redis") {
+        found.push("session.redis has no effect without session.storage redis".to_owned());
+    }
+    found
+}
 
 struct OpenidConnect {
     conf: Conf,

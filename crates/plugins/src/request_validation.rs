@@ -31,6 +31,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("../schemas/request-validation.json"),
     phases: Phases::REWRITE,
     check,
+    remarks: |conf| schemas::remarks(conf, &["body_schema", "header_schema"]),
     build,
     ..PluginDef::DEFAULT
 };

@@ -149,12 +149,12 @@ pub fn read(document: &Value, places: &dyn Places, check: &Check, report: &Repor
 
 /// The `plugins` list of a document: names, or `{name, stream}`. A key without a value is an empty list,
 /// a list with a bad item is none.
-pub fn plugins(document: &Value, report: &Report) -> Option<PluginList> {
+pub fn plugins(document: &Value, places: &dyn Places, report: &Report) -> Option<PluginList> {
     let items = match document.get("plugins")? {
         Value::Null => return Some(PluginList::default()),
         Value::Array(items) => items,
         other => {
-            report(&format!("[plugins] is ignored, {other} is no list"));
+            report(&format!("{}[plugins] is ignored, {other} is no list", places.key("plugins")));
             return None;
         }
     };
@@ -167,7 +167,8 @@ pub fn plugins(document: &Value, report: &Report) -> Option<PluginList> {
             (Some(name), Some(false)) => list.http.push(name.to_owned()),
             _ => {
                 report(&format!(
-                    "[plugins] is ignored, {item} is no item for it: give a name, and true or false for stream"
+                    "{}[plugins] is ignored, {item} is no item for it: give a name, and true or false for stream",
+                    places.key("plugins")
                 ));
                 return None;
             }
@@ -194,7 +195,11 @@ fn is_known(key: &str) -> bool {
 
 fn read_item(name: &str, kind: Kind, number: usize, item: &Value, check: &Check) -> Read {
     let Value::Object(map) = item else {
-        let fault = format!("invalid item data of [{name}/{number}], val: {item}, it should be an object");
+        // Not with the value: it may be a secret in the wrong place.
+        let fault = format!(
+            "invalid item data of [{name}/{number}], it should be an object, not a {}",
+            lua::type_name(item)
+        );
         // A global rule of which nothing can be read guards everything: it cannot be left out.
         let key = (kind, Arc::from(format!("arr_{number}")));
         return Read {
@@ -393,14 +398,14 @@ mod tests {
     #[test]
     fn plugin_lists() {
         let quiet: Report = Box::new(|_| {});
-        assert_eq!(plugins(&json!({}), &quiet), None);
-        assert_eq!(plugins(&json!({"plugins": null}), &quiet), Some(PluginList::default()));
-        assert_eq!(plugins(&json!({"plugins": [{"name": "cors", "stream": "yes"}]}), &quiet), None);
+        assert_eq!(plugins(&json!({}), &Nowhere, &quiet), None);
+        assert_eq!(plugins(&json!({"plugins": null}), &Nowhere, &quiet), Some(PluginList::default()));
+        assert_eq!(plugins(&json!({"plugins": [{"name": "cors", "stream": "yes"}]}), &Nowhere, &quiet), None);
         let document = json!({"plugins": [{"name": "cors"}, "gzip", {"name": "mqtt-proxy", "stream": true}]});
         let expected = PluginList {
             http: vec!["cors".to_owned(), "gzip".to_owned()],
             stream: vec!["mqtt-proxy".to_owned()],
         };
-        assert_eq!(plugins(&document, &quiet), Some(expected));
+        assert_eq!(plugins(&document, &Nowhere, &quiet), Some(expected));
     }
 }

@@ -155,7 +155,7 @@ impl Shared {
     }
 
     fn apply(&self, document: &Value, text: &Text, seen: &mut Seen) {
-        let plugins = collections::plugins(document, &self.options.report);
+        let plugins = collections::plugins(document, text, &self.options.report);
         if let Some(choose) = &self.options.choose_plugins {
             choose(plugins.as_ref());
         }

@@ -115,7 +115,7 @@ pub struct LastGoodState {
 const NO_TRANSACTIONS: &str = "this configuration provider has no transactions; use the embedded one, or change the resources one by one";
 
 /// The beginning of a message about an object, or about the part of it that the message names: `FILE:LINE:COLUMN: `.
-pub type ObjectPlaces = Box<dyn Fn(Kind, &str, &str) -> String>;
+pub type ObjectPlaces = Box<dyn Fn(Kind, &str, &str) -> String + Send>;
 
 pub trait Store: Send + Sync {
     /// Runs `read` on the current state, under a shared lock: be quick.

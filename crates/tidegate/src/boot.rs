@@ -19,6 +19,7 @@ pub mod handover;
 mod health;
 mod hooks;
 mod idle_fields;
+mod kept_places;
 mod logs;
 mod metrics;
 mod name_failures;

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use crate::url::without_user;
+
 /// Splits `host[:port]`. IPv6 only has a port in brackets; a port that is no number counts as none.
 pub fn parse_address(address: &str) -> (&str, Option<i64>) {
     let (host, port) = match address.rsplit_once(':') {
@@ -12,6 +14,27 @@ pub fn parse_address(address: &str) -> (&str, Option<i64>) {
         return (address, None);
     }
     (host, port.parse().ok())
+}
+
+/// Why no connection can be made to a node that is written so.
+pub(crate) fn node_fault(address: &str) -> Option<String> {
+    let shown = without_user(address);
+    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
+    let (host, path) = rest.split_once(['/', '?', '#']).unwrap_or((rest, ""));
+    let (name, port) = host.rsplit_once(':').unwrap_or((host, "0"));
+    let remedy = match (scheme, host.len() < rest.len()) {
+        _ if name.is_empty() || host.contains(char::is_whitespace) => "write host:port".to_owned(),
+        ("", true) => format!("write {}; a path is set with plugin proxy-rewrite", without_user(host)),
+        ("", false) if !name.contains(':') && port.parse::<i64>().is_err() => {
+            format!("{port} is not a port number")
+        }
+        ("", false) => return None,
+        (scheme, _) => {
+            let path = if path.is_empty() { "" } else { ", and set the path with plugin proxy-rewrite" };
+            format!("write {} and scheme {scheme}{path}", without_user(host))
+        }
+    };
+    Some(format!("node {shown:?} is not an address: {remedy}"))
 }
 
 pub(super) fn is_ip_or_cidr(address: &str) -> bool {
@@ -30,6 +53,25 @@ pub(super) fn is_bare_ipv6(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn nodes_are_addresses() {
+        for (address, remedy) in [
+            ("http://a.b:80", "write a.b:80 and scheme http"),
+            ("https://a.b/x", "write a.b and scheme https, and set the path with"),
+            ("a.b:80/x", "write a.b:80; a path"),
+            ("a.b:8O", "8O is not a port number"),
+            ("a b:80", "write host:port"),
+            ("", "write host:port"),
+            (":80", "write host:port"),
+        ] {
+            let fault = super::node_fault(address);
+            assert!(fault.as_ref().is_some_and(|fault| fault.contains(remedy)), "{address}: {fault:?}");
+        }
+        for address in ["a.b", "a.b:80", "[::1]:80", "[::1]", "::1", "a_b:1", "u:p@127.0.0.1:1", "a:-1"] {
+            assert_eq!(super::node_fault(address), None, "{address}");
+        }
+    }
+
     #[test]
     fn addresses_split_into_host_and_port() {
         for (address, host, port) in [

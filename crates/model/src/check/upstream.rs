@@ -39,6 +39,9 @@ pub(super) fn check(context: &Context<'_>, conf: &mut Value) -> Result<(), Strin
         {
             return Err(format!("invalid port {port}"));
         }
+        if let Some(fault) = addresses::node_fault(address) {
+            return Err(format!("invalid configuration: {fault}"));
+        }
     }
     check_client_certificate(context, conf)?;
     let text = |name: &str| conf.get(name).and_then(Value::as_str);

@@ -1,63 +1,162 @@
-//! Values that look like secret references but are not: the literal text then becomes the secret, which anyone can guess.
+//! Values that look like references to secrets but are not: the literal text then becomes the secret, which anyone can guess.
 
 use serde_json::Value;
 
-use crate::{Kind, Object, schema::is_secret_reference};
+use crate::{Kind, Object, PluginCatalog, catalog::PluginFacts, schema::is_secret_reference};
 
-const WORDS: [&str; 3] = ["$env:", "$secret:", "${"];
+/// An object without any of these has no such value.
+const WORDS: [&str; 4] = ["$", "{{", "%", "://"];
+
+/// What people take for the scheme of a reference.
+const SCHEMES: [&str; 8] = ["secret", "secrets", "env", "envs", "environment", "vault", "aws", "gcp"];
 
 /// Fields that hold secrets, whatever the plugin.
-const SECRETS: [&str; 11] = [
-    "key",
+const SECRETS: [&str; 14] = [
     "secret",
     "secret_key",
     "private_key",
     "public_key",
     "password",
     "client_secret",
+    "client_key",
     "access_key",
     "api_key",
     "token",
     "key_id",
+    "secret_access_key",
+    "session_token",
+    "redis_password",
 ];
 
-pub(super) fn of(object: &Object) -> Vec<String> {
-    let mut found = Vec::new();
-    if object.kind != Kind::PluginMetadata && WORDS.iter().any(|word| object.document.may_hold(word)) {
-        let value = object.value();
-        if let Some(plugins) = value.get("plugins") {
-            walk(plugins, "plugins", &mut found);
+/// Of one object.
+const MOST: usize = 8;
+/// Longer texts are programs and templates.
+const LONGEST: usize = 4096;
+
+pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
+    let mut walk = Walk { found: Vec::new(), secrets: Vec::new(), all: false };
+    if !WORDS.iter().any(|word| object.document.may_hold(word)) {
+        return walk.found;
+    }
+    let value = object.value();
+    let is_consumer = matches!(object.kind, Kind::Consumer | Kind::Credential);
+    for (name, conf) in value.get("plugins").and_then(Value::as_object).into_iter().flatten() {
+        let facts = catalog.facts(name);
+        walk.set(facts.as_ref(), is_consumer);
+        walk.value(conf, &format!("plugins.{name}"), false);
+        for nested in facts.iter().flat_map(|facts| (facts.nested)(conf)) {
+            walk.set(catalog.facts(nested.name).as_ref(), false);
+            walk.value(nested.conf, &format!("plugins.{name}.{}", nested.path), false);
         }
     }
-    found
-}
-
-fn walk(value: &Value, path: &str, found: &mut Vec<String>) {
-    match value {
-        Value::Object(members) => {
-            for (name, member) in members {
-                let path = format!("{path}.{name}");
-                match member {
-                    Value::String(text) if SECRETS.contains(&name.as_str()) => {
-                        found.extend(doubt(text, &path))
-                    }
-                    member => walk(member, &path, found),
-                }
-            }
-        }
-        Value::Array(items) => items.iter().for_each(|item| walk(item, path, found)),
+    walk.set(None, false);
+    match object.kind {
+        Kind::Ssl => walk.secrets = vec!["key".to_owned(), "keys".to_owned()],
+        Kind::PluginMetadata => walk.set(catalog.facts(&object.id).as_ref(), false),
         _ => {}
     }
+    let own: &[&str] = match object.kind {
+        Kind::Secret => {
+            &["uri", "token", "access_key_id", "secret_access_key", "session_token", "auth_config"]
+        }
+        Kind::Ssl => &["cert", "key", "certs", "keys"],
+        Kind::Upstream => &["tls"],
+        Kind::Route | Kind::Service => &["upstream"],
+        _ => &[],
+    };
+    for (name, field) in value.as_object().into_iter().flatten() {
+        if object.kind == Kind::PluginMetadata && name != "id" || own.contains(&name.as_str()) {
+            walk.value(field, name, walk.is_secret(name));
+        }
+    }
+    // What is inside of a plugin's configuration was looked at twice.
+    walk.found.sort();
+    walk.found.dedup();
+    walk.found.truncate(MOST);
+    walk.found
 }
 
-fn doubt(text: &str, path: &str) -> Option<String> {
-    let lower = text.to_ascii_lowercase();
-    let looks = lower.starts_with("$env:") || lower.starts_with("$secret:") || lower.starts_with("${");
-    (looks && !is_secret_reference(text)).then(|| {
-        format!(
-            "{path} is taken as it stands, and whoever guesses it is let in: a reference begins with $secret:// or $env://"
-        )
-    })
+struct Walk {
+    found: Vec<String>,
+    /// Names of the fields that hold secrets, besides [`SECRETS`].
+    secrets: Vec<String>,
+    /// Every text is a credential of a consumer.
+    all: bool,
+}
+
+impl Walk {
+    fn set(&mut self, facts: Option<&PluginFacts<'_>>, is_consumer: bool) {
+        let fields = facts.map(|facts| facts.encrypt_fields).unwrap_or_default();
+        self.secrets = fields.iter().filter_map(|path| Some(path.rsplit('.').next()?.to_owned())).collect();
+        self.all = is_consumer && facts.is_some_and(|facts| facts.consumer_schema.is_some());
+    }
+
+    fn is_secret(&self, name: &str) -> bool {
+        self.all || SECRETS.contains(&name) || self.secrets.iter().any(|secret| secret == name)
+    }
+
+    fn value(&mut self, value: &Value, path: &str, is_secret: bool) {
+        match value {
+            Value::Object(members) => {
+                for (name, member) in members {
+                    let is_secret = is_secret || self.is_secret(name);
+                    self.value(member, &format!("{path}.{name}"), is_secret);
+                }
+            }
+            Value::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    self.value(item, &format!("{path}[{index}]"), is_secret);
+                }
+            }
+            Value::String(text) if text.len() <= LONGEST => {
+                let why = doubt(text, is_secret);
+                self.found.extend(why.map(|why| format!("{path} is taken as it stands: {why}")));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Why a text may be meant as a reference. `is_secret`: it stands where secrets do.
+fn doubt(text: &str, is_secret: bool) -> Option<String> {
+    if is_secret_reference(text) {
+        return None;
+    }
+    let end = "a reference begins with $secret:// or $env://, without anything before it";
+    if is_scheme(text) {
+        return Some(end.to_owned());
+    }
+    let is_inside = text.contains("$secret://") || text.to_ascii_lowercase().contains("$env://");
+    if is_inside && !text.contains('\n') {
+        return Some(format!("a reference is replaced only where it is the whole text; {end}"));
+    }
+    (is_secret && is_placeholder(text.trim()))
+        .then(|| format!("whoever guesses it knows the secret. Variables are not replaced here: {end}"))
+}
+
+/// `secret://`, `$vault://`, `${env:`, `"$secret://…"`
+fn is_scheme(text: &str) -> bool {
+    let bare = text.trim_start_matches(|sign: char| sign.is_whitespace() || "$\"'`{<(%@".contains(sign));
+    let Some((scheme, rest)) = bare.split_once(':') else { return false };
+    let scheme = scheme.trim_end().to_ascii_lowercase();
+    let marked = text.trim_start().starts_with('$');
+    SCHEMES.contains(&scheme.as_str()) && (marked || rest.starts_with("//"))
+}
+
+/// `{{X}}`, `${X}`, `${{X}}`, `$HOME`, `%HOME%`
+fn is_placeholder(text: &str) -> bool {
+    let is_name = |name: &str| {
+        !name.is_empty()
+            && !name.starts_with(|first: char| first.is_ascii_digit())
+            && name.bytes().all(|sign| sign == b'_' || sign.is_ascii_uppercase() || sign.is_ascii_digit())
+    };
+    let between = |start: &str, end: &str| {
+        text.len() > start.len() + end.len() && text.starts_with(start) && text.ends_with(end)
+    };
+    between("{{", "}}")
+        || between("${", "}")
+        || text.strip_prefix('$').is_some_and(is_name)
+        || text.strip_prefix('%').and_then(|text| text.strip_suffix('%')).is_some_and(is_name)
 }
 
 #[cfg(test)]
@@ -66,13 +165,42 @@ mod tests {
 
     #[test]
     fn references_and_what_only_looks_like_one() {
-        for text in
-            ["$env:/KEY", "$ENV:KEY", "$secret:/vault/1/a", "$SECRET://vault/1/a", "${KEY}", "${{KEY}}"]
-        {
-            assert!(doubt(text, "plugins.key-auth.key").is_some(), "{text}");
+        for text in [
+            "$env:/KEY",
+            "$ENV:KEY",
+            "$secret:/vault/1/a",
+            "$SECRET://vault/1/a",
+            "$Secret://vault/1/a",
+            "secret://vault/1/a",
+            "$secrets://vault/1/a",
+            "$vault://1/a",
+            "vault://1/a",
+            "env://KEY",
+            "${env:KEY}",
+            " $env://KEY",
+            "\"$env://KEY\"",
+            "Bearer $env://KEY",
+        ] {
+            assert!(doubt(text, false).is_some(), "{text}");
         }
-        for text in ["$env://KEY", "$ENV://KEY", "$secret://vault/1/a", "plain", "$2y$10$abc"] {
-            assert_eq!(doubt(text, "plugins.key-auth.key"), None, "{text}");
+        for text in ["${KEY}", "${{KEY}}", "{{KEY}}", "$HOME", "%HOME%"] {
+            assert!(doubt(text, true).is_some() && doubt(text, false).is_none(), "{text}");
+        }
+        for text in [
+            "$env://KEY",
+            "$ENV://KEY",
+            "$secret://vault/1/a",
+            "plain",
+            "$2y$10$abc",
+            "$remote_addr",
+            "$http_x_key",
+            "https://env.example/",
+            "env: production",
+            "secret:santa",
+            "$",
+            "{{}}",
+        ] {
+            assert_eq!(doubt(text, true), None, "{text}");
         }
     }
 }

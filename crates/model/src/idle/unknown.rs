@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::{Kind, Object, PluginCatalog, SchemaKind, nearest::hint, schemas};
+use crate::{Kind, Object, PluginCatalog, nearest::hint, schemas};
 
 /// How deep objects are looked at.
 const DEEPEST: usize = 16;
@@ -13,50 +13,95 @@ const MOST_COMPARED: usize = 1000;
 
 /// Fields of an object and of its plugins that are taken and have no effect, in words. Those that look misspelled come first:
 /// they may be a guard, whatever else is there.
-pub fn of(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
+pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
     let value = object.value();
     let mut found = Found::default();
-    if let Some(schema) = schemas::name_of_kind(object.kind).and_then(schemas::document) {
-        let mut walk = Walk { root: schema, found: &mut found };
-        // Unknown fields of the object itself are refused.
-        for (name, field) in value.as_object().into_iter().flatten().filter(|(name, _)| *name != "plugins") {
-            let schemas = properties(schema, schema, name);
-            walk.value(field, &schemas, name, 0);
-        }
-    }
-    let kind = match object.kind {
-        Kind::Consumer | Kind::Credential => SchemaKind::Consumer,
-        _ => SchemaKind::Plugin,
-    };
-    for (name, conf) in value.get("plugins").and_then(Value::as_object).into_iter().flatten() {
-        plugin(catalog, kind, name, conf, &format!("plugins.{name}"), &mut found);
-    }
-    if object.kind == Kind::PluginMetadata
-        && let Some(schema) = catalog.facts(&object.id).and_then(|facts| facts.metadata_schema)
-    {
-        Walk { root: schema, found: &mut found }.value(&value, &[schema], &object.id, 0);
-    }
+    each(object.kind, &object.id, &value, catalog, &mut |place, name, known| {
+        found.push(&in_words(place), name, known);
+    });
     found.in_words()
 }
 
-fn plugin(
-    catalog: &dyn PluginCatalog,
-    kind: SchemaKind,
-    name: &str,
-    conf: &Value,
-    path: &str,
-    found: &mut Found,
-) {
+/// The JSON pointers of these fields.
+pub(crate) fn places(kind: Kind, id: &str, value: &Value, catalog: &dyn PluginCatalog) -> Vec<String> {
+    let mut found = Vec::new();
+    each(kind, id, value, catalog, &mut |place, name, _| {
+        let steps = place.iter().map(Step::text);
+        let steps = steps.chain([name.to_owned()]).map(|step| step.replace('~', "~0").replace('/', "~1"));
+        found.push(steps.map(|step| format!("/{step}")).collect());
+    });
+    found
+}
+
+/// Takes the place of an object, the name of a field of it that is not known, and those that are.
+type Visit<'v> = &'v mut dyn FnMut(&[Step<'_>], &str, &[&str]);
+
+/// A step from an object to something in it.
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Name(&'a str),
+    Item(usize),
+}
+
+impl Step<'_> {
+    fn text(&self) -> String {
+        match self {
+            Step::Name(name) => (*name).to_owned(),
+            Step::Item(index) => index.to_string(),
+        }
+    }
+}
+
+fn in_words(place: &[Step<'_>]) -> String {
+    let mut words = String::new();
+    for step in place {
+        match step {
+            Step::Name(name) if words.is_empty() => words.push_str(name),
+            Step::Name(name) => words.extend([".", name]),
+            Step::Item(index) => words.push_str(&format!("[{index}]")),
+        }
+    }
+    words
+}
+
+fn each(kind: Kind, id: &str, value: &Value, catalog: &dyn PluginCatalog, visit: Visit<'_>) {
+    if let Some(schema) = schemas::name_of_kind(kind).and_then(schemas::document) {
+        let mut walk = Walk { root: schema, place: Vec::new(), visit };
+        // Unknown fields of the object itself are refused.
+        for (name, field) in value.as_object().into_iter().flatten().filter(|(name, _)| *name != "plugins") {
+            let schemas = properties(schema, schema, name);
+            walk.step(Step::Name(name), field, &schemas, 0);
+        }
+    }
+    for (name, conf) in value.get("plugins").and_then(Value::as_object).into_iter().flatten() {
+        plugin(catalog, kind, name, conf, visit);
+    }
+    let own = match kind {
+        Kind::PluginMetadata => catalog.facts(id).and_then(|facts| facts.metadata_schema),
+        Kind::Secret => schemas::secret_document(id.split('/').next().unwrap_or_default()),
+        _ => None,
+    };
+    if let Some(schema) = own {
+        let place = if kind == Kind::Secret { Vec::new() } else { vec![Step::Name(id)] };
+        Walk { root: schema, place, visit }.value(value, &[schema], 0);
+    }
+}
+
+fn plugin(catalog: &dyn PluginCatalog, kind: Kind, name: &str, conf: &Value, visit: Visit<'_>) {
     let Some(facts) = catalog.facts(name) else { return };
-    let of_consumer = facts.consumer_schema.filter(|_| kind == SchemaKind::Consumer);
-    let schema = of_consumer.unwrap_or(facts.schema);
-    Walk { root: schema, found }.value(conf, &[schema], path, 0);
+    let is_consumer = matches!(kind, Kind::Consumer | Kind::Credential);
+    let schema = facts.consumer_schema.filter(|_| is_consumer).unwrap_or(facts.schema);
+    let place = vec![Step::Name("plugins"), Step::Name(name)];
+    Walk { root: schema, place, visit }.value(conf, &[schema], 0);
     // Plugins within plugins hold none themselves.
     for nested in (facts.nested)(conf) {
-        if let Some(facts) = catalog.facts(nested.name) {
-            let path = format!("{path}.{}", nested.path);
-            Walk { root: facts.schema, found }.value(nested.conf, &[facts.schema], &path, 0);
-        }
+        let Some(facts) = catalog.facts(nested.name) else { continue };
+        let steps = nested.path.split(['.', '[']).map(|step| match step.strip_suffix(']') {
+            Some(index) => Step::Item(index.parse().unwrap_or_default()),
+            None => Step::Name(step),
+        });
+        let place = [Step::Name("plugins"), Step::Name(name)].into_iter().chain(steps).collect();
+        Walk { root: facts.schema, place, visit }.value(nested.conf, &[facts.schema], 0);
     }
 }
 
@@ -71,15 +116,16 @@ struct Found {
 }
 
 impl Found {
-    fn push<'a>(&mut self, path: &str, name: &str, known: impl IntoIterator<Item = &'a str>) {
+    fn push(&mut self, path: &str, name: &str, known: &[&str]) {
         self.count += 1;
         if self.count > MOST_COMPARED {
             return;
         }
-        let hint = hint(name, known);
+        let hint = hint(name, known.iter().copied());
+        let path = if path.is_empty() { String::new() } else { format!("{path}.") };
         let list = if hint.is_empty() { &mut self.others } else { &mut self.misspelled };
         if list.len() < MOST {
-            list.push(format!("{path}.{name} is not known and has no effect{hint}"));
+            list.push(format!("{path}{name} is not known and has no effect{hint}"));
         }
     }
 
@@ -92,13 +138,20 @@ impl Found {
     }
 }
 
-struct Walk<'a, 'f> {
+struct Walk<'a, 'v> {
     root: &'a Value,
-    found: &'f mut Found,
+    place: Vec<Step<'a>>,
+    visit: Visit<'v>,
 }
 
 impl<'a> Walk<'a, '_> {
-    fn value(&mut self, value: &Value, schemas: &[&'a Value], path: &str, depth: usize) {
+    fn step(&mut self, step: Step<'a>, value: &'a Value, schemas: &[&'a Value], depth: usize) {
+        self.place.push(step);
+        self.value(value, schemas, depth);
+        self.place.pop();
+    }
+
+    fn value(&mut self, value: &'a Value, schemas: &[&'a Value], depth: usize) {
         if depth > DEEPEST {
             return;
         }
@@ -107,7 +160,7 @@ impl<'a> Walk<'a, '_> {
             expand(schema, self.root, &mut all, 0);
         }
         match value {
-            Value::Object(fields) => self.object(fields, &all, path, depth),
+            Value::Object(fields) => self.object(fields, &all, depth),
             Value::Array(items) => {
                 let of_items: Vec<&Value> = all.iter().filter_map(|schema| schema.get("items")).collect();
                 for (index, item) in items.iter().enumerate() {
@@ -118,14 +171,14 @@ impl<'a> Walk<'a, '_> {
                             one => Some(one),
                         })
                         .collect();
-                    self.value(item, &schemas, &format!("{path}[{index}]"), depth + 1);
+                    self.step(Step::Item(index), item, &schemas, depth + 1);
                 }
             }
             _ => {}
         }
     }
 
-    fn object(&mut self, fields: &Map<String, Value>, all: &[&'a Value], path: &str, depth: usize) {
+    fn object(&mut self, fields: &'a Map<String, Value>, all: &[&'a Value], depth: usize) {
         let known: Vec<&'a Map<String, Value>> =
             all.iter().filter_map(|schema| schema.get("properties")?.as_object()).collect();
         let is_open = known.iter().all(|properties| properties.is_empty())
@@ -137,10 +190,10 @@ impl<'a> Walk<'a, '_> {
         for (name, field) in fields {
             let schemas: Vec<&Value> = known.iter().filter_map(|properties| properties.get(name)).collect();
             if !schemas.is_empty() {
-                self.value(field, &schemas, &format!("{path}.{name}"), depth + 1);
+                self.step(Step::Name(name), field, &schemas, depth + 1);
             } else if !is_open && !OF_ALL.contains(&name.as_str()) && !field.is_null() {
                 let names = known.iter().flat_map(|properties| properties.keys()).map(String::as_str);
-                self.found.push(path, name, names);
+                (self.visit)(&self.place, name, &names.collect::<Vec<&str>>());
             }
         }
     }

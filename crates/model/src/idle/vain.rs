@@ -2,14 +2,13 @@
 
 use serde_json::Value;
 
-use super::{conditions, references};
+use super::conditions;
 use crate::{Kind, Object, resources::MOST_RETRIES};
 
 /// What of an object can never have an effect, in words. `host_ports`: whether hosts are compared with their port where
 /// a pattern has one (`radixtree_uri`, `radixtree_uri_with_parameter`).
 pub fn of(object: &Object, host_ports: bool) -> Vec<String> {
     let mut found = conditions::of(object);
-    found.extend(references::of(object));
     found.extend(places(object, host_ports));
     found.extend(retries(object));
     found

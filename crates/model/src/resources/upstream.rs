@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, de::Error};
 use serde_json::{Map, Value};
 
 use super::read;
-use crate::check::parse_address;
+use crate::check::{node_fault, parse_address};
 
 /// Attempts after the first that `retries` can set: to choose among very many nodes takes longer with each that was tried.
 pub const MOST_RETRIES: u32 = 255;
@@ -206,6 +206,9 @@ fn nodes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Node>>
         Value::Null => Ok(None),
         Value::Object(entries) => {
             let node = |(address, weight): (&String, &Value)| {
+                if let Some(fault) = node_fault(address) {
+                    return Err(D::Error::custom(fault));
+                }
                 let (host, port) = parse_address(address);
                 let port = port.map(u16::try_from).transpose();
                 Ok(Node {

@@ -9,7 +9,7 @@ use super::{
     equality::{check_unique, equal, is_empty_table},
     is_secret_reference, lua,
 };
-use crate::nearest::hint;
+use crate::nearest::{hint, nearest};
 
 pub(super) fn check_root(schema: &Schema, value: &mut Value, steps: u32) -> Result<(), Failure> {
     let budget = Budget::new(steps);
@@ -152,7 +152,7 @@ fn check_entries(
                     check_dependency(schema, name, dependency, value, depth)?;
                 }
             }
-            None if property.required => return Err(format!("property \"{name}\" is required")),
+            None if property.required => return Err(missing(schema, rules, name, value)),
             None => {
                 if let (Some(default), Value::Object(entries)) = (&property.default, &mut *value) {
                     depth.spend(property.default_weight)?;
@@ -163,7 +163,7 @@ fn check_entries(
     }
     for name in &rules.required {
         if value.get(name).is_none() {
-            return Err(format!("property \"{name}\" is required"));
+            return Err(missing(schema, rules, name, value));
         }
     }
     for (name, dependency) in &rules.dependencies {
@@ -180,6 +180,19 @@ fn check_entries(
         return Err(format!("expect object to have at most {maximum} properties"));
     }
     Ok(())
+}
+
+/// Names that are looked at for being the missing one, misspelled.
+const MOST_COMPARED: usize = 64;
+
+fn missing(schema: &Schema, rules: &ObjectRules, name: &str, value: &Value) -> String {
+    // Clients' data is nobody's configuration.
+    let fields = value.as_object().filter(|_| schema.takes_references).into_iter().flatten();
+    let is_known = |field: &str| rules.properties.iter().any(|property| property.name == field);
+    let mut unknown = fields.map(|(field, _)| field).filter(|field| !is_known(field)).take(MOST_COMPARED);
+    let meant = unknown.find(|field| nearest(field, [name]).is_some());
+    let hint = meant.map(|field| format!("; {field:?} is not known, did you mean {name}?"));
+    format!("property \"{name}\" is required{}", hint.unwrap_or_default())
 }
 
 fn check_dependency(

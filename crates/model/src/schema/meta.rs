@@ -2,13 +2,13 @@
 //!
 //! A keyword with a value of the wrong type checks nothing, and neither does a keyword that the checker does not have.
 //! Both are refused, with the JSON pointer of the fault: a schema that checks less than its author wrote guards nothing.
-//! Names that are no keyword of any draft are annotations, which every draft allows.
+//! Names that are no keyword of any draft are annotations, which every draft allows; the author is warned of them.
 
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::{Pattern, Type};
+use super::{Pattern, Type, annotations};
 
 /// What a keyword's value must be.
 #[derive(Clone, Copy)]
@@ -99,11 +99,14 @@ const BESIDE_REFERENCE: [&str; 3] = ["$schema", "definitions", "$defs"];
 
 /// `Err`: the pointer of the first fault, and what is wrong there.
 pub(super) fn check(document: &Value) -> Result<(), String> {
-    let mut walk = Walk { document, followed: HashSet::new(), pending: vec![(document, "#".to_owned())] };
-    while let Some((schema, at)) = walk.pending.pop() {
-        walk.schema(schema, &at)?;
-    }
-    Ok(())
+    Walk::of(document).run()
+}
+
+/// What of a sound schema checks nothing, in words that begin with the pointer.
+pub(super) fn remarks(document: &Value) -> Vec<String> {
+    let mut walk = Walk::of(document);
+    let _ = walk.run();
+    walk.unknown
 }
 
 struct Walk<'a> {
@@ -112,15 +115,30 @@ struct Walk<'a> {
     followed: HashSet<&'a str>,
     /// Schemas still to be looked at, and where they stand.
     pending: Vec<(&'a Value, String)>,
+    /// Names that are no keywords, in words.
+    unknown: Vec<String>,
 }
 
 impl<'a> Walk<'a> {
+    fn of(document: &'a Value) -> Walk<'a> {
+        let pending = vec![(document, "#".to_owned())];
+        Walk { document, followed: HashSet::new(), pending, unknown: Vec::new() }
+    }
+
+    fn run(&mut self) -> Result<(), String> {
+        while let Some((schema, at)) = self.pending.pop() {
+            self.schema(schema, &at)?;
+        }
+        Ok(())
+    }
+
     fn schema(&mut self, schema: &'a Value, at: &str) -> Result<(), String> {
         let rules = match schema {
             Value::Bool(_) => return Ok(()),
             Value::Object(rules) => rules,
             other => return Err(expected(at, "a schema (an object, true or false)", other)),
         };
+        annotations::look(rules, at, KEYWORDS.iter().map(|(name, _)| *name), &mut self.unknown);
         for (name, kind) in KEYWORDS {
             if let Some(value) = rules.get(*name) {
                 self.keyword(rules, name, *kind, value, &step(at, name))?;

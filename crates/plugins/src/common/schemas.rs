@@ -8,3 +8,12 @@ use serde_json::Value;
 pub fn compile(field: &str, schema: &Value) -> Result<Schema, String> {
     Schema::from_user(schema).map_err(|reason| format!("invalid JSON schema in \"{field}\" at {reason}"))
 }
+
+/// What such a field says in vain.
+pub fn remarks(conf: &Value, fields: &[&str]) -> Vec<String> {
+    let found = fields.iter().filter_map(|field| Some((field, conf.get(*field)?)));
+    let texts = found.flat_map(|(field, schema)| {
+        Schema::remarks(schema).into_iter().map(move |text| format!("{field} at {text}"))
+    });
+    texts.collect()
+}

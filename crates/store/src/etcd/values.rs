@@ -113,7 +113,7 @@ pub fn plugins(key: &[u8], bytes: &[u8]) -> Option<PluginList> {
     };
     let document = serde_json::json!({ "plugins": list });
     let report: collections::Report = Box::new(|message| log(Level::Error, format_args!("{message}")));
-    collections::plugins(&document, &report)
+    collections::plugins(&document, &collections::Nowhere, &report)
 }
 
 /// etcd counts from 1 and stays positive.

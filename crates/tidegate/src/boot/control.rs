@@ -19,7 +19,9 @@ use routing::router::Mode;
 use store::{Changes, Store};
 use tokio::{runtime::Runtime, sync::watch};
 
-use super::{health::Health, names::Names, nodes::Nodes, provider::Provider, secrets::Secrets};
+use super::{
+    health::Health, kept_places::KeptPlaces, names::Names, nodes::Nodes, provider::Provider, secrets::Secrets,
+};
 
 /// How long a change may wait for the addresses of names that are new.
 const NAME_PATIENCE: Duration = Duration::from_millis(500);
@@ -133,7 +135,8 @@ fn follower(
     let names = Names::start(settings, runtime);
     let nodes = Nodes::start(settings, runtime)?;
     let secrets = Secrets::start(settings, runtime.handle());
-    let compiler = Compiler::new(
+    let places = Arc::new(KeptPlaces::of(provider.store()));
+    let mut compiler = Compiler::new(
         options(settings),
         catalog.clone(),
         names.clone(),
@@ -141,6 +144,8 @@ fn follower(
         secrets.clone(),
         plugins::lua_compiler(),
     );
+    let known = places.clone();
+    compiler.tell_places(Arc::new(move |kind, id, message| known.tell(kind, id, message)));
     let health = Arc::new(Health::new(runtime.handle(), settings)?);
     let mut follower = Follower {
         compiler,
@@ -154,6 +159,7 @@ fn follower(
         nodes,
         secrets,
         revision: 0,
+        places,
         health,
         rejected: watch::Sender::new(Arc::new([])),
         warnings: watch::Sender::new(Arc::new([])),
@@ -217,6 +223,7 @@ struct Follower {
     nodes: Arc<Nodes>,
     secrets: Arc<Secrets>,
     revision: u64,
+    places: Arc<KeptPlaces>,
     health: Arc<Health>,
     rejected: watch::Sender<Arc<[Rejected]>>,
     warnings: watch::Sender<Arc<[Rejected]>>,
@@ -311,7 +318,7 @@ impl Follower {
                     changes.iter().filter_map(|change| change.object.as_ref()),
                     self.host_ports,
                     self.catalog.as_ref(),
-                    self.store.as_ref(),
+                    &self.places,
                 );
                 for change in &changes {
                     self.secrets.note(&(change.kind, change.id.clone()), change.object.as_ref());
@@ -330,12 +337,7 @@ impl Follower {
                     self.revision = state.revision;
                     objects = state.all().cloned().collect();
                 });
-                super::idle_fields::log(
-                    objects.iter(),
-                    self.host_ports,
-                    self.catalog.as_ref(),
-                    self.store.as_ref(),
-                );
+                super::idle_fields::log(objects.iter(), self.host_ports, self.catalog.as_ref(), &self.places);
                 self.secrets.reset(objects.iter());
                 self.secrets.settle(if first { FIRST_SECRET_PATIENCE } else { SECRET_PATIENCE }).await;
                 if first {
@@ -383,6 +385,7 @@ impl Follower {
     fn share(&mut self) {
         let handles: Vec<_> = self.compiler.checked_upstreams().cloned().collect();
         self.health.follow(handles);
+        self.places.forget();
         self.rejected.send_replace(self.compiler.rejected().into());
         self.warnings.send_replace(self.compiler.warnings().into());
     }

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use model::{Object, PluginCatalog, idle};
-use store::Store;
+use model::{Object, PluginCatalog, idle, mask::mask_message};
 use telemetry::error_log::{self, Level};
 
+use super::kept_places::KeptPlaces;
+
 /// The first object with a field, and how many more have it.
-struct Seen {
-    first: String,
+struct Seen<'a> {
+    first: &'a Object,
+    name: String,
     more: usize,
     why: &'static str,
 }
@@ -18,34 +20,35 @@ pub fn log<'a>(
     objects: impl Iterator<Item = &'a Object>,
     host_ports: bool,
     catalog: &dyn PluginCatalog,
-    store: &dyn Store,
+    places: &KeptPlaces,
 ) {
-    let mut seen: BTreeMap<(&'static str, &'static str), Seen> = BTreeMap::new();
+    let mut seen: BTreeMap<(&'static str, &'static str), Seen<'_>> = BTreeMap::new();
     let mut in_vain: Vec<(&Object, String)> = Vec::new();
     for object in objects {
         let texts = idle::of(object, host_ports, catalog);
         in_vain.extend(texts.into_iter().map(|text| (object, text)));
         for field in idle::fields(object) {
-            let name = || format!("{}/{}", object.kind.directory(), object.id);
             seen.entry((object.kind.directory(), field.path))
                 .and_modify(|seen| seen.more += 1)
-                .or_insert_with(|| Seen { first: label(&name(), &field.name()), more: 0, why: field.why });
+                .or_insert_with(|| Seen { first: object, name: field.name(), more: 0, why: field.why });
         }
     }
-    log_vain(&in_vain, store);
-    for Seen { first, more, why } in seen.values() {
+    log_vain(&in_vain, catalog, places);
+    for Seen { first, name, more, why } in seen.values() {
+        let place = places.tell(first.kind, &first.id, name);
+        let first = label(&format!("{}/{}", first.kind.directory(), first.id), name);
         let others = if *more == 0 { String::new() } else { format!(" (and in {more} more)") };
-        error_log::log(Level::Warn, format_args!("{first}{others} has no effect: {why}"));
+        error_log::log(Level::Warn, format_args!("{place}{first}{others} has no effect: {why}"));
     }
 }
 
 /// So many are named, and the rest counted: a configuration may have as many as routes.
 const MOST_NAMED: usize = 10;
 
-fn log_vain(found: &[(&Object, String)], store: &dyn Store) {
-    let places = if found.is_empty() { None } else { store.places() };
+fn log_vain(found: &[(&Object, String)], catalog: &dyn PluginCatalog, places: &KeptPlaces) {
     for (object, text) in found.iter().take(MOST_NAMED) {
-        let place = places.as_ref().map(|places| places(object.kind, &object.id, text)).unwrap_or_default();
+        let place = places.tell(object.kind, &object.id, text);
+        let text = mask_message(object.kind, &object.id, &object.value(), catalog, text);
         error_log::log(Level::Warn, format_args!("{place}{}/{}: {text}", object.kind.directory(), object.id));
     }
     if let Some(more @ 1..) = found.len().checked_sub(MOST_NAMED) {

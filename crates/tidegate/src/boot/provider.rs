@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use config::Settings;
-use model::{Kind, PluginCatalog, SchemaKind, catalog::PluginFacts};
+use model::{Kind, PluginCatalog, SchemaKind, catalog::PluginFacts, mask::mask_message};
 use plugin::Catalog;
 use serde_json::{Value, json};
 use store::{
@@ -278,11 +278,13 @@ fn choose_plugins(settings: &Settings, catalog: &Arc<Catalog>) -> store::file::C
 pub fn check(catalog: &Arc<Catalog>) -> store::file::Check {
     let catalog = AnyPlugin(catalog.clone());
     Box::new(move |kind: Kind, id: &str, value: &Value| {
-        super::administration::check_object(&catalog, kind, id, value)?;
-        match kind {
+        let checked = super::administration::check_object(&catalog, kind, id, value);
+        let checked = checked.and_then(|()| match kind {
             Kind::StreamRoute => Ok(()),
             _ => model::check::check_known(&catalog, value),
-        }
+        });
+        // The reason goes into the log.
+        checked.map_err(|reason| mask_message(kind, id, value, &catalog, &reason))
     })
 }
 

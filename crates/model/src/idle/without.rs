@@ -1,0 +1,135 @@
+//! Settings that another one leaves without effect.
+
+use serde_json::Value;
+
+use super::branches;
+use crate::{Kind, Object, PluginCatalog};
+
+/// An object without any of these fields has no such setting.
+const WORDS: [&str; 8] =
+    ["tls", "upstream_host", "hash_on", "key", "checks", "discovery_args", "policy", "retries"];
+
+/// Settings of upstreams and plugins that have no effect beside the others, in words.
+pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
+    let mut found = Vec::new();
+    let of_plugins = object.document.may_hold("redis") || object.document.may_hold("sentinel");
+    if !of_plugins && !WORDS.iter().any(|word| object.document.may_have(word)) {
+        return found;
+    }
+    let value = object.value();
+    match object.kind {
+        Kind::Upstream => upstream(&value, "", &mut found),
+        _ => value.get("upstream").into_iter().for_each(|value| upstream(value, "upstream.", &mut found)),
+    }
+    for (name, conf) in value.get("plugins").and_then(Value::as_object).into_iter().flatten() {
+        let Some(facts) = catalog.facts(name) else { continue };
+        found.extend(branches::of(facts.schema, conf).iter().map(|text| format!("plugins.{name}.{text}")));
+        for nested in (facts.nested)(conf) {
+            let Some(facts) = catalog.facts(nested.name) else { continue };
+            let texts = branches::of(facts.schema, nested.conf);
+            found.extend(texts.iter().map(|text| format!("plugins.{name}.{}.{text}", nested.path)));
+        }
+        if name == "traffic-split" {
+            inline_upstreams(conf, &mut found);
+        }
+    }
+    found
+}
+
+fn inline_upstreams(conf: &Value, found: &mut Vec<String>) {
+    let list =
+        |value: &Value, name: &str| value.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+    for (rule, value) in list(conf, "rules").iter().enumerate() {
+        for (at, weighted) in list(value, "weighted_upstreams").iter().enumerate() {
+            let path = format!("plugins.traffic-split.rules[{rule}].weighted_upstreams[{at}].upstream.");
+            weighted.get("upstream").into_iter().for_each(|value| upstream(value, &path, found));
+        }
+    }
+}
+
+fn upstream(value: &Value, path: &str, found: &mut Vec<String>) {
+    let text = |name: &str, default| match value.get(name) {
+        None => Some(default),
+        Some(value) => value.as_str(),
+    };
+    let has = |name: &str| value.pointer(name).is_some_and(|value| !value.is_null());
+    let mut say = |name: &str, why: String| found.push(format!("{path}{name} has no effect {why}"));
+    if let Some(scheme @ ("http" | "grpc")) = text("scheme", "http") {
+        for name in ["client_cert", "client_cert_id"] {
+            if has(&format!("/tls/{name}")) {
+                say(
+                    &format!("tls.{name}"),
+                    format!("with scheme {scheme}: nothing is encrypted; write {scheme}s"),
+                );
+            }
+        }
+        if value.pointer("/tls/verify") == Some(&Value::Bool(true)) {
+            say("tls.verify", format!("with scheme {scheme}: nothing is encrypted; write {scheme}s"));
+        }
+    }
+    if let Some(pass @ ("pass" | "node")) = text("pass_host", "pass")
+        && text("upstream_host", "").is_some_and(|host| !host.is_empty())
+    {
+        say("upstream_host", format!("with pass_host {pass}; write pass_host rewrite"));
+    }
+    if let Some(kind) = text("type", "roundrobin").filter(|kind| *kind != "chash") {
+        // The schema's default may have been filled in.
+        for name in ["hash_on", "key"] {
+            if has(&format!("/{name}")) && text(name, "") != Some("vars") {
+                say(name, format!("with type {kind}; write type chash"));
+            }
+        }
+    }
+    if has("/discovery_args") && !has("/service_name") {
+        say("discovery_args", "without service_name".to_owned());
+    }
+    probes(value, &mut say);
+}
+
+fn probes(value: &Value, say: &mut impl FnMut(&str, String)) {
+    let Some(active) = value.pointer("/checks/active") else { return };
+    let kind = active.get("type").map_or(Some("http"), Value::as_str);
+    if kind == Some("tcp") && active.get("http_path").is_some_and(|path| path != "/") {
+        say("checks.active.http_path", "with type tcp: only a connection is made".to_owned());
+    }
+    if kind != Some("https") && active.get("https_verify_certificate") == Some(&Value::Bool(false)) {
+        say("checks.active.https_verify_certificate", "without type https".to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn settings_of_upstreams() {
+        for (value, expected) in [
+            (
+                json!({"nodes": {"a:1": 1}, "scheme": "http", "pass_host": "pass", "hash_on": "vars", "type": "roundrobin",
+                "tls": {"verify": false}, "checks": {"active": {"type": "tcp", "http_path": "/", "https_verify_certificate": true}}}),
+                Vec::new(),
+            ),
+            (json!({"scheme": "https", "tls": {"verify": true, "client_cert": "c"}}), Vec::new()),
+            (json!({"tls": {"verify": true}}), vec!["u.tls.verify"]),
+            (json!({"scheme": "grpc", "tls": {"client_cert_id": "1"}}), vec!["u.tls.client_cert_id"]),
+            (json!({"upstream_host": "h"}), vec!["u.upstream_host"]),
+            (json!({"upstream_host": "h", "pass_host": "rewrite"}), Vec::new()),
+            (json!({"type": "ewma", "key": "uri", "hash_on": "header"}), vec!["u.hash_on", "u.key"]),
+            (json!({"type": "chash", "key": "uri", "hash_on": "header"}), Vec::new()),
+            (json!({"discovery_args": {}}), vec!["u.discovery_args"]),
+            (
+                json!({"checks": {"active": {"type": "tcp", "http_path": "/x"}}}),
+                vec!["u.checks.active.http_path"],
+            ),
+        ] {
+            let mut found = Vec::new();
+            upstream(&value, "u.", &mut found);
+            assert_eq!(found.len(), expected.len(), "{value}: {found:?}");
+            for (found, expected) in found.iter().zip(expected) {
+                assert!(found.starts_with(expected), "{value}: {found}");
+            }
+        }
+    }
+}

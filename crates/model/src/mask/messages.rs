@@ -1,0 +1,248 @@
+//! Messages about objects, for logs and for those who may not see secrets. Why an object is refused often repeats the text
+//! that does not fit, and a secret in the wrong field is such a text.
+
+use serde_json::Value;
+
+use super::MASK;
+use crate::{Kind, PluginCatalog, schema::is_secret_reference, schemas, url::without_user};
+
+/// Shorter texts are words of messages more often than secrets.
+const SHORTEST: usize = 4;
+/// So much of a longer text is recognised where a message cuts it.
+const RECOGNISED: usize = 16;
+
+/// Fields of an object itself that say which requests and which objects it is for.
+const OPEN: [&str; 18] = [
+    "username",
+    "uri",
+    "uris",
+    "host",
+    "hosts",
+    "remote_addr",
+    "remote_addrs",
+    "methods",
+    "vars",
+    "filter_func",
+    "script",
+    "sni",
+    "snis",
+    "service_id",
+    "upstream_id",
+    "plugin_config_id",
+    "group_id",
+    "service_name",
+];
+
+/// Fields whose values are patterns and conditions, and parts of the names of such fields. Their faults cannot be told without
+/// them.
+const CONDITIONS: [&str; 4] = ["vars", "filter", "case", "methods"];
+const PATTERNS: [&str; 4] = ["regex", "pattern", "_rules", "list"];
+
+/// Takes those texts of an object out of `message` that may be secrets. Addresses, paths, words of schemas and what identifies
+/// the object stay.
+pub fn mask_message(
+    kind: Kind,
+    id: &str,
+    value: &Value,
+    catalog: &dyn PluginCatalog,
+    message: &str,
+) -> String {
+    let mut texts = Texts { message, found: Vec::new() };
+    for (name, field) in value.as_object().into_iter().flatten() {
+        match (name.as_str(), field) {
+            ("plugins", Value::Object(plugins)) => {
+                for (name, conf) in plugins {
+                    let facts = catalog.facts(name);
+                    let schemas = facts.iter().flat_map(|facts| [Some(facts.schema), facts.consumer_schema]);
+                    let schemas: Vec<&Value> = schemas.flatten().collect();
+                    texts.collect(conf, &|text| schemas.iter().any(|schema| has_word(schema, text)));
+                }
+            }
+            ("id", _) => {}
+            (name, _) if OPEN.contains(&name) && !matches!(kind, Kind::Secret | Kind::PluginMetadata) => {}
+            (_, field) => {
+                let schema = schemas::name_of_kind(kind).and_then(schemas::document);
+                let metadata = (kind == Kind::PluginMetadata)
+                    .then(|| catalog.facts(id).and_then(|facts| facts.metadata_schema))
+                    .flatten();
+                let schemas = [schema, metadata];
+                texts.collect(field, &|text| schemas.iter().flatten().any(|schema| has_word(schema, text)));
+            }
+        }
+    }
+    texts.replaced()
+}
+
+/// Takes `secrets` out of `message`.
+pub fn mask_texts<'a>(secrets: impl Iterator<Item = &'a str>, message: &str) -> String {
+    let mut texts = Texts { message, found: Vec::new() };
+    secrets.for_each(|secret| texts.push(secret, || Some(MASK.to_owned())));
+    texts.replaced()
+}
+
+struct Texts<'a> {
+    message: &'a str,
+    /// A text of the object that is in the message, as it is written there, and what is shown instead.
+    found: Vec<(String, String)>,
+}
+
+impl Texts<'_> {
+    /// `shown` is asked only of a text that is in the message; `None`: it may be there.
+    fn push(&mut self, text: &str, shown: impl FnOnce() -> Option<String>) {
+        let quoted = Value::from(text).to_string();
+        let debugged = format!("{text:?}");
+        let forms = [text.trim(), quoted.trim_matches('"'), debugged.trim_matches('"')];
+        let found = |form: &&str| form.len() >= SHORTEST && self.message.contains(start(form));
+        let found: Vec<&str> = forms.into_iter().filter(found).collect();
+        if !found.is_empty()
+            && let Some(shown) = shown()
+        {
+            self.found.extend(found.into_iter().map(|form| (form.to_owned(), shown.clone())));
+        }
+    }
+
+    fn collect(&mut self, value: &Value, is_word: &dyn Fn(&str) -> bool) {
+        match value {
+            Value::String(text) => self.push(text, || shown(text).filter(|_| !is_word(text))),
+            Value::Array(items) => items.iter().for_each(|item| self.collect(item, is_word)),
+            Value::Object(fields) => {
+                for (name, field) in fields {
+                    // `user:password@host` as a node.
+                    let shown = without_user(name);
+                    if shown != *name {
+                        self.push(name, || Some(shown));
+                    }
+                    let is_pattern = PATTERNS.iter().any(|part| name.contains(part));
+                    if !is_pattern && !CONDITIONS.contains(&name.as_str()) {
+                        self.collect(field, is_word);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn replaced(mut self) -> String {
+        // A text that is part of another one must not keep that one from being found.
+        self.found.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
+        self.found
+            .iter()
+            .fold(self.message.to_owned(), |message, (text, shown)| replace(&message, text, shown))
+    }
+}
+
+/// What tells a text in a message, where long ones are cut.
+fn start(text: &str) -> &str {
+    text.char_indices().nth(RECOGNISED).and_then(|(end, _)| text.get(..end)).unwrap_or(text)
+}
+
+/// Where it stands for itself: `port` is not a part of `support`.
+fn replace(message: &str, text: &str, shown: &str) -> String {
+    let start = start(text);
+    let is_word = |sign: Option<char>| sign.is_some_and(char::is_alphanumeric);
+    let (mut out, mut rest) = (String::with_capacity(message.len()), message);
+    while let Some(at) = rest.find(start) {
+        let (before, found) = rest.split_at(at);
+        let same = found.chars().zip(text.chars()).take_while(|(found, text)| found == text);
+        let length: usize = same.map(|(sign, _)| sign.len_utf8()).sum();
+        let (found, after) = found.split_at(length);
+        let inside = is_word(before.chars().next_back().or(out.chars().next_back()))
+            && is_word(found.chars().next())
+            || is_word(found.chars().next_back()) && is_word(after.chars().next()) && length == text.len();
+        out.push_str(before);
+        out.push_str(if inside { found } else { shown });
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// What is shown of a text that may be a secret. `None`: it is none.
+fn shown(text: &str) -> Option<String> {
+    if text.len() < SHORTEST || is_secret_reference(text) || is_place(text) {
+        return None;
+    }
+    // Tokens stand in paths and arguments, too.
+    let origin = text.split_once("://").and_then(|(scheme, rest)| {
+        let (host, path) = rest.split_once(['/', '?', '#', ' ']).unwrap_or((rest, ""));
+        let known = ["http", "https", "redis", "ldap", "ldaps", "tcp", "udp"].contains(&scheme);
+        let path = if path.is_empty() { "" } else { "/***" };
+        (known && is_host(host)).then(|| format!("{scheme}://{host}{path}"))
+    });
+    let shown = origin.unwrap_or_else(|| MASK.to_owned());
+    (shown != text).then_some(shown)
+}
+
+/// Addresses, networks, hosts and paths.
+fn is_place(text: &str) -> bool {
+    let (host, path) = text.split_once('/').unwrap_or((text, ""));
+    let is_path =
+        |path: &str| path.chars().all(|sign| sign.is_ascii_alphanumeric() || "/._-*:".contains(sign));
+    is_path(path) && (host.is_empty() || is_host(host) && (path.is_empty() || host.contains(['.', ':'])))
+}
+
+/// `a.example`, `10.0.0.1:80`, `[::1]`, `localhost:80`; not every word.
+fn is_host(text: &str) -> bool {
+    let (name, port) = match text.rsplit_once(':') {
+        Some((name, port)) if !name.contains(':') || name.ends_with(']') => (name, port),
+        _ => (text, ""),
+    };
+    let is_port = port.len() <= 5 && port.bytes().all(|digit| digit.is_ascii_digit());
+    let is_name = name.split('.').count() > 1
+        && name.split('.').all(|part| {
+            part.bytes().all(|sign| sign.is_ascii_lowercase() || sign.is_ascii_digit() || sign == b'-')
+        });
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    is_port && (is_name || name == "localhost" || address.parse::<std::net::IpAddr>().is_ok())
+}
+
+/// Whether a schema has this text as a name or a value: it is no secret then.
+fn has_word(schema: &Value, text: &str) -> bool {
+    match schema {
+        Value::String(word) => word == text,
+        Value::Array(items) => items.iter().any(|item| has_word(item, text)),
+        Value::Object(rules) => rules.iter().any(|(name, rule)| name == text || has_word(rule, text)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn texts_that_may_be_secrets() {
+        for (text, expected) in [
+            ("open-sesame", Some("***")),
+            ("S3cret.Pa55", Some("***")),
+            ("user:pass-word", Some("***")),
+            ("http://h.example:1/services/T0/B0", Some("http://h.example:1/***")),
+            ("http://u:p@h.example/", Some("***")),
+            ("http://10.0.0.1:99999", None),
+            ("ey.J.hb/x y", Some("***")),
+            ("/auth", None),
+            ("127.0.0.1:21150/auth", None),
+            ("10.0.0.0/33", None),
+            ("a.example", None),
+            ("$secret://vault/1/a", None),
+            ("$env://KEY", None),
+            ("abc", None),
+        ] {
+            assert_eq!(shown(text).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_whole_texts_are_replaced() {
+        assert_eq!(replace("support of port \"port\"", "port", "***"), "support of *** \"***\"");
+        let long = "0123456789abcdefghij";
+        assert_eq!(replace("got 0123456789abcdefg...", long, "***"), "got ***...");
+        assert_eq!(replace("got 0123456789", long, "***"), "got 0123456789");
+        let value = json!({"a": "ab\"cd\n"});
+        let mut texts = Texts { message: "with \"ab\\\"cd\\n\"", found: Vec::new() };
+        texts.collect(&value, &|_| false);
+        assert_eq!(texts.replaced(), "with \"***\"");
+    }
+}

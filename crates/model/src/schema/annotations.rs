@@ -1,0 +1,52 @@
+//! Names in schemas that users write which no draft has. They are annotations to the checker, and mostly slips to the user.
+
+use serde_json::{Map, Value};
+
+use crate::nearest::hint;
+
+/// Of one schema.
+const MOST: usize = 8;
+
+/// What says something about a value and checks nothing, in JSON Schema and in OpenAPI; and `const`, which takes any value.
+const ANNOTATIONS: [&str; 21] = [
+    "const",
+    "title",
+    "description",
+    "default",
+    "example",
+    "examples",
+    "$id",
+    "id",
+    "$comment",
+    "$anchor",
+    "$vocabulary",
+    "readOnly",
+    "writeOnly",
+    "deprecated",
+    "contentEncoding",
+    "contentMediaType",
+    "contentSchema",
+    "externalDocs",
+    "discriminator",
+    "xml",
+    "links",
+];
+
+/// Adds the names among `rules` that check nothing although they look as if they did.
+pub(super) fn look<'a>(
+    rules: &Map<String, Value>,
+    at: &str,
+    keywords: impl Iterator<Item = &'a str> + Clone,
+    found: &mut Vec<String>,
+) {
+    for name in rules.keys() {
+        let is_known = ANNOTATIONS.contains(&name.as_str()) || name.starts_with("x-");
+        if is_known || keywords.clone().any(|keyword| keyword == name) {
+            continue;
+        }
+        if found.len() < MOST {
+            let hint = hint(name, keywords.clone());
+            found.push(format!("{at}: {name:?} is not a keyword of JSON Schema and checks nothing{hint}"));
+        }
+    }
+}
