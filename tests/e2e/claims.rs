@@ -40,6 +40,11 @@ fn underscored(name: &str) -> String {
     name.replace('-', "_")
 }
 
+/// Spelled with each of the other signs that a name may have: PHP, lighttpd and others fold them as they do `_`.
+fn signed(name: &str) -> Vec<String> {
+    "!#$%&'*+.^`|~".chars().map(|sign| name.replace('-', &sign.to_string())).collect()
+}
+
 /// One dash only, and in capitals.
 fn mixed(name: &str) -> String {
     name.replacen('-', "_", 1).to_ascii_uppercase()
@@ -62,15 +67,27 @@ fn attacks(name: &str) -> Vec<Attack> {
         head(&[mixed(name)]),
         head(&[name.to_owned(), name.to_ascii_lowercase(), underscored(name)]),
         head(&[underscored(name), underscored(name)]),
+        head(&signed(name)),
+        head(&[name.replacen('-', ".", 1), mixed(&name.replacen('-', "+", 1))]),
         trailer(name.to_owned()),
         trailer(underscored(name)),
+        Attack { fields: Vec::new(), trailers: signed(name) },
     ]
 }
 
 /// Framing is no claim in its right spelling: that is the parser's matter.
 fn framing_attacks() -> Vec<Attack> {
     let mut all = Vec::new();
-    for name in ["Content_Length", "content_length", "Transfer_Encoding", "Keep_Alive", "Proxy_Connection"] {
+    let names = [
+        "Content_Length",
+        "content_length",
+        "Transfer_Encoding",
+        "Keep_Alive",
+        "Proxy_Connection",
+        "Content.Length",
+        "Transfer+Encoding",
+    ];
+    for name in names {
         all.push(Attack { fields: vec![name.to_owned()], trailers: Vec::new() });
         all.push(Attack { fields: Vec::new(), trailers: vec![name.to_owned()] });
     }
@@ -228,7 +245,8 @@ fn no_claim_reaches_an_upstream() {
             ("x-tenant", "acme"),
             ("x-by-lua", "yes"),
         ] {
-            let folded = |found: &str| found.to_ascii_lowercase().replace('_', "-");
+            let sign = |c: char| !c.is_ascii_alphanumeric();
+            let folded = |found: &str| found.to_ascii_lowercase().replace(sign, "-");
             let values: Vec<&str> = fields
                 .iter()
                 .filter(|(found, _)| folded(found) == name)
@@ -243,6 +261,17 @@ fn no_claim_reaches_an_upstream() {
             assert!(started.elapsed() < testkit::PATIENCE, "drops are counted as {reason}");
         }
     }
+}
+
+#[test]
+fn names_with_signs_that_claim_nothing_pass() {
+    let (gateway, _upstream) = echo_gateway(YAML_PROVIDER);
+    let text = echoed(&gateway, "X.Trace: 1\r\nX-Consumers+Only: 2\r\nX~Consumer.Username: 3\r\na_b: 4\r\n");
+    for kept in ["X.Trace: 1", "X-Consumers+Only: 2", "a_b: 4"] {
+        assert!(text.contains(kept), "{kept} of {text}");
+    }
+    assert!(!text.contains("X~Consumer"), "{text}");
+    assert_eq!(count(&gateway, "underscore"), 0.0, "only names with underscores are counted as such");
 }
 
 fn echoed(gateway: &Gateway, fields: &str) -> String {

@@ -94,7 +94,7 @@ pub struct Asserted {
 }
 
 impl Asserted {
-    /// Whether the name is one of them, to an upstream that folds `_` and `-`.
+    /// Whether the name is one of them, to an upstream that folds signs.
     pub fn contains(&self, name: &[u8]) -> bool {
         self.names.iter().any(|known| wire::claims::same_name(known, name))
     }

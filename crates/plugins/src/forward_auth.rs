@@ -11,6 +11,7 @@ use plugin::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use telemetry::error_log;
+use wire::claims::same_name;
 
 use crate::common::{
     auth::Identified,
@@ -74,12 +75,6 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
         Some(uri) if !is_secret_reference(uri) => Endpoint::parse(uri).map(|_| ()),
         _ => Ok(()),
     }
-}
-
-/// As CGI and its heirs read names: case does not count, and `_` is `-`.
-fn is_same_name(one: &[u8], other: &[u8]) -> bool {
-    let folded = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
-    one.len() == other.len() && one.iter().map(folded).eq(other.iter().map(folded))
 }
 
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
@@ -216,7 +211,7 @@ impl ForwardAuth {
                 continue;
             }
             // All lines, including spellings that the upstream may treat as the same name, since it gets them all.
-            let lines = request.head.headers.iter().filter(|(line, _)| is_same_name(line, name.as_bytes()));
+            let lines = request.head.headers.iter().filter(|(line, _)| same_name(line, name.as_bytes()));
             let lines: Vec<_> = lines.map(|(_, value)| (name.clone(), value.to_vec())).collect();
             headers.extend(lines);
         }

@@ -1,8 +1,8 @@
 //! What a client says of itself although only the gateway may (see [`wire::claims`]): dropped, counted, named.
 //!
 //! Twice: when the head came, so that neither routes nor plugins see it, and before the request goes upstream, when
-//! plugins have had their look at the one claim that is also a credential. Names with `_` are gone already: the parser
-//! leaves them out.
+//! plugins have had their look at the one claim that is also a credential. Names with `_` or another sign for a dash are
+//! gone already: the parser leaves them out.
 
 use std::sync::{
     Once,
@@ -22,7 +22,7 @@ pub struct Dropped {
     pub identity: AtomicU64,
     /// `X-Forwarded-*` and the like of peers that are not believed, or that say nothing.
     pub forwarding: AtomicU64,
-    /// Any claim spelled with `_`: `X_Consumer_Username`, `Content_Length`.
+    /// Any claim spelled with another sign than `-`: `X_Consumer_Username`, `Content.Length`.
     pub underscored_claim: AtomicU64,
     /// Any name with `_`, where `underscores_in_headers` is off.
     pub underscore: AtomicU64,

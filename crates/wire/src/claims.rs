@@ -1,8 +1,9 @@
 //! Fields that only the gateway may send to an upstream: who the client is, where it came from, how long the body is.
 //!
-//! CGI, WSGI and PHP read `X_Consumer_Username` and `X-Consumer-Username` as one variable, so names are compared here
-//! without case and with `_` read as `-`. This is the only list of such names; plugins add the ones they are configured
-//! with when a request runs through them. Who is believed is the caller's to say.
+//! CGI, WSGI and PHP read `X_Consumer_Username` and `X-Consumer-Username` as one variable, and some of them fold every
+//! sign of a name to `_` (PHP `.`, lighttpd all), so names are compared here without case and with any sign read as `-`.
+//! This is the only list of such names; plugins add the ones they are configured with when a request runs through them.
+//! Who is believed is the caller's to say.
 
 /// What kind of statement a field makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,13 +46,31 @@ pub fn of(name: &[u8]) -> Option<Claim> {
     prefixed.or_else(|| NAMES.iter().find(|(known, _)| same_name(name, known))).map(|&(_, claim)| claim)
 }
 
-/// Whether two names are one to an upstream that folds `_` and `-`.
+/// Whether two names are one to an upstream that folds all signs to one.
 pub fn same_name(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(&one, &other)| fold(one) == fold(other))
 }
 
 fn fold(byte: u8) -> u8 {
-    if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() }
+    FOLDED[usize::from(byte)]
+}
+
+/// Letters in lower case, digits, and `-` for everything else.
+static FOLDED: [u8; 256] = {
+    let mut table = [b'-'; 256];
+    let mut byte = 0usize;
+    while byte < 256 {
+        if (byte as u8).is_ascii_alphanumeric() {
+            table[byte] = (byte as u8).to_ascii_lowercase();
+        }
+        byte += 1;
+    }
+    table
+};
+
+/// Whether a name has a sign other than the dash, so that it may be another name to an upstream.
+pub(crate) fn has_other_sign(name: &[u8]) -> bool {
+    name.iter().any(|&byte| fold(byte) == b'-' && byte != b'-')
 }
 
 /// Whether a name may be one of [`PREFIXES`], spelled with dashes: one comparison for each of them.
@@ -70,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_compared_without_case_and_with_underscores_as_dashes() {
+    fn names_are_compared_without_case_and_with_any_sign_as_a_dash() {
         let cases: &[(&str, Option<Claim>)] = &[
             ("X-Consumer-Username", Some(Claim::Identity)),
             ("x_consumer_username", Some(Claim::Identity)),
@@ -83,7 +102,13 @@ mod tests {
             ("FORWARDED", Some(Claim::Forwarding)),
             ("content_length", Some(Claim::Framing)),
             ("Transfer_Encoding", Some(Claim::Framing)),
+            ("X-Consumer.Username", Some(Claim::Identity)),
+            ("x+consumer~username", Some(Claim::Identity)),
+            ("X.Forwarded|For", Some(Claim::Forwarding)),
+            ("X!Real*IP", Some(Claim::Forwarding)),
+            ("Content.Length", Some(Claim::Framing)),
             ("X-Consumer", None),
+            ("XxConsumer-Username", None),
             ("X-Consumers-Only", None),
             ("X-Access-Tokens", None),
             ("user_id", None),

@@ -34,7 +34,12 @@ impl Field {
 }
 
 fn seen_bits(id: HeaderId, name: &[u8]) -> u64 {
-    if id == HeaderId::Other && claims::may_have_prefix(name) { id.bit() | PREFIXED } else { id.bit() }
+    if id != HeaderId::Other {
+        return id.bit();
+    }
+    let prefixed = if claims::may_have_prefix(name) { PREFIXED } else { 0 };
+    let signed = if claims::has_other_sign(name) { SIGNED } else { 0 };
+    id.bit() | prefixed | signed
 }
 
 #[derive(Clone, Debug, Default)]
@@ -42,7 +47,7 @@ pub struct Head {
     bytes: Vec<u8>,
     fields: Vec<Field>,
     /// A bit for each [`HeaderId`] that was ever among the fields, so that looking for what is not there costs nothing;
-    /// and [`PREFIXED`].
+    /// [`PREFIXED`] and [`SIGNED`].
     seen: u64,
     /// What stands before this in `bytes` was received; what is behind it was added.
     received_end: u32,
@@ -52,7 +57,7 @@ pub struct Head {
 /// How many fields of a received head were left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Spelled with `_`, what only the gateway may say: see [`crate::claims`].
+    /// Spelled with `_` or another sign, what only the gateway may say: see [`crate::claims`].
     pub claims: u16,
     /// Other names with `_`, where they are not taken.
     pub underscored: u16,
@@ -60,6 +65,9 @@ pub struct LeftOut {
 
 /// The bit for an unknown name that may begin as a claim does (see [`claims`]).
 const PREFIXED: u64 = 1 << 63;
+
+/// The bit for a name with `_` or another sign that is not a dash: no known name has one.
+const SIGNED: u64 = 1 << 62;
 
 /// The ids of claims that a head can make, but for those of framing, which are never passed on. With them `CDN-Loop`, which
 /// the gateway has to look at as rarely.
@@ -162,6 +170,11 @@ impl Head {
     /// Whether some field is, or was, a claim that [`claims::of`] knows, spelled with dashes. `false` is certain.
     pub fn may_have_claims(&self) -> bool {
         self.seen & CLAIMS != 0
+    }
+
+    /// Whether some name has, or had, a sign other than the dash.
+    pub(crate) fn has_signs(&self) -> bool {
+        self.seen & SIGNED != 0
     }
 
     /// Whether there is a field of this name, or was one before it was removed.
@@ -318,8 +331,8 @@ impl Head {
         before - self.fields.len()
     }
 
-    /// As [`Head::remove`], of every spelling that is the same name to an upstream that folds `_` and `-`. Tells how many
-    /// fields that [`Head::remove`] would have left are gone.
+    /// As [`Head::remove`], of every spelling that is the same name to an upstream that folds signs. Tells how many fields
+    /// that [`Head::remove`] would have left are gone.
     pub fn remove_folded(&mut self, name: impl AsRef<[u8]>) -> usize {
         let name = name.as_ref();
         let mut others = 0;

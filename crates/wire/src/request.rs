@@ -123,21 +123,24 @@ impl RequestHead {
         self.headers.left_out
     }
 
-    /// All fields are in. What is added from here on is the gateway's own; names with `_` are judged, which costs a
-    /// look at each field only where there is such a byte at all.
+    /// All fields are in. What is added from here on is the gateway's own; names with `_` and the like are judged, which
+    /// costs a look at each field only where there is such a name at all.
     pub(crate) fn end_of_received(&mut self, limits: &RequestLimits) {
         self.headers.end_of_received();
-        if memchr(b'_', self.headers.bytes()).is_none() {
+        if !self.headers.has_signs() {
             return;
         }
         let mut left_out = LeftOut::default();
         self.headers.retain(|name, _| {
-            if memchr(b'_', name).is_none() {
+            if !claims::has_other_sign(name) {
                 return true;
             }
             if claims::of(name).is_some() {
                 left_out.claims = left_out.claims.saturating_add(1);
                 return false;
+            }
+            if memchr(b'_', name).is_none() {
+                return true;
             }
             left_out.underscored = left_out.underscored.saturating_add(u16::from(!limits.underscores));
             limits.underscores
