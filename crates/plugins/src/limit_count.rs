@@ -216,7 +216,9 @@ impl LimitCount {
             None => Store::Memory,
             Some(redis) => match fields.sync_interval.filter(|interval| *interval != NO_DELAY) {
                 Some(interval) => {
-                    Store::Delayed { syncer: Syncer::new(redis.clone(), interval), redis, interval }
+                    let owner = format!("{}/{}", context.owner.kind.directory(), context.owner.id);
+                    let syncer = Syncer::new(redis.clone(), interval, owner, fields.allow_degradation);
+                    Store::Delayed { syncer, redis, interval }
                 }
                 None => Store::Redis(redis),
             },

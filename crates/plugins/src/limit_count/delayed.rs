@@ -1,11 +1,14 @@
 //! `sync_interval`: requests are judged by what this process knows, and what it let through is written to Redis at
 //! intervals. So a request waits for Redis only when its key is new or its window over.
+//!
+//! A Redis that is away for a few intervals is bridged by counts of this process. After that each request asks it, and fails
+//! as it would without `sync_interval`, unless `allow_degradation` wants the counts of this process to do.
 
 use std::{
     collections::hash_map::Entry,
     sync::{
         Arc, Weak,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -26,6 +29,9 @@ const MAX_KEYS: usize = 200_000;
 const MAX_QUEUED_BYTES: usize = 16 << 20;
 /// A full map is looked through for what is over no more often.
 const SWEEP_SECONDS: f64 = 1.0;
+
+/// Intervals without Redis before requests are refused.
+const BRIDGED_INTERVALS: f64 = 3.0;
 
 static KEYS: AtomicUsize = AtomicUsize::new(0);
 static QUEUED_BYTES: AtomicUsize = AtomicUsize::new(0);
@@ -67,8 +73,14 @@ impl Drop for Queued {
 pub struct Syncer {
     redis: RedisClient,
     interval: Duration,
+    /// Whose quota it is: `routes/1`.
+    owner: String,
+    /// Counts of this process do, however long Redis is away.
+    allow_degradation: bool,
     me: Weak<Syncer>,
     state: Mutex<State>,
+    /// Since when Redis has failed: the bits of seconds, 0 while it answers.
+    failing_since: AtomicU64,
 }
 
 #[derive(Default)]
@@ -122,17 +134,28 @@ fn now() -> f64 {
 }
 
 impl Syncer {
-    pub fn new(redis: RedisClient, interval: f64) -> Arc<Syncer> {
+    pub fn new(redis: RedisClient, interval: f64, owner: String, allow_degradation: bool) -> Arc<Syncer> {
         let interval = Duration::try_from_secs_f64(interval).unwrap_or(Duration::from_secs(1));
-        Arc::new_cyclic(|me| Syncer { redis, interval, me: me.clone(), state: Mutex::default() })
+        Arc::new_cyclic(|me| Syncer {
+            redis,
+            interval,
+            owner,
+            allow_degradation,
+            me: me.clone(),
+            state: Mutex::default(),
+            failing_since: AtomicU64::new(0),
+        })
     }
 
     pub async fn take(&self, key: &[u8], quota: Quota, cost: f64) -> Result<Taken, String> {
         let Some(known) = self.known(key) else { return remote::take(&self.redis, key, quota, cost).await };
         let mut known = known.lock().await;
         known.quota = Some(quota);
-        if known.ends.is_none_or(|ends| ends <= now()) {
-            self.write(key, &mut known, quota).await;
+        if known.ends.is_none_or(|ends| ends <= now()) || self.is_overdue() {
+            let written = self.write(key, &mut known, quota).await;
+            if self.is_overdue() {
+                written?;
+            }
         }
         let reset_seconds = (known.ends.unwrap_or(0.0) - now()).max(0.0);
         let remaining = known.remaining - known.unwritten - cost;
@@ -147,7 +170,9 @@ impl Syncer {
                     self.enqueue(queued);
                 }
                 // Too many wait: this one does not.
-                None => self.write(key, &mut known, quota).await,
+                None => {
+                    let _ = self.write(key, &mut known, quota).await;
+                }
             }
         }
         Ok(Taken { allowed, remaining, reset_seconds })
@@ -157,22 +182,58 @@ impl Syncer {
         self.state.lock().known(Key::new(key), now())
     }
 
-    /// Sends the unwritten count and learns what is left. Redis away: the process counts by itself.
-    async fn write(&self, key: &[u8], known: &mut Known, quota: Quota) {
+    /// Sends the unwritten count and learns what is left. Redis away: the process counts by itself, and the reason comes
+    /// back.
+    async fn write(&self, key: &[u8], known: &mut Known, quota: Quota) -> Result<(), String> {
         let unwritten = known.unwritten;
-        let taken = match remote::commit(&self.redis, key, quota, unwritten).await {
-            Ok(taken) => taken,
-            Err(reason) => {
-                error_log::log(
-                    error_log::Level::Error,
-                    format_args!("sync to redis failed: {reason}, counting in this process meanwhile"),
-                );
-                Counters::global().take(key, quota, unwritten, now())
-            }
+        let committed = remote::commit(&self.redis, key, quota, unwritten).await;
+        self.note(committed.as_ref().err());
+        let (taken, outcome) = match committed {
+            Ok(taken) => (taken, Ok(())),
+            Err(reason) => (Counters::global().take(key, quota, unwritten, now()), Err(reason)),
         };
         known.unwritten -= unwritten;
         known.remaining = if taken.allowed { taken.remaining } else { 0.0 };
         known.ends = Some(now() + taken.reset_seconds);
+        outcome
+    }
+
+    /// One line when Redis goes away, and one when it is back.
+    fn note(&self, failure: Option<&String>) {
+        let owner = &self.owner;
+        let Some(reason) = failure else {
+            if self.failing_since.load(Relaxed) != 0 && self.failing_since.swap(0, Relaxed) != 0 {
+                error_log::log(
+                    error_log::Level::Warn,
+                    format_args!("limit-count of {owner}: counts are written to Redis again"),
+                );
+            }
+            return;
+        };
+        let since = now().to_bits().max(1);
+        if self.failing_since.compare_exchange(0, since, Relaxed, Relaxed).is_err() {
+            return;
+        }
+        let next = match self.allow_degradation {
+            true => "as long as it fails (allow_degradation)".to_owned(),
+            false => format!("for {} s; then requests are answered with 500", self.bridged_seconds()),
+        };
+        error_log::log(
+            error_log::Level::Error,
+            format_args!(
+                "limit-count of {owner}: sync to redis failed: {reason}; counting in this process {next}"
+            ),
+        );
+    }
+
+    fn bridged_seconds(&self) -> f64 {
+        self.interval.as_secs_f64() * BRIDGED_INTERVALS
+    }
+
+    /// Redis has failed for longer than counts of this process may stand in for its own.
+    fn is_overdue(&self) -> bool {
+        let since = self.failing_since.load(Relaxed);
+        since != 0 && !self.allow_degradation && now() - f64::from_bits(since) > self.bridged_seconds()
     }
 
     /// Notes that the key has something to write, and sees to it that somebody does.
@@ -201,7 +262,7 @@ impl Syncer {
             let mut known = known.lock().await;
             known.queued = false;
             if let Some(quota) = known.quota {
-                self.write(key, &mut known, quota).await;
+                let _ = self.write(key, &mut known, quota).await;
             }
         }
     }
