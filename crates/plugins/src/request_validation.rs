@@ -1,5 +1,7 @@
 //! Checks header fields and body of requests against JSON schemas before they go upstream.
 
+mod shapes;
+
 use std::{net::IpAddr, sync::Arc};
 
 use bytes::Bytes;
@@ -13,8 +15,9 @@ use plugin::{
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use shapes::Shapes;
 use telemetry::error_log;
-use wire::HeaderId;
+use wire::{HeaderId, claims};
 
 use crate::common::{
     conf::typed,
@@ -47,15 +50,22 @@ struct Conf {
 
 struct RequestValidation {
     headers: Option<HeaderCheck>,
-    body: Option<Arc<Schema>>,
+    body: Option<Arc<BodyCheck>>,
     /// Bytes.
     max_body: usize,
     rejected_code: u16,
     rejected_msg: Option<String>,
 }
 
+struct BodyCheck {
+    schema: Schema,
+    /// Of the fields of forms.
+    shapes: Shapes,
+}
+
 struct HeaderCheck {
     schema: Schema,
+    shapes: Shapes,
     /// Names as the schema spells them: it finds fields in any case, and with `_` for `-`.
     names: Vec<String>,
 }
@@ -74,9 +84,13 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let headers = conf.header_schema.map(|schema| {
         let mut names = Vec::new();
         field_names(&schema, &mut names);
-        Ok::<_, String>(HeaderCheck { schema: schemas::compile("header_schema", &schema)?, names })
+        let (compiled, shapes) = (schemas::compile("header_schema", &schema)?, Shapes::of(&schema));
+        Ok::<_, String>(HeaderCheck { schema: compiled, shapes, names })
     });
-    let body = conf.body_schema.map(|schema| schemas::compile("body_schema", &schema));
+    let body = conf.body_schema.map(|schema| {
+        let compiled = schemas::compile("body_schema", &schema)?;
+        Ok::<_, String>(BodyCheck { schema: compiled, shapes: Shapes::of(&schema) })
+    });
     Ok(Arc::new(RequestValidation {
         headers: headers.transpose()?,
         body: body.transpose()?.map(Arc::new),
@@ -116,7 +130,7 @@ impl Plugin for RequestValidation {
             return Step::Reply(self.reject(Some(&reason)));
         }
         match &self.body {
-            Some(schema) => Step::wait(self.check_body(schema, request)),
+            Some(check) => Step::wait(self.check_body(check, request)),
             None => Step::Next,
         }
     }
@@ -133,7 +147,7 @@ impl RequestValidation {
         })
     }
 
-    async fn check_body(&self, schema: &Arc<Schema>, request: &mut Request) -> Verdict {
+    async fn check_body(&self, against: &Arc<BodyCheck>, request: &mut Request) -> Verdict {
         let body = match request.body.collect(self.max_body, request.remote_addr).await {
             Ok(body) if !body.is_empty() => body,
             Err(error @ BodyError::Overloaded) => return Err(error.into()),
@@ -149,18 +163,19 @@ impl RequestValidation {
         let is_form = content_type.get(..FORM.len()).is_some_and(|start| start.eq_ignore_ascii_case(FORM));
         // Only one copy at a time: what goes on is made anew.
         request.body = RequestBody::Empty;
-        let (schema, client) = (schema.clone(), request.remote_addr);
+        let (against, client) = (against.clone(), request.remote_addr);
         let first_steps =
             if body.len() <= aside::SMALL { STEPS_ON_A_WORKER } else { model::schema::MOST_STEPS };
         let check = {
-            let schema = schema.clone();
-            move || validate(&schema, body, is_form, client, first_steps)
+            let against = against.clone();
+            move || validate(&against, body, is_form, client, first_steps)
         };
         let size = if first_steps == STEPS_ON_A_WORKER { 0 } else { usize::MAX };
         let mut checked = aside::run_by_size(size, check).await;
         if let Ok(Err(Refused::Later(body))) = checked {
             checked =
-                aside::run(move || validate(&schema, body, is_form, client, model::schema::MOST_STEPS)).await;
+                aside::run(move || validate(&against, body, is_form, client, model::schema::MOST_STEPS))
+                    .await;
         }
         match checked {
             Ok(Ok(body)) => {
@@ -187,7 +202,7 @@ enum Refused {
 
 /// What goes upstream is what was checked: duplicate keys and the like are gone.
 fn validate(
-    schema: &Schema,
+    against: &BodyCheck,
     body: Bytes,
     is_form: bool,
     client: IpAddr,
@@ -203,7 +218,10 @@ fn validate(
         Undecoded::TooLarge(TooLarge::Spent) => Refused::Overloaded,
         reason => Refused::Invalid(reason.to_string()),
     })?;
-    match schema.check_within(&mut value, steps) {
+    if is_form && let Value::Object(fields) = &value {
+        against.shapes.check(fields, |known, name| known == name).map_err(Refused::Invalid)?;
+    }
+    match against.schema.check_within(&mut value, steps) {
         Ok(()) if is_form => Ok(body),
         Ok(()) => {
             // Rarely longer than what came.
@@ -225,6 +243,7 @@ impl HeaderCheck {
             let value = Value::from(String::from_utf8_lossy(value));
             form::insert(&mut fields, name, value);
         }
+        self.shapes.check(&fields, |known, name| claims::same_name(known.as_bytes(), name.as_bytes()))?;
         for name in &self.names {
             let plain = name.to_ascii_lowercase().replace('_', "-");
             if plain != *name

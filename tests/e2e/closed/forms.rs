@@ -1,0 +1,59 @@
+//! request-validation: a field that comes again, or without a value, does not get around what a schema asks of its text.
+
+use testkit::gateway::YAML_PROVIDER;
+
+use super::*;
+
+#[test]
+fn repeated_fields_do_not_pass_what_a_schema_asks_of_texts() {
+    let validated = |id: &str, conf: &str| {
+        format!(
+            "- {{id: {id}, uri: /{id}, plugins: {{mocking: {{response_example: open}}, request-validation: {conf}}}}}\n"
+        )
+    };
+    let routes = [
+        "routes:\n".to_owned(),
+        validated("body", "{body_schema: {properties: {name: {maxLength: 4, pattern: \"^[a-z]+$\"}}}}"),
+        validated("typed", "{body_schema: {properties: {name: {type: string}}}}"),
+        validated("list", "{body_schema: {properties: {name: {type: array, items: {maxLength: 4}}}}}"),
+        validated("head", "{header_schema: {properties: {X_Role: {pattern: \"^(guest|user)$\"}}}}"),
+    ]
+    .concat();
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&routes));
+    let post = |path: &str, body: &str| {
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: h\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        gateway.client().request(&request).expect("an answer")
+    };
+    let cases = [
+        ("/body", "name=abc", 200),
+        ("/body", "name=abcde", 400),
+        ("/body", "name=abc&name=abc", 400),
+        ("/body", "name=abcdefgh&name=a", 400),
+        ("/body", "name=a&n%61me=ADMIN", 400),
+        ("/body", "name", 400),
+        ("/body", "name=abc&other=1&other=2&flag", 200),
+        ("/typed", "name=1&name=2", 400),
+        ("/list", "name=ab&name=cd", 200),
+        ("/list", "name=ab&name=abcde", 400),
+        ("/list", "name=ab", 400),
+    ];
+    for (path, body, status) in cases {
+        let answer = post(path, body);
+        assert_eq!(answer.status(), status, "{path} {body}: {}", answer.body_text());
+    }
+    let reason = post("/body", "name=abc&name=abc").body_text();
+    assert!(reason.contains("it comes more than once") && reason.contains("\"name\""), "{reason}");
+    for (fields, status) in [
+        ("X-Role: guest\r\n", 200),
+        ("X-Role: admin\r\n", 400),
+        ("X-Role: guest\r\nX-Role: admin\r\n", 400),
+        ("x-role: admin\r\nX-ROLE: guest\r\n", 400),
+        ("Accept: a\r\nAccept: b\r\nX-Role: user\r\n", 200),
+    ] {
+        assert_eq!(ask(&gateway, "/head", fields).status(), status, "{fields}");
+    }
+}
