@@ -190,11 +190,14 @@ pub async fn exchange(request: Outgoing, options: &ClientOptions) -> Result<Inco
         };
         match answered {
             Ok(response) => return finish(response, connection, &pool, options).await,
-            // Closed while it lay idle, before it saw the request: another one may take it.
             Err(mut error) => match error.take_message() {
+                // Closed while it lay idle, before it saw the request: another one may take it.
                 Some(_) => {}
-                None if error.error().is_incomplete_message() && request.method == Method::GET => {}
-                None => return Err(Failure::ended(error.into_error().to_string())),
+                // The server was closing it as the request was on its way (RFC 9112 section 9.3.1): once more, on a
+                // connection of its own. What plugins send are questions, or entries of logs that may come twice, so the
+                // method says nothing about a second time (RFC 9110 section 9.2.2).
+                None if connection.credit.is_unspent(MAX_BEFORE_ANSWER_BYTES) => break,
+                None => return Err(Failure::ended(describe(&error.into_error()))),
             },
         }
     }

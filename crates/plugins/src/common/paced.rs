@@ -43,6 +43,11 @@ impl Credit {
         self.left.store(bytes, Relaxed);
     }
 
+    /// Whether nothing has come since so much was set.
+    pub fn is_unspent(&self, bytes: usize) -> bool {
+        self.left.load(Relaxed) == bytes
+    }
+
     fn spend(&self, bytes: usize) {
         let left = |left: usize| (left != usize::MAX).then(|| left.saturating_sub(bytes));
         let _ = self.left.fetch_update(Relaxed, Relaxed, left);
