@@ -23,7 +23,7 @@ fn ask(address: std::net::SocketAddr, method: &str, target: &str, fields: &str, 
     let mut client = Client::connect(address).expect("the port accepts connections");
     let length = body.len();
     let answer = client.request(&format!(
-        "{method} {target} HTTP/1.1\r\nHost: a\r\n{fields}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        "{method} {target} HTTP/1.1\r\nHost: localhost\r\n{fields}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
     ));
     answer.expect("an answer").status()
 }

@@ -6,6 +6,7 @@ mod configurations;
 mod doubts;
 mod duplicates;
 mod edges;
+mod forms;
 mod left_silent;
 mod lua_doors;
 mod masked_messages;
@@ -41,7 +42,7 @@ fn status(gateway: &Gateway, target: &str) -> u16 {
 /// What the Control API tells of the objects that cannot be used: `routes/1` and the reason.
 fn rejected(gateway: &Gateway) -> Vec<(String, String)> {
     let mut client = Client::connect(gateway.control).expect("the control port accepts connections");
-    let answer = client.get("control", "/v1/rejected").expect("an answer");
+    let answer = client.get("localhost", "/v1/rejected").expect("an answer");
     assert_eq!(answer.status(), 200);
     let body: Value = serde_json::from_str(&answer.body_text()).expect("JSON");
     let text = |object: &Value, name: &str| object[name].as_str().expect("a text").to_owned();

@@ -36,7 +36,7 @@ fn connect(gateway: &Gateway) -> Client {
 
 fn ask(gateway: &Gateway, path: &str) -> Client {
     let mut client = connect(gateway);
-    client.send(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes()).expect("sends");
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).expect("sends");
     client
 }
 
@@ -51,7 +51,7 @@ fn put(gateway: &Gateway, uri: &str) -> Duration {
 #[test]
 fn many_readers_share_documents_and_keep_no_write_waiting() {
     let gateway = many_routes();
-    let alone = connect(&gateway).get("h", "/v1/routes").expect("a document");
+    let alone = connect(&gateway).get("localhost", "/v1/routes").expect("a document");
     let size = alone.body.len() as u64;
     assert!((alone.status(), size > 4 << 20) == (200, true), "{size} bytes");
     let quiet = (0..5).map(|number| put(&gateway, &format!("/quiet{number}"))).max();
@@ -78,6 +78,6 @@ fn many_readers_share_documents_and_keep_no_write_waiting() {
     // Each sees what was so when it asked, or later.
     put(&gateway, "/latest");
     drop(slow);
-    let newest = connect(&gateway).get("h", "/v1/routes").expect("a document");
+    let newest = connect(&gateway).get("localhost", "/v1/routes").expect("a document");
     assert!(newest.body_text().contains("\"/latest\""));
 }

@@ -65,6 +65,6 @@ fn wait_for(gateway: &Gateway, path: &str, names: &[&str]) {
 /// A document of the Control API.
 fn control(gateway: &Gateway, path: &str) -> (u16, serde_json::Value) {
     let mut client = Client::connect(gateway.control).expect("the control port accepts connections");
-    let answer = client.get("h", path).expect("an answer");
+    let answer = client.get("localhost", path).expect("an answer");
     (answer.status(), serde_json::from_str(&answer.body_text()).unwrap_or_default())
 }

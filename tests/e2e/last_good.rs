@@ -39,7 +39,7 @@ fn export(gateway: &Gateway) -> String {
 
 fn store_state(gateway: &Gateway) -> Value {
     let mut client = Client::connect(gateway.control).expect("the control port");
-    let answer = client.get("control", "/v1/store").expect("an answer").body_text();
+    let answer = client.get("localhost", "/v1/store").expect("an answer").body_text();
     serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer}"))
 }
 

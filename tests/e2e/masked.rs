@@ -17,7 +17,7 @@ fn gateway() -> Gateway {
 fn ask(address: std::net::SocketAddr, path: &str, key: &str) -> Message {
     let mut client = Client::connect(address).expect("connected");
     let key = if key.is_empty() { String::new() } else { format!("X-API-KEY: {key}\r\n") };
-    client.request(&format!("GET {path} HTTP/1.1\r\nHost: h\r\n{key}\r\n")).expect("an answer")
+    client.request(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{key}\r\n")).expect("an answer")
 }
 
 /// Secrets in every place that one of the two can show.

@@ -185,7 +185,7 @@ fn keys_stay_and_ends_are_told() {
         assert!(!answer.contains(secret), "{path} shows the key: {answer}");
     }
     let mut control = testkit::Client::connect(gateway.control).expect("connects");
-    let shown = control.get("h", "/v1/upstream/1").expect("answers").body_text();
+    let shown = control.get("localhost", "/v1/upstream/1").expect("answers").body_text();
     assert!(shown.contains("client_cert") && !shown.contains("client_key"), "{shown}");
     // What was read may be written back: the key in it is the same one.
     let (_, read) = gateway.admin("GET", "/apisix/admin/upstreams/1", "");

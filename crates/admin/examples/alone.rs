@@ -174,6 +174,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         hooks: Arc::new(NoControlHooks),
         audit: None,
         compiled: Arc::new(admin::NoCompiler),
+        hosts: admin::Hosts::default(),
     }));
     let data = TcpListener::bind("127.0.0.2:1984").await?;
     let (_doors, serving) = tokio::sync::watch::channel(admin::listener::Phase::Serving);

@@ -1,4 +1,5 @@
-//! The Control API: what this process currently works with. No authentication: it listens on loopback.
+//! The Control API: what this process currently works with. No authentication: it listens on loopback, and answers to names
+//! of this machine only.
 
 mod documents;
 mod health;
@@ -13,7 +14,7 @@ use store::{BoxFuture, Store};
 use self::documents::{Documents, Holds};
 pub use self::health::{HealthView, NoHealth, NodeHealth};
 use crate::{
-    Audit, Compiled,
+    Audit, Compiled, Hosts,
     api::plugins::all,
     message::{Head, Response},
 };
@@ -36,6 +37,7 @@ pub struct ControlParts {
     /// Where every attempt to change something is told.
     pub audit: Option<Arc<Audit>>,
     pub compiled: Arc<dyn Compiled>,
+    pub hosts: Hosts,
 }
 
 /// What others add to the Control API.
@@ -65,7 +67,10 @@ impl ControlApi {
     pub async fn handle(&self, request: Head) -> Response {
         let audit = self.parts.audit.as_ref().filter(|_| !matches!(request.method.as_str(), "GET" | "HEAD"));
         let mut attempt = audit.map(|audit| audit.attempt("control", &request, None));
-        let response = self.answer(&request).await;
+        let response = match self.parts.hosts.check(&request) {
+            Ok(()) => self.answer(&request).await,
+            Err(refused) => refused,
+        };
         if let Some(attempt) = &mut attempt {
             attempt.answered(&response);
         }

@@ -9,6 +9,8 @@ use aws_lc_rs::{
 use ipnet::IpNet;
 use model::encrypt::Keyring;
 
+use crate::Hosts;
+
 #[derive(Clone)]
 pub struct AdminSettings {
     /// `deployment.etcd.prefix`; the first part of the keys in answers.
@@ -17,6 +19,8 @@ pub struct AdminSettings {
     pub version: ApiVersion,
     /// `deployment.admin.enable_admin_cors`.
     pub cors: bool,
+    /// What an API without a key answers to.
+    pub hosts: Hosts,
     /// `deployment.admin.allow_admin`; `None` lets every address in, an empty list none.
     pub allow: Option<Vec<IpNet>>,
     /// Whether `apisix.proxy_mode` has streams.
@@ -38,6 +42,7 @@ impl Default for AdminSettings {
             access: Access::Keys(Vec::new()),
             version: ApiVersion::V3,
             cors: true,
+            hosts: Hosts::default(),
             allow: None,
             stream: false,
             server_tokens: true,

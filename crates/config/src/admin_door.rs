@@ -26,9 +26,16 @@ pub fn warnings(settings: &Settings) -> Vec<(String, String)> {
     let mut warn = |key: &str, message: String| found.push((format!("deployment.admin.{key}"), message));
     let keys: &[AdminKey] = match &admin.access {
         Access::Open => {
-            let message = "the Admin API asks for no key, so that whoever reaches it may change everything; \
-                           remove admin_key_required: false";
-            warn("admin_key_required", message.to_owned());
+            let pages = if admin.cors {
+                ", and so may any page in a browser that does (enable_admin_cors)"
+            } else {
+                ""
+            };
+            let message = format!(
+                "the Admin API asks for no key, so that whoever reaches it may change everything{pages}; remove \
+                 admin_key_required: false"
+            );
+            warn("admin_key_required", message);
             &[]
         }
         Access::Keys(keys) if keys.is_empty() => {

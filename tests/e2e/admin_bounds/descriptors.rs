@@ -68,7 +68,11 @@ fn idle_clients_leave_the_admin_api_usable() {
         assert_eq!(gateway.admin("PUT", "/apisix/admin/routes/1", &route.to_string()).0, 200);
     }
     assert_eq!(
-        Client::connect(gateway.control).expect("connects").get("h", "/v1/routes").map(|a| a.status()).ok(),
+        Client::connect(gateway.control)
+            .expect("connects")
+            .get("localhost", "/v1/routes")
+            .map(|a| a.status())
+            .ok(),
         Some(200)
     );
     // Who comes still gets answers, for which connections to nodes are needed.

@@ -357,7 +357,7 @@ fn what_is_accepted_works() {
     let gateway = Gateway::start(EMBEDDED, None);
     let upstream = Upstream::start();
     let mut control = Client::connect(gateway.control).expect("the control port accepts connections");
-    let schemas = control.get("control", "/v1/schema").expect("an answer").body_text();
+    let schemas = control.get("localhost", "/v1/schema").expect("an answer").body_text();
     let schemas: Value = serde_json::from_str(&schemas).expect("JSON");
     let mut admin = Admin(Client::connect(gateway.admin).expect("the admin port accepts connections"));
     let proto =

@@ -35,7 +35,7 @@ fn only_status_0_switches_a_route_off() {
 fn told(gateway: &Gateway, id: &str) -> String {
     let mut client = Client::connect(gateway.control).expect("the control port accepts connections");
     let body: serde_json::Value =
-        serde_json::from_str(&client.get("control", "/v1/rejected").expect("an answer").body_text())
+        serde_json::from_str(&client.get("localhost", "/v1/rejected").expect("an answer").body_text())
             .expect("JSON");
     let list = body["list"].as_array().expect("a list").clone();
     let found = list.iter().find(|object| object["id"] == id).expect("is in the list");

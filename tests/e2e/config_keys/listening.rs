@@ -58,7 +58,7 @@ fn ports_and_addresses_are_those_of_the_file() {
 
 fn answers(address: SocketAddr, path: &str) -> String {
     let mut client = testkit::Client::connect(address).expect("connects");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     client.send(request.as_bytes()).expect("sends");
     String::from_utf8_lossy(&client.to_close().unwrap_or_default()).into_owned()
 }

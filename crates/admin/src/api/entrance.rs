@@ -77,6 +77,10 @@ impl AdminApi {
         if self.settings.allow.as_ref().is_some_and(|nets| !nets.iter().any(|net| net.contains(&peer))) {
             return Err(Response::page(403));
         }
+        // With CORS any page may ask anyway, as the start warns.
+        if matches!(self.settings.access, Access::Open) && !self.settings.cors {
+            self.settings.hosts.check(head)?;
+        }
         if self.settings.cors && head.method == "OPTIONS" {
             return Err(preflight());
         }

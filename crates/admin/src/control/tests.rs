@@ -53,6 +53,7 @@ fn api(objects: &[(Kind, &str, Value)]) -> ControlApi {
         hooks: Arc::new(NoControlHooks),
         audit: None,
         compiled: Arc::new(Refused),
+        hosts: crate::Hosts::default(),
     })
 }
 

@@ -130,6 +130,8 @@ pub const KEYS: &[Key] = &[
     unset("apisix.control", Table, "{}", "Where the Control API listens."),
     unset("apisix.control.ip", LISTEN_IP, "\"127.0.0.1\"", "Its address."),
     unset("apisix.control.port", PORT, "9090", "Its port."),
+    unset("apisix.control.hosts", List(&Text), "[\"gateway.internal\"]",
+        "Names it answers to, without a port, beside addresses and localhost; so does an Admin API without a key and without CORS. Any other Host gets 403: a page in a browser could have made its own name lead here."),
     key("apisix.disable_sync_configuration_during_start", Bool, "false", "Do not wait for the configuration at the start.")
         .only("false", Ignored("the start always waits for the configuration")),
     key("apisix.worker_startup_time_threshold", COUNT, "60", "Seconds that tell a first start of a worker from a restart.")

@@ -16,6 +16,8 @@ pub struct Apisix {
     pub enable_admin: bool,
     /// Where the Control API listens; `None`: not served.
     pub control: Option<Listener>,
+    /// What it answers to beside addresses and localhost.
+    pub control_hosts: Vec<String>,
     /// Where /status listens; `None`: not served.
     pub status: Option<Listener>,
     pub enable_dev_mode: bool,
@@ -158,6 +160,7 @@ impl Apisix {
             tls: Tls::read(reader),
             enable_admin: on("enable_admin"),
             control,
+            control_hosts: reader.texts("apisix.control.hosts"),
             status: reader
                 .value("apisix.status")
                 .and_then(|_| reader.listener("apisix.status", "127.0.0.1", Some(7085))),

@@ -10,7 +10,7 @@ use std::{
 
 use admin::{
     AdminApi, AdminSettings, ApiVersion, Audit, Compiled, ControlApi, ControlHooks, ControlParts, Hooks,
-    Parts, Role, Standalone, listener::Bounds,
+    Hosts, Parts, Role, Standalone, listener::Bounds,
 };
 use anyhow::Context;
 use config::{
@@ -225,6 +225,7 @@ impl Apis {
             hooks: control.nodes.clone() as Arc<dyn ControlHooks>,
             audit,
             compiled,
+            hosts: hosts(settings),
         }));
         Arc::new(Apis { admin, hooks, control })
     }
@@ -293,6 +294,7 @@ fn admin_settings(settings: &Settings) -> AdminSettings {
         },
         version: if admin.version_2 { ApiVersion::V2 } else { ApiVersion::V3 },
         cors: admin.cors,
+        hosts: hosts(settings),
         allow: allowed(settings),
         // TCP and UDP are not proxied: a stream route would wait for connections that never come.
         stream: false,
@@ -301,6 +303,13 @@ fn admin_settings(settings: &Settings) -> AdminSettings {
         protocols: Vec::new(),
         keyring: super::provider::keyring(settings).map(Arc::new),
     }
+}
+
+/// What an API that asks for no key answers to. A listener may be given by a name, too.
+fn hosts(settings: &Settings) -> Hosts {
+    let listeners = settings.apisix.control.iter().chain(&settings.admin.listen);
+    let names = listeners.map(|listener| listener.ip.clone()).chain(settings.apisix.control_hosts.clone());
+    Hosts::new(names, "apisix.control.hosts")
 }
 
 /// `deployment.admin.allow_admin`.
