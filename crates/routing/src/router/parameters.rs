@@ -3,6 +3,9 @@
 //! Only segments that begin with `*` (or `:`, where the router knows parameters) are variables; the rest is
 //! compared byte by byte. That differs from APISIX in one way, on purpose: there the rest is part of a regular
 //! expression, so that a `+` or a parenthesis in a path never matches itself.
+//!
+//! A pattern with several `*` takes time in proportion to its `*` and to the path's slashes: whether the rest of a pattern
+//! matches from some slash on does not depend on what came before, so no slash is tried twice for the same `*`.
 
 use std::ops::Range;
 
@@ -16,9 +19,6 @@ pub struct Param<'r> {
     pub range: Range<usize>,
 }
 
-/// Several `*` in one pattern can be tried in many ways; a path that needs more than this does not match.
-const MAX_STEPS: u32 = 100_000;
-
 const UNNAMED: &str = ":ext";
 
 pub(super) type Params<'r> = SmallVec<[Param<'r>; 4]>;
@@ -30,20 +30,21 @@ pub(super) fn has_params(pattern: &str, parameters: bool) -> bool {
 
 /// False when the path does not match the whole pattern; `params` is then unspecified.
 pub(super) fn capture<'r>(pattern: &'r str, path: &[u8], parameters: bool, params: &mut Params<'r>) -> bool {
-    let mut search = Search { path, parameters, steps: 0, params };
-    search.matches(pattern, 0)
+    let mut search = Search { path, parameters, failed: SmallVec::new(), params };
+    search.matches(pattern, 0, 0)
 }
 
 struct Search<'p, 'r> {
     path: &'p [u8],
     parameters: bool,
-    steps: u32,
+    /// For each `*`, where the part of the path begins in which every slash has failed as its end.
+    failed: SmallVec<[usize; 4]>,
     params: &'p mut Params<'r>,
 }
 
 impl<'r> Search<'_, 'r> {
-    /// `pattern` begins at a segment and has to match the path from `at` to its end.
-    fn matches(&mut self, mut pattern: &'r str, mut at: usize) -> bool {
+    /// `pattern` begins at a segment, behind so many `*`, and has to match the path from `at` to its end.
+    fn matches(&mut self, mut pattern: &'r str, mut at: usize, stars: usize) -> bool {
         loop {
             let (segment, rest) = match pattern.split_once('/') {
                 Some((segment, rest)) => (segment, Some(rest)),
@@ -51,7 +52,8 @@ impl<'r> Search<'_, 'r> {
             };
             let remaining = self.path.get(at..).unwrap_or_default();
             if let Some(name) = segment.strip_prefix('*') {
-                return self.matches_rest(if name.is_empty() { UNNAMED } else { name }, rest, at);
+                let name = if name.is_empty() { UNNAMED } else { name };
+                return self.matches_rest(name, rest, at, stars);
             }
             let length = match segment.strip_prefix(':') {
                 Some(name) if self.parameters => {
@@ -78,24 +80,26 @@ impl<'r> Search<'_, 'r> {
     }
 
     /// A `*`: the rest of the path, or as much of it as leaves a match for what follows in the pattern.
-    fn matches_rest(&mut self, name: &'r str, rest: Option<&'r str>, at: usize) -> bool {
+    fn matches_rest(&mut self, name: &'r str, rest: Option<&'r str>, at: usize, star: usize) -> bool {
         let Some(rest) = rest else {
             self.params.push(Param { name, range: at..self.path.len() });
             return true;
         };
         let kept = self.params.len();
-        let mut end = self.path.len();
+        if self.failed.len() == star {
+            self.failed.push(self.path.len());
+        }
+        let mut end = self.failed.get(star).copied().unwrap_or(self.path.len());
         while let Some(slash) = memchr::memrchr(b'/', self.path.get(at..end).unwrap_or_default()) {
-            self.steps += 1;
-            if self.steps > MAX_STEPS {
-                return false;
-            }
             end = at + slash;
             self.params.push(Param { name, range: at..end });
-            if self.matches(rest, end + 1) {
+            if self.matches(rest, end + 1, star + 1) {
                 return true;
             }
             self.params.truncate(kept);
+        }
+        if let Some(failed) = self.failed.get_mut(star) {
+            *failed = at.min(*failed);
         }
         false
     }
@@ -132,8 +136,46 @@ mod tests {
 
     #[test]
     fn hopeless_search_ends() {
-        let path = "/a".repeat(2000);
+        let (path, many) = ("/a".repeat(2000), format!("{}/z", "/*/a".repeat(500)));
         let mut params = SmallVec::new();
         assert!(!capture("/*a/a/*b/a/*c/a/*d/z", path.as_bytes(), true, &mut params));
+        assert!(!capture(&many, path.as_bytes(), true, &mut params));
+    }
+
+    /// The greedy ends of the second `*` are thousands, and all fail before the right one.
+    #[test]
+    fn a_match_behind_many_failures_is_found() {
+        let path = format!("/1/k/2/a/3/a/m{}", "/a".repeat(4000));
+        let mut params = SmallVec::new();
+        assert!(capture("/*p/k/*q/a/*r/a/m/*s", path.as_bytes(), true, &mut params));
+        let found: Vec<_> = params.iter().map(|param| path.get(param.range.clone()).unwrap()).collect();
+        assert_eq!(found.get(..3), Some(["1", "2", "3"].as_slice()));
+    }
+
+    #[test]
+    fn results_are_those_of_trying_everything() {
+        fn naive(pattern: &[&str], path: &[&str]) -> bool {
+            match (pattern.split_first(), path.split_first()) {
+                (None, None) => true,
+                (Some((&"*", [])), _) => !path.is_empty(),
+                (Some((&"*", rest)), _) => (1..path.len()).any(|taken| naive(rest, &path[taken..])),
+                (Some((one, rest)), Some((other, others))) => one == other && naive(rest, others),
+                _ => false,
+            }
+        }
+        // Every pattern and path of a few segments.
+        let texts = |letters: &[&'static str], length: u32| {
+            let letter =
+                |number: usize, place: u32| letters[number / letters.len().pow(place) % letters.len()];
+            let text = |number| (0..length).map(|place| letter(number, place)).collect::<Vec<_>>();
+            (0..letters.len().pow(length)).map(text).collect::<Vec<_>>()
+        };
+        for pattern in (1..=5).flat_map(|length| texts(&["*", "a", "b"], length)) {
+            for path in (1..=5).flat_map(|length| texts(&["a", "b"], length)) {
+                let found =
+                    capture(&pattern.join("/"), path.join("/").as_bytes(), true, &mut SmallVec::new());
+                assert_eq!(found, naive(&pattern, &path), "{pattern:?} {path:?}");
+            }
+        }
     }
 }
