@@ -12,6 +12,9 @@ use crate::StoreError;
 /// Named states that are kept at most; each is a whole configuration.
 pub const MAX_CHECKPOINTS: usize = 100;
 
+/// What the checkpoints take together: so many times [`Retention::max_bytes`].
+pub const CHECKPOINT_SHARE: u64 = 4;
+
 /// How much history is kept. What is above any of these is trimmed, the oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
@@ -148,6 +151,11 @@ pub enum HistoryError {
     NoCheckpoint(String),
     #[error("there are {MAX_CHECKPOINTS} checkpoints, which is the most; delete one first")]
     TooManyCheckpoints,
+    #[error(
+        "the checkpoint takes {bytes} bytes, and with the {taken} of the others that is more than {limit}; delete others, or \
+         raise history.max_bytes, of which checkpoints may take {CHECKPOINT_SHARE} times as much"
+    )]
+    LargeCheckpoints { bytes: u64, taken: u64, limit: u64 },
     #[error("{0}")]
     Store(#[from] StoreError),
 }

@@ -82,3 +82,33 @@ fn what_was_changed_is_not_kept_in_memory() {
     println!("60 writes of 1 MB: +{} MB", grown >> 20);
     assert!(grown < 30 * MIB, "+{} MB", grown >> 20);
 }
+
+/// Each is a whole configuration, and their number alone bounds nothing.
+#[test]
+fn checkpoints_are_bounded_in_bytes() {
+    let gateway = start_with("history: {max_bytes: 2k}\n");
+    // Digits in no order hardly get shorter when compressed: some 3 KB each time.
+    let mut state = 1_u64;
+    let mut digits = String::new();
+    while digits.len() < 3_000 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        digits += &format!("{:08x}", state >> 32);
+    }
+    let mut object = route("/a");
+    object["labels"] = json!({});
+    for (number, part) in digits.as_bytes().chunks(200).enumerate() {
+        object["labels"][format!("l{number}")] = json!(String::from_utf8_lossy(part));
+    }
+    checked(&gateway, "PUT", "/routes/1", &object, 201);
+    let put =
+        |name: &str, status| checked(&gateway, "PUT", &format!("/checkpoints/{name}"), &Value::Null, status);
+    put("one", 201);
+    put("two", 201);
+    let refusal = put("three", 400).to_string();
+    assert!(refusal.contains("history.max_bytes") && refusal.contains("8192"), "{refusal}");
+    assert_eq!(get(&gateway, "/checkpoints")["total"], 2);
+    // One that replaces another takes its place.
+    put("two", 200);
+    checked(&gateway, "DELETE", "/checkpoints/one", &Value::Null, 200);
+    put("three", 201);
+}

@@ -61,7 +61,7 @@ fn failed(error: &HistoryError) -> Response {
     let status = match error {
         HistoryError::Trimmed { .. } => 410,
         HistoryError::Future { .. } | HistoryError::NoCheckpoint(_) => 404,
-        HistoryError::TooManyCheckpoints => 400,
+        HistoryError::TooManyCheckpoints | HistoryError::LargeCheckpoints { .. } => 400,
         HistoryError::Store(error) => return store_failed(error),
     };
     Response::error(status, &error.to_string())

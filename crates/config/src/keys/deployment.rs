@@ -81,5 +81,5 @@ pub const KEYS: &[Key] = &[
     key("history", Table, "{}", "Who changed what and how to get back, for config_provider embedded. Not in APISIX."),
     key("history.max_entries", Integer(0, 10_000_000), "10000", "Changes that are kept; 0: none. Checkpoints do not count."),
     key("history.max_age", Duration, "\"30d\"", "How long they are kept."),
-    key("history.max_bytes", Size, "\"256m\"", "What they take on the disk at most. Checkpoints do not count."),
+    key("history.max_bytes", Size, "\"256m\"", "What they take on the disk at most. Checkpoints do not count: together they may take four times as much."),
 ];

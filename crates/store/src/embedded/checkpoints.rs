@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     Author,
-    history::{Checkpoint, HistoryError, MAX_CHECKPOINTS, Version},
+    history::{CHECKPOINT_SHARE, Checkpoint, HistoryError, MAX_CHECKPOINTS, Version},
 };
 
 /// Name; JSON.
@@ -64,24 +64,43 @@ pub fn put(database: &Database, name: &str, author: &Author) -> Result<(Checkpoi
         objects,
         bytes: state.len() as u64,
     };
-    let store = || -> Result<Option<bool>, redb::Error> {
+    let limit = database.retention.max_bytes.saturating_mul(CHECKPOINT_SHARE);
+    let store = || -> Result<Result<bool, HistoryError>, redb::Error> {
         let redb = database.opened()?;
         let transaction = redb.begin_write()?;
         let replaced = {
             let mut table = transaction.open_table(CHECKPOINTS)?;
             let known = table.get(name)?.is_some();
             if !known && table.len()? >= MAX_CHECKPOINTS as u64 {
-                return Ok(None);
+                return Ok(Err(HistoryError::TooManyCheckpoints));
+            }
+            let (bytes, taken) = (checkpoint.bytes, taken_by_others(&table, name)?);
+            if taken.saturating_add(bytes) > limit {
+                return Ok(Err(HistoryError::LargeCheckpoints { bytes, taken, limit }));
             }
             table.insert(name, encode(&checkpoint).as_slice())?;
             transaction.open_table(STATES)?.insert(name, state.as_slice())?;
             known
         };
         database.finish(transaction)?;
-        Ok(Some(replaced))
+        Ok(Ok(replaced))
     };
     let replaced = store().map_err(|error| database.failed(error))?;
-    replaced.map(|replaced| (checkpoint, replaced)).ok_or(HistoryError::TooManyCheckpoints)
+    replaced.map(|replaced| (checkpoint, replaced))
+}
+
+/// Bytes of the checkpoints of other names.
+fn taken_by_others(
+    table: &impl ReadableTable<&'static str, &'static [u8]>,
+    name: &str,
+) -> Result<u64, redb::Error> {
+    let mut taken = 0_u64;
+    for row in table.iter()? {
+        let (other, head) = row?;
+        let bytes = decode(other.value(), head.value()).map_or(0, |checkpoint| checkpoint.bytes);
+        taken = taken.saturating_add(if other.value() == name { 0 } else { bytes });
+    }
+    Ok(taken)
 }
 
 pub fn delete(database: &Database, name: &str) -> Result<bool, redb::Error> {
