@@ -17,14 +17,15 @@ use telemetry::error_log;
 
 use super::{
     super::io::{Io, SharedWire, Wire},
-    Lease, Opening, Shared, State,
+    Lease, MOST_STREAMS, Opening, Shared, State,
     silence::{Silence, Wait},
 };
 use crate::{buffer::Buffer, stall, stream::Stream, timers::Timer, worker::Worker};
 
 /// Bytes of an answer's body that may be under way before the client has taken them.
-const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
-const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
+const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
+/// Room for all streams of a connection: answers that nobody takes must not stop those of others.
+const CONNECTION_WINDOW_BYTES: u32 = MOST_STREAMS as u32 * STREAM_WINDOW_BYTES;
 /// Requests have time limits of their own; this ends a connection on which none moves.
 const NODE_TAKES_NOTHING_MS: u64 = 60_000;
 
