@@ -99,6 +99,14 @@ pub(super) const STORE: &[Row] = &[
     ),
     row(["Checkpoints", "检查点"], Const("store/src/history.rs", "MAX_CHECKPOINTS", Count), BAD),
     row(
+        [
+            "Bytes of all checkpoints on the disk, as a multiple of `history.max_bytes`",
+            "所有检查点在磁盘上占用的字节，为 `history.max_bytes` 的倍数",
+        ],
+        Const("store/src/history.rs", "CHECKPOINT_SHARE", Count),
+        BAD,
+    ),
+    row(
         ["Changes kept in memory for who follows them", "为跟随者保留在内存中的变更"],
         Const("store/src/live.rs", "MAX_LOGGED_CHANGES", Count),
         NOTHING,

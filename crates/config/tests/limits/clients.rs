@@ -345,6 +345,14 @@ pub(super) const UPSTREAMS: &[Row] = &[
         ["the request waits", "请求等待"],
     ),
     row(
+        [
+            "Body bytes of one HTTP/2 answer that its client has not taken; of a connection together: of all its streams",
+            "一个 HTTP/2 应答中客户端尚未接收的响应体字节；整个连接合计为其全部流之和",
+        ],
+        Const("proxy/src/http2/pool/establish.rs", "STREAM_WINDOW_BYTES", Bytes),
+        ["flow control", "流量控制"],
+    ),
+    row(
         ["Silence of an HTTP/2 connection until PING", "HTTP/2 连接静默多久后发送 PING"],
         Const("proxy/src/http2/pool/silence.rs", "QUIET_MS", Milliseconds),
         NOTHING,

@@ -47,11 +47,6 @@ pub(super) const CONDITIONS: &[Row] = &[
         ["the Admin API refuses it", "Admin API 拒绝"],
     ),
     row(
-        ["Steps of a path with several *", "含多个 * 的路径的步数"],
-        Const("routing/src/router/parameters.rs", "MAX_STEPS", Count),
-        ["the path does not match", "路径不匹配"],
-    ),
-    row(
         ["Steps of a check by a JSON schema", "一次 JSON schema 检查的步数"],
         Const("model/src/schema.rs", "MOST_STEPS", Count),
         ["the plugin's code for a bad request", "插件用于错误请求的状态码"],
