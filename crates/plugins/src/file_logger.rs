@@ -86,7 +86,7 @@ impl Plugin for FileLogger {
         }
         match self.entry.entry(request).then(line) {
             Made::Now(line) => files::append(&self.file, &line),
-            Made::Later(make) => {
+            Made::Later(_, make) => {
                 let Some(host) = plugin::host() else { return };
                 let (file, guard) = (self.file.clone(), stop::guard());
                 host.background.spawn(async move {

@@ -120,14 +120,19 @@ impl<T: Weigh + Send + Sync + 'static> Batch<T> {
         self.put(request, entry, Some(request));
     }
 
-    /// As [`Batch::push_shown`] of an entry that takes long to make.
-    pub fn push_made_elsewhere(&self, request: &Request, make: Box<dyn FnOnce() -> T + Send>) {
+    /// As [`Batch::push_shown`] of an entry that takes long to make. It has its place before: what would be dropped is not
+    /// made, and holds no body until somebody has the time to make it. `weight`: as far as it is known.
+    pub fn push_made_elsewhere(&self, request: &Request, weight: usize, make: Box<dyn FnOnce() -> T + Send>) {
         if hops::origin(request).is_of_delivery() {
             return self.shared.pending.count_own_delivery();
         }
         let (Some(queue), Some(host)) = (self.queue().cloned(), plugin::host()) else { return };
+        let expected = size_of::<T>() + weight;
+        if !self.shared.pending.add(self.limit, expected) {
+            return;
+        }
         self.shared.gauge.add(Some(request));
-        let (shared, limit, guard) = (self.shared.clone(), self.limit, stop::guard());
+        let (shared, guard) = (self.shared.clone(), stop::guard());
         host.background.spawn(async move {
             let make = move || {
                 let entry = make();
@@ -135,16 +140,16 @@ impl<T: Weigh + Send + Sync + 'static> Batch<T> {
                 (entry, bytes)
             };
             match aside::run(make).await {
-                Ok((entry, bytes)) if shared.pending.add(limit, bytes) => {
+                Ok((entry, bytes)) if shared.pending.weighs(expected, bytes) => {
                     if queue.send((entry, bytes)).is_err() {
                         shared.pending.lost(1);
                         shared.done(1, bytes);
                     }
                 }
-                Ok(_) => shared.gauge.done(1),
+                Ok(_) => shared.done(1, expected),
                 Err(aside::Undone) => {
                     shared.pending.lost(1);
-                    shared.gauge.done(1);
+                    shared.done(1, expected);
                 }
             }
             drop(guard);

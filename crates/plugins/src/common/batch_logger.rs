@@ -64,7 +64,7 @@ impl<T: Weigh + Send + Sync + 'static> Plugin for BatchLogger<T> {
     fn log(&self, request: &mut Request) {
         match (self.make)(&self.entry, request) {
             Made::Now(entry) => self.batch.push_shown(request, entry),
-            Made::Later(make) => self.batch.push_made_elsewhere(request, make),
+            Made::Later(weight, make) => self.batch.push_made_elsewhere(request, weight, make),
         }
     }
 }

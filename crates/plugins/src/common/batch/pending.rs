@@ -95,6 +95,17 @@ impl Pending {
         false
     }
 
+    /// What was counted by an estimate is known now. `false`, counted as dropped: there is no room for the difference.
+    pub fn weighs(&self, expected: usize, bytes: usize) -> bool {
+        if bytes <= expected {
+            self.memory.give_back(expected - bytes);
+            return true;
+        }
+        let fits = self.memory.take(bytes - expected);
+        self.oversize.fetch_add(u64::from(!fits), Relaxed);
+        fits
+    }
+
     #[cold]
     pub fn count_own_delivery(&self) {
         self.own.fetch_add(1, Relaxed);

@@ -173,7 +173,8 @@ pub struct Entry {
 /// Something made of an entry, or what makes it on another thread.
 pub enum Made<T> {
     Now(T),
-    Later(Box<dyn FnOnce() -> T + Send>),
+    /// With what it weighs as far as that is known.
+    Later(usize, Box<dyn FnOnce() -> T + Send>),
 }
 
 impl Entry {
@@ -201,7 +202,8 @@ impl Entry {
     pub fn then<T>(self, make: impl FnOnce(Map<String, Value>) -> T + Send + 'static) -> Made<T> {
         let Entry { mut fields, unread } = self;
         let Some(unread) = unread else { return Made::Now(make(fields)) };
-        Made::Later(Box::new(move || {
+        let weight = unread.waiting.0;
+        let made = Box::new(move || {
             let Unread { request, response, waiting } = *unread;
             let request = request.map(|body| text(&body.0));
             put(&mut fields, &MARKS.request, request.as_ref());
@@ -210,7 +212,8 @@ impl Entry {
             let made = make(fields);
             drop((request, response, waiting));
             made
-        }))
+        });
+        Made::Later(weight, made)
     }
 }
 
@@ -225,18 +228,20 @@ pub fn with_request_body(mut start: Vec<u8>, body: &Bytes) -> Made<String> {
         tell_of_dropped("request");
         return Made::Now(into_text(start));
     };
-    Made::Later(Box::new(move || {
+    let weight = lease.0;
+    let made = Box::new(move || {
         start.extend_from_slice(&body.0);
         drop((body, lease));
         into_text(start)
-    }))
+    });
+    Made::Later(weight, made)
 }
 
 impl<T: Send + 'static> Made<T> {
     pub fn map<U>(self, make: impl FnOnce(T) -> U + Send + 'static) -> Made<U> {
         match self {
             Made::Now(value) => Made::Now(make(value)),
-            Made::Later(first) => Made::Later(Box::new(move || make(first()))),
+            Made::Later(weight, first) => Made::Later(weight, Box::new(move || make(first()))),
         }
     }
 }
