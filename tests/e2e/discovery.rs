@@ -7,6 +7,7 @@ mod dns;
 mod eureka;
 mod kubernetes;
 mod nacos;
+mod names;
 mod registry;
 mod settings;
 

@@ -273,6 +273,16 @@ impl Compiler {
                 self.routes.point(&key.1, &replaced, serial);
             }
         }
+        self.forget_pools();
+    }
+
+    /// Addresses come and go; the names of their pools must not pile up.
+    fn forget_pools(&mut self) {
+        if self.pools.is_crowded() {
+            let handles = self.upstreams.values().chain(self.inline_upstreams.values().flatten());
+            let used = handles.flat_map(|handle| &handle.nodes).map(|node| node.pool).collect();
+            self.pools.keep(&used);
+        }
     }
 
     /// Rebuilds what has one of these secrets (`vault/1/path/key`) in it.
@@ -373,6 +383,7 @@ impl Compiler {
         if dirty.iter().any(|key| key.0 == Kind::Ssl) {
             self.warn_of_contested();
         }
+        self.forget_pools();
     }
 
     pub fn snapshot(&mut self, revision: u64) -> Arc<Snapshot> {

@@ -54,14 +54,9 @@ impl Compiler {
         let tls = self.tls_client(&conf, scheme)?;
         let proxy_protocol = conf.proxy_protocol.as_deref().map(proxy_protocol).transpose()?;
         let mark = pool_mark(tls.as_ref().map(|(number, _)| *number), proxy_protocol);
-        let mut nodes = Vec::new();
-        let mut specs = Vec::new();
         let discovered = conf.discovered().map(|service| self.discover(key, service));
-        for node in discovered.as_ref().or(conf.nodes.as_ref()).into_iter().flatten() {
-            let (node, spec) = self.node(key, node, scheme, &mark)?;
-            nodes.push(node);
-            specs.push(spec);
-        }
+        let configured = discovered.as_ref().or(conf.nodes.as_ref()).into_iter().flatten();
+        let (nodes, specs) = configured.flat_map(|node| self.expand(key, node, scheme, &mark)).unzip();
         let spec = UpstreamSpec {
             nodes: specs,
             algorithm: Algorithm::from_name(&conf.balancer)
@@ -168,45 +163,54 @@ impl Compiler {
         Ok(Some((ssl.cert, ssl.key)).filter(|_| !waits))
     }
 
-    fn node(
+    /// A node for each address of the host; one without an address for a name that is not resolved.
+    fn expand(
         &mut self,
         key: &Key,
         node: &resources::Node,
         scheme: Scheme,
         mark: &str,
-    ) -> Result<(Node, NodeSpec), String> {
+    ) -> Vec<(Node, NodeSpec)> {
         let (host, written_port) = split_port(&node.host);
         let port = node.port.or(written_port).unwrap_or(scheme.default_port());
         let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let addresses: Vec<IpAddr> = match bare.parse::<IpAddr>() {
-            Ok(address) => vec![address],
-            Err(_) => {
-                let name: Arc<str> = Arc::from(bare);
-                self.names_of.entry(key.clone()).or_default().insert(name.clone());
-                self.names.entry(name).or_default().insert(key.clone());
-                self.addresses.of(bare).unwrap_or_default()
-            }
-        };
-        let pool = self.pools.number(format!("{}#{bare}#{port}#{mark}", scheme.as_str()));
+        let addresses = self.addresses_of(key, bare);
         let host_header =
             if port == scheme.default_port() { host.to_owned() } else { format!("{host}:{port}") };
-        let spec = NodeSpec {
-            host: bare.into(),
-            port,
-            weight: node.weight,
-            max_conn: node.max_conn,
-            priority: node.priority,
-            addresses: addresses.clone(),
-            metadata: node.metadata.clone().map(Arc::new),
+        let siblings = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+        let at = |address: Option<IpAddr>| {
+            let spec = NodeSpec {
+                host: bare.into(),
+                port,
+                weight: node.weight,
+                siblings,
+                max_conn: node.max_conn,
+                priority: node.priority,
+                address,
+                metadata: node.metadata.clone().map(Arc::new),
+            };
+            let ip: Box<str> = spec.place().into();
+            let pool = self.pools.number(format!("{}#{bare}#{ip}#{port}#{mark}", scheme.as_str()));
+            let address = address.map(|address| SocketAddr::new(address, port));
+            let node =
+                Node { host: bare.into(), port, address, ip, host_header: host_header.as_str().into(), pool };
+            (node, spec)
         };
-        let node = Node {
-            host: bare.into(),
-            port,
-            addresses: addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect(),
-            host_header: host_header.into(),
-            pool,
-        };
-        Ok((node, spec))
+        addresses.into_iter().map(at).collect()
+    }
+
+    /// The addresses of a host as far as they are known; the object is built again when they change.
+    fn addresses_of(&mut self, key: &Key, host: &str) -> Vec<Option<IpAddr>> {
+        if let Ok(address) = host.parse::<IpAddr>() {
+            return vec![Some(address)];
+        }
+        let name: Arc<str> = Arc::from(host);
+        self.names_of.entry(key.clone()).or_default().insert(name.clone());
+        self.names.entry(name).or_default().insert(key.clone());
+        match self.addresses.of(host) {
+            Some(known) if !known.is_empty() => known.into_iter().map(Some).collect(),
+            _ => vec![None],
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Addresses of nodes that are configured by name.
 //!
 //! The names in use are resolved ahead of requests and again whenever an answer expires. While DNS fails, the
-//! last answer stays: an upstream is not lost because a resolver is.
+//! last answer stays for a day (RFC 8767 section 5): an upstream is not lost because a resolver is. Where DNS says that
+//! there is no such name, it stays for 30 s only.
 
 mod system;
 
@@ -13,17 +14,32 @@ use std::{
     time::Duration,
 };
 
-use tokio::{runtime::Handle, sync::watch, task::AbortHandle};
+use tokio::{runtime::Handle, sync::watch, task::AbortHandle, time::Instant};
 
 pub use system::{SystemLookup, SystemLookupOptions};
 
 /// Where answers come from.
 pub trait Lookup: Send + Sync + 'static {
-    /// The error is for the log.
     fn lookup<'a>(
         &'a self,
         name: &'a str,
-    ) -> Pin<Box<dyn Future<Output = Result<Answer, String>> + Send + 'a>>;
+    ) -> Pin<Box<dyn Future<Output = Result<Answer, LookupError>> + Send + 'a>>;
+}
+
+/// A lookup without an answer to go by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LookupError {
+    /// For the log.
+    pub reason: String,
+    /// The name server knows that the name does not exist, or has no addresses.
+    pub gone: bool,
+}
+
+impl LookupError {
+    /// How long addresses from before the first such failure are used.
+    pub fn keeps_for(&self) -> Duration {
+        if self.gone { STALE_WHEN_GONE } else { STALE }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,12 +66,21 @@ struct Shared {
 struct Entry {
     addresses: Arc<[IpAddr]>,
     error: Option<String>,
+    /// Since when lookups have failed without a break.
+    failing_since: Option<Instant>,
     task: AbortHandle,
 }
+
+/// Addresses of a name that are used. Each is a node with connections and health of its own.
+pub const MOST_ADDRESSES: usize = 64;
 
 /// A TTL of 0 must not become a busy loop.
 const SHORTEST: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_secs(2);
+/// The last answer while no name server answers: between one and three days (RFC 8767 section 5).
+const STALE: Duration = Duration::from_secs(24 * 3600);
+/// The last answer once the name is gone: long enough for a zone that is being replaced.
+const STALE_WHEN_GONE: Duration = Duration::from_secs(30);
 
 impl Domains {
     pub fn new(runtime: Handle, lookup: Arc<dyn Lookup>) -> Self {
@@ -85,7 +110,12 @@ impl Domains {
             }
             let name: Arc<str> = name.into();
             let task = self.runtime.spawn(keep_resolved(Arc::clone(&self.shared), Arc::clone(&name)));
-            let entry = Entry { addresses: Arc::new([]), error: None, task: task.abort_handle() };
+            let entry = Entry {
+                addresses: Arc::new([]),
+                error: None,
+                failing_since: None,
+                task: task.abort_handle(),
+            };
             entries.insert(name, entry);
         }
         drop(entries);
@@ -136,7 +166,7 @@ impl Shared {
     }
 
     /// Keeps the answer and returns when to ask again.
-    fn keep(&self, name: &str, result: Result<Answer, String>) -> Duration {
+    fn keep(&self, name: &str, result: Result<Answer, LookupError>) -> Duration {
         let mut names = self.names();
         let Some(entry) = names.get_mut(name) else { return RETRY };
         let mut changed = false;
@@ -145,17 +175,24 @@ impl Shared {
                 // Servers rotate their answers; that is no change.
                 answer.addresses.sort_unstable();
                 answer.addresses.dedup();
+                answer.addresses.truncate(MOST_ADDRESSES);
                 changed = *entry.addresses != *answer.addresses;
                 entry.addresses = answer.addresses.into();
                 entry.error = None;
+                entry.failing_since = None;
                 answer.valid_for.max(SHORTEST)
             }
-            Ok(_) => {
-                entry.error = Some(format!("no addresses found for {name}"));
-                RETRY
-            }
-            Err(error) => {
-                entry.error = Some(error);
+            failed => {
+                let error = failed.err().unwrap_or_else(|| LookupError {
+                    reason: format!("no addresses found for {name}"),
+                    gone: true,
+                });
+                let since = *entry.failing_since.get_or_insert_with(Instant::now);
+                if !entry.addresses.is_empty() && since.elapsed() >= error.keeps_for() {
+                    entry.addresses = Arc::new([]);
+                    changed = true;
+                }
+                entry.error = Some(error.reason);
                 RETRY
             }
         };

@@ -9,5 +9,5 @@ pub mod dns;
 pub mod health;
 pub mod ocsp;
 
-pub use dns::{Answer, Domains, Lookup, SystemLookup, SystemLookupOptions};
+pub use dns::{Answer, Domains, Lookup, LookupError, MOST_ADDRESSES, SystemLookup, SystemLookupOptions};
 pub use health::{Monitor, Monitored, OnTransition, ProbeTls, probe};

@@ -18,7 +18,7 @@ use wire::{HeaderId, Method, RequestHead};
 use crate::{
     AuthEntry, Consumer, Extensions, Reply, RequestBody, Response, Route, UpstreamHandle, WorkerSnapshot,
     certificates::{ClientVerdict, TlsServer},
-    snapshot::Timeouts,
+    snapshot::{Peer, Timeouts},
     variables::{BodyValues, ClientCertificate},
 };
 
@@ -134,7 +134,8 @@ pub struct Outcome {
     /// Target that was sent upstream.
     pub upstream_target: Vec<u8>,
     pub upstream_host: Vec<u8>,
-    pub balancer_node: Option<(Box<str>, u16)>,
+    /// The node of the last attempt.
+    pub peer: Option<Peer>,
 }
 
 pub struct Request {

@@ -1,6 +1,6 @@
 //! A compiled configuration: immutable, shared by all workers, replaced as a whole.
 
-use std::{cell::RefCell, net::SocketAddr, ops::Deref, rc::Rc, sync::Arc};
+use std::{cell::RefCell, fmt, net::SocketAddr, ops::Deref, rc::Rc, sync::Arc};
 
 use model::Document;
 use routing::router::Router;
@@ -214,15 +214,40 @@ pub struct UpstreamHandle {
     pub version: u64,
 }
 
+/// One address. A name that resolves to several is several nodes.
 pub struct Node {
+    /// The name or the address, as configured.
     pub host: Box<str>,
     pub port: u16,
-    /// Where it is; several for a name, empty when the name is not resolved.
-    pub addresses: Vec<SocketAddr>,
+    /// `None`: the name is not resolved.
+    pub address: Option<SocketAddr>,
+    /// The address without its port, as `$balancer_ip` has it; the name if it is not resolved.
+    pub ip: Box<str>,
     /// The `Host` of `pass_host: node`: with the port unless it is the scheme's own.
     pub host_header: Box<str>,
     /// Names the keep-alive pool of this scheme, address, TLS setting and PROXY header within the process.
     pub pool: u32,
+}
+
+/// `host:port`, with the address behind a name.
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)?;
+        if self.host == self.ip { Ok(()) } else { write!(f, " ({})", self.ip) }
+    }
+}
+
+/// The node that the balancer chose for an attempt, and its upstream.
+#[derive(Clone)]
+pub struct Peer {
+    pub upstream: Arc<UpstreamHandle>,
+    pub index: u16,
+}
+
+impl Peer {
+    pub fn node(&self) -> Option<&Node> {
+        self.upstream.nodes.get(usize::from(self.index))
+    }
 }
 
 /// One worker's hold of a snapshot, with what that worker derives from it. Cloned per request without an atomic.

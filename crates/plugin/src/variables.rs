@@ -17,7 +17,7 @@ use model::nearest;
 use routing::expr::{Operand, SearchTime, Variables};
 use wire::HeaderId;
 
-use crate::{Request, host};
+use crate::{Request, host, snapshot::Peer};
 
 pub use body_values::BodyValues;
 pub use client_certificate::ClientCertificate;
@@ -413,6 +413,7 @@ impl Request {
     /// What is known when the answer is on its way or out.
     fn outcome_variable(&self, named: Named) -> Text<'_> {
         let outcome = &self.outcome;
+        let node = || outcome.peer.as_ref().and_then(Peer::node);
         match named {
             Named::Status => owned(self.response.status.to_string()),
             Named::BytesSent => owned(outcome.bytes_sent.to_string()),
@@ -442,12 +443,9 @@ impl Request {
             Named::UpstreamHost => self.head.headers.known(HeaderId::Host).map(Cow::Borrowed),
             Named::UpstreamUri if !outcome.upstream_target.is_empty() => borrowed(&outcome.upstream_target),
             Named::UpstreamUri => self.edits.target.as_deref().map(Cow::Borrowed),
-            Named::UpstreamUnresolvedHost | Named::BalancerIp => {
-                outcome.balancer_node.as_ref().map(|(host, _)| Cow::Borrowed(host.as_bytes()))
-            }
-            Named::BalancerPort => {
-                outcome.balancer_node.as_ref().and_then(|(_, port)| owned(port.to_string()))
-            }
+            Named::UpstreamUnresolvedHost => node().map(|node| Cow::Borrowed(node.host.as_bytes())),
+            Named::BalancerIp => node().map(|node| Cow::Borrowed(node.ip.as_bytes())),
+            Named::BalancerPort => node().and_then(|node| owned(node.port.to_string())),
             _ => None,
         }
     }

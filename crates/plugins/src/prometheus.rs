@@ -9,7 +9,10 @@ use std::{
 };
 
 use ahash::RandomState;
-use plugin::{Api, BuildContext, Phases, Plugin, PluginDef, Reply, Request, Source, Step, Variable, host};
+use plugin::{
+    Api, BuildContext, Phases, Plugin, PluginDef, Reply, Request, Source, Step, Variable, host,
+    snapshot::Peer,
+};
 use serde::Deserialize;
 use serde_json::Value;
 use telemetry::metrics::{
@@ -178,7 +181,7 @@ impl Prometheus {
             &request.matched.host,
             service,
             request.consumer.as_deref().map_or("", |consumer| &consumer.username),
-            request.outcome.balancer_node.as_ref().map_or("", |(host, _)| host),
+            request.outcome.peer.as_ref().and_then(Peer::node).map_or("", |node| &node.ip),
             "traditional_http",
             "",
             "",

@@ -14,7 +14,8 @@ use std::{
 use bytes::Bytes;
 use model::header_text::Text;
 use plugin::{
-    BuildContext, Phases, Plugin, PluginDef, Request, RequestBody, Step, hops, memory, snapshot::PassHost,
+    BuildContext, Phases, Plugin, PluginDef, Request, RequestBody, Step, hops, memory,
+    snapshot::{PassHost, Peer},
 };
 use rustls::ClientConfig;
 use serde::Deserialize;
@@ -192,10 +193,7 @@ fn host(request: &Request) -> Vec<u8> {
         PassHost::Pass => own(),
         PassHost::Rewrite(host) => host.as_bytes().to_vec(),
         PassHost::Node => {
-            let node = request.outcome.balancer_node.as_ref();
-            let node = node.and_then(|(host, port)| {
-                upstream.nodes.iter().find(|node| node.host == *host && node.port == *port)
-            });
+            let node = request.outcome.peer.as_ref().and_then(Peer::node);
             node.map_or_else(own, |node| node.host_header.as_bytes().to_vec())
         }
     }

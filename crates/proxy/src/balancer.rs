@@ -4,7 +4,7 @@ use std::{cell::Cell, sync::Arc};
 
 use plugin::{
     Reply, Request, UpstreamHandle,
-    snapshot::{HashKey, Node, RouteUpstream, Timeouts},
+    snapshot::{HashKey, Peer, RouteUpstream, Timeouts},
 };
 use telemetry::error_log;
 
@@ -48,29 +48,28 @@ pub fn hash_key(request: &Request, upstream: &UpstreamHandle) -> Option<Vec<u8>>
 }
 
 /// The next node to try.
-pub fn pick<'a>(
+pub fn pick(
     request: &Request,
-    upstream: &'a UpstreamHandle,
+    upstream: &Arc<UpstreamHandle>,
     hash_key: Option<&[u8]>,
     tried: &[u16],
     now_ms: u64,
-) -> Option<(u16, &'a Node)> {
+) -> Option<Peer> {
     let index = upstream.balancer.pick(request.worker, hash_key, tried, now_ms)?;
-    Some((index, upstream.nodes.get(usize::from(index))?))
+    Some(Peer { upstream: upstream.clone(), index })
 }
 
 /// Tells the balancer that a node works on a request, until dropped.
 pub struct InFlight {
-    upstream: Arc<UpstreamHandle>,
-    node: u16,
+    peer: Peer,
     worker: &'static Worker,
     latency_ms: Cell<Option<f64>>,
 }
 
 impl InFlight {
-    pub fn new(upstream: &Arc<UpstreamHandle>, node: u16, worker: &'static Worker) -> InFlight {
-        upstream.balancer.started(node);
-        InFlight { upstream: upstream.clone(), node, worker, latency_ms: Cell::new(None) }
+    pub fn new(peer: Peer, worker: &'static Worker) -> InFlight {
+        peer.upstream.balancer.started(peer.index);
+        InFlight { peer, worker, latency_ms: Cell::new(None) }
     }
 
     /// The node answered after that time.
@@ -81,6 +80,7 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.upstream.balancer.finished(self.node, self.latency_ms.get(), self.worker.deadlines.now_ms());
+        let Peer { upstream, index } = &self.peer;
+        upstream.balancer.finished(*index, self.latency_ms.get(), self.worker.deadlines.now_ms());
     }
 }

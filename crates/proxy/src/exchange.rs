@@ -11,7 +11,11 @@ mod tls;
 
 use std::{rc::Rc, sync::Arc, time::Instant};
 
-use plugin::{Reply, Request, UpstreamHandle, request::Attempt};
+use plugin::{
+    Reply, Request, UpstreamHandle,
+    request::Attempt,
+    snapshot::{Node, Peer},
+};
 use smallvec::SmallVec;
 use telemetry::error_log;
 use upstream::{
@@ -44,15 +48,15 @@ pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) 
     let mut connection = None;
     loop {
         let now_ms = client.worker.deadlines.now_ms();
-        let Some((index, node)) = balancer::pick(request, &upstream, hash_key.as_deref(), &tried, now_ms)
-        else {
+        let Some(peer) = balancer::pick(request, &upstream, hash_key.as_deref(), &tried, now_ms) else {
             return Err(no_node(&upstream, !tried.is_empty()));
         };
-        let in_flight = InFlight::new(&upstream, index, client.worker);
-        request.outcome.balancer_node = Some((node.host.clone(), node.port));
+        let index = peer.index;
+        let in_flight = InFlight::new(peer.clone(), client.worker);
+        request.outcome.peer = Some(peer.clone());
         chains.before_proxy(request, tried.is_empty()).await?;
         upstream_head::require_sendable(&request.edits)?;
-        match one_attempt(request, client, &upstream, index, &mut connection).await {
+        match one_attempt(request, client, &peer, &mut connection).await {
             Ok(answer) => {
                 in_flight.answered(answer.header_seconds() * 1000.0);
                 if upstream.balancer.has_passive_checks() {
@@ -61,7 +65,7 @@ pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) 
                 }
                 return Ok(match answer {
                     Answer::Http1(answer) => {
-                        let parties = answer::Parties { request, client, chains, handle: &upstream };
+                        let parties = answer::Parties { request, client, chains, peer: &peer };
                         answer::deliver(parties, answer, &mut connection, in_flight).await
                     }
                     Answer::Http2(answer) => {
@@ -78,7 +82,7 @@ pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) 
                     return Err(Box::new(Reply::page(failure.status())));
                 }
                 report_failure(&upstream, index, &failure);
-                log_failure(request, &upstream, index, &failure);
+                log_failure(request, &peer, &failure);
                 tried.push(index);
                 match verdict(request, &upstream, &failure, tried.len(), started) {
                     Verdict::Retry => {}
@@ -115,14 +119,13 @@ impl Answer {
 async fn one_attempt(
     request: &mut Request,
     client: &Rc<Client>,
-    upstream: &UpstreamHandle,
-    node: u16,
+    peer: &Peer,
     connection: &mut Option<Upstream>,
 ) -> Result<Answer, Failure> {
-    match upstream.scheme.is_grpc() {
-        false => attempt::attempt(request, client, upstream, node, connection).await.map(Answer::Http1),
+    match peer.upstream.scheme.is_grpc() {
+        false => attempt::attempt(request, client, peer, connection).await.map(Answer::Http1),
         true => {
-            let answer = Box::pin(http2::attempt(request, client, upstream, node)).await?;
+            let answer = Box::pin(http2::attempt(request, client, peer)).await?;
             Ok(Answer::Http2(Box::new(answer)))
         }
     }
@@ -171,19 +174,17 @@ fn report_failure(handle: &UpstreamHandle, node: u16, failure: &Failure) {
     }
 }
 
-fn log_failure(request: &Request, upstream: &UpstreamHandle, node: u16, failure: &Failure) {
-    let node = upstream.nodes.get(usize::from(node));
+fn log_failure(request: &Request, peer: &Peer, failure: &Failure) {
     error_log::log(
         error_log::Level::Error,
         format_args!(
-            "{}, client: {}, request: \"{} {}\", upstream: {} {}:{}",
+            "{}, client: {}, request: \"{} {}\", upstream: {} {}",
             failure.reason(),
             request.remote_addr,
             request.head.method.as_str(),
             String::from_utf8_lossy(request.head.target()),
-            upstream.name,
-            node.map_or("?", |node| &node.host),
-            node.map_or(0, |node| node.port),
+            peer.upstream.name,
+            peer.node().map_or_else(|| "?".to_owned(), Node::to_string),
         ),
     );
 }

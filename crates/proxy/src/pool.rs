@@ -12,6 +12,8 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
+use rustc_hash::FxHashMap;
+
 use crate::stream::Stream;
 
 struct Idle {
@@ -26,8 +28,8 @@ struct Idle {
 
 #[derive(Default)]
 pub struct Pool {
-    /// Most recently used last.
-    idle: RefCell<Vec<Vec<Idle>>>,
+    /// By pool number; most recently used last. Pools of addresses that are gone leave nothing behind.
+    idle: RefCell<FxHashMap<u32, Vec<Idle>>>,
 }
 
 impl Pool {
@@ -35,7 +37,7 @@ impl Pool {
     /// out of turn): it is dropped.
     pub fn take(&self, pool: u32, server_name: &[u8]) -> Option<(Stream, u32)> {
         let mut idle = self.idle.borrow_mut();
-        let list = idle.get_mut(pool as usize)?;
+        let list = idle.get_mut(&pool)?;
         let mut context = Context::from_waker(Waker::noop());
         while let Some(at) = list.iter().rposition(|idle| *idle.server_name == *server_name) {
             let candidate = list.remove(at);
@@ -57,11 +59,7 @@ impl Pool {
             return;
         }
         let mut idle = self.idle.borrow_mut();
-        let index = pool as usize;
-        if index >= idle.len() {
-            idle.resize_with(index + 1, Vec::new);
-        }
-        let Some(list) = idle.get_mut(index) else { return };
+        let list = idle.entry(pool).or_default();
         if list.len() >= size {
             list.remove(0);
         }
@@ -71,7 +69,7 @@ impl Pool {
     /// A connection that had been idle let its time pass. Others that have been idle since `since_ms` may be as dead, each
     /// at the cost of a request: they are closed. Those that served meanwhile are alive.
     pub fn distrust(&self, pool: u32, since_ms: u64) {
-        if let Some(list) = self.idle.borrow_mut().get_mut(pool as usize) {
+        if let Some(list) = self.idle.borrow_mut().get_mut(&pool) {
             list.retain(|idle| idle.since_ms > since_ms);
         }
     }
@@ -80,12 +78,13 @@ impl Pool {
     pub fn sweep(&self, now_ms: u64) -> usize {
         let mut context = Context::from_waker(Waker::noop());
         let mut left = 0;
-        for list in self.idle.borrow_mut().iter_mut() {
+        self.idle.borrow_mut().retain(|_, list| {
             list.retain(|entry| {
                 entry.expires_ms > now_ms && matches!(entry.stream.poll_readable(&mut context), Poll::Pending)
             });
             left += list.len();
-        }
+            !list.is_empty()
+        });
         left
     }
 }

@@ -157,7 +157,7 @@ impl Candidates<'_> {
 
     fn connection_score(&self, node: u16) -> f64 {
         let Some(node) = self.nodes.get(usize::from(node)) else { return f64::INFINITY };
-        f64::from(node.active() + 1) / f64::from(node.spec.weight)
+        f64::from(node.active() + 1) * f64::from(node.spec.siblings()) / f64::from(node.spec.weight)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     hash::{BuildHasher, RandomState},
+    net::IpAddr,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -190,12 +191,6 @@ impl Upstream {
 }
 
 impl Node {
-    /// One of the addresses the host resolves to; `turn` spreads over them.
-    pub fn address(&self, turn: usize) -> Option<std::net::IpAddr> {
-        let addresses = &self.spec.addresses;
-        addresses.get(turn.checked_rem(addresses.len())?).copied()
-    }
-
     /// Requests in flight, as `least_conn` counts them.
     pub fn active(&self) -> u32 {
         self.statistics.active.load(Ordering::Relaxed)
@@ -233,9 +228,12 @@ impl Statistics {
     }
 }
 
-/// What is kept of the nodes of the upstream before a change, by host and port.
+/// What is kept of the nodes of the upstream before a change.
 #[derive(Default)]
-struct Known<'a>(HashMap<(&'a str, u16), Kept<'a>>);
+struct Known<'a>(HashMap<Identity<'a>, Kept<'a>>);
+
+/// Host, port and address.
+type Identity<'a> = (&'a str, u16, Option<IpAddr>);
 
 type Kept<'a> = (&'a Arc<Statistics>, Option<&'a Arc<Target>>);
 
@@ -247,20 +245,22 @@ impl<'a> Known<'a> {
         let nodes = previous.nodes.iter().enumerate();
         Self(
             nodes
-                .map(|(position, node)| {
-                    ((&*node.spec.host, node.spec.port), (&node.statistics, target(position)))
-                })
+                .map(|(position, node)| (identity(&node.spec), (&node.statistics, target(position))))
                 .collect(),
         )
     }
 
     fn statistics(&self, node: &NodeSpec) -> Arc<Statistics> {
-        let known = self.0.get(&(&*node.host, node.port));
+        let known = self.0.get(&identity(node));
         known.map(|(statistics, _)| Arc::clone(statistics)).unwrap_or_default()
     }
 
     fn target(&self, node: &NodeSpec, kept: bool) -> Arc<Target> {
-        let known = self.0.get(&(&*node.host, node.port)).filter(|_| kept);
+        let known = self.0.get(&identity(node)).filter(|_| kept);
         known.and_then(|(_, target)| target.cloned()).unwrap_or_default()
     }
+}
+
+fn identity(node: &NodeSpec) -> Identity<'_> {
+    (&node.host, node.port, node.address)
 }

@@ -1,6 +1,6 @@
 //! What an upstream object says, as plain data. Who reads the JSON fills this in.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{borrow::Cow, fmt, net::IpAddr, sync::Arc};
 
 use crate::health::Checks;
 
@@ -24,16 +24,19 @@ pub struct UpstreamSpec {
 
 #[derive(Clone, Debug, Default)]
 pub struct NodeSpec {
-    /// An address or a domain, as configured.
+    /// An address or a domain, as configured. A domain with several addresses is several nodes.
     pub host: Box<str>,
     pub port: u16,
+    /// Of all nodes of this domain together: each of the `siblings` has an equal share.
     pub weight: u32,
+    /// How many nodes its domain is expanded to; 0 stands for 1.
+    pub siblings: u32,
     /// So many requests at a time, all workers together; `None`: no limit.
     pub max_conn: Option<u32>,
     /// Nodes of a lower priority are used when all of the higher ones were tried or are unhealthy.
     pub priority: i32,
-    /// What the host resolves to; the address itself when it is one. Empty: not resolvable now.
-    pub addresses: Vec<IpAddr>,
+    /// Where the node is; `None`: its host cannot be resolved now.
+    pub address: Option<IpAddr>,
     pub metadata: Option<Arc<serde_json::Value>>,
 }
 
@@ -102,6 +105,29 @@ impl Default for Timeouts {
 impl Default for Keepalive {
     fn default() -> Self {
         Self { size: 320, idle_timeout_ms: 60_000, requests: 1000 }
+    }
+}
+
+impl NodeSpec {
+    pub fn siblings(&self) -> u32 {
+        self.siblings.max(1)
+    }
+
+    /// The address, or the host where it has none.
+    pub fn place(&self) -> Cow<'_, str> {
+        match self.address {
+            Some(address) => Cow::Owned(address.to_string()),
+            None => Cow::Borrowed(&self.host),
+        }
+    }
+}
+
+/// `host:port`, with the address behind a name.
+impl fmt::Display for NodeSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)?;
+        let place = self.place();
+        if *self.host == *place { Ok(()) } else { write!(f, " ({place})") }
     }
 }
 

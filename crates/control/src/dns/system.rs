@@ -9,11 +9,11 @@ use hickory_resolver::{
         ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts,
     },
     net::{DnsError, NetError, runtime::TokioRuntimeProvider},
-    proto::op::ResponseCode,
+    proto::{op::ResponseCode, rr::Name},
     system_conf::read_system_conf,
 };
 
-use super::{Answer, Lookup};
+use super::{Answer, Lookup, LookupError};
 
 #[derive(Clone, Debug)]
 pub struct SystemLookupOptions {
@@ -93,6 +93,12 @@ fn reason(error: &NetError) -> String {
     }
 }
 
+/// No such name, or none with an address; not where the server failed or refused.
+fn is_gone(error: &NetError) -> bool {
+    matches!(error, NetError::Dns(DnsError::NoRecordsFound(none))
+        if matches!(none.response_code, ResponseCode::NXDomain | ResponseCode::NoError))
+}
+
 fn apply(options: &SystemLookupOptions, settings: &mut ResolverOpts) {
     settings.timeout = Duration::from_millis(options.timeout_ms.max(1));
     settings.use_hosts_file = ResolveHosts::Always;
@@ -115,10 +121,16 @@ impl Lookup for SystemLookup {
     fn lookup<'a>(
         &'a self,
         name: &'a str,
-    ) -> Pin<Box<dyn Future<Output = Result<Answer, String>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<Answer, LookupError>> + Send + 'a>> {
         Box::pin(async move {
-            let found = self.resolver.lookup_ip(name).await;
-            let found = found.map_err(|error| format!("{}: {}", self.asked, reason(&error)))?;
+            // Host names with an underscore are usual in compose files, and every system resolver takes them.
+            let asked = Name::from_str_relaxed(name)
+                .map_err(|error| LookupError { reason: format!("not a host name: {error}"), gone: true })?;
+            let found = self.resolver.lookup_ip(asked).await;
+            let found = found.map_err(|error| LookupError {
+                reason: format!("{}: {}", self.asked, reason(&error)),
+                gone: is_gone(&error),
+            })?;
             let ttl = found.valid_until().saturating_duration_since(Instant::now());
             Ok(Answer {
                 addresses: found.iter().collect(),

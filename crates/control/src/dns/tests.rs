@@ -4,10 +4,13 @@ use std::{collections::VecDeque, net::Ipv4Addr};
 
 use super::*;
 
-struct Script(Mutex<VecDeque<Result<Answer, String>>>);
+struct Script(Mutex<VecDeque<Result<Answer, LookupError>>>);
 
 impl Lookup for Script {
-    fn lookup<'a>(&'a self, _: &'a str) -> Pin<Box<dyn Future<Output = Result<Answer, String>> + Send + 'a>> {
+    fn lookup<'a>(
+        &'a self,
+        _: &'a str,
+    ) -> Pin<Box<dyn Future<Output = Result<Answer, LookupError>> + Send + 'a>> {
         let next = self.0.lock().unwrap().pop_front();
         Box::pin(async move {
             match next {
@@ -18,12 +21,16 @@ impl Lookup for Script {
     }
 }
 
-fn answer(last: &[u8], seconds: u64) -> Result<Answer, String> {
+fn answer(last: &[u8], seconds: u64) -> Result<Answer, LookupError> {
     let addresses = last.iter().map(|last| IpAddr::V4(Ipv4Addr::new(10, 0, 0, *last))).collect();
     Ok(Answer { addresses, valid_for: Duration::from_secs(seconds) })
 }
 
-fn domains(script: Vec<Result<Answer, String>>) -> Domains {
+fn failed(gone: bool) -> Result<Answer, LookupError> {
+    Err(LookupError { reason: "timed out".to_owned(), gone })
+}
+
+fn domains(script: Vec<Result<Answer, LookupError>>) -> Domains {
     Domains::new(Handle::current(), Arc::new(Script(Mutex::new(script.into()))))
 }
 
@@ -52,8 +59,7 @@ async fn answers_are_renewed_when_they_expire() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_keeps_the_last_answer() {
-    let domains =
-        domains(vec![answer(&[1], 10), Err("timed out".to_owned()), answer(&[], 10), answer(&[2], 10)]);
+    let domains = domains(vec![answer(&[1], 10), failed(false), answer(&[], 10), answer(&[2], 10)]);
     domains.want(["a.test"]);
     domains.settled().await;
     let mut attempts = domains.shared.attempts.subscribe();
@@ -76,4 +82,29 @@ async fn only_wanted_names_are_kept() {
     domains.want([]);
     domains.settled().await;
     assert!(domains.addresses("a.test").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_gone_keeps_its_answer_for_half_a_minute_and_a_day_without_dns() {
+    for (gone, seconds) in [(true, 30), (false, 24 * 3600)] {
+        let mut script = vec![answer(&[1], 10)];
+        script.extend((0..50_000).map(|_| failed(gone)));
+        let domains = domains(script);
+        let mut changes = domains.changes();
+        domains.want(["a.test"]);
+        changes.changed().await.unwrap();
+        let answered = tokio::time::Instant::now();
+        changes.changed().await.unwrap();
+        assert!(domains.addresses("a.test").is_empty());
+        // The first failure comes 10 s after the answer.
+        assert_eq!(answered.elapsed(), Duration::from_secs(10 + seconds), "gone: {gone}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_has_a_bounded_number_of_addresses() {
+    let domains = domains(vec![answer(&(1..=100).collect::<Vec<u8>>(), 10)]);
+    domains.want(["a.test"]);
+    domains.settled().await;
+    assert_eq!(last_bytes(&domains), (1..=64).collect::<Vec<u8>>());
 }

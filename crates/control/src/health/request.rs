@@ -28,8 +28,8 @@ enum Failure {
 pub async fn probe(upstream: &Upstream, node: u16, tls: &ProbeTls) -> Option<Outcome> {
     let active = &upstream.health.as_ref()?.checks.active;
     let spec = &upstream.nodes.get(usize::from(node))?.spec;
-    let Some(address) = spec.addresses.first() else { return Some(Outcome::TcpFailure) };
-    let address = SocketAddr::new(*address, active.port.unwrap_or(spec.port));
+    let Some(address) = spec.address else { return Some(Outcome::TcpFailure) };
+    let address = SocketAddr::new(address, active.port.unwrap_or(spec.port));
     let host = host_name(upstream, active, &spec.host);
     // Another port is not where requests go: as haproxy does, nothing is said there.
     let preface = if address.port() == spec.port { &*active.preface } else { &[] };

@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use plugin::{BodyChunk, Request, UpstreamHandle};
+use plugin::{BodyChunk, Request, snapshot::Peer};
 use telemetry::error_log;
 use wire::{
     BodyLength, Head,
@@ -111,7 +111,7 @@ pub struct Parties<'a> {
     pub request: &'a mut Request,
     pub client: &'a Rc<Client>,
     pub chains: &'a Chains,
-    pub handle: &'a UpstreamHandle,
+    pub peer: &'a Peer,
 }
 
 /// Sends the answer. Returns whether the client's connection may go on.
@@ -121,18 +121,18 @@ pub async fn deliver(
     connection: &mut Option<Upstream>,
     in_flight: InFlight,
 ) -> bool {
-    let Parties { request, client, chains, handle } = parties;
+    let Parties { request, client, chains, peer } = parties;
     let Answer { length, persists, header_seconds, upgraded } = answer;
     let Some(upstream) = connection.as_mut() else { return false };
     // Header filters may ask how the upstream answered.
     record(request, upstream, request.response.status, Some(header_seconds), Some(header_seconds));
     if let Err(status) = filters::header_filter(request, client, chains) {
         drop(in_flight);
-        settle(connection.take(), client, handle, request, false);
+        settle(connection.take(), client, peer, false);
         return Box::pin(respond::instead(request, client, status)).await;
     }
     if upgraded {
-        let timeouts = balancer::timeouts(request, handle);
+        let timeouts = balancer::timeouts(request, &peer.upstream);
         let started = upstream.started;
         if let Some(upstream) = connection.take() {
             tunnel::run(request, client, upstream, timeouts.read_ms).await;
@@ -161,7 +161,7 @@ pub async fn deliver(
             out.len() as u64
         }
     };
-    let timeouts = balancer::timeouts(request, handle);
+    let timeouts = balancer::timeouts(request, &peer.upstream);
     let filtered = chains.has_body_filter();
     let out = Outgoing::new(out, client);
     let mut relay = Relay {
@@ -195,7 +195,7 @@ pub async fn deliver(
     client.worker.buffers.give_back_output(out.bytes);
     drop(in_flight);
     if let Some(status) = end.instead().filter(|_| head_waits) {
-        settle(connection.take(), client, handle, request, false);
+        settle(connection.take(), client, peer, false);
         return Box::pin(respond::instead(request, client, status)).await;
     }
     request.outcome.body_bytes_sent = body_bytes;
@@ -206,7 +206,7 @@ pub async fn deliver(
     }
     let whole = end == End::Complete;
     let is_sent = upstream.request_is_sent();
-    settle(connection.take(), client, handle, request, whole && persists && is_sent);
+    settle(connection.take(), client, peer, whole && persists && is_sent);
     if end == End::Client {
         client.gone.set(true);
     }
@@ -214,19 +214,10 @@ pub async fn deliver(
 }
 
 /// Keeps the connection for the next request if it `may_go_on`.
-fn settle(
-    connection: Option<Upstream>,
-    client: &Client,
-    handle: &UpstreamHandle,
-    request: &Request,
-    may_go_on: bool,
-) {
+fn settle(connection: Option<Upstream>, client: &Client, peer: &Peer, may_go_on: bool) {
     let Some(upstream) = connection else { return };
-    let node = request.outcome.balancer_node.as_ref();
-    let node = node
-        .and_then(|(host, port)| handle.nodes.iter().find(|node| node.host == *host && node.port == *port));
-    match node {
-        Some(node) if may_go_on => upstream.keep(client, handle, node),
+    match peer.node() {
+        Some(node) if may_go_on => upstream.keep(client, &peer.upstream, node),
         _ => upstream.discard(client),
     }
 }

@@ -11,7 +11,9 @@ use std::{
 };
 
 use bytes::{Buf, Bytes};
-use plugin::{BodyError, Request, RequestBody, Source, UpstreamHandle, hops, request::Attempt};
+use plugin::{
+    BodyError, Request, RequestBody, Source, UpstreamHandle, hops, request::Attempt, snapshot::Peer,
+};
 use telemetry::{
     error_log::{self, Level},
     limiter::Limiter,
@@ -172,11 +174,10 @@ pub struct Answer {
 pub async fn attempt(
     request: &mut Request,
     client: &Rc<Client>,
-    handle: &UpstreamHandle,
-    node: u16,
+    peer: &Peer,
     connection: &mut Option<Upstream>,
 ) -> Result<Answer, Failure> {
-    let first = once(request, client, handle, node, connection, false).await;
+    let first = once(request, client, peer, connection, false).await;
     match first {
         // Idle connections may be closed under our hands; that is not the node's failure.
         Err((failure, true))
@@ -184,7 +185,7 @@ pub async fn attempt(
                 && retry::is_repeatable(request.head.method.as_bytes())
                 && !failure.body_consumed =>
         {
-            once(request, client, handle, node, connection, true).await.map_err(|(failure, _)| failure)
+            once(request, client, peer, connection, true).await.map_err(|(failure, _)| failure)
         }
         other => other.map_err(|(failure, _)| failure),
     }
@@ -194,19 +195,19 @@ pub async fn attempt(
 async fn once(
     request: &mut Request,
     client: &Rc<Client>,
-    handle: &UpstreamHandle,
-    index: u16,
+    peer: &Peer,
     connection: &mut Option<Upstream>,
     fresh: bool,
 ) -> Result<Answer, (Failure, bool)> {
     let fail = |kind| (Failure { kind, request_sent: false, body_consumed: false }, false);
-    let Some(node) = handle.nodes.get(usize::from(index)) else { return Err(fail(FailureKind::Unresolved)) };
+    let handle = &*peer.upstream;
+    let Some(node) = peer.node() else { return Err(fail(FailureKind::Unresolved)) };
     let timeouts = balancer::timeouts(request, handle);
     let started = Instant::now();
     let began_ms = client.worker.deadlines.now_ms();
     let upgrade = wants_upgrade(request);
-    if hops::may_return(request, &node.addresses) {
-        hops::mark(request, &node.addresses);
+    if hops::may_return(request, node.address.as_slice()) {
+        hops::mark(request, node.address.as_slice());
     }
     let mut out = client.worker.buffers.output();
     let plan = upstream_head::write(request, handle, node, upgrade, &mut out);
@@ -295,7 +296,7 @@ pub fn note_failed(
         abandoned @ Attempt::ABANDONED => abandoned,
         _ => 0,
     };
-    if let Some(&address) = node.addresses.first() {
+    if let Some(address) = node.address {
         request.outcome.attempts.push(Attempt {
             address,
             status,

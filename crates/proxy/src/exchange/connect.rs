@@ -29,7 +29,7 @@ pub async fn connect(
     sni: &[u8],
     fresh: bool,
 ) -> Result<Connected, FailureKind> {
-    let address = *pick_address(node, client).ok_or(FailureKind::Unresolved)?;
+    let address = node.address.ok_or(FailureKind::Unresolved)?;
     if !fresh && let Some((stream, uses)) = idle(client, upstream, node, sni) {
         return Ok(Connected { stream, uses, address });
     }
@@ -80,13 +80,4 @@ async fn announce(
         other => other.map(Some),
     });
     written.await.ok_or(FailureKind::ConnectTimeout)?.map_err(FailureKind::Connect)
-}
-
-/// A name with several addresses: one of them, in turn.
-fn pick_address<'a>(node: &'a Node, client: &Client) -> Option<&'a SocketAddr> {
-    match node.addresses.as_slice() {
-        [] => None,
-        [only] => Some(only),
-        several => several.get(client.facts.requests.get() as usize % several.len()),
-    }
 }

@@ -18,7 +18,7 @@ use http::{HeaderMap, HeaderValue, Request as HttpRequest, Uri, header};
 use plugin::{
     BodyError, Request, RequestBody, Source, UpstreamHandle, hops,
     request::Attempt,
-    snapshot::{Node, Timeouts},
+    snapshot::{Node, Peer, Timeouts},
 };
 use upstream::retry;
 use wire::BodyLength;
@@ -72,19 +72,14 @@ struct Piece {
 }
 
 /// Tries a node; on a connection that turns out to be gone, once more on a new one.
-pub async fn attempt(
-    request: &mut Request,
-    client: &Rc<Client>,
-    handle: &UpstreamHandle,
-    index: u16,
-) -> Result<Answer, Failure> {
-    let first = once(request, client, handle, index, false).await;
+pub async fn attempt(request: &mut Request, client: &Rc<Client>, peer: &Peer) -> Result<Answer, Failure> {
+    let first = once(request, client, peer, false).await;
     match first {
         Err((failure, true))
             if !failure.request_sent
                 || (retry::is_repeatable(request.head.method.as_bytes()) && !failure.body_consumed) =>
         {
-            once(request, client, handle, index, true).await.map_err(|(failure, _)| failure)
+            once(request, client, peer, true).await.map_err(|(failure, _)| failure)
         }
         other => other.map_err(|(failure, _)| failure),
     }
@@ -94,18 +89,16 @@ pub async fn attempt(
 async fn once(
     request: &mut Request,
     client: &Rc<Client>,
-    handle: &UpstreamHandle,
-    index: u16,
+    peer: &Peer,
     fresh: bool,
 ) -> Result<Answer, (Failure, bool)> {
     let unsent = |kind| (Failure { kind, request_sent: false, body_consumed: false }, false);
-    let Some(node) = handle.nodes.get(usize::from(index)) else {
-        return Err(unsent(FailureKind::Unresolved));
-    };
+    let handle = &*peer.upstream;
+    let Some(node) = peer.node() else { return Err(unsent(FailureKind::Unresolved)) };
     let timeouts = balancer::timeouts(request, handle);
     let started = Instant::now();
-    if hops::may_return(request, &node.addresses) {
-        hops::mark(request, &node.addresses);
+    if hops::may_return(request, node.address.as_slice()) {
+        hops::mark(request, node.address.as_slice());
     }
     let mut out = client.worker.buffers.output();
     upstream_head::write(request, handle, node, false, &mut out);

@@ -19,6 +19,7 @@ use std::{
 use bytes::Bytes;
 use h2::client::SendRequest;
 use plugin::snapshot::KeepalivePool;
+use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 
 use crate::{pool::ages::Ages, worker::Worker};
@@ -137,7 +138,7 @@ struct Node {
 /// By the pool number of a [`plugin::snapshot::Node`].
 #[derive(Default)]
 pub struct Http2Pool {
-    nodes: RefCell<Vec<Node>>,
+    nodes: RefCell<FxHashMap<u32, Node>>,
     /// By client connection and pool number; see [`crate::pool::own`].
     own: RefCell<BTreeMap<(u64, u32), Node>>,
     ages: RefCell<Ages>,
@@ -172,15 +173,7 @@ impl Http2Pool {
         if let Some(client) = place.client {
             return act(self.own.borrow_mut().entry((client, place.pool)).or_default());
         }
-        let mut nodes = self.nodes.borrow_mut();
-        let index = place.pool as usize;
-        if index >= nodes.len() {
-            nodes.resize_with(index + 1, Node::default);
-        }
-        match nodes.get_mut(index) {
-            Some(node) => act(node),
-            None => act(&mut Node::default()),
-        }
+        act(self.nodes.borrow_mut().entry(place.pool).or_default())
     }
 
     /// `fresh`: not one that has been used before.
@@ -192,9 +185,11 @@ impl Http2Pool {
 
     /// Closes what is too old. Connections with streams on them stay until those have ended.
     pub fn sweep(&self, now_ms: u64) {
-        for node in self.nodes.borrow_mut().iter_mut() {
+        self.nodes.borrow_mut().retain(|_, node| {
             node.connections.retain(|connection| !connection.expired(now_ms));
-        }
+            // Who waits for a stream holds the other end.
+            node.opening || !node.connections.is_empty() || Rc::strong_count(&node.changed) > 1
+        });
         self.own.borrow_mut().retain(|_, node| {
             node.retain(self, |connection| !connection.expired(now_ms));
             node.opening || !node.connections.is_empty()

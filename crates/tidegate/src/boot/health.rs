@@ -48,7 +48,7 @@ impl Health {
             let Some(health) = &handle.balancer.health else { continue };
             for status in health.statuses() {
                 if let Some(node) = handle.nodes.get(usize::from(status.node)) {
-                    visit(&handle.name, &node.host, node.port, status.state.is_usable());
+                    visit(&handle.name, &node.ip, node.port, status.state.is_usable());
                 }
             }
         }
@@ -71,12 +71,11 @@ impl HealthView for Health {
             .filter_map(|status| {
                 let node = handle.nodes.get(usize::from(status.node))?;
                 let port = probed.unwrap_or(node.port);
-                if !seen.insert((&node.host, port)) {
+                if !seen.insert((&node.ip, port)) {
                     return None;
                 }
-                let address = node.addresses.first().map(|address| address.ip().to_string());
                 Some(NodeHealth {
-                    ip: address.unwrap_or_else(|| node.host.to_string()),
+                    ip: node.ip.to_string(),
                     port,
                     hostname: node.host.to_string(),
                     status: state_name(status.state),
@@ -95,10 +94,9 @@ fn log_transition(monitored: &Monitored, node: u16, transition: Transition) {
     error_log::log(
         error_log::Level::Warn,
         format_args!(
-            "upstream {} node {}:{} was {}, is {}",
+            "upstream {} node {} was {}, is {}",
             monitored.name,
-            node.map_or("?", |node| &node.spec.host),
-            node.map_or(0, |node| node.spec.port),
+            node.map_or_else(|| "?".to_owned(), |node| node.spec.to_string()),
             state_name(transition.from),
             state_name(transition.to),
         ),

@@ -1,4 +1,5 @@
-//! Logs names that cannot be resolved: once when the failure begins and once when it ends.
+//! Logs names that cannot be resolved, once when the failure begins and once when it ends, and names with too many
+//! addresses.
 
 use std::{
     collections::BTreeMap,
@@ -7,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use control::{Answer, Lookup};
+use control::{Answer, Lookup, LookupError, MOST_ADDRESSES};
 use telemetry::{
     error_log::{self, Level},
     limiter::Limiter,
@@ -26,6 +27,9 @@ pub struct Failures(Mutex<BTreeMap<Arc<str>, Name>>);
 struct Name {
     users: String,
     failing: bool,
+    resolved: bool,
+    /// It has more addresses than are used.
+    crowded: bool,
     told: Option<Instant>,
 }
 
@@ -39,12 +43,30 @@ impl Failures {
     }
 
     /// The lines for the log that an answer is worth.
-    fn heard(&self, name: &str, result: &Result<Answer, String>, now: Instant) -> Option<(Level, String)> {
+    fn heard(
+        &self,
+        name: &str,
+        result: &Result<Answer, LookupError>,
+        now: Instant,
+    ) -> Option<(Level, String)> {
         let mut names = self.names();
         let known = names.get_mut(name)?;
         let error = match result {
-            Ok(answer) if answer.addresses.is_empty() => "the name has no address",
-            Ok(_) => {
+            Ok(answer) if answer.addresses.is_empty() => {
+                &LookupError { reason: "the name has no address".to_owned(), gone: true }
+            }
+            Ok(answer) => {
+                let crowded = answer.addresses.len() > MOST_ADDRESSES;
+                if crowded && !std::mem::replace(&mut known.crowded, crowded) {
+                    known.resolved = true;
+                    let (all, users) = (answer.addresses.len(), &known.users);
+                    let text = format!(
+                        "{name}, used by {users}, has {all} addresses; the lowest {MOST_ADDRESSES} are used"
+                    );
+                    return Some((Level::Warn, text));
+                }
+                known.crowded = crowded;
+                known.resolved = true;
                 let was_told = std::mem::take(&mut known.failing);
                 return was_told.then(|| (Level::Notice, format!("{name} resolves again")));
             }
@@ -56,7 +78,14 @@ impl Failures {
         }
         known.failing = true;
         known.told = Some(now);
-        Some((Level::Error, format!("failed to resolve {name}, used by {}: {error}", known.users)))
+        let kept = match known.resolved {
+            true => format!("; its last addresses are used for {} s more", error.keeps_for().as_secs()),
+            false => String::new(),
+        };
+        Some((
+            Level::Error,
+            format!("failed to resolve {name}, used by {}: {}{kept}", known.users, error.reason),
+        ))
     }
 
     fn names(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Name>> {
@@ -74,7 +103,7 @@ impl Lookup for Reporting {
     fn lookup<'a>(
         &'a self,
         name: &'a str,
-    ) -> Pin<Box<dyn Future<Output = Result<Answer, String>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<Answer, LookupError>> + Send + 'a>> {
         Box::pin(async move {
             let result = self.lookup.lookup(name).await;
             if let Some((level, text)) = self.failures.heard(name, &result, Instant::now()) {
@@ -98,9 +127,10 @@ mod tests {
         let failures = Failures::default();
         failures.want(BTreeMap::from([(Arc::from("a.test"), "upstreams/1".to_owned())]));
         let start = Instant::now();
-        let failed = || Err("A records asked of 127.0.0.1:53: no such name (NXDOMAIN)".to_owned());
+        let reason = "A records asked of 127.0.0.1:53: no such name (NXDOMAIN)";
+        let failed = || Err(LookupError { reason: reason.to_owned(), gone: true });
         let good = || Ok(Answer { addresses: vec![[127, 0, 0, 1].into()], valid_for: AGAIN });
-        let told = |result: Result<Answer, String>, after_s: u64| {
+        let told = |result: Result<Answer, LookupError>, after_s: u64| {
             failures.heard("a.test", &result, start + Duration::from_secs(after_s)).map(|(_, text)| text)
         };
         let line = "failed to resolve a.test, used by upstreams/1: \
@@ -110,6 +140,6 @@ mod tests {
         assert_eq!(told(good(), 4).as_deref(), Some("a.test resolves again"));
         assert_eq!(told(good(), 5), None);
         assert_eq!(told(failed(), 6), None, "told a moment ago");
-        assert_eq!(told(failed(), 70).as_deref(), Some(line));
+        assert_eq!(told(failed(), 70), Some(format!("{line}; its last addresses are used for 30 s more")));
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use compile::Addresses;
 use config::Settings;
-use control::{Domains, Lookup, SystemLookup, SystemLookupOptions};
+use control::{Domains, Lookup, LookupError, SystemLookup, SystemLookupOptions};
 use telemetry::error_log;
 use tokio::{runtime::Runtime, sync::watch};
 
@@ -29,11 +29,12 @@ impl Lookup for NoServer {
     fn lookup<'a>(
         &'a self,
         name: &'a str,
-    ) -> std::pin::Pin<Box<dyn Future<Output = Result<control::Answer, String>> + Send + 'a>> {
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<control::Answer, LookupError>> + Send + 'a>> {
         Box::pin(async move {
             // The system's own resolver still knows /etc/hosts.
+            let found = tokio::net::lookup_host((name, 0)).await;
             let found =
-                tokio::net::lookup_host((name, 0)).await.map_err(|error| format!("{}; {error}", self.0))?;
+                found.map_err(|error| LookupError { reason: format!("{}; {error}", self.0), gone: false })?;
             let addresses = found.map(|address| address.ip()).collect();
             Ok(control::Answer { addresses, valid_for: Duration::from_secs(60) })
         })
@@ -94,6 +95,13 @@ impl Names {
             let addresses = self.domains.addresses(name);
             if told.get(name).map_or(!addresses.is_empty(), |old| *old != addresses) {
                 changed.push(name.clone());
+                if addresses.is_empty() {
+                    let why = self.domains.error(name).unwrap_or_default();
+                    error_log::log(
+                        error_log::Level::Error,
+                        format_args!("the last addresses of {name} are no longer used: {why}"),
+                    );
+                }
             }
             next.insert(name.clone(), addresses);
         }

@@ -3,9 +3,13 @@
 //! There a threshold falls from the largest weight to 0 in steps of the greatest common divisor, and each pass
 //! visits the nodes whose weight reaches it. Passes between two neighbouring weights visit the same nodes, so
 //! one segment stands for all of them and the n-th visit is found without walking: the cycle may be as long as
-//! the weights like.
+//! the weights like. Nodes that share the weight of one domain take part with their shares: all weights are scaled so that
+//! the shares are integers.
 
 use crate::spec::NodeSpec;
+
+/// Weights are scaled by this at most; beyond it the shares are only nearly equal.
+const MOST_SCALED: u64 = 1 << 20;
 
 #[derive(Debug)]
 pub(super) struct Cycle {
@@ -22,7 +26,8 @@ struct Segment {
 
 impl Cycle {
     pub(super) fn new(nodes: &[(u16, &NodeSpec)]) -> Self {
-        let mut weights: Vec<u32> = nodes.iter().map(|(_, node)| node.weight).filter(|w| *w > 0).collect();
+        let shares = shares(nodes);
+        let mut weights: Vec<u64> = shares.iter().map(|(_, share)| *share).filter(|w| *w > 0).collect();
         weights.sort_unstable_by(|left, right| right.cmp(left));
         weights.dedup();
         let divisor = weights.iter().copied().fold(0, greatest_common_divisor);
@@ -36,10 +41,10 @@ impl Cycle {
         let mut length = 0u64;
         for (position, weight) in weights.iter().enumerate() {
             let lower = weights.get(position + 1).copied().unwrap_or(0);
-            let passes = u64::from((weight - lower) / divisor);
+            let passes = (weight - lower) / divisor;
             let members: Vec<u16> =
-                nodes.iter().filter(|(_, node)| node.weight >= *weight).map(|(node, _)| *node).collect();
-            let end = length + passes * members.len() as u64;
+                shares.iter().filter(|(_, share)| share >= weight).map(|(node, _)| *node).collect();
+            let end = length.saturating_add(passes.saturating_mul(members.len() as u64));
             segments.push(Segment { start: length, end, members });
             length = end;
         }
@@ -63,7 +68,21 @@ impl Cycle {
     }
 }
 
-fn greatest_common_divisor(left: u32, right: u32) -> u32 {
+/// What each node has of its domain's weight, scaled by a common factor.
+fn shares(nodes: &[(u16, &NodeSpec)]) -> Vec<(u16, u64)> {
+    let multiple = |factor: u64, siblings: u64| factor / greatest_common_divisor(factor, siblings) * siblings;
+    let exact = nodes.iter().map(|(_, node)| u64::from(node.siblings())).try_fold(1, |factor, siblings| {
+        Some(multiple(factor, siblings)).filter(|factor| *factor <= MOST_SCALED)
+    });
+    let factor = exact.unwrap_or(MOST_SCALED);
+    let share = |node: &NodeSpec| match u64::from(node.weight) * factor / u64::from(node.siblings()) {
+        0 => u64::from(node.weight > 0),
+        share => share,
+    };
+    nodes.iter().map(|(position, node)| (*position, share(node))).collect()
+}
+
+fn greatest_common_divisor(left: u64, right: u64) -> u64 {
     if right == 0 { left } else { greatest_common_divisor(right, left % right) }
 }
 
@@ -88,6 +107,21 @@ mod tests {
         assert_eq!(order(&[0, 1], 2), [1, 1]);
         assert_eq!(order(&[0, 0], 4), [0, 1, 0, 1]);
         assert!(order(&[], 4).is_empty());
+    }
+
+    #[test]
+    fn addresses_of_a_domain_share_its_weight() {
+        let node = |weight, siblings| NodeSpec { weight, siblings, ..NodeSpec::default() };
+        let specs = [node(3, 1), node(2, 3), node(2, 3), node(2, 3), node(1, 0)];
+        let nodes: Vec<_> = (0u16..).zip(&specs).collect();
+        let cycle = Cycle::new(&nodes);
+        let mut counts = [0; 5];
+        (0..1800).filter_map(|turn| cycle.at(turn)).for_each(|node| counts[usize::from(node)] += 1);
+        assert_eq!(counts, [900, 200, 200, 200, 300]);
+        // Without a small common multiple they share nearly.
+        let specs: Vec<NodeSpec> = (1..=64).map(|siblings| node(u32::MAX, siblings)).collect();
+        let nodes: Vec<_> = (0u16..).zip(&specs).collect();
+        assert!(Cycle::new(&nodes).at(u64::MAX).is_some());
     }
 
     #[test]

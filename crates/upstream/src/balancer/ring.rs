@@ -1,8 +1,9 @@
 //! The consistent hash ring of lua-resty-chash: the same points for the same nodes, so that a key stays where it
 //! was when a gateway is replaced by this one.
 //!
-//! A node named `host:port` has 160 points for each unit of its weight (divided by the greatest common divisor of
-//! all weights). Its first point is a CRC-32 that continues the one of the name, with a zero byte for the colon,
+//! A node named `address:port` has 160 points for each unit of its weight (divided by the greatest common divisor of
+//! all weights); the addresses of a domain share those of its
+//! weight, so that a change of one domain moves no key between the others. Its first point is a CRC-32 that continues the one of the name, with a zero byte for the colon,
 //! over four zero bytes; each further point continues it over the point before.
 
 use crate::{crc32, spec::NodeSpec};
@@ -28,10 +29,14 @@ impl Ring {
         let divisor = nodes.iter().map(|(_, node)| u64::from(node.weight)).fold(0, greatest_common_divisor);
         // Nodes that all have weight 0 leave an empty ring, and APISIX then answers 502.
         let weight = |node: &NodeSpec| u64::from(node.weight).checked_div(divisor).unwrap_or(0);
-        let total: u64 = nodes.iter().map(|(_, node)| weight(node) * POINTS_PER_WEIGHT).sum();
+        let share = |node: &NodeSpec| match weight(node) * POINTS_PER_WEIGHT / u64::from(node.siblings()) {
+            0 => u64::from(node.weight > 0),
+            share => share,
+        };
+        let total: u64 = nodes.iter().map(|(_, node)| share(node)).sum();
         let mut points = Vec::with_capacity(total.min(MAX_POINTS) as usize);
         for (position, node) in nodes {
-            let mut count = weight(node) * POINTS_PER_WEIGHT;
+            let mut count = share(node);
             if total > MAX_POINTS && count > 0 {
                 count = (u128::from(count) * u128::from(MAX_POINTS) / u128::from(total)).max(1) as u64;
             }
@@ -51,7 +56,7 @@ impl Ring {
 }
 
 fn name(node: &NodeSpec) -> String {
-    format!("{}:{}", node.host, node.port).replace(':', "\0")
+    format!("{}:{}", node.place(), node.port).replace(':', "\0")
 }
 
 fn add_points(points: &mut Vec<Point>, node: u16, name: &str, count: u64) {
