@@ -183,7 +183,10 @@ fn a_closed_loop_on_a_full_server() {
         let mut names = named(&found);
         if names == ["saturation"] {
             let finding = &found["findings"][0];
-            assert!(finding["title"].as_str().is_some_and(|title| title.contains("it waits")), "{finding}");
+            // The server is this process: what other tests compute at the same time is its CPU as well.
+            if !finding["title"].as_str().is_some_and(|title| title.contains("it waits")) {
+                return vec![finding.to_string()];
+            }
             let steps: Vec<_> =
                 found["probe"].as_array().expect("steps").iter().map(|step| &step["connections"]).collect();
             assert!(steps.len() == 2 && *steps[0] == 4, "{}", found["probe"]);

@@ -26,7 +26,7 @@ fn upstream(addresses: &[SocketAddr], active: Active) -> Arc<Upstream> {
         host: address.ip().to_string().into(),
         port: address.port(),
         weight: 1,
-        addresses: vec![address.ip()],
+        address: Some(address.ip()),
         ..NodeSpec::default()
     });
     let checks = Some(Checks { active, passive: None });
