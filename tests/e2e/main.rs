@@ -98,6 +98,7 @@ mod ocsp;
 mod oidc;
 mod pages;
 mod path_escapes;
+mod probes;
 mod prometheus;
 mod proxy_protocol;
 mod proxy_protocol_out;

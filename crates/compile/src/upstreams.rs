@@ -64,6 +64,8 @@ impl Compiler {
             hash_on: HashOn::from_name(&conf.hash_on).unwrap_or_default(),
             key: conf.key.as_deref().map(Box::from),
             checks: conf.checks.as_ref().map(|conf| Box::new(checks(conf, proxy_protocol))),
+            pass_host: upstream::PassHost::from_name(&conf.pass_host).unwrap_or_default(),
+            upstream_host: conf.upstream_host.as_deref().map(Box::from),
             ..UpstreamSpec::default()
         };
         let hash_key = (spec.algorithm == Algorithm::ConsistentHash).then(|| hash_key(&conf));

@@ -40,7 +40,8 @@ pub async fn probe(upstream: &Upstream, node: u16, tls: &ProbeTls) -> Option<Out
     }))
 }
 
-/// A rewritten host wins, then the node's own domain, then the check's host, then the address.
+/// As in APISIX: the host that requests are rewritten to, with `pass_host: node` the node's own name, else the check's
+/// `host`. Without any of these the node's name, or its address; there APISIX takes the address of a name.
 fn host_name<'a>(upstream: &'a Upstream, active: &'a Active, node_host: &'a str) -> &'a str {
     if upstream.spec.pass_host == PassHost::Rewrite
         && let Some(host) = &upstream.spec.upstream_host
@@ -48,9 +49,10 @@ fn host_name<'a>(upstream: &'a Upstream, active: &'a Active, node_host: &'a str)
         return host;
     }
     let bare = node_host.trim_start_matches('[').trim_end_matches(']');
-    match bare.parse::<std::net::IpAddr>() {
-        Err(_) => node_host,
-        Ok(_) => active.host.as_deref().unwrap_or(node_host),
+    let is_name = bare.parse::<std::net::IpAddr>().is_err();
+    match upstream.spec.pass_host == PassHost::Node && is_name {
+        true => node_host,
+        false => active.host.as_deref().unwrap_or(node_host),
     }
 }
 
