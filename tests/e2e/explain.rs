@@ -233,3 +233,57 @@ fn the_command_reads_files_without_a_gateway() {
     let (good, printed, _) = run(&gateway, &["GET", &missing]);
     assert!(good && printed.contains("no route\n"), "{printed}");
 }
+
+/// What a peer says of itself counts in a question as it does in a request: whom the peer is believed to be decides.
+#[test]
+fn claims_of_peers_count_as_they_do_in_requests() {
+    let mocked = |answer: &str| json!({"mocking": {"response_example": answer, "with_mock_header": false}});
+    let says = |name: &str, value: &str| json!([[name, "==", value]]);
+    for believed in [false, true] {
+        let mut config = EMBEDDED.to_owned();
+        let peer = if believed { "127.0.0.1" } else { "192.0.2.1" };
+        config = config.replacen("apisix:\n", &format!("apisix:\n  trusted_addresses: [{peer}]\n"), 1);
+        config += &format!("nginx_config:\n  http: {{real_ip_from: [{peer}], real_ip_header: X-Real-IP}}\n");
+        let gateway = Gateway::start(&config, None);
+        for (id, route) in [
+            ("any", json!({"uri": "/*", "plugins": mocked("any")})),
+            (
+                "proto",
+                json!({"uri": "/proto", "vars": says("http_x_forwarded_proto", "https"), "plugins": mocked("proto")}),
+            ),
+            (
+                "user",
+                json!({"uri": "/user", "vars": says("http_x_consumer_username", "root"), "plugins": mocked("user")}),
+            ),
+            ("hop", json!({"uri": "/hop", "vars": says("http_x_hop", "1"), "plugins": mocked("hop")})),
+            ("far", json!({"uri": "/far", "remote_addr": "10.0.0.0/8", "plugins": mocked("far")})),
+        ] {
+            put(&gateway, &format!("/routes/{id}"), &route);
+        }
+        for (path, name, value, wins) in [
+            ("/proto", "X-Forwarded-Proto", "https", believed),
+            ("/user", "X-Consumer-Username", "root", false),
+            ("/far", "X-Real-IP", "10.1.2.3", believed),
+            ("/hop", "X-Hop", "1", false),
+        ] {
+            let mut headers = json!({name: value});
+            if path == "/hop" {
+                headers["Connection"] = json!("X-Hop");
+            }
+            let question = json!({"url": format!("http://h{path}"), "headers": headers});
+            let told = explain(&gateway, &question);
+            let lines: String = headers
+                .as_object()
+                .into_iter()
+                .flatten()
+                .map(|(name, value)| format!("{name}: {}\r\n", value.as_str().unwrap_or_default()))
+                .collect();
+            let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\n{lines}\r\n");
+            let served = gateway.client().request(&request).expect("an answer").body_text();
+            let expected = if wins { &path[1..] } else { "any" };
+            let won = verdicts(&told).into_iter().find(|verdict| verdict.contains(" won"));
+            assert_eq!(served.trim(), expected, "{path}, believed: {believed}");
+            assert_eq!(won, Some(format!("{expected} won")), "{path}, believed: {believed}: {told}");
+        }
+    }
+}

@@ -4,16 +4,19 @@
 //! plugins have had their look at the one claim that is also a credential. Names with `_` or another sign for a dash are
 //! gone already: the parser leaves them out.
 
-use std::sync::{
-    Once,
-    atomic::{AtomicU64, Ordering::Relaxed},
+use std::{
+    net::IpAddr,
+    sync::{
+        Once,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use plugin::{Reply, Request, hops};
 use telemetry::error_log::{self, Level};
 use wire::{Head, HeaderId, claims::Claim};
 
-use crate::{client::Client, settings::Settings, stats, worker::Worker};
+use crate::{client::Client, settings::Reading, stats, worker::Worker};
 
 /// Fields of requests that were dropped, by reason. Only their worker writes them.
 #[derive(Debug, Default)]
@@ -62,12 +65,12 @@ struct Trust {
 }
 
 impl Trust {
-    fn of(settings: &Settings, client: &Client) -> Trust {
-        let peer = client.facts.peer.ip().to_canonical();
+    fn of(reading: &Reading, peer: IpAddr) -> Trust {
+        let peer = peer.to_canonical();
         Trust {
-            forwarding: settings.trusted_addresses.as_ref().map(|trusted| trusted.contains(peer)),
-            identity: is_gateway(settings, client),
-            address: settings.real_ip.as_ref().is_some_and(|real_ip| real_ip.trusted.contains(peer)),
+            forwarding: reading.trusted_addresses.as_ref().map(|trusted| trusted.contains(peer)),
+            identity: is_gateway(reading, peer),
+            address: reading.real_ip.as_ref().is_some_and(|real_ip| real_ip.trusted.contains(peer)),
         }
     }
 
@@ -82,9 +85,8 @@ impl Trust {
     }
 }
 
-fn is_gateway(settings: &Settings, client: &Client) -> bool {
-    let peer = client.facts.peer.ip().to_canonical();
-    settings.trusted_gateways.as_ref().is_some_and(|trusted| trusted.contains(peer))
+fn is_gateway(reading: &Reading, peer: IpAddr) -> bool {
+    reading.trusted_gateways.as_ref().is_some_and(|trusted| trusted.contains(peer.to_canonical()))
 }
 
 /// Takes the claims out of a head that has come. One that says how often it has been here may end there.
@@ -103,12 +105,19 @@ pub fn drop_untrusted(request: &mut Request, client: &Client) -> Result<(), Box<
 #[cold]
 fn drop_claims(request: &mut Request, client: &Client) {
     let worker = client.worker;
-    let trust = Trust::of(&worker.settings, client);
+    let (identity, forwarding) = strip(request, &worker.settings.reading, |name| tell(worker, client, name));
+    count(&worker.stats.dropped.identity, identity);
+    count(&worker.stats.dropped.forwarding, forwarding);
+}
+
+/// Takes away what the peer may not say: how many fields of identity, each of which is told, and of forwarding.
+pub(crate) fn strip(request: &mut Request, reading: &Reading, mut tell: impl FnMut(&[u8])) -> (usize, usize) {
+    let trust = Trust::of(reading, request.connection.peer.ip());
     let (mut identity, mut forwarding) = (0, 0);
     request.head.headers.retain_claims(|id, name, value| match wire::claims::of(name) {
         Some(Claim::Identity) if !trust.identity => {
             identity += 1;
-            tell(worker, client, name);
+            tell(name);
             false
         }
         Some(Claim::Forwarding) => {
@@ -118,14 +127,13 @@ fn drop_claims(request: &mut Request, client: &Client) {
         }
         _ => true,
     });
-    count(&worker.stats.dropped.identity, identity);
-    count(&worker.stats.dropped.forwarding, forwarding);
+    (identity, forwarding)
 }
 
 /// Takes away the access token that the client sent, after plugins have read it. One that a plugin has set stays.
 pub fn drop_credentials(request: &mut Request, client: &Client) {
     let sent = request.head.headers.known(HeaderId::XAccessToken).is_some();
-    if !sent || is_gateway(&client.worker.settings, client) {
+    if !sent || is_gateway(&client.worker.settings.reading, client.facts.peer.ip()) {
         return;
     }
     let removed = request.head.headers.remove_received(HeaderId::XAccessToken);
@@ -159,7 +167,7 @@ pub fn clean_trailers(worker: &Worker, trailers: &mut Head) {
         return;
     }
     let (claims, underscored) =
-        wire::trailers::retain_clients_own(trailers, worker.settings.limits.underscores);
+        wire::trailers::retain_clients_own(trailers, worker.settings.reading.limits.underscores);
     count(&worker.stats.dropped.trailer, claims);
     count(&worker.stats.dropped.underscore, underscored);
 }

@@ -186,7 +186,7 @@ impl Client {
     }
 
     pub async fn read_head(&self, head: &mut RequestHead) -> Result<(), HeadError> {
-        let limits = &self.worker.settings.limits;
+        let limits = &self.worker.settings.reading.limits;
         let mut tried = 0;
         let mut begun = false;
         loop {

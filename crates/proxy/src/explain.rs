@@ -12,11 +12,13 @@ use plugin::{
     request::{Connection, TlsFacts},
 };
 use routing::router::Verdict;
-use wire::{RequestHead, request::RequestLimits};
+use wire::RequestHead;
 
 use crate::{
-    matching::{Input, prepare_target, routed_path},
+    claims, client_address,
+    matching::{Input, drop_nominated, prepare_target, routed_path},
     phases::{Chains, applies, joining},
+    settings::Reading,
 };
 
 /// Routes of a path that are told about, at most.
@@ -75,9 +77,13 @@ pub struct Planned {
 }
 
 /// The error says what is wrong with the request.
-pub fn explain(snapshot: &Arc<Snapshot>, question: &Question) -> Result<Explanation, String> {
+pub fn explain(
+    snapshot: &Arc<Snapshot>,
+    reading: &Reading,
+    question: &Question,
+) -> Result<Explanation, String> {
     let mut head = RequestHead::default();
-    let parsed = head.parse(&question.head, &mut 0, &RequestLimits::default());
+    let parsed = head.parse(&question.head, &mut 0, &reading.limits);
     parsed.map_err(|error| error.reason.to_string())?.ok_or("the request's head is not complete")?;
     head.host().map_err(|error| error.reason.to_string())?;
     let tls = question.https.then(|| Rc::new(TlsFacts { protocol: "TLSv1.3", ..TlsFacts::default() }));
@@ -94,7 +100,12 @@ pub fn explain(snapshot: &Arc<Snapshot>, question: &Question) -> Result<Explanat
     };
     let worker_snapshot = Rc::new(WorkerSnapshot::new(snapshot.clone()));
     let mut request = Request::new(head, Rc::new(connection), worker_snapshot, 0);
+    if let Some(real_ip) = &reading.real_ip {
+        client_address::set(&mut request, real_ip);
+    }
     prepare_target(&mut request)?;
+    claims::strip(&mut request, reading, |_| ());
+    drop_nominated(&mut request);
     let (candidates, more) = candidates(snapshot, &request);
     let won = candidates.iter().find(|candidate| candidate.verdict == Verdict::Won);
     let route = won.map(|candidate| candidate.route.clone());

@@ -107,7 +107,9 @@ fn builder(limits: &Http2, worker: &Worker) -> Builder {
         .initial_window_size(limits.stream_window_bytes)
         .initial_connection_window_size(limits.connection_window_bytes)
         // Twice ours: what is larger than that is 431 from h2 and leaves no line in a log; what is smaller is judged here.
-        .max_header_list_size(u32::try_from(worker.settings.limits.head_bytes * 2).unwrap_or(u32::MAX))
+        .max_header_list_size(
+            u32::try_from(worker.settings.reading.limits.head_bytes * 2).unwrap_or(u32::MAX),
+        )
         .max_send_buffer_size(64 * 1024)
         // Streams that were cancelled before anybody looked at them, and those in error.
         .max_pending_accept_reset_streams(limits.max_concurrent_streams as usize)
@@ -316,7 +318,7 @@ async fn answer(working: Working, request: http::Request<RecvStream>, respond: S
     let worker = shared.worker;
     let (parts, body) = request.into_parts();
     let mut head = worker.request_head();
-    let readable = head::read(&mut head, &parts, &worker.settings.limits);
+    let readable = head::read(&mut head, &parts, &worker.settings.reading.limits);
     let unreadable = readable.map_err(|error| (error, refusal::http2_line(&parts)));
     drop(parts);
     let stream = Stream::Http2(Box::new(Http2Stream::new(respond, body, shared.sending.clone())));

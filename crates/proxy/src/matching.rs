@@ -28,10 +28,15 @@ pub fn prepare(request: &mut Request, client: &Client) -> Result<(), Box<Reply>>
         return Err(Box::new(Reply::page(400)));
     }
     claims::drop_untrusted(request, client)?;
+    drop_nominated(request);
+    Ok(())
+}
+
+/// Fields that `Connection` names are for this hop.
+pub(crate) fn drop_nominated(request: &mut Request) {
     if request.head.connection.nominates {
         wire::framing::remove_nominated(&mut request.head.headers);
     }
-    Ok(())
 }
 
 /// Host and path as routes see them.

@@ -57,7 +57,7 @@ pub fn ends(worker: &Worker, client: &Connection) -> Announced {
 
 /// Whether `real_ip_from` has the peer: else anybody could be everybody.
 pub fn believes(worker: &Worker, peer: SocketAddr) -> bool {
-    let real_ip = worker.settings.real_ip.as_ref();
+    let real_ip = worker.settings.reading.real_ip.as_ref();
     real_ip.is_some_and(|real_ip| real_ip.trusted.contains(peer.ip().to_canonical()))
 }
 

@@ -58,7 +58,7 @@ fn describe(client: &Client, head: RequestHead, line: Vec<u8>) -> Request {
     let worker = client.worker;
     let unread = head.target().is_empty();
     let mut request = Request::new(head, client.facts.clone(), worker.snapshot(), worker.index);
-    if let Some(real_ip) = &worker.settings.real_ip {
+    if let Some(real_ip) = &worker.settings.reading.real_ip {
         client_address::set(&mut request, real_ip);
     }
     if unread {

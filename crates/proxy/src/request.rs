@@ -30,7 +30,7 @@ pub async fn handle(client: &Rc<Client>, head: RequestHead) -> bool {
     };
     let mut request = Request::new(head, client.facts.clone(), worker.snapshot(), worker.index);
     (request.host, request.path) = worker.request_texts();
-    if let Some(real_ip) = &worker.settings.real_ip {
+    if let Some(real_ip) = &worker.settings.reading.real_ip {
         client_address::set(&mut request, real_ip);
     }
     let mut chains = Chains::new(&request, worker.settings.debug.load(Ordering::Relaxed));

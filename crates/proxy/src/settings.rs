@@ -56,6 +56,18 @@ impl Default for Http2 {
     }
 }
 
+/// How a head is understood, whoever asks: what of it is read, and which peers are believed.
+#[derive(Clone, Default)]
+pub struct Reading {
+    pub limits: RequestLimits,
+    /// Peers whose `X-Forwarded-*` are believed.
+    pub trusted_addresses: Option<Arc<routing::AddressSet>>,
+    /// Peers that say who the client is (`X-Consumer-*` and the like): other gateways.
+    pub trusted_gateways: Option<Arc<routing::AddressSet>>,
+    /// The header that names the client, and the peers it is believed from (`nginx_config.http.real_ip_*`).
+    pub real_ip: Option<RealIp>,
+}
+
 #[derive(Clone)]
 pub struct Settings {
     pub listen: Vec<Listen>,
@@ -85,16 +97,10 @@ pub struct Settings {
     pub shutdown_timeout_ms: u64,
     /// 0: unlimited.
     pub client_max_body_size: u64,
-    pub limits: RequestLimits,
+    pub reading: Reading,
     pub max_response_head_bytes: usize,
     /// `Server` of every answer.
     pub server_token: String,
-    /// Peers whose `X-Forwarded-*` are believed.
-    pub trusted_addresses: Option<Arc<routing::AddressSet>>,
-    /// Peers that say who the client is (`X-Consumer-*` and the like): other gateways.
-    pub trusted_gateways: Option<Arc<routing::AddressSet>>,
-    /// The header that names the client, and the peers it is believed from (`nginx_config.http.real_ip_*`).
-    pub real_ip: Option<RealIp>,
     /// Bodies that routes look into are read up to this size (`apisix.max_post_args_readable_size`).
     pub matched_body_bytes: u64,
     /// `basic.enable` of conf/debug.yaml: answers tell which plugins ran.
@@ -132,12 +138,9 @@ impl Default for Settings {
             send_timeout_ms: 10_000,
             shutdown_timeout_ms: 240_000,
             client_max_body_size: 0,
-            limits: RequestLimits::default(),
+            reading: Reading::default(),
             max_response_head_bytes: 64 * 1024,
             server_token: "APISIX/3.18.0".to_owned(),
-            trusted_addresses: None,
-            trusted_gateways: None,
-            real_ip: None,
             matched_body_bytes: 64 * 1024 * 1024,
             debug: Arc::default(),
             show_upstream_status: false,

@@ -237,6 +237,7 @@ pub fn explain_offline(
     settings.nginx.error_log = "stderr".to_owned();
     settings.nginx.access_log.enable = false;
     settings.admin.audit_log = None;
+    let reading = data_plane::reading(&settings)?;
     let logs = logs::Logs::open(&settings)?;
     let runtime = control::runtime()?;
     let catalog = Arc::new(
@@ -250,7 +251,7 @@ pub fn explain_offline(
     let store = provider.store();
     let get = |kind, id: &str| store.get(kind, id).map(|object| object.value());
     let objects = explain::Objects { get: &get, catalog: catalog.as_ref() };
-    let explained = explain::answer(&snapshot, &objects, question);
+    let explained = explain::answer(&snapshot, &reading, &objects, question);
     provider.close();
     logs.close();
     runtime.shutdown_timeout(Duration::from_millis(100));

@@ -189,7 +189,7 @@ impl Apis {
         provider: &Arc<Provider>,
         control: &Arc<Control>,
         logs: &Logs,
-    ) -> Arc<Apis> {
+    ) -> anyhow::Result<Arc<Apis>> {
         let audit = logs.audit.clone().map(|sink| Arc::new(Audit::new(sink)));
         let store: Arc<dyn Store> =
             Arc::new(Published { inner: provider.store(), published: control.published.clone() });
@@ -198,7 +198,8 @@ impl Apis {
             Arc::new(ApiDrivenView { store: store.clone(), published: control.published.clone() })
                 as Arc<dyn Standalone>
         });
-        let hooks = Arc::new(ProcessHooks::new(control, store.clone(), catalog));
+        let hooks =
+            Arc::new(ProcessHooks::new(control, store.clone(), catalog, data_plane::reading(settings)?));
         let admin = settings.admin.listen.is_some().then(|| {
             Arc::new(AdminApi::new(Parts {
                 settings: admin_settings(settings),
@@ -227,7 +228,7 @@ impl Apis {
             compiled,
             hosts: hosts(settings),
         }));
-        Arc::new(Apis { admin, hooks, control })
+        Ok(Arc::new(Apis { admin, hooks, control }))
     }
 
     pub fn on_data_plane(self: &Arc<Apis>, settings: &Settings) -> Option<Arc<dyn Internal>> {

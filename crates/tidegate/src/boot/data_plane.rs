@@ -12,7 +12,7 @@ use proxy::{
     admission::Admission,
     handshake_room::Room,
     pace::LeastRate,
-    settings::{Http2, Listen, RealIp, RequestLimits},
+    settings::{Http2, Listen, Reading, RealIp, RequestLimits},
 };
 
 use super::{access_log::FormattedLog, administration::Apis, debug_file, logs::Logs};
@@ -33,13 +33,6 @@ pub fn address(listener: &Listener) -> anyhow::Result<SocketAddr> {
 pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::Result<proxy::Settings> {
     let nginx = &settings.nginx;
     let ms = |duration: Duration| duration.as_millis() as u64;
-    let addresses = |key: &str, list: &Option<Vec<String>>| {
-        let set = list.as_ref().map(|list| routing::AddressSet::parse(list.iter().map(String::as_str)));
-        let set = set.transpose().map_err(|reason| anyhow::anyhow!("{key}: {reason}"))?;
-        anyhow::Ok(set.map(Arc::new))
-    };
-    let trusted_addresses = addresses("apisix.trusted_addresses", &settings.apisix.trusted_addresses)?;
-    let trusted_gateways = addresses("apisix.trusted_gateways", &settings.apisix.trusted_gateways)?;
     let access_log = match &logs.access {
         None => None,
         Some(sink) => {
@@ -74,10 +67,7 @@ pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::R
         shutdown_timeout_ms: ms(nginx.shutdown_timeout),
         client_max_body_size: nginx.client_max_body_bytes,
         server_token: server_token(settings),
-        trusted_addresses,
-        trusted_gateways,
-        limits: RequestLimits { underscores: nginx.underscores_in_headers, ..RequestLimits::default() },
-        real_ip: real_ip(settings)?,
+        reading: reading(settings)?,
         matched_body_bytes: match settings.apisix.max_post_args_readable_bytes {
             0 => u64::MAX,
             limit => limit,
@@ -155,6 +145,22 @@ fn announced(settings: &Settings) -> anyhow::Result<Vec<Listen>> {
         }
     }
     Ok(listen)
+}
+
+/// How heads are understood, on workers and by explain.
+pub fn reading(settings: &Settings) -> anyhow::Result<Reading> {
+    let addresses = |key: &str, list: &Option<Vec<String>>| {
+        let set = list.as_ref().map(|list| routing::AddressSet::parse(list.iter().map(String::as_str)));
+        let set = set.transpose().map_err(|reason| anyhow::anyhow!("{key}: {reason}"))?;
+        anyhow::Ok(set.map(Arc::new))
+    };
+    let underscores = settings.nginx.underscores_in_headers;
+    Ok(Reading {
+        limits: RequestLimits { underscores, ..RequestLimits::default() },
+        trusted_addresses: addresses("apisix.trusted_addresses", &settings.apisix.trusted_addresses)?,
+        trusted_gateways: addresses("apisix.trusted_gateways", &settings.apisix.trusted_gateways)?,
+        real_ip: real_ip(settings)?,
+    })
 }
 
 /// `unix:` in the list is for sockets, which are no data plane addresses here.

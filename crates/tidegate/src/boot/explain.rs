@@ -7,7 +7,10 @@ mod fields;
 use std::{net::IpAddr, sync::Arc};
 
 use plugin::Snapshot;
-use proxy::explain::{Question, explain};
+use proxy::{
+    explain::{Question, explain},
+    settings::Reading,
+};
 use serde_json::Value;
 
 pub use self::answer::Objects;
@@ -16,9 +19,14 @@ const MAX_URL_BYTES: usize = 16 * 1024;
 const MAX_FIELDS: usize = 100;
 
 /// Answers a question as the Admin API takes it; the error says what is wrong with it.
-pub fn answer(snapshot: &Arc<Snapshot>, objects: &Objects<'_>, question: &Value) -> Result<Value, String> {
+pub fn answer(
+    snapshot: &Arc<Snapshot>,
+    reading: &Reading,
+    objects: &Objects<'_>,
+    question: &Value,
+) -> Result<Value, String> {
     let question = parse(question)?;
-    let explanation = explain(snapshot, &question)?;
+    let explanation = explain(snapshot, reading, &question)?;
     Ok(answer::to_json(snapshot, objects, &question, &explanation))
 }
 

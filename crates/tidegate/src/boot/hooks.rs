@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use admin::{Hooks, Progress};
 use plugin::Catalog;
-use proxy::Workers;
+use proxy::{Workers, settings::Reading};
 use serde_json::Value;
 use store::{BoxFuture, Store};
 
@@ -14,13 +14,25 @@ pub struct ProcessHooks {
     control: Arc<Control>,
     store: Arc<dyn Store>,
     catalog: Arc<Catalog>,
+    reading: Arc<Reading>,
     /// Empty until the data plane is open, which it is before the Admin API's own port is.
     workers: OnceLock<Arc<Workers>>,
 }
 
 impl ProcessHooks {
-    pub fn new(control: &Arc<Control>, store: Arc<dyn Store>, catalog: &Arc<Catalog>) -> ProcessHooks {
-        ProcessHooks { control: control.clone(), store, catalog: catalog.clone(), workers: OnceLock::new() }
+    pub fn new(
+        control: &Arc<Control>,
+        store: Arc<dyn Store>,
+        catalog: &Arc<Catalog>,
+        reading: Reading,
+    ) -> ProcessHooks {
+        ProcessHooks {
+            control: control.clone(),
+            store,
+            catalog: catalog.clone(),
+            reading: Arc::new(reading),
+            workers: OnceLock::new(),
+        }
     }
 
     pub fn set_workers(&self, workers: &Arc<Workers>) {
@@ -37,14 +49,14 @@ impl Hooks for ProcessHooks {
     }
 
     fn explain(&self, question: Value) -> BoxFuture<'_, Result<Value, String>> {
-        let (store, catalog) = (self.store.clone(), self.catalog.clone());
+        let (store, catalog, reading) = (self.store.clone(), self.catalog.clone(), self.reading.clone());
         let snapshot = self.control.publisher.current();
         Box::pin(async move {
             // Conditions may be Lua functions, and there may be many routes: not on a thread that others wait for.
             let explained = tokio::task::spawn_blocking(move || {
                 let get = |kind, id: &str| store.get(kind, id).map(|object| object.value());
                 let objects = explain::Objects { get: &get, catalog: catalog.as_ref() };
-                explain::answer(&snapshot, &objects, &question)
+                explain::answer(&snapshot, &reading, &objects, &question)
             });
             explained.await.unwrap_or_else(|_| Err("explaining failed; see the error log".to_owned()))
         })

@@ -91,7 +91,7 @@ pub fn prepare(
         trial.problems.fetch_max(control.rejected.borrow().len(), Ordering::Relaxed);
         provider.store().read(&mut |state| trial.objects.store(state.all().count(), Ordering::Relaxed));
     }
-    let apis = Apis::new(settings, &catalog, &provider, &control, &logs);
+    let apis = Apis::new(settings, &catalog, &provider, &control, &logs)?;
     let proxy = data_plane::settings(settings, &logs, &apis)?;
     let listeners = sockets.open_data_plane(&proxy).map_err(|error| taken(settings, &proxy, &error))?;
     let without_tls = without_tls(&listeners);
