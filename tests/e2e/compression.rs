@@ -151,7 +151,7 @@ fn events_do_not_wait_for_more() {
         // gateway's delay.
         let usual = late.get(EVENTS / 4).copied().unwrap_or_default();
         assert_eq!(late.len(), EVENTS, "{coding}: {late:?}");
-        assert!(usual < Duration::from_millis(5), "{coding}: {late:?}");
+        assert!(usual < Duration::from_millis(30), "{coding}: {late:?}");
     }
 }
 

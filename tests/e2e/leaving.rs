@@ -31,7 +31,7 @@ fn one_at_a_time(node: SocketAddr) -> String {
 fn wait_for_place(gateway: &Gateway, why: &str) {
     let left = Instant::now();
     while gateway.client().get("h", "/next").expect("answers").status() != 200 {
-        assert!(left.elapsed() < Duration::from_secs(1), "{why}: the place is not free after 1 s");
+        assert!(left.elapsed() < Duration::from_secs(5), "{why}: the place is not free after 5 s");
     }
 }
 
@@ -118,7 +118,7 @@ fn the_connection_to_the_upstream_is_closed() {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
                 other => panic!("TLS {secure}, {begun:?}: {other:?}"),
             }
-            assert!(left.elapsed() < Duration::from_secs(1), "TLS {secure}, {begun:?}: {:?}", left.elapsed());
+            assert!(left.elapsed() < Duration::from_secs(5), "TLS {secure}, {begun:?}: {:?}", left.elapsed());
         }
     }
 }
@@ -150,7 +150,7 @@ fn a_client_that_leaves_while_the_gateway_connects_frees_its_place() {
         drop(client);
         let left = Instant::now();
         while gateway_status(&gateway) == Some(503) {
-            assert!(left.elapsed() < Duration::from_secs(2), "the place is not free");
+            assert!(left.elapsed() < Duration::from_secs(5), "the place is not free");
         }
     }
     drop(held);

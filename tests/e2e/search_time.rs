@@ -63,7 +63,7 @@ fn patterns_of_one_request_have_a_time_together() {
         let (answer, took) = ask(&gateway, path, agent);
         println!("{path:.20}: {} after {took:?}", answer.status());
         assert_eq!(answer.status(), *status, "{path:.20}");
-        assert!(took < Duration::from_millis(600), "{path:.20} took {took:?}");
+        assert!(took < Duration::from_millis(1500), "{path:.20} took {took:?}");
     }
     gateway.wait_for_log("asked of one request took more than 16 ms together");
 

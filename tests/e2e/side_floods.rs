@@ -131,7 +131,7 @@ fn few_keys_of_a_provider_are_tried() {
     (2..22).for_each(refused);
     let took = processor_time(&gateway) - before;
     println!("20 tokens at a provider with 2,500 keys: {took:?}");
-    assert!(took < Duration::from_millis(500), "{took:?}");
+    assert!(took < Duration::from_millis(1200), "{took:?}");
     gateway.wait_for_log("has 2500 keys; the first 100 count");
     gateway.wait_for_log("more than 10 keys of a JWKS fit a token");
 }
