@@ -17,6 +17,7 @@ mod places;
 mod readings;
 mod references;
 mod small_doors;
+mod spellings;
 mod stored;
 mod strange;
 mod unknown_fields;

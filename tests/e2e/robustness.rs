@@ -127,7 +127,7 @@ fn methods_and_versions() {
         Case::refuse("40,000 letters and no end", "").sending(long("")).statuses(&[501]),
         Case::refuse("no letters, and no end", "").sending(b"\x16\x03\x01".repeat(100)),
         Case::pass("unknown", "BREW / HTTP/1.1\r\nHost: h\r\n\r\n"),
-        Case::pass("lower case is another method", "get / HTTP/1.1\r\nHost: h\r\n\r\n"),
+        Case::refuse("lower case", "get / HTTP/1.1\r\nHost: h\r\n\r\n"),
         Case::refuse("no letters", "G(T / HTTP/1.1\r\nHost: h\r\n\r\n"),
         Case::refuse("TRACE", "TRACE / HTTP/1.1\r\nHost: h\r\n\r\n").statuses(&[405]),
         Case::refuse("1.2", "GET / HTTP/1.2\r\nHost: h\r\n\r\n").statuses(&[505]),

@@ -40,7 +40,7 @@ impl Hosts {
     }
 
     fn has(&self, host: &str) -> bool {
-        let name = name_of(host);
+        let Some(name) = name_of(host) else { return false };
         let name = name.strip_suffix('.').unwrap_or(name);
         name.is_empty()
             || is_address(name)
@@ -50,11 +50,14 @@ impl Hosts {
 }
 
 /// Without the port.
-fn name_of(host: &str) -> &str {
-    match host.strip_prefix('[') {
-        Some(_) => host.find(']').and_then(|end| host.get(..=end)).unwrap_or(host),
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
-    }
+fn name_of(host: &str) -> Option<&str> {
+    let end = match host.starts_with('[') {
+        true => host.find(']')? + 1,
+        false => host.find(':').unwrap_or(host.len()),
+    };
+    let (name, port) = host.split_at_checked(end)?;
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    (port.is_empty() || port.strip_prefix(':').is_some_and(is_port)).then_some(name)
 }
 
 fn is_address(name: &str) -> bool {
@@ -83,6 +86,8 @@ mod tests {
             ("gateway.internal:9090", true),
             ("Gateway.Internal.", true),
             (":9090", true),
+            ("[::1]evil.example", false),
+            ("127.0.0.1:evil.example", false),
             ("evil.example", false),
             ("evil.example:9090", false),
             ("127.0.0.1.evil.example", false),

@@ -245,6 +245,12 @@ impl Request {
             .map(|(_, value)| wire::uri::percent_decode(value.unwrap_or_default(), true))
     }
 
+    /// As nginx's `$arg_NAME`: the first with a value whose name is this in any case, not decoded.
+    pub fn raw_arg(&self, name: &str) -> Option<&[u8]> {
+        let mut pairs = wire::uri::query_pairs(self.head.query()?);
+        pairs.find_map(|(key, value)| value.filter(|_| key.eq_ignore_ascii_case(name.as_bytes())))
+    }
+
     /// Removes every query argument of that name from the target.
     pub fn remove_arg(&mut self, name: &str) {
         let Some(query) = self.head.query() else { return };

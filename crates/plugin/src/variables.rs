@@ -32,6 +32,8 @@ pub enum Variable {
     Header(Box<str>),
     /// `arg_NAME`
     Arg(Box<str>),
+    /// `raw_arg_NAME`: as nginx's `$arg_NAME`, in any case of the name and not decoded.
+    RawArg(Box<str>),
     /// `cookie_NAME`
     Cookie(Box<str>),
     /// `sent_http_NAME`
@@ -133,6 +135,7 @@ impl Variable {
             ("upstream_http_", |rest| Variable::UpstreamHeader(rest.replace('_', "-").into())),
             ("http_", |rest| Variable::Header(rest.replace('_', "-").into())),
             ("arg_", Variable::Arg),
+            ("raw_arg_", Variable::RawArg),
             ("cookie_", Variable::Cookie),
             ("uri_param_", Variable::UriParameter),
             ("post_arg_", Variable::PostArg),
@@ -222,6 +225,7 @@ impl Request {
             }
             Variable::Header(name) => self.header_variable(name),
             Variable::Arg(name) => self.arg(name).map(Cow::Owned),
+            Variable::RawArg(name) => self.raw_arg(name).map(Cow::Borrowed),
             Variable::Cookie(name) => self.cookie(name).map(Cow::Borrowed),
             Variable::SentHeader(name) | Variable::UpstreamHeader(name) => {
                 self.response.headers.get(name).map(Cow::Borrowed)

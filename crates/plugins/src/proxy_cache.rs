@@ -2,7 +2,7 @@
 //!
 //! As in APISIX the two strategies differ: memory keeps what the client would have got, disk what the upstream sent. Unlike
 //! there both answer when every plugin that may refuse has had its say, and only on the route that stored the answer. Disk
-//! work runs on the background runtime.
+//! work runs on the few threads for it; what waits for them is bounded.
 
 mod conf;
 mod disk;
@@ -13,9 +13,13 @@ mod memory_strategy;
 mod rules;
 mod zones;
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
 
 use conf::Settings;
+use disk::Disk;
 use entry::{Answer, Stored, Variants, base_key, variant_key};
 use plugin::memory::Growing;
 use plugin::{
@@ -163,8 +167,9 @@ impl Plugin for ProxyCache {
                 let keys = self.settings.keys(request);
                 Step::wait(async move {
                     let announced = keys.each_ref().map(|key| disk.invalidate(&base_key(key)));
+                    // Never left out, however much waits for the disk.
                     let files =
-                        Zone::with_disk(disk, move |disk| keys.map(|key| purge_one(disk, &key))).await;
+                        Zone::surely_with_disk(disk, move |disk| keys.map(|key| purge_one(disk, &key))).await;
                     let files = files.unwrap_or_default();
                     let found = announced.into_iter().zip(files).any(|(known, file)| known.unwrap_or(file));
                     match purged(found) {
@@ -241,6 +246,7 @@ impl ProxyCache {
                 for key in &keys {
                     disk.invalidate(&base_key(key));
                 }
+                // As a purge, never left out.
                 host.background.spawn_blocking(move || purge(disk.as_ref(), &keys));
             }
         }
@@ -260,20 +266,58 @@ impl ProxyCache {
         match &self.zone {
             Zone::Memory(memory) => save(memory.as_ref(), &key, vary, &signature, answer),
             Zone::Disk(disk) => {
-                let Some(host) = plugin::host() else { return };
-                let disk = disk.clone();
-                let base = base_key(&key);
+                // A disk that is slower than answers come: what waits for it is bounded, the rest is not stored.
+                let Some(waits) = Waits::take(answer.body.len() + WAITING_ENTRY_BYTES) else { return };
+                let (disk, base) = (disk.clone(), base_key(&key));
                 // Visible at once, whenever the file is there.
                 disk.begin_write(&base, vary.is_empty().then(|| Stored::Answer(answer.clone())));
-                host.background.spawn_blocking(move || {
-                    save(disk.as_ref(), &key, vary, &signature, answer);
-                    if disk.is_invalidated(&base) {
-                        purge_one(disk.as_ref(), &key);
+                let writing = Writing { disk, base };
+                // Taken or not, dropping the job ends the write.
+                let _ = plugin::disk::enqueue(Box::new(move || {
+                    let (disk, _waits) = (writing.disk.as_ref(), waits);
+                    save(disk, &key, vary, &signature, answer);
+                    if disk.is_invalidated(&writing.base) {
+                        purge_one(disk, &key);
                     }
-                    disk.end_write(&base);
-                });
+                }));
             }
         }
+    }
+}
+
+/// Bytes of answers that wait for the disk, all zones together.
+const MOST_WAITING: usize = 32 << 20;
+/// Head, key and job of one.
+const WAITING_ENTRY_BYTES: usize = 4096;
+
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+/// A part of what may wait for the disk, until dropped.
+struct Waits(usize);
+
+impl Waits {
+    fn take(bytes: usize) -> Option<Waits> {
+        let fits = |waiting: usize, sum: usize| waiting == 0 || sum <= MOST_WAITING;
+        let more = |waiting: usize| waiting.checked_add(bytes).filter(|sum| fits(waiting, *sum));
+        WAITING.fetch_update(Relaxed, Relaxed, more).ok().map(|_| Waits(bytes))
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        WAITING.fetch_sub(self.0, Relaxed);
+    }
+}
+
+/// A write that was announced, until dropped.
+struct Writing {
+    disk: Arc<Disk>,
+    base: Vec<u8>,
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.disk.end_write(&self.base);
     }
 }
 

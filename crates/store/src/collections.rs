@@ -139,12 +139,25 @@ pub fn read(document: &Value, places: &dyn Places, check: &Check, report: &Repor
         for key in map.keys().filter(|key| !is_known(key)) {
             let known = COLLECTIONS.iter().map(|(name, _)| *name);
             let hint = nearest::hint(key, known.chain(["plugins"]));
+            let holds = document.get(key).is_some_and(|value| !is_nothing(value));
+            if !hint.is_empty() && holds {
+                // A list of guards that is called `global_rule` must not be left out.
+                let fault = format!("{}unknown key [{key}]{hint}", places.key(key));
+                report(&fault);
+                objects.insert((Kind::GlobalRule, key.as_str().into()), unreadable(&fault));
+                continue;
+            }
             let hint =
                 if hint.is_empty() { ", known are routes, upstreams, services and so on" } else { &hint };
             report(&format!("{}unknown key [{key}] is ignored{hint}", places.key(key)));
         }
     }
     objects
+}
+
+/// `[]`, `{}` or null.
+fn is_nothing(value: &Value) -> bool {
+    value.is_null() || value.as_array().is_some_and(Vec::is_empty) || map_is_empty(Some(value))
 }
 
 /// The `plugins` list of a document: names, or `{name, stream}`. A key without a value is an empty list,

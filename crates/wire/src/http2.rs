@@ -96,6 +96,7 @@ impl RequestHead {
         if method.is_empty() || method.len() > 32 || !method.iter().all(|&byte| is_token_byte(byte)) {
             return Err(ParseError::bad("invalid method"));
         }
+        crate::request::check_method(method)?;
         self.method = Method::of(method);
         if self.method == Method::Connect {
             return Err(ParseError::with_status(405, "CONNECT is not offered"));

@@ -255,9 +255,19 @@ impl RequestHead {
     }
 }
 
-/// Whether every byte may be one of a host with or without a port.
+/// Whether it is a host with or without a port. With two colons, servers differ on where the name ends.
 pub(crate) fn is_host(host: &[u8]) -> bool {
-    !host.is_empty() && host.iter().all(|&byte| HOST[usize::from(byte)])
+    let rest = match (host.first(), host.iter().position(|&byte| byte == b']')) {
+        (Some(b'['), Some(end)) => host.get(end + 1..).unwrap_or_default(),
+        _ => host,
+    };
+    let is_literal = rest.len() < host.len();
+    let colons = rest.iter().filter(|&&byte| byte == b':').count();
+    !host.is_empty()
+        && host.iter().all(|&byte| HOST[usize::from(byte)])
+        && !rest.iter().any(|byte| b"[]".contains(byte))
+        && colons <= 1
+        && (!is_literal || rest.is_empty() || rest.first() == Some(&b':'))
 }
 
 fn strip_scheme(target: &[u8]) -> Option<&[u8]> {
@@ -364,9 +374,14 @@ fn split_request_line<'a>(
 /// Longer methods than anybody's.
 const MAX_METHOD: usize = 32;
 
-fn check_method(method: &[u8]) -> Result<(), ParseError> {
+pub(crate) fn check_method(method: &[u8]) -> Result<(), ParseError> {
     if method.is_empty() || !method.iter().all(|&byte| is_token_byte(byte)) {
         return Err(ParseError::bad("invalid method"));
+    }
+    // Methods are case-sensitive (RFC 9110 section 9.1), and some servers fold them all the same: `post` would pass a guard
+    // for POST. nginx refuses them, too.
+    if method.iter().any(u8::is_ascii_lowercase) {
+        return Err(ParseError::bad("method with small letters"));
     }
     if method.len() > MAX_METHOD {
         // RFC 9112 section 3: longer than any that is known.

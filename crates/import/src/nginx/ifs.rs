@@ -126,7 +126,7 @@ mod tests {
                 json!([["request_method", "!", "~~", "(?i)^(get|head)$"]]),
             ),
             ("($http_x = \"\")", json!([["http_x", "!", "~~", "(?s)."]])),
-            ("($arg_y)", json!([["arg_y", "~~", "(?s)."], ["arg_y", "!", "==", "0"]])),
+            ("($arg_y)", json!([["raw_arg_y", "~~", "(?s)."], ["raw_arg_y", "!", "==", "0"]])),
         ] {
             assert_eq!(vars(text, &variables).map(serde_json::Value::Array), Ok(wanted), "{text}");
         }

@@ -91,7 +91,8 @@ impl Bucket {
             Argument::Number(rate),
             Argument::Number(burst),
             Argument::Number((unix_seconds() * 1000.0).floor()),
-            Argument::Number((burst / rate).ceil() + 1.0),
+            // Until the bucket is dry: forgotten earlier, it would take its next request for nothing.
+            Argument::Number(((burst + 1000.0) / rate).ceil() + 1.0),
         ];
         let (allowed, excess): (i64, String) = redis.eval(&SCRIPT, key, &arguments).await?;
         let excess: f64 = excess.parse().map_err(|_| format!("unexpected excess {excess}"))?;

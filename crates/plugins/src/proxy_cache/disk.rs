@@ -35,6 +35,8 @@ pub struct Disk {
     /// What all files take of the disk; counted on the first write.
     bytes: AtomicU64,
     counted: Once,
+    /// Held while room is made: each who does it looks at every file.
+    clearing: Mutex<()>,
     /// Answers whose files are being written.
     writing: Mutex<AHashMap<Box<[u8]>, Write>>,
 }
@@ -71,6 +73,7 @@ impl Disk {
             capacity,
             bytes: AtomicU64::new(0),
             counted: Once::new(),
+            clearing: Mutex::default(),
             writing: Mutex::default(),
         }
     }
@@ -181,13 +184,20 @@ impl Disk {
     }
 
     /// Removes the oldest files until an eighth is free. Modification times are coarse, so the file just written goes last.
+    /// One at a time; what others write meanwhile is over the capacity until the next time.
     fn make_room(&self, written: &Path) {
+        let Some(_clearing) = self.clearing.try_lock() else { return };
+        let counted = self.bytes.load(Ordering::Relaxed);
         let mut found = files(&self.root);
         found.sort_by(|(at, path, _), (other_at, other, _)| {
             (path == written, at, path).cmp(&(other == written, other_at, other))
         });
         let total: u64 = found.iter().map(|(_, _, size)| size).sum();
-        self.bytes.store(total, Ordering::Relaxed);
+        // What was written or removed by others, such as the operator, is set right; what is written meanwhile counts.
+        match total.checked_sub(counted) {
+            Some(more) => _ = self.bytes.fetch_add(more, Ordering::Relaxed),
+            None => self.subtract(counted - total),
+        }
         let goal = self.capacity / 8 * 7;
         for (_, path, _) in found {
             if self.bytes.load(Ordering::Relaxed) <= goal {

@@ -89,13 +89,22 @@ impl Zone {
         matches!(self, Zone::Memory(_))
     }
 
-    /// Runs `work` with the disk on a thread that may block.
-    pub async fn with_disk<T: Send + 'static>(
+    /// As [`Zone::with_disk`], also when much waits.
+    pub async fn surely_with_disk<T: Send + 'static>(
         disk: &Arc<Disk>,
         work: impl FnOnce(&Disk) -> T + Send + 'static,
     ) -> Option<T> {
         let disk = disk.clone();
         host()?.background.spawn_blocking(move || work(&disk)).await.ok()
+    }
+
+    /// Runs `work` with the disk on a thread that may block. `None` if too much waits for these threads.
+    pub async fn with_disk<T: Send + 'static>(
+        disk: &Arc<Disk>,
+        work: impl FnOnce(&Disk) -> T + Send + 'static,
+    ) -> Option<T> {
+        let disk = disk.clone();
+        plugin::disk::run(move || work(&disk)).ok()?.await
     }
 }
 

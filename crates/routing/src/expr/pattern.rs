@@ -26,6 +26,23 @@ impl Pattern {
     }
 
     pub fn is_match(&self, text: &[u8]) -> Result<bool, GaveUp> {
+        self.with_last_line(text, |text| self.search(text))
+    }
+
+    /// To PCRE a line feed at the very end may follow `$`.
+    fn with_last_line(
+        &self,
+        text: &[u8],
+        search: impl Fn(&[u8]) -> Result<bool, GaveUp>,
+    ) -> Result<bool, GaveUp> {
+        let found = search(text)?;
+        match text.strip_suffix(b"\n") {
+            Some(line) if !found && self.as_str().contains('$') => search(line),
+            _ => Ok(found),
+        }
+    }
+
+    fn search(&self, text: &[u8]) -> Result<bool, GaveUp> {
         match self {
             Self::Linear(regex) => Ok(regex.is_match(text)),
             Self::Backtracking(regex) => regex.is_match(text),
@@ -34,10 +51,10 @@ impl Pattern {
 
     /// As [`Pattern::is_match`], on the time of a request.
     pub fn is_match_within(&self, text: &[u8], time: &SearchTime) -> Result<bool, GaveUp> {
-        match self {
+        self.with_last_line(text, |text| match self {
             Self::Linear(regex) => time.linear(text.len(), || regex.is_match(text)),
             Self::Backtracking(regex) => time.backtracking(|| regex.is_match(text)),
-        }
+        })
     }
 
     pub fn as_str(&self) -> &str {

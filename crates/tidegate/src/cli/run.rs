@@ -119,6 +119,8 @@ fn serve_imported(
 fn as_in_nginx(placement: Placement, listeners: &Listeners, settings: &mut Settings) {
     settings.apisix.router = HttpRouter::HostUri;
     settings.nginx.real_ip_from.clear();
+    // A file with another word for it is not served: the directive closes its block.
+    settings.nginx.underscores_in_headers = false;
     if placement == Placement::Written {
         let all = |sockets: &BTreeSet<(IpAddr, u16)>| -> Vec<Listener> {
             sockets.iter().map(|(address, port)| Listener::new(&address.to_string(), *port)).collect()

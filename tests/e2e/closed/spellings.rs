@@ -1,0 +1,136 @@
+//! Spellings that servers read in two ways, and that a guard must not be passed by.
+
+use serde_json::{Value, json};
+use testkit::gateway::{EMBEDDED, YAML_PROVIDER};
+use testkit::{Gateway, Upstream, servers};
+
+use super::put;
+
+fn status_of(gateway: &Gateway, request: &str) -> u16 {
+    gateway.client().request(request).expect("an answer").status()
+}
+
+fn guarded(fields: &Value) -> Value {
+    let mut route = json!({"uri": "/*", "priority": 5, "plugins": {"key-auth": {}, "mocking": {"response_example": "in"}}});
+    for (name, value) in fields.as_object().into_iter().flatten() {
+        route[name] = value.clone();
+    }
+    route
+}
+
+fn gateway(fields: &Value) -> Gateway {
+    let gateway = Gateway::start(EMBEDDED, None);
+    put(&gateway, "routes/guarded", &guarded(fields).to_string());
+    let open = json!({"uri": "/*", "plugins": {"mocking": {"response_example": "open"}}});
+    put(&gateway, "routes/open", &open.to_string());
+    gateway
+}
+
+#[test]
+fn a_host_has_one_port() {
+    let gateway = gateway(&json!({"hosts": ["admin.test", "*.int.test"]}));
+    for (host, expected) in [
+        ("admin.test", 401),
+        ("admin.test:80", 401),
+        ("ADMIN.test.:80", 401),
+        ("other.test", 200),
+        ("[::1]:80", 200),
+        ("admin.test:1:2", 400),
+        ("admin.test::", 400),
+        ("admin.test:80:", 400),
+        ("a.int.test:1:2", 400),
+        ("[::1]admin.test", 400),
+        ("admin.test[::1]", 400),
+        ("[::1", 400),
+    ] {
+        assert_eq!(
+            status_of(&gateway, &format!("GET /x HTTP/1.1\r\nHost: {host}\r\n\r\n")),
+            expected,
+            "{host}"
+        );
+        let absolute = format!("GET http://{host}/x HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        assert_eq!(status_of(&gateway, &absolute), expected, "absolute {host}");
+    }
+}
+
+#[test]
+fn methods_have_capital_letters() {
+    let gateway = gateway(&json!({"methods": ["POST"]}));
+    for (method, expected) in [("POST", 401), ("GET", 200), ("PURGE-ALL", 200), ("post", 400), ("Post", 400)]
+    {
+        let request = format!("{method} /x HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+        assert_eq!(status_of(&gateway, &request), expected, "{method}");
+    }
+}
+
+#[test]
+fn a_line_feed_at_the_end_passes_no_pattern() {
+    let gateway = gateway(&json!({"vars": [["uri", "~~", "^/n/admin$"]]}));
+    for (path, expected) in
+        [("/n/admin", 401), ("/n/admin%0a", 401), ("/n/admin%0a%0a", 200), ("/n/admins", 200)]
+    {
+        assert_eq!(
+            status_of(&gateway, &format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n")),
+            expected,
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn slow_rates_hold_in_redis() {
+    let redis = servers::redis(&[]);
+    let gateway = Gateway::start(EMBEDDED, None);
+    let conf = json!({"rate": 0.01, "burst": 0, "key": "remote_addr", "policy": "redis", "rejected_code": 429,
+        "redis_host": "127.0.0.1", "redis_port": redis.address.port()});
+    let upstream = Upstream::start();
+    let route = json!({"uri": "/*", "plugins": {"limit-req": conf}, "upstream": {"nodes": {upstream.address.to_string(): 1}}});
+    put(&gateway, "routes/1", &route.to_string());
+    let ask = || status_of(&gateway, "GET /x HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_eq!((ask(), ask()), (200, 429), "{}", gateway.error_log());
+    let keys = std::process::Command::new("redis-cli")
+        .args(["-p", &redis.address.port().to_string(), "--no-raw", "EVAL"])
+        .args(["return redis.call('TTL', redis.call('KEYS', '*')[1])", "0"])
+        .output()
+        .expect("redis-cli runs");
+    let text = String::from_utf8_lossy(&keys.stdout).into_owned();
+    let seconds = text.rsplit(' ').next().and_then(|number| number.trim().parse::<u64>().ok());
+    assert!(seconds.is_some_and(|seconds| seconds > 90), "forgotten before the bucket is dry: {text}");
+}
+
+/// A guard in a list whose name is misspelled is not left out.
+#[test]
+fn a_misspelled_list_opens_nothing() {
+    for (list, expected) in
+        [("global_rules", 401), ("global_rule", 503), ("globalrules", 503), ("remarks", 200)]
+    {
+        let document = json!({
+            "routes": [{"id": 1, "uri": "/*", "plugins": {"mocking": {"response_example": "x"}}}],
+            list: [{"id": 1, "plugins": {"key-auth": {}}}],
+        });
+        let gateway = Gateway::start(YAML_PROVIDER, Some(&document.to_string()));
+        assert_eq!(status_of(&gateway, "GET /x HTTP/1.1\r\nHost: h\r\n\r\n"), expected, "{list}");
+    }
+}
+
+/// The auth service sees names as they are spelled, not as a trusted one.
+#[test]
+fn forward_auth_respells_no_name() {
+    let service = Upstream::service(|request| {
+        let status = if request.header("X-Tok") == Some("good") { 200 } else { 401 };
+        (status, String::new())
+    });
+    let uri = format!("http://{}/", service.address);
+    let gateway = Gateway::start(EMBEDDED, None);
+    let conf = json!({"uri": uri, "request_headers": ["X-Tok"]});
+    let upstream = Upstream::start();
+    let route = json!({"uri": "/*", "plugins": {"forward-auth": conf}, "upstream": {"nodes": {upstream.address.to_string(): 1}}});
+    put(&gateway, "routes/1", &route.to_string());
+    for (field, expected) in [("X-Tok", 200), ("x-tok", 200), ("X.Tok", 401), ("X~Tok", 401), ("X_Tok", 401)]
+    {
+        let request = format!("GET /x HTTP/1.1\r\nHost: h\r\n{field}: good\r\n\r\n");
+        let status = status_of(&gateway, &request);
+        let asked = service.take().iter().map(testkit::Seen::text).collect::<String>();
+        assert_eq!(status, expected, "{field}: {asked}");
+    }
+}
