@@ -1,8 +1,8 @@
 //! Addresses of nodes that are configured by name.
 //!
 //! The names in use are resolved ahead of requests and again whenever an answer expires. While DNS fails, the
-//! last answer stays for a day (RFC 8767 section 5): an upstream is not lost because a resolver is. Where DNS says that
-//! there is no such name, it stays for 30 s only.
+//! last answer stays for a day (RFC 8767 section 5): an upstream is not lost because a resolver is. Once DNS
+//! says that the name does not exist, it stays for 30 s.
 
 mod system;
 

@@ -257,17 +257,24 @@ impl RequestHead {
 
 /// Whether it is a host with or without a port. With two colons, servers differ on where the name ends.
 pub(crate) fn is_host(host: &[u8]) -> bool {
-    let rest = match (host.first(), host.iter().position(|&byte| byte == b']')) {
-        (Some(b'['), Some(end)) => host.get(end + 1..).unwrap_or_default(),
-        _ => host,
+    let allowed = |byte: u8| HOST[usize::from(byte)];
+    let rest = match host.strip_prefix(b"[") {
+        None => host,
+        // An IPv6 address; only a port may follow.
+        Some(literal) => match literal.iter().position(|&byte| byte == b']') {
+            Some(end) if literal[..end].iter().all(|&byte| allowed(byte)) => &literal[end + 1..],
+            _ => return false,
+        },
     };
+    let mut colons = 0;
+    for &byte in rest {
+        if !allowed(byte) || matches!(byte, b'[' | b']') {
+            return false;
+        }
+        colons += usize::from(byte == b':');
+    }
     let is_literal = rest.len() < host.len();
-    let colons = rest.iter().filter(|&&byte| byte == b':').count();
-    !host.is_empty()
-        && host.iter().all(|&byte| HOST[usize::from(byte)])
-        && !rest.iter().any(|byte| b"[]".contains(byte))
-        && colons <= 1
-        && (!is_literal || rest.is_empty() || rest.first() == Some(&b':'))
+    !host.is_empty() && colons <= 1 && (!is_literal || rest.is_empty() || rest.first() == Some(&b':'))
 }
 
 fn strip_scheme(target: &[u8]) -> Option<&[u8]> {

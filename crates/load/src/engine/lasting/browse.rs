@@ -52,7 +52,7 @@ async fn turn(index: usize, due: Option<u64>, visitor: &mut Visitor, common: &Co
         let shared = common.borrow();
         (shared.clock, shared.plan.timeout)
     };
-    // Connects first: that is no part of a visit unless the server ends the connection within it.
+    // Connects first. Connecting counts towards a visit only if the server ends the connection within it.
     let opened = visitor.line(index, common).await.map(drop);
     if let Some(due) = due {
         wait_until(due, &clock).await;
