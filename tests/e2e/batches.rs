@@ -1,12 +1,16 @@
 //! A batch of requests keeps nobody else waiting, however large it or its answers are.
 
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use testkit::gateway::YAML_PROVIDER;
 use testkit::usage::{assert_done_in_pieces, longest_piece};
 use testkit::{Client, Gateway};
+
+const PLUGINS: &str = "plugins: [public-api, batch-requests, mocking]\n";
 
 fn gateway() -> Gateway {
     let mocked = |id: &str, status: u16, body: &str| {
@@ -21,8 +25,7 @@ fn gateway() -> Gateway {
         mocked("escaped", 200, &"\u{1}".repeat(1 << 20)),
     ], "plugin_metadata": [{"id": "batch-requests", "max_body_size": 64 << 20}]});
     let config = YAML_PROVIDER.replace("apisix:\n", "apisix:\n  body_memory: {total: 4g}\n");
-    let config = config + "plugins: [public-api, batch-requests, mocking]\n";
-    Gateway::start(&config, Some(&routes.to_string()))
+    Gateway::start(&(config + PLUGINS), Some(&routes.to_string()))
 }
 
 fn post(gateway: &Gateway, body: &str) -> (u16, String) {
@@ -98,4 +101,38 @@ fn others_go_on_during_a_batch() {
 fn quick(client: &mut Client) -> u16 {
     client.send(b"GET /quick HTTP/1.1\r\nHost: h\r\n\r\n").expect("sends");
     client.response().expect("an answer").status()
+}
+
+/// An upstream that sends a byte now and then, for ever.
+fn dripping() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            thread::spawn(move || {
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n");
+                while stream.write_all(b"x").is_ok() {
+                    thread::sleep(Duration::from_millis(100));
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn an_answer_that_drips_ends() {
+    let routes = json!({"routes": [
+        {"id": "batch", "uri": "/apisix/batch-requests", "plugins": {"public-api": {}}},
+        {"id": "drip", "uri": "/drip", "upstream": {"type": "roundrobin", "nodes": {dripping().to_string(): 1}}},
+        {"id": "quick", "uri": "/quick", "plugins": {"mocking": {"response_status": 204, "response_example": ""}}},
+    ]});
+    let gateway = Gateway::start(&format!("{YAML_PROVIDER}{PLUGINS}"), Some(&routes.to_string()));
+    let pipeline = json!([{"path": "/drip"}, {"path": "/quick"}]);
+    let (status, text) = post(&gateway, &json!({"timeout": 500, "pipeline": pipeline}).to_string());
+    assert_eq!(status, 200, "{text}");
+    let answers: Vec<Value> = serde_json::from_str(&text).expect("a list of answers");
+    let statuses: Vec<_> = answers.iter().map(|answer| answer["status"].as_u64()).collect();
+    assert_eq!(statuses, [Some(504), Some(204)]);
 }

@@ -2,6 +2,7 @@
 //! the same connection go on.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::Instant;
@@ -17,6 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::grpc_peer::runtime;
 
 const STREAMS: u32 = 100;
+const STUCK_CLIENTS: u32 = 20;
 const INITIAL_WINDOW_SIZE: u16 = 4;
 const KILOBYTE: u64 = 1 << 10;
 
@@ -72,6 +74,29 @@ async fn flood(body: &mut SendStream<Bytes>, sent: &AtomicU64) {
     }
 }
 
+impl Counts {
+    fn wait_for(&self, bytes: u64) {
+        let started = Instant::now();
+        while self.sent.load(SeqCst) < bytes {
+            assert!(started.elapsed() < PATIENCE, "{} bytes sent", self.sent.load(SeqCst));
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn ask_for_endless(client: &mut Http2Client, numbers: Range<u32>) {
+    let head = request("GET", "/endless", &[]);
+    let all: Vec<u8> =
+        numbers.flat_map(|n| frame(HEADERS, END_HEADERS | END_STREAM, 2 * n + 1, &head)).collect();
+    client.send_raw(&all).expect("sends");
+}
+
+fn wait_for_heads(client: &mut Http2Client, count: u32) {
+    for _ in 0..count {
+        client.wait_for(HEADERS).expect("a head");
+    }
+}
+
 #[test]
 fn answers_that_nobody_takes_hold_little_and_stop_nobody() {
     let (address, counts) = upstream();
@@ -80,20 +105,17 @@ fn answers_that_nobody_takes_hold_little_and_stop_nobody() {
     );
     let gateway = Gateway::start(YAML_PROVIDER, Some(&routes));
     assert_eq!(gateway.client().get("h", "/ok").expect("an answer").body_text(), "ok");
-    let mut stuck = Http2Client::connect(gateway.http, &[(INITIAL_WINDOW_SIZE, 0)]).expect("connects");
-    let head = request("GET", "/endless", &[]);
-    let all: Vec<u8> =
-        (0..STREAMS).flat_map(|n| frame(HEADERS, END_HEADERS | END_STREAM, 2 * n + 1, &head)).collect();
-    stuck.send_raw(&all).expect("sends");
-    for _ in 0..STREAMS {
-        stuck.wait_for(HEADERS).expect("a head");
-    }
-    // Every stream has had its window, or the connection its own.
-    let started = Instant::now();
-    while counts.sent.load(SeqCst) < 3_900 * KILOBYTE {
-        assert!(started.elapsed() < PATIENCE, "{} bytes sent", counts.sent.load(SeqCst));
-        std::thread::yield_now();
-    }
+    // Each of them leaves less than what makes the windows small.
+    let _stuck: Vec<_> = (0..STUCK_CLIENTS)
+        .map(|_| {
+            let mut stuck = Http2Client::connect(gateway.http, &[(INITIAL_WINDOW_SIZE, 0)]).expect("connects");
+            ask_for_endless(&mut stuck, 0..STREAMS / STUCK_CLIENTS);
+            wait_for_heads(&mut stuck, STREAMS / STUCK_CLIENTS);
+            stuck
+        })
+        .collect();
+    // Every stream has had its window.
+    counts.wait_for(u64::from(STREAMS) * 64 * KILOBYTE);
     for _ in 0..50 {
         let answer = gateway.client().get("h", "/ok").expect("an answer while others are stuck");
         assert_eq!(answer.body_text(), "ok");
@@ -101,4 +123,32 @@ fn answers_that_nobody_takes_hold_little_and_stop_nobody() {
     assert_eq!(counts.connections.load(SeqCst), 1, "they shared a connection");
     let each = counts.sent.load(SeqCst) / u64::from(STREAMS) / KILOBYTE;
     assert!(each <= 80, "{each} KB of each answer");
+}
+
+/// What waits for one connection is bounded, and so is what may come on it without being read.
+#[test]
+fn who_leaves_much_gets_little_more() {
+    let (address, counts) = upstream();
+    let routes = format!(
+        "routes:\n- {{id: 1, uri: /*, upstream: {{scheme: grpc, type: roundrobin, nodes: {{\"{address}\": 1}}}}}}\n"
+    );
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&routes));
+    let mut greedy = Http2Client::connect(gateway.http, &[(INITIAL_WINDOW_SIZE, 0)]).expect("connects");
+    ask_for_endless(&mut greedy, 0..20);
+    wait_for_heads(&mut greedy, 20);
+    counts.wait_for(20 * 64 * KILOBYTE);
+    // Twenty answers wait for this client: the others of it get small windows.
+    let before = counts.sent.load(SeqCst);
+    ask_for_endless(&mut greedy, 20..STREAMS);
+    wait_for_heads(&mut greedy, STREAMS - 20);
+    counts.wait_for(before + u64::from(STREAMS - 20) * 8 * KILOBYTE);
+    let each = (counts.sent.load(SeqCst) - before) / u64::from(STREAMS - 20) / KILOBYTE;
+    assert!(each <= 17, "{each} KB of each later answer");
+    assert_eq!(counts.connections.load(SeqCst), 2, "full and small windows");
+    // Nobody else is held back by it.
+    let before = counts.sent.load(SeqCst);
+    let mut other = Http2Client::connect(gateway.http, &[(INITIAL_WINDOW_SIZE, 0)]).expect("connects");
+    ask_for_endless(&mut other, 0..1);
+    wait_for_heads(&mut other, 1);
+    counts.wait_for(before + 64 * KILOBYTE);
 }

@@ -21,7 +21,7 @@ use wire::{
 use crate::{
     buffer::Buffer,
     claims,
-    http2::{self, stream::Http2Stream},
+    http2::{self, pool::Window, stream::Http2Stream},
     linger,
     pace::{LeastRate, Pace},
     read_ahead,
@@ -451,6 +451,15 @@ impl Client {
             Stream::Http2(stream) if stream.held_by_connection().get() > 0 => read_ahead::LEAST_BYTES,
             _ => usize::MAX,
         }
+    }
+
+    /// How much an HTTP/2 upstream may send of an answer before this client has taken any.
+    pub fn upstream_window(&self) -> Window {
+        let much = match &*self.stream.borrow() {
+            Stream::Http2(stream) => stream.held_by_connection().get() > read_ahead::CONNECTION_BYTES / 2,
+            _ => false,
+        };
+        if much || read_ahead::is_scarce() { Window::Small } else { Window::Full }
     }
 
     /// What the answers of an HTTP/2 connection hold together.

@@ -1,8 +1,8 @@
 //! What is read of answers before their clients take it: little for each, and bounded for a connection and for the process.
 //!
 //! A client that asks for much and takes nothing costs what was read for it. How much is read at a time follows how the
-//! client takes it: less after each time that it was waited for, more each time that it took all. Together these bytes get a
-//! part of the memory for bodies. Beyond it nothing is read ahead, and a client that takes less than
+//! client takes it: less after each time that it was waited for, more each time that it took all. What an HTTP/2 upstream may
+//! send meanwhile counts as held: its window is open whether we read or not. Together these bytes get a part of the memory for bodies. Beyond it nothing is read ahead, and a client that takes less than
 //! `apisix.body_memory.min_rate` is ended: otherwise a byte now and then would hold the budget forever.
 
 use std::{
@@ -24,7 +24,7 @@ use crate::buffer::LARGE;
 /// Read at a time for a client that has taken nothing yet, or takes it slowly.
 pub const LEAST_BYTES: usize = 8 * 1024;
 /// What the streams of one connection hold together before nothing more is read ahead for them.
-const CONNECTION_BYTES: usize = 1024 * 1024;
+pub const CONNECTION_BYTES: usize = 1024 * 1024;
 /// All of it together: one part in so many of `apisix.body_memory.total`.
 const PART: usize = 4;
 
@@ -52,6 +52,11 @@ fn limit() -> usize {
 /// More is held than may be.
 pub fn is_spent() -> bool {
     SPENT.load(Relaxed)
+}
+
+/// Half of it is held: upstreams get little room for answers whose clients may not take them.
+pub fn is_scarce() -> bool {
+    HELD.load(Relaxed) > limit() / 2
 }
 
 pub fn count_ended() {

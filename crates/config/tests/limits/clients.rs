@@ -349,7 +349,15 @@ pub(super) const UPSTREAMS: &[Row] = &[
             "Body bytes of one HTTP/2 answer that its client has not taken; of a connection together: of all its streams",
             "一个 HTTP/2 应答中客户端尚未接收的响应体字节；整个连接合计为其全部流之和",
         ],
-        Const("proxy/src/http2/pool/establish.rs", "STREAM_WINDOW_BYTES", Bytes),
+        Const("proxy/src/http2/pool.rs", "FULL_WINDOW_BYTES", Bytes),
+        ["flow control", "流量控制"],
+    ),
+    row(
+        [
+            "The same, once what waits for the client's other answers, or for all clients, is half of what may wait",
+            "同上，当该客户端的其他应答或全部客户端等待接收的字节达到允许值的一半时",
+        ],
+        Const("proxy/src/http2/pool.rs", "SMALL_WINDOW_BYTES", Bytes),
         ["flow control", "流量控制"],
     ),
     row(

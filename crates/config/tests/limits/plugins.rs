@@ -100,6 +100,14 @@ pub(super) const PLUGINS: &[Row] = &[
         ["504 for that one", "该请求为 504"],
     ),
     row(
+        [
+            "batch-requests: least rate of an answer in bytes per second, beyond twice the batch's `timeout`",
+            "batch-requests：超过批请求 `timeout` 两倍后，应答的最低速率（字节每秒）",
+        ],
+        Const("plugins/src/batch_requests/client.rs", "LEAST_BYTES_PER_SECOND", Count),
+        ["504 in its place in the list", "列表中其位置为 504"],
+    ),
+    row(
         ["batch-requests: head of a request", "batch-requests：请求头"],
         Const("plugins/src/batch_requests/outgoing.rs", "MAX_HEAD_BYTES", Bytes),
         ["431 for that one", "该请求为 431"],

@@ -1,7 +1,10 @@
 //! A small HTTP/1.1 client of this gateway: requests one after the other on one connection, opened anew when the
 //! gateway closes it.
 
-use std::{io, time::Duration};
+use std::{
+    io,
+    time::{Duration, Instant},
+};
 
 use plugin::{Request, hops::Ticket};
 use serde_json::{Map, Value, json};
@@ -34,6 +37,8 @@ pub(super) struct Outgoing {
 
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 const MAX_FIELDS: usize = 200;
+/// The least rate of an answer, beside the batch's `timeout`: what drips would hold the batch for ever.
+const LEAST_BYTES_PER_SECOND: u32 = 1024;
 /// All bodies of a batch together.
 const MAX_BODIES_BYTES: usize = 64 * 1024 * 1024;
 
@@ -93,6 +98,8 @@ struct Connection {
     stream: UnixStream,
     limit: Duration,
     received: Vec<u8>,
+    /// When the answer under way has to be here; later with each byte of it.
+    due: Instant,
 }
 
 struct Answer {
@@ -102,12 +109,13 @@ struct Answer {
 }
 
 fn connect(outer: &Request, limit: Duration) -> io::Result<Connection> {
-    Ok(Connection { stream: plugin::inner::connect(outer)?, limit, received: Vec::new() })
+    Ok(Connection { stream: plugin::inner::connect(outer)?, limit, received: Vec::new(), due: Instant::now() })
 }
 
 impl Connection {
     async fn exchange(&mut self, request: &Outgoing, room: usize) -> io::Result<Answer> {
         let bytes = request.to_bytes();
+        self.due = Instant::now() + 2 * self.limit;
         timeout(self.limit, self.stream.write_all(&bytes)).await.map_err(|_| io::ErrorKind::TimedOut)??;
         let mut head = ResponseHead::default();
         let mut interim_bytes = 0;
@@ -149,9 +157,12 @@ impl Connection {
 
     async fn fill(&mut self) -> io::Result<usize> {
         self.received.reserve(16 * 1024);
-        timeout(self.limit, self.stream.read_buf(&mut self.received))
+        let limit = self.limit.min(self.due.saturating_duration_since(Instant::now()));
+        let count = timeout(limit, self.stream.read_buf(&mut self.received))
             .await
-            .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+            .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        self.due += Duration::from_secs(1) * u32::try_from(count).unwrap_or(u32::MAX) / LEAST_BYTES_PER_SECOND;
+        Ok(count)
     }
 
     async fn body(&mut self, length: BodyLength, room: usize) -> io::Result<Vec<u8>> {

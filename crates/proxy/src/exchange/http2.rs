@@ -32,7 +32,7 @@ use crate::{
     client::Client,
     http2::{
         head,
-        pool::{self, Lease, Next, Place},
+        pool::{self, Lease, Next, Place, Wanted},
     },
     pool::own,
     upstream_head,
@@ -140,9 +140,10 @@ async fn lease(
         own::close_at_end(worker, &client.facts);
     }
     let place = Place { pool: node.pool, client: own.then_some(client.facts.id) };
+    let wanted = Wanted { server_name, window: client.upstream_window(), fresh };
     client.timer.set(timeouts.connect_ms);
     loop {
-        match worker.http2_pool.next(place, server_name, fresh) {
+        match worker.http2_pool.next(place, &wanted) {
             Next::Use(lease) => return Ok(lease),
             Next::Wait(notify) => {
                 if !pool::changed(&notify, || client.timer.expired()).await {
@@ -152,7 +153,7 @@ async fn lease(
             Next::Open(opening) => {
                 let connected = connect::connect(client, handle, node, timeouts, server_name, true).await?;
                 let (stream, address) = (connected.stream, connected.address);
-                return pool::establish(opening, worker, stream, address, server_name, handle.keepalive)
+                return pool::establish(opening, worker, stream, address, &wanted, handle.keepalive)
                     .await
                     .map_err(FailureKind::Connect);
             }
@@ -359,6 +360,11 @@ impl Stream {
 
     pub fn body_is_sent(&self) -> bool {
         matches!(self.body, Body::Done)
+    }
+
+    /// Bytes of the answer that the node may send before any is taken.
+    pub fn window(&self) -> usize {
+        self.lease.connection.window.bytes() as usize
     }
 
     /// The node broke off, or fell silent: no further request goes to this connection.

@@ -131,7 +131,10 @@ pub async fn deliver(
     };
     client.answering.set(!head_waits);
     let timeouts = balancer::timeouts(request, handle);
-    let out = Outgoing::new(out, client);
+    let mut out = Outgoing::new(out, client);
+    if !bare {
+        out.window = stream.window();
+    }
     let mut relay = Relay {
         request,
         client,
@@ -367,6 +370,7 @@ impl Relay<'_> {
         }
         if last {
             self.ended = true;
+            self.out.window = 0;
             let trailers = std::mem::take(&mut self.request.response.trailers);
             for (name, value) in trailers.iter() {
                 if wire::http2::is_allowed_trailer(name, value) {

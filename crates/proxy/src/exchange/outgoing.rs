@@ -18,13 +18,15 @@ pub(super) struct Outgoing {
     pub bytes: Vec<u8>,
     /// Already gone.
     sent: usize,
+    /// What the upstream may send although nothing is read: the window of its stream.
+    pub window: usize,
     ahead: ReadAhead,
 }
 
 impl Outgoing {
     /// `bytes`: the head, where it goes with the body.
     pub fn new(bytes: Vec<u8>, client: &Client) -> Outgoing {
-        Outgoing { bytes, sent: 0, ahead: ReadAhead::new(client.held_by_connection()) }
+        Outgoing { bytes, sent: 0, window: 0, ahead: ReadAhead::new(client.held_by_connection()) }
     }
 
     /// Sends what there is; ready when it is gone. `last`: nothing follows. `took` is set when the client took something.
@@ -67,7 +69,7 @@ impl Outgoing {
         if self.bytes.capacity() > self.bytes.len() + MOVED_BYTES {
             self.bytes.shrink_to(self.bytes.len());
         }
-        self.ahead.stalls(self.bytes.capacity());
+        self.ahead.stalls(self.bytes.capacity() + self.window);
     }
 
     /// How much may be read from the upstream now; waits for the client where that is nothing.

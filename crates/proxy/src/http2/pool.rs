@@ -30,6 +30,8 @@ pub use establish::establish;
 const MOST_STREAMS: usize = 128;
 /// Connections to one node; past that requests wait for a stream.
 const MOST_CONNECTIONS: usize = 64;
+const FULL_WINDOW_BYTES: u32 = 64 * 1024;
+const SMALL_WINDOW_BYTES: u32 = 8 * 1024;
 
 /// The connections that a request may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +40,37 @@ pub struct Place {
     pub pool: u32,
     /// The client connection that they belong to; `None`: anybody's.
     pub client: Option<u64>,
+}
+
+/// How much of an answer may be under way before the client has taken any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Window {
+    Full,
+    /// For clients that leave much of other answers untaken.
+    Small,
+}
+
+impl Window {
+    pub fn bytes(self) -> u32 {
+        match self {
+            Window::Full => FULL_WINDOW_BYTES,
+            Window::Small => SMALL_WINDOW_BYTES,
+        }
+    }
+}
+
+/// What a connection has to be like.
+pub struct Wanted<'a> {
+    pub server_name: &'a [u8],
+    pub window: Window,
+    /// Not one that has been used before.
+    pub fresh: bool,
+}
+
+impl Wanted<'_> {
+    fn is_met_by(&self, connection: &Shared) -> bool {
+        *connection.server_name == *self.server_name && connection.window == self.window
+    }
 }
 
 #[derive(Default)]
@@ -56,6 +89,8 @@ pub struct Shared {
     pub address: SocketAddr,
     /// The name of its TLS handshake: a certificate judged for one name is not used for another.
     server_name: Box<[u8]>,
+    /// Of each of its streams.
+    pub window: Window,
     send: SendRequest<Bytes>,
     uses: Cell<u32>,
     /// What the connection's task knows too.
@@ -176,9 +211,8 @@ impl Http2Pool {
         act(self.nodes.borrow_mut().entry(place.pool).or_default())
     }
 
-    /// `fresh`: not one that has been used before.
-    pub fn next(&'static self, place: Place, server_name: &[u8], fresh: bool) -> Next {
-        let ready = self.with_node(place, |node| node.next(server_name, fresh));
+    pub fn next(&'static self, place: Place, wanted: &Wanted<'_>) -> Next {
+        let ready = self.with_node(place, |node| node.next(wanted));
         // Not before it is needed: dropping one says that a connection is there.
         ready.unwrap_or_else(|| Next::Open(Opening { pool: self, place }))
     }
@@ -226,11 +260,11 @@ impl Http2Pool {
 
 impl Node {
     /// `None`: a connection has to be opened; that is noted.
-    fn next(&mut self, server_name: &[u8], fresh: bool) -> Option<Next> {
+    fn next(&mut self, wanted: &Wanted<'_>) -> Option<Next> {
         let usable = |connection: &&Rc<Shared>| {
             connection.has_room()
-                && *connection.server_name == *server_name
-                && !(fresh && connection.uses.get() > 0)
+                && wanted.is_met_by(connection)
+                && !(wanted.fresh && connection.uses.get() > 0)
         };
         if let Some(connection) = self.connections.iter().find(usable) {
             return Some(Next::Use(Lease::new(connection)));
@@ -241,7 +275,7 @@ impl Node {
         if self.connections.len() >= MOST_CONNECTIONS {
             let least = self.connections.iter().filter(|connection| !connection.state.closed.get());
             if let Some(connection) = least.min_by_key(|connection| connection.state.active.get())
-                && *connection.server_name == *server_name
+                && wanted.is_met_by(connection)
             {
                 return Some(Next::Use(Lease::new(connection)));
             }

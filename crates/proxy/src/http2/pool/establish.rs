@@ -17,15 +17,11 @@ use telemetry::error_log;
 
 use super::{
     super::io::{Io, SharedWire, Wire},
-    Lease, MOST_STREAMS, Opening, Shared, State,
+    Lease, MOST_STREAMS, Opening, Shared, State, Wanted,
     silence::{Silence, Wait},
 };
 use crate::{buffer::Buffer, stall, stream::Stream, timers::Timer, worker::Worker};
 
-/// Bytes of an answer's body that may be under way before the client has taken them.
-const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
-/// Room for all streams of a connection: answers that nobody takes must not stop those of others.
-const CONNECTION_WINDOW_BYTES: u32 = MOST_STREAMS as u32 * STREAM_WINDOW_BYTES;
 /// Requests have time limits of their own; this ends a connection on which none moves.
 const NODE_TAKES_NOTHING_MS: u64 = 60_000;
 
@@ -35,15 +31,17 @@ pub async fn establish(
     worker: &'static Worker,
     stream: Stream,
     address: SocketAddr,
-    server_name: &[u8],
+    wanted: &Wanted<'_>,
     limits: KeepalivePool,
 ) -> io::Result<Lease> {
     let wire = Wire::new(worker, stream, Buffer::default(), None);
+    let window = wanted.window.bytes();
     let mut builder = h2::client::Builder::new();
     builder
         .enable_push(false)
-        .initial_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .initial_window_size(window)
+        // Room for all streams: answers that nobody takes must not stop those of others.
+        .initial_connection_window_size(MOST_STREAMS as u32 * window)
         .max_header_list_size(u32::try_from(worker.settings.max_response_head_bytes).unwrap_or(u32::MAX))
         .max_send_buffer_size(64 * 1024);
     // Sends the preface and waits for nothing.
@@ -68,7 +66,8 @@ pub async fn establish(
         place: opening.place,
         idle: Cell::default(),
         address,
-        server_name: server_name.into(),
+        server_name: wanted.server_name.into(),
+        window: wanted.window,
         send,
         uses: Cell::new(0),
         state,
