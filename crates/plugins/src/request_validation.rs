@@ -219,7 +219,9 @@ fn validate(
         reason => Refused::Invalid(reason.to_string()),
     })?;
     if is_form && let Value::Object(fields) = &value {
-        against.shapes.check(fields, |known, name| known == name).map_err(Refused::Invalid)?;
+        let shapes = &against.shapes;
+        shapes.check_spelling(fields, |known, name| known == name, same_form_name).map_err(Refused::Invalid)?;
+        shapes.check(fields, |known, name| known == name).map_err(Refused::Invalid)?;
     }
     match against.schema.check_within(&mut value, steps) {
         Ok(()) if is_form => Ok(body),
@@ -235,6 +237,23 @@ fn validate(
     }
 }
 
+/// Whether the schema's name finds a field of the head, whose name is in lower case.
+fn finds_header(known: &str, name: &str) -> bool {
+    let known = known.to_ascii_lowercase();
+    known == name || known.replace('_', "-") == name
+}
+
+/// Whether PHP reads two names of a form as one: without blanks before it, up to `[` or NUL, `.` and blanks as `_`.
+fn same_form_name(one: &str, other: &str) -> bool {
+    fn folded(name: &str) -> impl Iterator<Item = char> {
+        let name = name.trim_start_matches(' ');
+        let end = name.find(['[', '\0']).filter(|end| *end > 0).unwrap_or(name.len());
+        let sign = |sign| if matches!(sign, '.' | ' ') { '_' } else { sign };
+        name.get(..end).unwrap_or(name).chars().map(sign)
+    }
+    folded(one).eq(folded(other))
+}
+
 impl HeaderCheck {
     fn run(&self, request: &Request) -> Result<(), String> {
         let mut fields = Map::new();
@@ -243,14 +262,21 @@ impl HeaderCheck {
             let value = Value::from(String::from_utf8_lossy(value));
             form::insert(&mut fields, name, value);
         }
-        self.shapes.check(&fields, |known, name| claims::same_name(known.as_bytes(), name.as_bytes()))?;
+        let same = |known: &str, name: &str| claims::same_name(known.as_bytes(), name.as_bytes());
+        self.shapes.check_spelling(&fields, finds_header, same)?;
+        self.shapes.check(&fields, same)?;
         for name in &self.names {
-            let plain = name.to_ascii_lowercase().replace('_', "-");
-            if plain != *name
-                && !fields.contains_key(name)
-                && let Some(value) = fields.get(&plain).cloned()
-            {
-                fields.insert(name.clone(), value);
+            let written = name.to_ascii_lowercase();
+            let plain = written.replace('_', "-");
+            let found = match (fields.get(&plain), fields.get(&written)) {
+                (Some(_), Some(_)) if plain != written => {
+                    return Err(format!("property {name:?} validation failed: it comes as {plain:?} and {written:?}"));
+                }
+                (Some(value), _) | (None, Some(value)) => value.clone(),
+                (None, None) => continue,
+            };
+            if !fields.contains_key(name) {
+                fields.insert(name.clone(), found);
             }
         }
         self.schema.check(&mut Value::Object(fields))

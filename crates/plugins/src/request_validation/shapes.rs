@@ -62,6 +62,27 @@ impl Shapes {
         }
     }
 
+    /// Of the first field that the schema does not name, but whose name an upstream may read as one that it does, the reason.
+    /// `is`: whether the schema's name finds the field; `same`: whether an upstream may take both for one.
+    pub fn check_spelling(
+        &self,
+        fields: &Map<String, Value>,
+        is: fn(&str, &str) -> bool,
+        same: fn(&str, &str) -> bool,
+    ) -> Result<(), String> {
+        for name in fields.keys() {
+            let alike = self.named.iter().find(|(known, _)| same(known, name));
+            if let Some((known, _)) = alike
+                && !self.named.iter().any(|(known, _)| is(known, name))
+            {
+                return Err(format!(
+                    "property {known:?} validation failed: it is spelled {name:?}, which upstreams may read as {known:?}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Of the first value whose shape nothing allows, the reason. `same`: whether two names are one.
     pub fn check(&self, fields: &Map<String, Value>, same: fn(&str, &str) -> bool) -> Result<(), String> {
         for (name, value) in fields {
