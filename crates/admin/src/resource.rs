@@ -205,7 +205,7 @@ fn warned(api: &AdminApi, response: Response, kind: Kind, id: &str) -> Response 
 
 /// What an object says in vain.
 pub(crate) fn in_vain(api: &AdminApi, object: &Object) -> Vec<String> {
-    let mut found = idle::of(object, api.settings.host_ports, api.plugins().as_ref());
+    let mut found = idle::of(object, api.settings.matching, api.plugins().as_ref());
     found.extend(idle::fields(object).map(idle::Field::in_words));
     found
 }

@@ -27,8 +27,8 @@ pub struct AdminSettings {
     pub stream: bool,
     /// `apisix.enable_server_tokens`.
     pub server_tokens: bool,
-    /// Whether the router compares hosts with their port where a pattern has one.
-    pub host_ports: bool,
+    /// How routes are matched: some fields then have no effect.
+    pub matching: model::idle::Matching,
     /// xRPC protocols that stream routes may name.
     pub protocols: Vec<String>,
     /// Answers to writes show secret fields encrypted with it, as they are at rest.
@@ -46,7 +46,7 @@ impl Default for AdminSettings {
             allow: None,
             stream: false,
             server_tokens: true,
-            host_ports: false,
+            matching: model::idle::Matching::default(),
             protocols: Vec::new(),
             keyring: None,
         }

@@ -78,9 +78,11 @@ impl Field {
     }
 }
 
-/// All that an object says in vain, in words. `host_ports`: see [`vain::of`].
-pub fn of(object: &Object, host_ports: bool, catalog: &dyn PluginCatalog) -> Vec<String> {
-    let mut found = vain::of(object, host_ports);
+pub use vain::Matching;
+
+/// All that an object says in vain, in words.
+pub fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalog) -> Vec<String> {
+    let mut found = vain::of(object, matching);
     found.extend(references::of(object, catalog));
     found.extend(without::of(object, catalog));
     found.extend(remarks(object, catalog));

@@ -259,6 +259,7 @@ fn nodes_that_are_no_addresses() {
         ("https://h.example:443/api", "and set the path with plugin proxy-rewrite"),
         ("h.example:80/api", "write h.example:80"),
         ("h.example:8O", "8O is not a port number"),
+        ("u:secret@h.example:80", "***@h.example:80\\\" is not an address: write h.example:80; credentials"),
     ] {
         let upstream = json!({"nodes": {node: 1}});
         let why = refused(&gateway, "PUT", "upstreams/u", &upstream.to_string());

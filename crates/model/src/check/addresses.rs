@@ -21,17 +21,22 @@ pub(crate) fn node_fault(address: &str) -> Option<String> {
     let shown = without_user(address);
     let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
     let (host, path) = rest.split_once(['/', '?', '#']).unwrap_or((rest, ""));
+    let has_path = host.len() < rest.len();
+    let (user, host) = host.rsplit_once('@').unwrap_or(("", host));
     let (name, port) = host.rsplit_once(':').unwrap_or((host, "0"));
-    let remedy = match (scheme, host.len() < rest.len()) {
+    let remedy = match (scheme, has_path) {
         _ if name.is_empty() || host.contains(char::is_whitespace) => "write host:port".to_owned(),
-        ("", true) => format!("write {}; a path is set with plugin proxy-rewrite", without_user(host)),
+        ("", true) => format!("write {host}; a path is set with plugin proxy-rewrite"),
         ("", false) if !name.contains(':') && port.parse::<i64>().is_err() => {
             format!("{port} is not a port number")
+        }
+        ("", false) if !user.is_empty() => {
+            format!("write {host}; credentials are set with the headers of plugin proxy-rewrite")
         }
         ("", false) => return None,
         (scheme, _) => {
             let path = if path.is_empty() { "" } else { ", and set the path with plugin proxy-rewrite" };
-            format!("write {} and scheme {scheme}{path}", without_user(host))
+            format!("write {host} and scheme {scheme}{path}")
         }
     };
     Some(format!("node {shown:?} is not an address: {remedy}"))
@@ -61,13 +66,15 @@ mod tests {
             ("a.b:80/x", "write a.b:80; a path"),
             ("a.b:8O", "8O is not a port number"),
             ("a b:80", "write host:port"),
+            ("u:p@127.0.0.1:1", "write 127.0.0.1:1; credentials"),
+            ("u@a.b", "write a.b; credentials"),
             ("", "write host:port"),
             (":80", "write host:port"),
         ] {
             let fault = super::node_fault(address);
             assert!(fault.as_ref().is_some_and(|fault| fault.contains(remedy)), "{address}: {fault:?}");
         }
-        for address in ["a.b", "a.b:80", "[::1]:80", "[::1]", "::1", "a_b:1", "u:p@127.0.0.1:1", "a:-1"] {
+        for address in ["a.b", "a.b:80", "[::1]:80", "[::1]", "::1", "a_b:1", "a:-1"] {
             assert_eq!(super::node_fault(address), None, "{address}");
         }
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::Object;
+use crate::{Kind, Object};
 
 /// An object with conditions has at least one of these fields.
 const WORDS: [&str; 6] = ["vars", "filter", "case", "workflow", "traffic-split", "match"];
@@ -10,7 +10,7 @@ const WORDS: [&str; 6] = ["vars", "filter", "case", "workflow", "traffic-split",
 const OPERATORS: [&str; 11] = ["==", "~=", ">", ">=", "<", "<=", "~~", "~*", "in", "has", "ipmatch"];
 
 /// Variables whose values are strings, besides the families below. Body fields may have any type.
-const TEXTS: [&str; 14] = [
+const TEXTS: [&str; 16] = [
     "host",
     "method",
     "remote_addr",
@@ -25,15 +25,51 @@ const TEXTS: [&str; 14] = [
     "server_name",
     "consumer_name",
     "content_type",
+    "https",
+    "server_protocol",
 ];
+/// Variables that get their value after the route is chosen, besides the families below.
+const LATE: [&str; 12] = [
+    "consumer_name",
+    "consumer_group_id",
+    "credential_id",
+    "route_id",
+    "route_name",
+    "service_id",
+    "service_name",
+    "balancer_ip",
+    "balancer_port",
+    "status",
+    "body_bytes_sent",
+    "bytes_sent",
+];
+const LATE_FAMILIES: [&str; 3] = ["upstream_", "sent_http_", "resp_"];
 const FAMILIES: [&str; 3] = ["http_", "arg_", "cookie_"];
 
 pub(super) fn of(object: &Object) -> Vec<String> {
     let mut found = Vec::new();
     if WORDS.iter().any(|word| object.document.may_have(word)) {
-        walk(&object.value(), &mut found);
+        let value = object.value();
+        walk(&value, &mut found);
+        if object.kind == Kind::Route {
+            value.get("vars").into_iter().for_each(|vars| late(vars, &mut found));
+        }
     }
     found
+}
+
+/// Of a route's own conditions: variables that have no value yet.
+fn late(value: &Value, found: &mut Vec<String>) {
+    let Some(items) = value.as_array() else { return };
+    if let [Value::String(name), Value::String(_), _, ..] = items.as_slice()
+        && (LATE.contains(&name.as_str()) || LATE_FAMILIES.iter().any(|family| name.starts_with(family)))
+    {
+        found.push(format!(
+            "vars: {name} is empty when routes are matched, before authentication and the upstream; \
+             write the condition in a plugin, such as consumer-restriction or _meta.filter"
+        ));
+    }
+    items.iter().for_each(|item| late(item, found));
 }
 
 fn walk(value: &Value, found: &mut Vec<String>) {
@@ -126,6 +162,13 @@ fn never_equal(name: &str, text: &str) -> Option<String> {
         "remote_addr" | "realip_remote_addr" | "server_addr" if text.contains('/') => {
             Some(format!("{text} is a network; use ipmatch"))
         }
+        "https" if !["on", ""].contains(&text) => Some("https is on or empty".to_owned()),
+        "server_protocol" if !["HTTP/1.0", "HTTP/1.1", "HTTP/2.0"].contains(&text) => {
+            Some("it is HTTP/1.0, HTTP/1.1 or HTTP/2.0".to_owned())
+        }
+        _ if text != text.trim() && (name.starts_with("http_") || TEXTS.contains(&name)) => {
+            Some("values have no blanks around them".to_owned())
+        }
         "uri" if !text.starts_with('/') && text != "*" => Some("paths begin with /".to_owned()),
         _ => None,
     }
@@ -170,6 +213,12 @@ mod tests {
                 Some("the condition HTTP_X_FOO == 1: no request has a variable HTTP_X_FOO; write http_x_foo"),
             ),
             (json!(["uri", "==", "x"]), Some("the condition uri == x never holds: paths begin with /")),
+            (json!(["https", "==", "off"]), Some("the condition https == off never holds: https is on or empty")),
+            (json!(["server_protocol", "==", "http/1.1"]), Some("the condition server_protocol == http/1.1 never")),
+            (json!(["http_x_role", "==", "admin "]), Some("the condition http_x_role == admin  never holds: ")),
+            (json!(["server_protocol", "==", "HTTP/2.0"]), None),
+            (json!(["arg_x", "==", " 1"]), None),
+            (json!(["https", "==", ""]), None),
             (json!(["arg_x", "in", [1, "2"]]), None),
             (json!(["arg_x", "==", 1]), None),
             (json!(["arg_X", "==", "1"]), None),

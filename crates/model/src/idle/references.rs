@@ -134,16 +134,17 @@ fn doubt(text: &str, is_secret: bool) -> Option<String> {
         .then(|| format!("whoever guesses it knows the secret. Variables are not replaced here: {end}"))
 }
 
-/// `secret://`, `$vault://`, `${env:`, `"$secret://…"`
+/// `secret://`, `$vault://`, `${env:`, `"$secret://…"`, `$env//KEY`
 fn is_scheme(text: &str) -> bool {
     let bare = text.trim_start_matches(|sign: char| sign.is_whitespace() || "$\"'`{<(%@".contains(sign));
-    let Some((scheme, rest)) = bare.split_once(':') else { return false };
-    let scheme = scheme.trim_end().to_ascii_lowercase();
     let marked = text.trim_start().starts_with('$');
-    SCHEMES.contains(&scheme.as_str()) && (marked || rest.starts_with("//"))
+    let end = bare.find(|sign| sign == ':' || (marked && sign == '/'));
+    let Some((scheme, rest)) = end.and_then(|end| bare.split_at_checked(end)) else { return false };
+    let scheme = scheme.trim_end().to_ascii_lowercase();
+    SCHEMES.contains(&scheme.as_str()) && (marked || rest.starts_with("://"))
 }
 
-/// `{{X}}`, `${X}`, `${{X}}`, `$HOME`, `%HOME%`
+/// `{{X}}`, `${X}`, `${{X}}`, `$(X)`, `$HOME`, `%HOME%`
 fn is_placeholder(text: &str) -> bool {
     let is_name = |name: &str| {
         !name.is_empty()
@@ -155,6 +156,7 @@ fn is_placeholder(text: &str) -> bool {
     };
     between("{{", "}}")
         || between("${", "}")
+        || between("$(", ")")
         || text.strip_prefix('$').is_some_and(is_name)
         || text.strip_prefix('%').and_then(|text| text.strip_suffix('%')).is_some_and(is_name)
 }
@@ -168,6 +170,8 @@ mod tests {
         for text in [
             "$env:/KEY",
             "$ENV:KEY",
+            "$ENV//KEY",
+            "$secret/vault/1/a",
             "$secret:/vault/1/a",
             "$SECRET://vault/1/a",
             "$Secret://vault/1/a",
@@ -183,7 +187,7 @@ mod tests {
         ] {
             assert!(doubt(text, false).is_some(), "{text}");
         }
-        for text in ["${KEY}", "${{KEY}}", "{{KEY}}", "$HOME", "%HOME%"] {
+        for text in ["${KEY}", "$(KEY)", "${{KEY}}", "{{KEY}}", "$HOME", "%HOME%"] {
             assert!(doubt(text, true).is_some() && doubt(text, false).is_none(), "{text}");
         }
         for text in [
@@ -197,6 +201,7 @@ mod tests {
             "https://env.example/",
             "env: production",
             "secret:santa",
+            "secret/vault",
             "$",
             "{{}}",
         ] {

@@ -5,11 +5,19 @@ use serde_json::Value;
 use super::conditions;
 use crate::{Kind, Object, resources::MOST_RETRIES};
 
-/// What of an object can never have an effect, in words. `host_ports`: whether hosts are compared with their port where
-/// a pattern has one (`radixtree_uri`, `radixtree_uri_with_parameter`).
-pub fn of(object: &Object, host_ports: bool) -> Vec<String> {
+/// How routes are matched, by `apisix.router.http`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Matching {
+    /// Hosts are compared with their port where a pattern has one (`radixtree_uri`, `radixtree_uri_with_parameter`).
+    pub host_ports: bool,
+    /// `:name` stands for one path segment (`radixtree_uri_with_parameter`).
+    pub parameters: bool,
+}
+
+/// What of an object can never have an effect, in words.
+pub fn of(object: &Object, matching: Matching) -> Vec<String> {
     let mut found = conditions::of(object);
-    found.extend(places(object, host_ports));
+    found.extend(places(object, matching));
     found.extend(retries(object));
     found
 }
@@ -22,7 +30,7 @@ fn retries(object: &Object) -> Option<String> {
     (set > u64::from(MOST_RETRIES)).then(|| format!("retries {set} counts as {MOST_RETRIES}"))
 }
 
-fn places(object: &Object, host_ports: bool) -> Vec<String> {
+fn places(object: &Object, matching: Matching) -> Vec<String> {
     if !matches!(object.kind, Kind::Route | Kind::Service | Kind::Ssl) {
         return Vec::new();
     }
@@ -30,8 +38,8 @@ fn places(object: &Object, host_ports: bool) -> Vec<String> {
     match object.kind {
         Kind::Ssl => names(&value).into_iter().collect(),
         kind => {
-            let paths = texts(&value, "uri", "uris").filter(|_| kind == Kind::Route).filter_map(path);
-            let hosts = texts(&value, "host", "hosts").filter_map(|name| host(name, host_ports));
+            let paths = texts(&value, "uri", "uris").filter(|_| kind == Kind::Route).filter_map(|text| path(text, matching));
+            let hosts = texts(&value, "host", "hosts").filter_map(|name| host(name, matching.host_ports));
             paths.chain(hosts).collect()
         }
     }
@@ -42,13 +50,20 @@ fn texts<'a>(value: &'a Value, one: &str, several: &str) -> impl Iterator<Item =
     value.get(one).into_iter().chain(several).filter_map(Value::as_str)
 }
 
-fn path(path: &str) -> Option<String> {
+fn path(path: &str, matching: Matching) -> Option<String> {
     if !path.trim_start().starts_with('/') && path != "*" {
         return Some(format!("uri {path} matches no request: paths begin with /"));
     }
     if let Some(sign) = path.chars().find(|sign| matches!(sign, '?' | '#')) {
         let why = format!("{sign} is no part of a path; compare arguments with vars");
         return Some(format!("uri {path} matches no request: {why}"));
+    }
+    if !matching.parameters
+        && let Some(segment) = path.split('/').find(|segment| segment.len() > 1 && segment.starts_with(':'))
+    {
+        return Some(format!(
+            "uri {path} matches {segment} literally: set apisix.router.http to radixtree_uri_with_parameter, or write *"
+        ));
     }
     let form = compared(path);
     (form != path).then(|| {
@@ -126,7 +141,7 @@ mod tests {
         let check = |kind, value: Value, expected: &[&str]| {
             let document = Document::new(&value);
             let object = Object { kind, id: "1".into(), document, created: 1, modified: 1, fault: None };
-            let found = of(&object, false);
+            let found = of(&object, Matching::default());
             assert_eq!(found.len(), expected.len(), "{found:?}");
             for (found, expected) in found.iter().zip(expected) {
                 assert!(found.starts_with(expected), "{found}");
@@ -165,6 +180,7 @@ mod tests {
                 "uri /a  ",
                 "uri  /a ",
                 "uri /a\n ",
+                "uri /a b/:c/ matches :c literally",
             ],
         );
         assert_eq!(compared("/a%20b//*"), "/a b/*");

@@ -300,7 +300,7 @@ fn admin_settings(settings: &Settings) -> AdminSettings {
         // TCP and UDP are not proxied: a stream route would wait for connections that never come.
         stream: false,
         server_tokens: settings.apisix.enable_server_tokens,
-        host_ports: settings.apisix.router != config::settings::HttpRouter::HostUri,
+        matching: super::idle_fields::matching(settings),
         protocols: Vec::new(),
         keyring: super::provider::keyring(settings).map(Arc::new),
     }

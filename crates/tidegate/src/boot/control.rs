@@ -9,7 +9,7 @@ use std::{
 use anyhow::Context;
 use compile::{Compiler, Options, Trial, UpstreamTrust};
 use config::{Settings, settings::HttpRouter};
-use model::{Rejected, resources::DiscoveredService};
+use model::{Rejected, idle, resources::DiscoveredService};
 use plugin::{
     Catalog, Snapshot,
     snapshot::{KeepalivePool, RouterOptions, Timeouts},
@@ -154,7 +154,7 @@ fn follower(
         catalog: catalog.clone(),
         configured_plugins: settings.plugins.clone(),
         active_plugins: None,
-        host_ports: settings.apisix.router != HttpRouter::HostUri,
+        matching: super::idle_fields::matching(settings),
         names,
         nodes,
         secrets,
@@ -217,8 +217,7 @@ struct Follower {
     configured_plugins: Vec<String>,
     /// The plugin list of apisix.yaml that is in force.
     active_plugins: Option<Vec<String>>,
-    /// See [`model::idle::of`].
-    host_ports: bool,
+    matching: idle::Matching,
     names: Arc<Names>,
     nodes: Arc<Nodes>,
     secrets: Arc<Secrets>,
@@ -316,7 +315,7 @@ impl Follower {
                 let many = changes.len() > MANY_CHANGES;
                 super::idle_fields::log(
                     changes.iter().filter_map(|change| change.object.as_ref()),
-                    self.host_ports,
+                    self.matching,
                     self.catalog.as_ref(),
                     &self.places,
                 );
@@ -337,7 +336,7 @@ impl Follower {
                     self.revision = state.revision;
                     objects = state.all().cloned().collect();
                 });
-                super::idle_fields::log(objects.iter(), self.host_ports, self.catalog.as_ref(), &self.places);
+                super::idle_fields::log(objects.iter(), self.matching, self.catalog.as_ref(), &self.places);
                 self.secrets.reset(objects.iter());
                 self.secrets.settle(if first { FIRST_SECRET_PATIENCE } else { SECRET_PATIENCE }).await;
                 if first {

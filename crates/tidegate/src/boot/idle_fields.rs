@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use config::{Settings, settings::HttpRouter};
 use model::{Object, PluginCatalog, idle, mask::mask_message};
 use telemetry::error_log::{self, Level};
 
@@ -15,17 +16,25 @@ struct Seen<'a> {
     why: &'static str,
 }
 
-/// `host_ports`: see [`idle::of`].
+/// How routes are matched, by the configuration.
+pub fn matching(settings: &Settings) -> idle::Matching {
+    let router = settings.apisix.router;
+    idle::Matching {
+        host_ports: router != HttpRouter::HostUri,
+        parameters: router == HttpRouter::UriWithParameter,
+    }
+}
+
 pub fn log<'a>(
     objects: impl Iterator<Item = &'a Object>,
-    host_ports: bool,
+    matching: idle::Matching,
     catalog: &dyn PluginCatalog,
     places: &KeptPlaces,
 ) {
     let mut seen: BTreeMap<(&'static str, &'static str), Seen<'_>> = BTreeMap::new();
     let mut in_vain: Vec<(&Object, String)> = Vec::new();
     for object in objects {
-        let texts = idle::of(object, host_ports, catalog);
+        let texts = idle::of(object, matching, catalog);
         in_vain.extend(texts.into_iter().map(|text| (object, text)));
         for field in idle::fields(object) {
             seen.entry((object.kind.directory(), field.path))
