@@ -5,7 +5,7 @@
 
 cpu: the server's CPU time for each request beside that of its control group (needs root).
 corrected: the corrected p99.9 of servers that take 1, 10 and 100 ms, at 400 requests/s, beside the server's own record.
-speed: requests per second of one core beside wrk and h2load, in turn.
+speed: requests per second and CPU time per request of one core beside wrk and h2load, in turn.
 healthy: findings about healthy servers, each --rounds times; there should be none.
 
 Servers that are not installed are left out, and named.
@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import socket
@@ -23,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 BIN = os.environ.get("TIDEGATE_BIN", "target/release/tidegate")
 GROUPS = pathlib.Path("/sys/fs/cgroup")
@@ -41,6 +43,10 @@ func main() {
 		lock.Lock(); defer lock.Unlock()
 		sort.Float64s(took)
 		fmt.Fprintf(w, "%f", took[int(float64(len(took)-1)*0.999)])
+	})
+	http.HandleFunc("/reset", func(w http.ResponseWriter, r *http.Request) {
+		lock.Lock(); defer lock.Unlock()
+		took = nil
 	})
 	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		begun := time.Now()
@@ -232,15 +238,23 @@ def cpu(rounds):
             print(f"{label:<32} {own:8.1f}  {kernel:9.1f}  {own / kernel:.3f}", flush=True)
 
 
+def ask(port, path):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        return answer.read()
+
+
 def corrected(rounds):
     print("server   corrected p99.9 ms   its own record ms   difference")
     for wait in (1, 10, 100):
         rows = []
         for _ in range(rounds):
             server = Server("go", go(wait))
-            found = bench(server.port, "-R", "400", "-c", "64", "-d", "5s")
+            bench(server.port, "-R", "400", "-c", "64", "-d", "1s", "--no-probe")
+            # Both records are of the same requests.
+            ask(server.port, "/reset")
+            found = bench(server.port, "-R", "400", "-c", "64", "-d", "10s", "--no-probe", "--no-warmup")
             p999 = dict((at, us) for at, us in found["corrected"]["percentiles"])[99.9] / 1000
-            own = float(subprocess.run(["curl", "-s", f"http://127.0.0.1:{server.port}/stats"], capture_output=True, text=True, check=False).stdout)
+            own = float(ask(server.port, "/stats"))
             server.stop()
             rows.append((p999, own))
         p999, own = (statistics.median(row[at] for row in rows) for at in (0, 1))
@@ -256,12 +270,21 @@ def speed(rounds):
         "h2load": lambda: figure(["h2load", "--h1", "-t1", "-c64", "-D", "3", url], "finished in"),
     }
     all_figures = {name: [] for name in tools}
+    costs = {name: [] for name in tools}
     for _ in range(rounds):
         for name, run in tools.items():
+            before = cpu_of_children()
             all_figures[name].append(run())
+            costs[name].append((cpu_of_children() - before) / all_figures[name][-1] / 3 * 1e6)
     server.stop()
     for name, figures in all_figures.items():
-        print(f"{name:<16} {statistics.median(figures):10.0f} requests/s  ({min(figures):.0f} to {max(figures):.0f})")
+        print(f"{name:<16} {statistics.median(figures):10.0f} requests/s  ({min(figures):.0f} to {max(figures):.0f})  "
+              f"{statistics.median(costs[name]):6.2f} us CPU per request")
+
+
+def cpu_of_children():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def figure(command, mark):
