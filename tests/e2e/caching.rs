@@ -69,7 +69,7 @@ const ROWS: &[Row] = &[
     answer("s-maxage of 0 wins", 200, "Cache-Control: max-age=60, s-maxage=0\r\n", Never),
     answer("s-maxage wins over max-age of 0", 200, "Cache-Control: max-age=0, s-maxage=60\r\n", Always),
     answer("max-age in quotes", 200, "Cache-Control: max-age=\"60\"\r\n", Always),
-    answer("max-age that is no number", 200, "Cache-Control: max-age=soon\r\n", Never),
+    answer("max-age that is not a number", 200, "Cache-Control: max-age=soon\r\n", Never),
     answer("max-age below 0", 200, "Cache-Control: max-age=-60\r\n", Never),
     answer("max-age twice", 200, "Cache-Control: max-age=60, max-age=0\r\n", Never),
     answer(
@@ -108,7 +108,7 @@ const ROWS: &[Row] = &[
     asked("credentials, Public", ALICE, "Cache-Control: Public,max-age=60\r\n", Always),
     asked("credentials, s-maxage", ALICE, "Cache-Control: s-maxage=60\r\n", Always),
     asked(
-        "credentials, s-maxage that is no number",
+        "credentials, s-maxage that is not a number",
         ALICE,
         "Cache-Control: s-maxage=x, max-age=60\r\n",
         Never,
@@ -140,14 +140,14 @@ const ROWS: &[Row] = &[
         reuse: Always,
     },
     Row {
-        name: "POST is no GET",
+        name: "POST is not a GET",
         first: ("POST", ""),
         answer: (200, FRESH),
         second: ("GET", ""),
         reuse: Never,
     },
     Row {
-        name: "GET is no POST",
+        name: "GET is not a POST",
         first: ("GET", ""),
         answer: (200, FRESH),
         second: ("POST", ""),
@@ -389,6 +389,22 @@ fn clients_are_heard() {
         assert_eq!(answer.header("Apisix-Cache-Status"), Some(status), "{fields:?}");
     }
     assert_eq!(ask(&gateway, "GET", "/followed/none", "Cache-Control: only-if-cached\r\n").status(), 504);
+}
+
+/// `$request_uri` is decoded: a path with `%3F` is not one with a query, nor is `%2F` a slash.
+#[test]
+fn escapes_make_other_keys() {
+    let upstream = upstream();
+    let gateway = gateway(&upstream, json!({}));
+    let keep = "X-Answer: Cache-Control: max-age=60\r\n";
+    for strategy in STRATEGIES {
+        for (stored, asked) in [("a%3fx=1", "a?x=1"), ("b?x=1", "b%3fx=1"), ("c%2fd", "c/d"), ("e%2bf", "e+f")] {
+            let (stored, asked) = (format!("/{strategy}/{stored}"), format!("/{strategy}/{asked}"));
+            ask(&gateway, "GET", &stored, keep);
+            assert!(is_reused(&gateway, &upstream, ("GET", keep), &stored, true), "{stored}");
+            assert!(!is_reused(&gateway, &upstream, ("GET", keep), &asked, false), "{asked}");
+        }
+    }
 }
 
 /// A key with the credentials in it is one client's own; a name that anybody can write is not.

@@ -87,6 +87,7 @@ pub fn convert(
     let maps: Vec<Map> =
         http.iter().filter(|one| one.name == "map" || one.name == "geo").filter_map(Map::of).collect();
     let mut variables = Variables::default();
+    variables.drops_claims = matches!(placement, Placement::Running | Placement::Elsewhere);
     maps.iter().for_each(|map| variables.set_map(map));
     let mut context = Context { groups: BTreeMap::new(), zones: Zones::default(), files };
     for directive in &http {
@@ -140,7 +141,9 @@ fn serve<'a>(
         return;
     }
     let mut variables = variables.clone();
-    variables.set("server_name", &name);
+    // Without a sign in front; empty where there is no name.
+    let own = directive.one("server_name").map(|names| names.argument(0)).unwrap_or_default();
+    variables.set("server_name", own.trim_start_matches(['.', '~']));
     let locations = locations::Locations::of(directive, http);
     samples::of(directive, &locations, &mut imported.samples);
     routes::add(

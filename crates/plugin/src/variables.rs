@@ -1,6 +1,7 @@
 //! The variables of APISIX (nginx's and its own), resolved to an enum when a configuration is compiled, so that a
 //! request never looks a name up.
 
+mod as_nginx;
 mod body;
 mod body_values;
 mod client_certificate;
@@ -36,6 +37,8 @@ pub enum Variable {
     RawArg(Box<str>),
     /// `cookie_NAME`
     Cookie(Box<str>),
+    /// `raw_cookie_NAME`: as nginx's `$cookie_NAME`.
+    RawCookie(Box<str>),
     /// `sent_http_NAME`
     SentHeader(Box<str>),
     /// `upstream_http_NAME`
@@ -137,6 +140,7 @@ impl Variable {
             ("arg_", Variable::Arg),
             ("raw_arg_", Variable::RawArg),
             ("cookie_", Variable::Cookie),
+            ("raw_cookie_", Variable::RawCookie),
             ("uri_param_", Variable::UriParameter),
             ("post_arg_", Variable::PostArg),
             ("post_arg.", Variable::PostArgPath),
@@ -227,6 +231,10 @@ impl Request {
             Variable::Arg(name) => self.arg(name).map(Cow::Owned),
             Variable::RawArg(name) => self.raw_arg(name).map(Cow::Borrowed),
             Variable::Cookie(name) => self.cookie(name).map(Cow::Borrowed),
+            Variable::RawCookie(name) => {
+                let mut lines = self.head.headers.all_known(HeaderId::Cookie);
+                lines.find_map(|line| as_nginx::cookie(line, name.as_bytes())).map(Cow::Borrowed)
+            }
             Variable::SentHeader(name) | Variable::UpstreamHeader(name) => {
                 self.response.headers.get(name).map(Cow::Borrowed)
             }
@@ -496,13 +504,7 @@ impl Request {
 
     /// The user of basic authentication, verified or not.
     fn remote_user(&self) -> Text<'_> {
-        use base64::Engine;
-        let value = self.head.headers.known(HeaderId::Authorization)?;
-        let encoded =
-            value.get(..6).filter(|start| start.eq_ignore_ascii_case(b"basic ")).and(value.get(6..))?;
-        let decoded = base64::engine::general_purpose::STANDARD.decode(encoded.trim_ascii()).ok()?;
-        let user = decoded.split(|&byte| byte == b':').next()?.to_vec();
-        owned(user)
+        as_nginx::user(self.head.headers.known(HeaderId::Authorization)?).map(Cow::Owned)
     }
 }
 

@@ -79,6 +79,7 @@ impl RequestHead {
             return Err(ParseError::with_status(431, "more header fields than the limit"));
         }
         self.end_of_received(limits);
+        self.check_credentials()?;
         if pseudo.websocket {
             self.headers.set("Upgrade", "websocket");
             self.headers.set("Sec-WebSocket-Key", websocket_key());
@@ -93,13 +94,10 @@ impl RequestHead {
         limits: &RequestLimits,
     ) -> Result<(), ParseError> {
         let method: &[u8] = if pseudo.websocket { b"GET" } else { pseudo.method };
-        if method.is_empty() || method.len() > 32 || !method.iter().all(|&byte| is_token_byte(byte)) {
-            return Err(ParseError::bad("invalid method"));
-        }
         crate::request::check_method(method)?;
         self.method = Method::of(method);
         if self.method == Method::Connect {
-            return Err(ParseError::with_status(405, "CONNECT is not offered"));
+            return Err(ParseError::with_status(405, "CONNECT is not supported"));
         }
         let path = pseudo.path;
         let star = path == b"*" && self.method == Method::Options;

@@ -148,6 +148,14 @@ impl RequestHead {
         self.headers.left_out = left_out;
     }
 
+    /// Servers differ on which of two counts (RFC 9110 section 11.6.2 allows one).
+    pub(crate) fn check_credentials(&self) -> Result<(), ParseError> {
+        match self.headers.all_known(HeaderId::Authorization).nth(1) {
+            Some(_) => Err(ParseError::bad("several Authorization fields")),
+            None => Ok(()),
+        }
+    }
+
     pub fn received_len(&self) -> usize {
         self.received_len as usize
     }
@@ -199,6 +207,7 @@ impl RequestHead {
         self.headers.load(&buffer[fields_at..end]);
         parse_fields(&mut self.headers, &lines, fields_at, limits.fields)?;
         self.end_of_received(limits);
+        self.check_credentials()?;
         self.connection = ConnectionOptions::of(&self.headers);
         self.take_target(target)?;
         self.received_len = (end - start) as u32;
@@ -208,7 +217,7 @@ impl RequestHead {
     /// Brings the four target forms (RFC 9112 section 3.2) to origin-form.
     fn take_target(&mut self, target: &[u8]) -> Result<(), ParseError> {
         if self.method == Method::Connect {
-            return Err(ParseError::with_status(405, "CONNECT is not offered"));
+            return Err(ParseError::with_status(405, "CONNECT is not supported"));
         }
         if target.first() == Some(&b'/') {
             self.set_target(target);
@@ -266,12 +275,14 @@ pub(crate) fn is_host(host: &[u8]) -> bool {
             _ => return false,
         },
     };
-    let mut colons = 0;
+    let (mut colons, mut last) = (0, 0);
     for &byte in rest {
-        if !allowed(byte) || matches!(byte, b'[' | b']') {
+        // A name has no empty part; nginx refuses it, too.
+        if !allowed(byte) || matches!(byte, b'[' | b']') || (byte == b'.' && last == b'.') {
             return false;
         }
         colons += usize::from(byte == b':');
+        last = byte;
     }
     let is_literal = rest.len() < host.len();
     !host.is_empty() && colons <= 1 && (!is_literal || rest.is_empty() || rest.first() == Some(&b':'))

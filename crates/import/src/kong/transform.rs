@@ -10,7 +10,7 @@ pub fn cors(conf: &Fields, report: &mut Report) -> Converted {
     let any = if credentials { "**" } else { "*" };
     let (mut plain, mut patterns) = (Vec::new(), Vec::new());
     for origin in conf.texts("origins") {
-        // What is no plain origin is a regular expression in Kong.
+        // What is not a plain origin is a regular expression in Kong.
         let is_plain = origin.chars().all(|c| c.is_ascii_alphanumeric() || "-._:/".contains(c));
         if origin == "*" {
             plain.push(any.to_owned());

@@ -13,20 +13,15 @@ pub enum Condition {
     Not(Box<Condition>),
 }
 
+use super::variables::as_nginx;
 use Condition::{All, Always, Any, Never, Not, Test};
 
 /// A rule with more tests than this is not worth the time that each request would spend on it.
 pub const MAX_TESTS: usize = 2_000;
 
 impl Condition {
-    /// nginx finds an argument whatever its case and does not decode it; its `$request_uri` is what the client wrote.
     pub fn test(name: &str, operator: &'static str, value: impl Into<Value>) -> Condition {
-        let name = match name.strip_prefix("arg_") {
-            Some(argument) => format!("raw_arg_{argument}"),
-            None if name == "request_uri" => "real_request_uri".to_owned(),
-            None => name.to_owned(),
-        };
-        Test(name, operator, value.into())
+        Test(as_nginx(name), operator, value.into())
     }
 
     pub fn all(parts: impl IntoIterator<Item = Condition>) -> Condition {

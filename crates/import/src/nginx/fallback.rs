@@ -10,6 +10,7 @@ use super::{
     files::{self, Files},
     variables::{Made, Stop, Variables},
 };
+use super::proxy::REAL_PATH;
 use crate::Report;
 
 /// Redirects within the server that follow each other.
@@ -196,6 +197,7 @@ pub fn redirected(at: &At<'_, '_>, target: &str, variables: &Variables, report: 
                     return Err(Stop::closed(format!("`{target}` leads to a proxy with another path")));
                 }
                 rewrite["uri"] = path.into();
+                rewrite.as_object_mut().and_then(|rewrite| rewrite.remove(REAL_PATH));
             }
             Ok(case)
         }

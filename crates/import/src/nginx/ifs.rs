@@ -74,6 +74,7 @@ fn of(name: &str, test: Test, variables: &Variables) -> Made<Condition> {
         [Part::Variable(name)] => (*name).to_owned(),
         _ => return Err(Stop::closed(format!("`${name}` is made of more than a variable"))),
     };
+    variables.require_seen(&name)?;
     Ok(match test {
         Test::True => {
             Condition::all([patterns::is_empty(&name).negated(), Condition::test(&name, "==", "0").negated()])

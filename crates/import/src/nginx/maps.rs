@@ -121,9 +121,13 @@ impl Map {
 
     fn source(&self, variables: &Variables) -> Made<String> {
         match &self.source {
-            Source::Address(name) => variables.for_condition(name),
+            Source::Address(name) => {
+                variables.require_seen(name)?;
+                variables.for_condition(name)
+            }
             Source::Text(text) => match parts(text).as_slice() {
                 [Part::Variable(name)] if variables.map(name).is_none() => {
+                    variables.require_seen(name)?;
                     let text = variables.text(text)?;
                     let inner = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
                     inner

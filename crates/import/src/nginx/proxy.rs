@@ -71,21 +71,22 @@ pub fn pass(
         "read": seconds(&["proxy_read_timeout", "grpc_read_timeout"]),
     });
     let mut plugins = Map::new();
+    let keeps_path = path.is_none();
     match (path, place) {
         (None, _) => {}
         (Some(base), Place::Exact(_)) => {
             plugins.insert("proxy-rewrite".to_owned(), json!({"uri": base}));
         }
-        (Some(base), Place::Prefix { path, .. }) if base != *path => {
+        // With a path nginx sends its own form of it, even where it is the location's.
+        (Some(base), Place::Prefix { path, .. }) => {
             let pattern = format!("^{}(.*)$", regex::escape(path));
             plugins.insert("proxy-rewrite".to_owned(), json!({"regex_uri": [pattern, format!("{base}$1")]}));
         }
-        (Some(_), Place::Prefix { .. }) => {}
         (Some(_), Place::Regex(_) | Place::Named(_)) => {
             return Err(Stop::closed("nginx refuses a `proxy_pass` with a path here too"));
         }
     }
-    request_headers(chain, variables, &mut plugins)?;
+    request_headers(chain, variables, keeps_path, &mut plugins)?;
     Ok((upstream, plugins))
 }
 
@@ -132,8 +133,16 @@ pub fn time(text: &str) -> Option<f64> {
     units.iter().find_map(|(unit, factor)| Some(text.strip_suffix(unit)?.parse::<f64>().ok()? * factor))
 }
 
+/// The field of proxy-rewrite with which the path goes on as the client wrote it.
+pub const REAL_PATH: &str = "use_real_request_uri_unsafe";
+
 /// The fields of `proxy_set_header`.
-fn request_headers(chain: &Chain, variables: &Variables, plugins: &mut Map<String, Value>) -> Made<()> {
+fn request_headers(
+    chain: &Chain,
+    variables: &Variables,
+    keeps_path: bool,
+    plugins: &mut Map<String, Value>,
+) -> Made<()> {
     let (mut set, mut remove) = (Map::new(), Vec::new());
     for header in chain.any_of(&["proxy_set_header", "grpc_set_header"]) {
         let (name, value) = (header.argument(0), header.argument(1));
@@ -172,6 +181,9 @@ fn request_headers(chain: &Chain, variables: &Variables, plugins: &mut Map<Strin
             headers.insert("remove".to_owned(), remove.into());
         }
         rewrite["headers"] = headers.into();
+        if keeps_path {
+            rewrite[REAL_PATH] = true.into();
+        }
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use super::{
     patterns,
     variables::{Made, Part, Stop, Variables, parts},
 };
+use super::proxy::REAL_PATH;
 use crate::Report;
 
 enum Kind {
@@ -179,6 +180,7 @@ fn changed(mut branch: Branch, pattern: &str, with: &str) -> Option<Branch> {
     } else if has_upstream {
         let rewrite = branch.plugins.entry("proxy-rewrite").or_insert_with(|| json!({})).as_object_mut()?;
         rewrite.remove("uri");
+        rewrite.remove(REAL_PATH);
         rewrite.insert("regex_uri".to_owned(), json!([whole(pattern), with]));
     }
     Some(branch)

@@ -46,6 +46,18 @@ const SAME: [&str; 34] = [
 /// And whose names the client chooses.
 const FAMILIES: [&str; 3] = ["http_", "arg_", "cookie_"];
 
+/// The variable here that has the value of nginx's: an argument or a cookie is found in any case of its name and not decoded,
+/// and `$request_uri` is what the client wrote.
+pub fn as_nginx(name: &str) -> String {
+    match name {
+        "document_uri" => "uri".to_owned(),
+        "query_string" => "args".to_owned(),
+        "request_uri" => "real_request_uri".to_owned(),
+        name if name.starts_with("arg_") || name.starts_with("cookie_") => format!("raw_{name}"),
+        name => name.to_owned(),
+    }
+}
+
 /// Variables may hold variables: `set $b $a$a` doubles with every line.
 const MAX_TEXT_BYTES: usize = 64 << 10;
 
@@ -84,6 +96,8 @@ pub struct Variables<'a> {
     known: BTreeMap<String, Known<'a>>,
     /// Client addresses are not those of connections: conditions on them are for plugins, which run later.
     pub moved_addresses: bool,
+    /// The gateway decides whose `X-Forwarded-*` and the like are believed, not the file.
+    pub drops_claims: bool,
 }
 
 /// A part of a text.
@@ -226,6 +240,18 @@ impl<'a> Variables<'a> {
         self.of_request(name)
     }
 
+    /// Whether a condition sees what nginx would: a running gateway takes what only it may say out of requests first.
+    pub fn require_seen(&self, name: &str) -> Made<()> {
+        let field = name.strip_prefix("http_").unwrap_or_default().replace('_', "-");
+        if self.drops_claims && wire::claims::of(field.as_bytes()).is_some() {
+            return Err(Stop::closed(format!(
+                "`${name}` is compared after the gateway has dropped it: see apisix.trusted_addresses and \
+                 apisix.trusted_gateways, or use `run --from`"
+            )));
+        }
+        Ok(())
+    }
+
     /// The name of a request's variable here.
     fn of_request(&self, name: &str) -> Made<String> {
         let family =
@@ -233,11 +259,7 @@ impl<'a> Variables<'a> {
         if !family && !SAME.contains(&name) {
             return Err(Stop::closed(format!("the variable `${name}` is not converted")));
         }
-        Ok(match name {
-            "document_uri" => "uri".to_owned(),
-            "query_string" => "args".to_owned(),
-            name => name.to_owned(),
-        })
+        Ok(as_nginx(name))
     }
 
     /// For each value that a map can have: when it has it, and the variables with this value.
@@ -282,6 +304,7 @@ mod tests {
         assert!(matches!(variables.text("$c"), Err(Stop::Closed(_))));
         assert!(matches!(variables.text("$1"), Err(Stop::Closed(_))));
         assert!(matches!(variables.literal("$b"), Err(Stop::Closed(_))));
-        assert_eq!(variables.text("$arg_x"), Ok("${arg_x}".to_owned()));
+        assert_eq!(variables.text("$arg_x$cookie_y"), Ok("${raw_arg_x}${raw_cookie_y}".to_owned()));
+        assert_eq!(variables.text("$request_uri"), Ok("${real_request_uri}".to_owned()));
     }
 }

@@ -136,7 +136,7 @@ fn fields<'a>(tokens: &[Token<'a>], open: usize, names: &mut Vec<String>) -> Opt
                 }
                 _ => (at, is_inline) = (at + 1, true),
             },
-            // The name of a directive is no field.
+            // The name of a directive is not a field.
             Token::Punctuation(b'@') => at += 2,
             _ => at += 1,
         }

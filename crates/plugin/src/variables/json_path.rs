@@ -130,7 +130,7 @@ pub fn select<'a>(document: &'a Value, path: &str) -> Vec<&'a Value> {
     found
 }
 
-/// As [`select`], without a tree; `None` for what is no path or no document. For the fuzz targets.
+/// As [`select`], without a tree; `None` for what is neither a path nor a document. For the fuzz targets.
 #[doc(hidden)]
 pub fn select_in_text(text: &[u8], path: &str) -> Option<Vec<Value>> {
     values(text, &Path::of_json_path(path)?, &Allowance::new(PARSED_BYTES)).ok()
@@ -141,7 +141,7 @@ pub fn is_valid(path: &str) -> bool {
     check(path).is_ok()
 }
 
-/// Refuses what is no JSONPath at all; the error names where it stops making sense.
+/// Refuses what is not a JSONPath at all; the error names where it stops making sense.
 pub fn check(path: &str) -> Result<(), String> {
     let mut rest = path.strip_prefix('$').unwrap_or(path);
     while !rest.is_empty() {

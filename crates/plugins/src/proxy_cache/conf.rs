@@ -99,6 +99,8 @@ pub struct Settings {
     shared_by: Vec<Variable>,
     /// The key tells clients with different certificates apart.
     key_has_certificate: bool,
+    /// The key tells paths apart.
+    has_path: bool,
     /// The key names the service: its routes share what they store.
     of_service: bool,
     key_has_credentials: bool,
@@ -119,6 +121,8 @@ const NAMED_BY_LUA: [&str; 2] = ["external_user", "consumer_name"];
 /// Variables that say in a key whose answers it is for, where they have a value. Not `$remote_user` and
 /// `$http_authorization`: who is known by something else can write what he likes there.
 const IDENTITIES: [&str; 2] = ["consumer_name", "consumer_group_id"];
+/// Variables with the decoded path.
+const PATHS: [&str; 3] = ["request_uri", "uri", "document_uri"];
 /// In a key it tells even two clients of one consumer apart, and who does not have the secret cannot make that key.
 const CREDENTIALS: &str = "$http_authorization";
 
@@ -133,6 +137,7 @@ impl Settings {
             needed: key.of_lua(),
             key,
             isolation: conf.consumer_isolation,
+            has_path: PATHS.iter().any(named),
             of_service: conf.cache_key.iter().any(|part| part == "$service_id"),
             key_has_certificate: conf.cache_key.iter().any(|part| part.starts_with("$ssl_client_")),
             key_has_credentials: conf.cache_key.iter().any(|part| part == CREDENTIALS),
@@ -174,6 +179,12 @@ impl Settings {
             }
         }
         self.key.write_key(request, &mut key);
+        // `$request_uri` is decoded: `/a%3Fb` and `/a?b` are two resources with one text (RFC 3986 section 2.2).
+        let raw = request.head.raw_path();
+        if self.has_path && *raw != *request.path {
+            key.push(4);
+            key.extend_from_slice(raw);
+        }
         key
     }
 

@@ -52,7 +52,7 @@ impl Directives {
     }
 
     /// What allows counts only where it is well formed. Of two lifetimes the shorter one holds, and what is not a number
-    /// is no time at all (section 4.2.1).
+    /// counts as 0 (section 4.2.1).
     fn read(&mut self, item: &str) {
         let (name, value) = item.split_once('=').map_or((item, None), |(name, value)| (name, Some(value)));
         let seconds = value.and_then(seconds);
@@ -119,7 +119,7 @@ pub struct Permit {
 /// what to do, with `X-Accel-Expires`.
 pub fn permit(asked: Asked, status: u16, headers: &Head, accelerated: bool) -> Option<Permit> {
     let directives = Directives::of(headers);
-    // Parts of answers and answers to conditions are no use to others.
+    // Parts of answers and answers to conditions are of no use to others.
     let whole = !matches!(status, 206 | 304) && !headers.contains("Content-Range");
     let forbidden = asked.no_store
         || (asked.credentials && !directives.for_all)
@@ -140,7 +140,7 @@ fn fresh_for(headers: &Head, directives: &Directives, age: f64) -> Option<f64> {
         let at = httpdate::parse_http_date(std::str::from_utf8(value).ok()?.trim()).ok()?;
         Some(at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64())
     };
-    // Of several, the last one counts; what is no date has passed (section 5.3).
+    // Of several, the last one counts; what is not a date has passed (section 5.3).
     let expires = time(headers.get_all("Expires").last()?).unwrap_or(0.0);
     let by_clock = expires - unix_seconds();
     let by_date = headers.get_all("Date").last().and_then(time).map(|date| expires - date - age);

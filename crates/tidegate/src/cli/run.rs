@@ -115,12 +115,18 @@ fn serve_imported(
     Ok(())
 }
 
+const EVERYBODY: [&str; 2] = ["0.0.0.0/0", "::/0"];
+
 /// nginx selects by host before path, and believes only the peers that its configuration names.
 fn as_in_nginx(placement: Placement, listeners: &Listeners, settings: &mut Settings) {
     settings.apisix.router = HttpRouter::HostUri;
     settings.nginx.real_ip_from.clear();
     // A file with another word for it is not served: the directive closes its block.
     settings.nginx.underscores_in_headers = false;
+    // It passes on, and compares, what came.
+    for trusted in [&mut settings.apisix.trusted_addresses, &mut settings.apisix.trusted_gateways] {
+        trusted.get_or_insert_with(|| EVERYBODY.map(str::to_owned).to_vec());
+    }
     if placement == Placement::Written {
         let all = |sockets: &BTreeSet<(IpAddr, u16)>| -> Vec<Listener> {
             sockets.iter().map(|(address, port)| Listener::new(&address.to_string(), *port)).collect()
