@@ -7,7 +7,7 @@ mod sessions;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use model::{Kind, resources};
+use model::{Kind, check::server_name_fault, resources};
 use plugin::{
     MISFIT,
     certificates::{Certificates, Contest, Expiry, Pair, Stapling, TlsServer},
@@ -165,6 +165,11 @@ impl Compiler {
         let keys = pairs.map(|(cert, key)| trust::certified_key(&provider, cert.as_bytes(), key.as_bytes()));
         let keys: Vec<_> = keys.collect::<Result<_, _>>()?;
         let names: Vec<String> = conf.sni.iter().chain(&conf.snis).cloned().collect();
+        if conf.kind == "server"
+            && let Some(fault) = names.iter().find_map(|name| server_name_fault(name))
+        {
+            return Err(fault);
+        }
         let expiries = expiry::of(&key.1, names.first().map_or("", String::as_str), &keys);
         let server = match conf.kind.as_str() {
             "server" => Server::Usable(Arc::new(self.server(key, conf, keys, provider)?)),
@@ -228,12 +233,22 @@ fn texts(value: Option<&Value>, found: &mut Vec<String>) {
     match value {
         Some(Value::String(text)) => {
             let words = text.split(|character: char| character.is_whitespace() || character == ',');
-            found.extend(words.filter(|word| is_name(word)).map(str::to_owned));
+            found.extend(words.filter(|word| is_name(word)).flat_map(meant));
         }
         Some(Value::Array(items)) => items.iter().for_each(|item| texts(Some(item), found)),
         Some(Value::Object(fields)) => fields.values().for_each(|field| texts(Some(field), found)),
         _ => {}
     }
+}
+
+/// The names that a word may stand for.
+fn meant(word: &str) -> Vec<String> {
+    if server_name_fault(word).is_none() {
+        return vec![word.to_owned()];
+    }
+    let host = word.trim_start_matches(['*', '.', '[']).split([':', ']']).next().unwrap_or_default();
+    let all = [word.to_owned(), host.to_owned(), format!("*.{host}")];
+    all.into_iter().filter(|name| !host.is_empty() || name == word).collect()
 }
 
 fn is_name(word: &str) -> bool {

@@ -165,7 +165,7 @@ impl Compiler {
         Arc::make_mut(&mut self.consumers.index.by_name).insert(username, consumer);
     }
 
-    /// The consumer's own plugins over its group's; authentication data is no plugin to run.
+    /// The consumer's own plugins over its group's; authentication data is not a plugin to run.
     fn consumer_plugins(
         &mut self,
         key: &Key,

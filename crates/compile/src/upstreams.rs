@@ -237,7 +237,7 @@ fn pool_mark(tls: Option<u64>, proxy_protocol: Option<ProxyProtocol>) -> String 
 
 fn proxy_protocol(name: &str) -> Result<ProxyProtocol, String> {
     ProxyProtocol::from_name(name)
-        .ok_or_else(|| format!("proxy_protocol {name}: there are \"v1\" and \"v2\""))
+        .ok_or_else(|| format!("proxy_protocol {name}: unknown value; expected one of: v1, v2"))
 }
 
 /// gRPC asks for HTTP/2 in the handshake.
@@ -267,7 +267,7 @@ fn scheme(name: &str) -> Result<Scheme, String> {
         "https" => Ok(Scheme::Https),
         "grpc" => Ok(Scheme::Grpc),
         "grpcs" => Ok(Scheme::Grpcs),
-        // Stream upstreams are no target of HTTP requests; they are used where streams are.
+        // Stream upstreams are not targets of HTTP requests; they are used where streams are.
         "tcp" | "udp" | "tls" | "kafka" => Ok(Scheme::Http),
         other => Err(format!("unknown scheme {other}")),
     }

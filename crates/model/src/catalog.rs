@@ -60,4 +60,8 @@ pub trait PluginCatalog: Send + Sync {
     /// Checks `conf` (schema, then the plugin's own rules) and fills defaults into it.
     /// The error is the bare message: `property "key" is required`.
     fn check(&self, name: &str, kind: SchemaKind, conf: &mut Value) -> Result<(), String>;
+    /// What to say of a variable that no request has unless Lua sets it.
+    fn variable_remark(&self, _: &str) -> Option<String> {
+        None
+    }
 }

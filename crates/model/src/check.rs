@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub(crate) use self::addresses::node_fault;
-pub use self::addresses::parse_address;
+pub use self::addresses::{parse_address, server_name_fault};
 pub use self::certificate::check_pair;
 pub use self::plugins::known as check_known;
 pub use self::relations::clashes;
@@ -51,7 +51,7 @@ pub enum LuaChunk {
 pub enum LuaFault {
     /// Does not load; Lua's message.
     Load(String),
-    /// Loads, but is no function (`filter_func`) or table (`script`).
+    /// Loads, but is not a function (`filter_func`) or table (`script`).
     WrongKind,
 }
 
@@ -244,4 +244,4 @@ fn check_stream_route(context: &Context<'_>, id: Option<&str>, conf: &mut Value)
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -25,7 +25,7 @@ impl Document {
         Document(value.to_string().into())
     }
 
-    /// `None` when it is no JSON.
+    /// `None` when it is not JSON.
     pub fn parse(text: &str) -> Option<Document> {
         serde_json::from_str::<serde::de::IgnoredAny>(text).ok()?;
         Some(Document(text.into()))

@@ -134,7 +134,7 @@ pub(crate) fn each_plugin_field(
     }
 }
 
-/// Encrypting leaves alone what is no PEM (it is encrypted already), decrypting what is.
+/// Encrypting leaves alone what is not PEM (it is encrypted already), decrypting what is.
 fn private_key(text: &str, change: Change<'_>) -> Option<String> {
     let changed = change(text)?;
     (text.starts_with("---") != changed.starts_with("---")).then_some(changed)

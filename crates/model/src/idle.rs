@@ -82,7 +82,7 @@ pub use vain::Matching;
 
 /// All that an object says in vain, in words.
 pub fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalog) -> Vec<String> {
-    let mut found = vain::of(object, matching);
+    let mut found = vain::of(object, matching, catalog);
     found.extend(references::of(object, catalog));
     found.extend(without::of(object, catalog));
     found.extend(remarks(object, catalog));

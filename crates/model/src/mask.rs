@@ -76,7 +76,7 @@ fn pointer(path: &str) -> String {
     format!("/{}", path.replace('[', "/").replace(']', "").replace('.', "/"))
 }
 
-/// A text that no schema knows may be a secret whose name is misspelled, and a plugin's configuration that is no object may be
+/// A text that no schema knows may be a secret whose name is misspelled, and a plugin's configuration that is not an object may be
 /// one in the wrong place.
 fn mask_unknown(kind: Kind, id: &str, value: &mut Value, catalog: &dyn PluginCatalog, change: Change<'_>) {
     for place in unknown::places(kind, id, value, catalog) {

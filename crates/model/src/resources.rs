@@ -73,7 +73,7 @@ pub struct Route {
 }
 
 impl Route {
-    /// Only 0 switches a route off: another status that does not fit is no word for it.
+    /// Only 0 switches a route off: another status that does not fit is not a word for it.
     pub fn is_enabled(&self) -> bool {
         self.status != 0
     }

@@ -22,7 +22,7 @@ pub fn without_user(text: &str) -> String {
     without_tokens(&format!("{scheme}{rest}"))
 }
 
-/// Whether it ends within a password that has a slash, `user:pass/word@host`: what follows the colon is no port.
+/// Whether it ends within a password that has a slash, `user:pass/word@host`: what follows the colon is not a port.
 fn is_cut(authority: &str) -> bool {
     let port = authority.split_once(':').map_or("", |(_, port)| port);
     is_user(authority) && !authority.contains('@') && !port.bytes().all(|digit| digit.is_ascii_digit())

@@ -138,6 +138,10 @@ impl PluginCatalog for Catalog {
         self.enabled.load().to_vec()
     }
 
+    fn variable_remark(&self, name: &str) -> Option<String> {
+        crate::Variable::remark(name)
+    }
+
     fn check(&self, name: &str, kind: SchemaKind, conf: &mut Value) -> Result<(), String> {
         let entry = self.entries.get(name).ok_or_else(|| format!("unknown plugin [{name}]"))?;
         let (schema, compiled) = match kind {

@@ -1,4 +1,4 @@
-//! `PUT /apisix/admin/configs`: what is no configuration changes nothing.
+//! `PUT /apisix/admin/configs`: what is not a configuration changes nothing.
 
 use super::{OPEN, admin, api_driven, configure, status};
 

@@ -258,7 +258,7 @@ fn nodes_that_are_no_addresses() {
         ("http://h.example:80", "write h.example:80 and scheme http"),
         ("https://h.example:443/api", "and set the path with plugin proxy-rewrite"),
         ("h.example:80/api", "write h.example:80"),
-        ("h.example:8O", "8O is not a port number"),
+        ("h.example:8O", "invalid port 8O"),
         ("u:secret@h.example:80", "***@h.example:80\\\" is not an address: write h.example:80; credentials"),
     ] {
         let upstream = json!({"nodes": {node: 1}});
@@ -274,6 +274,28 @@ fn nodes_that_are_no_addresses() {
     let gateway = Gateway::start(YAML_PROVIDER, Some(routes));
     assert_eq!(super::status(&gateway, "/z"), 503);
     gateway.wait_for_log("write h.example:80 and scheme http");
+}
+
+#[test]
+fn conditions_that_hold_for_no_request() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    for (condition, wanted) in [
+        (json!(["remote_adr", "==", "127.0.0.1"]), "$remote_adr is not a variable of the gateway"),
+        (json!(["arg.x", "==", "1"]), "$arg.x is not a variable of the gateway"),
+        (json!(["uri", "==", "/a//b"]), "write /a/b"),
+        (json!(["host", "==", "h:80"]), "names are compared without their port"),
+        (json!(["status", "==", "200"]), "key-auth: _meta.filter: status is empty before the plugin has run"),
+    ] {
+        let filtered = route(&json!({"key-auth": {"_meta": {"filter": [condition]}}}));
+        let said = warning(&gateway, "routes/f", &filtered);
+        assert!(said.contains(wanted), "{condition}: {said}");
+    }
+    let late = json!({"uri": "/v", "vars": [["consumer_name", "==", "jack"]], "upstream": {"nodes": {"127.0.0.1:1": 1}}});
+    let said = warning(&gateway, "routes/v", &late);
+    assert!(said.contains("consumer_name is empty when routes are matched"), "{said}");
+    let limit = json!({"rejected_code": 429, "rules": [{"count": 1, "time_window": 60, "key": "remote_addr"}]});
+    let said = warning(&gateway, "routes/l", &route(&json!({"limit-count": limit})));
+    assert!(said.contains("rules[0].key: remote_addr has no variable"), "{said}");
 }
 
 /// Whatever is said of an object of a file begins with its place there.

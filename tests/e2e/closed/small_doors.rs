@@ -99,7 +99,7 @@ fn ldap_settings_without_effect_are_told() {
 #[test]
 fn a_list_of_plugins_that_is_none_is_told() {
     let gateway = Gateway::start(YAML_PROVIDER, Some("plugins: {cors: true}\nroutes: []\n"));
-    gateway.wait_for_log("[plugins] is ignored, {\"cors\":true} is no list");
+    gateway.wait_for_log("[plugins] is ignored, {\"cors\":true} is not a list");
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use testkit::gateway::{EMBEDDED, YAML_PROVIDER};
-use testkit::{Gateway, Upstream, servers};
+use testkit::http2::{self, END_HEADERS, END_STREAM, HEADERS};
+use testkit::{Gateway, Http2Client, Upstream, servers};
 
 use super::put;
 
@@ -61,6 +62,45 @@ fn methods_have_capital_letters() {
         let request = format!("{method} /x HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
         assert_eq!(status_of(&gateway, &request), expected, "{method}");
     }
+}
+
+/// HTTP/1 and HTTP/2 answer alike.
+#[test]
+fn methods_are_read_alike_in_both_protocols() {
+    let gateway = gateway(&json!({"methods": ["POST"]}));
+    let (longest, longer) = ("A".repeat(32), "A".repeat(33));
+    for (method, expected) in [("POST", 401), ("Post", 400), (&*longest, 200), (&*longer, 501)] {
+        let request = format!("{method} /x HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+        assert_eq!(status_of(&gateway, &request), expected, "{method}");
+        let mut client = Http2Client::connect(gateway.http, &[]).expect("connects");
+        let head = http2::request(method, "/x", &[]);
+        client.send(HEADERS, END_HEADERS | END_STREAM, 1, &head).expect("sends");
+        let answer = client.wait_for(HEADERS).expect("an answer");
+        assert_eq!(http2::status(&answer), Some(expected), "{method} over HTTP/2");
+    }
+}
+
+/// Which of two counts differs from server to server; nginx refuses both, too.
+#[test]
+fn credentials_come_once_and_names_have_no_empty_part() {
+    let gateway = gateway(&json!({}));
+    let fields = "Authorization: Basic YTpi\r\nAuthorization: Basic YTpi\r\n";
+    for (host, fields, expected) in [
+        ("h", "", 401),
+        ("h", "Authorization: Basic YTpi\r\n", 401),
+        ("h", fields, 400),
+        ("a..b", "", 400),
+        ("..b", "", 400),
+        ("b..", "", 400),
+        ("b.", "", 401),
+    ] {
+        let request = format!("GET /x HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n");
+        assert_eq!(status_of(&gateway, &request), expected, "{host} {fields}");
+    }
+    let mut client = Http2Client::connect(gateway.http, &[]).expect("connects");
+    let head = http2::request("GET", "/x", &[("authorization", "a"), ("authorization", "b")]);
+    client.send(HEADERS, END_HEADERS | END_STREAM, 1, &head).expect("sends");
+    assert_eq!(http2::status(&client.wait_for(HEADERS).expect("an answer")), Some(400));
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn a_path_that_no_request_has_is_warned_of_with_the_one_that_would_match() {
     assert_eq!(gateway.client().get("h:8080", "/h").expect("an answer").status(), 200);
 }
 
-/// An empty header is no key: it would be a counter that the client chooses.
+/// An empty header is not a key: it would be a counter that the client chooses.
 #[test]
 fn an_empty_header_counts_for_the_client_address() {
     let gateway = Gateway::start(EMBEDDED, None);

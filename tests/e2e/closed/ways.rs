@@ -180,7 +180,7 @@ fn places_that_no_request_has_are_warned_of() {
     let gateway = Gateway::start(EMBEDDED, None);
     for (id, route, warning) in [
         ("1", r#"{"uri":"a"}"#, Some("uri a matches no request: paths begin with /")),
-        ("2", r#"{"uris":["/ok","/a?b=1"]}"#, Some("uri /a?b=1 matches no request: ? is no part of a path")),
+        ("2", r#"{"uris":["/ok","/a?b=1"]}"#, Some("uri /a?b=1 matches no request: ? is not part of a path")),
         ("3", r#"{"uri":"/","host":"a.com:80"}"#, Some("host a.com:80 matches no request")),
         ("4", r#"{"uri":"*","host":"a.com"}"#, None),
     ] {

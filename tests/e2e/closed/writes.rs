@@ -125,6 +125,25 @@ fn an_object_that_others_are_built_from_is_refused_with_their_names() {
     assert_eq!(rejected(&gateway), []);
 }
 
+/// A certificate whose name no handshake has asks nobody for one of the client's.
+#[test]
+fn server_names_that_no_handshake_has() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let key = KeyPair::generate().expect("a key");
+    let params = CertificateParams::new(vec!["o1.test".to_owned()]).expect("a name");
+    let cert = params.self_signed(&key).expect("a certificate").pem();
+    for (name, wanted) in [
+        ("o1.test:443", "it has no port; write o1.test"),
+        ("*o1.test", "write *.o1.test, and o1.test if that is meant too"),
+        (".o1.test", "it has no empty part"),
+        ("[o1.test]", "brackets are for IPv6 addresses"),
+    ] {
+        let ssl = json!({"snis": [name], "cert": cert, "key": key.serialize_pem(), "client": {"ca": cert}});
+        let why = refused(&gateway, "PUT", "ssls/1", &ssl.to_string());
+        assert!(why.contains(wanted), "{name}: {why}");
+    }
+}
+
 #[test]
 fn a_secret_that_is_not_there_is_a_warning() {
     let gateway = Gateway::start(EMBEDDED, None);

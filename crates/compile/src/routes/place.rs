@@ -42,7 +42,7 @@ pub(super) fn of_route(value: &Value) -> resources::Route {
     resources::Route::from_value(&Value::Object(kept)).unwrap_or_default()
 }
 
-/// Hosts of which one is no name in the form that requests have are left out: the route is for any host then.
+/// Hosts of which one is not a name in the form that requests have are left out: the route is for any host then.
 pub(super) fn widen(route: &mut resources::Route) {
     let is_name = |host: &str| {
         !host.is_empty()

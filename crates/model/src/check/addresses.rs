@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::url::without_user;
 
-/// Splits `host[:port]`. IPv6 only has a port in brackets; a port that is no number counts as none.
+/// Splits `host[:port]`. IPv6 only has a port in brackets; a port that is not a number counts as none.
 pub fn parse_address(address: &str) -> (&str, Option<i64>) {
     let (host, port) = match address.rsplit_once(':') {
         Some((host, port)) if host.ends_with(']') || !host.contains(':') => (host, port),
@@ -28,7 +28,7 @@ pub(crate) fn node_fault(address: &str) -> Option<String> {
         _ if name.is_empty() || host.contains(char::is_whitespace) => "write host:port".to_owned(),
         ("", true) => format!("write {host}; a path is set with plugin proxy-rewrite"),
         ("", false) if !name.contains(':') && port.parse::<i64>().is_err() => {
-            format!("{port} is not a port number")
+            format!("invalid port {port}")
         }
         ("", false) if !user.is_empty() => {
             format!("write {host}; credentials are set with the headers of plugin proxy-rewrite")
@@ -40,6 +40,31 @@ pub(crate) fn node_fault(address: &str) -> Option<String> {
         }
     };
     Some(format!("node {shown:?} is not an address: {remedy}"))
+}
+
+/// Why no handshake asks for a server name that is written so: a certificate with it, and what it asks of clients, is for
+/// nobody.
+pub fn server_name_fault(name: &str) -> Option<String> {
+    let bare = name.strip_prefix("*.").unwrap_or(name).trim_end_matches('.');
+    if name == "*" || is_ip(bare) {
+        return None;
+    }
+    let remedy = match bare.rsplit_once(':') {
+        Some((host, _)) => format!("it has no port; write {host}"),
+        None if bare.starts_with('[') || bare.ends_with(']') => "brackets are for IPv6 addresses".to_owned(),
+        None if bare.contains('*') => match bare.trim_start_matches('*') {
+            rest if rest.contains('*') || name.len() > bare.len() => "write * once, in front of a dot".to_owned(),
+            rest => format!("write *.{rest}, and {rest} if that is meant too"),
+        },
+        None if bare.split('.').any(str::is_empty) => "it has no empty part".to_owned(),
+        None => return None,
+    };
+    Some(format!("invalid server name {name:?}: {remedy}"))
+}
+
+fn is_ip(text: &str) -> bool {
+    let literal = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    text.parse::<IpAddr>().is_ok() || literal.is_some_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok())
 }
 
 pub(super) fn is_ip_or_cidr(address: &str) -> bool {
@@ -64,7 +89,7 @@ mod tests {
             ("http://a.b:80", "write a.b:80 and scheme http"),
             ("https://a.b/x", "write a.b and scheme https, and set the path with"),
             ("a.b:80/x", "write a.b:80; a path"),
-            ("a.b:8O", "8O is not a port number"),
+            ("a.b:8O", "invalid port 8O"),
             ("a b:80", "write host:port"),
             ("u:p@127.0.0.1:1", "write 127.0.0.1:1; credentials"),
             ("u@a.b", "write a.b; credentials"),
@@ -76,6 +101,27 @@ mod tests {
         }
         for address in ["a.b", "a.b:80", "[::1]:80", "[::1]", "::1", "a_b:1", "a:-1"] {
             assert_eq!(super::node_fault(address), None, "{address}");
+        }
+    }
+
+    #[test]
+    fn server_names() {
+        for (name, remedy) in [
+            ("a.b:443", "it has no port; write a.b"),
+            ("*.a.b:443", "it has no port; write a.b"),
+            ("*a.b", "write *.a.b, and a.b if that is meant too"),
+            ("*.*.a", "write * once"),
+            (".a.b", "it has no empty part"),
+            ("*..a", "it has no empty part"),
+            ("[a.b]", "brackets are for IPv6 addresses"),
+            ("a..b", "it has no empty part"),
+            ("", "it has no empty part"),
+        ] {
+            let fault = super::server_name_fault(name);
+            assert!(fault.as_ref().is_some_and(|fault| fault.contains(remedy)), "{name}: {fault:?}");
+        }
+        for name in ["a.b", "*.a.b", "*", "a.b.", "a_b", "127.0.0.1", "::1", "[::1]", "localhost"] {
+            assert_eq!(super::server_name_fault(name), None, "{name}");
         }
     }
 

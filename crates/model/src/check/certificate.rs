@@ -5,7 +5,7 @@
 use rustls_pki_types::pem::{PemObject, SectionKind};
 use serde_json::Value;
 
-use super::{Context, check_schema};
+use super::{Context, addresses::server_name_fault, check_schema};
 use crate::{Kind, schema::is_secret_reference};
 
 const BAD_CERTIFICATE: &str = "failed to parse cert: PEM_read_bio_X509_AUX() failed";
@@ -23,6 +23,10 @@ pub(super) fn check_ssl(context: &Context<'_>, conf: &mut Value) -> Result<(), S
     check_stored_pair(text("cert"), text("key"))?;
     if text("type") == "client" {
         return Ok(());
+    }
+    let names = conf.get("sni").into_iter().chain(conf.get("snis").and_then(Value::as_array).into_iter().flatten());
+    if let Some(fault) = names.filter_map(Value::as_str).find_map(server_name_fault) {
+        return Err(format!("invalid configuration: {fault}"));
     }
     let list = |name: &str| conf.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let (certificates, keys) = (list("certs"), list("keys"));

@@ -6,7 +6,7 @@ use super::*;
 use crate::catalog::PluginFacts;
 
 /// Knows `limit` (wants `count`) and `key-auth` (wants `key` of consumers).
-struct Catalog;
+pub(crate) struct Catalog;
 
 impl PluginCatalog for Catalog {
     fn facts(&self, name: &str) -> Option<PluginFacts<'_>> {
@@ -39,6 +39,9 @@ impl PluginCatalog for Catalog {
     fn check(&self, name: &str, _: SchemaKind, conf: &mut Value) -> Result<(), String> {
         let wanted = if name == "limit" { "count" } else { "key" };
         conf.get(wanted).map(|_| ()).ok_or_else(|| format!("property \"{wanted}\" is required"))
+    }
+    fn variable_remark(&self, name: &str) -> Option<String> {
+        (name == "remote_adr").then(|| "$remote_adr is not a variable".to_owned())
     }
 }
 

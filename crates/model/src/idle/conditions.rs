@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Kind, Object};
+use crate::{Kind, Object, PluginCatalog};
 
 /// An object with conditions has at least one of these fields.
 const WORDS: [&str; 6] = ["vars", "filter", "case", "workflow", "traffic-split", "match"];
@@ -46,55 +46,70 @@ const LATE: [&str; 12] = [
 const LATE_FAMILIES: [&str; 3] = ["upstream_", "sent_http_", "resp_"];
 const FAMILIES: [&str; 3] = ["http_", "arg_", "cookie_"];
 
-pub(super) fn of(object: &Object) -> Vec<String> {
+pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
     let mut found = Vec::new();
-    if WORDS.iter().any(|word| object.document.may_have(word)) {
-        let value = object.value();
-        walk(&value, &mut found);
-        if object.kind == Kind::Route {
-            value.get("vars").into_iter().for_each(|vars| late(vars, &mut found));
+    if !WORDS.iter().any(|word| object.document.may_have(word)) {
+        return found;
+    }
+    let value = object.value();
+    each(&value, &mut |condition| found.extend(test(condition, catalog)));
+    if let Some(vars) = value.get("vars").filter(|_| object.kind == Kind::Route) {
+        late(vars, "vars", "when routes are matched, before authentication and the upstream", &mut found);
+    }
+    for (name, conf) in value.get("plugins").and_then(Value::as_object).into_iter().flatten() {
+        if let Some(filter) = conf.pointer("/_meta/filter")
+            && catalog.facts(name).is_some_and(|facts| facts.kind == Some("auth"))
+        {
+            late(filter, &format!("{name}: _meta.filter"), "before the plugin has run", &mut found);
         }
     }
     found
 }
 
-/// Of a route's own conditions: variables that have no value yet.
-fn late(value: &Value, found: &mut Vec<String>) {
-    let Some(items) = value.as_array() else { return };
-    if let [Value::String(name), Value::String(_), _, ..] = items.as_slice()
-        && (LATE.contains(&name.as_str()) || LATE_FAMILIES.iter().any(|family| name.starts_with(family)))
-    {
-        found.push(format!(
-            "vars: {name} is empty when routes are matched, before authentication and the upstream; \
-             write the condition in a plugin, such as consumer-restriction or _meta.filter"
-        ));
-    }
-    items.iter().for_each(|item| late(item, found));
+/// Variables that have no value where a condition is judged.
+fn late(value: &Value, place: &str, when: &str, found: &mut Vec<String>) {
+    each(value, &mut |Condition { name, .. }| {
+        if LATE.contains(&name) || LATE_FAMILIES.iter().any(|family| name.starts_with(family)) {
+            found.push(format!(
+                "{place}: {name} is empty {when}; write the condition in a plugin that runs later, such as \
+                 consumer-restriction"
+            ));
+        }
+    });
 }
 
-fn walk(value: &Value, found: &mut Vec<String>) {
+/// A condition as it is written.
+struct Condition<'a> {
+    name: &'a str,
+    negated: bool,
+    operator: &'a str,
+    right: &'a Value,
+}
+
+fn each<'a>(value: &'a Value, act: &mut dyn FnMut(Condition<'a>)) {
     match value {
-        Value::Object(members) => members.values().for_each(|member| walk(member, found)),
+        Value::Object(members) => members.values().for_each(|member| each(member, act)),
         Value::Array(items) => {
             match items.as_slice() {
                 [Value::String(name), Value::String(operator), right] => {
-                    test(name, operator, false, right, found)
+                    act(Condition { name, negated: false, operator, right });
                 }
                 [Value::String(name), Value::String(not), Value::String(operator), right] if not == "!" => {
-                    test(name, operator, true, right, found);
+                    act(Condition { name, negated: true, operator, right });
                 }
                 _ => {}
             }
-            items.iter().for_each(|item| walk(item, found));
+            items.iter().for_each(|item| each(item, act));
         }
         _ => {}
     }
 }
 
-fn test(name: &str, operator: &str, negated: bool, right: &Value, found: &mut Vec<String>) {
+fn test(condition: Condition<'_>, catalog: &dyn PluginCatalog) -> Option<String> {
+    let Condition { name, negated, operator, right } = condition;
     let operator = operator.to_ascii_lowercase();
     if !OPERATORS.contains(&operator.as_str()) {
-        return;
+        return None;
     }
     let written = match right {
         Value::String(text) => text.clone(),
@@ -102,11 +117,13 @@ fn test(name: &str, operator: &str, negated: bool, right: &Value, found: &mut Ve
     };
     let condition = format!("the condition {name} {operator} {written}");
     if let Some(meant) = other_name(name) {
-        found.push(format!("{condition}: no request has a variable {name}; write {meant}"));
-        return;
+        return Some(format!("{condition}: no request has a variable {name}; write {meant}"));
+    }
+    if let Some(remark) = catalog.variable_remark(name) {
+        return Some(format!("{condition}: {remark}"));
     }
     if negated || !is_text(name) {
-        return;
+        return None;
     }
     let why = match operator.as_str() {
         "==" => match right {
@@ -124,10 +141,23 @@ fn test(name: &str, operator: &str, negated: bool, right: &Value, found: &mut Ve
             whys.collect::<Option<Vec<String>>>().and_then(|whys| whys.into_iter().next())
         }
         "has" => Some(format!("has looks into lists, and {name} is a text; use == or ~~")),
+        "~~" => right.as_str().and_then(|pattern| never_matches(name, pattern)),
         _ => None,
     };
-    if let Some(why) = why {
-        found.push(format!("{condition} never holds: {why}"));
+    why.map(|why| format!("{condition} never holds: {why}"))
+}
+
+/// Why no value of a variable begins as an anchored pattern does.
+fn never_matches(name: &str, pattern: &str) -> Option<String> {
+    let first = pattern.strip_prefix('^')?.chars().next().filter(char::is_ascii_alphanumeric)?;
+    // A letter that may be absent says nothing.
+    let is_certain = !pattern.contains(['|', '?', '*', '{']);
+    match name {
+        "uri" | "request_uri" if is_certain => Some("paths begin with /".to_owned()),
+        "request_method" | "method" if is_certain && first.is_ascii_lowercase() => {
+            Some("methods have capital letters".to_owned())
+        }
+        _ => None,
     }
 }
 
@@ -169,7 +199,18 @@ fn never_equal(name: &str, text: &str) -> Option<String> {
         _ if text != text.trim() && (name.starts_with("http_") || TEXTS.contains(&name)) => {
             Some("values have no blanks around them".to_owned())
         }
+        "host" if text.contains("://") || text.contains('/') => Some("it is a name without scheme and path".to_owned()),
+        "host" if text.contains('*') => Some("== compares the whole name; use ~~ with a pattern".to_owned()),
+        "host" if text.rsplit_once(':').is_some_and(|(name, _)| !name.contains(':') || name.ends_with(']')) => {
+            Some("names are compared without their port".to_owned())
+        }
         "uri" if !text.starts_with('/') && text != "*" => Some("paths begin with /".to_owned()),
+        "uri" if text.contains('*') && text != "*" => {
+            Some("== compares the whole path; use ~~ with a pattern".to_owned())
+        }
+        "uri" if super::vain::compared(text) != text => {
+            write(format!("{}: paths are compared decoded, without // and dot segments", super::vain::compared(text)))
+        }
         _ => None,
     }
 }
@@ -179,6 +220,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn warnings(kind: Kind, value: &Value) -> Vec<String> {
+        let document = crate::Document::new(value);
+        let object = Object { kind, id: "1".into(), document, created: 1, modified: 1, fault: None };
+        of(&object, &crate::check::tests::Catalog)
+    }
+
+    #[test]
+    fn variables_without_a_value_yet() {
+        let filter = json!([["status", "==", "200"]]);
+        let found = warnings(Kind::Route, &json!({"plugins": {"key-auth": {"_meta": {"filter": filter}}}}));
+        assert!(found.len() == 1 && found[0].starts_with("key-auth: _meta.filter: status is empty"), "{found:?}");
+        let found = warnings(Kind::Route, &json!({"vars": [["consumer_name", "==", "a"]]}));
+        assert!(found.len() == 1 && found[0].starts_with("vars: consumer_name is empty"), "{found:?}");
+        assert!(warnings(Kind::Service, &json!({"plugins": {"limit": {"_meta": {"filter": filter}}}})).is_empty());
+    }
 
     #[test]
     fn conditions_that_never_hold() {
@@ -228,12 +285,21 @@ mod tests {
             (json!(["my_variable", "==", true]), None),
             (json!(["uri", "==", "get"]), Some("the condition uri == get never holds: ")),
             (json!(["a", "b", "c"]), None),
+            (json!(["remote_adr", "~=", "1"]), Some("the condition remote_adr ~= 1: $remote_adr is not a variable")),
+            (json!(["uri", "==", "/a//b"]), Some("the condition uri == /a//b never holds: write /a/b: paths are")),
+            (json!(["uri", "==", "/a/*"]), Some("the condition uri == /a/* never holds: == compares the whole path")),
+            (json!(["uri", "~~", "^a"]), Some("the condition uri ~~ ^a never holds: paths begin with /")),
+            (json!(["request_method", "~~", "^get$"]), Some("the condition request_method ~~ ^get$ never holds: ")),
+            (json!(["host", "==", "a:80"]), Some("the condition host == a:80 never holds: names are compared")),
+            (json!(["host", "==", "http://a"]), Some("the condition host == http://a never holds: it is a name")),
+            (json!(["host", "==", "*.a"]), Some("the condition host == *.a never holds: == compares the whole")),
+            (json!(["uri", "~~", "^a?/"]), None),
+            (json!(["uri", "~~", "^/a"]), None),
+            (json!(["host", "==", "[::1]"]), None),
+            (json!(["status", "==", "200"]), None),
         ] {
-            let mut found = Vec::new();
-            walk(
-                &json!({"plugins": {"key-auth": {"_meta": {"filter": ["OR", condition, condition]}}}}),
-                &mut found,
-            );
+            let value = json!({"plugins": {"limit": {"_meta": {"filter": ["OR", condition, condition]}}}});
+            let mut found = warnings(Kind::Route, &value);
             found.dedup();
             match wanted {
                 Some(wanted) => {

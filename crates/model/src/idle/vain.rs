@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::conditions;
-use crate::{Kind, Object, resources::MOST_RETRIES};
+use crate::{Kind, Object, PluginCatalog, resources::MOST_RETRIES};
 
 /// How routes are matched, by `apisix.router.http`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,8 +15,8 @@ pub struct Matching {
 }
 
 /// What of an object can never have an effect, in words.
-pub fn of(object: &Object, matching: Matching) -> Vec<String> {
-    let mut found = conditions::of(object);
+pub fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalog) -> Vec<String> {
+    let mut found = conditions::of(object, catalog);
     found.extend(places(object, matching));
     found.extend(retries(object));
     found
@@ -55,7 +55,7 @@ fn path(path: &str, matching: Matching) -> Option<String> {
         return Some(format!("uri {path} matches no request: paths begin with /"));
     }
     if let Some(sign) = path.chars().find(|sign| matches!(sign, '?' | '#')) {
-        let why = format!("{sign} is no part of a path; compare arguments with vars");
+        let why = format!("{sign} is not part of a path; compare arguments with vars");
         return Some(format!("uri {path} matches no request: {why}"));
     }
     if !matching.parameters
@@ -73,7 +73,7 @@ fn path(path: &str, matching: Matching) -> Option<String> {
 }
 
 /// The path as requests have it when they are compared. `%2F` stays: with `match_uri_encoded_slash` it is compared so.
-fn compared(path: &str) -> String {
+pub(super) fn compared(path: &str) -> String {
     let path = decoded(path.trim());
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/').skip(1) {
@@ -141,7 +141,7 @@ mod tests {
         let check = |kind, value: Value, expected: &[&str]| {
             let document = Document::new(&value);
             let object = Object { kind, id: "1".into(), document, created: 1, modified: 1, fault: None };
-            let found = of(&object, Matching::default());
+            let found = of(&object, Matching::default(), &crate::check::tests::Catalog);
             assert_eq!(found.len(), expected.len(), "{found:?}");
             for (found, expected) in found.iter().zip(expected) {
                 assert!(found.starts_with(expected), "{found}");

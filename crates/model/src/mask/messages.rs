@@ -196,7 +196,7 @@ fn is_host(text: &str) -> bool {
     is_port && (is_name || name == "localhost" || address.parse::<std::net::IpAddr>().is_ok())
 }
 
-/// Whether a schema has this text as a name or a value: it is no secret then.
+/// Whether a schema has this text as a name or a value: it is not a secret then.
 fn has_word(schema: &Value, text: &str) -> bool {
     match schema {
         Value::String(word) => word == text,

@@ -2,7 +2,7 @@
 //!
 //! A keyword with a value of the wrong type checks nothing, and neither does a keyword that the checker does not have.
 //! Both are refused, with the JSON pointer of the fault: a schema that checks less than its author wrote guards nothing.
-//! Names that are no keyword of any draft are annotations, which every draft allows; the author is warned of them.
+//! Names that are not keywords of any draft are annotations, which every draft allows; the author is warned of them.
 
 use std::collections::HashSet;
 
@@ -115,7 +115,7 @@ struct Walk<'a> {
     followed: HashSet<&'a str>,
     /// Schemas still to be looked at, and where they stand.
     pending: Vec<(&'a Value, String)>,
-    /// Names that are no keywords, in words.
+    /// Names that are not keywords, in words.
     unknown: Vec<String>,
 }
 

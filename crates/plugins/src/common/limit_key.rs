@@ -1,7 +1,7 @@
 //! What the limiting plugins count by: the key of a request, within the scope of a configuration.
 //!
 //! A scope is the resource that carries the plugin plus a checksum of the plugin's configuration. So counters outlive
-//! changes elsewhere in the resource, start anew when the limit itself changes, and are the same on every gateway
+//! changes elsewhere in the resource, start over when the limit itself changes, and are the same on every gateway
 //! that shares a store.
 
 use plugin::{Owner, Request, Template, Variable, variables::Named};
@@ -98,6 +98,9 @@ fn write_remote_addr(request: &Request, form: Form, out: &mut Vec<u8>) {
 /// A limit whose key never has a value counts by the client's address.
 pub fn remarks(conf: &Value) -> Vec<String> {
     let text = |name: &str| conf.get(name).and_then(Value::as_str);
+    if let Some(rules) = conf.get("rules").and_then(Value::as_array) {
+        return of_rules(rules);
+    }
     let Some(key) = text("key") else { return Vec::new() };
     let is_combination = match text("key_type").unwrap_or("var") {
         "var" => false,
@@ -128,6 +131,27 @@ pub fn remarks(conf: &Value) -> Vec<String> {
         }
     };
     vec![format!("the key {key} is not a variable, so the client's address is counted: {meant}")]
+}
+
+/// A rule whose key has no value is passed over, and a request that no rule is for is refused.
+fn of_rules(rules: &[Value]) -> Vec<String> {
+    if rules.is_empty() {
+        return vec!["rules: there is none, so that every request is answered 500".to_owned()];
+    }
+    let keys = rules.iter().map(|rule| rule.get("key").and_then(Value::as_str).unwrap_or_default());
+    let of_key = |(at, key): (usize, &str)| {
+        let template = Template::compile(key);
+        let mut variables = template.variables().peekable();
+        if variables.peek().is_none() {
+            return Some(format!("rules[{at}].key: {key} has no variable, so that it is for no request; write ${key}"));
+        }
+        let unknown = variables.find_map(|variable| match variable {
+            Variable::Custom(name) => Variable::remark(name),
+            _ => None,
+        });
+        unknown.map(|remark| format!("rules[{at}].key: {remark}"))
+    };
+    keys.enumerate().filter_map(of_key).collect()
 }
 
 /// The end of a message about a request that could not be counted.

@@ -309,6 +309,10 @@ impl PluginCatalog for AnyPlugin {
         }
         self.0.check(name, kind, conf)
     }
+
+    fn variable_remark(&self, name: &str) -> Option<String> {
+        self.0.variable_remark(name)
+    }
 }
 
 /// `None`: nothing is encrypted.
