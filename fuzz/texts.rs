@@ -161,7 +161,7 @@ pub fn json_path(data: &[u8]) {
     let path = text(path);
     let checked = paths::check(&path);
     let Some(picked) = paths::select_in_text(document, &path) else { return };
-    assert!(checked.is_ok() || picked.is_empty(), "found by what is no path: {path}");
+    assert!(checked.is_ok() || picked.is_empty(), "found by what is not a path: {path}");
     let tree: Value = serde_json::from_slice(document).expect("it was read");
     let selected: Vec<Value> = paths::select(&tree, &path).into_iter().cloned().collect();
     assert_eq!(picked, selected, "{path} in {tree}");

@@ -104,7 +104,7 @@ def yes_but(body):
     return good_then(lambda connection, _request, _port: page(connection, body))
 
 
-# The controls are no attacks: where they do not open, the refusals of the others say nothing.
+# The controls are not attacks: where they do not open, the refusals of the others say nothing.
 PROVIDERS = {
     "control: active": yes_but({"active": True, "sub": "a", "client_id": "a"}),
     "garbage": garbage, "an answer without end": huge, "a head without end": huge_head, "a slow drip": drip,

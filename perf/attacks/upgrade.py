@@ -43,7 +43,7 @@ def run(scene):
         last = served_by(gateway)
         answer = ask(port, "/quiet")[0]
         gateway.running = False
-        # The first process drains what hostile clients held; the last one is no child of ours.
+        # The first process drains what hostile clients held; the last one is not a child of ours.
         for pid in set(pids[1:]) - {None}:
             try:
                 os.kill(pid, 15)

@@ -70,7 +70,7 @@ def routes(upstream_port, count):
 
 
 def route(upstream_port, number, version=0):
-    """Without the metrics plugin: the first request of each route would make its series, which is no lookup."""
+    """Without the metrics plugin: the first request of each route would make its series, which is not a lookup."""
     return {"uri": f"/r{number}", "desc": f"version {version}", "upstream": tidegate.node(upstream_port)}
 
 

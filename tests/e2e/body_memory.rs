@@ -127,7 +127,7 @@ fn a_filter_sees_the_body() {
     }
 }
 
-/// Long texts are no tree: a body of the same size that can be held is read as before.
+/// Long texts are not a tree: a body of the same size that can be held is read as before.
 #[test]
 fn long_texts_are_read() {
     let upstream = Upstream::start();

@@ -1,4 +1,4 @@
-//! `?wait=applied`, revisions and transactions: when a change is in force, and that many are one.
+//! `?wait=applied`, revisions and transactions: when a change takes effect, and that many are one.
 
 use serde_json::{Value, json};
 use testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway};

@@ -75,7 +75,7 @@ fn attacks(name: &str) -> Vec<Attack> {
     ]
 }
 
-/// Framing is no claim in its right spelling: that is the parser's matter.
+/// Framing is not a claim in its right spelling: that is the parser's matter.
 fn framing_attacks() -> Vec<Attack> {
     let mut all = Vec::new();
     let names = [

@@ -45,8 +45,8 @@ const CASES: &[(&str, u16, &str)] = &[
     ("return 50", 500, NO_STATUS),
     ("return 1000, 'x'", 500, NO_STATUS),
     ("return 0 / 0, 'x'", 500, NO_STATUS),
-    ("return '403'", 500, "a status that is no number"),
-    ("return true", 500, "a status that is no number"),
+    ("return '403'", 500, "a status that is not a number"),
+    ("return true", 500, "a status that is not a number"),
     ("return 0", 299, ""),
     ("return 0, 'x'", 200, ""),
     ("return 403.5, 'x'", 403, ""),
@@ -127,5 +127,5 @@ fn late_phases_leave_a_final_status() {
     ] {
         assert_eq!(ask(&mut client, id), status, "{id}: {}", gateway.error_log());
     }
-    gateway.wait_for_log("199 is no final status: 500 is sent");
+    gateway.wait_for_log("199 is not a final status: 500 is sent");
 }

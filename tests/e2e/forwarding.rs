@@ -77,7 +77,7 @@ fn answer(recorded: Recorded) {
             return;
         }
     }
-    // What is no request to this reader is still written down.
+    // What is not a request to this reader is still written down.
     let _ = reader.to_close();
 }
 

@@ -1,4 +1,4 @@
-//! gRPC through the gateway: all kinds of calls, errors, nodes that say goodbye, and the two plugins that translate.
+//! gRPC through the gateway: all kinds of calls, errors, nodes that send GOAWAY, and the two plugins that translate.
 
 use std::time::Duration;
 
@@ -111,7 +111,7 @@ fn a_call_whose_message_is_gone_is_not_sent_again() {
 }
 
 #[test]
-fn a_goodbye_costs_nothing() {
+fn goaway_costs_nothing() {
     let server = Server::start();
     let gateway = gateway(&server, "");
     runtime().block_on(async {

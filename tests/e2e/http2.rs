@@ -257,7 +257,7 @@ fn websocket_through_a_stream() {
                 let (response, _out) = ready.send_request(ask(path), false).expect("sends");
                 assert_eq!(response.await.expect("answers").status(), status, "{path}");
             }
-            // CONNECT to anywhere is no service here.
+            // CONNECT to anywhere is not a service here.
             let mut ready = ready.clone().ready().await.expect("ready");
             let (response, _out) = ready
                 .send_request(Request::connect("h2.test:80").body(()).expect("a request"), false)
@@ -272,13 +272,13 @@ fn websocket_through_a_stream() {
 }
 
 #[test]
-fn quitting_says_goodbye() {
+fn quitting_sends_goaway() {
     let mut fixture = fixture("");
     let mut client = Http2Client::connect(fixture.gateway.http, &[]).expect("connects");
     client.get(1, "/bytes/3").expect("sends");
     client.wait_for(HEADERS).expect("answers");
     let reading = std::thread::spawn(move || client.wait_for(GOAWAY).map(|frame| frame.code()));
     fixture.gateway.process.signal(rustix::process::Signal::QUIT);
-    assert_eq!(reading.join().expect("reads").expect("a goodbye"), Some(0));
+    assert_eq!(reading.join().expect("reads").expect("a GOAWAY"), Some(0));
     assert!(fixture.gateway.process.wait_for_exit().success());
 }

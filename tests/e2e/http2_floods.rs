@@ -24,8 +24,8 @@ fn gateway(upstream: &Upstream) -> Gateway {
     Gateway::start(&config, Some(&routes))
 }
 
-/// Sends until the gateway says goodbye; the code it gives. A reset by the system may take the goodbye with it.
-fn goodbye(gateway: &Gateway, mut next: impl FnMut(usize) -> Vec<u8>) -> Option<u32> {
+/// Sends until the gateway sends GOAWAY; the code it gives. A reset by the system may take the GOAWAY with it.
+fn goaway_code(gateway: &Gateway, mut next: impl FnMut(usize) -> Vec<u8>) -> Option<u32> {
     let mut client = Http2Client::connect(gateway.http, &[]).expect("connects");
     let mut reader = client.try_clone().expect("a second handle");
     let reading = std::thread::spawn(move || reader.wait_for(GOAWAY).ok().and_then(|frame| frame.code()));
@@ -74,7 +74,7 @@ fn floods_of_small_frames_end_the_connection() {
     let update = frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]).repeat(1000);
     for (name, bytes) in [("ping", ping), ("settings", settings), ("priority", priority), ("update", update)]
     {
-        let code = goodbye(&gateway, |_| bytes.clone());
+        let code = goaway_code(&gateway, |_| bytes.clone());
         assert!(matches!(code, None | Some(ENHANCE_YOUR_CALM)), "{name}: {code:?}");
         check_others(&gateway);
     }
@@ -86,7 +86,7 @@ fn rapid_reset_ends_the_connection() {
     // CVE-2023-44487
     let upstream = Upstream::start();
     let gateway = gateway(&upstream);
-    let code = goodbye(&gateway, |round| {
+    let code = goaway_code(&gateway, |round| {
         let mut bytes =
             frame(HEADERS, END_HEADERS | END_STREAM, stream(round), &request("GET", "/silent", &[]));
         bytes.extend(frame(RST_STREAM, 0, stream(round), &CANCEL.to_be_bytes()));
@@ -102,7 +102,7 @@ fn streams_that_the_gateway_is_made_to_reset_end_the_connection() {
     // CVE-2025-8671, MadeYouReset: a window that grows past its largest size makes the server reset the stream.
     let upstream = Upstream::start();
     let gateway = gateway(&upstream);
-    let code = goodbye(&gateway, |round| {
+    let code = goaway_code(&gateway, |round| {
         let mut bytes =
             frame(HEADERS, END_HEADERS | END_STREAM, stream(round), &request("GET", "/silent", &[]));
         bytes.extend(frame(WINDOW_UPDATE, 0, stream(round), &0x7fff_ffff_u32.to_be_bytes()));
@@ -118,13 +118,13 @@ fn heads_without_an_end_end_the_connection() {
     let upstream = Upstream::start();
     let gateway = gateway(&upstream);
     // CONTINUATION flood: the list of fields grows past every limit.
-    let code = goodbye(&gateway, |round| match round {
+    let code = goaway_code(&gateway, |round| match round {
         0 => frame(HEADERS, 0, 1, &request("GET", "/", &[])),
         _ => frame(CONTINUATION, 0, 1, &field("x", &"y".repeat(10_000))),
     });
     assert!(code.is_none() || code > Some(0), "{code:?}");
     // The same with frames that hold nothing.
-    let code = goodbye(&gateway, |round| match round {
+    let code = goaway_code(&gateway, |round| match round {
         0 => frame(HEADERS, 0, 1, &request("GET", "/", &[])),
         _ => frame(CONTINUATION, 0, 1, &[]).repeat(100),
     });
@@ -182,7 +182,7 @@ fn small_pieces_of_a_body_are_bounded() {
     let upstream = Upstream::start();
     let gateway = gateway(&upstream);
     let empty = frame(DATA, 0, 1, &[]).repeat(100);
-    let code = goodbye(&gateway, |round| match round {
+    let code = goaway_code(&gateway, |round| match round {
         0 => frame(HEADERS, END_HEADERS, 1, &request("POST", "/echo", &[])),
         _ => empty.clone(),
     });
@@ -200,7 +200,7 @@ fn a_client_that_gives_no_room_is_not_waited_for() {
     let reset = client.wait_for(RST_STREAM).expect("gives up on the stream");
     assert_eq!(reset.stream, 1);
     // Then nothing happens on the connection, and it ends in an orderly way.
-    assert_eq!(client.wait_for(GOAWAY).expect("says goodbye").code(), Some(0));
+    assert_eq!(client.wait_for(GOAWAY).expect("sends GOAWAY").code(), Some(0));
     check_others(&gateway);
 }
 

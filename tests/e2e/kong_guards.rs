@@ -223,7 +223,7 @@ fn several_workspaces_are_refused() {
     assert!(!fine && report.contains("several workspaces"), "{report}");
 }
 
-/// A chain of filters is no plugin, whatever its name.
+/// A chain of filters is not a plugin, whatever its name.
 #[test]
 fn a_filter_chain_named_like_a_plugin_closes() {
     let text = "_format_version: '3.0'\nservices: [{name: s, host: h, routes: [{name: r, paths: [/]}]}]\n\

@@ -235,7 +235,7 @@ fn a_chunk_that_loops_is_refused() {
     assert!(gateway.process.ended().is_none(), "the process lives");
 }
 
-/// Clients make a script fill its tables: requests fail at the limit, then the interpreter begins anew.
+/// Clients make a script fill its tables: requests fail at the limit, then the interpreter starts over.
 #[test]
 fn a_full_interpreter_is_replaced() {
     let fill = "kept = kept or {} return function() for i = 1, 40 do kept[#kept + 1] = ('x'):rep(1000000) .. #kept end

@@ -76,7 +76,7 @@ const ASKED: [&str; 33] = [
     "/gone-for-good",
 ];
 
-/// Status, Location, the media type of what is no page of the server's own, and the body.
+/// Status, Location, the media type of what is not a page of the server's own, and the body.
 fn told(address: SocketAddr, method: &str, target: &str) -> String {
     let mut client = Client::connect(address).expect("connects");
     let length = if method == "POST" { "Content-Length: 0\r\n" } else { "" };

@@ -223,7 +223,7 @@ fn sessions_end_and_callbacks_serve_once(fixture: &Fixture) {
 fn sessions_in_cookies() {
     let fixture = fixture(json!({}), json!({}));
     sessions_end_and_callbacks_serve_once(&fixture);
-    // What ended stays ended when the route is written again, and the plugin with it made anew.
+    // What ended stays ended when the route is written again, and the plugin with it rebuilt.
     let session = fixture.log_in();
     fixture.get("/logout", &session);
     let conf = fixture.gateway.prefix().join("conf/apisix.yaml");

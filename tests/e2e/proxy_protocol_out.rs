@@ -70,7 +70,7 @@ impl Nginx {
         }
     }
 
-    /// Lines about probes; those that were no HTTP to nginx are none with 200.
+    /// Lines about probes; those that were not HTTP to nginx are none with 200.
     fn probes(&self) -> String {
         fs::read_to_string(self.folder.path().join("health.log")).expect("the log")
     }

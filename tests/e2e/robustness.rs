@@ -46,7 +46,7 @@ pub fn chunk_extensions_cases() -> Vec<Case> {
         Case::refuse("two values", chunks!("5;a=b=c\r\nhello\r\n0\r\n\r\n")),
         Case::refuse("two names", chunks!("5;a b\r\nhello\r\n0\r\n\r\n")),
         Case::refuse("no token", chunks!("5;@a\r\nhello\r\n0\r\n\r\n")),
-        Case::refuse("value is no token", chunks!("5;a=[b]\r\nhello\r\n0\r\n\r\n")),
+        Case::refuse("value is not a token", chunks!("5;a=[b]\r\nhello\r\n0\r\n\r\n")),
         Case::refuse("quote does not end", chunks!("5;a=\"b\r\nhello\r\n0\r\n\r\n")),
         Case::refuse("something behind the quote", chunks!("5;a=\"b\"c\r\nhello\r\n0\r\n\r\n")),
         Case::refuse("blank at the end", chunks!("5;a \r\nhello\r\n0\r\n\r\n")),

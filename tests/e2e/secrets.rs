@@ -1,4 +1,4 @@
-//! `$secret://` references: a Vault that checks what it is asked; [`clouds`] has AWS and Google, [`no_values`] what is no secret.
+//! `$secret://` references: a Vault that checks what it is asked; [`clouds`] has AWS and Google, [`no_values`] what is not a secret.
 
 mod clouds;
 mod no_values;

@@ -58,7 +58,7 @@ fn a_connection_that_answers_no_ping_is_given_up() {
         assert_eq!(caller.call("/e.Echo/Unary", &[b"x"], false).await.status, 502);
         assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
         assert_eq!(caller.call("/e.Echo/Unary", &[b"x"], false).await.status, 200);
-        assert!(!quiet.is_finished(), "a quiet stream is no silent connection");
+        assert!(!quiet.is_finished(), "a quiet stream is not a silent connection");
         quiet.abort();
     });
     assert_eq!((cut.opened(), whole.opened()), (2, 1));

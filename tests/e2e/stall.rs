@@ -44,7 +44,7 @@ fn a_plugin_that_computes_is_named() {
         assert_eq!(client.get("h", "/busy").expect("an answer").status(), 204);
         assert_eq!(client.get("h", "/quick").expect("an answer").status(), 204);
     }
-    // The page is rendered anew each second or so.
+    // The page is rendered again each second or so.
     let started = Instant::now();
     let page = loop {
         let page = page(&gateway);
@@ -112,7 +112,7 @@ const SHORT: &str = r##"routes:
 #END
 "##;
 
-/// A machine that gives the gateway no processor is no fault of a task: here it is stopped for longer than is warned of.
+/// A machine that gives the gateway no processor is not a fault of a task: here it is stopped for longer than is warned of.
 #[test]
 fn time_without_a_processor_is_not_warned_of() {
     let gateway = Gateway::start(YAML_PROVIDER, Some(SHORT));

@@ -26,7 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("store", &["model", "config", "telemetry", "trust"]),
     ("admin", &["model", "store", "config", "telemetry"]),
     ("load", &["wire", "telemetry", "trust"]),
-    ("import", &["config"]),
+    ("import", &["config", "wire"]),
 ];
 
 const LONGEST_FILE_LINES: usize = 600;
@@ -91,7 +91,7 @@ fn every_plugin_file_is_registered() {
     assert!(missing.is_empty(), "not in registry.rs: {missing:?}");
 }
 
-/// ADR 20: what makes a verifier of its own, or a handshake that explains nothing, belongs into crate `trust`.
+/// ADR 20: what makes a verifier of its own, or a handshake that explains nothing, belongs in crate `trust`.
 #[test]
 fn certificates_are_verified_in_one_place() {
     let own = [
@@ -109,6 +109,64 @@ fn certificates_are_verified_in_one_place() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Translated phrases, and what the field writes instead.
+const PHRASES: &[(&str, &str)] = &[
+    ("anew", "again, over, re-"),
+    ("in force", "in effect, takes effect, applied"),
+    ("goodbye", "GOAWAY"),
+    ("belongs into", "belongs in"),
+    ("is no", "is not a"),
+    ("are no", "are not"),
+    ("was no", "was not a"),
+    ("were no", "were not"),
+];
+/// What may follow "is no", besides everything after "there".
+const AFTER_NO: [&str; 5] = ["longer", "more", "less", "one", "different"];
+
+#[test]
+fn prose_is_that_of_the_field() {
+    let mut wrong = Vec::new();
+    for file in sources().into_iter().chain(pages()) {
+        if file.ends_with("tests/e2e/tidy.rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        for (number, line) in text.lines().enumerate() {
+            for (phrase, instead) in PHRASES.iter().filter(|(phrase, _)| is_said(line, phrase)) {
+                let place = file.strip_prefix(workspace_root()).unwrap_or(&file).display();
+                wrong.push(format!("{place}:{}: {phrase}; write {instead}", number + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn is_said(line: &str, phrase: &str) -> bool {
+    line.match_indices(phrase).any(|(at, _)| {
+        let (before, rest) = line.split_at(at);
+        let after = rest.trim_start_matches(phrase);
+        let is_word = !before.ends_with(char::is_alphanumeric) && !after.starts_with(char::is_alphanumeric);
+        let next = after.trim_start().split(|sign: char| !sign.is_alphabetic()).next().unwrap_or_default();
+        let is_negation = phrase.ends_with(" no");
+        let is_allowed = AFTER_NO.contains(&next) || before.trim_end().to_lowercase().ends_with("there");
+        is_word && !(is_negation && (next.is_empty() || is_allowed))
+    })
+}
+
+/// The pages in English.
+fn pages() -> Vec<PathBuf> {
+    let root = workspace_root();
+    let mut folders = vec![root.join("docs")];
+    let mut found: Vec<_> = fs::read_dir(&root).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            if path.is_dir() { folders.push(path) } else { found.push(path) }
+        }
+    }
+    found.retain(|path| path.extension().is_some_and(|end| end == "md"));
+    found
 }
 
 /// Names in the `[dependencies]` section.

@@ -67,7 +67,7 @@ fn certificates_are_found_by_name_and_asked_for() {
     assert!(page.contains("<title>400 No required SSL certificate was sent</title>"), "{page}");
 }
 
-/// An address is no server name, and clients send some all the same: the certificate for that address is found.
+/// An address is not a server name, and clients send some all the same: the certificate for that address is found.
 #[test]
 fn a_certificate_is_found_by_address() {
     let port = free_port();

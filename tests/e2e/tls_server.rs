@@ -138,7 +138,7 @@ fn chains_of_clients_have_a_depth() {
 fn certificates_change_and_connections_stay() {
     let (first, second) = (self_signed("a.test"), self_signed("a.test"));
     let (gateway, address) = gateway(&ssl("a", "a.test", &first, ""), "", 2);
-    // Without sessions each connection shows which certificate is in force.
+    // Without sessions each connection shows which certificate is active.
     let connect = || Secure::connect(address, "a.test", &Offer::default().config(None)).expect("connects");
     let mut open: Vec<Secure> = (0..8).map(|_| connect()).collect();
     gateway.write_routes(&format!("{ROUTES}{}", ssl("a", "a.test", &second, "")));

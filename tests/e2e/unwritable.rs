@@ -29,7 +29,7 @@ fn a_greeting_that_cannot_be_written_is_left_out() {
     child.wait().expect("its status");
 }
 
-/// A pipe that nobody reads is no file to wait for.
+/// A pipe that nobody reads is not a file to wait for.
 #[test]
 fn a_log_may_be_a_pipe_without_a_reader() {
     let folder = tempfile::tempdir().expect("a folder");

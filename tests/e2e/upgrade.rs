@@ -166,7 +166,7 @@ fn upgrades_and_reloads_lose_nothing() {
     }
     let requests = kept_alive.stop_and_check();
     let connections = one_by_one.stop_and_check();
-    assert!(requests > 100 && connections > 100, "{requests} and {connections} are no load");
+    assert!(requests > 100 && connections > 100, "{requests} and {connections} are not a load");
     stop.store(true, Ordering::SeqCst);
     let acknowledged = writer.join().expect("the writer ends");
     assert!(!acknowledged.is_empty());
@@ -220,7 +220,7 @@ fn a_successor_that_fails_changes_nothing() {
     serves("config.yaml has a fault");
     edit_config(&gateway, "worker_processes: many", "worker_processes: 1");
 
-    // A program that is no gateway, by the signal, which leaves only the log for an answer.
+    // A program that is not a gateway, by the signal, which leaves only the log for an answer.
     replace(&file, Path::new("/bin/false"));
     gateway.process.signal(Signal::USR2);
     wait_until(|| gateway.error_log().contains("it ended (exit status: 1) before it served"));

@@ -45,7 +45,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// From the path's segments below the prefix; `None` for a name that is no resource.
+    /// From the path's segments below the prefix; `None` for a name that is not a resource.
     pub fn parse(segments: &[&str]) -> Option<Target> {
         let text = |position: usize| segments.get(position).map(|segment| (*segment).to_owned());
         let rest = |from: usize| segments.get(from..).unwrap_or_default().join("/");

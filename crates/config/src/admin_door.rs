@@ -108,7 +108,7 @@ pub fn warnings(settings: &Settings) -> Vec<(String, String)> {
     found
 }
 
-/// Why no request can have this key: the blanks around a header's value are no part of it.
+/// Why no request can have this key: the blanks around a header's value are not part of it.
 fn cannot_match(key: &str) -> Option<&'static str> {
     if key.trim().is_empty() {
         Some("is blank, so that no request can have it; remove it to have one generated, or set another")

@@ -107,7 +107,7 @@ fn no_utf8(path: &Path, shown: &str) -> String {
     let good = bytes.utf8_chunks().next().map(|chunk| chunk.valid()).unwrap_or_default();
     let line = good.matches('\n').count() + 1;
     let column = good.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    format!("{shown}:{line}:{column}: this is no UTF-8; save the file in UTF-8")
+    format!("{shown}:{line}:{column}: this is not UTF-8; save the file in UTF-8")
 }
 
 /// The checked tree; an empty file is an empty table.

@@ -59,7 +59,7 @@ struct Shared {
     names: Mutex<HashMap<Arc<str>, Entry>>,
     /// Counts changes of addresses.
     changes: watch::Sender<u64>,
-    /// Counts answers and failures, for who waits for the first ones.
+    /// Counts answers and failures, for tasks that wait for the first ones.
     attempts: watch::Sender<u64>,
 }
 
@@ -172,7 +172,7 @@ impl Shared {
         let mut changed = false;
         let again = match result {
             Ok(mut answer) if !answer.addresses.is_empty() => {
-                // Servers rotate their answers; that is no change.
+                // Servers rotate their answers; that is not a change.
                 answer.addresses.sort_unstable();
                 answer.addresses.dedup();
                 answer.addresses.truncate(MOST_ADDRESSES);

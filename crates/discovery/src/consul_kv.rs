@@ -112,7 +112,7 @@ impl ConsulKv {
         if self.skip_keys.iter().any(|skipped| skipped == folder) {
             return Ok(None);
         }
-        let port = port.parse().map_err(|_| format!("{port} is no port"))?;
+        let port = port.parse().map_err(|_| format!("invalid port {port}"))?;
         let value = entry.get("Value").and_then(Value::as_str).filter(|value| !value.is_empty());
         let value = STANDARD.decode(value.ok_or("has no value")?).map_err(|error| error.to_string())?;
         let value: Value = serde_json::from_slice(&value).map_err(|error| error.to_string())?;

@@ -21,7 +21,7 @@ struct Kubernetes {
     clusters: BTreeMap<String, Arc<Followed>>,
 }
 
-/// A cluster and what it has said. Services are `NAMESPACE/NAME:PORT`.
+/// A cluster and its last observed state. Services are `NAMESPACE/NAME:PORT`.
 struct Followed {
     cluster: Cluster,
     known: Known,

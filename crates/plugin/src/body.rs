@@ -52,7 +52,7 @@ pub trait BodyReader {
     /// What comes is held in memory: the client has to be as fast as that asks for.
     fn holds(&self) {}
 
-    /// Begins anew; `false`: bytes are gone that cannot be given a second time.
+    /// Starts over; `false`: bytes are gone that cannot be given a second time.
     fn rewind(&self) -> bool;
 }
 

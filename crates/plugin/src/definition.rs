@@ -50,7 +50,7 @@ pub const MISFIT: &str = "invalid configuration";
 pub struct Owner {
     pub kind: Kind,
     pub id: Arc<str>,
-    /// The revision that wrote the owner: limits start anew when it changes, as in APISIX.
+    /// The revision that wrote the owner: limits start over when it changes, as in APISIX.
     pub version: u64,
 }
 
@@ -68,7 +68,7 @@ pub struct BuildContext<'a> {
 /// See [`Plugin::whole_body`].
 pub type WholeBody<'a> = Pin<Box<dyn Future<Output = Result<Bytes, u16>> + 'a>>;
 
-/// A built configuration of a plugin. Shared by all workers; state that changes per request belongs into atomics
+/// A built configuration of a plugin. Shared by all workers; state that changes per request belongs in atomics
 /// or into the request's [`crate::Extensions`].
 #[allow(unused_variables)]
 pub trait Plugin: Send + Sync {

@@ -74,7 +74,7 @@ impl fmt::Display for TooLarge {
     }
 }
 
-/// Why a text is no document.
+/// Why a text is not a document.
 #[derive(Debug)]
 pub enum Unread {
     Syntax(serde_json::Error),

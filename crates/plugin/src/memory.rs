@@ -195,7 +195,7 @@ fn refuse(reason: usize, limit: usize, client: IpAddr, more: usize) -> Spent {
     Spent
 }
 
-/// A body that is made anew, as one that was gathered.
+/// A body that is rebuilt, as one that was gathered.
 pub fn hold(bytes: Vec<u8>, client: IpAddr) -> Result<Bytes, Spent> {
     if bytes.capacity() <= UNCOUNTED {
         return Ok(bytes.into());

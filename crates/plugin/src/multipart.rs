@@ -13,7 +13,7 @@ fn unquoted(value: &[u8]) -> &[u8] {
     value.strip_suffix(b"\"").unwrap_or(value)
 }
 
-/// Name and value of each part that has a name. What is no part is passed over.
+/// Name and value of each part that has a name. What is not a part is passed over.
 pub fn fields<'a>(body: &'a [u8], content_type: &[u8]) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
     let delimiter = boundary(content_type).map(|boundary| [b"--", boundary].concat());
     let mut delimiters = Delimiters { body, finder: delimiter.as_deref().map(finder), at: 0 };

@@ -32,7 +32,7 @@ pub struct Connection {
     /// plain connections do not carry the size.
     pub inner_client: Option<Box<std::net::SocketAddr>>,
     pub tls: Option<std::rc::Rc<TlsFacts>>,
-    /// What a balancer said in front (PROXY protocol).
+    /// Addresses from the PROXY protocol header.
     pub announced: Option<Box<Announced>>,
     pub requests: std::cell::Cell<u64>,
     /// Set by the request path: dropped once the connection and all its requests have ended.
@@ -80,7 +80,7 @@ pub struct UpstreamEdits {
     /// Used instead of the route's upstream.
     pub upstream: Option<Arc<UpstreamHandle>>,
     pub timeouts: Option<Timeouts>,
-    /// `X-Forwarded-*` fields that a plugin took away: they are not written anew.
+    /// `X-Forwarded-*` fields that a plugin took away: they are not rewritten.
     pub without: SmallVec<[HeaderId; 0]>,
     /// `proxy-control`: the body goes to the node as it comes, from its first byte.
     pub unbuffered_body: bool,

@@ -1,4 +1,4 @@
-//! Texts with variables: `$name`, `${name}`, `${name ?? default}`; `\$` is no reference, and stays as it is written.
+//! Texts with variables: `$name`, `${name}`, `${name ?? default}`; `\$` is not a reference, and stays as it is written.
 
 use telemetry::{
     error_log::{self, Level},
@@ -36,7 +36,7 @@ impl Template {
     }
 
     fn with(text: &str, reference: fn(&str) -> Option<Reference<'_>>) -> Template {
-        // A reference to a secret that leads nowhere stays as text: `$env` in it is no variable.
+        // A reference to a secret that leads nowhere stays as text: `$env` in it is not a variable.
         if model::schema::is_secret_reference(text) {
             return Template { parts: vec![Part::Literal(text.as_bytes().into())] };
         }

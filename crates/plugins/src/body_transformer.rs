@@ -258,7 +258,7 @@ impl Transform {
         let template =
             template.as_ref().map_err(|reason| (503, format!("{} template compile: {reason}", self.side)))?;
         let failed = |reason: &str| (503, format!("{} template rendering: {reason}", self.side));
-        let names = document.names().ok_or_else(|| failed("the body is no table"))?;
+        let names = document.names().ok_or_else(|| failed("the body is not a table"))?;
         template.render(request, self.phase, body, names).await.map_err(|reason| failed(&reason))
     }
 }

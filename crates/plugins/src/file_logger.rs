@@ -1,6 +1,6 @@
 //! Appends a line of JSON per request to a file.
 //!
-//! Files stay open, shared by all configurations that name the same path, and are opened anew after SIGUSR1. The log
+//! Files stay open, shared by all configurations that name the same path, and are reopened after SIGUSR1. The log
 //! writer's thread opens and writes them, whole lines at a time, so lines of several workers do not mix.
 
 mod files;

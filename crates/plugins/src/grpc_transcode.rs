@@ -165,7 +165,7 @@ fn log(text: std::fmt::Arguments<'_>) {
 }
 
 impl Transcode {
-    /// Whether the body of this answer is made anew.
+    /// Whether the body of this answer is rebuilt.
     fn rewrites(&self, request: &mut Request) -> bool {
         let wanted = request.response.status < 300 || self.conf.show_status_in_body;
         wanted && instance_state::get_mut::<_, Call>(request, self).is_some()

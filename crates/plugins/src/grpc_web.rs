@@ -131,7 +131,7 @@ impl GrpcWeb {
             match held {
                 Some(Ok(decoded)) => body = decoded,
                 Some(Err(Spent)) => return Err(Box::new(Reply::page(503))),
-                None => return refuse(400, format_args!("the request body is no base64")),
+                None => return refuse(400, format_args!("the request body is not base64")),
             }
         }
         request.body = RequestBody::Collected(body);

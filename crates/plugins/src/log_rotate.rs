@@ -89,7 +89,7 @@ fn logs(settings: &Value, prefix: &Path) -> Vec<PathBuf> {
     let text = |pointer: &str| settings.pointer(pointer).and_then(Value::as_str);
     let error_log = text("/nginx_config/error_log").unwrap_or("logs/error.log");
     let mut logs = Vec::new();
-    // `stderr` and `off` are no files.
+    // `stderr` and `off` are not files.
     if error_log.contains('/') && !error_log.starts_with("/dev/") {
         logs.push(prefix.join(error_log));
     }

@@ -199,7 +199,7 @@ fn host(request: &Request) -> Vec<u8> {
     }
 }
 
-/// Fields of the client's connection, or that are set anew.
+/// Fields of the client's connection, or that are set again.
 const LEFT_OUT: [&str; 10] = [
     "host",
     "x-real-ip",

@@ -112,7 +112,7 @@ impl ProxyRedirect {
         }
     }
 
-    /// `None`: nothing changes. The name and value of the cookie, in front, are no attribute.
+    /// `None`: nothing changes. The name and value of the cookie, in front, are not an attribute.
     fn cookie(&self, cookie: &[u8]) -> Option<Vec<u8>> {
         let mut changed = false;
         let mut parts = Vec::new();

@@ -112,7 +112,7 @@ impl Plugin for RefererRestriction {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Origin {
-    /// It is no http(s) URI.
+    /// It is not an http(s) URI.
     None,
     /// In lower case.
     Host(Vec<u8>),

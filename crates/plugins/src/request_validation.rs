@@ -161,7 +161,7 @@ impl RequestValidation {
         }
         const FORM: &[u8] = b"application/x-www-form-urlencoded";
         let is_form = content_type.get(..FORM.len()).is_some_and(|start| start.eq_ignore_ascii_case(FORM));
-        // Only one copy at a time: what goes on is made anew.
+        // Only one copy at a time: what goes on is rebuilt.
         request.body = RequestBody::Empty;
         let (against, client) = (against.clone(), request.remote_addr);
         let first_steps =
@@ -189,7 +189,7 @@ impl RequestValidation {
     }
 }
 
-/// A check that takes more is begun anew by a thread for long work: a small body can ask for much.
+/// A check that takes more is restarted by a thread for long work: a small body can ask for much.
 const STEPS_ON_A_WORKER: u32 = 50_000;
 
 enum Refused {

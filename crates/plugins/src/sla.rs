@@ -1,7 +1,7 @@
 //! Levels of service: what consumers of a level may send in an interval, and header fields that they or their upstream
 //! get. Ours; it is what the SLAs of hyperapi do, with its token buckets.
 //!
-//! Buckets belong to the configured plugin: a change of the route fills them anew, as a reload of hyperapi does.
+//! Buckets belong to the configured plugin: a change of the route refills them, as a reload of hyperapi does.
 
 use std::{
     collections::HashMap,

@@ -111,7 +111,7 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     }
     for name in texts("index") {
         if name.ends_with('/') || !path::is_safe(name.as_bytes(), true) {
-            return Err(format!("index: {name} is no name of a file below a directory"));
+            return Err(format!("index: {name} is not a name of a file below a directory"));
         }
     }
     Ok(())

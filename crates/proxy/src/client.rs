@@ -38,7 +38,7 @@ enum Framing {
     Chunked(Box<ChunkedDecoder>),
     /// Frames tell the end.
     Http2,
-    /// Nothing good will come of it.
+    /// Reading failed; the connection cannot be reused.
     Broken,
 }
 

@@ -7,10 +7,10 @@ use wire::HeaderId;
 
 use crate::settings::RealIp;
 
-/// In place of a header's name, as in nginx: what the balancer said in front of the connection.
+/// In place of a header's name, as in nginx: the addresses of the PROXY protocol header.
 const PROXY_PROTOCOL: &str = "proxy_protocol";
 
-/// Replaces the request's address by what a trusted peer says it is. What is no address changes nothing.
+/// Replaces the request's address by what a trusted peer says it is. What is not an address changes nothing.
 pub fn set(request: &mut Request, settings: &RealIp) {
     if !settings.trusted.contains(request.remote_addr) || request.connection.inner_client.is_some() {
         return;

@@ -63,7 +63,7 @@ pub async fn start_of_body(request: &mut Request, client: &Client) -> Result<(),
     Ok(())
 }
 
-/// A body whose start is in memory. It can be begun anew until more of it was taken.
+/// A body whose start is in memory. It can be restarted until more of it was taken.
 struct Begun {
     /// Empty once the rest was begun.
     start: RefCell<Vec<u8>>,

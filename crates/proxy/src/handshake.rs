@@ -1,4 +1,4 @@
-//! TLS toward clients: the certificate is chosen by the name in the first message, from the snapshot in force.
+//! TLS toward clients: the certificate is chosen by the name in the first message, from the snapshot in effect.
 //!
 //! A client without a certificate of ours gets the alert `unrecognized_name`, never a default certificate.
 
@@ -47,7 +47,7 @@ impl Failed {
 pub async fn accept(worker: &Worker, stream: TcpStream) -> Result<(TlsStream<TcpStream>, TlsFacts), Failed> {
     let mut start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
     let name = start.client_hello().server_name().map(normal_name);
-    // An address is no server name (RFC 6066 section 3), and the library hides it: it is the one that the client reached.
+    // An address is not a server name (RFC 6066 section 3), and the library hides it: it is the one that the client reached.
     let address = match (&name, &worker.settings.fallback_sni) {
         (None, None) => start.io.local_addr().ok().map(|local| local.ip().to_canonical().to_string()),
         _ => None,

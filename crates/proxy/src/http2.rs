@@ -43,7 +43,7 @@ use crate::{
 /// The first bytes of a client that speaks HTTP/2 without having asked.
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// How long a client may take to answer a goodbye.
+/// How long a client may take to end after GOAWAY.
 const GOODBYE_MS: u64 = 2_000;
 
 /// Requests that a connection starts before others get their turn.
@@ -275,7 +275,7 @@ impl Life {
                 self.connection.graceful_shutdown();
                 self.stage = Stage::Leaving;
                 self.set_timer();
-                // Poll again: the goodbye has to leave.
+                // Poll again: the GOAWAY has to leave.
                 context.waker().wake_by_ref();
                 Poll::Pending
             }

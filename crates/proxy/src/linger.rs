@@ -16,7 +16,7 @@ use crate::{stream::Stream, timers::Timer, worker::Worker};
 /// Since the client's last byte.
 const QUIET_MS: u64 = 5_000;
 pub const TOTAL_MS: u64 = 30_000;
-/// Where nobody waits that long: a process that leaves, and HTTP/2, whose goodbye has had its time.
+/// Where nobody waits that long: a process that leaves, and HTTP/2, whose GOAWAY has had its time.
 pub const SHORT_MS: u64 = 2_000;
 /// Read and dropped. What comes beyond stays unread for [`HOLD_MS`], so that the client sees its answer meanwhile.
 const DROPPED_BYTES: usize = 4 << 20;

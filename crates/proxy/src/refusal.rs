@@ -1,4 +1,4 @@
-//! What is no valid request: an error page, a line in the access log, and the end of the connection.
+//! What is not a valid request: an error page, a line in the access log, and the end of the connection.
 
 use std::{future::Future, pin::Pin, rc::Rc, time::Instant};
 

@@ -18,7 +18,7 @@ pub async fn handle(client: &Rc<Client>, head: RequestHead) -> bool {
     client.answering.set(false);
 
     let length = match acceptable(&head) {
-        // A tunnel's bytes are no body.
+        // A tunnel's bytes are not a body.
         Ok(_) if client.head_ends_stream() || (client.is_http2() && head.connection.upgrade) => {
             BodyLength::EMPTY
         }
@@ -59,7 +59,7 @@ fn recycle(request: &mut Request, worker: &Worker) {
 fn acceptable(head: &RequestHead) -> Result<BodyLength, ParseError> {
     head.host()?;
     if head.method == Method::Trace {
-        return Err(ParseError::with_status(405, "TRACE is not offered"));
+        return Err(ParseError::with_status(405, "TRACE is not supported"));
     }
     wire::framing::request_body(head)
 }

@@ -24,7 +24,7 @@ pub struct Listen {
 /// Where the client's address comes from when a trusted peer connects.
 #[derive(Clone, Debug)]
 pub struct RealIp {
-    /// In lower case. `x-forwarded-for` may hold several addresses; `proxy_protocol` is no header.
+    /// In lower case. `x-forwarded-for` may hold several addresses; `proxy_protocol` is not a header.
     pub header: String,
     pub trusted: Arc<routing::AddressSet>,
     /// Skip trusted addresses from the right instead of taking the last one.

@@ -54,7 +54,7 @@ impl SlowLane {
         }
     }
 
-    /// Lets the next ones read; `false`: that were all.
+    /// Lets the next ones read; `false` if the queue is empty.
     fn next(&self) -> bool {
         self.left.set(AT_ONCE);
         let mut waiting = self.waiting.borrow_mut();

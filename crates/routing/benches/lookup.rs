@@ -1,7 +1,7 @@
 //! Nanoseconds per lookup at several sizes, and how long a router takes to build.
 //!
 //! A mix of what configurations hold: exact paths, prefixes, hosts; each lookup is another route, so that caches
-//! are no kinder than in production. Run with `cargo bench -p routing`.
+//! are not kinder than in production. Run with `cargo bench -p routing`.
 
 use std::{
     hint::black_box,

@@ -43,7 +43,7 @@ pub struct Document {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replaced {
-    /// In force now (202).
+    /// In effect now (202).
     Accepted,
     /// The digest is the current one: nothing was done (204).
     Unchanged,
@@ -81,7 +81,7 @@ impl ApiDriven {
         version_names().map(|(_, version)| (version, Value::from(0))).collect()
     }
 
-    /// Puts a whole configuration in force. A list whose version equals the current one stays as it is; a missing
+    /// Applies a whole configuration. A list whose version equals the current one stays as it is; a missing
     /// version counts as the next. The error is the message of a 400 answer, and nothing has changed then.
     pub fn replace(
         &self,

@@ -167,7 +167,7 @@ pub fn plugins(document: &Value, places: &dyn Places, report: &Report) -> Option
         Value::Null => return Some(PluginList::default()),
         Value::Array(items) => items,
         other => {
-            report(&format!("{}[plugins] is ignored, {other} is no list", places.key("plugins")));
+            report(&format!("{}[plugins] is ignored, {other} is not a list", places.key("plugins")));
             return None;
         }
     };
@@ -180,7 +180,7 @@ pub fn plugins(document: &Value, places: &dyn Places, report: &Report) -> Option
             (Some(name), Some(false)) => list.http.push(name.to_owned()),
             _ => {
                 report(&format!(
-                    "{}[plugins] is ignored, {item} is no item for it: give a name, and true or false for stream",
+                    "{}[plugins] is ignored, {item} is not an item for it: give a name, and true or false for stream",
                     places.key("plugins")
                 ));
                 return None;

@@ -3,7 +3,7 @@
 //! All objects are held in memory. One task keeps them in step: it connects to a member, reads everything below the
 //! prefix once, then follows a single watch. When the connection goes it takes the next member and goes on from the
 //! last revision it saw; where etcd has forgotten that revision it reads everything again and applies the difference.
-//! Nothing that happens to etcd takes away what is in force: a value that cannot be used is named and left out, an
+//! Losing etcd never removes the running configuration: a value that cannot be used is named and left out, an
 //! outage leaves everything as it is, and the next start without etcd takes the snapshot on disk.
 //!
 //! Writes go to etcd at once, and are answered when the watch has brought them back: the writer reads its own write,

@@ -96,7 +96,7 @@ impl Live {
         self.bell.send_replace(revision);
     }
 
-    /// As [`Live::publish`], where revisions begin anew: everybody takes the whole state next.
+    /// As [`Live::publish`], where revisions start over: everybody takes the whole state next.
     pub fn restart(&self, revision: u64, changes: Vec<(u64, Change)>) {
         {
             let mut inner = self.inner.write();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_begins_anew() {
+    fn a_count_that_starts_over() {
         let live = Live::new(State::at(5));
         live.publish(6, vec![change(6, "a")]);
         live.restart(3, vec![change(3, "b")]);

@@ -43,7 +43,7 @@ fn revisions() {
     assert_eq!(first(&gone).value()["uri"], "/b");
     assert!(gone.objects[1].is_none());
     let nothing = store.write_blocking(vec![delete("none", None)]).unwrap();
-    assert_eq!(nothing.revision, gone.revision, "deleting nothing is no change");
+    assert_eq!(nothing.revision, gone.revision, "deleting nothing is not a change");
 
     let Changes::Delta { revision, changes } = store.changes_since(2) else { panic!("expected a delta") };
     assert_eq!((revision, changes.len()), (5, 3));

@@ -83,7 +83,7 @@ fn only_what_changed_gets_a_new_revision() {
     subject.check(&[("2", 2), ("arr_1", 1)], &[]);
     subject.rewrite("routes:\n  - uri: /a\n  - {id: 2, uri: /c}   # only a comment\n#END");
     subject.check(&[("2", 2), ("arr_1", 1)], &[]);
-    assert_eq!(*subject.file.watch().borrow(), 2, "a comment is no change");
+    assert_eq!(*subject.file.watch().borrow(), 2, "a comment is not a change");
     subject.rewrite("routes:\n  - {id: 2, uri: /c}\n#END");
     let Changes::Delta { revision, changes } = subject.file.changes_since(2) else {
         panic!("expected a delta")

@@ -94,7 +94,7 @@ impl LogWriter {
         LineSink::new(self.queue.clone(), path)
     }
 
-    /// Opens all files anew, by name, before the next write: what log rotation asks for with SIGUSR1.
+    /// Reopens all files by name before the next write: what log rotation asks for with SIGUSR1.
     pub fn reopen(&self) {
         self.generation.fetch_add(1, Relaxed);
         // A full queue is fine: then a write is coming anyway.

@@ -128,7 +128,7 @@ impl Consul {
         self.expect("DELETE", &format!("/v1/kv/{key}"), "");
     }
 
-    /// Ends, without a word to who waits.
+    /// Ends silently.
     pub fn kill(&mut self) {
         match &mut self.agent {
             Agent::Real(process, _) => {

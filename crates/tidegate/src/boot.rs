@@ -133,7 +133,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     if let Some(socket) = status {
         status::serve(&settings, socket, &runtime, &sockets, &workers, &control, &provider);
     }
-    take_office(&settings, &signals, &mut options)?;
+    announce_ready(&settings, &signals, &mut options)?;
     sockets.serve();
     if options.predecessor.is_none() {
         let store = provider.store();
@@ -210,8 +210,8 @@ fn end_in_time(stays: bool, pid_file: &Path) {
     let _ = std::thread::Builder::new().name("ending".to_owned()).spawn(end);
 }
 
-/// Tells everybody who asks that this process is the gateway now.
-fn take_office(
+/// Writes the pid file, opens the command socket and signals the predecessor.
+fn announce_ready(
     settings: &Settings,
     signals: &signals::Signals,
     options: &mut RunOptions,

@@ -53,7 +53,7 @@ enum Verb {
     Stop,
     /// Stop when the requests under way are answered
     Quit,
-    /// Put a changed config.yaml in force without a lost request, and open the log files again
+    /// Apply a changed config.yaml without a lost request, and open the log files again
     Reload(reload::Arguments),
     /// Let this program take over from the one that runs, without a lost request
     Upgrade(upgrade::Arguments),

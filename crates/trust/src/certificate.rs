@@ -58,7 +58,7 @@ pub struct Certificate<'a> {
     pub(crate) unknown_critical: Option<ObjectIdentifier>,
 }
 
-/// Bytes that are no certificate.
+/// Bytes that are not a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreadable;
 

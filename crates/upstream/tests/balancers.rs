@@ -179,7 +179,7 @@ fn a_change_of_nodes_keeps_what_is_known() {
     let mut other = spec;
     other.checks = Some(Box::default());
     let reset = Upstream::new(other, 1, Some(&after));
-    assert_eq!(state(&reset, 1), State::Healthy, "other checks begin anew");
+    assert_eq!(state(&reset, 1), State::Healthy, "other checks start over");
 }
 
 #[test]

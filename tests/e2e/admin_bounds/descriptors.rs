@@ -80,7 +80,7 @@ fn idle_clients_leave_the_admin_api_usable() {
     drop(clients);
 }
 
-/// What requests and the process need beyond clients: Redis, a name, a log that is opened anew.
+/// What requests and the process need beyond clients: Redis, a name, a log that is reopened.
 #[test]
 fn idle_clients_leave_descriptors_for_the_work() {
     let (upstream, redis) = (Upstream::start(), servers::redis(&[]));
@@ -112,7 +112,7 @@ fn idle_clients_leave_descriptors_for_the_work() {
     gateway.process.signal(Signal::USR1);
     let started = std::time::Instant::now();
     while !std::fs::read_to_string(&log).is_ok_and(|text| text.contains("/after")) {
-        assert!(started.elapsed() < testkit::PATIENCE, "the access log is not opened anew");
+        assert!(started.elapsed() < testkit::PATIENCE, "the access log is not reopened");
         assert_eq!(soon(&gateway, "/after").status(), 404);
     }
     drop(clients);

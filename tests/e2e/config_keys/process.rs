@@ -133,7 +133,7 @@ fn times_of_clients_are_those_of_the_file() {
         let gateway = Gateway::start(&config, Some(ROUTES));
         let mut client = gateway.client();
         assert_eq!(client.get("h", "/hello").expect("an answer").status(), 200);
-        // The end of a connection is no silence.
+        // The end of a connection is not a silence.
         let limit = if silent { Duration::from_millis(500) } else { PATIENCE };
         assert_eq!(client.stays_silent(limit), silent, "keepalive_timeout: {time}");
     }

@@ -48,8 +48,8 @@ fn http2_clients_are_told_their_limits() {
     assert_eq!(FIRST_WINDOW + grown, 300 << 10);
 }
 
-/// The code of the goodbye to a client that sends this so often; `None`: it is served on.
-fn goodbye(keys: &[(&str, serde_json::Value)], count: usize, next: impl Fn(u32) -> Vec<u8>) -> Option<u32> {
+/// The code of the GOAWAY to a client that sends this so often; `None`: it is served on.
+fn goaway_code(keys: &[(&str, serde_json::Value)], count: usize, next: impl Fn(u32) -> Vec<u8>) -> Option<u32> {
     let upstream = Upstream::start();
     let routes =
         format!("routes:\n- {{id: 1, uri: /*, upstream: {{nodes: {{\"{}\": 1}}}}}}\n", upstream.address);
@@ -80,11 +80,11 @@ fn http2_floods_are_what_the_file_says() {
         bytes
     };
     let few_frames = [("apisix.http2.max_control_frames", json!(10))];
-    assert_eq!(goodbye(&few_frames, 40, ping), Some(ENHANCE_YOUR_CALM));
-    assert_eq!(goodbye(&[], 40, ping), None);
+    assert_eq!(goaway_code(&few_frames, 40, ping), Some(ENHANCE_YOUR_CALM));
+    assert_eq!(goaway_code(&[], 40, ping), None);
     let few_resets = [("apisix.http2.max_resets", json!(5))];
-    assert_eq!(goodbye(&few_resets, 20, reset), Some(ENHANCE_YOUR_CALM));
-    assert_eq!(goodbye(&[], 20, reset), None);
+    assert_eq!(goaway_code(&few_resets, 20, reset), Some(ENHANCE_YOUR_CALM));
+    assert_eq!(goaway_code(&[], 20, reset), None);
 }
 
 /// A gateway with TLS for `a.test` that logs what was negotiated.

@@ -21,7 +21,7 @@ fn addresses_of_a_name_with_a_port() {
     // The write is answered when the first lookup has been.
     assert_eq!(get(&gateway, "/one"), (200, "a".to_owned()));
     assert_eq!(control(&gateway, "/v1/discovery/dns/dump").0, 404);
-    // No such name is no node.
+    // No such name is not a node.
     route(&gateway, "/none", r#""service_name":"none.service:80","discovery_type":"dns""#);
     assert_eq!(get(&gateway, "/none").0, 503);
 }

@@ -1,4 +1,4 @@
-//! A write through any gateway is in force on all of them, soon.
+//! A write through any gateway takes effect on all of them, soon.
 
 use std::time::{Duration, Instant};
 

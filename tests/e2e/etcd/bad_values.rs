@@ -38,7 +38,7 @@ fn bad_values_are_named_and_change_nothing() {
     ] {
         etcd.put("/apisix/routes/good", value);
         etcd.put("/apisix/routes/marker", &mock("/marker", 201));
-        wait("the change after the bad one is in force", || status(&gateway, "/marker") == 201);
+        wait("the change after the bad one takes effect", || status(&gateway, "/marker") == 201);
         logged(&format!("[/apisix/routes/good] err:{reason}"));
         assert_eq!(status(&gateway, "/good"), expected, "{value}");
         etcd.control(&["del", "/apisix/routes/marker"]);

@@ -257,7 +257,7 @@ fn names() -> Vec<Chain> {
     let elsewhere = root("names below other.test", |params| permits(params, "other.test"));
     let row = |name, made: &Made| Chain::new(name, &[made], &[]);
     let partly = "only a whole label may be a wildcard (RFC 9525 section 6.3)";
-    let structural = "name constraints are evaluated for X.509 v3 leaves that are no authorities only";
+    let structural = "name constraints are evaluated for X.509 v3 leaves that are not authorities only";
     let constrained = "name constraints are not applied to a CN; a subjectAltName is needed below them";
     vec![
         Chain::new("other host", &[&named(&one, "other.example.test", same)], &[&one]),

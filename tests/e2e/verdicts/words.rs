@@ -139,7 +139,7 @@ fn contradictions() -> Vec<(&'static str, Value, &'static str)> {
         ("plugin_attr.prometheus.default_buckets", json!([5, 1]), "each above the one before"),
         ("plugin_attr.prometheus.default_buckets", json!([]), "one at least"),
         (labels, json!([{"host": "$host"}, {"host": "$host"}]), "label \"host\" is there twice"),
-        (labels, json!([{"a-b": "$host"}]), "label \"a-b\" is no name of a label"),
+        (labels, json!([{"a-b": "$host"}]), "label \"a-b\" is not a name of a label"),
         (labels, json!([{"a": "host"}]), "should have a variable"),
         (labels, json!([{"route": "$host"}]), "label \"route\" is one that every series has"),
         (
@@ -188,7 +188,7 @@ fn what_is_in_the_file_twice_or_unreadable_has_a_line() {
     for verb in ["test", "run"] {
         let output =
             Command::new(binary()).args([verb, "--prefix"]).arg(folder.path()).output().expect("runs");
-        assert!(text(&output).contains("config.yaml:2:7: this is no UTF-8"), "{verb}: {}", text(&output));
+        assert!(text(&output).contains("config.yaml:2:7: this is not UTF-8"), "{verb}: {}", text(&output));
     }
 }
 

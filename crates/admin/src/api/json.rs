@@ -1,7 +1,7 @@
 //! Request bodies as lua-cjson takes them, and its words for what is wrong with them.
 //!
 //! Beyond JSON it takes raw control characters inside of strings (people send protobuf texts with line breaks) and
-//! bytes that are no UTF-8. Not taken over: hexadecimal numbers, `NaN`, `Infinity`, keys that an object has twice.
+//! bytes that are not UTF-8. Not taken over: hexadecimal numbers, `NaN`, `Infinity`, keys that an object has twice.
 
 use std::fmt::Write;
 

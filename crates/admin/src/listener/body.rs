@@ -16,7 +16,7 @@ use crate::{
     message::{RequestBody, Response},
 };
 
-/// Time for a body begins anew with as many bytes: over a slow link a large one takes as long as it takes.
+/// Time for a body starts over with as many bytes: over a slow link a large one takes as long as it takes.
 const PROGRESS: u64 = 64 * 1024;
 
 /// What was received.

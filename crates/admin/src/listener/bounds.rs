@@ -26,11 +26,11 @@ pub struct Bounds {
     pub connections: usize,
     /// Of a stranger's address; 0: no limit.
     pub connections_per_address: u32,
-    /// Who is no stranger, without a key: `deployment.admin.allow_admin`.
+    /// Who is not a stranger, without a key: `deployment.admin.allow_admin`.
     pub listed: Vec<IpNet>,
     /// For a head, with the TLS handshake before the first.
     pub head: Duration,
-    /// For a body; it begins anew with every 64 KiB.
+    /// For a body; it starts over with every 64 KiB.
     pub body: Duration,
     /// Between two requests.
     pub idle: Duration,
@@ -125,7 +125,7 @@ impl Doors {
 }
 
 impl Place {
-    /// Its client is no stranger any more.
+    /// Its client has shown its key.
     pub fn showed_key(&mut self) {
         let Some(address) = self.stranger.take() else { return };
         let mut counts = self.doors.counts();

@@ -201,7 +201,7 @@ pub(super) async fn put_checkpoint(
     // A number would be taken for a revision.
     let number = name.bytes().all(|byte| byte.is_ascii_digit());
     if number || name.len() > LONGEST_NAME || !name.chars().all(good) {
-        let rule = "a checkpoint's name has 1 to 64 letters, digits, - _ or . and is no number";
+        let rule = "a checkpoint's name has 1 to 64 letters, digits, - _ or . and is not a number";
         return Err(Response::error(400, rule));
     }
     let (name, author) = (name.to_owned(), author(api, request, None));

@@ -74,7 +74,7 @@ pub const KEYS: &[Key] = &[
     key("nginx_config.http.keepalive_timeout", Duration, "\"60s\"", "How long an idle client connection stays open."),
     key("nginx_config.http.client_header_timeout", Duration, "\"60s\"", "How long a client may take to send its headers."),
     key("nginx_config.http.client_body_timeout", Duration, "\"60s\"", "How long a client may pause within a body."),
-    key("nginx_config.http.client_max_body_size", Size, "0", "The largest body, else 413; 0 is no limit."),
+    key("nginx_config.http.client_max_body_size", Size, "0", "The largest body, else 413; 0 means no limit."),
     key("nginx_config.http.send_timeout", Duration, "\"10s\"", "How long a client may pause taking an answer."),
     key("nginx_config.http.underscores_in_headers", Switch, "\"on\"", "Accept header names with underscores; when off, such headers are left out."),
     key("nginx_config.http.real_ip_header", Form(&forms::HEADER_NAME), "\"X-Real-IP\"", "The header that names the client's address."),

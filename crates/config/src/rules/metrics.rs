@@ -40,7 +40,7 @@ fn extra_labels(at: &str, labels: &[Value]) -> Vec<Said> {
         };
         for (name, variable) in entry {
             let problem = if !forms::is_label(name) {
-                "is no name of a label; use letters, digits and _, no digit first, and not __ first"
+                "is not a name of a label; use letters, digits and _, no digit first, and not __ first"
             } else if !names.insert(name.as_str()) {
                 "is there twice; take one away"
             } else if !variable.as_str().is_some_and(|text| text.len() > 1 && text.starts_with('$')) {

@@ -52,7 +52,7 @@ pub struct Apisix {
     pub client_limits: ClientLimits,
 }
 
-/// 0 is no limit in each field.
+/// 0 means no limit in each field.
 #[derive(Clone, Debug, Default)]
 pub struct ClientLimits {
     pub connections: usize,

@@ -283,7 +283,7 @@ pub(super) const HTTP2: &[Row] = &[
     ),
     row(["This window", "该时间窗"], Const("proxy/src/http2/frames.rs", "WINDOW_MS", Milliseconds), NOTHING),
     row(
-        ["Time for a goodbye", "告别的时间"],
+        ["Time for a client to end after GOAWAY", "GOAWAY 之后客户端关闭连接的时间"],
         Const("proxy/src/http2.rs", "GOODBYE_MS", Milliseconds),
         CLOSED,
     ),

@@ -53,7 +53,7 @@ async fn answers_are_renewed_when_they_expire() {
     assert_eq!(last_bytes(&domains), [1, 2]);
     changes.changed().await.unwrap();
     changes.changed().await.unwrap();
-    assert_eq!(last_bytes(&domains), [3], "the rotated answer was no change");
+    assert_eq!(last_bytes(&domains), [3], "the rotated answer was not a change");
     assert_eq!(started.elapsed(), Duration::from_secs(31), "a TTL of 0 counts as one second");
 }
 

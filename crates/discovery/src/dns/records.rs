@@ -61,12 +61,12 @@ impl Lookups {
         Lookups { resolver, order }
     }
 
-    /// The nodes of `NAME` or `NAME:PORT`. No records are no nodes; an error is no answer.
+    /// The nodes of `NAME` or `NAME:PORT`. No records mean no nodes; an error is not an answer.
     pub async fn nodes(&self, service: &str, last: &mut Option<Order>) -> Result<Answer, String> {
         let (name, port) = match service.rsplit_once(':') {
             Some((name, port)) => match port.parse::<u16>() {
                 Ok(port) => (name, Some(port)),
-                Err(_) => return Err(format!("{port} is no port")),
+                Err(_) => return Err(format!("invalid port {port}")),
             },
             None => (service, None),
         };
@@ -180,7 +180,7 @@ impl Lookups {
             nodes.extend(found.into_iter().map(|address| node(address, port, weight, priority)));
         }
         nodes.truncate(MAX_NODES);
-        // Servers rotate their answers; that is no change.
+        // Servers rotate their answers; that is not a change.
         nodes.sort_by(|a, b| (b.priority, &a.host, a.port).cmp(&(a.priority, &b.host, b.port)));
         Ok(nodes)
     }

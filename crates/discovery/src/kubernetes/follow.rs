@@ -84,7 +84,7 @@ async fn list(followed: &Followed, client: &mut Client) -> Result<(Objects, Stri
         let answer = client.get(&target).await?;
         let page = answer.good().map_err(|reason| format!("{}: list: {reason}", client.server()))?;
         if page.get("kind").and_then(Value::as_str) != Some(cluster.list_kind()) {
-            return Err(format!("{}: list: answer is no {}", client.server(), cluster.list_kind()));
+            return Err(format!("{}: list: answer is not a {}", client.server(), cluster.list_kind()));
         }
         for object in page.get("items").and_then(Value::as_array).into_iter().flatten() {
             if let Some(part) = part(object, cluster) {

@@ -158,7 +158,7 @@ impl Full {
             Full::Machine => "the CPUs of this machine are full",
             Full::Client => "the load generator is nearly full",
             Full::Behind => "and the server's CPU is not full: it waits",
-            Full::Unclear => "and nobody's CPU is quite full",
+            Full::Unclear => "and no CPU is saturated",
             Full::Unseen => "the server or something behind it is full",
         }
     }

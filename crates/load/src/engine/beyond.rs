@@ -59,7 +59,7 @@ impl Events {
 pub struct Echo {
     /// From connecting to the 101.
     pub upgrades: Option<Histogram<u64>>,
-    /// Messages that were no echo.
+    /// Messages that were not echoes.
     pub others: u64,
 }
 

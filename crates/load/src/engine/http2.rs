@@ -209,7 +209,7 @@ impl Shared {
         }
     }
 
-    /// Counts what became of a request; breaks when its connection is of no more use.
+    /// Counts what became of a request; returns `Break` once the connection is unusable.
     fn finish(
         &mut self,
         result: Result<(u16, u64), Lost>,

@@ -36,7 +36,7 @@ const REOPEN_POLL_NS: u64 = 5_000_000;
 /// A head and its body that were sent separately are together after this time on a machine that is not too busy.
 const DECIDE_NS: u64 = 5_000;
 
-/// What a thread brings home.
+/// The results of a thread.
 #[derive(Debug)]
 pub struct Harvest {
     pub tally: Tally,

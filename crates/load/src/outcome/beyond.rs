@@ -46,7 +46,7 @@ impl Events {
 pub struct WebSocket {
     /// From connecting to the 101.
     pub upgrades: Latency,
-    /// Messages of the server that were no echo.
+    /// Messages of the server that were not echoes.
     pub others: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A small HTTP/1.1 client of this gateway: requests one after the other on one connection, opened anew when the
+//! A small HTTP/1.1 client of this gateway: requests one after the other on one connection, opened again when the
 //! gateway closes it.
 
 use std::{

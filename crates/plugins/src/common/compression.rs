@@ -64,7 +64,7 @@ impl Eligible {
     }
 }
 
-/// Bytes change, meaning does not: a strong validator becomes a weak one; what is no validator goes.
+/// Bytes change, meaning does not: a strong validator becomes a weak one; what is not a validator goes.
 fn weaken_etag(request: &mut Request) {
     let headers = &mut request.response.headers;
     let Some(etag) = headers.known(HeaderId::Etag) else { return };

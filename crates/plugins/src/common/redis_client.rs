@@ -1,7 +1,7 @@
 //! Redis for plugins: single server, cluster or sentinel, by the field names that APISIX's plugins share.
 //!
 //! Each worker keeps one connection per distinct setting and multiplexes its requests over it, so requests that meet
-//! go out in one write. A connection idle for longer than `redis_keepalive_timeout` is opened anew; one that breaks
+//! go out in one write. A connection idle for longer than `redis_keepalive_timeout` is reopened; one that breaks
 //! is replaced, and the command repeated once. After a Redis that did not answer in time, further commands fail at once
 //! for a while, see [`circuit`].
 

@@ -80,7 +80,7 @@ fn member(object: &Value, name: &str) -> Option<String> {
 fn member_of_text(secret: &str, name: &str) -> Result<String, Failure> {
     let missing = |reason: String| Failure::Missing(reason);
     let value: Value = serde_json::from_str(secret)
-        .map_err(|error| missing(format!("failed to decode result, the secret is no JSON: {error}")))?;
+        .map_err(|error| missing(format!("failed to decode result, the secret is not JSON: {error}")))?;
     member(&value, name).ok_or_else(|| missing(format!("the secret has no member {name} with a text")))
 }
 

@@ -14,7 +14,7 @@ const TEXT_TIMES: usize = 4;
 /// Messages nest no deeper, or they are not read.
 const MAX_DEPTH: usize = 100;
 
-/// Bytes, about. What is no message counts as far as it is one.
+/// Bytes, about. What is not a message counts as far as it is one.
 pub(super) fn of(descriptor: &MessageDescriptor, mut bytes: &[u8], depth: usize) -> usize {
     let mut cost = MESSAGE_BYTES;
     while let Some(tag) = varint(&mut bytes) {

@@ -33,7 +33,7 @@ fn field(field: &FieldDescriptor, value: &Value) -> Result<Option<Field>, String
             one => single(&field.kind(), one).map(|one| Some(Field::List(vec![one]))),
         };
     }
-    // As in APISIX: what is no number is no value to a small integer.
+    // As in APISIX: what is not a number is not a value to a small integer.
     if matches!(field.kind(), Kind::Int32) && value.is_string() && integer(value).is_none() {
         return Ok(None);
     }
@@ -41,7 +41,7 @@ fn field(field: &FieldDescriptor, value: &Value) -> Result<Option<Field>, String
 }
 
 fn map(field: &FieldDescriptor, value: &Value) -> Result<Field, String> {
-    let Kind::Message(entry) = field.kind() else { return Err("is no map".to_owned()) };
+    let Kind::Message(entry) = field.kind() else { return Err("is not a map".to_owned()) };
     let Value::Object(items) = value else { return Err("needs an object".to_owned()) };
     let (key, kind) = (entry.map_entry_key_field().kind(), entry.map_entry_value_field().kind());
     let mut map = HashMap::new();
@@ -54,7 +54,7 @@ fn map(field: &FieldDescriptor, value: &Value) -> Result<Field, String> {
 fn map_key(kind: &Kind, name: &str) -> Result<MapKey, String> {
     let text = Value::from(name);
     let key = if matches!(kind, Kind::Bool) { Field::Bool(name == "true") } else { single(kind, &text)? };
-    key.into_map_key().ok_or_else(|| "is no key".to_owned())
+    key.into_map_key().ok_or_else(|| "is not a key".to_owned())
 }
 
 fn single(kind: &Kind, value: &Value) -> Result<Field, String> {

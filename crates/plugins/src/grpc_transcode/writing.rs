@@ -124,7 +124,7 @@ fn single(kind: &Kind, from: &Field, options: &Options) -> Value {
         Field::F32(value) => real(f64::from(*value)),
         Field::F64(value) => real(*value),
         Field::String(text) => text.as_str().into(),
-        // JSON is text: what is no UTF-8 cannot be shown as it is.
+        // JSON is text: what is not UTF-8 cannot be shown as it is.
         Field::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned().into(),
         Field::EnumNumber(number) => match (options.enums, kind) {
             (Enums::Names, Kind::Enum(descriptor)) => {

@@ -28,7 +28,7 @@ pub struct Settings {
     pub timeout: Duration,
 }
 
-/// Answers larger than this come from something that is no broker.
+/// Answers larger than this come from something that is not a broker.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
 
 trait Stream: AsyncRead + AsyncWrite + Send + Sync + Unpin {}

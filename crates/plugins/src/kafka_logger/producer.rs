@@ -61,7 +61,7 @@ impl Producer {
                 Ok(()) => return Ok(()),
                 Err(reason) => last = reason,
             }
-            // Whatever failed, brokers and leaders are looked up anew.
+            // Whatever failed, brokers and leaders are looked up again.
             state.topic = None;
             state.connections.clear();
         }

@@ -173,7 +173,7 @@ impl Meter {
         }
         if let Some(class) = self.class(new) {
             class.set(class.get() + 1);
-            // Only the hook slackens again: a count that starts anew with each block would never run out.
+            // Only the hook slackens again: a count that starts over with each block would never run out.
             let period = self.fitting();
             if period < self.period.get() {
                 self.look_every(period);

@@ -80,7 +80,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// What is no UTF-8 takes longer, and grows.
+    /// What is not UTF-8 takes longer, and grows.
     fn text(&self, text: &LuaString) -> Result<String, String> {
         let bytes = text.as_bytes();
         self.count(bytes.len())?;

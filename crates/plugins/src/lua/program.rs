@@ -332,7 +332,7 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// `("sleep", seconds)` as yielded: an hour at most, a millisecond at least, so that a loop of sleeps is no busy one.
+/// `("sleep", seconds)` as yielded: an hour at most, a millisecond at least, so that a loop of sleeps is not a busy one.
 fn sleep_time(yielded: MultiValue) -> Duration {
     let seconds = yielded.get(1).and_then(number).unwrap_or(0.0);
     Duration::try_from_secs_f64(seconds.clamp(0.001, 3600.0)).unwrap_or(Duration::from_millis(1))
@@ -418,7 +418,7 @@ fn returned_values(
         None => None,
         Some(code) => Some(
             number(code)
-                .ok_or_else(|| mlua::Error::runtime("attempt to compare a status that is no number"))?,
+                .ok_or_else(|| mlua::Error::runtime("attempt to compare a status that is not a number"))?,
         ),
     };
     match body {
@@ -449,7 +449,7 @@ fn final_status(code: f64) -> mlua::Result<u16> {
     match code as u16 {
         0 if code == 0.0 => Ok(0),
         status if FINAL_STATUSES.contains(&status) => Ok(status),
-        _ => Err(mlua::Error::runtime(format!("{code} is no status that ends a request"))),
+        _ => Err(mlua::Error::runtime(format!("{code} is not a status that ends a request"))),
     }
 }
 

@@ -162,7 +162,7 @@ async fn in_slices(lua: &Lua, names: Entries<'_>) -> mlua::Result<Table> {
         let started = Instant::now();
         match bounds::given(|| making.go_on(|| Ok(started.elapsed() < SLICE)))? {
             Some(Value::Table(document)) => return Ok(document),
-            Some(_) => return Err(mlua::Error::runtime("the body is no table")),
+            Some(_) => return Err(mlua::Error::runtime("the body is not a table")),
             None => tokio::task::yield_now().await,
         }
     }

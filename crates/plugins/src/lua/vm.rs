@@ -122,7 +122,7 @@ fn tidy_full(vm: &Rc<Vm>, retired: bool) {
     error_log::log(
         Level::Error,
         format_args!(
-            "Lua holds {held} MiB in {objects} pieces in globals and upvalues: the interpreter is replaced, they begin anew"
+            "Lua holds {held} MiB in {objects} pieces in globals and upvalues: the interpreter is replaced, they start over"
         ),
     );
     VM.with_borrow_mut(|slot| {

@@ -25,7 +25,7 @@ use crate::common::{
     nginx_base64,
 };
 
-/// Consecutive logins begun anew because of failed callbacks.
+/// Consecutive logins restarted because of failed callbacks.
 const MAX_RESTARTS: u32 = 3;
 /// A longer URL is forgotten during a login; the browser then comes back to `/`.
 const LONGEST_URL_BYTES: usize = 2048;
@@ -228,7 +228,7 @@ impl OpenidConnect {
         Err(redirect(&login.original_url, cookies))
     }
 
-    /// Begins the login anew, since a browser cannot do much with an error page.
+    /// Restarts the login, since a browser cannot do much with an error page.
     async fn restart(
         &self,
         sessions: &Store,

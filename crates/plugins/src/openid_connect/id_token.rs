@@ -36,7 +36,7 @@ impl OpenidConnect {
         }
         let signed = match Algorithm::of(name) {
             // The token came straight from the provider, over a connection that says who it is. A name that no standard
-            // knows is no algorithm, but a way around one.
+            // knows is not an algorithm, but a way around one.
             None if self.conf.accept_unsupported_alg && UNSUPPORTED.contains(&name) => {
                 log(
                     Level::Warn,

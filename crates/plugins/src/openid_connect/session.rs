@@ -52,7 +52,7 @@ pub struct Session {
     /// Oldest first; a browser may have several tabs waiting.
     pub logins: Vec<Login>,
     pub original_url: Option<String>,
-    /// Consecutive logins begun anew because their callback failed.
+    /// Consecutive logins restarted because their callback failed.
     pub restarts: u32,
     pub identity: Option<Identity>,
     /// Names a session that is kept in a cookie; the same in all its copies.

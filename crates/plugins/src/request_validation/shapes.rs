@@ -1,4 +1,4 @@
-//! Forms and header fields whose values are no texts: a name that comes again is a list, one without `=` is `true`.
+//! Forms and header fields whose values are not texts: a name that comes again is a list, one without `=` is `true`.
 //!
 //! To JSON Schema `maxLength` and `pattern` say nothing about a list, so a client could pass them by repeating a field, and
 //! the application might read the first value or the last. Such a value has to be allowed: by a schema that names its type,

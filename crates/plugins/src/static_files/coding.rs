@@ -65,7 +65,7 @@ fn weight_of<'a>(lines: impl Iterator<Item = &'a [u8]>, fits: impl Fn(&[u8]) -> 
     })
 }
 
-/// `0`, `0.5`, `1.000`; what is no weight counts as nothing.
+/// `0`, `0.5`, `1.000`; what is not a weight counts as nothing.
 fn parse_weight(text: &[u8]) -> u16 {
     let (whole, fraction) = match text.iter().position(|&byte| byte == b'.') {
         Some(at) => (text.get(..at).unwrap_or_default(), text.get(at + 1..).unwrap_or_default()),

@@ -137,7 +137,7 @@ impl Representation {
     }
 }
 
-/// `None`: somebody is writing it; what was read is no version of it.
+/// `None`: somebody is writing it; what was read is not a version of it.
 fn read_whole(file: &File, length: u64, stamp: Stamp) -> io::Result<Option<Bytes>> {
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
     match file.read_exact_at(&mut bytes, 0) {

@@ -34,7 +34,7 @@ impl Try {
         if let Some(code) = text.strip_prefix('=') {
             return match code.parse() {
                 Ok(code @ 200..=599) => Ok(Try::Status(code)),
-                _ => Err(format!("try_files: {text} is no status; give =404 or another one from 200 to 599")),
+                _ => Err(format!("try_files: {text} is not a status; give =404 or another one from 200 to 599")),
             };
         }
         if text == "@upstream" {

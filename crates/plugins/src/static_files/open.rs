@@ -25,7 +25,7 @@ const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CL
 
 static WITHOUT_OPENAT2: AtomicBool = AtomicBool::new(false);
 
-/// The root directory, looked up anew each time: what its path names may be switched while the gateway runs.
+/// The root directory, looked up again each time: what its path names may be switched while the gateway runs.
 pub fn root(path: &Path) -> io::Result<OwnedFd> {
     Ok(open(path, DIRECTORY, Mode::empty())?)
 }

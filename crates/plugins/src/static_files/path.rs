@@ -6,7 +6,7 @@
 /// somebody else's care: `proxy-rewrite` and its like have been there.
 pub fn relative<'a>(path: &'a [u8], strip_prefix: &[u8], dotfiles: bool) -> Option<&'a [u8]> {
     let rest = path.strip_prefix(strip_prefix)?;
-    // A prefix ends at a slash or stands for one: `/static` is no prefix of `/statics`.
+    // A prefix ends at a slash or stands for one: `/static` is not a prefix of `/statics`.
     let rest = match rest.strip_prefix(b"/") {
         _ if strip_prefix.ends_with(b"/") => rest,
         Some(rest) => rest,

@@ -1,6 +1,6 @@
 //! An attempt over HTTP/2, for upstreams with scheme grpc and grpcs: a stream, the request on it, the head of the answer.
 //!
-//! What the node never began to work on (REFUSED_STREAM, or a goodbye that excludes the stream) may be sent again,
+//! What the node never began to work on (REFUSED_STREAM, or a GOAWAY that excludes the stream) may be sent again,
 //! whatever the method.
 
 use std::{
@@ -163,7 +163,7 @@ async fn lease(
 
 /// The head that was written for the upstream, as HTTP/2 says it.
 fn message(text: &[u8], handle: &UpstreamHandle) -> Result<HttpRequest<()>, FailureKind> {
-    const BAD: FailureKind = FailureKind::Malformed("the request cannot be said in HTTP/2");
+    const BAD: FailureKind = FailureKind::Malformed("the request cannot be represented in HTTP/2");
     let mut lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
     let mut start = lines.next().unwrap_or_default().split(|&byte| byte == b' ');
     let (method, target) = (start.next().unwrap_or_default(), start.next().unwrap_or_default());

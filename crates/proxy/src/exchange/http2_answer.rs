@@ -349,7 +349,7 @@ impl Relay<'_> {
         Ok(())
     }
 
-    /// The next piece of a body that a filter made anew.
+    /// The next piece of a body that a filter rebuilt.
     fn pass_remade(&mut self) -> Result<(), End> {
         let Some(remade) = &mut self.remade else { return Ok(()) };
         let (piece, last) = remade.next(self.request.response.body_step());

@@ -1,4 +1,4 @@
-//! A body that a plugin made anew of the upstream's, on its way through the filters after that plugin.
+//! A body that a plugin rebuilt from the upstream's, on its way through the filters after that plugin.
 
 use bytes::{Buf, Bytes};
 

@@ -9,7 +9,7 @@
 //! | CONTINUATION, header bombs | `h2`: size of the header list |
 //! | empty and tiny DATA | `h2`: budget of small frames |
 //!
-//! A bucket holds what ten seconds allow and fills again evenly, so that a burst is no flood.
+//! A bucket holds what ten seconds allow and fills again evenly, so that a burst is not a flood.
 
 use crate::settings::Http2;
 

@@ -94,7 +94,7 @@ pub fn add_fields(head: &mut Head, from: &HeaderMap) {
     }
 }
 
-/// What cannot be said in HTTP/2 (our parser let it through, the types of `http` do not) is left out.
+/// What HTTP/2 cannot represent (our parser let it through, the types of `http` do not) is left out.
 pub fn append(headers: &mut HeaderMap, name: &[u8], value: &[u8]) {
     if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
         headers.append(name, value);

@@ -142,7 +142,7 @@ impl Lease {
         self.connection.send.clone()
     }
 
-    /// The node said goodbye, or nothing: later requests go elsewhere.
+    /// The node sent GOAWAY, or nothing: later requests go elsewhere.
     pub fn retire(&self) {
         self.connection.state.closed.set(true);
     }

@@ -44,7 +44,7 @@ pub fn end(client: &Client, trailers: &Head) -> io::Result<()> {
     client.with_http2(|stream| stream.end(trailers))
 }
 
-/// Answers what is no valid request. Returns the bytes of the answer and of its body, about as HTTP/1 would have them.
+/// Answers what is not a valid request. Returns the bytes of the answer and of its body, about as HTTP/1 would have them.
 pub async fn refuse(client: &Client, error: ParseError) -> (u64, u64) {
     let (head, body) = head::page(client, error.status);
     let head_fields = head.headers().clone();

@@ -288,7 +288,7 @@ impl Sender<'_> {
         }
     }
 
-    /// The bodies that filters make anew, one after the other.
+    /// The bodies that filters rebuild, one after the other.
     async fn remade(&mut self, mut maker: usize) -> Result<(), Broken> {
         loop {
             let body = self.chains.whole_body(self.request, maker).await.map_err(Broken::Refused)?;

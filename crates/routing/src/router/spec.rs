@@ -84,7 +84,7 @@ pub struct HostPattern {
     names_port: bool,
 }
 
-/// A host as requests name it, without its port: the colons of an IPv6 address are no port, they stand before a bracket.
+/// A host as requests name it, without its port: the colons of an IPv6 address are not a port, they stand before a bracket.
 pub fn without_port(host: &[u8]) -> &[u8] {
     match host.iter().rposition(|&byte| byte == b':') {
         Some(at) if !host[at..].contains(&b']') => &host[..at],

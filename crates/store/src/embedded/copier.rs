@@ -1,7 +1,7 @@
 //! The thread that keeps the copy of the last good configuration up to date.
 //!
 //! What it writes comes from memory, not from the file of the store: a disk that loses bits while the gateway runs must not
-//! damage the copy as well. It is no part of a write: a writer only rings, and does not wait.
+//! damage the copy as well. It is not part of a write: a writer only rings, and does not wait.
 
 use std::{
     fs, io,

@@ -76,7 +76,7 @@ fn fill(
     head: &Head,
     records: &mut dyn Iterator<Item = (Object, Option<u64>)>,
 ) -> io::Result<u64> {
-    // Made anew, so that the permissions are these.
+    // Rebuilt, so that the permissions are these.
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -176,7 +176,7 @@ fn parse(bytes: &[u8]) -> Result<Kept, String> {
     let half = || "it is cut off or damaged".to_owned();
     if !bytes.starts_with(FORMAT.as_bytes()) {
         return Err(
-            "it is no copy of a configuration, of another version of this program, or damaged".to_owned()
+            "it is not a copy of a configuration, of another version of this program, or damaged".to_owned()
         );
     }
     let rest = bytes.strip_suffix(b"\n").ok_or_else(half)?;

@@ -152,7 +152,7 @@ impl Database {
             .into_bytes()
     }
 
-    /// `None` when the bytes are no such row.
+    /// `None` when the bytes are not such a row.
     pub fn change(&self, bytes: &[u8]) -> Option<crate::history::Difference> {
         let mut row: Value = serde_json::from_slice(bytes).ok()?;
         let (kind, id) = object_of(&row)?;
@@ -237,7 +237,7 @@ pub(super) fn time(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |time| u64::from_le_bytes(*time))
 }
 
-/// `None` when the bytes are no such row.
+/// `None` when the bytes are not such a row.
 pub fn entry(revision: u64, bytes: &[u8]) -> Option<Entry> {
     let (time, json) = bytes.split_first_chunk()?;
     let row: Value = serde_json::from_slice(json).ok()?;

@@ -3,7 +3,7 @@
 //! redb keeps two commits and silently takes the older one when the newer is damaged: right after a crash, and a rollback
 //! of acknowledged writes where a disk lost bits. So every commit has a number, which the marker repeats after the commit
 //! is durable and before it is acknowledged. The record is written in one piece over the old one, without fsync: it
-//! survives the process, and after a power loss it can only be older than the store, which is no reason for an alarm. A
+//! survives the process, and after a power loss it can only be older than the store, which is not a reason for an alarm. A
 //! store that is behind its marker has lost what was acknowledged.
 
 use std::{
@@ -172,7 +172,7 @@ impl Marker {
         u64::try_from(since.as_millis()).ok()
     }
 
-    /// Begins anew for a store that takes the place of another one.
+    /// Starts over for a store that takes the place of another one.
     pub fn replace(&self, progress: Progress) -> io::Result<()> {
         self.make(&marker(&self.path), progress)
     }

@@ -1,4 +1,4 @@
-//! A store that is damaged or lost, made anew from what is left: by a person, while no gateway has it open.
+//! A store that is damaged or lost, rebuilt from what is left: by a person, while no gateway has it open.
 //!
 //! What was there stays, under another name. A damaged file is not searched for objects: nothing tells a value that lost a
 //! bit from one that did not. Either the whole file verifies, and was only rolled back, or the copy beside it is used.
@@ -33,7 +33,7 @@ pub struct Repair {
     pub aside: Vec<PathBuf>,
 }
 
-/// What a store is made anew from.
+/// What a store is rebuilt from.
 pub enum Source {
     /// The file itself, which is whole and older than its marker: the history stays.
     Store { revision: u64, objects: u64 },

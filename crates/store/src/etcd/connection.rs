@@ -35,7 +35,7 @@ impl Member {
     pub fn parse(address: &str) -> Result<Self, String> {
         // Not quoted: it may carry a password.
         let (tls, host, port) = config::keys::forms::etcd_member(address).ok_or(
-            "deployment.etcd.host: this is no address of a member; write http://HOST:PORT or https://HOST:PORT, and user \
+            "deployment.etcd.host: this is not an address of a member; write http://HOST:PORT or https://HOST:PORT, and user \
              name and password at deployment.etcd.user and deployment.etcd.password",
         )?;
         Ok(Self { address: address.to_owned(), host: host.to_owned(), port, tls })

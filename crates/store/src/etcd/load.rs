@@ -134,9 +134,9 @@ impl Found {
         });
         let restarted = other_cluster || self.revision < before;
         if restarted && self.present.is_empty() && !gone.is_empty() {
-            // Who deletes everything makes a new revision; a count that begins anew is a loss of data.
+            // Who deletes everything makes a new revision; a count that starts over is a loss of data.
             return Err(format!(
-                "the cluster begins anew and has nothing below {}; restore its data, or remove {} and restart to begin anew, too",
+                "the cluster starts over and has nothing below {}; restore its data, or remove {} and restart to begin with its state",
                 shared.options.prefix,
                 shared.options.snapshot.display()
             ));
@@ -180,7 +180,7 @@ impl Found {
     }
 }
 
-/// Never over something that is there. Not being allowed to is no problem: who shares with APISIX has them.
+/// Never over something that is there. Not being allowed to is not a problem: who shares with APISIX has them.
 pub async fn write_placeholders(shared: Arc<Shared>, client: Client, missing: Vec<&'static str>) {
     for directory in missing {
         let key = format!("{}/{directory}/", shared.options.prefix);

@@ -53,7 +53,7 @@ pub fn admit(
             Some(decoded)
         }
         Err(reason) if kept => {
-            complain(key, &format!("{reason}; its last good version stays in force"));
+            complain(key, &format!("{reason}; keeping the last valid version"));
             None
         }
         // A global rule of which nothing can be read guards everything: it cannot be left out.

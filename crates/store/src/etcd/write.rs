@@ -209,7 +209,7 @@ fn object(shared: &Shared, item: Prepared, result: &ResponseOp, revision: u64) -
         }
         (Some(Outcome::Delete(deleted)), _) => {
             let entry = deleted.prev_kvs.first()?;
-            // A value that was no good is gone as well.
+            // An unusable value is gone as well.
             let value = values::decode(&shared.options, kind, &id, &entry.value);
             let value = value.map(|decoded| decoded.value).unwrap_or_default();
             let created = values::revision(entry.create_revision);

@@ -53,7 +53,7 @@ impl LineSink {
         }
         buffer.bytes.extend_from_slice(line);
         if !buffer.announced {
-            // A full queue is no loss: the next line tells again.
+            // A full queue is not a loss: the next line tells again.
             buffer.announced = self.queue.try_send(Message::Lines(Arc::clone(&self.waiting))).is_ok();
         }
         true
@@ -74,7 +74,7 @@ pub(super) struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// Closes all; the next line of each opens it anew by name.
+    /// Closes all; the next line of each reopens it by name.
     pub(super) fn reopen(&mut self) {
         self.closed = self.files.drain(..).map(|(waiting, _)| waiting.path.clone()).collect();
     }
@@ -125,7 +125,7 @@ mod tests {
     use crate::log_writer::LogWriter;
 
     #[test]
-    fn lines_arrive_in_order_and_rotation_opens_the_name_anew() {
+    fn lines_arrive_in_order_and_rotation_opens_the_name_again() {
         let directory = tempfile::tempdir().expect("temp dir");
         let (path, moved) = (directory.path().join("lines.log"), directory.path().join("lines.log.1"));
         let writer = LogWriter::start().expect("thread starts");

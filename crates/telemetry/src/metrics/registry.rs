@@ -150,7 +150,7 @@ impl Registry {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Control> {
-        // A panic while rendering leaves only sums behind, which the next rendering starts anew.
+        // A panic while rendering leaves only sums behind, which the next rendering resets.
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

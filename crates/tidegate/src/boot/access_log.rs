@@ -53,7 +53,7 @@ impl FormattedLog {
     }
 }
 
-/// Names of a format that stand for nothing the gateway or a plugin sets. The error: it is no format.
+/// Names of a format that stand for nothing the gateway or a plugin sets. The error: it is not a format.
 pub fn unknown_variables(format: &str) -> Result<Vec<String>, TemplateError> {
     let template = Template::compile(format, |name| Some(variable(name)))?;
     let unknown = template.variables().filter_map(|variable| match variable {

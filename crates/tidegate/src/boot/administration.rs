@@ -37,7 +37,7 @@ use super::{
     sockets::Sockets,
 };
 
-/// How long an answered write may wait to be in force. Past that it is durable, and follows.
+/// How long an answered write may wait to take effect. Past that it is durable, and follows.
 const PUBLISH_PATIENCE: Duration = Duration::from_secs(5);
 
 /// `apisix.control.port`
@@ -67,7 +67,7 @@ impl Languages for Checks {
     }
 }
 
-/// As [`Checks`], but a script that is no table does nothing instead of being refused.
+/// As [`Checks`], but a script that is not a table does nothing instead of being refused.
 struct FileChecks;
 
 impl Languages for FileChecks {

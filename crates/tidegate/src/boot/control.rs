@@ -55,7 +55,7 @@ fn lower_priority() {
     let _ = rustix::process::nice(5);
 }
 
-/// What others ask about the configuration in force.
+/// What others ask about the configuration in effect.
 pub struct Control {
     pub publisher: Arc<Publisher>,
     pub published: watch::Receiver<u64>,
@@ -215,7 +215,7 @@ struct Follower {
     provider: Arc<Provider>,
     catalog: Arc<Catalog>,
     configured_plugins: Vec<String>,
-    /// The plugin list of apisix.yaml that is in force.
+    /// The plugin list of apisix.yaml in effect.
     active_plugins: Option<Vec<String>>,
     matching: idle::Matching,
     names: Arc<Names>,

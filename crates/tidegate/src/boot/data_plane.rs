@@ -26,7 +26,7 @@ pub fn server_token(settings: &Settings) -> String {
 
 pub fn address(listener: &Listener) -> anyhow::Result<SocketAddr> {
     let ip: IpAddr =
-        listener.ip.parse().with_context(|| format!("{} is no IP address to listen at", listener.ip))?;
+        listener.ip.parse().with_context(|| format!("invalid listen address {}: not an IP address", listener.ip))?;
     Ok(SocketAddr::new(ip, listener.port))
 }
 
@@ -163,7 +163,7 @@ pub fn reading(settings: &Settings) -> anyhow::Result<Reading> {
     })
 }
 
-/// `unix:` in the list is for sockets, which are no data plane addresses here.
+/// `unix:` in the list is for sockets, which are not data plane addresses here.
 fn real_ip(settings: &Settings) -> anyhow::Result<Option<RealIp>> {
     let nginx = &settings.nginx;
     let peers = nginx.real_ip_from.iter().map(String::as_str).filter(|peer| !peer.starts_with("unix:"));

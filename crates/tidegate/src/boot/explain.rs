@@ -53,7 +53,7 @@ fn parse(question: &Value) -> Result<Question, String> {
     let client = match text("client_ip")? {
         None => IpAddr::from([127, 0, 0, 1]),
         Some(ip) => {
-            ip.parse::<IpAddr>().map_err(|_| format!("client_ip {ip:?} is no address"))?.to_canonical()
+            ip.parse::<IpAddr>().map_err(|_| format!("client_ip {ip:?} is not an address"))?.to_canonical()
         }
     };
     let mut head = format!("{method} {target} HTTP/1.1\r\n");

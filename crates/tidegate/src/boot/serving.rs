@@ -46,7 +46,7 @@ pub struct Serving<'a> {
     pub sockets: &'a Sockets,
     pub pid_file: &'a mut PidFile,
     pub origin: &'a Origin,
-    /// config.yaml as it is in force.
+    /// config.yaml as it is applied.
     pub config: Value,
     /// Signals that come after a successor has taken over are for that one, too.
     pub stay: bool,

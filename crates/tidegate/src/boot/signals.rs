@@ -1,5 +1,5 @@
 //! Signals as nginx's users know them: TERM and INT stop, QUIT drains, HUP reloads, USR1 reopens logs, USR2 upgrades.
-//! Commands, the words of a successor and those of the watchdog come through the same queue.
+//! Commands, messages from the new process and those of the watchdog come through the same queue.
 
 use std::{
     sync::{

@@ -26,7 +26,7 @@ pub struct Question<'a> {
     pub instead: &'a str,
 }
 
-/// Posts JSON and returns the answer's; an answer that is no success is an error with its message.
+/// Posts JSON and returns the answer's; an answer that is not a success is an error with its message.
 pub fn post(settings: &Settings, path: &str, body: &Value) -> anyhow::Result<Value> {
     let body = body.to_string();
     let question = Question {
@@ -40,7 +40,7 @@ pub fn post(settings: &Settings, path: &str, body: &Value) -> anyhow::Result<Val
     serde_json::from_str(&answer).context("the Admin API answered without JSON")
 }
 
-/// The answer's body; an answer that is no success is an error with its message.
+/// The answer's body; an answer that is not a success is an error with its message.
 pub fn ask(settings: &Settings, question: &Question<'_>) -> anyhow::Result<String> {
     let Question { method, path, content_type, body, instead } = question;
     let Some(listen) = &settings.admin.listen else {

@@ -42,7 +42,7 @@ pub enum Verb {
     ///
     /// What was there is kept beside it under another name. Exit code 0 when it is done, 1 if nothing was changed.
     Restore { file: PathBuf },
-    /// Tell what is wrong with the store, and make it anew from what is left
+    /// Tell what is wrong with the store, and rebuild it from what is left
     ///
     /// The gateway must not have the store open; one that serves the last good configuration may run, and takes the
     /// store with `tidegate upgrade`. Nothing is deleted: a damaged file is kept beside it as .damaged-N. Exit code 0 if

@@ -58,7 +58,7 @@ pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     let root = arguments.root.canonicalize();
     let root = root.with_context(|| format!("cannot serve {}", arguments.root.display()))?;
     if !root.is_dir() {
-        bail!("cannot serve {}: it is no directory", root.display());
+        bail!("cannot serve {}: not a directory", root.display());
     }
     let workers = if arguments.debug { 1 } else { workers(arguments.workers)? };
     if arguments.daemon {
@@ -136,7 +136,7 @@ fn write_configuration(
     level: &str,
 ) -> anyhow::Result<()> {
     let root =
-        root.to_str().context("the path of the directory is no UTF-8; rename it, or serve a link to it")?;
+        root.to_str().context("the path of the directory is not UTF-8; rename it, or serve a link to it")?;
     let route = json!({"id": "files", "uri": "/*", "plugins": {"static-files": {"root": root}}});
     let config = format!(
         "apisix: {{ssl: {{enable: false}}, enable_admin: false, enable_control: false}}

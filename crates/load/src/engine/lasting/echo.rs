@@ -30,7 +30,7 @@ struct Message {
     due: Option<u64>,
 }
 
-/// Why a connection is of no more use.
+/// Why a connection is unusable.
 enum Lost {
     /// With a message on the way.
     Asked(Broken),

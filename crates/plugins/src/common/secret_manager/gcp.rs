@@ -102,7 +102,7 @@ async fn secret(account: &Account, name: &str, verify: bool) -> Result<String, F
     let data = data.ok_or_else(|| unavailable("invalid payload".to_owned()))?;
     let bytes = nginx_base64::decode(data.as_bytes())
         .ok_or_else(|| unavailable("the payload is not base64".to_owned()))?;
-    String::from_utf8(bytes).map_err(|_| Failure::Missing(format!("secret {name} is no text")))
+    String::from_utf8(bytes).map_err(|_| Failure::Missing(format!("secret {name} is not text")))
 }
 
 /// A token that is good for another while, and what it is remembered by.

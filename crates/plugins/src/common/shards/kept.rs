@@ -59,14 +59,14 @@ impl Kept {
         self.keys.fetch_sub(count, Relaxed);
     }
 
-    /// Told of: whoever was forgotten starts anew, so that limits let more through than they say.
+    /// Told of: whoever was forgotten starts over, so that limits let more through than they say.
     pub(super) fn forget(&self, count: usize) {
         self.forgotten.fetch_add(count as u64, Relaxed);
         if self.lines.pass().is_some() {
             error_log::log(
                 Level::Warn,
                 format_args!(
-                    "{}: there are more keys than are kept, so {count} of them were forgotten and start anew; \
+                    "{}: there are more keys than are kept, so {count} of them were forgotten and start over; \
                      {} since the start",
                     self.plugin,
                     self.forgotten.load(Relaxed)

@@ -32,7 +32,7 @@ impl Channel {
         Ok((Channel::over(ours)?, theirs))
     }
 
-    /// An error when the descriptor is no such socket.
+    /// An error when the descriptor is not such a socket.
     pub fn over(socket: OwnedFd) -> io::Result<Channel> {
         if sockopt::socket_type(&socket)? != SocketType::SEQPACKET {
             return Err(io::ErrorKind::InvalidInput.into());

@@ -45,7 +45,7 @@ impl Predecessor {
         }
         let stdin = io::stdin().as_fd().try_clone_to_owned()?;
         let channel = Channel::over(stdin).with_context(|| {
-            format!("{VARIABLE} is set, but stdin is no channel to another gateway; unset it")
+            format!("{VARIABLE} is set, but stdin is not a channel to another gateway; unset it")
         })?;
         // Nobody else should read from it.
         rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
@@ -114,5 +114,5 @@ impl Predecessor {
 fn read(descriptor: OwnedFd) -> anyhow::Result<Value> {
     let mut text = String::new();
     File::from(descriptor).read_to_string(&mut text)?;
-    serde_json::from_str(&text).context("the old process handed over a document that is no JSON")
+    serde_json::from_str(&text).context("the old process handed over a document that is not JSON")
 }

@@ -112,7 +112,7 @@ pub struct Load {
     /// A request or connect that takes longer has failed
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub timeout: Time,
-    /// Statuses that are no failure beside 2xx and 3xx, such as 429,503
+    /// Statuses that are not failures beside 2xx and 3xx, such as 429,503
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub accept_status: Vec<u16>,
     /// End with exit code 4 if this is so, such as p99>20ms, errors>0.1%, rps<5000 or 5xx>0; may be given several times

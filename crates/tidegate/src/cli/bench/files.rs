@@ -56,7 +56,7 @@ impl Drop for Output {
     }
 }
 
-/// Prints to standard output. A reader that has seen enough, such as `head`, is no failure.
+/// Prints to standard output. A reader that has seen enough, such as `head`, is not a failure.
 pub fn print(text: &str) -> Result<(), Problem> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

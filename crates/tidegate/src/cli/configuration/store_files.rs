@@ -77,7 +77,7 @@ pub fn restore(place: &Place, file: &Path) -> anyhow::Result<()> {
     let restored = repair::restore(&settings.files.database, file)?;
     let (path, head) = (settings.files.database.display(), restored.head);
     println!(
-        "{path} holds the {} objects of revision {} now, as revision {}; its history begins anew",
+        "{path} holds the {} objects of revision {} now, as revision {}; its history starts over",
         head.objects, head.revision, restored.revision
     );
     tell_aside(&restored.aside);

@@ -141,7 +141,7 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 pub fn read_text(path: &Path) -> anyhow::Result<String> {
     let kind = fs::metadata(path)?;
     if !kind.is_file() {
-        bail!("it is no regular file");
+        bail!("it is not a regular file");
     }
     let mut text = String::new();
     fs::File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
