@@ -9,6 +9,7 @@ mod edges;
 mod forms;
 mod left_silent;
 mod lua_doors;
+mod lua_readings;
 mod masked_messages;
 mod matrix;
 mod modes;

@@ -16,6 +16,12 @@ pub enum Source {
 }
 
 #[derive(Clone, Debug, Default)]
+struct Withheld {
+    all: bool,
+    names: Vec<Box<str>>,
+}
+
+#[derive(Clone, Debug, Default)]
 pub struct Response {
     pub status: u16,
     /// The upstream's reason phrase; empty for the registered one.
@@ -24,6 +30,8 @@ pub struct Response {
     pub source: Source,
     /// Fields that follow the body of a gRPC upstream; there once the last piece is.
     pub trailers: Head,
+    /// Trailers of the upstream that clients do not get.
+    withheld: Withheld,
     /// The body passes body filters; set by whoever wants pieces although it declared no body filter.
     pub body_changed: bool,
     /// The most bytes the body filters take at once; `None`: any number.
@@ -41,10 +49,27 @@ impl Response {
         self.headers.clear();
         self.source = Source::Gateway;
         self.trailers.clear();
+        self.withheld = Withheld::default();
         self.body_changed = false;
         self.body_step = None;
         self.head_waits = false;
         self.refused = None;
+    }
+
+    /// A field that was taken off the head, or set, does not come from the upstream behind the body either.
+    pub fn withhold_trailer(&mut self, name: &str) {
+        self.withheld.names.push(name.into());
+    }
+
+    /// The body is another one: what the upstream says behind its own is not about it. A call's status stays (gRPC).
+    pub fn withhold_trailers(&mut self) {
+        self.withheld.all = true;
+    }
+
+    pub fn passes_trailer(&self, name: &[u8]) -> bool {
+        let is_status = name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"grpc-"));
+        (!self.withheld.all || is_status)
+            && !self.withheld.names.iter().any(|other| other.as_bytes().eq_ignore_ascii_case(name))
     }
 
     /// For header filters: nothing of the answer may pass, an error page with this status is sent.

@@ -244,7 +244,8 @@ fn encode(uri: &[u8], has_query: bool, client_query: Option<&[u8]>) -> Vec<u8> {
     let mut out = Vec::with_capacity(uri.len() + 16);
     wire::uri::encode_path(path, &mut out);
     for &byte in query {
-        if byte < 0x20 || byte == 0x7f {
+        // A `#` would cut off what the configuration says behind it (RFC 9112 section 3.2 has no fragment).
+        if byte < 0x20 || byte == 0x7f || byte == b'#' {
             out.extend_from_slice(format!("%{byte:02X}").as_bytes());
         } else {
             out.push(byte);
@@ -271,6 +272,7 @@ mod tests {
             ("/a?b=c", true, Some("d=e"), "/a?b=c&d=e"),
             ("/a", true, Some("d=e"), "/a?d=e"),
             ("/a?x\r\ny", true, None, "/a?x%0D%0Ay"),
+            ("/a?x=1#&role=user", true, None, "/a?x=1%23&role=user"),
             ("/a", true, Some(""), "/a"),
         ];
         for (uri, has_query, client, expected) in cases {

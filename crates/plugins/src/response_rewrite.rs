@@ -169,9 +169,11 @@ impl Headers {
             if let Some(value) = location::field(name, value, request) {
                 request.response.assign(name, value);
             }
+            request.response.withhold_trailer(name);
         }
         for name in &self.remove {
             request.response.headers.remove(name);
+            request.response.withhold_trailer(name);
         }
     }
 }
@@ -205,7 +207,10 @@ impl Plugin for ResponseRewrite {
         let coding = request.response.headers.known(HeaderId::ContentEncoding).map(<[u8]>::to_vec);
         let active = match &self.body {
             Body::Keep => None,
-            Body::Replace(_) => Some(Active::Replacing { replaced: false }),
+            Body::Replace(_) => {
+                request.response.withhold_trailers();
+                Some(Active::Replacing { replaced: false })
+            }
             Body::Filter(_) => {
                 HeldBody::of(request, self.body_limit).map(|held| Active::Filtering { held, coding })
             }

@@ -3,7 +3,7 @@
 use std::{cell::Cell, io};
 
 use mlua::{Lua, LuaString, Table, Value};
-use plugin::document::{self, Allowance};
+use plugin::document::{self, Allowance, Unread};
 use serde_json::{Map, Number};
 
 use super::{
@@ -189,20 +189,36 @@ fn index(key: &Value) -> Option<usize> {
     }
 }
 
-/// `decode(text)`: the value, or `nil` and why.
+/// `decode(text)`: the value, or `nil` and why. What others read and this reader does not is an error: a guard that gets `nil`
+/// lets the request pass.
 pub fn decode(lua: &Lua, text: &LuaString) -> mlua::Result<(Value, Option<String>)> {
-    let length = text.as_bytes().len();
-    let most = clock::scaled(MAX_TEXT_BYTES);
+    let bytes = text.as_bytes();
+    let (length, most) = (bytes.len(), clock::scaled(MAX_TEXT_BYTES));
+    let refused = |reason: String| Err(mlua::Error::runtime(format!("cannot decode the text: {reason}")));
     if length > most {
-        return Ok((Value::Nil, Some(format!("the text has {length} bytes, at most {most} are read"))));
+        return refused(format!("it has {length} bytes, at most {most} are read"));
     }
-    match document::parse(&text.as_bytes(), &Allowance::of_a_body(None).until(clock::expired)) {
+    match document::parse(&bytes, &Allowance::of_a_body(None).until(clock::expired)) {
         Ok(value) => Ok((to_lua(lua, &value)?, None)),
         Err(error) => {
             clock::look()?;
-            Ok((Value::Nil, Some(error.to_string())))
+            match error {
+                Unread::TooLarge(error) => refused(error.to_string()),
+                Unread::Syntax(_) if std::str::from_utf8(&bytes).is_err() => refused("it is not UTF-8".to_owned()),
+                Unread::Syntax(error) if is_read_elsewhere(&error, &bytes) => refused(error.to_string()),
+                Unread::Syntax(error) => Ok((Value::Nil, Some(error.to_string()))),
+            }
         }
     }
+}
+
+/// Deep nesting, odd numbers and lone surrogates, which lua-cjson, Python and others take.
+fn is_read_elsewhere(error: &serde_json::Error, text: &[u8]) -> bool {
+    let reason = error.to_string();
+    let is_odd = ["recursion limit", "number out of range", "invalid number", "surrogate"];
+    is_odd.iter().any(|word| reason.contains(word))
+        || text.windows(3).any(|word| word.eq_ignore_ascii_case(b"nan") || word.eq_ignore_ascii_case(b"inf"))
+        || text.windows(2).any(|word| word.eq_ignore_ascii_case(b"0x"))
 }
 
 /// `encode(value, lenient)`: the text, or `nil` and why.

@@ -288,6 +288,13 @@ local var = proxy(function(name)
     if value == nil and registered[name] and running then value = registered[name](running) end
     return value
 end, native.var_set)
+-- What ngx.var has is nginx's: names of arguments and cookies in any case, nothing decoded, the target as it came.
+local function as_nginx(name)
+    if type(name) ~= "string" then return name end
+    if sub(name, 1, 4) == "arg_" or sub(name, 1, 7) == "cookie_" then return "raw_" .. name end
+    return name == "request_uri" and "real_request_uri" or name
+end
+local nginx_var = proxy(function(name) return var[as_nginx(name)] end, native.var_set)
 local header = proxy(native.resp_get, native.resp_set)
 local null = native.null
 
@@ -295,7 +302,7 @@ local log_levels = { STDERR = 0, EMERG = 1, ALERT = 2, CRIT = 3, ERR = 4, WARN =
 
 ngx = {
     OK = 0, ERROR = -1, AGAIN = -2, DONE = -4, DECLINED = -5,
-    null = null, var = var, header = header,
+    null = null, var = nginx_var, header = header,
     arg = proxy(native.chunk_get, native.chunk_set),
     log = log, print = native.print, exit = native.exit,
     say = function(...)

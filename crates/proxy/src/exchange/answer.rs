@@ -464,7 +464,10 @@ impl Relay<'_> {
                 }
                 Ok(Event::Data { skip, length }) => (skip, length, false),
                 Ok(Event::End { skip }) => {
-                    self.trailers.retain(|name, _| wire::trailers::may_be_trailer(name));
+                    let response = &self.request.response;
+                    self.trailers.retain(|name, _| {
+                        wire::trailers::may_be_trailer(name) && response.passes_trailer(name)
+                    });
                     (skip, 0, true)
                 }
                 Err(error) => {

@@ -186,6 +186,9 @@ fn assign_response(request: &mut Request, name: &[u8], values: &[Vec<u8>]) {
         return;
     }
     assign(response_headers(request, phase), name, values);
+    if values.is_empty() {
+        request.response.withhold_trailer(&String::from_utf8_lossy(name));
+    }
 }
 
 fn status() -> mlua::Result<u16> {

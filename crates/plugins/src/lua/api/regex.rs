@@ -1,9 +1,9 @@
 //! `ngx.re`: regular expressions in PCRE's syntax. `native` gives matches as positions; the prelude shapes them.
 
-use std::{cell::RefCell, rc::Rc};
+use std::{borrow::Cow, cell::RefCell, ops::Range, rc::Rc};
 
 use ahash::AHashMap;
-use fancy_regex::{Regex, RegexBuilder};
+use fancy_regex::{Match, Regex, RegexBuilder};
 use mlua::{Lua, LuaString, Table, Value};
 use routing::expr::MAX_STEPS;
 
@@ -137,6 +137,37 @@ impl Cache {
     }
 }
 
+/// A subject and a pattern as the engine takes them. Bytes that are not UTF-8 stand for the characters with their numbers: PCRE
+/// without option `u` compares bytes, too.
+struct Text<'a> {
+    subject: Cow<'a, str>,
+    pattern: Cow<'a, str>,
+    from: usize,
+    widened: bool,
+}
+
+impl<'a> Text<'a> {
+    fn new(subject: &'a [u8], pattern: &'a [u8], from: usize) -> Text<'a> {
+        if let (Ok(text), Ok(pattern)) = (std::str::from_utf8(subject), std::str::from_utf8(pattern))
+            && text.is_char_boundary(from)
+        {
+            return Text { subject: text.into(), pattern: pattern.into(), from, widened: false };
+        }
+        let wide = |bytes: &[u8]| bytes.iter().map(|&byte| char::from(byte)).collect::<String>();
+        let before = subject.get(..from).map_or(0, |before| before.iter().filter(|byte| !byte.is_ascii()).count());
+        Text { subject: wide(subject).into(), pattern: wide(pattern).into(), from: from + before, widened: true }
+    }
+
+    /// Where the bytes of a match are.
+    fn range(&self, found: &Match<'_>) -> Range<usize> {
+        let place = |at: usize| match self.widened {
+            true => self.subject.get(..at).map_or(0, |before| before.chars().count()),
+            false => at,
+        };
+        place(found.start())..place(found.end())
+    }
+}
+
 pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
     let cache = RefCell::new(Cache::default());
     // re_exec(subject, pattern, options, from) -> {groups..., names}, first, last | nil, error
@@ -145,59 +176,44 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
         native_function(
             lua,
             move |lua, (subject, pattern, options, from): (LuaString, LuaString, Option<String>, usize)| {
-                let failed = |reason: String| Ok((Value::Nil, None, None, Some(reason)));
-                let subject_bytes = subject.as_bytes();
-                let Ok(subject) = std::str::from_utf8(&subject_bytes) else {
-                    return failed("subject is not UTF-8".to_owned());
-                };
-                let length = pattern.as_bytes().len();
+                // `nil` would pass a guard that could not be judged.
+                let failed = |reason: String| Err(mlua::Error::runtime(reason));
+                let (subject, pattern) = (subject.as_bytes(), pattern.as_bytes());
+                let length = pattern.len();
                 if length > clock::scaled(MAX_PATTERN_BYTES) {
                     return failed(format!("pcre2_compile() failed: {length} bytes are too many"));
                 }
-                let expression = match cache
-                    .borrow_mut()
-                    .get(&pattern.to_string_lossy(), options.as_deref().unwrap_or(""))
-                {
-                    Ok(expression) => expression,
-                    Err(reason) => return failed(reason),
-                };
                 let from = from.saturating_sub(1);
-                if expression.is_too_much_for(subject) {
-                    return failed(format!(
-                        "pcre2_match() failed: {} bytes are too many for this expression",
-                        subject.len()
-                    ));
+                if from > subject.len() {
+                    return Ok((Value::Nil, None, None, None::<String>));
                 }
-                if from > subject.len() || !subject.is_char_boundary(from) {
-                    return Ok((Value::Nil, None, None, None));
+                let text = Text::new(&subject, &pattern, from);
+                let compiled = cache.borrow_mut().get(&text.pattern, options.as_deref().unwrap_or(""));
+                let expression = compiled.map_err(mlua::Error::runtime)?;
+                if expression.is_too_much_for(&text.subject) {
+                    let length = subject.len();
+                    return failed(format!("pcre2_match() failed: {length} bytes are too many for this expression"));
                 }
                 let regex = expression.regex;
-                match regex.captures_from_pos(subject, from) {
-                    Err(error) => failed(format!("pcre2_match() failed: {error}")),
-                    Ok(None) => Ok((Value::Nil, None, None, None)),
-                    Ok(Some(captures)) => {
-                        let table = lua.create_table()?;
-                        for (at, group) in captures.iter().enumerate() {
-                            match group {
-                                Some(group) => table.raw_set(at, group.as_str())?,
-                                None => table.raw_set(at, false)?,
-                            }
-                        }
-                        for name in regex.capture_names().flatten() {
-                            match captures.name(name) {
-                                Some(group) => table.raw_set(name, group.as_str())?,
-                                None => table.raw_set(name, false)?,
-                            }
-                        }
-                        let whole = captures.get(0).map(|group| (group.start() + 1, group.end()));
-                        Ok((
-                            Value::Table(table),
-                            whole.map(|(first, _)| first),
-                            whole.map(|(_, last)| last),
-                            None,
-                        ))
-                    }
+                let captures = match regex.captures_from_pos(&*text.subject, text.from) {
+                    Err(error) => return failed(format!("pcre2_match() failed: {error}")),
+                    Ok(None) => return Ok((Value::Nil, None, None, None)),
+                    Ok(Some(captures)) => captures,
+                };
+                let table = lua.create_table()?;
+                let value = |group: Option<Match<'_>>| match group.and_then(|group| subject.get(text.range(&group))) {
+                    Some(bytes) => lua.create_string(bytes).map(Value::String),
+                    None => Ok(Value::Boolean(false)),
+                };
+                for (at, group) in captures.iter().enumerate() {
+                    table.raw_set(at, value(group)?)?;
                 }
+                for name in regex.capture_names().flatten() {
+                    table.raw_set(name, value(captures.name(name))?)?;
+                }
+                let whole = captures.get(0).map(|group| text.range(&group));
+                let first = whole.as_ref().map(|whole| whole.start + 1);
+                Ok((Value::Table(table), first, whole.map(|whole| whole.end), None))
             },
         )?,
     )

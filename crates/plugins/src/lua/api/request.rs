@@ -85,10 +85,10 @@ fn set_query(request: &mut Request, query: &[u8]) {
     request.head.set_target(&target);
 }
 
-/// Spaces and controls would end the request line.
+/// Spaces and controls would end the request line, and `#` the target.
 fn push_visible(text: &[u8], out: &mut Vec<u8>) {
     for &byte in text {
-        if byte <= 0x20 || byte == 0x7f {
+        if byte <= 0x20 || byte == 0x7f || byte == b'#' {
             out.extend_from_slice(format!("%{byte:02X}").as_bytes());
         } else {
             out.push(byte);
