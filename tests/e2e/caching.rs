@@ -398,7 +398,9 @@ fn escapes_make_other_keys() {
     let gateway = gateway(&upstream, json!({}));
     let keep = "X-Answer: Cache-Control: max-age=60\r\n";
     for strategy in STRATEGIES {
-        for (stored, asked) in [("a%3fx=1", "a?x=1"), ("b?x=1", "b%3fx=1"), ("c%2fd", "c/d"), ("e%2bf", "e+f")] {
+        for (stored, asked) in
+            [("a%3fx=1", "a?x=1"), ("b?x=1", "b%3fx=1"), ("c%2fd", "c/d"), ("e%2bf", "e+f")]
+        {
             let (stored, asked) = (format!("/{strategy}/{stored}"), format!("/{strategy}/{asked}"));
             ask(&gateway, "GET", &stored, keep);
             assert!(is_reused(&gateway, &upstream, ("GET", keep), &stored, true), "{stored}");

@@ -27,8 +27,8 @@ fn what_is_no_file_is_refused() {
     let sparse = folder.path().join("sparse");
     fs::File::create(&sparse).and_then(|file| file.set_len(3 << 30)).expect("a sparse file");
     for (file, wanted) in [
-        (Path::new("/dev/zero"), "no regular file"),
-        (&pipe, "no regular file"),
+        (Path::new("/dev/zero"), "not a regular file"),
+        (&pipe, "not a regular file"),
         (&sparse, "more than 64 MiB"),
     ] {
         for kind in ["nginx", "kong"] {

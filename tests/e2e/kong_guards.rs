@@ -135,6 +135,45 @@ fn guards_of_other_places_close_too() {
     assert_eq!(gateway.client().get("h", "/one").expect("an answer").status(), 501);
 }
 
+/// Guards that depend on who asks, over which protocol, and how a path is written.
+#[test]
+fn doors_beside_the_guards() {
+    let upstream = Upstream::start();
+    let address = upstream.address;
+    let text = format!(
+        "_format_version: '3.0'\nservices:\n- name: s\n  url: http://{address}/base\n  routes:\n\
+         \x20 - {{name: both, paths: [/both], plugins: [{{name: key-auth, config: {{anonymous: anon}}}}, \
+         {{name: basic-auth, config: {{anonymous: anon}}}}, {{name: acl, config: {{deny: [g1]}}}}]}}\n\
+         \x20 - {{name: named, paths: [/named], snis: [a.com], plugins: [{{name: key-auth}}]}}\n\
+         \x20 - {{name: slash, paths: ['~/u/[^/]+/secret$'], plugins: [{{name: key-auth}}]}}\n\
+         \x20 - {{name: near, paths: [/near], plugins: [{{name: ip-restriction, config: {{deny: [127.0.0.1/32]}}}}]}}\n\
+         \x20 - {{name: off, paths: [/off], plugins: [{{name: key-auth, enabled: 'false'}}]}}\n\
+         \x20 - {{name: open, paths: [/]}}\n\
+         consumers:\n- {{username: anon}}\n\
+         - {{username: al, basicauth_credentials: [{{username: al, password: p, skip_hash: true}}], acls: [{{group: g1}}]}}\n"
+    );
+    let gateway = Gateway::start_from("kong", &text);
+    for (target, field, expected) in [
+        ("/both", "Authorization: Basic YWw6cA==", 501),
+        ("/named", "A: b", 401),
+        ("/u/x%2fy/secret", "A: b", 401),
+        ("/u/%2f/secret", "A: b", 401),
+        ("/u/x/secret", "A: b", 401),
+        ("/near", "X-Real-IP: 9.9.9.9", 403),
+        ("/off", "A: b", 401),
+        ("/else", "A: b", 200),
+    ] {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: h\r\n{field}\r\n\r\n");
+        let answer = gateway.client().request(&request).expect("an answer");
+        assert_eq!(answer.status(), expected, "{target} {field}: {}", gateway.error_log());
+    }
+    // A path with a line feed stays below that of the service.
+    upstream.take();
+    assert_eq!(gateway.client().get("h", "/x%0ay").expect("an answer").status(), 200);
+    let seen = upstream.take();
+    assert!(seen.iter().all(|request| request.text().contains("GET /base/x%0Ay")), "{seen:?}");
+}
+
 /// Routes that are not understood take what they may take, before others.
 #[test]
 fn routes_that_are_not_understood_are_closed() {

@@ -192,3 +192,35 @@ fn names_lead_where_nginx_leads() {
     }
     assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), gateway.process.output());
 }
+
+/// A server of one address does not answer for those of all others behind one listener.
+#[test]
+fn servers_of_one_address_are_not_those_of_all() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (own, port) = (free_port(), free_port());
+    let text = format!(
+        "http {{ server {{ listen 10.1.1.1:{own}; server_name a; return 200 inside; }}
+                 server {{ listen {own}; server_name a; return 403; }} }}"
+    );
+    let mut process = start(folder.path(), &text, &["--listen", &format!("127.0.0.1:{port}")]);
+    process.wait_for_port(local(port));
+    assert_eq!(ask(local(port), "a").0, 403);
+    assert_eq!(ask(local(port), "b").0, 403);
+}
+
+/// Requests without Host are for the server with the empty name, and not for the default one.
+#[test]
+fn requests_without_host_have_a_server() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let port = free_port();
+    let text = format!(
+        "http {{ server {{ listen {port} default_server; return 200 open; }}
+                 server {{ listen {port}; server_name \"\"; return 403; }} }}"
+    );
+    let mut process = start(folder.path(), &text, &[]);
+    process.wait_for_port(local(port));
+    assert_eq!(ask(local(port), "a"), (200, "open".to_owned()));
+    let mut client = Client::connect(local(port)).expect("connects");
+    let answer = client.request("GET / HTTP/1.0\r\n\r\n").expect("an answer");
+    assert!(answer.status() >= 400, "{}", answer.body_text());
+}

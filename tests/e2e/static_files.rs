@@ -476,7 +476,7 @@ fn serve_is_a_web_server_in_one_line() {
     };
     refused(&[], "--root");
     refused(&["-r", "/nonexistent"], "cannot serve /nonexistent");
-    refused(&["-r", "/etc/passwd"], "no directory");
+    refused(&["-r", "/etc/passwd"], "not a directory");
     refused(&["-r", "/", "-w", "1000"], "processors");
     refused(&["-r", "/", "-d", "--daemon"], "cannot be used with");
     in_background(&site, &free_port().to_string());

@@ -187,7 +187,11 @@ fn another_worker_takes_the_place() {
     assert_eq!(threads(process, "worker-"), 2);
     wait_for_metric(gateway, "apisix_worker_stuck_threads 0");
     assert_eq!(gateway.client().get("h", "/first").expect("an answer").status(), 204);
-    assert_eq!(gateway.pid(), i32::try_from(process).ok(), "one stuck worker is not a reason for a new process");
+    assert_eq!(
+        gateway.pid(),
+        i32::try_from(process).ok(),
+        "one stuck worker is not a reason for a new process"
+    );
 }
 
 /// One that computes, and is the only one: whoever speaks to it hears the end, in any protocol.

@@ -159,7 +159,8 @@ fn is_said(line: &str, phrase: &str) -> bool {
 fn pages() -> Vec<PathBuf> {
     let root = workspace_root();
     let mut folders = vec![root.join("docs")];
-    let mut found: Vec<_> = fs::read_dir(&root).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    let mut found: Vec<_> =
+        fs::read_dir(&root).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     while let Some(folder) = folders.pop() {
         for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
             if path.is_dir() { folders.push(path) } else { found.push(path) }

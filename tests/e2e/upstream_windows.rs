@@ -108,7 +108,8 @@ fn answers_that_nobody_takes_hold_little_and_stop_nobody() {
     // Each of them leaves less than what makes the windows small.
     let _stuck: Vec<_> = (0..STUCK_CLIENTS)
         .map(|_| {
-            let mut stuck = Http2Client::connect(gateway.http, &[(INITIAL_WINDOW_SIZE, 0)]).expect("connects");
+            let mut stuck =
+                Http2Client::connect(gateway.http, &[(INITIAL_WINDOW_SIZE, 0)]).expect("connects");
             ask_for_endless(&mut stuck, 0..STREAMS / STUCK_CLIENTS);
             wait_for_heads(&mut stuck, STREAMS / STUCK_CLIENTS);
             stuck

@@ -104,7 +104,8 @@ fn configure(options: &mut ResolverOpts) {
 fn name_server(text: &str) -> Result<NameServerConfig, String> {
     let bare = |text: &str| text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     let address = text.parse::<SocketAddr>().or_else(|_| bare(text).map(|ip| SocketAddr::new(ip, 53)));
-    let address = address.map_err(|_| format!("discovery.dns.servers: {text} is not an address with a port"))?;
+    let address =
+        address.map_err(|_| format!("discovery.dns.servers: {text} is not an address with a port"))?;
     let connections = [ConnectionConfig::udp(), ConnectionConfig::tcp()].into_iter().map(|mut connection| {
         connection.port = address.port();
         connection

@@ -90,8 +90,12 @@ impl RealIp {
     fn address(&self, request: &Request) -> Result<(IpAddr, Option<u16>), String> {
         let text = match &self.source {
             Source::ForwardedFor => {
-                let last = request.head.headers.all_known(HeaderId::XForwardedFor).last();
-                last.map(|list| self.pick(list).to_vec())
+                let lines: Vec<&[u8]> = request.head.headers.all_known(HeaderId::XForwardedFor).collect();
+                (!lines.is_empty()).then(|| self.pick(&lines.join(&b","[..])).to_vec())
+            }
+            // As nginx: the first line, and of a list what counts there.
+            Source::Variable(Variable::Header(name)) => {
+                request.head.headers.get(name).map(|list| self.pick(list).to_vec())
             }
             Source::Variable(variable) => request.variable(variable).map(std::borrow::Cow::into_owned),
         };

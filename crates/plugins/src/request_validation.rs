@@ -220,7 +220,9 @@ fn validate(
     })?;
     if is_form && let Value::Object(fields) = &value {
         let shapes = &against.shapes;
-        shapes.check_spelling(fields, |known, name| known == name, same_form_name).map_err(Refused::Invalid)?;
+        shapes
+            .check_spelling(fields, |known, name| known == name, same_form_name)
+            .map_err(Refused::Invalid)?;
         shapes.check(fields, |known, name| known == name).map_err(Refused::Invalid)?;
     }
     match against.schema.check_within(&mut value, steps) {
@@ -270,7 +272,9 @@ impl HeaderCheck {
             let plain = written.replace('_', "-");
             let found = match (fields.get(&plain), fields.get(&written)) {
                 (Some(_), Some(_)) if plain != written => {
-                    return Err(format!("property {name:?} validation failed: it comes as {plain:?} and {written:?}"));
+                    return Err(format!(
+                        "property {name:?} validation failed: it comes as {plain:?} and {written:?}"
+                    ));
                 }
                 (Some(value), _) | (None, Some(value)) => value.clone(),
                 (None, None) => continue,

@@ -25,7 +25,8 @@ pub fn set(request: &mut Request, settings: &RealIp) {
         let Some(found) = last_client(items, settings) else { return };
         found
     } else {
-        let Some(found) = request.head.headers.get(&settings.header).and_then(parse) else { return };
+        let Some(line) = request.head.headers.get(&settings.header) else { return };
+        let Some(found) = last_client(line.rsplit(|&byte| byte == b','), settings) else { return };
         found
     };
     request.remote_addr = address;

@@ -132,7 +132,10 @@ fn ending(reply: Reply) -> Reply {
     if FINAL_STATUSES.contains(&reply.status) {
         return reply;
     }
-    error_log::log(error_log::Level::Error, format_args!("{} is not a final status: 500 is sent", reply.status));
+    error_log::log(
+        error_log::Level::Error,
+        format_args!("{} is not a final status: 500 is sent", reply.status),
+    );
     Reply::page(500)
 }
 

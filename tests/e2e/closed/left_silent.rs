@@ -293,7 +293,8 @@ fn conditions_that_hold_for_no_request() {
     let late = json!({"uri": "/v", "vars": [["consumer_name", "==", "jack"]], "upstream": {"nodes": {"127.0.0.1:1": 1}}});
     let said = warning(&gateway, "routes/v", &late);
     assert!(said.contains("consumer_name is empty when routes are matched"), "{said}");
-    let limit = json!({"rejected_code": 429, "rules": [{"count": 1, "time_window": 60, "key": "remote_addr"}]});
+    let limit =
+        json!({"rejected_code": 429, "rules": [{"count": 1, "time_window": 60, "key": "remote_addr"}]});
     let said = warning(&gateway, "routes/l", &route(&json!({"limit-count": limit})));
     assert!(said.contains("rules[0].key: remote_addr has no variable"), "{said}");
 }

@@ -26,10 +26,19 @@ fn status_of(gateway: &Gateway, head: &[u8], body: &[u8]) -> u16 {
 fn expressions_see_bytes() {
     let gateway = Gateway::start(EMBEDDED, None);
     guarded(&gateway, "path", "if ngx.re.find(ngx.var.uri, 'secret', 'jo') then return 403 end");
-    let agent = "if ngx.re.match(ngx.req.get_headers()['user-agent'] or '', 'bad(\\\\w+)') then return 403 end";
+    let agent =
+        "if ngx.re.match(ngx.req.get_headers()['user-agent'] or '', 'bad(\\\\w+)') then return 403 end";
     guarded(&gateway, "agent", agent);
-    guarded(&gateway, "args", "if ngx.re.find(ngx.unescape_uri(ngx.var.args or ''), 'secret') then return 403 end");
-    guarded(&gateway, "place", "local m, e = ngx.re.find(ngx.unescape_uri(ngx.var.args), 'b+') return 200 + m, e");
+    guarded(
+        &gateway,
+        "args",
+        "if ngx.re.find(ngx.unescape_uri(ngx.var.args or ''), 'secret') then return 403 end",
+    );
+    guarded(
+        &gateway,
+        "place",
+        "local m, e = ngx.re.find(ngx.unescape_uri(ngx.var.args), 'b+') return 200 + m, e",
+    );
     guarded(&gateway, "far", "if ngx.re.match(ngx.var.args or '', '(?<!x)admin=1') then return 403 end");
     let cases: [(&[u8], u16); 11] = [
         (b"GET /path/secret HTTP/1.1\r\n", 403),
@@ -107,7 +116,10 @@ fn trailers_are_part_of_the_answer() {
     let answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Secret, X-Sum\r\n\r\n\
                    2\r\nok\r\n0\r\nX-Secret: inside\r\nX-Sum: 1\r\n\r\n"
         .to_vec();
-    let upstream = Upstream::with(move |_| Behaviour { read_body: true, steps: vec![testkit::Step::Send(answer.clone())] });
+    let upstream = Upstream::with(move |_| Behaviour {
+        read_body: true,
+        steps: vec![testkit::Step::Send(answer.clone())],
+    });
     let gateway = Gateway::start(EMBEDDED, None);
     let hide = "ngx.header['X-Secret'] = nil";
     let hide = format!("return function() {hide} end");
@@ -116,13 +128,19 @@ fn trailers_are_part_of_the_answer() {
         ("removed", json!({"response-rewrite": {"headers": {"remove": ["x-secret"]}}}), false, true),
         ("set", json!({"response-rewrite": {"headers": {"set": {"X-Secret": "no"}}}}), false, true),
         ("body", json!({"response-rewrite": {"body": "hidden"}}), false, false),
-        ("lua", json!({"serverless-post-function": {"phase": "header_filter", "functions": [hide]}}), false, true),
+        (
+            "lua",
+            json!({"serverless-post-function": {"phase": "header_filter", "functions": [hide]}}),
+            false,
+            true,
+        ),
     ] {
         let node: Value = json!({"nodes": {upstream.address.to_string(): 1}});
         let route = json!({"uri": format!("/{id}"), "plugins": plugins, "upstream": node});
         put(&gateway, &format!("routes/{id}"), &route.to_string());
         let mut client = gateway.client();
-        let request = format!("GET /{id} HTTP/1.1\r\nHost: h\r\nTE: trailers\r\nConnection: TE, close\r\n\r\n");
+        let request =
+            format!("GET /{id} HTTP/1.1\r\nHost: h\r\nTE: trailers\r\nConnection: TE, close\r\n\r\n");
         client.send(request.as_bytes()).expect("sends");
         let text = String::from_utf8_lossy(&client.to_close().expect("an answer")).into_owned();
         assert_eq!((text.contains("inside"), text.contains("X-Sum: 1")), (secret, sum), "{id}: {text}");

@@ -49,7 +49,11 @@ fn http2_clients_are_told_their_limits() {
 }
 
 /// The code of the GOAWAY to a client that sends this so often; `None`: it is served on.
-fn goaway_code(keys: &[(&str, serde_json::Value)], count: usize, next: impl Fn(u32) -> Vec<u8>) -> Option<u32> {
+fn goaway_code(
+    keys: &[(&str, serde_json::Value)],
+    count: usize,
+    next: impl Fn(u32) -> Vec<u8>,
+) -> Option<u32> {
     let upstream = Upstream::start();
     let routes =
         format!("routes:\n- {{id: 1, uri: /*, upstream: {{nodes: {{\"{}\": 1}}}}}}\n", upstream.address);

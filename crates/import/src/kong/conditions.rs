@@ -50,7 +50,8 @@ pub fn conditions(entry: &Entry, native: bool, is_flat: bool, route: &mut Value,
     }
     let snis = fields.texts("snis");
     if !snis.is_empty() {
-        vars.push(json!(["ssl_server_name", "in", snis]));
+        // Kong looks at names in handshakes only where there is one.
+        vars.push(json!(["OR", ["scheme", "==", "http"], ["ssl_server_name", "in", snis]]));
     }
     let mut addresses = Vec::new();
     for source in fields.list("sources") {
@@ -101,7 +102,7 @@ pub fn rewrite(entry: &Entry, target: &Target, plugins: &mut Map<String, Value>,
     let pairs: Vec<String> = match (&entry.path, strips) {
         (_, false) if base.is_empty() => return,
         (Path::Prefix(prefix), true) if prefix == "/" && base.is_empty() => return,
-        (_, false) => vec!["^/(.*)$".to_owned(), format!("{base}{slash}$1")],
+        (_, false) => vec!["(?s)^/(.*)$".to_owned(), format!("{base}{slash}$1")],
         (path, true) => {
             let (pattern, groups) = match path {
                 Path::Prefix(prefix) => (format!("^{}", regex::escape(prefix)), 0),
@@ -112,7 +113,8 @@ pub fn rewrite(entry: &Entry, target: &Target, plugins: &mut Map<String, Value>,
             };
             let bare = if base.is_empty() { "/" } else { base.as_str() };
             let rest = format!("{base}{slash}${}", groups + 1);
-            vec![format!("{pattern}$"), bare.to_owned(), format!("{pattern}/?(.*)$"), rest]
+            // A line feed is a part of a path like any other.
+            vec![format!("{pattern}\\z"), bare.to_owned(), format!("(?s){pattern}/?(.*)$"), rest]
         }
     };
     merge::add(plugins, "proxy-rewrite", json!({"regex_uri": pairs}));

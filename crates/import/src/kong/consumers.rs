@@ -164,6 +164,16 @@ fn credential(
         }
         text
     };
+    if fields.get("ttl").is_some() {
+        let why = "`ttl`: credentials do not end here: nobody has this one";
+        imported.report.closed(node.line, subject, why);
+        return None;
+    }
+    if fields.flag("skip_hash") == Some(true) {
+        let why = "`skip_hash`: the password is not known, only its hash: nobody has this credential";
+        imported.report.closed(node.line, subject, why);
+        return None;
+    }
     let converted = match list {
         "keyauth_credentials" => ("key-auth", json!({"key": need("key")?})),
         "basicauth_credentials" => {

@@ -171,7 +171,46 @@ pub fn of_route(
             Became::Closed(why) => return Err(why),
         }
     }
+    let line = effective.values().map(|(_, plugin)| plugin.node.line).max().unwrap_or_default();
+    anonymous(&effective_authentication(&plugins), line, &mut plugins, imported)?;
     Ok(plugins)
+}
+
+fn effective_authentication(plugins: &Map<String, Value>) -> Vec<bool> {
+    let ours = ["key-auth", "basic-auth", "jwt-auth", "hmac-auth"];
+    let present = ours.iter().filter_map(|name| plugins.get(*name));
+    present.map(|conf| conf.get("anonymous_consumer").is_some()).collect()
+}
+
+/// Fields by which Kong tells upstreams who asks, besides those that the gateway writes itself.
+const IDENTITIES: [&str; 5] = [
+    "X-Anonymous-Consumer",
+    "X-Authenticated-Groups",
+    "X-Authenticated-Scope",
+    "X-Authenticated-Userid",
+    "X-Credential-Username",
+];
+
+/// `allowed`: of each plugin that authenticates, whether it lets others in as somebody.
+fn anonymous(
+    allowed: &[bool],
+    line: usize,
+    plugins: &mut Map<String, Value>,
+    imported: &mut Imported,
+) -> Result<(), String> {
+    if allowed.is_empty() {
+        return Ok(());
+    }
+    if allowed.len() > 1 && allowed.contains(&true) {
+        // Here each plugin decides for itself: the second one would take the consumer of the first one away.
+        return Err("several plugins authenticate, and `anonymous` stands for the others".to_owned());
+    }
+    merge::add(plugins, "proxy-rewrite", json!({"headers": {"remove": IDENTITIES}}));
+    if allowed.contains(&true) {
+        let how = "upstreams do not get X-Anonymous-Consumer; X-Consumer-Username names the consumer";
+        imported.report.approximated(line, "anonymous", how);
+    }
+    Ok(())
 }
 
 fn may_guard(entities: &Entities, node: &Node) -> bool {
@@ -190,8 +229,10 @@ pub fn vault_reference(node: &Node) -> Option<String> {
     }
 }
 
+/// Only what Kong takes for no: a text switches nothing off.
 fn is_enabled(node: &Node) -> bool {
-    key_text(node, "enabled").is_none_or(|enabled| enabled != "false")
+    let enabled = node.get("enabled").map(|enabled| &enabled.content);
+    !matches!(enabled, Some(Content::Scalar { value: Value::Bool(false), .. }))
 }
 
 /// A filter chain may be named like a plugin, and is none.

@@ -118,7 +118,7 @@ fn handled<'a>(
         error_pages::proxied(at, chain, &mut plugins, variables, report)?;
         chain.check(Handler::Proxy, report)?;
         vec![Branch { upgrades: proxy::upgrades(chain), ..Branch::new(plugins, Some(upstream)) }]
-    } else if let Some(files) = files::convert(at.place, chain, variables, report)? {
+    } else if let Some(files) = files::convert(at.place, chain, variables)? {
         check_index(at, &files, chain, report)?;
         let mut plugins = Map::new();
         proxy::extras(chain, variables, at.context, &mut plugins, report)?;

@@ -8,9 +8,10 @@ use super::{
     chain::Chain,
     content::{At, content, is_step},
     files::{self, Files},
+    parse::Directive,
+    proxy::REAL_PATH,
     variables::{Made, Stop, Variables},
 };
-use super::proxy::REAL_PATH;
 use crate::Report;
 
 /// Redirects within the server that follow each other.
@@ -24,6 +25,9 @@ pub fn check_index(at: &At, files: &Files, chain: &Chain, report: &mut Report) -
         Place::Regex(_) | Place::Named(_) => "",
     };
     for name in names.as_array().into_iter().flatten().filter_map(Value::as_str) {
+        if let Some(why) = guarded_index(at, base, name) {
+            return Err(Stop::closed(why));
+        }
         for path in [format!("{base}/{name}"), format!("{base}/d/{name}")] {
             if let Some(other) = at.server.other_regex(&path, at.place) {
                 let place = other.title();
@@ -40,6 +44,50 @@ pub fn check_index(at: &At, files: &Files, chain: &Chain, report: &mut Report) -
         }
     }
     Ok(())
+}
+
+/// Directives by which the location of an index file may answer otherwise than with the file.
+const DECIDES: [&str; 12] = [
+    "allow",
+    "deny",
+    "auth_basic",
+    "auth_request",
+    "auth_jwt",
+    "satisfy",
+    "limit_except",
+    "return",
+    "rewrite",
+    "if",
+    "proxy_pass",
+    "secure_link",
+];
+
+/// Whether a location of its own, or a condition of the server, may keep an index file from being served.
+fn guarded_index(at: &At, base: &str, name: &str) -> Option<String> {
+    let is_index = |place: &Place| match place {
+        Place::Exact(path) => path.starts_with(base) && path.ends_with(&format!("/{name}")),
+        Place::Prefix { path, .. } => {
+            let start = path.rsplit('/').next().unwrap_or_default();
+            path.starts_with(base) && !start.is_empty() && name.starts_with(start)
+        }
+        Place::Regex(pattern) => {
+            pattern.contains(name.split('.').next().unwrap_or(name)) || pattern.contains(&regex::escape(name))
+        }
+        Place::Named(_) => false,
+    };
+    let decides = |block: &[Directive]| block.iter().any(|one| DECIDES.contains(&one.name.as_str()));
+    let guarded = at.server.locations.all.iter().find(|location| {
+        location.place != *at.place && is_index(&location.place) && decides(&location.directive.block)
+    });
+    if let Some(location) = guarded {
+        return Some(format!("`index {name}` leads to `{}`", location.directive.title()));
+    }
+    let judges_paths = |step: &&Directive| {
+        step.name == "if"
+            && step.arguments.iter().any(|word| word.contains("$uri") || word.contains("$document_uri"))
+    };
+    let step = at.server.directive.block.iter().find(judges_paths)?;
+    Some(format!("`{}` judges the path of `index {name}` as well", step.title()))
 }
 
 pub fn with_fallback(

@@ -11,7 +11,6 @@ use super::{
     parse::Directive,
     variables::{Made, Stop, Variables},
 };
-use crate::Report;
 
 /// Where the last name of `try_files` leads.
 pub enum Fallback {
@@ -29,12 +28,7 @@ pub struct Files {
 }
 
 /// What a block serves from a directory; `None` if it names none.
-pub fn convert(
-    place: &Place,
-    chain: &Chain,
-    variables: &Variables,
-    report: &mut Report,
-) -> Made<Option<Files>> {
+pub fn convert(place: &Place, chain: &Chain, variables: &Variables) -> Made<Option<Files>> {
     if chain.only_outside("alias") {
         return Err(Stop::closed("the `alias` of an outer location is not converted"));
     }
@@ -87,11 +81,9 @@ pub fn convert(
         conf.insert("precompressed".to_owned(), json!(coded));
     }
     if chain.one("disable_symlinks").is_some_and(|links| links.argument(0) != "off") {
-        report.ignored(
-            &directory.at,
-            "disable_symlinks",
-            "links that lead out of the directory are never followed",
-        );
+        return Err(Stop::closed(
+            "`disable_symlinks` is not converted: links within the directory are followed",
+        ));
     }
     conf.insert("dotfiles".to_owned(), true.into());
     Ok(Some(Files { conf, fallback }))

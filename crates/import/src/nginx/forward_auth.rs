@@ -15,6 +15,14 @@ use crate::Report;
 const FIELDS: [&str; 8] =
     ["Authorization", "Cookie", "X-Api-Key", "Apikey", "User-Agent", "Origin", "Referer", "Accept"];
 
+/// Variables that a subrequest has of its own.
+const OF_THE_QUESTION: [&str; 6] = ["$arg_", "$args", "$is_args", "$query_string", "$uri", "$document_uri"];
+
+fn has_own_variables(text: &str) -> bool {
+    let text = text.replace(['{', '}'], "");
+    OF_THE_QUESTION.iter().any(|variable| text.contains(variable))
+}
+
 pub fn convert<'a>(
     path: &str,
     at: &At<'_, 'a>,
@@ -50,6 +58,13 @@ pub fn convert<'a>(
     // Each question is asked, where nginx may keep what it was answered.
     asked.take(&super::effects::CACHE);
     super::error_pages::of_question(asked)?;
+    if has_own_variables(pass.argument(0)) {
+        return Err(not(&format!("`{}` has variables of the question itself", pass.title())));
+    }
+    // What the question leaves out decides it as well.
+    if asked.word("proxy_pass_request_headers") == "off" {
+        return Err(not("its question has no fields of the client"));
+    }
     let target = proxy::target(pass, variables)?;
     if at.context.groups.contains_key(target.authority.as_str()) || target.scheme.starts_with("grpc") {
         return Err(not("its upstream is a group"));
@@ -65,6 +80,13 @@ pub fn convert<'a>(
     let mut extra = Map::new();
     for header in asked.all("proxy_set_header") {
         let (name, value) = (header.argument(0), header.argument(1));
+        if value.is_empty() && FIELDS.iter().any(|field| field.eq_ignore_ascii_case(name)) {
+            return Err(not(&format!("its question has no field {name}")));
+        }
+        // A path of its own, and no arguments.
+        if has_own_variables(value) {
+            return Err(not(&format!("`{}` has variables of the question itself", header.title())));
+        }
         if value.is_empty()
             || ["host", "content-length", "connection"].contains(&name.to_lowercase().as_str())
         {

@@ -30,10 +30,13 @@ pub fn condition(directive: &Directive, variables: &Variables) -> Made<Condition
         ["!~*", pattern] => (Test::Matches(pattern, true), true),
         _ => return Err(Stop::closed(format!("`if ({})` is not converted", words.join(" ")))),
     };
-    let Some(Part::Variable(name)) = parts(name).into_iter().next().filter(|_| name.starts_with('$')) else {
-        return Err(Stop::closed(format!("`if ({})` is not converted", words.join(" "))));
+    // nginx takes the whole word as the name: `$arg_api-key` is the argument `api-key`, for which there is no name here.
+    let held = match parts(name).as_slice() {
+        [Part::Variable(variable)] if name.strip_prefix('$') == Some(variable) => {
+            of(variable, test, variables)?
+        }
+        _ => return Err(Stop::closed(format!("`if ({})` is not converted", words.join(" ")))),
     };
-    let held = of(name, test, variables)?;
     Ok(if negated { held.negated() } else { held })
 }
 
@@ -131,7 +134,15 @@ mod tests {
         ] {
             assert_eq!(vars(text, &variables).map(serde_json::Value::Array), Ok(wanted), "{text}");
         }
-        for text in ["(-f $request_filename)", "($no_such = 1)", "($host = $1)", "($http_x ~ (?=a))"] {
+        for text in [
+            "(-f $request_filename)",
+            "($no_such = 1)",
+            "($host = $1)",
+            "($http_x ~ (?=a))",
+            "($arg_a-b)",
+            "($http_a-b = 1)",
+            "($cookie_a.b)",
+        ] {
             assert!(matches!(vars(text, &variables), Err(Stop::Closed(_))), "{text}");
         }
     }

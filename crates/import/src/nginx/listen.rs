@@ -64,6 +64,12 @@ pub fn listens(server: &Directive) -> Made<Vec<Listen>> {
         let socket = socket(listen.argument(0))
             .ok_or_else(|| Stop::closed(format!("`{}` is not an address and port", listen.title())))?;
         let default = has("default_server") || has("default");
+        if has("ipv6only=off") && socket.address == Some(IpAddr::from([0_u16; 8])) {
+            let both = Socket { address: Some(IpAddr::from([0, 0, 0, 0])), port: socket.port };
+            if !all.iter().any(|known: &Listen| known.socket == both) {
+                all.push(Listen { socket: both, tls: has("ssl") || on, default });
+            }
+        }
         let known = all.iter_mut().find(|known: &&mut Listen| known.socket == socket);
         match known {
             Some(known) => known.default |= default,
@@ -101,6 +107,8 @@ pub struct Names {
     /// Wildcards behind, as expressions, with their lengths; then regular expressions.
     behind: Vec<(usize, String)>,
     regexes: Vec<String>,
+    /// `server_name ""`: requests without Host.
+    pub is_for_nameless: bool,
 }
 
 impl Names {
@@ -117,7 +125,9 @@ impl Names {
                 names.hosts.extend([domain.to_lowercase(), format!("*.{}", domain.to_lowercase())]);
             } else if let Some(start) = name.strip_suffix(".*") {
                 names.behind.push((start.len(), format!("(?i)^{}\\.[^.]", regex::escape(start))));
-            } else if name != "_" && !name.is_empty() {
+            } else if name.is_empty() {
+                names.is_for_nameless = true;
+            } else if name != "_" {
                 names.hosts.push(name.to_lowercase());
             }
         }

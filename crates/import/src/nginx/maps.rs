@@ -160,6 +160,10 @@ pub fn network(text: &str) -> Option<(String, u8)> {
         None => (text, None),
     };
     let address: std::net::IpAddr = address.trim_start_matches('[').trim_end_matches(']').parse().ok()?;
+    if matches!(address, std::net::IpAddr::V6(address) if address.to_ipv4_mapped().is_some()) {
+        // To nginx no client has such an address, here those of IPv4 do.
+        return None;
+    }
     let whole = if address.is_ipv4() { 32 } else { 128 };
     let length = length.unwrap_or(whole);
     if length > whole {

@@ -68,6 +68,13 @@ pub fn run<'a>(
         settings: None,
         variables: variables.clone(),
     };
+    if let Some(limited) = block.iter().find(|one| one.name == "limit_except")
+        && let Some(step) = block.iter().find(|one| is_step(&one.name))
+    {
+        // nginx runs none of the steps for the other methods.
+        let why = format!("`{}` of line {} beside `{}`", limited.title(), limited.at.line, step.title());
+        return Err(Stop::closed(why));
+    }
     match referers::invalid(chain, at.server.directive)? {
         Some(invalid) => steps.variables.set_flag("invalid_referer", invalid),
         None => steps.variables.set("invalid_referer", ""),

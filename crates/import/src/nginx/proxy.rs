@@ -79,7 +79,7 @@ pub fn pass(
         }
         // With a path nginx sends its own form of it, even where it is the location's.
         (Some(base), Place::Prefix { path, .. }) => {
-            let pattern = format!("^{}(.*)$", regex::escape(path));
+            let pattern = format!("(?s)^{}(.*)$", regex::escape(path));
             plugins.insert("proxy-rewrite".to_owned(), json!({"regex_uri": [pattern, format!("{base}$1")]}));
         }
         (Some(_), Place::Regex(_) | Place::Named(_)) => {

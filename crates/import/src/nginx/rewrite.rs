@@ -11,9 +11,9 @@ use super::{
     content::{At, content, is_step},
     parse::Directive,
     patterns,
+    proxy::REAL_PATH,
     variables::{Made, Part, Stop, Variables, parts},
 };
-use super::proxy::REAL_PATH;
 use crate::Report;
 
 enum Kind {

@@ -112,8 +112,19 @@ impl<'a> Sites<'a> {
         let public = || sockets.iter().filter(|socket| socket.is_public());
         let chosen = public().find(|socket| socket.port == usual).or_else(|| public().next());
         let Some(port) = chosen.map(|socket| socket.port) else { return BTreeSet::new() };
-        // The same port on other addresses is the same listener, but for those of this machine alone.
-        public().filter(|socket| socket.port == port).map(|socket| (*socket).clone()).collect()
+        // The same port on other addresses is the same listener where the same servers are there.
+        let at_port = || public().filter(|socket| socket.port == port);
+        let is_any = |socket: &&&Socket| socket.address.is_none_or(|address| address.is_unspecified());
+        let servers = |socket: &Socket| -> Vec<(usize, bool)> {
+            let here = self.all().filter(|(_, listen)| listen.socket == *socket);
+            here.map(|(server, listen)| (server, listen.default)).collect()
+        };
+        let chosen: Vec<&Socket> = at_port().filter(|socket| is_any(&socket)).copied().collect();
+        if !chosen.is_empty() {
+            return chosen.into_iter().cloned().collect();
+        }
+        let first = at_port().next().map(|socket| servers(socket));
+        at_port().filter(|socket| Some(servers(socket)) == first).map(|socket| (*socket).clone()).collect()
     }
 
     /// Which sockets are served, each with the condition for requests that came to it.
@@ -313,6 +324,12 @@ impl<'a> Sites<'a> {
                 .collect();
             if !named.is_empty() && self.router_is_unknown() {
                 others.push(host(&hosts_pattern(&named))?);
+            }
+            let takes_nameless = |server: &usize| {
+                *server != index && names(*server).is_some_and(|names| names.is_for_nameless)
+            };
+            if rivals.iter().any(takes_nameless) {
+                others.push(patterns::is_empty("http_host"));
             }
             let rest = Condition::any(others).negated();
             let condition = Condition::any([rest].into_iter().chain(own_patterns));

@@ -18,6 +18,10 @@ pub fn convert(server: &Server, parts: &[Part], context: &Context, imported: &mu
     if !listens && directive.one("ssl").is_none_or(|ssl| ssl.argument(0) != "on") {
         return;
     }
+    if directive.one("ssl_reject_handshake").is_some_and(|reject| reject.argument(0) == "on") {
+        // Without a certificate there is no handshake either.
+        return;
+    }
     // The default server has routes for all names.
     let own = Names::of(directive).hosts;
     let own = parts.iter().any(|part| part.is_default).then_some(&own);

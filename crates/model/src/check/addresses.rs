@@ -53,7 +53,9 @@ pub fn server_name_fault(name: &str) -> Option<String> {
         Some((host, _)) => format!("it has no port; write {host}"),
         None if bare.starts_with('[') || bare.ends_with(']') => "brackets are for IPv6 addresses".to_owned(),
         None if bare.contains('*') => match bare.trim_start_matches('*') {
-            rest if rest.contains('*') || name.len() > bare.len() => "write * once, in front of a dot".to_owned(),
+            rest if rest.contains('*') || name.len() > bare.len() => {
+                "write * once, in front of a dot".to_owned()
+            }
             rest => format!("write *.{rest}, and {rest} if that is meant too"),
         },
         None if bare.split('.').any(str::is_empty) => "it has no empty part".to_owned(),

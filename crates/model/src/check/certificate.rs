@@ -24,7 +24,8 @@ pub(super) fn check_ssl(context: &Context<'_>, conf: &mut Value) -> Result<(), S
     if text("type") == "client" {
         return Ok(());
     }
-    let names = conf.get("sni").into_iter().chain(conf.get("snis").and_then(Value::as_array).into_iter().flatten());
+    let names =
+        conf.get("sni").into_iter().chain(conf.get("snis").and_then(Value::as_array).into_iter().flatten());
     if let Some(fault) = names.filter_map(Value::as_str).find_map(server_name_fault) {
         return Err(format!("invalid configuration: {fault}"));
     }

@@ -199,18 +199,23 @@ fn never_equal(name: &str, text: &str) -> Option<String> {
         _ if text != text.trim() && (name.starts_with("http_") || TEXTS.contains(&name)) => {
             Some("values have no blanks around them".to_owned())
         }
-        "host" if text.contains("://") || text.contains('/') => Some("it is a name without scheme and path".to_owned()),
+        "host" if text.contains("://") || text.contains('/') => {
+            Some("it is a name without scheme and path".to_owned())
+        }
         "host" if text.contains('*') => Some("== compares the whole name; use ~~ with a pattern".to_owned()),
-        "host" if text.rsplit_once(':').is_some_and(|(name, _)| !name.contains(':') || name.ends_with(']')) => {
+        "host"
+            if text.rsplit_once(':').is_some_and(|(name, _)| !name.contains(':') || name.ends_with(']')) =>
+        {
             Some("names are compared without their port".to_owned())
         }
         "uri" if !text.starts_with('/') && text != "*" => Some("paths begin with /".to_owned()),
         "uri" if text.contains('*') && text != "*" => {
             Some("== compares the whole path; use ~~ with a pattern".to_owned())
         }
-        "uri" if super::vain::compared(text) != text => {
-            write(format!("{}: paths are compared decoded, without // and dot segments", super::vain::compared(text)))
-        }
+        "uri" if super::vain::compared(text) != text => write(format!(
+            "{}: paths are compared decoded, without // and dot segments",
+            super::vain::compared(text)
+        )),
         _ => None,
     }
 }
@@ -231,10 +236,15 @@ mod tests {
     fn variables_without_a_value_yet() {
         let filter = json!([["status", "==", "200"]]);
         let found = warnings(Kind::Route, &json!({"plugins": {"key-auth": {"_meta": {"filter": filter}}}}));
-        assert!(found.len() == 1 && found[0].starts_with("key-auth: _meta.filter: status is empty"), "{found:?}");
+        assert!(
+            found.len() == 1 && found[0].starts_with("key-auth: _meta.filter: status is empty"),
+            "{found:?}"
+        );
         let found = warnings(Kind::Route, &json!({"vars": [["consumer_name", "==", "a"]]}));
         assert!(found.len() == 1 && found[0].starts_with("vars: consumer_name is empty"), "{found:?}");
-        assert!(warnings(Kind::Service, &json!({"plugins": {"limit": {"_meta": {"filter": filter}}}})).is_empty());
+        assert!(
+            warnings(Kind::Service, &json!({"plugins": {"limit": {"_meta": {"filter": filter}}}})).is_empty()
+        );
     }
 
     #[test]
@@ -270,9 +280,18 @@ mod tests {
                 Some("the condition HTTP_X_FOO == 1: no request has a variable HTTP_X_FOO; write http_x_foo"),
             ),
             (json!(["uri", "==", "x"]), Some("the condition uri == x never holds: paths begin with /")),
-            (json!(["https", "==", "off"]), Some("the condition https == off never holds: https is on or empty")),
-            (json!(["server_protocol", "==", "http/1.1"]), Some("the condition server_protocol == http/1.1 never")),
-            (json!(["http_x_role", "==", "admin "]), Some("the condition http_x_role == admin  never holds: ")),
+            (
+                json!(["https", "==", "off"]),
+                Some("the condition https == off never holds: https is on or empty"),
+            ),
+            (
+                json!(["server_protocol", "==", "http/1.1"]),
+                Some("the condition server_protocol == http/1.1 never"),
+            ),
+            (
+                json!(["http_x_role", "==", "admin "]),
+                Some("the condition http_x_role == admin  never holds: "),
+            ),
             (json!(["server_protocol", "==", "HTTP/2.0"]), None),
             (json!(["arg_x", "==", " 1"]), None),
             (json!(["https", "==", ""]), None),
@@ -285,14 +304,35 @@ mod tests {
             (json!(["my_variable", "==", true]), None),
             (json!(["uri", "==", "get"]), Some("the condition uri == get never holds: ")),
             (json!(["a", "b", "c"]), None),
-            (json!(["remote_adr", "~=", "1"]), Some("the condition remote_adr ~= 1: $remote_adr is not a variable")),
-            (json!(["uri", "==", "/a//b"]), Some("the condition uri == /a//b never holds: write /a/b: paths are")),
-            (json!(["uri", "==", "/a/*"]), Some("the condition uri == /a/* never holds: == compares the whole path")),
+            (
+                json!(["remote_adr", "~=", "1"]),
+                Some("the condition remote_adr ~= 1: $remote_adr is not a variable"),
+            ),
+            (
+                json!(["uri", "==", "/a//b"]),
+                Some("the condition uri == /a//b never holds: write /a/b: paths are"),
+            ),
+            (
+                json!(["uri", "==", "/a/*"]),
+                Some("the condition uri == /a/* never holds: == compares the whole path"),
+            ),
             (json!(["uri", "~~", "^a"]), Some("the condition uri ~~ ^a never holds: paths begin with /")),
-            (json!(["request_method", "~~", "^get$"]), Some("the condition request_method ~~ ^get$ never holds: ")),
-            (json!(["host", "==", "a:80"]), Some("the condition host == a:80 never holds: names are compared")),
-            (json!(["host", "==", "http://a"]), Some("the condition host == http://a never holds: it is a name")),
-            (json!(["host", "==", "*.a"]), Some("the condition host == *.a never holds: == compares the whole")),
+            (
+                json!(["request_method", "~~", "^get$"]),
+                Some("the condition request_method ~~ ^get$ never holds: "),
+            ),
+            (
+                json!(["host", "==", "a:80"]),
+                Some("the condition host == a:80 never holds: names are compared"),
+            ),
+            (
+                json!(["host", "==", "http://a"]),
+                Some("the condition host == http://a never holds: it is a name"),
+            ),
+            (
+                json!(["host", "==", "*.a"]),
+                Some("the condition host == *.a never holds: == compares the whole"),
+            ),
             (json!(["uri", "~~", "^a?/"]), None),
             (json!(["uri", "~~", "^/a"]), None),
             (json!(["host", "==", "[::1]"]), None),

@@ -38,7 +38,9 @@ fn places(object: &Object, matching: Matching) -> Vec<String> {
     match object.kind {
         Kind::Ssl => names(&value).into_iter().collect(),
         kind => {
-            let paths = texts(&value, "uri", "uris").filter(|_| kind == Kind::Route).filter_map(|text| path(text, matching));
+            let paths = texts(&value, "uri", "uris")
+                .filter(|_| kind == Kind::Route)
+                .filter_map(|text| path(text, matching));
             let hosts = texts(&value, "host", "hosts").filter_map(|name| host(name, matching.host_ports));
             paths.chain(hosts).collect()
         }

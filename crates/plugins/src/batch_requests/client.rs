@@ -109,7 +109,12 @@ struct Answer {
 }
 
 fn connect(outer: &Request, limit: Duration) -> io::Result<Connection> {
-    Ok(Connection { stream: plugin::inner::connect(outer)?, limit, received: Vec::new(), due: Instant::now() })
+    Ok(Connection {
+        stream: plugin::inner::connect(outer)?,
+        limit,
+        received: Vec::new(),
+        due: Instant::now(),
+    })
 }
 
 impl Connection {
@@ -161,7 +166,8 @@ impl Connection {
         let count = timeout(limit, self.stream.read_buf(&mut self.received))
             .await
             .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-        self.due += Duration::from_secs(1) * u32::try_from(count).unwrap_or(u32::MAX) / LEAST_BYTES_PER_SECOND;
+        self.due +=
+            Duration::from_secs(1) * u32::try_from(count).unwrap_or(u32::MAX) / LEAST_BYTES_PER_SECOND;
         Ok(count)
     }
 

@@ -143,7 +143,9 @@ fn of_rules(rules: &[Value]) -> Vec<String> {
         let template = Template::compile(key);
         let mut variables = template.variables().peekable();
         if variables.peek().is_none() {
-            return Some(format!("rules[{at}].key: {key} has no variable, so that it is for no request; write ${key}"));
+            return Some(format!(
+                "rules[{at}].key: {key} has no variable, so that it is for no request; write ${key}"
+            ));
         }
         let unknown = variables.find_map(|variable| match variable {
             Variable::Custom(name) => Variable::remark(name),

@@ -204,7 +204,9 @@ pub fn decode(lua: &Lua, text: &LuaString) -> mlua::Result<(Value, Option<String
             clock::look()?;
             match error {
                 Unread::TooLarge(error) => refused(error.to_string()),
-                Unread::Syntax(_) if std::str::from_utf8(&bytes).is_err() => refused("it is not UTF-8".to_owned()),
+                Unread::Syntax(_) if std::str::from_utf8(&bytes).is_err() => {
+                    refused("it is not UTF-8".to_owned())
+                }
                 Unread::Syntax(error) if is_read_elsewhere(&error, &bytes) => refused(error.to_string()),
                 Unread::Syntax(error) => Ok((Value::Nil, Some(error.to_string()))),
             }

@@ -34,7 +34,9 @@ impl Try {
         if let Some(code) = text.strip_prefix('=') {
             return match code.parse() {
                 Ok(code @ 200..=599) => Ok(Try::Status(code)),
-                _ => Err(format!("try_files: {text} is not a status; give =404 or another one from 200 to 599")),
+                _ => Err(format!(
+                    "try_files: {text} is not a status; give =404 or another one from 200 to 599"
+                )),
             };
         }
         if text == "@upstream" {
@@ -118,7 +120,9 @@ impl Files {
             };
             let mut name = before.trim_start_matches('/').as_bytes().to_vec();
             if *with_path {
-                let rest = if after.is_empty() { path } else { path.strip_suffix(b"/").unwrap_or(path) };
+                // As in nginx: of `$uri.html` a path with a slash at the end makes `.html` in that directory.
+                let joins = after.starts_with('/');
+                let rest = path.strip_suffix(b"/").filter(|_| joins).unwrap_or(path);
                 name.extend_from_slice(rest);
             }
             name.extend_from_slice(after.as_bytes());

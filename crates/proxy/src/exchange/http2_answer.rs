@@ -373,7 +373,8 @@ impl Relay<'_> {
             self.out.window = 0;
             let trailers = std::mem::take(&mut self.request.response.trailers);
             for (name, value) in trailers.iter() {
-                if wire::http2::is_allowed_trailer(name, value) && self.request.response.passes_trailer(name) {
+                if wire::http2::is_allowed_trailer(name, value) && self.request.response.passes_trailer(name)
+                {
                     self.trailers.add(name, value);
                 }
             }

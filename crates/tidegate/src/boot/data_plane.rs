@@ -25,8 +25,10 @@ pub fn server_token(settings: &Settings) -> String {
 }
 
 pub fn address(listener: &Listener) -> anyhow::Result<SocketAddr> {
-    let ip: IpAddr =
-        listener.ip.parse().with_context(|| format!("invalid listen address {}: not an IP address", listener.ip))?;
+    let ip: IpAddr = listener
+        .ip
+        .parse()
+        .with_context(|| format!("invalid listen address {}: not an IP address", listener.ip))?;
     Ok(SocketAddr::new(ip, listener.port))
 }
 

@@ -101,6 +101,11 @@ fn serve_imported(
     // Without a config.yaml nobody asked for HTTPS, and another gateway may be at its port.
     let asked = settings.files.config.exists() || imported.output.has("ssls");
     settings.apisix.tls.enable &= asked;
+    if from.starts_with("kong:") {
+        // Its `trusted_ips` are empty, and an escaped slash is not one.
+        settings.nginx.real_ip_from.clear();
+        settings.apisix.match_uri_encoded_slash = true;
+    }
     if let Some(listeners) = imported.listeners {
         as_in_nginx(placement, &listeners, settings);
     }
@@ -129,7 +134,14 @@ fn as_in_nginx(placement: Placement, listeners: &Listeners, settings: &mut Setti
     }
     if placement == Placement::Written {
         let all = |sockets: &BTreeSet<(IpAddr, u16)>| -> Vec<Listener> {
-            sockets.iter().map(|(address, port)| Listener::new(&address.to_string(), *port)).collect()
+            // A socket for all addresses takes those of each, which conditions tell apart.
+            let is_covered = |address: &IpAddr, port: u16| {
+                let any: IpAddr = if address.is_ipv4() { [0, 0, 0, 0].into() } else { [0_u16; 8].into() };
+                *address != any
+                    && (listeners.plain.contains(&(any, port)) || listeners.tls.contains(&(any, port)))
+            };
+            let own = sockets.iter().filter(|(address, port)| !is_covered(address, *port));
+            own.map(|(address, port)| Listener::new(&address.to_string(), *port)).collect()
         };
         settings.apisix.node_listen = all(&listeners.plain);
         settings.apisix.tls.listen = all(&listeners.tls);

@@ -154,8 +154,14 @@ impl<'a> Text<'a> {
             return Text { subject: text.into(), pattern: pattern.into(), from, widened: false };
         }
         let wide = |bytes: &[u8]| bytes.iter().map(|&byte| char::from(byte)).collect::<String>();
-        let before = subject.get(..from).map_or(0, |before| before.iter().filter(|byte| !byte.is_ascii()).count());
-        Text { subject: wide(subject).into(), pattern: wide(pattern).into(), from: from + before, widened: true }
+        let before =
+            subject.get(..from).map_or(0, |before| before.iter().filter(|byte| !byte.is_ascii()).count());
+        Text {
+            subject: wide(subject).into(),
+            pattern: wide(pattern).into(),
+            from: from + before,
+            widened: true,
+        }
     }
 
     /// Where the bytes of a match are.
@@ -192,7 +198,9 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
                 let expression = compiled.map_err(mlua::Error::runtime)?;
                 if expression.is_too_much_for(&text.subject) {
                     let length = subject.len();
-                    return failed(format!("pcre2_match() failed: {length} bytes are too many for this expression"));
+                    return failed(format!(
+                        "pcre2_match() failed: {length} bytes are too many for this expression"
+                    ));
                 }
                 let regex = expression.regex;
                 let captures = match regex.captures_from_pos(&*text.subject, text.from) {
@@ -201,7 +209,9 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
                     Ok(Some(captures)) => captures,
                 };
                 let table = lua.create_table()?;
-                let value = |group: Option<Match<'_>>| match group.and_then(|group| subject.get(text.range(&group))) {
+                let value = |group: Option<Match<'_>>| match group
+                    .and_then(|group| subject.get(text.range(&group)))
+                {
                     Some(bytes) => lua.create_string(bytes).map(Value::String),
                     None => Ok(Value::Boolean(false)),
                 };
