@@ -173,6 +173,13 @@ fn more_than_the_server_can_do() {
     check("saturation", || findings(&upstream, &["-R", "600", "-c", "16", "-d", "2s"]));
 }
 
+/// A server that takes any number at a time is not full because there are few connections.
+#[test]
+fn more_than_the_connections_can_carry() {
+    let upstream = Upstream::with(|_| ok_after(Duration::from_millis(20)));
+    check("few-connections", || findings(&upstream, &["-R", "1000", "-c", "4", "-d", "2s"]));
+}
+
 /// In a closed loop only fewer connections show it: they get as much.
 #[test]
 fn a_closed_loop_on_a_full_server() {

@@ -163,7 +163,7 @@ pub fn uneven(outcome: &Outcome) -> Option<Finding> {
     ];
     Some(finding(
         "uneven-connections",
-        "two kinds of connections: the server's workers have unequal loads",
+        "two kinds of connections: one group is slower, as with workers of unequal load",
         evidence,
         "spread connections evenly: more of them than workers, SO_REUSEPORT with as many workers as cores, no worker sharing its core with something else",
     ))

@@ -16,6 +16,9 @@ pub fn open_model(outcome: &Outcome) -> Option<Finding> {
     if slope <= 0.0 || fit < 0.7 {
         return None;
     }
+    if let Some(few) = few_connections(outcome, rate) {
+        return Some(few);
+    }
     let per_second = slope * 1000.0 / outcome.series.slot_ms.max(1) as f64;
     let mut evidence = vec![
         format!("{rate:.0} requests/s were wanted, {achieved:.0} were answered"),
@@ -31,6 +34,35 @@ pub fn open_model(outcome: &Outcome) -> Option<Finding> {
         "measure latency below that rate (half of it is a fair start), or find what the server lacks: CPU, workers, connections to its upstream",
     ))
 }
+
+/// With no queue a request takes its least time; two in a queue take twice of it.
+const NO_QUEUE: f64 = 1.6;
+
+/// Requests take no longer than the first one, which found an idle server: what is short is connections to send them on.
+fn few_connections(outcome: &Outcome, rate: f64) -> Option<Finding> {
+    let (mean, least) = (outcome.latency.mean_us, outcome.latency.min_us);
+    if mean > NO_QUEUE * least {
+        return None;
+    }
+    let enough = (rate * mean / 1_000_000.0).ceil() * 1.5;
+    let s = if outcome.connections == 1 { "" } else { "s" };
+    let evidence = vec![
+        format!("{rate:.0} requests/s were wanted, {:.0} were answered", outcome.requests_per_second()),
+        format!("each request takes {}, the fastest {}: none waits in the server", time(mean), time(least)),
+    ];
+    Some(finding(
+        FEW_CONNECTIONS,
+        format!(
+            "too few connections: {} connection{s} carry no more at {} a request",
+            outcome.connections,
+            time(mean)
+        ),
+        evidence,
+        &format!("give -c {enough:.0} or more, or with HTTP/2 more streams"),
+    ))
+}
+
+const FEW_CONNECTIONS: &str = "few-connections";
 
 /// With fewer connections the throughput is this share of the run's, or more: the others only wait.
 const FLAT: f64 = 0.9;
