@@ -75,6 +75,16 @@ pub struct Place<'a> {
     pub on_consumer: bool,
 }
 
+/// Guards that run behind the plugin which request-termination becomes.
+const LATER_HERE: [&str; 6] = [
+    "ip-restriction",
+    "acl",
+    "bot-detection",
+    "rate-limiting",
+    "rate-limiting-advanced",
+    "request-size-limiting",
+];
+
 const AUTHENTICATION: [&str; 4] = ["key-auth", "basic-auth", "jwt", "hmac-auth"];
 
 /// The plugins that belong to no route: what they count must not depend on one matching.
@@ -158,6 +168,12 @@ pub fn of_route(
         if rank > present.0 {
             *present = (rank, plugin);
         }
+    }
+    if effective.contains_key("request-termination")
+        && let Some(guard) = LATER_HERE.iter().find(|name| effective.contains_key(**name))
+    {
+        // Kong asks the guard first.
+        return Err(format!("request-termination answers before {guard} here"));
     }
     let authenticates = AUTHENTICATION.iter().any(|name| effective.contains_key(*name));
     let mut plugins = Map::new();
