@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::Gateway;
 use testkit::gateway::YAML_PROVIDER;
 
-const NO_STATUS: &str = "no status that ends a request";
+const NO_STATUS: &str = "not a status that ends a request";
 
 /// The body of a function, the status of the answer, and what the log says. 299 is the upstream's.
 const CASES: &[(&str, u16, &str)] = &[

@@ -46,6 +46,7 @@ impl Fixture {
 
 const PASSED: (u16, bool) = (200, true);
 const REFUSED: (u16, bool) = (401, false);
+const TWICE: (u16, bool) = (400, false);
 
 /// RFC 7515, section 4.1.11: who does not understand an extension refuses the token.
 #[test]
@@ -86,8 +87,9 @@ fn repeated_credentials() {
     let basic = format!("Authorization: Basic {}\r\n", STANDARD.encode("jack:p"));
     for (path, good) in [("/jwt", bearer), ("/basic", basic)] {
         assert_eq!(fixture.get(path, &good), PASSED, "{path}");
-        assert_eq!(fixture.get(path, &format!("{good}Authorization: Bearer x.y.z\r\n")), REFUSED, "{path}");
-        assert_eq!(fixture.get(path, &format!("{good}{good}")), REFUSED, "{path}");
+        // As in nginx: the head is refused before any plugin reads it.
+        assert_eq!(fixture.get(path, &format!("{good}Authorization: Bearer x.y.z\r\n")), TWICE, "{path}");
+        assert_eq!(fixture.get(path, &format!("{good}{good}")), TWICE, "{path}");
     }
 }
 
@@ -129,7 +131,6 @@ fn repeated_fields_that_are_signed() {
         "Date: Thu, 01 Jan 2015 00:00:00 GMT\r\n".to_owned(),
         "X-Amount: 100\r\n".to_owned(),
         "x-amount: 1\r\n".to_owned(),
-        "Authorization: Signature keyId=\"other\"\r\n".to_owned(),
     ] {
         assert_eq!(fixture.get("/hmac", &format!("{good}{more}")), REFUSED, "behind: {more}");
         assert_eq!(fixture.get("/hmac", &format!("{more}{good}")), REFUSED, "before: {more}");

@@ -28,6 +28,13 @@ fn a_body_that_is_no_configuration_is_refused() {
     let warning = answer.header("X-Tidegate-Warning").map(str::to_owned);
     assert_eq!(answer.status(), 202);
     assert_eq!(warning.as_deref(), Some("unknown key [global_rulez] is ignored; did you mean global_rules?"));
+    // One that holds something might be a guard.
+    for key in ["global_rulez", "global-rules", "route"] {
+        let list = format!(r#"{{"{key}":[{{"id":1,"plugins":{{"key-auth":{{}}}}}}],"#);
+        let answer = configure(&gateway, key, &good.replacen('{', &list, 1));
+        assert_eq!(answer.status(), 400, "{key}");
+        assert!(answer.body_text().contains("did you mean"), "{key}: {}", answer.body_text());
+    }
     let answer = admin(&gateway, "PUT", "configs", "", &good);
     assert_eq!(answer.status(), 400);
     assert!(answer.body_text().contains("X-Digest"), "{}", answer.body_text());

@@ -293,6 +293,10 @@ fn conditions_that_hold_for_no_request() {
     let late = json!({"uri": "/v", "vars": [["consumer_name", "==", "jack"]], "upstream": {"nodes": {"127.0.0.1:1": 1}}});
     let said = warning(&gateway, "routes/v", &late);
     assert!(said.contains("consumer_name is empty when routes are matched"), "{said}");
+    let literal = json!({"uri": "/s", "vars": [["http_x_token", "==", "$env://GOODKEY"]],
+        "upstream": {"nodes": {"127.0.0.1:1": 1}}});
+    let said = warning(&gateway, "routes/s", &literal);
+    assert!(said.contains("http_x_token is compared with the text of the reference"), "{said}");
     let limit =
         json!({"rejected_code": 429, "rules": [{"count": 1, "time_window": 60, "key": "remote_addr"}]});
     let said = warning(&gateway, "routes/l", &route(&json!({"limit-count": limit})));

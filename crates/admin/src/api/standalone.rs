@@ -77,6 +77,9 @@ impl AdminApi {
         if let Some(faults) = self.faults(&document, &outcome) {
             return faults.refuse(&faults.message());
         }
+        if let Some(fault) = misspelled(&document) {
+            return Response::error(400, &fault);
+        }
         let mut warnings = warn_of_unknown(&document);
         let mut next = match next {
             Ok(next) => next,
@@ -101,6 +104,17 @@ impl AdminApi {
             Err(error) => Response::text(500, &error),
         }
     }
+}
+
+/// A list of guards under a name like `global_rule` must not be left out.
+fn misspelled(document: &Value) -> Option<String> {
+    let known = || COLLECTIONS.iter().map(|(known, _)| *known);
+    document.as_object()?.iter().find_map(|(key, value)| {
+        let holds = value.as_array().is_none_or(|items| !items.is_empty()) && !value.is_null();
+        let hint = hint(key, known());
+        (holds && !hint.is_empty() && !known().any(|name| name == key) && !key.ends_with("_conf_version"))
+            .then(|| format!("unknown key [{key}]{hint}"))
+    })
 }
 
 /// APISIX ignores them, too, but in silence. What a header is to say.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Kind, Object, PluginCatalog};
+use crate::{Kind, Object, PluginCatalog, schema::is_secret_reference};
 
 /// An object with conditions has at least one of these fields.
 const WORDS: [&str; 6] = ["vars", "filter", "case", "workflow", "traffic-split", "match"];
@@ -55,6 +55,14 @@ pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
     each(&value, &mut |condition| found.extend(test(condition, catalog)));
     if let Some(vars) = value.get("vars").filter(|_| object.kind == Kind::Route) {
         late(vars, "vars", "when routes are matched, before authentication and the upstream", &mut found);
+        each(vars, &mut |Condition { name, right, .. }| {
+            if right.as_str().is_some_and(is_secret_reference) {
+                found.push(format!(
+                    "vars: {name} is compared with the text of the reference, which is not replaced here: whoever \
+                     guesses it knows the secret"
+                ));
+            }
+        });
     }
     for (name, conf) in value.get("plugins").and_then(Value::as_object).into_iter().flatten() {
         if let Some(filter) = conf.pointer("/_meta/filter")
