@@ -160,7 +160,7 @@ fn pages() -> Vec<PathBuf> {
     let root = workspace_root();
     let mut folders = vec![root.join("docs")];
     let mut found: Vec<_> =
-        fs::read_dir(&root).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+        fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     while let Some(folder) = folders.pop() {
         for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
             if path.is_dir() { folders.push(path) } else { found.push(path) }

@@ -119,7 +119,7 @@ impl<'a> Sites<'a> {
             let here = self.all().filter(|(_, listen)| listen.socket == *socket);
             here.map(|(server, listen)| (server, listen.default)).collect()
         };
-        let chosen: Vec<&Socket> = at_port().filter(|socket| is_any(&socket)).copied().collect();
+        let chosen: Vec<&Socket> = at_port().filter(|socket| is_any(socket)).copied().collect();
         if !chosen.is_empty() {
             return chosen.into_iter().cloned().collect();
         }
