@@ -1,6 +1,6 @@
 //! A batch of requests keeps nobody else waiting, however large it or its answers are.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -112,9 +112,9 @@ fn dripping() -> SocketAddr {
             let Ok(mut stream) = stream else { return };
             thread::spawn(move || {
                 let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n");
-                while stream.write_all(b"x").is_ok() {
-                    thread::sleep(Duration::from_millis(100));
-                }
+                let _ = stream.set_read_timeout(Some(Duration::from_millis(100)));
+                // The request, then silence, then the end: each read is the pause before the next byte.
+                while stream.write_all(b"x").is_ok() && !matches!(stream.read(&mut [0; 4096]), Ok(0)) {}
             });
         }
     });

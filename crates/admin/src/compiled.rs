@@ -9,7 +9,7 @@ use store::{State, Store};
 /// The compiler, as the Admin API asks it.
 pub trait Compiled: Send + Sync {
     /// Those of `changed`, and of what is built from them, that could not be used. `before` and `after` have all objects,
-    /// without and with the change. A secret that is not there now is not a reason.
+    /// without and with the change. A missing secret does not count.
     fn try_out(&self, changed: &[Object], before: &dyn Objects, after: &dyn Objects) -> Vec<Rejected>;
     /// The objects that cannot be used now.
     fn rejected(&self) -> Arc<[Rejected]>;

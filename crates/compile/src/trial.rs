@@ -1,6 +1,6 @@
 //! Whether objects could be used if they were written: they are built the way the compiler builds them, and dropped.
 //!
-//! With an object that others are built from, those are built too. What was broken before is not a reason to refuse a change.
+//! With an object that others are built from, those are built too. What was broken before does not refuse a change.
 
 use std::{net::IpAddr, sync::Arc};
 

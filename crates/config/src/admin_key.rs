@@ -81,7 +81,7 @@ fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     fs::File::open(path)?.take(LONGEST_KEY).read_to_string(&mut text)?;
     let key = text.trim();
-    // Half of a key is not a key: whoever removes the file gets a new one.
+    // An incomplete key is unusable; removing the file creates a new one.
     if key.len() < KEY_LENGTH || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
         let problem =
             format!("it should hold one key of at least {KEY_LENGTH} letters; remove it for a new one");

@@ -141,7 +141,7 @@ fn serve<'a>(
         return;
     }
     let mut variables = variables.clone();
-    // Without a sign in front; empty where there is no name.
+    // nginx leaves out a leading `.` or `~`; a server without a name has an empty one.
     let own = directive.one("server_name").map(|names| names.argument(0)).unwrap_or_default();
     variables.set("server_name", own.trim_start_matches(['.', '~']));
     let locations = locations::Locations::of(directive, http);

@@ -80,7 +80,7 @@ pub struct UpstreamEdits {
     /// Used instead of the route's upstream.
     pub upstream: Option<Arc<UpstreamHandle>>,
     pub timeouts: Option<Timeouts>,
-    /// `X-Forwarded-*` fields that a plugin took away: they are not rewritten.
+    /// `X-Forwarded-*` fields that a plugin took away: the gateway does not add them.
     pub without: SmallVec<[HeaderId; 0]>,
     /// `proxy-control`: the body goes to the node as it comes, from its first byte.
     pub unbuffered_body: bool,

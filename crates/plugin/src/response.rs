@@ -18,7 +18,8 @@ pub enum Source {
 #[derive(Clone, Debug, Default)]
 struct Withheld {
     all: bool,
-    names: Vec<Box<str>>,
+    /// One on each line; the buffer is used again.
+    names: String,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -49,7 +50,8 @@ impl Response {
         self.headers.clear();
         self.source = Source::Gateway;
         self.trailers.clear();
-        self.withheld = Withheld::default();
+        self.withheld.all = false;
+        self.withheld.names.clear();
         self.body_changed = false;
         self.body_step = None;
         self.head_waits = false;
@@ -58,7 +60,7 @@ impl Response {
 
     /// A field that was taken off the head, or set, does not come from the upstream behind the body either.
     pub fn withhold_trailer(&mut self, name: &str) {
-        self.withheld.names.push(name.into());
+        self.withheld.names.extend([name, "\n"]);
     }
 
     /// The body is another one: what the upstream says behind its own is not about it. A call's status stays (gRPC).
@@ -69,7 +71,7 @@ impl Response {
     pub fn passes_trailer(&self, name: &[u8]) -> bool {
         let is_status = name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"grpc-"));
         (!self.withheld.all || is_status)
-            && !self.withheld.names.iter().any(|other| other.as_bytes().eq_ignore_ascii_case(name))
+            && !self.withheld.names.lines().any(|other| other.as_bytes().eq_ignore_ascii_case(name))
     }
 
     /// For header filters: nothing of the answer may pass, an error page with this status is sent.

@@ -1,8 +1,9 @@
 //! What is read of answers before their clients take it: little for each, and bounded for a connection and for the process.
 //!
 //! A client that asks for much and takes nothing costs what was read for it. How much is read at a time follows how the
-//! client takes it: less after each time that it was waited for, more each time that it took all. What an HTTP/2 upstream may
-//! send meanwhile counts as held: its window is open whether we read or not. Together these bytes get a part of the memory for bodies. Beyond it nothing is read ahead, and a client that takes less than
+//! client takes it: less after each time that it was waited for, more each time that it took all. What an HTTP/2 upstream
+//! may send meanwhile counts as held: its window is open whether we read or not. Together these bytes get a part of the
+//! memory for bodies. Beyond it nothing is read ahead, and a client that takes less than
 //! `apisix.body_memory.min_rate` is ended: otherwise a byte now and then would hold the budget forever.
 
 use std::{

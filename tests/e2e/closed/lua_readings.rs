@@ -70,10 +70,15 @@ fn documents_that_other_readers_take_do_not_pass() {
                   if t and t.role == 'admin' then return 403 end";
     guarded(&gateway, "json", decode);
     let deep = format!("{{\"role\":\"admin\",\"d\":{}{}}}", "[".repeat(900), "]".repeat(900));
-    let cases: [(&[u8], u16); 9] = [
+    let cases: [(&[u8], u16); 14] = [
         (br#"{"role":"admin"}"#, 403),
         (br#"{"role":"user"}"#, 200),
         (b"not a document", 200),
+        (b"information=finance&x=0x10", 200),
+        (br#"{"role":"admin","info":"#, 200),
+        (b"{\"role\":\"admin\",\n \"n\": -Infinity}", 500),
+        (br#"{"role":"admin","n":nan}"#, 500),
+        (br#"["inf"#, 200),
         (b"{\"role\":\"admin\",\"x\":\"\xff\"}", 500),
         (br#"{"role":"admin","n":1e999}"#, 500),
         (br#"{"role":"admin","n":01}"#, 500),

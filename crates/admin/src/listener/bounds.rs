@@ -26,7 +26,7 @@ pub struct Bounds {
     pub connections: usize,
     /// Of a stranger's address; 0: no limit.
     pub connections_per_address: u32,
-    /// Who is not a stranger, without a key: `deployment.admin.allow_admin`.
+    /// Addresses that are trusted without a key: `deployment.admin.allow_admin`.
     pub listed: Vec<IpNet>,
     /// For a head, with the TLS handshake before the first.
     pub head: Duration,

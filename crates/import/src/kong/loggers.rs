@@ -101,7 +101,7 @@ pub fn zipkin(conf: &Fields, report: &mut Report) -> Converted {
     conf.skip(&["queue"]);
     propagation(conf, "b3", report);
     let name = conf.text("local_service_name").unwrap_or_else(|| "kong".to_owned());
-    // Zero is not a ratio of ours: the least there is.
+    // Ratios here are above zero: the least.
     let ratio = conf.number("sample_ratio").unwrap_or(0.001).max(0.00001);
     Some(vec![("zipkin", json!({"endpoint": endpoint, "sample_ratio": ratio, "service_name": name}))])
 }

@@ -187,15 +187,12 @@ pub fn of_route(
             Became::Closed(why) => return Err(why),
         }
     }
-    let line = effective.values().map(|(_, plugin)| plugin.node.line).max().unwrap_or_default();
-    anonymous(&effective_authentication(&plugins), line, &mut plugins, imported)?;
+    if authenticates {
+        let own = AUTHENTICATION.iter().find_map(|name| effective.get(*name));
+        let line = own.map_or_else(Default::default, |(_, plugin)| plugin.node.line);
+        identify(line, &mut plugins, imported)?;
+    }
     Ok(plugins)
-}
-
-fn effective_authentication(plugins: &Map<String, Value>) -> Vec<bool> {
-    let ours = ["key-auth", "basic-auth", "jwt-auth", "hmac-auth"];
-    let present = ours.iter().filter_map(|name| plugins.get(*name));
-    present.map(|conf| conf.get("anonymous_consumer").is_some()).collect()
 }
 
 /// Fields by which Kong tells upstreams who asks, besides those that the gateway writes itself.
@@ -207,22 +204,17 @@ const IDENTITIES: [&str; 5] = [
     "X-Credential-Username",
 ];
 
-/// `allowed`: of each plugin that authenticates, whether it lets others in as somebody.
-fn anonymous(
-    allowed: &[bool],
-    line: usize,
-    plugins: &mut Map<String, Value>,
-    imported: &mut Imported,
-) -> Result<(), String> {
-    if allowed.is_empty() {
-        return Ok(());
-    }
-    if allowed.len() > 1 && allowed.contains(&true) {
-        // Here each plugin decides for itself: the second one would take the consumer of the first one away.
+/// What upstreams are told of who asks, where plugins authenticate. The error says why the route is closed.
+fn identify(line: usize, plugins: &mut Map<String, Value>, imported: &mut Imported) -> Result<(), String> {
+    let ours = ["key-auth", "basic-auth", "jwt-auth", "hmac-auth"];
+    let present: Vec<&Value> = ours.iter().filter_map(|name| plugins.get(*name)).collect();
+    let lets_others_in = present.iter().any(|conf| conf.get("anonymous_consumer").is_some());
+    if present.len() > 1 && lets_others_in {
+        // Here each plugin decides for itself: the second one would replace the consumer of the first.
         return Err("several plugins authenticate, and `anonymous` stands for the others".to_owned());
     }
     merge::add(plugins, "proxy-rewrite", json!({"headers": {"remove": IDENTITIES}}));
-    if allowed.contains(&true) {
+    if lets_others_in {
         let how = "upstreams do not get X-Anonymous-Consumer; X-Consumer-Username names the consumer";
         imported.report.approximated(line, "anonymous", how);
     }

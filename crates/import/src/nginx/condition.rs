@@ -13,7 +13,6 @@ pub enum Condition {
     Not(Box<Condition>),
 }
 
-use super::variables::as_nginx;
 use Condition::{All, Always, Any, Never, Not, Test};
 
 /// A rule with more tests than this is not worth the time that each request would spend on it.
@@ -21,7 +20,7 @@ pub const MAX_TESTS: usize = 2_000;
 
 impl Condition {
     pub fn test(name: &str, operator: &'static str, value: impl Into<Value>) -> Condition {
-        Test(as_nginx(name), operator, value.into())
+        Test(name.to_owned(), operator, value.into())
     }
 
     pub fn all(parts: impl IntoIterator<Item = Condition>) -> Condition {

@@ -69,7 +69,7 @@ pub fn group(group: &Directive, scheme: &str, report: &mut Report) -> Made<Value
 
 /// `hash KEY [consistent]`
 fn hash(directive: &Directive, upstream: &mut Value, report: &mut Report) -> Made<()> {
-    // Balancing opens nothing: the names that upstreams know will do.
+    // Upstreams take APISIX names for hash keys; which node gets a request opens nothing.
     let text = Variables::default().text(directive.argument(0))?.replace("{raw_", "{").replace("{real_", "{");
     upstream["type"] = "chash".into();
     match text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).filter(|name| !name.contains('$')) {

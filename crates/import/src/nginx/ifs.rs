@@ -30,7 +30,7 @@ pub fn condition(directive: &Directive, variables: &Variables) -> Made<Condition
         ["!~*", pattern] => (Test::Matches(pattern, true), true),
         _ => return Err(Stop::closed(format!("`if ({})` is not converted", words.join(" ")))),
     };
-    // nginx takes the whole word as the name: `$arg_api-key` is the argument `api-key`, for which there is no name here.
+    // nginx takes the whole word as the name. No variable here has a dash, so `$arg_api-key` closes.
     let held = match parts(name).as_slice() {
         [Part::Variable(variable)] if name.strip_prefix('$') == Some(variable) => {
             of(variable, test, variables)?

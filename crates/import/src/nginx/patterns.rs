@@ -30,17 +30,8 @@ pub fn matches(name: &str, pattern: &str) -> Result<Condition, String> {
 
 /// Every request has these.
 fn has_a_value(name: &str) -> bool {
-    [
-        "uri",
-        "real_request_uri",
-        "request_uri",
-        "request_method",
-        "scheme",
-        "host",
-        "remote_addr",
-        "server_port",
-    ]
-    .contains(&name)
+    ["uri", "real_request_uri", "request_method", "scheme", "host", "remote_addr", "server_port"]
+        .contains(&name)
 }
 
 fn matches_nothing(pattern: &str) -> Option<bool> {

@@ -19,7 +19,7 @@ pub fn convert(server: &Server, parts: &[Part], context: &Context, imported: &mu
         return;
     }
     if directive.one("ssl_reject_handshake").is_some_and(|reject| reject.argument(0) == "on") {
-        // Without a certificate there is no handshake either.
+        // Handshakes fail here, too, without a certificate.
         return;
     }
     // The default server has routes for all names.

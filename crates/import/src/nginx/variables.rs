@@ -48,7 +48,7 @@ const FAMILIES: [&str; 3] = ["http_", "arg_", "cookie_"];
 
 /// The variable here that has the value of nginx's: an argument or a cookie is found in any case of its name and not decoded,
 /// and `$request_uri` is what the client wrote.
-pub fn as_nginx(name: &str) -> String {
+fn as_nginx(name: &str) -> String {
     match name {
         "document_uri" => "uri".to_owned(),
         "query_string" => "args".to_owned(),

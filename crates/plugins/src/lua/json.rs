@@ -218,9 +218,20 @@ pub fn decode(lua: &Lua, text: &LuaString) -> mlua::Result<(Value, Option<String
 fn is_read_elsewhere(error: &serde_json::Error, text: &[u8]) -> bool {
     let reason = error.to_string();
     let is_odd = ["recursion limit", "number out of range", "invalid number", "surrogate"];
-    is_odd.iter().any(|word| reason.contains(word))
-        || text.windows(3).any(|word| word.eq_ignore_ascii_case(b"nan") || word.eq_ignore_ascii_case(b"inf"))
-        || text.windows(2).any(|word| word.eq_ignore_ascii_case(b"0x"))
+    is_odd.iter().any(|word| reason.contains(word)) || has_odd_number(error, text)
+}
+
+/// Whether `NaN`, `Infinity` or a hexadecimal number is where the reader stopped.
+fn has_odd_number(error: &serde_json::Error, text: &[u8]) -> bool {
+    if error.is_eof() || !matches!(text.trim_ascii_start().first(), Some(b'{' | b'[')) {
+        return false;
+    }
+    let mut lines = text.split(|&byte| byte == b'\n');
+    let line = lines.nth(error.line().saturating_sub(1)).unwrap_or_default();
+    // The last byte that was read may be any of the word's first two.
+    let from = error.column().saturating_sub(3);
+    let near = line.get(from..line.len().min(from + 5)).unwrap_or_default().to_ascii_lowercase();
+    [&b"nan"[..], b"inf", b"0x"].iter().any(|word| near.windows(word.len()).any(|found| found == *word))
 }
 
 /// `encode(value, lenient)`: the text, or `nil` and why.

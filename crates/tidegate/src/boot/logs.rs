@@ -69,7 +69,7 @@ impl Drop for Logs {
     }
 }
 
-/// Standard error is not a place for what a request caused: whoever writes to it waits for whoever reads it.
+/// What a request caused never goes to standard error: a write there blocks until its reader has caught up.
 fn log_panics() {
     let print = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {

@@ -42,7 +42,7 @@ pub fn stopping() {
     tell("STOPPING=1\n");
 }
 
-/// `tidegate start` has stopped listening by then, which is not a reason to complain.
+/// `tidegate start` has stopped listening by then, which is fine.
 fn tell(text: &str) {
     let _ = send(text);
 }

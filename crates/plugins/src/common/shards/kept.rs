@@ -59,7 +59,7 @@ impl Kept {
         self.keys.fetch_sub(count, Relaxed);
     }
 
-    /// Told of: whoever was forgotten starts over, so that limits let more through than they say.
+    /// Logged: forgotten keys start over, and limits let more through than configured.
     pub(super) fn forget(&self, count: usize) {
         self.forgotten.fetch_add(count as u64, Relaxed);
         if self.lines.pass().is_some() {

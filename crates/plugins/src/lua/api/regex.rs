@@ -164,13 +164,22 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Where the bytes of a match are.
+    /// Where the bytes of a match are; passes through the subject.
     fn range(&self, found: &Match<'_>) -> Range<usize> {
         let place = |at: usize| match self.widened {
             true => self.subject.get(..at).map_or(0, |before| before.chars().count()),
             false => at,
         };
         place(found.start())..place(found.end())
+    }
+
+    /// The bytes of a match.
+    fn bytes<'t>(&self, found: &Match<'t>) -> Cow<'t, [u8]> {
+        match self.widened {
+            // Each character stands for one byte.
+            true => found.as_str().chars().map(|sign| sign as u8).collect(),
+            false => found.as_str().as_bytes().into(),
+        }
     }
 }
 
@@ -193,14 +202,18 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
                 if from > subject.len() {
                     return Ok((Value::Nil, None, None, None::<String>));
                 }
+                let too_many = || {
+                    let length = subject.len();
+                    format!("pcre2_match() failed: {length} bytes are too many for this expression")
+                };
+                if subject.len() > clock::scaled(MAX_WORK) {
+                    return failed(too_many());
+                }
                 let text = Text::new(&subject, &pattern, from);
                 let compiled = cache.borrow_mut().get(&text.pattern, options.as_deref().unwrap_or(""));
                 let expression = compiled.map_err(mlua::Error::runtime)?;
                 if expression.is_too_much_for(&text.subject) {
-                    let length = subject.len();
-                    return failed(format!(
-                        "pcre2_match() failed: {length} bytes are too many for this expression"
-                    ));
+                    return failed(too_many());
                 }
                 let regex = expression.regex;
                 let captures = match regex.captures_from_pos(&*text.subject, text.from) {
@@ -209,10 +222,8 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
                     Ok(Some(captures)) => captures,
                 };
                 let table = lua.create_table()?;
-                let value = |group: Option<Match<'_>>| match group
-                    .and_then(|group| subject.get(text.range(&group)))
-                {
-                    Some(bytes) => lua.create_string(bytes).map(Value::String),
+                let value = |group: Option<Match<'_>>| match group {
+                    Some(group) => lua.create_string(text.bytes(&group)).map(Value::String),
                     None => Ok(Value::Boolean(false)),
                 };
                 for (at, group) in captures.iter().enumerate() {
