@@ -8,7 +8,8 @@ in forty on a new connection. Meanwhile routes are put and deleted, metrics are 
 configuration is reloaded: every second reload starts a new process. All reloads fall into the first half, so that the
 slope of the second half (the last hour of two) belongs to one process. The slope is that of a least-squares line.
 
-Ends with 1 if a request failed, a change was refused, memory grew by more than 1 MB an hour or descriptors grew at all.
+Ends with 1 if a request failed, a change was refused, memory grew by more than 1 MB an hour or descriptors grew at all; the
+gateway's folder, with its error log and the outcome of the load, is kept then.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -248,21 +250,25 @@ def main():
     processes.raise_limits()
     os.sched_setaffinity(0, {processes.load_core()})
     binary = tidegate.find_binary(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    with tempfile.TemporaryDirectory(prefix="tidegate-soak-") as folder:
-        os.chmod(folder, 0o755)
-        port = processes.free_port()
-        upstream = processes.Server("upstream", nginx.upstream(folder, port), processes.load_core(), folder)
-        try:
-            upstream.wait_for_port(port)
-            soak = Soak(folder, binary, port, options)
-            outcomes = soak.run()
-        finally:
-            upstream.stop()
+    folder = tempfile.mkdtemp(prefix="tidegate-soak-")
+    os.chmod(folder, 0o755)
+    port = processes.free_port()
+    upstream = processes.Server("upstream", nginx.upstream(folder, port), processes.load_core(), folder)
+    soak = Soak(folder, binary, port, options)
+    try:
+        upstream.wait_for_port(port)
+        outcomes = soak.run()
+    finally:
+        upstream.stop()
         if options.csv:
             with open(options.csv, "w") as file:
                 file.write("seconds,pid,rss_mb,descriptors\n")
                 file.writelines(f"{at:.0f},{pid},{megabytes:.1f},{count}\n" for at, pid, megabytes, count in soak.samples)
-        sys.exit(0 if report(soak, outcomes) else 1)
+    if report(soak, outcomes):
+        shutil.rmtree(folder)
+    else:
+        print(f"kept: {folder}")
+        sys.exit(1)
 
 
 if __name__ == "__main__":

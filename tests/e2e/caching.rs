@@ -409,6 +409,23 @@ fn escapes_make_other_keys() {
     }
 }
 
+/// The body of a `GET` may decide the answer, and is in no key.
+#[test]
+fn answers_to_bodies_are_not_kept() {
+    let upstream = upstream();
+    let gateway = gateway(&upstream, json!({}));
+    let keep = "X-Answer: Cache-Control: max-age=60\r\n";
+    // The last field of `ask` and the empty line behind it become the body.
+    let with_body = format!("{keep}Content-Length: 21\r\n\r\n");
+    for strategy in STRATEGIES {
+        let path = format!("/{strategy}/body");
+        ask(&gateway, "GET", &path, &with_body);
+        assert!(!is_reused(&gateway, &upstream, ("GET", keep), &path, false), "{strategy}");
+        assert!(is_reused(&gateway, &upstream, ("GET", keep), &path, true), "{strategy}");
+        assert!(!is_reused(&gateway, &upstream, ("GET", &with_body), &path, false), "{strategy}");
+    }
+}
+
 /// A key with the credentials in it is one client's own; a name that anybody can write is not.
 #[test]
 fn keys_that_tell_clients_apart() {

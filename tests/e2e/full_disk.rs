@@ -37,6 +37,24 @@ fn put(gateway: &Gateway, number: usize) -> (u16, String) {
     gateway.admin("PUT", &format!("/apisix/admin/routes/{number}"), &route)
 }
 
+/// What `ulimit -f` forbids is refused like what does not fit, and ends nothing.
+#[test]
+fn a_limit_on_the_size_of_files_ends_no_process() {
+    let mut gateway = Gateway::start_by(EMBEDDED, None, |prefix| {
+        let mut command = Command::new("sh");
+        // In blocks of 512 bytes: 4 MB.
+        command.args(["-c", "ulimit -f 8192 && exec \"$0\" run --prefix \"$1\""]).arg(binary()).arg(prefix);
+        command
+    });
+    gateway.process.wait_for_port(gateway.http);
+    let (status, answer) =
+        (0..1000).map(|number| put(&gateway, number)).find(|(status, _)| *status != 201).expect("a limit");
+    assert_eq!(status, 503, "{answer}");
+    let answer = gateway.client().get("h", "/x0").expect("an answer");
+    assert_eq!(answer.status(), 200);
+    assert!(gateway.process.ended().is_none(), "it runs on");
+}
+
 #[test]
 fn writes_work_again_within_a_second() {
     if !has_own_mounts() {

@@ -14,9 +14,11 @@ fn gateway(nodes: &[SocketAddr], plugins: &str, http: &str) -> Gateway {
     let config =
         YAML_PROVIDER.replace("enable_access_log: false", &format!("enable_access_log: false{http}"));
     let nodes: Vec<String> = nodes.iter().map(|node| format!("\"{node}\": 1")).collect();
+    // Another route's condition on the body is no reason to wait for it.
     let routes = format!(
         "routes:\n- {{id: 1, uri: \"/*\", plugins: {{{plugins}}}, upstream: {{type: roundrobin, \
-         timeout: {{connect: 5, send: 5, read: 5}}, nodes: {{{}}}}}}}\n",
+         timeout: {{connect: 5, send: 5, read: 5}}, nodes: {{{0}}}}}}}\n\
+         - {{id: 2, uri: \"/form/*\", vars: [[post_arg_a, ==, b]], upstream: {{nodes: {{{0}}}}}}}\n",
         nodes.join(", ")
     );
     Gateway::start(&config, Some(&routes))

@@ -56,6 +56,17 @@ fn objects() -> Vec<(&'static str, Value)> {
                 "http-logger": {"uri": "http://127.0.0.1:1/", "authheader": secret("misspelled")}},
                 "upstream": {"type": "roundrobin", "nodes": {"127.0.0.1:1": 1}}}),
         ),
+        (
+            "routes/fields",
+            json!({"uri": "/fields", "plugins": {
+                "mocking": {"response_example": "x", "response_headers": {"Authorization": secret("mocked")}},
+                "api-breaker": {"break_response_code": 503, "break_response_body": "x",
+                    "break_response_headers": [{"key": "X-Api-Key", "value": secret("broken")}]},
+                "forward-auth": {"uri": format!("http://127.0.0.1:1/x?key={0}&sig={0}&code={0}", secret("signed"))},
+                "openid-connect": {"client_id": "c", "client_secret": secret("client"), "bearer_only": true,
+                    "discovery": "http://127.0.0.1:1/d", "authorization_params": {"api_key": secret("parameter")}}},
+                "upstream": {"type": "roundrobin", "nodes": {"127.0.0.1:1": 1}}}),
+        ),
         ("secrets/vault/1", json!({"uri": "http://127.0.0.1:1", "prefix": "p", "token": secret("vault")})),
     ]
 }

@@ -131,6 +131,7 @@ fn repeated_fields_that_are_signed() {
         "Date: Thu, 01 Jan 2015 00:00:00 GMT\r\n".to_owned(),
         "X-Amount: 100\r\n".to_owned(),
         "x-amount: 1\r\n".to_owned(),
+        "X_Amount: 100\r\n".to_owned(),
     ] {
         assert_eq!(fixture.get("/hmac", &format!("{good}{more}")), REFUSED, "behind: {more}");
         assert_eq!(fixture.get("/hmac", &format!("{more}{good}")), REFUSED, "before: {more}");

@@ -29,8 +29,12 @@ const SECRET_NAMES: [&str; 8] = [
     "session_token",
 ];
 
-/// Members that hold header fields by name.
-const HEADER_FIELDS: [&str; 6] = ["headers", "extra_headers", "set", "add", "req_headers", "request_headers"];
+/// Members that hold fields by name, beside those that end in `headers`.
+const FIELDS_BY_NAME: [&str; 3] = ["set", "add", "authorization_params"];
+
+fn holds_fields(name: &str) -> bool {
+    name.ends_with("headers") || FIELDS_BY_NAME.contains(&name)
+}
 
 /// Hides what [`crate::encrypt::Keyring::encrypt_resource`] would encrypt, what has the name of a secret, credentials in
 /// header fields and URLs, and those of secret managers. References (`$secret://`, `$env://`) stay: they are the place of a
@@ -103,14 +107,18 @@ fn mask_names(value: &mut Value, in_headers: bool, change: Change<'_>) {
                     .map(|(name, item)| (without_user(&name), item))
                     .collect();
             }
+            let is_named =
+                in_headers && ["key", "name"].iter().any(|name| is_named_credential(entries.get(*name)));
             entries.iter_mut().for_each(|(name, item)| {
-                let is_secret = SECRET_NAMES.contains(&name.as_str()) || in_headers && is_credential(name);
+                let is_secret = is_named && name == "value"
+                    || SECRET_NAMES.contains(&name.as_str())
+                    || in_headers && is_credential(name);
                 match item {
                     Value::String(_) if is_secret => change_text(item, change),
                     Value::Array(items) if is_secret && in_headers => {
                         items.iter_mut().for_each(|item| change_text(item, change));
                     }
-                    item => mask_names(item, HEADER_FIELDS.contains(&name.as_str()), change),
+                    item => mask_names(item, holds_fields(name), change),
                 }
             });
         }
@@ -121,6 +129,11 @@ fn mask_names(value: &mut Value, in_headers: bool, change: Change<'_>) {
         }
         _ => {}
     }
+}
+
+/// Of a field written as `{"key": …, "value": …}`.
+fn is_named_credential(name: Option<&Value>) -> bool {
+    name.and_then(Value::as_str).is_some_and(is_credential)
 }
 
 /// Of a field in one text, `Authorization: Basic …`.
@@ -152,6 +165,14 @@ mod tests {
                 json!({"headers": {"add": ["X-Auth-Token: ***", "X-A: b"], "remove": ["Cookie"]}}),
             ),
             (json!({"headers": {"Authorization": "$env://TOKEN"}}), Value::Null),
+            (
+                json!({"break_response_headers": [{"key": "X-Api-Key", "value": "k"}, {"key": "X-Env", "value": "a"}]}),
+                json!({"break_response_headers": [{"key": "X-Api-Key", "value": "***"}, {"key": "X-Env", "value": "a"}]}),
+            ),
+            (
+                json!({"authorization_params": {"api_key": "k", "prompt": "login"}}),
+                json!({"authorization_params": {"api_key": "***", "prompt": "login"}}),
+            ),
             (json!({"jwt-auth": {"header": "authorization", "cookie": "jwt"}}), Value::Null),
         ] {
             let mut found = value.clone();

@@ -38,10 +38,16 @@ fn without_tokens(text: &str) -> String {
         return text.to_owned();
     };
     let shown = arguments.split('&').map(|argument| match argument.split_once('=') {
-        Some((name, value)) if is_credential(name) && !value.starts_with('$') => format!("{name}=***"),
+        Some((name, value)) if is_secret_argument(name) && !value.starts_with('$') => format!("{name}=***"),
         _ => argument.to_owned(),
     });
     format!("{path}?{}", shown.collect::<Vec<String>>().join("&"))
+}
+
+/// Services of clouds take credentials as `key`, `sig` and `code`.
+fn is_secret_argument(name: &str) -> bool {
+    const SHORT: [&str; 7] = ["auth", "code", "key", "pass", "pwd", "sig", "signature"];
+    is_credential(name) || SHORT.iter().any(|short| name.eq_ignore_ascii_case(short))
 }
 
 #[cfg(test)]
@@ -63,6 +69,7 @@ mod tests {
             ("/a:b@c", "/a:b@c"),
             ("http://h/?token=x&a=1&api_key=y", "http://h/?token=***&a=1&api_key=***"),
             ("/health?access_token=x", "/health?access_token=***"),
+            ("http://h/x?key=a&sig=b&Code=c&keys=d", "http://h/x?key=***&sig=***&Code=***&keys=d"),
             ("^/(a|b)?c=1", "^/(a|b)?c=1"),
             ("/a?token=$arg_token", "/a?token=$arg_token"),
         ] {

@@ -45,6 +45,7 @@ pub struct Chain {
     body_filter: Vec<u16>,
     log: Vec<u16>,
     stored: Vec<u16>,
+    received: Vec<u16>,
 }
 
 impl Chain {
@@ -116,6 +117,7 @@ impl Chain {
             body_filter: of(Phases::BODY_FILTER),
             log: of(Phases::LOG),
             stored: of(Phases::STORED),
+            received: of(Phases::RECEIVED),
             instances,
         }
     }
@@ -137,6 +139,7 @@ impl Chain {
             Phases::BODY_FILTER => &self.body_filter,
             Phases::LOG => &self.log,
             Phases::STORED => &self.stored,
+            Phases::RECEIVED => &self.received,
             _ => &[],
         }
     }

@@ -23,7 +23,7 @@ pub struct Phases(pub u16);
 
 impl Phases {
     pub const NONE: Phases = Phases(0);
-    pub const ALL: Phases = Phases(127);
+    pub const ALL: Phases = Phases(255);
     pub const REWRITE: Phases = Phases(1);
     pub const ACCESS: Phases = Phases(2);
     pub const BEFORE_PROXY: Phases = Phases(4);
@@ -32,6 +32,8 @@ impl Phases {
     pub const LOG: Phases = Phases(32);
     /// Counts only beside `ACCESS`. APISIX has no such phase: see [`Plugin::stored`].
     pub const STORED: Phases = Phases(64);
+    /// APISIX has no such phase: see [`Plugin::received`].
+    pub const RECEIVED: Phases = Phases(128);
 
     pub const fn and(self, other: Phases) -> Phases {
         Phases(self.0 | other.0)
@@ -76,6 +78,9 @@ pub trait Plugin: Send + Sync {
     fn phases(&self) -> Phases {
         Phases::ALL
     }
+    /// Takes out of the request what names no part of the resource, such as a key in the path. Runs before every phase, of
+    /// global rules as well, so that all guards judge what the upstream will see. It decides nothing.
+    fn received(&self, request: &mut Request) {}
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::Next
     }

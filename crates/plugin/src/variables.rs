@@ -493,6 +493,29 @@ impl Request {
         target
     }
 
+    /// The same as a target: what may not stand in a path is escaped. For whoever is asked whether the request may pass, so
+    /// that no spelling of a path is judged as another one.
+    pub fn canonical_target(&self) -> Vec<u8> {
+        let mut target = Vec::with_capacity(self.path.len() + 16);
+        if self.snapshot.options.match_uri_encoded_slash {
+            // Such slashes are still escaped.
+            for (number, part) in self.path.split(|&byte| byte == b'%').enumerate() {
+                let is_slash = part.get(..2).is_some_and(|digits| digits.eq_ignore_ascii_case(b"2f"));
+                if number > 0 {
+                    target.extend_from_slice(if is_slash { b"%" } else { b"%25" });
+                }
+                wire::uri::encode_path(part, &mut target);
+            }
+        } else {
+            wire::uri::encode_path(&self.path, &mut target);
+        }
+        if let Some(query) = self.head.query() {
+            target.push(b'?');
+            target.extend_from_slice(query);
+        }
+        target
+    }
+
     fn request_line(&self) -> Vec<u8> {
         let mut line = self.head.method.as_bytes().to_vec();
         line.push(b' ');

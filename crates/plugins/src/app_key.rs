@@ -18,7 +18,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("../schemas/app-key.json"),
     consumer_schema: Some(include_str!("../schemas/app-key.consumer.json")),
     encrypt_fields: &["key"],
-    phases: Phases::REWRITE,
+    phases: Phases::RECEIVED.and(Phases::REWRITE),
     headers: &[("header", Text::Value)],
     remarks: auth::remarks_of_key,
     build,
@@ -34,9 +34,8 @@ struct AppKey {
     rejected_code: u16,
 }
 
-/// Marks a request whose path no longer has the key in it: plugins that checked the path before have to check it again.
-#[derive(Clone, Copy)]
-pub struct PathWithoutKey;
+/// The key that was in the path.
+struct Key(Vec<u8>);
 
 /// Where in the path a key stands: the text between `/~` and the next slash, behind the first segment.
 #[derive(Debug, PartialEq, Eq)]
@@ -57,6 +56,19 @@ fn consumer(conf: &Value) -> Result<ConsumerKey, String> {
 }
 
 impl Plugin for AppKey {
+    /// Guards, logs and the upstream see the path as if the key had never been in it.
+    fn received(&self, request: &mut Request) {
+        let Some(found) = self.in_path(request) else { return };
+        let path = [found.before, found.after].concat();
+        // Otherwise the guards of that route would be bypassed.
+        if !is_known(request, found.key) || plugin::reroute::leads_elsewhere(request, &path) {
+            return;
+        }
+        let key = Key(found.key.to_vec());
+        request.extensions.insert(key);
+        without_key(request, path);
+    }
+
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         match self.find(request) {
             Ok(()) => Step::Next,
@@ -66,46 +78,38 @@ impl Plugin for AppKey {
 }
 
 impl AppKey {
+    /// Only where the key is nowhere else.
+    fn in_path<'a>(&self, request: &'a Request) -> Option<InPath<'a>> {
+        let elsewhere = request.header(&self.header).is_some() || request.arg(&self.query).is_some();
+        (self.in_path && !elsewhere).then(|| in_path(&request.path)).flatten()
+    }
+
     fn find(&self, request: &mut Request) -> Result<(), &'static str> {
-        let snapshot = request.snapshot.clone();
-        let mut path = None;
-        let key = match request.header(&self.header) {
-            Some(key) => key.to_vec(),
-            None => match request.arg(&self.query) {
-                Some(key) => key,
-                None => {
-                    let found = self.in_path.then(|| in_path(&request.path)).flatten();
-                    let InPath { before, key, after } = found.ok_or("Missing application key in request")?;
-                    path = Some([before, after].concat());
-                    key.to_vec()
-                }
-            },
+        let given = request.header(&self.header).map(<[u8]>::to_vec).or_else(|| request.arg(&self.query));
+        let taken = || request.extensions.get::<Key>().filter(|_| self.in_path).map(|Key(key)| key.clone());
+        let Some(key) = given.or_else(taken) else {
+            // `received` has left it there.
+            return Err(match self.in_path(request) {
+                None => "Missing application key in request",
+                Some(found) if !is_known(request, found.key) => "Invalid application key in request",
+                Some(_) => "The path without its application key belongs to another route",
+            });
         };
+        let snapshot = request.snapshot.clone();
         let entry = std::str::from_utf8(&key).ok().and_then(|key| snapshot.consumers.find("app-key", key));
-        let entry = entry.ok_or("Invalid application key in request")?;
-        if let Some(path) = path {
-            // Otherwise the guards of that route would be bypassed.
-            if plugin::reroute::leads_elsewhere(request, &path) {
-                return Err("The path without its application key belongs to another route");
-            }
-            without_key(request, path);
-            request.extensions.insert(PathWithoutKey);
-        }
-        request.attach(entry);
+        request.attach(entry.ok_or("Invalid application key in request")?);
         Ok(())
     }
 }
 
-/// Later plugins and the upstream see the path as if the key had never been in it.
+fn is_known(request: &Request, key: &[u8]) -> bool {
+    std::str::from_utf8(key).is_ok_and(|key| request.snapshot.consumers.find("app-key", key).is_some())
+}
+
 fn without_key(request: &mut Request, path: Vec<u8>) {
-    let mut target = Vec::with_capacity(path.len() + 16);
-    wire::uri::encode_path(&path, &mut target);
-    if let Some(query) = request.head.query() {
-        target.push(b'?');
-        target.extend_from_slice(query);
-    }
-    request.edits.target = Some(target);
     request.path = path;
+    let target = request.canonical_target();
+    request.head.set_target(&target);
 }
 
 fn in_path(path: &[u8]) -> Option<InPath<'_>> {

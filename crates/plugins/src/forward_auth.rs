@@ -194,7 +194,7 @@ impl ForwardAuth {
             ("X-Forwarded-Proto".to_owned(), scheme.to_vec()),
             ("X-Forwarded-Method".to_owned(), request.head.method.as_bytes().to_vec()),
             ("X-Forwarded-Host".to_owned(), request.host.clone()),
-            ("X-Forwarded-Uri".to_owned(), request.head.target().to_vec()),
+            ("X-Forwarded-Uri".to_owned(), request.canonical_target()),
             ("X-Forwarded-For".to_owned(), request.remote_addr.to_string().into_bytes()),
         ];
         let coding = request.header("Content-Encoding").filter(|_| self.post);

@@ -15,7 +15,7 @@ use plugin::{
 use serde::Deserialize;
 use serde_json::Value;
 use telemetry::error_log;
-use wire::HeaderId;
+use wire::{HeaderId, claims::same_name};
 
 use crate::common::{
     auth, clock,
@@ -249,12 +249,16 @@ impl HmacAuth {
     }
 }
 
-/// A signature covers the first of repeated fields, and the upstream may read another one. The date and the header with
-/// the signature itself are as important, signed or not.
+/// A signature covers the first of repeated fields, and the upstream may read another one, or one whose name it takes for
+/// the same. The date and the header with the signature itself are as important, signed or not.
 fn check_single(request: &Request, signed: &[String]) -> Result<(), String> {
     let important = ["date", "authorization"];
     let mut names = signed.iter().map(String::as_str).chain(important);
-    match names.find(|name| request.head.headers.get_all(name).nth(1).is_some()) {
+    let fields = |name: &str| {
+        let names = request.head.headers.iter().map(|(name, _)| name);
+        names.filter(|other| same_name(other, name.as_bytes())).count()
+    };
+    match names.find(|name| fields(name) > 1) {
         Some(name) => Err(format!("header \"{name}\" is repeated")),
         None => Ok(()),
     }

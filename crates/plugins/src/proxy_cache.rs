@@ -125,7 +125,23 @@ fn remarks(conf: &Value) -> Vec<String> {
         Some(format!("{field}: {}{effect}", Variable::remark(name)?))
     })
     .chain(texts)
+    .chain(bodies_left_out(conf))
     .collect()
+}
+
+/// Where answers to `POST` are kept, and the key has nothing of its body.
+fn bodies_left_out(conf: &Value) -> Option<String> {
+    let texts = |field: &str| {
+        let parts = conf.get(field).and_then(Value::as_array).into_iter().flatten();
+        parts.filter_map(Value::as_str).collect::<Vec<&str>>()
+    };
+    let of_body = |part: &&str| ["$post_arg", "$graphql_"].iter().any(|start| part.starts_with(start));
+    let left_out =
+        texts("cache_method").contains(&"POST") && !texts("cache_key").iter().any(|part| of_body(part));
+    left_out.then(|| {
+        "cache_method: POST requests with different bodies share an answer; name what tells them apart in cache_key, \
+         such as $post_arg_NAME".to_owned()
+    })
 }
 
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {

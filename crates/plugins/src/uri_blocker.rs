@@ -7,7 +7,6 @@ use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::app_key::PathWithoutKey;
 use crate::common::{
     conf::typed,
     regexes::{self, Regex},
@@ -18,7 +17,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     version: 0.1,
     priority: 2900,
     schema: include_str!("../schemas/uri-blocker.json"),
-    phases: Phases::REWRITE.and(Phases::ACCESS),
+    phases: Phases::REWRITE,
     check,
     build,
     ..PluginDef::DEFAULT
@@ -84,17 +83,5 @@ impl Plugin for UriBlocker {
         } else {
             Step::Next
         }
-    }
-
-    /// Checks again after app-key took its key out of the path.
-    fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        if request.extensions.get::<PathWithoutKey>().is_none() {
-            return Step::Next;
-        }
-        let sent = request.edits.target.as_deref().unwrap_or_default();
-        if self.matches(request, sent) || self.matches(request, &request.path) {
-            return Step::reply(self.rejection.clone());
-        }
-        Step::Next
     }
 }

@@ -29,6 +29,8 @@ pub struct Dropped {
     pub underscored_claim: AtomicU64,
     /// Any name with `_`, where `underscores_in_headers` is off.
     pub underscore: AtomicU64,
+    /// Any name with a sign other than `-` and `_`.
+    pub invalid_name: AtomicU64,
     /// Other spellings of a name that a plugin has set.
     pub plugin: AtomicU64,
     pub trailer: AtomicU64,
@@ -36,12 +38,13 @@ pub struct Dropped {
 
 impl Dropped {
     /// Reasons and counts, for metrics.
-    pub fn counts(&self) -> [(&'static str, u64); 6] {
+    pub fn counts(&self) -> [(&'static str, u64); 7] {
         [
             ("identity", self.identity.load(Relaxed)),
             ("forwarding", self.forwarding.load(Relaxed)),
             ("underscored_claim", self.underscored_claim.load(Relaxed)),
             ("underscore", self.underscore.load(Relaxed)),
+            ("invalid_name", self.invalid_name.load(Relaxed)),
             ("plugin", self.plugin.load(Relaxed)),
             ("trailer", self.trailer.load(Relaxed)),
         ]
@@ -94,6 +97,7 @@ pub fn drop_untrusted(request: &mut Request, client: &Client) -> Result<(), Box<
     let (worker, left_out) = (client.worker, request.head.left_out());
     let dropped = &worker.stats.dropped;
     count(&dropped.underscored_claim, left_out.claims.into());
+    count(&dropped.invalid_name, left_out.invalid.into());
     count(&dropped.underscore, left_out.underscored.into());
     if request.head.headers.may_have_claims() {
         drop_claims(request, client);

@@ -155,6 +155,7 @@ fn plan(request: &mut Request, route: Option<&Arc<Route>>, consumer: Option<&Arc
         chains.set_route(route);
     }
     request.route = route.cloned();
+    chains.received(request);
     let mut plan = Vec::new();
     for (phase, name) in PHASES {
         plan.extend(chains.of_phase(phase).map(|instance| planned(name, instance, request)));

@@ -158,13 +158,13 @@ pub async fn find_route(
 ) -> Result<(), Box<Reply>> {
     let snapshot = request.snapshot.clone();
     let found = if snapshot.matches_on_body {
+        let settings = &client.worker.settings;
+        let limit = usize::try_from(settings.matched_body_bytes).unwrap_or(usize::MAX);
         if let RequestBody::Unread { .. } = &request.body {
-            let settings = &client.worker.settings;
             client.timer.set(settings.client_body_timeout_ms);
-            let limit = usize::try_from(settings.matched_body_bytes).unwrap_or(usize::MAX);
-            request.collect_for_conditions(limit).await?;
         }
-        request.ask(look).await
+        // A body that no route of this place asks for stays on the wire.
+        request.ask_with_body(limit, look).await?
     } else {
         look(request)
     };

@@ -96,6 +96,13 @@ impl Chains {
         globals.chain(route.into_iter().flat_map(move |chain| chain.of_phase(phase)))
     }
 
+    /// See [`plugin::Plugin::received`].
+    pub fn received(&self, request: &mut Request) {
+        if self.runs_in(Phases::RECEIVED) {
+            self.of_phase(Phases::RECEIVED).for_each(|instance| instance.plugin.received(request));
+        }
+    }
+
     pub async fn rewrite(&mut self, request: &mut Request) -> Verdict {
         if self.runs_in(Phases::REWRITE) {
             for instance in self.of_phase(Phases::REWRITE) {

@@ -84,6 +84,7 @@ async fn way(
         return Err(respond::internal(request, internal.clone()).await);
     }
     matching::find_route(request, client, chains).await?;
+    chains.received(request);
     chains.rewrite(request).await?;
     check_body_length(request)?;
     chains.access(request).await?;

@@ -73,6 +73,11 @@ pub(crate) fn has_other_sign(name: &[u8]) -> bool {
     name.iter().any(|&byte| fold(byte) == b'-' && byte != b'-')
 }
 
+/// Whether a name has a sign other than `-` and `_`.
+pub(crate) fn has_invalid_sign(name: &[u8]) -> bool {
+    name.iter().any(|&byte| fold(byte) == b'-' && !matches!(byte, b'-' | b'_'))
+}
+
 /// Whether a name may be one of [`PREFIXES`], spelled with dashes: one comparison for each of them.
 pub(crate) fn may_have_prefix(name: &[u8]) -> bool {
     const LOWER: u64 = 0x2020_2020_2020_2020;

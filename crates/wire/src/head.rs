@@ -54,13 +54,15 @@ pub struct Head {
     pub(crate) left_out: LeftOut,
 }
 
-/// How many fields of a received head were left out.
+/// How many fields of a received head were left out; 255 stands for more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// Spelled with `_` or another sign, what only the gateway may say: see [`crate::claims`].
-    pub claims: u16,
+    pub claims: u8,
     /// Other names with `_`, where they are not taken.
-    pub underscored: u16,
+    pub underscored: u8,
+    /// Names with other signs than `-` and `_`.
+    pub invalid: u8,
 }
 
 /// The bit for an unknown name that may begin as a claim does (see [`claims`]).

@@ -139,10 +139,12 @@ impl RequestHead {
                 left_out.claims = left_out.claims.saturating_add(1);
                 return false;
             }
-            if memchr(b'_', name).is_none() {
-                return true;
+            // nginx does not pass them on (`ignore_invalid_headers`), and no condition on the header with dashes sees them.
+            if claims::has_invalid_sign(name) {
+                left_out.invalid = left_out.invalid.saturating_add(1);
+                return false;
             }
-            left_out.underscored = left_out.underscored.saturating_add(u16::from(!limits.underscores));
+            left_out.underscored = left_out.underscored.saturating_add(u8::from(!limits.underscores));
             limits.underscores
         });
         self.headers.left_out = left_out;
@@ -264,7 +266,8 @@ impl RequestHead {
     }
 }
 
-/// Whether it is a host with or without a port. With two colons, servers differ on where the name ends.
+/// Whether it is a host with or without a port, which has digits only (RFC 9110 section 7.2). With two colons, servers differ on
+/// where the name ends.
 pub(crate) fn is_host(host: &[u8]) -> bool {
     let allowed = |byte: u8| HOST[usize::from(byte)];
     let rest = match host.strip_prefix(b"[") {
@@ -275,17 +278,20 @@ pub(crate) fn is_host(host: &[u8]) -> bool {
             _ => return false,
         },
     };
-    let (mut colons, mut last) = (0, 0);
+    let (mut in_port, mut last) = (false, 0);
     for &byte in rest {
+        if in_port && !byte.is_ascii_digit() {
+            return false;
+        }
         // A name has no empty part; nginx refuses it, too.
         if !allowed(byte) || matches!(byte, b'[' | b']') || (byte == b'.' && last == b'.') {
             return false;
         }
-        colons += usize::from(byte == b':');
+        in_port |= byte == b':';
         last = byte;
     }
     let is_literal = rest.len() < host.len();
-    !host.is_empty() && colons <= 1 && (!is_literal || rest.is_empty() || rest.first() == Some(&b':'))
+    !host.is_empty() && (!is_literal || rest.is_empty() || rest.first() == Some(&b':'))
 }
 
 fn strip_scheme(target: &[u8]) -> Option<&[u8]> {

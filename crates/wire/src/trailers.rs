@@ -30,21 +30,22 @@ pub fn may_be_trailer(name: &[u8]) -> bool {
 }
 
 /// Takes out of a client's trailers what may not be there: claims (see [`claims`]), names with `_` where those are not
-/// accepted, and what [`may_be_trailer`] excludes. Returns how many were claims, and how many had `_`.
+/// accepted or with other signs, and what [`may_be_trailer`] excludes. Returns how many were claims, and how many had such
+/// names.
 pub fn retain_clients_own(trailers: &mut Head, underscores: bool) -> (usize, usize) {
-    let (mut claimed, mut underscored) = (0, 0);
+    let (mut claimed, mut misnamed) = (0, 0);
     trailers.retain(|name, _| {
         if claims::of(name).is_some() {
             claimed += 1;
             return false;
         }
-        if !underscores && name.contains(&b'_') {
-            underscored += 1;
+        if !underscores && name.contains(&b'_') || claims::has_invalid_sign(name) {
+            misnamed += 1;
             return false;
         }
         may_be_trailer(name)
     });
-    (claimed, underscored)
+    (claimed, misnamed)
 }
 
 #[cfg(test)]

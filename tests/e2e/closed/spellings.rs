@@ -174,3 +174,64 @@ fn forward_auth_respells_no_name() {
         assert_eq!(status, expected, "{field}: {asked}");
     }
 }
+
+/// The auth service judges the path that routes judge, in whatever spelling it came.
+#[test]
+fn forward_auth_tells_the_path_that_counts() {
+    let service = Upstream::service(|request| {
+        let uri = request.header("X-Forwarded-Uri").unwrap_or_default();
+        (if uri.starts_with("/ab/admin") { 403 } else { 200 }, String::new())
+    });
+    let upstream = Upstream::start();
+    let gateway = Gateway::start(EMBEDDED, None);
+    let conf = json!({"uri": format!("http://{}/", service.address)});
+    let route = json!({"uri": "/ab/*", "plugins": {"forward-auth": conf}, "upstream": {"nodes": {upstream.address.to_string(): 1}}});
+    put(&gateway, "routes/1", &route.to_string());
+    let spellings = ["admin/x", "/admin/x", "./admin/x", "%61dmin/x", "z/../admin/x", "z%2f..%2fadmin/x"];
+    for path in spellings.map(|path| format!("/ab/{path}")) {
+        assert_eq!(status_of(&gateway, &format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n")), 403, "{path}");
+    }
+    service.take();
+    let request = "GET /ab/a%20b%0d%0aX:%3f?c=%2f HTTP/1.1\r\nHost: h\r\n\r\n";
+    assert_eq!(status_of(&gateway, request), 200);
+    let asked = service.take().iter().map(testkit::Seen::text).collect::<String>();
+    assert!(asked.contains("X-Forwarded-Uri: /ab/a%20b%0D%0AX:%3F?c=%2f\r\n"), "{asked}");
+}
+
+/// As nginx's `ignore_invalid_headers`: no condition on the header with dashes would see them.
+#[test]
+fn names_with_odd_signs_are_dropped() {
+    let upstream = Upstream::start();
+    let gateway = Gateway::start(EMBEDDED, None);
+    let route = json!({"uri": "/*", "upstream": {"nodes": {upstream.address.to_string(): 1}}});
+    put(&gateway, "routes/1", &route.to_string());
+    let signs = ".!~+|'*^`%&#$";
+    let fields: String = signs.chars().map(|sign| format!("X{sign}Role: admin\r\n")).collect();
+    let request = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}X-Kept: a\r\nX_Kept: b\r\n\r\n");
+    assert_eq!(status_of(&gateway, &request), 200);
+    let seen = upstream.take().iter().map(testkit::Seen::text).collect::<String>();
+    assert!(!seen.contains("Role"), "{seen}");
+    assert!(seen.contains("X-Kept: a\r\n") && seen.contains("X_Kept: b\r\n"), "{seen}");
+}
+
+/// RFC 9110 section 7.2: a port has digits only.
+#[test]
+fn hosts_have_ports_of_digits() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    for (host, expected) in [
+        ("x.test:80", 404),
+        ("x.test:", 404),
+        ("[::1]:80", 404),
+        ("x.test:evil.com", 400),
+        ("x.test:80,evil.com", 400),
+        ("x.test:-1", 400),
+        ("x.test:%40evil", 400),
+        ("[::1]:a", 400),
+    ] {
+        assert_eq!(
+            status_of(&gateway, &format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")),
+            expected,
+            "{host}"
+        );
+    }
+}

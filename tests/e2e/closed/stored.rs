@@ -122,11 +122,55 @@ fn a_key_with_an_unknown_variable_keeps_nothing() {
     }
 }
 
+/// A folder in common, or an id that is used again, makes no answers common.
+#[test]
+fn what_is_kept_is_of_one_route_of_one_gateway() {
+    let upstream = Upstream::start();
+    let with_zone = |path: &str| {
+        let zone = format!(
+            "{{name: on_disk, memory_size: 10m, disk_size: 100m, disk_path: {path}, cache_levels: \"1:2\"}}"
+        );
+        let zones =
+            format!("apisix:\n  proxy_cache: {{zones: [{zone}, {{name: memory, memory_size: 10m}}]}}\n");
+        Gateway::start(&EMBEDDED.replace("apisix:\n", &zones), None)
+    };
+    let first = with_zone("data/cache");
+    let second = with_zone(&first.prefix().join("data/cache").display().to_string());
+    let route = |strategy: &str, zone: &str| {
+        let cache = json!({"cache_strategy": strategy, "cache_zone": zone, "cache_ttl": 60});
+        json!({"uri": "/kept", "plugins": {"proxy-cache": cache}, "upstream": node(&upstream)}).to_string()
+    };
+    for gateway in [&first, &second] {
+        put(gateway, "routes/1", &route("disk", "on_disk"));
+    }
+    assert_eq!(cached(&first, "/kept", ""), "MISS");
+    assert_eq!(cached(&first, "/kept", ""), "HIT");
+    assert_eq!(cached(&second, "/kept", ""), "MISS", "of another gateway");
+    for (strategy, zone) in [("disk", "on_disk"), ("memory", "memory")] {
+        let route = route(strategy, zone);
+        let written = || {
+            let (_, answer) = first.admin("PUT", "/apisix/admin/routes/1", &route);
+            serde_json::from_str::<Value>(&answer).expect("JSON")["value"]["create_time"].clone()
+        };
+        let before = written();
+        cached(&first, "/kept", "");
+        assert_eq!(cached(&first, "/kept", ""), "HIT", "{strategy}");
+        // The time is in seconds.
+        while {
+            assert_eq!(first.admin("DELETE", "/apisix/admin/routes/1", "").0, 200);
+            written() == before
+        } {}
+        assert_eq!(cached(&first, "/kept", ""), "MISS", "made again, {strategy}");
+    }
+}
+
 /// The route is chosen with the key in the path: where the path without it belongs to another one, nobody gets in.
 #[test]
 fn a_key_in_the_path_passes_no_guard() {
     let upstream = Upstream::start();
     let gateway = Gateway::start(EMBEDDED, None);
+    let service = Upstream::service(|_| (200, String::new()));
+    let asks = json!({"uri": format!("http://{}/", service.address)});
     let key = json!({"username": "ak", "plugins": {"app-key": {"key": "akey"}}});
     put(&gateway, "consumers/ak", &key.to_string());
     let blocker = json!({"block_rules": ["^/p/adm", "^/q/adm"]});
@@ -134,17 +178,35 @@ fn a_key_in_the_path_passes_no_guard() {
         ("open", "/p/*", json!({"app-key": {}})),
         ("narrow", "/p/adm/*", json!({"key-auth": {}})),
         ("blocked", "/q/*", json!({"app-key": {}, "uri-blocker": blocker})),
+        (
+            "twice",
+            "/s/*",
+            json!({"app-key": {}, "basic-auth": {"_meta": {"filter": [["uri", "~~", "^/s/adm"]]}}}),
+        ),
+        ("global", "/g/*", json!({"app-key": {}})),
+        ("asked", "/f/*", json!({"app-key": {}, "forward-auth": asks})),
     ] {
         let route = json!({"uri": uri, "plugins": plugins, "upstream": node(&upstream)});
         put(&gateway, &format!("routes/{id}"), &route.to_string());
     }
+    // Runs before the plugins of any route.
+    let abort = json!({"http_status": 403, "vars": [[["uri", "~~", "^/g/adm"]]]});
+    put(&gateway, "global_rules/g", &json!({"plugins": {"fault-injection": {"abort": abort}}}).to_string());
     for (target, wanted) in [
         ("/p/~akey/x", 200),
         ("/p/adm/x", 401),
         ("/p/~akey/adm/x", 401),
         ("/q/~akey/x", 200),
         ("/q/~akey/adm/x", 403),
+        ("/s/~akey/x", 200),
+        ("/s/~akey/adm/x", 401),
+        ("/g/~akey/x", 200),
+        ("/g/~akey/adm/x", 403),
+        ("/g/~other/x", 401),
+        ("/f/~akey/x", 200),
     ] {
         assert_eq!(ask(&gateway, target, "").status(), wanted, "{target}");
     }
+    let told = service.seen().iter().map(|seen| seen.text()).collect::<String>();
+    assert!(told.contains("X-Forwarded-Uri: /f/x\r\n"), "{told}");
 }

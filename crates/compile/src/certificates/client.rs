@@ -22,6 +22,11 @@ pub fn check(client: &resources::SslClient, provider: &Arc<CryptoProvider>) -> R
     let skip = client.skip_mtls_uri_regex.iter();
     let skip = skip
         .map(|pattern| {
+            if pattern.is_empty() {
+                return Err(
+                    "client.skip_mtls_uri_regex: an empty pattern matches every path; remove it".to_owned()
+                );
+            }
             Pattern::new(pattern, false).map_err(|reason| format!("client.skip_mtls_uri_regex: {reason}"))
         })
         .collect::<Result<_, _>>()?;

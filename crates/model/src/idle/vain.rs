@@ -36,7 +36,7 @@ fn places(object: &Object, matching: Matching) -> Vec<String> {
     }
     let value = object.value();
     match object.kind {
-        Kind::Ssl => names(&value).into_iter().collect(),
+        Kind::Ssl => names(&value).into_iter().chain(unguarded(&value)).collect(),
         kind => {
             let paths = texts(&value, "uri", "uris")
                 .filter(|_| kind == Kind::Route)
@@ -45,6 +45,16 @@ fn places(object: &Object, matching: Matching) -> Vec<String> {
             paths.chain(hosts).collect()
         }
     }
+}
+
+/// Who switches such a certificate off may mean to close its names.
+fn unguarded(value: &Value) -> Option<String> {
+    let is_off = value.get("status").and_then(Value::as_f64) == Some(0.0);
+    (is_off && value.get("client").is_some_and(Value::is_object)).then(|| {
+        "client has no effect with status 0: nobody is asked for a certificate, and routes of these names answer on ports \
+         without TLS"
+            .to_owned()
+    })
 }
 
 fn texts<'a>(value: &'a Value, one: &str, several: &str) -> impl Iterator<Item = &'a str> {
@@ -191,5 +201,8 @@ mod tests {
         check(Kind::Service, json!({"hosts": ["a.com:80"]}), &["host a.com:80 "]);
         check(Kind::Ssl, json!({"type": "client", "snis": ["a"]}), &["snis has no effect"]);
         check(Kind::Ssl, json!({"snis": ["a"]}), &[]);
+        let off = json!({"snis": ["a"], "client": {"ca": "c"}, "status": 0});
+        check(Kind::Ssl, off, &["client has no effect with status 0"]);
+        check(Kind::Ssl, json!({"snis": ["a"], "client": {"ca": "c"}, "status": 1}), &[]);
     }
 }

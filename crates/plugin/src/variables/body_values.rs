@@ -158,7 +158,7 @@ impl Request {
     /// Reads the body for conditions. One that says it is too large stays on the wire: a request whose route hangs on it is
     /// refused, other conditions on it do not hold. One that turns out to be too large while it comes cannot be put back, and
     /// is refused.
-    pub async fn collect_for_conditions(&mut self, limit: usize) -> Result<(), Box<Reply>> {
+    async fn collect_for_conditions(&mut self, limit: usize) -> Result<(), Box<Reply>> {
         let RequestBody::Unread { length, .. } = &self.body else { return Ok(()) };
         if let Some(length) = length.filter(|length| *length > limit as u64) {
             error_log::log(

@@ -4,9 +4,10 @@
 //! allocator ([`super::bounds`]), patterns ([`super::pattern`]), and every function of ours that Lua calls. The clock is
 //! the kernel's coarse one: 5 ns a look, at most some milliseconds behind.
 //!
-//! What counts is time on a processor. Reading that takes a call of the system, so it is read only when a call has lasted
+//! What counts is time on a processor. Reading that takes a system call, so it is read only when a call has lasted
 //! for [`FIRST_LOOK`], and when its time seems to be up: what the thread did not get is added, up to
-//! [`MOST_TIMES`] the limit.
+//! [`MOST_TIMES`] the limit. Before the first reading nobody knows what the thread got. Looks are some 20 us of work apart,
+//! so a call that reaches its first one late lacked a processor: it is charged what a look in time would have seen.
 
 use std::{cell::Cell, sync::OnceLock, time::Duration};
 
@@ -15,8 +16,11 @@ use rustix::time::{ClockId, clock_gettime};
 /// From here on the thread's own account is compared with the clock.
 const FIRST_LOOK: u64 = 4_000_000;
 
+/// The most that a call is charged for the time before its first reading: the coarse clock may be a step behind.
+const MOST_UNSEEN: u64 = FIRST_LOOK + LEAST_LEFT;
+
 /// A call may last so many times its limit when the thread gets no processor.
-const MOST_TIMES: u64 = 4;
+const MOST_TIMES: u64 = 10;
 
 /// What is less is not worth another look: the coarse clock's step.
 const LEAST_LEFT: u64 = 4_000_000;
@@ -93,10 +97,14 @@ impl Plan {
     fn next_look(&mut self, now: u64, used: u64) -> Option<u64> {
         let (read_at, read) = *self.account.get_or_insert((now, used));
         let limit = self.limit - RESERVE.get().min(self.limit / 5 * 3);
-        // Before the first reading everything counts.
-        let spent = read_at - self.begun + used.saturating_sub(read);
+        let spent = self.unseen(read_at) + used.saturating_sub(read);
         let left = limit.saturating_sub(spent).min((self.begun + MOST_TIMES * limit).saturating_sub(now));
         (left >= LEAST_LEFT.min(limit / 5)).then_some(now + left + RESERVE.get())
+    }
+
+    /// What is charged for the time before the first reading.
+    fn unseen(&self, read_at: u64) -> u64 {
+        (read_at - self.begun).min(MOST_UNSEEN + RESERVE.get())
     }
 }
 
@@ -136,8 +144,9 @@ pub fn ran_out() -> bool {
 
 /// What the call that ended last took; nothing when that was short.
 pub fn lasted() -> Duration {
-    let Plan { begun, account: Some((read_at, read)), .. } = PLAN.get() else { return Duration::ZERO };
-    Duration::from_nanos(read_at - begun + nanoseconds(ClockId::ThreadCPUTime).saturating_sub(read))
+    let plan = PLAN.get();
+    let Some((read_at, read)) = plan.account else { return Duration::ZERO };
+    Duration::from_nanos(plan.unseen(read_at) + nanoseconds(ClockId::ThreadCPUTime).saturating_sub(read))
 }
 
 /// Time on a processor that something takes.
@@ -179,9 +188,9 @@ mod tests {
             ("it gets half of the processor", &[(4, 1004, Some(50)), (50, 1027, Some(73)), (74, 1050, None)]),
             (
                 "it gets nothing",
-                &[(4, 1004, Some(50)), (50, 1005, Some(95)), (95, 1005, Some(140)), (199, 1005, None)],
+                &[(4, 1004, Some(50)), (50, 1005, Some(95)), (95, 1005, Some(140)), (499, 1005, None)],
             ),
-            ("a long piece before the first look", &[(60, 1060, None)]),
+            ("it gets nothing before the first look", &[(60, 1000, Some(102)), (102, 1042, None)]),
         ];
         for (what, looks) in cases {
             let mut plan = Plan { begun: 0, limit: 50 * MS, account: None, over: false };

@@ -1,5 +1,7 @@
 //! The configuration, prepared for requests.
 
+use md5::{Digest, Md5};
+use model::Document;
 use plugin::{Request, Variable, variables::Named};
 use serde::Deserialize;
 use serde_json::Value;
@@ -104,6 +106,8 @@ pub struct Settings {
     /// The key names the service: its routes share what they store.
     of_service: bool,
     key_has_credentials: bool,
+    /// Tells gateways apart that share a folder on the disk.
+    installation: [u8; 16],
     methods: Vec<String>,
     statuses: Vec<u16>,
     bypass: Option<Joined>,
@@ -126,6 +130,21 @@ const PATHS: [&str; 3] = ["request_uri", "uri", "document_uri"];
 /// In a key it tells even two clients of one consumer apart, and who does not have the secret cannot make that key.
 const CREDENTIALS: &str = "$http_authorization";
 
+/// Of the gateway's own folder, wherever it was started from.
+fn installation() -> [u8; 16] {
+    let prefix = plugin::host().map(|host| host.prefix.clone()).unwrap_or_default();
+    let prefix = prefix.canonicalize().unwrap_or(prefix);
+    Md5::digest(prefix.as_os_str().as_encoded_bytes()).into()
+}
+
+/// The digits of an object's `create_time`: one that takes an id over has another, or none.
+fn created(document: &Document) -> &[u8] {
+    const NAME: &str = "\"create_time\":";
+    let Some((_, value)) = document.text().split_once(NAME) else { return &[] };
+    let end = value.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(value.len());
+    &value.as_bytes()[..end]
+}
+
 impl Settings {
     pub fn new(conf: &Value) -> Result<Settings, String> {
         let conf: Conf = typed(conf)?;
@@ -141,6 +160,7 @@ impl Settings {
             of_service: conf.cache_key.iter().any(|part| part == "$service_id"),
             key_has_certificate: conf.cache_key.iter().any(|part| part.starts_with("$ssl_client_")),
             key_has_credentials: conf.cache_key.iter().any(|part| part == CREDENTIALS),
+            installation: installation(),
             methods: conf.cache_method,
             statuses: conf.cache_http_status,
             bypass: conf.cache_bypass.as_deref().map(Joined::new),
@@ -191,14 +211,16 @@ impl Settings {
     /// Whose answers these are. Without it a route that guards less would give away what another one has stored.
     fn write_place(&self, request: &Request, key: &mut Vec<u8>) {
         let Some(route) = &request.route else { return };
-        let (kind, id) = match route.service_id.as_ref().filter(|_| self.of_service) {
-            Some(service) => (b's', service),
-            None => (b'r', &route.id),
+        let (kind, id, document) = match route.service_id.as_ref().filter(|_| self.of_service) {
+            Some(service) => (b's', service, route.service.as_ref()),
+            None => (b'r', &route.id, Some(&route.document)),
         };
+        key.extend_from_slice(&self.installation);
         key.push(kind);
         key.extend_from_slice(id.as_bytes());
         // No id has this byte.
         key.push(3);
+        key.extend_from_slice(document.map(created).unwrap_or_default());
     }
 
     /// The keys under which `GET` and `POST` have their answers, of a request with another method.
@@ -234,9 +256,15 @@ impl Settings {
         self.statuses.contains(&status)
     }
 
-    /// Nothing is looked up, nor stored, under a key that lacks a part: it would be the same for different requests.
+    /// Nothing is looked up, nor stored, under a key that lacks a part: it would be the same for different requests. No key
+    /// knows the body of a `GET`, which may decide the answer all the same.
     fn has_no_key(&self, request: &Request) -> bool {
-        self.needed.iter().any(|variable| request.variable(variable).is_none_or(|value| value.is_empty()))
+        let has_body = request.head.method != Method::Post && !request.body.is_empty();
+        has_body
+            || self
+                .needed
+                .iter()
+                .any(|variable| request.variable(variable).is_none_or(|value| value.is_empty()))
     }
 
     pub fn bypasses(&self, request: &Request) -> bool {

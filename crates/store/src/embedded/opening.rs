@@ -11,7 +11,7 @@ use super::{
 use crate::StoreError;
 
 /// Reads happen once, at the start; a larger cache would only hold memory.
-const CACHE_BYTES: usize = 16 << 20;
+const CACHE_BYTES: usize = 4 << 20;
 
 /// Opens a file and verifies the checksums of all its pages: redb itself looks at them only after a crash. What had to be
 /// repaired is worth a warning.

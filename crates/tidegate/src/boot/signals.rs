@@ -3,7 +3,7 @@
 
 use std::{
     sync::{
-        Mutex,
+        Arc, Mutex,
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     thread,
@@ -11,7 +11,7 @@ use std::{
 };
 
 use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2},
+    consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ},
     iterator,
 };
 
@@ -43,6 +43,12 @@ impl Teller {
         // Nobody listens any more when the process ends.
         let _ = self.0.send(event);
     }
+}
+
+/// A write past the limit on the size of files (`ulimit -f`) is an error like that of a full disk, and does not end the process.
+pub fn outlast_file_limits() {
+    // Without a handler the signal ends the process; nobody asks whether it came.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
 pub struct Signals {
