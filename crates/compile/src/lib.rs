@@ -377,6 +377,7 @@ impl Compiler {
                     self.build_consumer(key);
                     self.check_references(key);
                 }
+                Kind::Secret => self.check_environment(key),
                 _ => {}
             }
             self.note_checks(key);

@@ -207,6 +207,14 @@ impl Compiler {
         Ok(waits)
     }
 
+    /// Of a `secrets` object, whose fields may be references to the environment.
+    pub(crate) fn check_environment(&mut self, key: &Key) {
+        let Some(object) = self.object(key.0, &key.1).filter(|_| !self.trial) else { return };
+        for reason in secrets::missing_variables(&mut Value::clone(&object.value())) {
+            self.stays_unresolved(key, reason);
+        }
+    }
+
     fn stays_unresolved(&mut self, key: &Key, reason: String) {
         let known = self.unresolved.entry(key.clone()).or_default();
         if known.contains(&reason) {

@@ -57,6 +57,32 @@ fn every_plugin_tells_at_the_write() {
     assert_eq!(good.header("X-Tidegate-Warning"), None, "what is mended is not told of");
 }
 
+/// A manager's own token, and metadata, where nothing is replaced.
+#[test]
+fn so_do_secrets_and_metadata() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let manager = json!({"uri": "http://127.0.0.1:1", "prefix": "p", "token": NOWHERE});
+    let metadata = json!({"log_format": {"host": NOWHERE}});
+    for (path, object, wanted) in [
+        (
+            "secrets/vault/1",
+            manager,
+            "failed to resolve secret reference: $env://TIDEGATE_UNSET, field: token",
+        ),
+        (
+            "plugin_metadata/http-logger",
+            metadata,
+            "log_format.host is taken as it stands: references are not replaced in plugin metadata",
+        ),
+    ] {
+        let answer = put(&gateway, path, &object);
+        assert!(matches!(answer.status(), 200 | 201), "{path}: {}", answer.body_text());
+        let told = answer.header("X-Tidegate-Warning").unwrap_or_default();
+        assert!(told.contains(wanted), "{path}: {told:?}");
+        gateway.wait_for_log(wanted);
+    }
+}
+
 #[test]
 fn so_does_every_object_that_has_plugins() {
     let gateway = Gateway::start(EMBEDDED, None);
