@@ -426,6 +426,40 @@ fn answers_to_bodies_are_not_kept() {
     }
 }
 
+/// `$host` has no port, and upstreams see the field as it is sent.
+#[test]
+fn ports_make_other_keys() {
+    let upstream = upstream();
+    let gateway = gateway(&upstream, json!({}));
+    let from = |host: &str, path: &str| {
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nX-Answer: Cache-Control: max-age=60\r\n\r\n");
+        let answer = gateway.client().request(&request).expect("an answer");
+        (answer.header("Apisix-Cache-Status").map(str::to_owned), answer.body_text())
+    };
+    for strategy in STRATEGIES {
+        let path = format!("/{strategy}/ports");
+        let answers: Vec<_> =
+            ["a.example:8001", "a.example:8002", "a.example"].map(|host| from(host, &path)).into();
+        for (index, (status, _)) in answers.iter().enumerate() {
+            assert_eq!(status.as_deref(), Some("MISS"), "{strategy} {index}: {answers:?}");
+        }
+        for (host, first) in [("A.example:8001", 0), ("a.example:8002", 1), ("A.Example", 2)] {
+            let (status, body) = from(host, &path);
+            assert_eq!((status.as_deref(), &body), (Some("HIT"), &answers[first].1), "{strategy} {host}");
+        }
+    }
+    // Who leaves the host out of the key means all hosts.
+    let gateway = self::gateway(&upstream, json!({"cache_key": ["$request_uri"]}));
+    let ask = |host: &str| {
+        let request =
+            format!("GET /memory/x HTTP/1.1\r\nHost: {host}\r\nX-Answer: Cache-Control: max-age=60\r\n\r\n");
+        let answer = gateway.client().request(&request).expect("an answer");
+        answer.header("Apisix-Cache-Status").map(str::to_owned)
+    };
+    assert_eq!((ask("a.example:8001").as_deref(), ask("b.example").as_deref()), (Some("MISS"), Some("HIT")));
+}
+
 /// A key with the credentials in it is one client's own; a name that anybody can write is not.
 #[test]
 fn keys_that_tell_clients_apart() {

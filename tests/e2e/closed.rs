@@ -1,6 +1,8 @@
 //! What cannot be built opens nothing: it is refused when it is written, and where it comes in nevertheless, its place
 //! answers 503 (a consumer 401), at every start and in every mode.
 
+mod accepted;
+mod captured;
 mod conditions;
 mod configurations;
 mod doubts;

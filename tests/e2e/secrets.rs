@@ -1,7 +1,9 @@
-//! `$secret://` references: a Vault that checks what it is asked; [`clouds`] has AWS and Google, [`no_values`] what is not a secret.
+//! `$secret://` references: a Vault that checks what it is asked; [`clouds`] has AWS and Google, [`no_values`] what is not a
+//! secret, [`told`] who is told of it.
 
 mod clouds;
 mod no_values;
+mod told;
 
 use std::collections::HashMap;
 use std::process::Command;

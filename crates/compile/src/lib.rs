@@ -103,6 +103,8 @@ pub struct Compiler {
     routes: routes::Routes,
     consumers: consumers::Consumers,
     problems: BTreeMap<Key, Vec<problems::Problem>>,
+    /// References of objects in use that are there as texts, because they lead nowhere.
+    unresolved: BTreeMap<Key, Vec<String>>,
     resolved: problems::Resolved,
     places: Option<Places>,
     /// The problems that are in the log, so that each is told once.
@@ -155,6 +157,7 @@ impl Compiler {
             routes: routes::Routes::default(),
             consumers: consumers::Consumers::default(),
             problems: BTreeMap::new(),
+            unresolved: BTreeMap::new(),
             resolved: problems::Resolved::default(),
             places: None,
             told: FxHashMap::default(),
@@ -350,6 +353,7 @@ impl Compiler {
         dirty.sort();
         for key in &dirty {
             self.problems.remove(key);
+            self.unresolved.remove(key);
             if let Some(fault) = self.object(key.0, &key.1).and_then(|object| object.fault.clone()) {
                 self.problem(key, fault.to_string());
             }
@@ -373,6 +377,7 @@ impl Compiler {
                     self.build_consumer(key);
                     self.check_references(key);
                 }
+                Kind::Secret => self.check_environment(key),
                 _ => {}
             }
             self.note_checks(key);

@@ -104,7 +104,7 @@ impl Compiler {
         };
         let waits = match def.guards {
             true => self.resolve(&mut conf)?,
-            false => self.resolve_lenient(&mut conf, def.encrypt_fields)?,
+            false => self.resolve_lenient(key, &mut conf, def.encrypt_fields)?,
         };
         let built = self.finish_instance(key, owner, def, conf, previous);
         self.excuse(built, waits)

@@ -68,12 +68,17 @@ impl Compiler {
 
     /// What should be known of objects that are in use, by kind and id.
     pub fn warnings(&self) -> Vec<Rejected> {
-        let warning = |(id, reason): (&Arc<str>, &String)| Rejected {
-            kind: Kind::Ssl,
+        let warning = |kind: Kind, id: &Arc<str>, reason: &String| Rejected {
+            kind,
             id: id.clone(),
             reason: reason.clone(),
         };
-        self.servers.contested().iter().map(warning).collect()
+        let contested = self.servers.contested().iter().map(|(id, reason)| warning(Kind::Ssl, id, reason));
+        let unresolved = self
+            .unresolved
+            .iter()
+            .flat_map(|((kind, id), reasons)| reasons.iter().map(move |reason| warning(*kind, id, reason)));
+        contested.chain(unresolved).collect()
     }
 
     pub(crate) fn warn_of_contested(&mut self) {
@@ -178,12 +183,18 @@ impl Compiler {
     }
 
     /// As [`Compiler::resolve`] for a plugin that refuses no request: as in APISIX a reference that leads nowhere stays as
-    /// the text it is, and is logged. Not so in `secret_fields`: a key or password that anybody can read in the
-    /// configuration protects nothing.
-    pub(crate) fn resolve_lenient(&self, value: &mut Value, secret_fields: &[&str]) -> Result<bool, String> {
+    /// the text it is, and whoever writes the object is told, as is the log. Not so in `secret_fields`: a key or password
+    /// that anybody can read in the configuration protects nothing.
+    pub(crate) fn resolve_lenient(
+        &mut self,
+        key: &Key,
+        value: &mut Value,
+        secret_fields: &[&str],
+    ) -> Result<bool, String> {
         let mut waits = false;
         let note = |found: &str| self.resolved.note(found.to_owned());
-        for unresolved in secrets::resolve(value, self.secrets.as_ref(), &note) {
+        let unresolved = secrets::resolve(value, self.secrets.as_ref(), &note);
+        for unresolved in unresolved {
             waits = true;
             if self.trial {
                 continue;
@@ -191,9 +202,27 @@ impl Compiler {
             if unresolved.is_in(secret_fields) {
                 return Err(unresolved.reason);
             }
-            error_log::log(Level::Error, format_args!("{}", unresolved.reason));
+            self.stays_unresolved(key, unresolved.reason);
         }
         Ok(waits)
+    }
+
+    /// Of a `secrets` object, whose fields may be references to the environment.
+    pub(crate) fn check_environment(&mut self, key: &Key) {
+        let Some(object) = self.object(key.0, &key.1).filter(|_| !self.trial) else { return };
+        for reason in secrets::missing_variables(&mut Value::clone(&object.value())) {
+            self.stays_unresolved(key, reason);
+        }
+    }
+
+    fn stays_unresolved(&mut self, key: &Key, reason: String) {
+        let known = self.unresolved.entry(key.clone()).or_default();
+        if known.contains(&reason) {
+            return;
+        }
+        let place = self.places.as_ref().map(|of| of(key.0, &key.1, &reason)).unwrap_or_default();
+        error_log::log(Level::Error, format_args!("{place}{}/{}: {reason}", key.0.directory(), key.1));
+        known.push(reason);
     }
 
     /// What becomes of a part that could not be built. In a trial, one that waits for a secret may do so, unless it does

@@ -63,6 +63,19 @@ pub fn resolve_environment(value: &mut Value) {
     walk(value, &mut Vec::new(), &mut |text, _| after(text, "$env://").and_then(environment));
 }
 
+/// The references to the environment that lead nowhere, in words.
+pub(crate) fn missing_variables(value: &mut Value) -> Vec<String> {
+    let mut missing = Vec::new();
+    walk(value, &mut Vec::new(), &mut |text, field| {
+        let reference = after(text, "$env://")?;
+        if environment(reference).is_none() {
+            missing.push(failed(text, field, "no value"));
+        }
+        None
+    });
+    missing
+}
+
 /// APISIX's words, which people search their logs for.
 fn failed(text: &str, field: &[String], reason: &str) -> String {
     let field = field.last().map_or("", String::as_str);
@@ -140,6 +153,12 @@ mod tests {
             "failed to resolve secret reference: $env://TIDEGATE_NOT_SET, field: b, err: no value"
         );
         assert!(reason(json!("$secret://vault/1/a/b")).contains("$secret://vault/1/a/b"));
+        let mut manager =
+            json!({"token": "$env://TIDEGATE_NOT_SET", "uri": "$env://PATH", "prefix": "$secret://a/b/c"});
+        assert_eq!(
+            missing_variables(&mut manager),
+            ["failed to resolve secret reference: $env://TIDEGATE_NOT_SET, field: token, err: no value"]
+        );
     }
 
     #[test]

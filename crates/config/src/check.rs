@@ -236,7 +236,7 @@ mod tests {
 
     fn check(text: &str, errors: &[&str], warnings: &[&str]) {
         let mut found = Findings::default();
-        document(&mut crate::yaml::parse(text).unwrap().root, &mut found);
+        document(&mut crate::yaml::parse(text).unwrap(), &mut found);
         let shown = |faults: &[Fault]| faults.iter().map(Fault::to_string).collect::<Vec<_>>();
         assert_eq!(shown(&found.errors), errors, "{text}");
         assert_eq!(shown(&found.warnings), warnings, "{text}");

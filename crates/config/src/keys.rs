@@ -235,7 +235,7 @@ mod tests {
                 key.path
             );
             if !matches!(key.takes, Takes::Table) {
-                let mut node = crate::yaml::parse(&serde_json::to_string(&value).unwrap()).unwrap().root;
+                let mut node = crate::yaml::parse(&serde_json::to_string(&value).unwrap()).unwrap();
                 let mut found = crate::check::Findings::default();
                 crate::check::value(&mut node, key.path, key.takes, &mut found);
                 assert!(found.errors.is_empty(), "{}: {:?}", key.path, found.errors);

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: Value, notes_expected: &[&str]) {
-        let mut root = crate::yaml::parse(text).unwrap().root;
+        let mut root = crate::yaml::parse(text).unwrap();
         let mut notes = Vec::new();
         modernise(&mut root, &mut notes);
         assert_eq!(root.into_value(), expected, "{text}");
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn defaults_of_the_second_version() {
         let filled = |text: &str| {
-            let mut root = crate::yaml::parse(text).unwrap().root;
+            let mut root = crate::yaml::parse(text).unwrap();
             modernise(&mut root, &mut Vec::new());
             root.into_value()
         };

@@ -112,18 +112,15 @@ fn no_utf8(path: &Path, shown: &str) -> String {
 
 /// The checked tree; an empty file is an empty table.
 fn parse(text: &str, lookup: Lookup) -> Result<(Node, Findings), Fault> {
-    let mut document = yaml::parse(text)?;
-    if let Some(second) = document.second.take() {
-        return Err(second);
+    let mut root = yaml::parse(text)?;
+    if root.is_null() {
+        root.content = Content::Map(Vec::new());
     }
-    if document.root.is_null() {
-        document.root.content = Content::Map(Vec::new());
-    }
-    let mut found = Findings { warnings: document.notes, ..Findings::default() };
-    environment::substitute_node(&mut document.root, lookup)?;
-    legacy::modernise(&mut document.root, &mut found.warnings);
-    check::document(&mut document.root, &mut found);
-    Ok((document.root, found))
+    let mut found = Findings::default();
+    environment::substitute_node(&mut root, lookup)?;
+    legacy::modernise(&mut root, &mut found.warnings);
+    check::document(&mut root, &mut found);
+    Ok((root, found))
 }
 
 fn files(source: &Source, lookup: Lookup) -> Files {

@@ -1,8 +1,8 @@
 //! YAML as APISIX's users write it, as a tree that remembers where each value stands.
 //!
 //! The syntax is YAML 1.2 with the plain words of YAML 1.1 (`on`, `off`, `yes`, `no` are booleans), because that
-//! is what APISIX's parser does. Only the first document is read, and a second one is noted. Not here: custom tags, dates,
-//! base-60 numbers.
+//! is what APISIX's parser does. Nothing may be lost: a key given twice or a second document is a fault. Not here: custom
+//! tags, dates, base-60 numbers.
 
 mod build;
 pub mod scalar;
@@ -45,42 +45,14 @@ pub struct Fault {
     pub message: String,
 }
 
-/// The first document of a text, and what is odd but readable in it (keys given twice).
-#[derive(Debug)]
-pub struct Document {
-    pub root: Node,
-    pub notes: Vec<Fault>,
-    /// Where a second one begins. It is not read.
-    pub second: Option<Fault>,
-}
-
-/// Reads the first document; an empty text is null.
-pub fn parse(text: &str) -> Result<Document, Fault> {
+/// Reads a document; an empty text is null.
+pub fn parse(text: &str) -> Result<Node, Fault> {
     build::Builder::new(text).document()
 }
 
-/// Reads the first document without places.
+/// Reads a document without places.
 pub fn to_value(text: &str) -> Result<Value, Fault> {
-    Ok(parse(text)?.root.into_value())
-}
-
-/// As [`to_value`], where nothing may be lost: a key given twice or a second document is a fault.
-pub fn to_whole_value(text: &str) -> Result<Value, Fault> {
-    let document = parse(text)?;
-    match document.notes.into_iter().chain(document.second).next() {
-        Some(note) => Err(note.refused()),
-        None => Ok(document.root.into_value()),
-    }
-}
-
-impl Fault {
-    /// A note where nothing may be lost: without what would become of it.
-    pub fn refused(mut self) -> Fault {
-        if let Some((what, _)) = self.message.rsplit_once("; ") {
-            self.message.truncate(what.len());
-        }
-        self
-    }
+    Ok(parse(text)?.into_value())
 }
 
 impl Node {
@@ -140,7 +112,9 @@ mod tests {
         check("1: x\ntrue: y\n", json!({"1": "x", "true": "y"}));
         check("a: |\n  one\n  two\nb: >\n  one\n  two\n", json!({"a": "one\ntwo\n", "b": "one two\n"}));
         check("a: !!str 12\n", json!({"a": "12"}));
-        check("---\na: 1\n---\nb: 2\n", json!({"a": 1}));
+        check("---\na: 1\n", json!({"a": 1}));
+        check("a: 1\n...\n", json!({"a": 1}));
+        check("a: 1\n#END\n", json!({"a": 1}));
     }
 
     #[test]
@@ -159,7 +133,7 @@ mod tests {
     #[test]
     fn places() {
         let document = parse("apisix:\n  node_listen: 9080\n  ssl: {enable: true}\n").unwrap();
-        let listen = document.root.get("apisix").and_then(|node| node.get("node_listen")).unwrap();
+        let listen = document.get("apisix").and_then(|node| node.get("node_listen")).unwrap();
         assert_eq!((listen.line, listen.column), (2, 16));
     }
 
@@ -167,21 +141,12 @@ mod tests {
     fn faults() {
         let fault = parse("a: [1, 2\nb: 3\n").unwrap_err();
         assert!(fault.line >= 1, "{fault}");
-        let document = parse("a: 1\nb: 2\na: 3\n").unwrap();
-        assert_eq!(
-            document.notes[0].to_string(),
-            "3:1: key \"a\" is given twice, first at 1:1; the last one counts"
-        );
-        assert_eq!(document.root.into_value(), json!({"a": 3, "b": 2}));
         for (text, fault) in [
             ("a: 1\na: 3\n", "2:1: key \"a\" is given twice, first at 1:1"),
             ("a: {b: 1, b: 2}\n", "1:11: key \"b\" is given twice, first at 1:5"),
             ("a: 1\n---\nb: 2\n", "2:1: a second document begins here, the first one at 1:1"),
         ] {
-            assert_eq!(to_whole_value(text).unwrap_err().to_string(), fault);
-        }
-        for text in ["---\na: 1\n", "a: 1\n...\n", "a: 1\n#END\n"] {
-            assert_eq!(to_whole_value(text).unwrap(), json!({"a": 1}), "{text}");
+            assert_eq!(to_value(text).unwrap_err().to_string(), fault);
         }
         let deep = "[".repeat(2000);
         assert!(parse(&deep).is_err());

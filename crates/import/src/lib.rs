@@ -104,15 +104,12 @@ pub fn import(source: Source, text: &str, files: &dyn Files, options: Options) -
         return Ok(imported);
     }
     let text = if source == Source::Kong { &kong::readable(text) } else { text };
-    let mut document = config::yaml::parse(text).map_err(|fault| fault.to_string())?;
-    for note in document.notes.iter().chain(&document.second) {
-        imported.report.approximated(note.line, "YAML", &note.message);
-    }
+    let mut root = config::yaml::parse(text).map_err(|fault| fault.to_string())?;
     match source {
-        Source::Kong => kong::convert(&mut document.root, files, &options, &mut imported)?,
-        Source::Hyperapi => hyperapi::convert(&document.root, &mut imported)?,
+        Source::Kong => kong::convert(&mut root, files, &options, &mut imported)?,
+        Source::Hyperapi => hyperapi::convert(&root, &mut imported)?,
         Source::Nginx => {}
-        Source::Apisix => apisix::convert(document.root, &mut imported)?,
+        Source::Apisix => apisix::convert(root, &mut imported)?,
     }
     Ok(imported)
 }

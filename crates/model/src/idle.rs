@@ -3,6 +3,7 @@
 
 mod branches;
 mod conditions;
+mod names;
 mod references;
 pub(crate) mod unknown;
 mod vain;
@@ -85,6 +86,7 @@ pub fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalog) -> V
     let mut found = vain::of(object, matching, catalog);
     found.extend(references::of(object, catalog));
     found.extend(without::of(object, catalog));
+    found.extend(names::of(object, catalog));
     found.extend(remarks(object, catalog));
     found.extend(unknown::of(object, catalog));
     found

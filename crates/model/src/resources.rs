@@ -73,6 +73,10 @@ pub struct Route {
 }
 
 impl Route {
+    /// The fields that say which requests a route is for.
+    pub const CONDITIONS: [&'static str; 9] =
+        ["uri", "uris", "host", "hosts", "remote_addr", "remote_addrs", "methods", "vars", "filter_func"];
+
     /// Only 0 switches a route off: another status that does not fit is not a word for it.
     pub fn is_enabled(&self) -> bool {
         self.status != 0

@@ -157,7 +157,19 @@ impl PluginCatalog for Catalog {
         if kind == SchemaKind::Consumer && entry.def.consumer.is_some() {
             refuse_empty(conf)?;
         }
+        if kind == SchemaKind::Plugin && entry.def.guards {
+            entry.def.encrypt_fields.iter().try_for_each(|path| refuse_blank(conf, path))?;
+        }
         entry.def.check_accepted(conf, kind)
+    }
+}
+
+/// A secret of blanks can be guessed. An empty one may say that there is none, as `redis_password` does.
+fn refuse_blank(conf: &Value, path: &str) -> Result<(), String> {
+    let text = path.split('.').try_fold(conf, |conf, name| conf.get(name)).and_then(Value::as_str);
+    match text.is_some_and(|text| !text.is_empty() && text.trim().is_empty()) {
+        true => Err(format!("property \"{path}\" should not be blank")),
+        false => Ok(()),
     }
 }
 

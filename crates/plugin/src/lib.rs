@@ -39,6 +39,7 @@ pub mod snapshot;
 pub mod step;
 pub mod stop;
 pub mod template;
+pub mod uri_text;
 pub mod variables;
 
 pub use body::{BodyError, BodyReader, RequestBody};

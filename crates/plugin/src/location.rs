@@ -4,7 +4,11 @@
 //! wrote must not be copied behind a template's `/` as it is. Every `Location` of ours is put together here, of pieces
 //! whose origin is known. (What an upstream or an authorization service answers is theirs, and passes as it is.)
 
-use crate::{Request, Variable, variables::Named};
+use crate::{
+    Request, Variable,
+    uri_text::{Kind, Place},
+    variables::Named,
+};
 
 /// Who wrote a piece of a location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +27,8 @@ struct Byte {
     origin: Origin,
     /// The piece it came with. Two slashes of different pieces name no host.
     piece: usize,
+    /// Of an escape that stands for a client's byte.
+    escaped: bool,
 }
 
 /// A location in the making.
@@ -30,13 +36,45 @@ struct Byte {
 pub struct Location {
     bytes: Vec<Byte>,
     pieces: usize,
+    place: Place,
 }
 
 impl Location {
     pub fn push(&mut self, origin: Origin, text: &[u8]) {
         let piece = self.pieces;
         self.pieces += 1;
-        self.bytes.extend(text.iter().map(|&value| Byte { value, origin, piece }));
+        self.place = self.place.behind(text);
+        self.bytes.extend(text.iter().map(|&value| Byte { value, origin, piece, escaped: false }));
+    }
+
+    /// A client's text, without what would be structure where it goes.
+    pub fn push_text(&mut self, kind: Kind, text: &[u8]) {
+        let piece = self.pieces;
+        self.pieces += 1;
+        let kind = kind.at(self.place);
+        let mut escape = Vec::with_capacity(3);
+        for byte in text {
+            escape.clear();
+            let escaped = kind.escapes(self.place, *byte);
+            match escaped {
+                true => wire::uri::encode_component(&[*byte], &mut escape),
+                false => escape.push(*byte),
+            }
+            self.place = self.place.behind(&escape);
+            let origin = Origin::Client;
+            self.bytes.extend(escape.iter().map(|&value| Byte { value, origin, piece, escaped }));
+        }
+    }
+
+    /// A client's path and query; in the query of the location as a whole, without escapes.
+    pub fn push_target(&mut self, path: &[u8], query: Option<&[u8]>) {
+        match self.place {
+            Place::Path => self.push_text(Kind::Path, path),
+            Place::Name | Place::Value => self.push(Origin::Client, path),
+        }
+        if let Some(query) = query.filter(|query| !query.is_empty()) {
+            self.push(Origin::Client, &[b"?", query].concat());
+        }
     }
 
     pub fn has_query(&self) -> bool {
@@ -50,7 +88,10 @@ impl Location {
         let mut encoded = Vec::with_capacity(3);
         for byte in std::mem::take(&mut self.bytes) {
             encoded.clear();
-            wire::uri::encode_path(&[byte.value], &mut encoded);
+            match byte.escaped {
+                true => encoded.push(byte.value),
+                false => wire::uri::encode_path(&[byte.value], &mut encoded),
+            }
             self.bytes.extend(encoded.iter().map(|&value| Byte { value, ..byte }));
         }
         self.bytes.extend(query);
@@ -103,7 +144,8 @@ impl Location {
                 break;
             }
             let piece = self.pieces;
-            self.bytes.insert(start + run, Byte { value: b'/', origin: Origin::Author, piece });
+            self.bytes
+                .insert(start + run, Byte { value: b'/', origin: Origin::Author, piece, escaped: false });
             end = start + run;
         }
         let authority = self.bytes.get(start..end)?;
@@ -114,7 +156,7 @@ impl Location {
             && next.value == b'\\'
         {
             let piece = self.pieces;
-            self.bytes.insert(end, Byte { value: b'/', origin: Origin::Author, piece });
+            self.bytes.insert(end, Byte { value: b'/', origin: Origin::Author, piece, escaped: false });
         }
         (named && sound).then_some(())
     }
@@ -170,7 +212,7 @@ impl Location {
 }
 
 fn author(value: u8) -> Byte {
-    Byte { value, origin: Origin::Author, piece: usize::MAX }
+    Byte { value, origin: Origin::Author, piece: usize::MAX, escaped: false }
 }
 
 fn is_delimiter(byte: u8) -> bool {

@@ -8,6 +8,8 @@ use telemetry::{
 use crate::{
     Request, Variable,
     location::{self, Location, Origin},
+    uri_text::Kind,
+    variables::Named,
 };
 
 #[derive(Clone, Debug)]
@@ -96,35 +98,30 @@ impl Template {
 
     /// Appends the text; returns how many variables had a value or a default. Values beyond [`MAX_VALUE_BYTES`] are left out.
     pub fn render_into(&self, request: &Request, out: &mut Vec<u8>) -> usize {
-        self.render_with(request, out, |value, out| out.extend_from_slice(value))
+        self.visit(request, |_, text| out.extend_from_slice(text))
     }
 
-    /// As [`Template::render_into`], each value written by `write`, which may escape it.
-    pub fn render_with(
-        &self,
-        request: &Request,
-        out: &mut Vec<u8>,
-        write: impl Fn(&[u8], &mut Vec<u8>),
-    ) -> usize {
+    /// As [`Template::render_into`], part by part: `write` gets each text, and the variable whose value it is.
+    pub fn visit(&self, request: &Request, mut write: impl FnMut(Option<&Variable>, &[u8])) -> usize {
         let mut resolved = 0;
         let mut left = MAX_VALUE_BYTES;
         for part in &self.parts {
             match part {
-                Part::Literal(text) => out.extend_from_slice(text),
+                Part::Literal(text) => write(None, text),
                 Part::Variable { variable, default } => match request.variable(variable) {
                     Some(value) => {
                         resolved += 1;
                         match left.checked_sub(value.len()) {
                             Some(rest) => {
                                 left = rest;
-                                write(&value, out);
+                                write(Some(variable), &value);
                             }
                             None => left_out(variable, &mut left),
                         }
                     }
                     None => {
                         resolved += usize::from(default.is_some());
-                        out.extend_from_slice(default.as_deref().unwrap_or_default());
+                        write(None, default.as_deref().unwrap_or_default());
                     }
                 },
             }
@@ -139,7 +136,15 @@ impl Template {
             match part {
                 Part::Literal(text) => location.push(Origin::Author, text),
                 Part::Variable { variable, default } => match request.variable(variable) {
-                    Some(value) => location.push(location::origin(variable), &value),
+                    Some(_) if *variable == Variable::Named(Named::RequestUri) => {
+                        location.push_target(&request.path, request.head.query());
+                    }
+                    Some(value) => match (location::origin(variable), Kind::of(variable)) {
+                        (Origin::Client, kind @ (Kind::Path | Kind::Value)) => {
+                            location.push_text(kind, &value)
+                        }
+                        (origin, _) => location.push(origin, &value),
+                    },
                     None => location.push(Origin::Author, default.as_deref().unwrap_or_default()),
                 },
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
-use model::header_text::Text;
+use model::{header_text::Text, schema::is_secret_reference};
 use plugin::{AuthEntry, BuildContext, Phases, Plugin, PluginDef, Request, Step, definition::ConsumerKey};
 use serde::Deserialize;
 use serde_json::Value;
@@ -27,10 +27,17 @@ pub static PLUGIN: PluginDef = PluginDef {
     ..PluginDef::DEFAULT
 };
 
-/// RFC 7617 section 2: the first colon ends the name.
+/// RFC 7617 section 2: the first colon ends the name. Blanks go as in APISIX.
 fn remarks(conf: &Value) -> Vec<String> {
-    let name = conf.get("username").and_then(Value::as_str).filter(|name| name.contains(':'));
-    name.map(|name| format!("nobody can send the username {name:?}: a colon ends it")).into_iter().collect()
+    let name = conf.get("username").and_then(Value::as_str).filter(|name| !is_secret_reference(name));
+    let why = |name: &str| match name {
+        name if name.contains(':') => Some("a colon ends it"),
+        name if name.contains(|sign: char| sign.is_ascii_whitespace()) => Some("blanks are taken out of it"),
+        _ => None,
+    };
+    name.and_then(|name| Some(format!("nobody can send the username {name:?}: {}", why(name)?)))
+        .into_iter()
+        .collect()
 }
 
 #[derive(Deserialize)]

@@ -31,6 +31,7 @@ pub static PLUGIN: PluginDef = PluginDef {
         ("timing_allow_origins", Text::Value),
     ],
     metadata_headers: &[("allow_origins.*", Text::Value)],
+    remarks,
     build,
     ..PluginDef::DEFAULT
 };
@@ -115,6 +116,49 @@ fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
     }
     regexes::check_all(conf.get("allow_origins_by_regex"))?;
     regexes::check_all(conf.get("timing_allow_origins_by_regex"))
+}
+
+/// Options that another one overrules, and those that let every site read what only its user may. `*` is the default, and
+/// stored as if it had been written.
+fn remarks(conf: &Value) -> Vec<String> {
+    let text = |name: &str| conf.get(name).and_then(Value::as_str);
+    let by_metadata = conf.get("allow_origins_by_metadata").is_some();
+    let mut found = Vec::new();
+    for (list, patterns) in [
+        ("allow_origins", "allow_origins_by_regex"),
+        ("timing_allow_origins", "timing_allow_origins_by_regex"),
+    ] {
+        // Beside metadata any list but `*` has the patterns asked.
+        let is_asked = list == "allow_origins" && by_metadata;
+        if text(list).is_some_and(|origins| origins != "*") && conf.get(patterns).is_some() && !is_asked {
+            found.push(format!("{list} has no effect with {patterns}; write its origins as patterns"));
+        }
+    }
+    let is_any = text("allow_origins").is_none_or(|origins| origins == "*");
+    if is_any && by_metadata && conf.get("allow_origins_by_regex").is_some() {
+        found.push(
+            "allow_origins_by_regex has no effect with allow_origins_by_metadata while allow_origins is *; write null \
+             there"
+                .to_owned(),
+        );
+    }
+    if conf.get("allow_credential") == Some(&Value::Bool(true)) {
+        if text("allow_origins") == Some("**") && conf.get("allow_origins_by_regex").is_none() {
+            found.push(
+                "allow_origins ** with allow_credential: every site may read answers to a user who is logged in"
+                    .to_owned(),
+            );
+        }
+        let patterns = conf.get("allow_origins_by_regex").and_then(Value::as_array).into_iter().flatten();
+        let open = patterns.filter_map(Value::as_str).filter(|pattern| !pattern.ends_with('$'));
+        found.extend(open.map(|pattern| {
+            format!(
+                "allow_origins_by_regex: {pattern} matches longer origins, too, and allow_credential lets them read \
+                 answers to a user who is logged in; end it with $"
+            )
+        }));
+    }
+    found
 }
 
 fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
@@ -223,7 +267,42 @@ impl Cors {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn options_that_overrule_each_other() {
+        let one = "http://a";
+        for (conf, expected) in [
+            (json!({"allow_origins": "*", "allow_origins_by_regex": ["^http://a$"]}), None),
+            (
+                json!({"allow_origins": one, "allow_origins_by_regex": ["^http://a$"]}),
+                Some("allow_origins has no effect with allow_origins_by_regex"),
+            ),
+            (
+                json!({"timing_allow_origins": one, "timing_allow_origins_by_regex": ["a"]}),
+                Some("timing_allow_origins has no effect with timing_allow_origins_by_regex"),
+            ),
+            (
+                json!({"allow_origins_by_metadata": ["k"], "allow_origins_by_regex": ["a"]}),
+                Some("allow_origins_by_regex has no effect with allow_origins_by_metadata"),
+            ),
+            (json!({"allow_origins": one, "allow_origins_by_metadata": ["k"]}), None),
+            (json!({"allow_origins": "**"}), None),
+            (json!({"allow_origins": "**", "allow_credential": true}), Some("allow_origins ** with")),
+            (
+                json!({"allow_origins_by_regex": ["^http://a$", "^http://b"], "allow_credential": true}),
+                Some("allow_origins_by_regex: ^http://b matches longer origins"),
+            ),
+            (json!({"allow_origins_by_regex": ["^http://b"]}), None),
+        ] {
+            let found = remarks(&conf);
+            assert_eq!(found.len(), usize::from(expected.is_some()), "{conf}: {found:?}");
+            let starts = |start: &str| found.first().is_some_and(|found| found.starts_with(start));
+            assert!(expected.is_none_or(starts), "{conf}: {found:?}");
+        }
+    }
 
     #[test]
     fn lists_of_origins() {

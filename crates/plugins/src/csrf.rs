@@ -39,7 +39,7 @@ struct Csrf {
     name: String,
 }
 
-/// With an empty key anybody makes tokens.
+/// With an empty key anybody makes tokens. One of blanks the catalog refuses.
 fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
     let empty = conf.get("key").and_then(Value::as_str).is_some_and(str::is_empty);
     if empty && kind == SchemaKind::Plugin { Err("property \"key\" is empty".to_owned()) } else { Ok(()) }

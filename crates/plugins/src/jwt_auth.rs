@@ -101,7 +101,10 @@ fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
         return Ok(());
     }
     let public_key = text("public_key").ok_or("missing valid public key")?;
-    if is_secret_reference(public_key) { Ok(()) } else { check_public_key(public_key) }
+    if is_secret_reference(public_key) {
+        return Ok(());
+    }
+    check_public_key(text("algorithm").and_then(Algorithm::of), public_key)
 }
 
 /// The secret behind `base64_secret`.
@@ -138,13 +141,12 @@ fn consumer(conf: &Value) -> Result<ConsumerKey, String> {
     } else {
         VerifyingKey::from_pem(algorithm, &conf.public_key.ok_or("missing valid public key")?)
     };
-    // A key that cannot be used must not take the consumer away: its tokens fail, as in APISIX.
-    let data: Option<Key> = verifying.ok().map(|verifying| Key {
+    let data = Key {
         algorithm,
-        verifying,
+        verifying: verifying?,
         lifetime_grace_period: conf.lifetime_grace_period,
         serial: token_cache::next_serial(),
-    });
+    };
     Ok(ConsumerKey { key: conf.key, data: Box::new(data) })
 }
 
@@ -209,8 +211,7 @@ impl JwtAuth {
         let fail = |reason: String| {
             auth::reason(request, format!("failed to verify jwt: {reason}"), "failed to verify jwt")
         };
-        let key = entry.data::<Option<Key>>().and_then(Option::as_ref);
-        let key = key.ok_or_else(|| fail("Consumer Public Key is Invalid".to_owned()))?;
+        let key = entry.data::<Key>().ok_or_else(|| fail("the consumer has no key".to_owned()))?;
         let mut checked_before = false;
         let verified = match (known, fresh) {
             (Some(known), _) if known.key_serial == key.serial => {

@@ -5,8 +5,8 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use model::header_text::Text;
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Verdict};
+use model::{header_text::Text, schema::is_secret_reference};
+use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use telemetry::error_log;
@@ -24,6 +24,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     priority: 2001,
     schema: include_str!("../schemas/opa.json"),
     phases: Phases::ACCESS,
+    check,
     headers: &[("send_headers_upstream", Text::Name)],
     build,
     ..PluginDef::DEFAULT
@@ -53,10 +54,20 @@ struct Opa {
     with_consumer: bool,
 }
 
+/// A bad address would refuse every request.
+fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
+    match conf.get("host").and_then(Value::as_str) {
+        Some(host) if !is_secret_reference(host) => {
+            Endpoint::parse(host).map(|_| ()).map_err(|reason| format!("host: {reason}"))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let conf: Conf = typed(conf)?;
     Ok(Arc::new(Opa {
-        // A bad address refuses requests, not the configuration, as in APISIX.
+        // A resolved reference may still be invalid: then requests are refused.
         endpoint: Endpoint::parse(&format!("{}/v1/data/{}", conf.host, conf.policy)),
         options: ClientOptions {
             timeout: Duration::from_millis(conf.timeout),

@@ -212,6 +212,9 @@ mod tests {
             ("GET / HTTP/1.1\r\nx: y", Some("a"), "/", &[], 400),
             ("GE T", Some("a"), "/", &[], 400),
             ("", Some("a"), "/", &[], 400),
+            ("get", Some("a"), "/", &[], 400),
+            // As over HTTP/1.
+            (concat!("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "ABCDEFG"), Some("a"), "/", &[], 501),
             ("CONNECT", Some("a"), "/", &[], 405),
             ("GET", Some("a"), "/", &[("x", "a\r\nb: c")], 400),
             ("GET", Some("a"), "/", &[("x", "a\nb")], 400),

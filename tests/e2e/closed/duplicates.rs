@@ -60,6 +60,58 @@ fn a_file_with_something_twice_is_refused() {
     }
 }
 
+/// The gateway's own file is no exception: which of two `admin_key` lists counts nobody can say.
+#[test]
+fn config_yaml_is_no_exception() {
+    for (text, message) in [
+        (
+            "apisix: {enable_ipv6: true}\nnginx_config: {}\napisix: {}\n",
+            ":3:1: key \"apisix\" is given twice, first at 1:1",
+        ),
+        (
+            "deployment:\n  admin:\n    admin_key_required: true\n    admin_key_required: false\n",
+            ":4:5: key \"admin_key_required\" is given twice, first at 3:5",
+        ),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir_all(folder.path().join("conf")).expect("a folder");
+        fs::write(folder.path().join("conf/config.yaml"), text).expect("written");
+        for verb in ["test", "run"] {
+            let mut command = std::process::Command::new(testkit::gateway::binary());
+            let output = command.args([verb, "--prefix"]).arg(folder.path()).output().expect("runs");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!output.status.success() && said.contains(message), "{verb}: {said}");
+            assert!(said.contains("conf/config.yaml:"), "{verb}: {said}");
+        }
+    }
+}
+
+/// Of a list of plugins that is there twice the guards may be in the one that is lost.
+#[test]
+fn files_of_other_gateways_neither() {
+    let kong = "_format_version: \"3.0\"\nservices:\n- name: s\n  url: http://127.0.0.1:1\n  plugins: [{name: key-auth}]\n  \
+                plugins: []\n  routes: [{name: r, paths: [/]}]\n";
+    let apisix = format!("global_rules: [{GUARD}]\nroutes: [{OPEN}]\nglobal_rules: []\n");
+    for (kind, text, message) in [
+        ("kong", kong, "6:3: key \"plugins\" is given twice, first at 5:3"),
+        ("apisix", &*apisix, "3:1: key \"global_rules\" is given twice, first at 1:1"),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("file.yaml");
+        fs::write(&file, text).expect("written");
+        let from = format!("{kind}:{}", file.display());
+        let prefix = folder.path().display().to_string();
+        let ways: &[&[&str]] =
+            &[&["import", kind, &file.display().to_string()], &["run", "--prefix", &prefix, "--from", &from]];
+        for arguments in ways {
+            let mut command = std::process::Command::new(testkit::gateway::binary());
+            let output = command.args(*arguments).current_dir(folder.path()).output().expect("runs");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!output.status.success() && said.contains(message), "{arguments:?}: {said}");
+        }
+    }
+}
+
 #[test]
 fn nothing_starts_from_such_a_file() {
     let (text, message) = files().remove(0);

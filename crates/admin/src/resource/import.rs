@@ -95,7 +95,7 @@ fn yaml(bytes: &[u8]) -> Result<Value, String> {
     if !text.trim_end().ends_with(document::END) {
         return Err("missing valid end flag: the last line should be #END".to_owned());
     }
-    match config::yaml::to_whole_value(text).map_err(|fault| fault.to_string())? {
+    match config::yaml::to_value(text).map_err(|fault| fault.to_string())? {
         // Nothing but comments: an empty configuration.
         Value::Null => Ok(json!({})),
         document => Ok(document),

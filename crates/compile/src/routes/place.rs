@@ -6,26 +6,12 @@
 use model::resources;
 use serde_json::{Map, Value, json};
 
-/// Everything else of a route is about what becomes of its requests.
-const CONDITIONS: [&str; 14] = [
-    "uri",
-    "host",
-    "hosts",
-    "remote_addr",
-    "remote_addrs",
-    "methods",
-    "vars",
-    "filter_func",
-    "priority",
-    "status",
-    "service_id",
-    "plugin_config_id",
-    "id",
-    "name",
-];
+/// What of a route has a part in its place besides its conditions. Everything else is about what becomes of its requests.
+const PLACE: [&str; 6] = ["priority", "status", "service_id", "plugin_config_id", "id", "name"];
 
 pub(super) fn of_route(value: &Value) -> resources::Route {
-    let mut kept = readable(value, &CONDITIONS, |field| resources::Route::from_value(field).is_ok());
+    let fields = resources::Route::CONDITIONS.iter().chain(&PLACE);
+    let mut kept = readable(value, fields, |field| resources::Route::from_value(field).is_ok());
     // A path is one whether it stands alone or in a list.
     let items = |field: &str| match value.get(field) {
         Some(Value::Array(items)) => items.clone(),
@@ -55,14 +41,18 @@ pub(super) fn widen(route: &mut resources::Route) {
 }
 
 pub(super) fn of_service(value: &Value) -> resources::Service {
-    let kept =
-        readable(value, &["hosts", "id", "name"], |field| resources::Service::from_value(field).is_ok());
+    let fields = ["hosts", "id", "name"];
+    let kept = readable(value, fields.iter(), |field| resources::Service::from_value(field).is_ok());
     resources::Service::from_value(&Value::Object(kept)).unwrap_or_default()
 }
 
 /// The fields that can be read each for itself.
-fn readable(value: &Value, fields: &[&str], reads: impl Fn(&Value) -> bool) -> Map<String, Value> {
-    let found = fields.iter().filter_map(|field| Some((*field, value.get(*field)?)));
+fn readable<'a>(
+    value: &Value,
+    fields: impl Iterator<Item = &'a &'static str>,
+    reads: impl Fn(&Value) -> bool,
+) -> Map<String, Value> {
+    let found = fields.filter_map(|field| Some((*field, value.get(*field)?)));
     let alone = found.filter(|(field, value)| reads(&json!({ *field: value })));
     alone.map(|(field, value)| (field.to_owned(), value.clone())).collect()
 }

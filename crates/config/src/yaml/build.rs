@@ -4,7 +4,7 @@ use std::{collections::HashMap, rc::Rc};
 
 use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 
-use super::{Content, Document, Entry, Fault, Node, scalar};
+use super::{Content, Entry, Fault, Node, scalar};
 
 /// Nesting deeper than this is refused: the tree is built and dropped recursively.
 const MAX_DEPTH: usize = 128;
@@ -15,15 +15,14 @@ pub struct Builder<'text> {
     parser: Parser<'text, StrInput<'text>>,
     anchors: HashMap<usize, Rc<Node>>,
     copied: usize,
-    notes: Vec<Fault>,
 }
 
 impl<'text> Builder<'text> {
     pub fn new(text: &'text str) -> Self {
-        Self { parser: Parser::new_from_str(text), anchors: HashMap::new(), copied: 0, notes: Vec::new() }
+        Self { parser: Parser::new_from_str(text), anchors: HashMap::new(), copied: 0 }
     }
 
-    pub fn document(mut self) -> Result<Document, Fault> {
+    pub fn document(mut self) -> Result<Node, Fault> {
         let mut start = Span::default();
         loop {
             let (event, span) = self.next()?;
@@ -31,32 +30,27 @@ impl<'text> Builder<'text> {
                 Event::StreamStart => {}
                 Event::DocumentStart(..) => start = span,
                 Event::StreamEnd | Event::DocumentEnd => {
-                    let root = scalar_node(&span, "", ScalarStyle::Plain, None);
-                    return Ok(Document { root, notes: self.notes, second: None });
+                    return Ok(scalar_node(&span, "", ScalarStyle::Plain, None));
                 }
                 other => {
                     let root = self.node(other, &span, 0)?;
-                    let second = self.second(&start);
-                    return Ok(Document { root, notes: self.notes, second });
+                    return self.end(&start).map(|()| root);
                 }
             }
         }
     }
 
-    /// What follows a document. Whoever reads the first only need not care what is wrong in the rest.
-    fn second(&mut self, first: &Span) -> Option<Fault> {
+    /// Nothing may follow the document.
+    fn end(&mut self, first: &Span) -> Result<(), Fault> {
         loop {
-            match self.next() {
-                Ok((Event::DocumentEnd, _)) => {}
-                Ok((Event::StreamEnd, _)) => return None,
-                Ok((_, span)) => {
+            match self.next()? {
+                (Event::DocumentEnd, _) => {}
+                (Event::StreamEnd, _) => return Ok(()),
+                (_, span) => {
                     let (line, column) = (first.start.line().max(1), first.start.col() + 1);
-                    let message = format!(
-                        "a second document begins here, the first one at {line}:{column}; only the first one is read"
-                    );
-                    return Some(fault(&span, message));
+                    let message = format!("a second document begins here, the first one at {line}:{column}");
+                    return Err(fault(&span, message));
                 }
-                Err(fault) => return Some(fault),
             }
         }
     }
@@ -105,7 +99,7 @@ impl<'text> Builder<'text> {
 
     fn map(&mut self, start: &Span, depth: usize) -> Result<Node, Fault> {
         let mut entries: Vec<Entry> = Vec::new();
-        let mut places: HashMap<String, usize> = HashMap::new();
+        let mut places: HashMap<String, (usize, usize)> = HashMap::new();
         let mut merged = Vec::new();
         loop {
             let (event, span) = self.next()?;
@@ -129,21 +123,11 @@ impl<'text> Builder<'text> {
                 continue;
             }
             let entry = Entry { key, line: key_node.line, column: key_node.column, value };
-            match places.get(&entry.key).and_then(|place| entries.get_mut(*place)) {
-                Some(earlier) => {
-                    let (line, column) = (earlier.line, earlier.column);
-                    let text = format!(
-                        "key {:?} is given twice, first at {line}:{column}; the last one counts",
-                        entry.key
-                    );
-                    self.notes.push(fault(&span, text));
-                    *earlier = entry;
-                }
-                None => {
-                    places.insert(entry.key.clone(), entries.len());
-                    entries.push(entry);
-                }
+            if let Some((line, column)) = places.insert(entry.key.clone(), (entry.line, entry.column)) {
+                let text = format!("key {:?} is given twice, first at {line}:{column}", entry.key);
+                return Err(fault(&span, text));
             }
+            entries.push(entry);
         }
         for source in merged {
             merge(&mut entries, source);

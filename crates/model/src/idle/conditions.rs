@@ -200,6 +200,9 @@ fn never_equal(name: &str, text: &str) -> Option<String> {
         "remote_addr" | "realip_remote_addr" | "server_addr" if text.contains('/') => {
             Some(format!("{text} is a network; use ipmatch"))
         }
+        "consumer_name" if !super::names::is_name(text, "") => {
+            Some("names of consumers have letters, digits, _ and - only".to_owned())
+        }
         "https" if !["on", ""].contains(&text) => Some("https is on or empty".to_owned()),
         "server_protocol" if !["HTTP/1.0", "HTTP/1.1", "HTTP/2.0"].contains(&text) => {
             Some("it is HTTP/1.0, HTTP/1.1 or HTTP/2.0".to_owned())
@@ -299,6 +302,10 @@ mod tests {
             (
                 json!(["http_x_role", "==", "admin "]),
                 Some("the condition http_x_role == admin  never holds: "),
+            ),
+            (
+                json!(["consumer_name", "==", "ja ck"]),
+                Some("the condition consumer_name == ja ck never holds: names of consumers"),
             ),
             (json!(["server_protocol", "==", "HTTP/2.0"]), None),
             (json!(["arg_x", "==", " 1"]), None),

@@ -34,7 +34,8 @@ const MOST: usize = 8;
 const LONGEST: usize = 4096;
 
 pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
-    let mut walk = Walk { found: Vec::new(), secrets: Vec::new(), all: false };
+    let is_metadata = object.kind == Kind::PluginMetadata;
+    let mut walk = Walk { found: Vec::new(), secrets: Vec::new(), all: false, is_metadata };
     if !WORDS.iter().any(|word| object.document.may_hold(word)) {
         return walk.found;
     }
@@ -82,6 +83,8 @@ struct Walk {
     secrets: Vec<String>,
     /// Every text is a credential of a consumer.
     all: bool,
+    /// References are not replaced there.
+    is_metadata: bool,
 }
 
 impl Walk {
@@ -109,7 +112,10 @@ impl Walk {
                 }
             }
             Value::String(text) if text.len() <= LONGEST => {
-                let why = doubt(text, is_secret);
+                let why = match self.is_metadata && is_secret_reference(text) {
+                    true => Some("references are not replaced in plugin metadata".to_owned()),
+                    false => doubt(text, is_secret),
+                };
                 self.found.extend(why.map(|why| format!("{path} is taken as it stands: {why}")));
             }
             _ => {}

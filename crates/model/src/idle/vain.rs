@@ -19,6 +19,7 @@ pub fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalog) -> V
     let mut found = conditions::of(object, catalog);
     found.extend(places(object, matching));
     found.extend(retries(object));
+    found.extend(plugins(object));
     found
 }
 
@@ -28,6 +29,20 @@ fn retries(object: &Object) -> Option<String> {
     let upstream = if object.kind == Kind::Upstream { &*value } else { value.get("upstream")? };
     let set = upstream.get("retries")?.as_u64()?;
     (set > u64::from(MOST_RETRIES)).then(|| format!("retries {set} counts as {MOST_RETRIES}"))
+}
+
+/// Of objects that are there for their plugins only.
+fn plugins(object: &Object) -> Option<String> {
+    if !matches!(object.kind, Kind::GlobalRule | Kind::PluginConfig | Kind::ConsumerGroup) {
+        return None;
+    }
+    let value = object.value();
+    let is_empty = match value.get("plugins") {
+        Some(Value::Object(plugins)) => plugins.is_empty(),
+        Some(Value::Array(items)) => items.is_empty(),
+        _ => false,
+    };
+    is_empty.then(|| "it has no plugins and no effect".to_owned())
 }
 
 fn places(object: &Object, matching: Matching) -> Vec<String> {
@@ -70,18 +85,36 @@ fn path(path: &str, matching: Matching) -> Option<String> {
         let why = format!("{sign} is not part of a path; compare arguments with vars");
         return Some(format!("uri {path} matches no request: {why}"));
     }
-    if !matching.parameters
-        && let Some(segment) = path.split('/').find(|segment| segment.len() > 1 && segment.starts_with(':'))
-    {
-        return Some(format!(
-            "uri {path} matches {segment} literally: set apisix.router.http to radixtree_uri_with_parameter, or write *"
-        ));
+    if let Some(literal) = literal(path, matching) {
+        return Some(literal);
     }
     let form = compared(path);
     (form != path).then(|| {
         let why = "paths are compared decoded, without // and dot segments; write";
         format!("uri {path} matches no request: {why} {form}")
     })
+}
+
+/// A segment that stands for any in other gateways, and here for itself.
+fn literal(path: &str, matching: Matching) -> Option<String> {
+    let is_parameter = |segment: &&str| !matching.parameters && segment.len() > 1 && segment.starts_with(':');
+    let is_braced = |segment: &&str| {
+        let ends = [('{', '}'), ('<', '>')];
+        segment.len() > 2 && ends.iter().any(|ends| segment.starts_with(ends.0) && segment.ends_with(ends.1))
+    };
+    let is_pattern = |segment: &&str| ["(.", "[^", "\\"].iter().any(|part| segment.contains(part));
+    let find = |test: &dyn Fn(&&str) -> bool| path.split('/').find(test);
+    let router = "set apisix.router.http to radixtree_uri_with_parameter";
+    let (segment, remedy) = if let Some(segment) = find(&is_parameter) {
+        (segment, format!("{router}, or write *"))
+    } else if let Some(segment) = find(&is_braced) {
+        let name = segment.get(1..segment.len() - 1).unwrap_or_default();
+        let router = if matching.parameters { String::new() } else { format!("{router} and ") };
+        (segment, format!("{router}write :{name}, or write *"))
+    } else {
+        (find(&is_pattern)?, "paths are not regular expressions; write *, or compare uri in vars".to_owned())
+    };
+    Some(format!("uri {path} matches {segment} literally: {remedy}"))
 }
 
 /// The path as requests have it when they are compared. `%2F` stays: with `match_uri_encoded_slash` it is compared so.
@@ -195,6 +228,23 @@ mod tests {
                 "uri /a b/:c/ matches :c literally",
             ],
         );
+        check(
+            Kind::Route,
+            json!({"uris": ["/o1/{id}", "/o/<id>/x", "/r/(.*)", "/{", "/a(1)/$metadata", "/index.*"]}),
+            &[
+                "uri /o1/{id} matches {id} literally: set apisix.router.http to radixtree_uri_with_parameter and write :id",
+                "uri /o/<id>/x matches <id> literally: ",
+                "uri /r/(.*) matches (.*) literally: paths are not regular expressions",
+            ],
+        );
+        let matching = Matching { parameters: true, host_ports: true };
+        assert_eq!(path("/a/:id", matching), None);
+        assert!(
+            path("/a/{id}", matching).is_some_and(|text| text.ends_with("literally: write :id, or write *"))
+        );
+        check(Kind::GlobalRule, json!({"plugins": {}}), &["it has no plugins and no effect"]);
+        check(Kind::PluginConfig, json!({"plugins": []}), &["it has no plugins and no effect"]);
+        check(Kind::Service, json!({"plugins": {}}), &[]);
         assert_eq!(compared("/a%20b//*"), "/a b/*");
         assert_eq!(compared("/a/../b/./"), "/b/");
         assert_eq!(host("a.com:80", true), None);

@@ -4,25 +4,16 @@
 use serde_json::Value;
 
 use super::MASK;
-use crate::{Kind, PluginCatalog, schema::is_secret_reference, schemas, url::without_user};
+use crate::{Kind, PluginCatalog, resources::Route, schema::is_secret_reference, schemas, url::without_user};
 
 /// Shorter texts are words of messages more often than secrets.
 const SHORTEST: usize = 4;
 /// So much of a longer text is recognised where a message cuts it.
 const RECOGNISED: usize = 16;
 
-/// Fields of an object itself that say which requests and which objects it is for.
-const OPEN: [&str; 18] = [
+/// Fields of an object itself that name it, or others, besides [`Route::CONDITIONS`].
+const NAMES: [&str; 9] = [
     "username",
-    "uri",
-    "uris",
-    "host",
-    "hosts",
-    "remote_addr",
-    "remote_addrs",
-    "methods",
-    "vars",
-    "filter_func",
     "script",
     "sni",
     "snis",
@@ -59,7 +50,7 @@ pub fn mask_message(
                 }
             }
             ("id", _) => {}
-            (name, _) if OPEN.contains(&name) && !matches!(kind, Kind::Secret | Kind::PluginMetadata) => {}
+            (name, _) if is_open(name) && !matches!(kind, Kind::Secret | Kind::PluginMetadata) => {}
             (_, field) => {
                 let schema = schemas::name_of_kind(kind).and_then(schemas::document);
                 let metadata = (kind == Kind::PluginMetadata)
@@ -71,6 +62,10 @@ pub fn mask_message(
         }
     }
     texts.replaced()
+}
+
+fn is_open(field: &str) -> bool {
+    Route::CONDITIONS.contains(&field) || NAMES.contains(&field)
 }
 
 /// Takes `secrets` out of `message`.

@@ -216,13 +216,32 @@ impl VerifyingKey {
     }
 }
 
-/// For the moment of writing: that it is a key at all. One that does not fit an algorithm is found when it is used.
-pub fn check_public_key(pem: &str) -> Result<(), String> {
-    match public_key_der(pem) {
-        Ok(der) if !der.is_empty() => Ok(()),
-        Ok(_) => Err("public_key cannot be used: it is empty".to_owned()),
-        Err(reason) => Err(format!("public_key cannot be used: {reason}")),
-    }
+/// For the moment of writing: that it is a key, and one for this algorithm, or for any.
+pub fn check_public_key(algorithm: Option<Algorithm>, pem: &str) -> Result<(), String> {
+    let check = || match (public_key_der(pem)?, algorithm) {
+        (der, _) if der.is_empty() => Err("it is empty".to_owned()),
+        (_, Some(algorithm)) => match VerifyingKey::from_pem(algorithm, pem) {
+            Ok(_) => Ok(()),
+            Err(reason) => Err(format!("{reason}{}", kind_of(pem))),
+        },
+        (_, None) if kind_of(pem).is_empty() => Err("no algorithm takes such a key".to_owned()),
+        (_, None) => Ok(()),
+    };
+    check().map_err(|reason| format!("public_key cannot be used: {reason}"))
+}
+
+/// What a message says of a key; nothing of one that no algorithm takes.
+fn kind_of(pem: &str) -> &'static str {
+    let kinds = [
+        (Algorithm::Ps256, ": it is an RSA key"),
+        (Algorithm::Rs256, ": it is an RSA key of less than 2048 bits"),
+        (Algorithm::Es256, ": it is a key of curve P-256"),
+        (Algorithm::Es384, ": it is a key of curve P-384"),
+        (Algorithm::Es512, ": it is a key of curve P-521"),
+        (Algorithm::EdDsa, ": it is an Ed25519 key"),
+    ];
+    let kind = kinds.iter().find(|(algorithm, _)| VerifyingKey::from_pem(*algorithm, pem).is_ok());
+    kind.map_or("", |(_, kind)| kind)
 }
 
 fn public_key_der(pem: &str) -> Result<Vec<u8>, String> {
@@ -328,5 +347,16 @@ mod tests {
             assert_eq!(VerifyingKey::from_pem(algorithm, &pem).is_ok(), name == "ES256", "{name}");
         }
         assert!(VerifyingKey::from_pem(Algorithm::Es256, "no PEM").is_err());
+        assert_eq!(check_public_key(Some(Algorithm::Es256), &pem), Ok(()));
+        assert_eq!(check_public_key(None, &pem), Ok(()));
+        assert_eq!(
+            check_public_key(Some(Algorithm::Rs256), &pem).unwrap_err(),
+            "public_key cannot be used: public key does not fit RS256: it is a key of curve P-256"
+        );
+        let none = "-----BEGIN PUBLIC KEY-----\nMAA=\n-----END PUBLIC KEY-----\n";
+        assert_eq!(
+            check_public_key(None, none).unwrap_err(),
+            "public_key cannot be used: no algorithm takes such a key"
+        );
     }
 }

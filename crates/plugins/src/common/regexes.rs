@@ -6,7 +6,10 @@
 use std::ops::Range;
 
 pub use backtrack::Groups;
-use plugin::location::{Location, Origin};
+use plugin::{
+    location::{Location, Origin},
+    uri_text::Kind,
+};
 use routing::expr::{GaveUp, SearchTime};
 
 /// With more groups the engine's tables grow to hundreds of megabytes.
@@ -187,16 +190,13 @@ impl Search<'_> {
     /// Replaces the first match in a client's text, for a redirect; `None` when nothing matches.
     pub fn replace_for_location(self, text: &[u8], with: &Replacement) -> Result<Option<Location>, GaveUp> {
         let Some(groups) = self.captures(text)? else { return Ok(None) };
-        let Some(whole) = groups.first().cloned().flatten() else { return Ok(None) };
         let mut location = Location::default();
-        location.push(Origin::Client, text.get(..whole.start).unwrap_or_default());
-        for part in &with.0 {
-            match part {
-                Part::Literal(literal) => location.push(Origin::Author, literal),
-                Part::Group(index) => location.push(Origin::Client, group(text, &groups, *index)),
+        for piece in replaced(text, &groups, with) {
+            match piece {
+                Piece::Author(literal) => location.push(Origin::Author, literal),
+                Piece::Client(text) => location.push_text(Kind::Path, text),
             }
         }
-        location.push(Origin::Client, text.get(whole.end..).unwrap_or_default());
         Ok(Some(location))
     }
 }
@@ -228,13 +228,28 @@ impl Regex {
     }
 }
 
+/// A part of a client's text in which a match was replaced.
+pub enum Piece<'a> {
+    /// Of the replacement.
+    Author(&'a [u8]),
+    /// Of the text: around the match, or a group of it.
+    Client(&'a [u8]),
+}
+
 /// The text with these groups' match replaced.
-pub fn replaced(text: &[u8], groups: &Groups, with: &Replacement) -> Vec<u8> {
-    let Some(whole) = groups.first().cloned().flatten() else { return text.to_vec() };
-    let mut out = text.get(..whole.start).unwrap_or_default().to_vec();
-    with.parts(text, groups).for_each(|part| out.extend_from_slice(part));
-    out.extend_from_slice(text.get(whole.end..).unwrap_or_default());
-    out
+pub fn replaced<'a>(
+    text: &'a [u8],
+    groups: &'a Groups,
+    with: &'a Replacement,
+) -> impl Iterator<Item = Piece<'a>> {
+    let whole = groups.first().cloned().flatten().unwrap_or(0..0);
+    let pieces = with.0.iter().map(move |part| match part {
+        Part::Literal(literal) => Piece::Author(literal),
+        Part::Group(index) => Piece::Client(group(text, groups, *index)),
+    });
+    let before = Piece::Client(text.get(..whole.start).unwrap_or_default());
+    let after = Piece::Client(text.get(whole.end..).unwrap_or_default());
+    std::iter::once(before).chain(pieces).chain([after])
 }
 
 fn shortened(pattern: &str) -> String {

@@ -4,7 +4,9 @@ use model::SchemaKind;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::client::assertion_algorithm;
 use crate::common::{
+    http_client::Endpoint,
     jws::{Algorithm, check_public_key},
     jws_sign::SigningKey,
     schemas,
@@ -156,11 +158,29 @@ pub fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
         return Err(format!("property \"{name}\" is not allowed, use \"{owner}\" instead"));
     }
     if let Some(key) = text("public_key").filter(|key| !model::schema::is_secret_reference(key)) {
-        check_public_key(key)?;
+        let expected = text("token_signing_alg_values_expected").and_then(Algorithm::of);
+        check_public_key(expected, key)?;
     }
+    check_urls(conf)?;
     check_assertion(conf)?;
     check_par(conf)?;
     check_supported(conf)
+}
+
+/// Where no URL stands that is needed, every request fails.
+fn check_urls(conf: &Value) -> Result<(), String> {
+    let has = |name: &str| conf.get(name).is_some();
+    let asks_nobody = conf.get("bearer_only") == Some(&Value::Bool(true))
+        && (has("public_key") || has("introspection_endpoint"));
+    for name in ["discovery", "introspection_endpoint", "par/endpoint"] {
+        let url = conf.pointer(&format!("/{name}")).and_then(Value::as_str);
+        let is_needed =
+            |url: &&str| !model::schema::is_secret_reference(url) && !(asks_nobody && name == "discovery");
+        if let Some(url) = url.filter(is_needed) {
+            Endpoint::parse(url).map_err(|reason| format!("{}: {reason}", name.replace('/', ".")))?;
+        }
+    }
+    Ok(())
 }
 
 /// Better refused when it is written than left out silently: both are about who may use a token, and from where.
@@ -211,12 +231,12 @@ fn methods_in_use(conf: &Value) -> Vec<(&'static str, String)> {
 /// One algorithm signs the client's assertions everywhere, so all the ways in use must agree with it.
 fn check_assertion(conf: &Value) -> Result<(), String> {
     const NAME: &str = "property \"client_jwt_assertion_alg\"";
-    let Some(algorithm) = conf.get("client_jwt_assertion_alg").and_then(Value::as_str) else {
-        return Ok(());
-    };
     let used = methods_in_use(conf);
     let by = |wanted: &str| used.iter().find(|(_, method)| method == wanted).map(|(name, _)| *name);
     let (asymmetric, symmetric) = (by("private_key_jwt"), by("client_secret_jwt"));
+    let Some(algorithm) = conf.get("client_jwt_assertion_alg").and_then(Value::as_str) else {
+        return check_signing(conf, assertion_algorithm(None, asymmetric.is_none()));
+    };
     if let (Some(asymmetric), Some(symmetric)) = (asymmetric, symmetric) {
         return Err(format!(
             "{NAME} is a single algorithm, but \"{asymmetric}\" selects private_key_jwt and \"{symmetric}\" \
@@ -237,15 +257,23 @@ fn check_assertion(conf: &Value) -> Result<(), String> {
         }
         _ => {}
     }
+    match Algorithm::of(algorithm).filter(|_| asymmetric.is_some()) {
+        Some(algorithm) => check_signing(conf, algorithm),
+        None => Ok(()),
+    }
+}
+
+/// A key that signs the client's assertions has to fit their algorithm.
+fn check_signing(conf: &Value, algorithm: Algorithm) -> Result<(), String> {
     let key = conf.get("client_rsa_private_key").and_then(Value::as_str);
-    let key = key.filter(|key| asymmetric.is_some() && !model::schema::is_secret_reference(key));
-    match (key, Algorithm::of(algorithm)) {
-        (Some(key), Some(algorithm)) => {
-            SigningKey::from_pem(algorithm, key, None).map(|_| ()).map_err(|reason| {
-                format!("{NAME} \"{}\" does not fit \"client_rsa_private_key\": {reason}", algorithm.name())
-            })
-        }
-        _ => Ok(()),
+    match key.filter(|key| !algorithm.is_hmac() && !model::schema::is_secret_reference(key)) {
+        None => Ok(()),
+        Some(key) => SigningKey::from_pem(algorithm, key, None).map(|_| ()).map_err(|reason| {
+            format!(
+                "property \"client_jwt_assertion_alg\" \"{}\" does not fit \"client_rsa_private_key\": {reason}",
+                algorithm.name()
+            )
+        }),
     }
 }
 

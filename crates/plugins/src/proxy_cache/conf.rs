@@ -103,6 +103,8 @@ pub struct Settings {
     key_has_certificate: bool,
     /// The key tells paths apart.
     has_path: bool,
+    /// The key tells hosts apart.
+    has_host: bool,
     /// The key names the service: its routes share what they store.
     of_service: bool,
     key_has_credentials: bool,
@@ -157,6 +159,7 @@ impl Settings {
             key,
             isolation: conf.consumer_isolation,
             has_path: PATHS.iter().any(named),
+            has_host: named(&"host"),
             of_service: conf.cache_key.iter().any(|part| part == "$service_id"),
             key_has_certificate: conf.cache_key.iter().any(|part| part.starts_with("$ssl_client_")),
             key_has_credentials: conf.cache_key.iter().any(|part| part == CREDENTIALS),
@@ -204,6 +207,12 @@ impl Settings {
         if self.has_path && *raw != *request.path {
             key.push(4);
             key.extend_from_slice(raw);
+        }
+        // `$host` has no port, and the upstream gets the field as it was sent: it may serve another site on each port.
+        let host = request.head.headers.known(HeaderId::Host).unwrap_or_default();
+        if self.has_host && !host.eq_ignore_ascii_case(&request.host) {
+            key.push(5);
+            key.extend(host.iter().map(u8::to_ascii_lowercase));
         }
         key
     }

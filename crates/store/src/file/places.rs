@@ -20,7 +20,7 @@ impl Text {
     }
 
     fn root(&self) -> Option<&Node> {
-        self.tree.get_or_init(|| yaml::parse(&self.text).ok().map(|document| document.root)).as_ref()
+        self.tree.get_or_init(|| yaml::parse(&self.text).ok()).as_ref()
     }
 
     /// The message about two items of a list that are the same object.

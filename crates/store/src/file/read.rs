@@ -91,7 +91,7 @@ fn parse_yaml(text: String) -> Result<(Value, String), Problem> {
     }
     let resolved = environment::substitute_text(&text, &environment::process)
         .map_err(|fault| Problem::At(fault.to_string()))?;
-    let value = yaml::to_whole_value(&resolved).map_err(|fault| Problem::At(fault.to_string()))?;
+    let value = yaml::to_value(&resolved).map_err(|fault| Problem::At(fault.to_string()))?;
     Ok((value, resolved))
 }
 
@@ -102,7 +102,7 @@ fn parse_json(text: String) -> Result<(Value, String), Problem> {
     let mut value = json::parse(text.as_bytes()).map_err(|fault| match fault {
         json::Fault::Syntax(error) => Problem::At(format!("{}:{}: {error}", error.line(), error.column())),
         json::Fault::TooMany(_) => Problem::At(format!("1:1: {fault}")),
-        json::Fault::Twice { line, column, .. } => Problem::At(match yaml::to_whole_value(&text) {
+        json::Fault::Twice { line, column, .. } => Problem::At(match yaml::to_value(&text) {
             // JSON reads as YAML, which knows the places of both.
             Err(twice) => twice.to_string(),
             Ok(_) => format!("{line}:{column}: {fault}"),

@@ -13,7 +13,9 @@ pub struct Endpoint {
 impl Endpoint {
     pub fn parse(url: &str) -> Result<Endpoint, String> {
         let bad = |reason: &str| format!("bad URL {}: {reason}", model::url::without_user(url));
-        let (scheme, rest) = url.split_once("://").ok_or_else(|| bad("scheme missing"))?;
+        let (scheme, rest) = url
+            .split_once("://")
+            .ok_or_else(|| bad("it has no scheme; write http:// or https:// before it"))?;
         let tls = match scheme.to_ascii_lowercase().as_str() {
             "http" => false,
             "https" => true,

@@ -239,3 +239,55 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
         )?,
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use mlua::Function;
+
+    use super::*;
+
+    /// Whether the pattern is found, or why nobody can say.
+    fn find(subject: &[u8], pattern: &str) -> Result<bool, String> {
+        let lua = Lua::new();
+        let native = lua.create_table().expect("a table");
+        install(&lua, &native).expect("installs");
+        let search: Function = native.get("re_exec").expect("a function");
+        let subject = lua.create_string(subject).expect("a string");
+        let found = search.call::<Value>((subject, pattern, Value::Nil, 1));
+        found.map(|found| !found.is_nil()).map_err(|error| error.to_string())
+    }
+
+    /// A byte that is not UTF-8 becomes two: what the engine passes through counts, not what came.
+    #[test]
+    fn widened_subjects_are_bounded_by_what_is_searched() {
+        let longest = clock::scaled(MAX_WORK) / states("x");
+        let ascii = vec![b'b'; longest];
+        assert_eq!(find(&ascii, "x"), Ok(false));
+        let bytes = vec![0xff; longest];
+        let refused = find(&bytes, "x").expect_err("twice as long to the engine");
+        assert!(refused.contains(&format!("{longest} bytes are too many for this expression")), "{refused}");
+        let (half, _) = bytes.split_at(longest / 2);
+        assert_eq!(find(half, "x"), Ok(false));
+        assert_eq!(find(&[0xff; 9], "\u{ff}$"), Ok(false), "the pattern is bytes as well: 0xC3 0xBF");
+    }
+
+    /// Before it is copied, whatever the expression.
+    #[test]
+    fn subjects_longer_than_any_are_refused() {
+        for byte in [b'b', 0xff] {
+            let subject = vec![byte; clock::scaled(MAX_WORK) + 1];
+            assert!(find(&subject, "x").is_err_and(|error| error.contains("are too many")), "{byte}");
+        }
+    }
+
+    #[test]
+    fn matches_in_widened_subjects() {
+        let text = Text::new(b"a\xff\xfeb", b"b", 0);
+        assert!(text.widened);
+        let regex = Regex::new(&text.pattern).expect("compiles");
+        let found = regex.find(&*text.subject).expect("searched").expect("found");
+        assert_eq!((text.range(&found), &*text.bytes(&found)), (3..4, &b"b"[..]));
+        assert!(!Text::new("aé".as_bytes(), b"b", 0).widened);
+        assert!(Text::new("aé".as_bytes(), b"b", 2).widened, "a search from within a character");
+    }
+}

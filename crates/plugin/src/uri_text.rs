@@ -1,0 +1,123 @@
+//! What a client wrote, inside of a URI that a configuration writes: it must not become structure there. A path is matched
+//! decoded, so that `%3F` and `%26` of a client are `?` and `&` in `$uri` and in the groups of a pattern.
+
+use crate::{Variable, variables::Named};
+
+/// Where in a URI the next byte goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    #[default]
+    Path,
+    /// In the query, before the `=` of an argument.
+    Name,
+    /// In the query, behind it.
+    Value,
+}
+
+impl Place {
+    /// The place behind `written`.
+    pub fn behind(self, written: &[u8]) -> Place {
+        written.iter().fold(self, |place, byte| match (place, byte) {
+            (Place::Path, b'?') | (Place::Value, b'&') => Place::Name,
+            (Place::Name, b'=') => Place::Value,
+            (place, _) => place,
+        })
+    }
+}
+
+/// What a client's text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Of the decoded path.
+    Path,
+    /// A single value: of an argument, a cookie, a field.
+    Value,
+    /// A piece of a URI as the client wrote it.
+    Raw,
+}
+
+impl Kind {
+    pub fn of(variable: &Variable) -> Kind {
+        match variable {
+            Variable::Named(Named::Uri | Named::DocumentUri) | Variable::UriParameter(_) => Kind::Path,
+            Variable::Arg(_)
+            | Variable::Cookie(_)
+            | Variable::RawCookie(_)
+            | Variable::Header(_)
+            | Variable::PostArg(_)
+            | Variable::PostArgPath(_) => Kind::Value,
+            _ => Kind::Raw,
+        }
+    }
+
+    /// At its beginning. A value in front of any `=` is meant as a whole path or as whole arguments.
+    pub fn at(self, place: Place) -> Kind {
+        match (self, place) {
+            (Kind::Value, Place::Path | Place::Name) => Kind::Raw,
+            (kind, _) => kind,
+        }
+    }
+
+    /// Whether a byte would end the part that it stands in, or start another one.
+    pub fn escapes(self, place: Place, byte: u8) -> bool {
+        match (self, place) {
+            (Kind::Path, Place::Path) => matches!(byte, b'?' | b'#'),
+            // `+` is a blank there, and `%` would be decoded a second time.
+            (Kind::Path, Place::Name | Place::Value) => {
+                matches!(byte, b'&' | b';' | b'#' | b'+' | b'%' | b' ') || byte.is_ascii_control()
+            }
+            (Kind::Value, Place::Value) => matches!(byte, b'&' | b'#' | b' ') || byte.is_ascii_control(),
+            (Kind::Value | Kind::Raw, _) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn escaped(kind: Kind, place: Place, text: &str) -> String {
+        let mut out = Vec::new();
+        for byte in text.bytes() {
+            match kind.escapes(place, byte) {
+                true => wire::uri::encode_component(&[byte], &mut out),
+                false => out.push(byte),
+            }
+        }
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn places() {
+        for (written, place) in [
+            ("/a=b&c", Place::Path),
+            ("/a?", Place::Name),
+            ("/a?b=c", Place::Value),
+            ("/a?b=c=d?e", Place::Value),
+            ("/a?b=c&", Place::Name),
+        ] {
+            assert_eq!(Place::default().behind(written.as_bytes()), place, "{written}");
+        }
+    }
+
+    #[test]
+    fn only_structure_is_escaped() {
+        let ordinary = "a.b-c_d~é/e:@!$'()*,=\"<>|";
+        for place in [Place::Path, Place::Name, Place::Value] {
+            for kind in [Kind::Path, Kind::Value, Kind::Raw] {
+                assert_eq!(escaped(kind, place, ordinary), ordinary, "{kind:?} {place:?}");
+            }
+        }
+        let text = "?&;#+% ";
+        for (kind, place, expected) in [
+            (Kind::Path, Place::Path, "%3F&;%23+% "),
+            (Kind::Path, Place::Name, "?%26%3B%23%2B%25%20"),
+            (Kind::Path, Place::Value, "?%26%3B%23%2B%25%20"),
+            (Kind::Value, Place::Value, "?%26;%23+%%20"),
+            (Kind::Value, Place::Name, text),
+            (Kind::Raw, Place::Value, text),
+        ] {
+            assert_eq!(escaped(kind, place, text), expected, "{kind:?} {place:?}");
+        }
+    }
+}
