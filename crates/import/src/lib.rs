@@ -105,7 +105,11 @@ pub fn import(source: Source, text: &str, files: &dyn Files, options: Options) -
     }
     let text = if source == Source::Kong { &kong::readable(text) } else { text };
     let mut document = config::yaml::parse(text).map_err(|fault| fault.to_string())?;
-    for note in document.notes.iter().chain(&document.second) {
+    // Which one counts is for nobody to guess: it may be the guard.
+    if let Some(note) = document.notes.drain(..).next() {
+        return Err(note.refused().to_string());
+    }
+    if let Some(note) = &document.second {
         imported.report.approximated(note.line, "YAML", &note.message);
     }
     match source {
