@@ -130,7 +130,7 @@ const LARGE: [Large; 13] = [
     (
         "nginx",
         "servers",
-        5_000,
+        2_000,
         |count| {
             lines(count, |number| {
                 format!("server {{ listen 80; server_name n{number}.example; location / {{ return 200; }} }}")
@@ -141,7 +141,7 @@ const LARGE: [Large; 13] = [
     (
         "nginx",
         "servers with wildcards",
-        5_000,
+        2_000,
         |count| {
             lines(count, |number| {
                 format!(
@@ -154,7 +154,7 @@ const LARGE: [Large; 13] = [
     (
         "nginx",
         "servers with expressions",
-        2_000,
+        1_000,
         |count| {
             lines(count, |number| {
                 format!("server {{ listen 80; server_name ~^n{number}; location / {{ return 200; }} }}")
@@ -165,7 +165,7 @@ const LARGE: [Large; 13] = [
     (
         "nginx",
         "ports",
-        5_000,
+        2_000,
         |count| {
             lines(count, |number| {
                 format!("server {{ listen {}; location / {{ return 200; }} }}", 1000 + number)
@@ -188,24 +188,24 @@ const LARGE: [Large; 13] = [
     (
         "nginx",
         "upstreams",
-        5_000,
+        2_000,
         |count| {
             let groups = lines(count, |number| format!("upstream u{number} {{ server 127.0.0.1; }}"));
             let places =
                 lines(count, |number| format!("location /p{number}/ {{ proxy_pass http://u{number}; }}"));
             format!("{groups}server {{ listen 80;\n{places} }}")
         },
-        "5000 of 5000 locations behave as in nginx",
+        "2000 of 2000 locations behave as in nginx",
     ),
     (
         "nginx",
         "expressions of locations",
-        3_000,
+        2_000,
         |count| {
             let places = lines(count, |number| format!("location ~ ^/p{number}/ {{ return 200; }}"));
             format!("server {{ listen 80;\n{places} }}")
         },
-        "3000 of 3000 locations behave as in nginx",
+        "2000 of 2000 locations behave as in nginx",
     ),
     (
         "nginx",
@@ -222,7 +222,7 @@ const LARGE: [Large; 13] = [
     (
         "kong",
         "entities that refer to others",
-        10_000,
+        4_000,
         |count| {
             let services = lines(count, |number| format!("- {{name: s{number}, host: h}}"));
             let routes = lines(count, |number| {
@@ -237,12 +237,12 @@ const LARGE: [Large; 13] = [
                  keyauth_credentials:\n{keys}consumer_groups: [{{name: g}}]\nconsumer_group_consumers:\n{members}"
             )
         },
-        "10000 of 10000 routes behave as in Kong",
+        "4000 of 4000 routes behave as in Kong",
     ),
     (
         "kong",
         "targets and paths",
-        10_000,
+        4_000,
         |count| {
             let targets = lines(count, |number| format!("- {{target: 'a{number}:80', upstream: u}}"));
             let paths = lines(count, |number| format!("  - /p{number}/"));

@@ -61,8 +61,9 @@ pub fn key(conf: &Fields, report: &mut Report) -> Converted {
             converted.push(("proxy-rewrite", json!({"headers": {"remove": [name]}})));
         }
         if !in_query {
-            let how =
-                format!("`hide_credentials`: an argument `{name}`, which is no key here, reaches upstreams");
+            let how = format!(
+                "`hide_credentials`: an argument `{name}`, where no key is looked for, reaches upstreams"
+            );
             report.approximated(conf.line(), conf.subject(), &how);
         }
     }

@@ -148,7 +148,7 @@ impl Map {
     fn of_networks(&self, name: &str) -> Made<Vec<(Condition, String)>> {
         let why = |why: &str| Err(Stop::closed(format!("`${}` {why}", self.name)));
         if self.networks.texts_differ && name != "remote_addr" {
-            return why("has a network that counts for what is no address");
+            return why("has a network that counts for texts other than addresses");
         }
         let cases = self.networks.cases(name);
         let written = self.written.get().saturating_add(self.networks.count);

@@ -62,11 +62,11 @@ struct Places {
 #[derive(Clone, Debug, Default)]
 pub struct Networks {
     values: Vec<(String, Places)>,
-    /// Of what is in no network, and of what is no address.
+    /// Of what is in no network, and of texts other than addresses.
     rest: String,
     /// Those that are not of the rest, outermost.
     outer: Vec<String>,
-    /// What is no address has the value of a network.
+    /// Texts other than addresses have the value of a network.
     pub texts_differ: bool,
     /// How many networks there are.
     pub count: usize,
