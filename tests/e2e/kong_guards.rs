@@ -2,16 +2,23 @@
 
 use std::{fs, process::Command};
 
-use testkit::{Gateway, Upstream, gateway::binary};
+use testkit::{
+    Gateway, Upstream,
+    gateway::{YAML_PROVIDER, binary},
+};
 
 /// Plugins of Kong and of others that may turn somebody away, each with the least configuration.
-const GUARDS: [(&str, &str); 45] = [
+const GUARDS: [(&str, &str); 49] = [
     ("key-auth", "{}"),
     ("basic-auth", "{}"),
     ("jwt", "{}"),
     ("jwt", "{maximum_expiration: 60}"),
     ("hmac-auth", "{}"),
     ("key-auth", "{surprise: [1]}"),
+    ("key-auth", "{key_in_query: 'false'}"),
+    ("key-auth", "{run_on_preflight: 'false'}"),
+    ("key-auth", "{key_in_header: false, key_in_query: false}"),
+    ("jwt", "{header_names: [], uri_param_names: [], cookie_names: []}"),
     ("acl", "{allow: [admins]}"),
     ("ip-restriction", "{allow: [10.0.0.1]}"),
     ("ip-restriction", "{deny: [127.0.0.1]}"),
@@ -282,4 +289,142 @@ fn names_that_become_one_do_not_merge() {
     let (_, objects, report) = import(&[], text, &[]);
     assert!(objects.contains("first") && !objects.contains("second"), "{objects}");
     assert!(report.contains("kong.yaml:4: closed: consumer a_b: another consumer is a_b here"), "{report}");
+}
+
+/// What counts once only is refused where it is there twice, with both places.
+#[test]
+fn what_is_there_twice_is_refused() {
+    let service = |name: &str, route: &str| {
+        format!("- {{name: {name}, host: h, routes: [{{name: {route}, paths: [/{route}]}}]}}\n")
+    };
+    let services = |more: &str| format!("_format_version: '3.0'\nservices:\n{}{more}", service("s", "r"));
+    let consumers = |one: &str, other: &str| services(&format!("consumers:\n- {{{one}}}\n- {{{other}}}\n"));
+    let plugins = |one: &str, other: &str| services(&format!("plugins:\n- {{{one}}}\n- {{{other}}}\n"));
+    for (text, wanted) in [
+        // Keys of a mapping: the last one would count.
+        (
+            "_format_version: '3.0'\nservices:\n- name: s\n  plugins: [{name: key-auth}]\n  host: h\n  plugins: []\n"
+                .to_owned(),
+            "kong.yaml:6:3: key \"plugins\" is given twice, first at 4:3",
+        ),
+        (services("services: []\n"), "kong.yaml:4:1: key \"services\" is given twice, first at 2:1"),
+        (
+            services("plugins: [{name: key-auth, config: {key_in_query: false, key_in_query: true}}]\n"),
+            "key \"key_in_query\" is given twice",
+        ),
+        // Names of entities.
+        (services(&service("s", "other")), "kong.yaml:4:10: service \"s\" is there twice, first at 3:10"),
+        (services(&service("other", "r")), "route \"r\" is there twice, first at 3:"),
+        (services("routes:\n- {name: r, service: s}\n"), "kong.yaml:5:10: route \"r\" is there twice, first at 3:"),
+        (services("upstreams:\n- name: u\n- name: u\n"), "kong.yaml:6:9: upstream \"u\" is there twice, first at 5:9"),
+        (services("upstreams:\n- {name: u, targets: [{target: 'a:1'}, {target: 'a:1'}]}\n"), "target \"a:1\""),
+        (consumers("username: a", "username: a"), "kong.yaml:6:14: consumer \"a\" is there twice, first at 5:14"),
+        (consumers("username: a, custom_id: i", "username: b, custom_id: i"), "consumer \"i\" is there twice"),
+        (services("consumer_groups:\n- name: g\n- name: g\n"), "consumer group \"g\" is there twice"),
+        (
+            consumers("username: a, keyauth_credentials: [{key: x}]", "username: b, keyauth_credentials: [{key: x}]"),
+            "key of key-auth is there twice, first at 5:",
+        ),
+        (
+            consumers(
+                "username: a, basicauth_credentials: [{username: x, password: p}]",
+                "username: b, basicauth_credentials: [{username: x, password: q}]",
+            ),
+            "user of basic-auth \"x\" is there twice",
+        ),
+        // Of two plugins at one place the first one would count.
+        (
+            plugins("name: ip-restriction, config: {deny: [10.0.0.1]}", "name: ip-restriction, config: {deny: [10.0.0.2]}"),
+            "kong.yaml:6:3: plugin ip-restriction of the file is there twice, first at 5:3",
+        ),
+        (
+            plugins("name: acl, service: s, config: {deny: [a]}", "name: acl, service: {name: s}, config: {deny: [b]}"),
+            "plugin acl of s is there twice",
+        ),
+    ] {
+        let (fine, objects, report) = import(&[], &text, &[]);
+        assert!(!fine && objects.is_empty() && report.contains(wanted), "{text}\n{wanted}\n{report}");
+        assert!(!report.contains("\"x\"") || wanted.contains("\"x\""), "a key is a secret: {report}");
+    }
+    // One name is fine for entities of different kinds, and one plugin at different places.
+    let fine = consumers("username: s", "username: r, plugins: [{name: key-auth}]")
+        + "plugins: [{name: key-auth}, {name: key-auth, service: s}, {name: key-auth, route: r}]\n";
+    let (fine, _, report) = import(&[], &fine, &[]);
+    assert!(fine, "{report}");
+}
+
+/// The verdict counts routes, each once, and tells apart which answer as in Kong, which differ, and which are closed.
+#[test]
+fn the_verdict_counts_what_differs() {
+    let text = "_format_version: '3.0'\nservices:\n\
+                - name: s\n  host: h\n  routes:\n\
+                \x20 - {name: same, paths: [/a, /b, /c]}\n\
+                \x20 - {name: near, paths: [/d, /e], plugins: [{name: bot-detection}]}\n\
+                \x20 - {name: shut, paths: [/f, /g], plugins: [{name: ldap-auth}]}\n\
+                \x20 - {name: moved, paths: [/h], protocols: [https]}\n\
+                \x20 - {name: keyed, paths: [/i], plugins: [{name: key-auth}]}\n";
+    let verdict = |text: &str| {
+        let (fine, _, report) = import(&[], text, &[]);
+        assert!(fine, "{report}");
+        let line = report.lines().find(|line| line.contains("routes behave as in Kong")).expect("a verdict");
+        let (file, verdict) = line.split_once(": ").expect("the file's name");
+        verdict.replace(" routes behave as in Kong", "").replace(file, "@")
+    };
+    assert_eq!(verdict(text), "2 of 5; 2 answer differently: @:7, @:9; 1 is closed: @:8");
+    // What is approximated for a service holds for all of its routes, and consumers for those that ask who they are.
+    let service = text.replace("  host: h\n", "  host: u\n  x_y: 1\n");
+    assert_eq!(verdict(&service), "0 of 5; 4 answer differently: @:7, @:8, @:10, @:11; 1 is closed: @:9");
+    let consumers = format!("{text}consumers:\n- {{username: a b, keyauth_credentials: [{{key: k}}]}}\n");
+    assert_eq!(verdict(&consumers), "1 of 5; 3 answer differently: @:7, @:9, @:10; 1 is closed: @:8");
+    let everywhere = format!("{text}plugins: [{{name: grpc-web}}]\n");
+    assert!(verdict(&everywhere).starts_with("0 of 5; 4 answer differently"), "{}", verdict(&everywhere));
+}
+
+/// Guards whose order or end is another one here.
+#[test]
+fn guards_that_end_or_come_later_close() {
+    let text = "_format_version: '3.0'\nservices: [{name: s, host: h, routes: [{name: r, paths: [/], plugins: [\
+                {name: request-termination, config: {status_code: 200}}, @GUARD@]}]}]\n";
+    for guard in [
+        "{name: ip-restriction, config: {deny: [127.0.0.1]}}",
+        "{name: acl, config: {allow: [a]}}",
+        "{name: bot-detection}",
+        "{name: rate-limiting, config: {minute: 1}}",
+        "{name: request-size-limiting, config: {allowed_payload_size: 1}}",
+    ] {
+        let (_, objects, report) = import(&[], &text.replace("@GUARD@", guard), &[]);
+        assert!(
+            objects.contains("closed by import (r)") && report.contains("request-termination answers before"),
+            "{guard}: {report}"
+        );
+    }
+    let text = "_format_version: '3.0'\nconsumers:\n- {username: a, keyauth_credentials: [{key: kept}, {key: ended, ttl: 60}]}\n\
+                keyauth_credentials:\n- {key: loose, consumer: a, ttl: 1}\n";
+    let (_, objects, report) = import(&[], text, &[]);
+    assert!(
+        objects.contains("kept") && !objects.contains("ended") && !objects.contains("loose"),
+        "{objects}"
+    );
+    assert!(report.contains("kong.yaml:3: closed: consumer a: keyauth_credentials: `ttl`"), "{report}");
+}
+
+/// Who the client is decides for itself only where config.yaml says so.
+#[test]
+fn addresses_are_believed_as_written() {
+    let upstream = Upstream::start();
+    let text = format!(
+        "_format_version: '3.0'\nservices: [{{name: s, url: 'http://{}', routes: [{{name: r, paths: [/], plugins: [\
+         {{name: ip-restriction, config: {{allow: [9.9.9.9]}}}}]}}]}}]\n",
+        upstream.address
+    );
+    let ask = |config: &str| {
+        let gateway = Gateway::start_from_with(config, "kong", &text);
+        let request = "GET / HTTP/1.1\r\nHost: h\r\nX-Real-IP: 9.9.9.9\r\n\r\n";
+        gateway.client().request(request).expect("an answer").status()
+    };
+    let with = |keys: &str| YAML_PROVIDER.replace("http: {", &format!("http: {{{keys}, "));
+    assert_eq!(ask(YAML_PROVIDER), 403, "not the default of APISIX");
+    assert_eq!(ask(&with("real_ip_header: X-Real-IP")), 403);
+    assert_eq!(ask(&with("real_ip_from: [10.0.0.1]")), 403);
+    assert_eq!(ask(&with("real_ip_from: [127.0.0.1]")), 200, "the operator wrote it");
 }

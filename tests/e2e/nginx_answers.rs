@@ -66,3 +66,60 @@ fn what_upstreams_say_of_themselves_is_translated_as_in_nginx() {
     assert_eq!(told(gateway.http, "/one/go"), (302, vec!["/one/there?a=b".to_owned()]));
     assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), gateway.process.output());
 }
+
+/// Groups that hash by a key which every request has: each request goes where nginx sends it, and the report has nothing to say.
+const RINGS: &str = r#"
+  upstream uri { hash $request_uri consistent; server @A@; server @B@; server @C@; }
+  upstream heavy { hash $request_uri consistent; server @A@ weight=3; server @B@; server @C@ weight=2; }
+  upstream field { hash $http_x consistent; server @A@; server @B@; server @C@; }
+  upstream even { hash $request_uri consistent; server @A@ weight=2; server @B@ weight=2; server @C@ weight=4; }
+"#;
+
+#[test]
+fn keys_stay_where_nginx_has_them() {
+    let nodes: Vec<_> = (0..3)
+        .map(|number| testkit::servers::nginx(&format!("location / {{ return 200 {number}; }}")))
+        .collect();
+    let mut text = RINGS.to_owned();
+    for (name, node) in ["@A@", "@B@", "@C@"].iter().zip(&nodes) {
+        text = text.replace(name, &node.address.to_string());
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, port) = (folder.path().display(), testkit::free_port());
+    let places =
+        ["uri", "heavy", "field"].map(|name| format!("location /{name}/ {{ proxy_pass http://{name}; }}"));
+    let whole = format!(
+        "pid {path}/pid; events {{ }} http {{ access_log off; client_body_temp_path {path}/1; proxy_temp_path {path}/2; \
+         fastcgi_temp_path {path}/3; uwsgi_temp_path {path}/4; scgi_temp_path {path}/5;\n{text}\n\
+         server {{ listen {port}; {} location /even/ {{ proxy_pass http://even; }} }} }}",
+        places.concat()
+    );
+    let file = folder.path().join("nginx.conf");
+    std::fs::write(&file, whole).expect("written");
+    let _nginx = crate::nginx_check::run_nginx(&file, folder.path(), port);
+    let gateway = Gateway::start_from_file(testkit::gateway::YAML_PROVIDER, "nginx", &file);
+    let node = |address: SocketAddr, target: &str| {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: h\r\nX: {target}\r\nConnection: close\r\n\r\n");
+        Client::connect(address).expect("connects").request(&request).expect("an answer").body_text()
+    };
+    let mut moved = Vec::new();
+    for place in ["uri", "heavy", "field"] {
+        for (number, form) in
+            (0..40).flat_map(|number| ["a", "%61%2Fb", "/a", "b/../a", "a?b=%2e&"].map(|form| (number, form)))
+        {
+            let target = format!("/{place}/{form}{number}");
+            let (theirs, ours) = (node(([127, 0, 0, 1], port).into(), &target), node(gateway.http, &target));
+            if theirs != ours {
+                moved.push(format!("{target}: nginx {theirs:?}, ours {ours:?}"));
+            }
+        }
+    }
+    assert!(moved.is_empty(), "{} moved:\n{}", moved.len(), moved.join("\n"));
+    let said = gateway.process.output();
+    assert!(said.contains("2 of 4 locations behave as in nginx; 2 answer differently"), "{said}");
+    assert_eq!(
+        said.matches("approximated: hash").count(),
+        2,
+        "fields may be missing, and weights divide: {said}"
+    );
+}

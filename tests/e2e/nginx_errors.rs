@@ -4,7 +4,7 @@ use std::{fs, net::SocketAddr, path::Path};
 
 use testkit::{Gateway, client::Client, servers};
 
-use crate::nginx_guards::make_readable;
+use crate::nginx_guards::{CHECK, make_readable};
 
 const ORIGIN: &str = r#"
   location /fails { return 500 "a trace of the origin"; }
@@ -145,8 +145,7 @@ fn error_pages_are_those_of_nginx() {
 }
 
 /// Locations whose errors lead to what cannot be converted, with what the report says of them.
-const CLOSED: [(&str, &str); 7] = [
-    ("location /a/ { proxy_pass http://@UP@; error_page 502 = @other; }", "an upstream answers"),
+const CLOSED: [(&str, &str); 6] = [
     ("location /a/ { deny all; error_page 403 =200 @other; }", "an upstream answers"),
     ("location /a/ { root @ROOT@; error_page 403 = @other; }", "an upstream would answer"),
     (
@@ -175,6 +174,46 @@ fn what_shows_more_than_an_error_is_closed() {
         assert!(answer.starts_with("501"), "{location}: {answer}");
         let said = gateway.process.output();
         assert!(said.contains(why), "{location}: {said}");
+    }
+}
+
+/// Locations whose errors come without the page, which an upstream would send: nobody sees more than the error.
+const BARE: [(&str, &str, u16); 3] = [
+    ("location /a/ { proxy_pass http://127.0.0.1:@CLOSED@; error_page 502 = @other; }", "@other", 502),
+    (
+        "location /a/ { auth_request /ask; error_page 401 = /sign-in; proxy_pass http://@UP@; }
+         location = /ask { internal; proxy_pass http://@CHECK@/unauthorized; }
+         location /sign-in { proxy_pass http://@UP@; }",
+        "/sign-in",
+        401,
+    ),
+    (
+        "location /a/ { auth_request /ask; error_page 403 =200 @other; proxy_pass http://@UP@; }
+         location = /ask { internal; proxy_pass http://@CHECK@/denied; }",
+        "@other",
+        403,
+    ),
+];
+
+#[test]
+fn errors_without_their_page_show_nothing_else() {
+    let (origin, check, site) = (servers::nginx(ORIGIN), servers::nginx(CHECK), site());
+    let closed = testkit::free_port();
+    for (location, page, status) in BARE {
+        let text = filled(location, &origin, site.path())
+            .replace("@CHECK@", &check.address.to_string())
+            .replace("@CLOSED@", &closed.to_string());
+        let other = filled("location @other { proxy_pass http://@UP@; }", &origin, site.path());
+        let nginx = servers::nginx(&format!("{text} {other}"));
+        let gateway = Gateway::start_from("nginx", &format!("server {{ listen 80; {text} {other} }}"));
+        let (theirs, ours) = (told(nginx.address, "GET", "/a/x"), told(gateway.http, "GET", "/a/x"));
+        assert!(theirs.starts_with("200") || theirs.starts_with("404"), "{location}: {theirs}");
+        assert!(ours.starts_with(&status.to_string()), "{location}: {ours}");
+        let wanted = format!(
+            "not supported: error_page: {page}: errors have the gateway's pages: an upstream would answer"
+        );
+        let said = gateway.process.output();
+        assert!(said.contains(&wanted) && said.contains("1 answer differently"), "{location}: {said}");
     }
 }
 

@@ -51,7 +51,11 @@ pub const CHECK: &str = "location /allowed { return 204; } location /denied { re
 /// Files that forms include, and users.
 pub fn write_files(folder: &Path) {
     let write = |name: &str, text: &str| fs::write(folder.join(name), text).expect("written");
-    fs::create_dir_all(folder.join("glob")).expect("a folder");
+    for name in ["glob", "links"] {
+        fs::create_dir_all(folder.join(name)).expect("a folder");
+    }
+    write("links/file.txt", "file");
+    std::os::unix::fs::symlink("file.txt", folder.join("links/link.txt")).expect("a link");
     write("guard.inc", "deny all;\n");
     write("outer.inc", "include guard.inc;\n");
     write("glob/one.inc", "deny all;\n");

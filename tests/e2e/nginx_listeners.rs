@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, fs, net::SocketAddr, path::Path, process::Command};
 
 use testkit::{
-    Gateway,
+    Gateway, Upstream,
     client::Client,
     free_port,
     gateway::{ADMIN_KEY, EMBEDDED, YAML_PROVIDER, binary},
@@ -223,4 +223,60 @@ fn requests_without_host_have_a_server() {
     let mut client = Client::connect(local(port)).expect("connects");
     let answer = client.request("GET / HTTP/1.0\r\n\r\n").expect("an answer");
     assert!(answer.status() >= 400, "{}", answer.body_text());
+}
+
+/// Who the client is decides for itself only where the file or config.yaml says so.
+#[test]
+fn addresses_are_believed_as_written() {
+    let upstream = Upstream::start();
+    let text = format!(
+        "server {{ listen 80; location / {{ allow 9.9.9.9; deny all; proxy_pass http://{}; }} }}",
+        upstream.address
+    );
+    let ask = |config: &str| {
+        let gateway = Gateway::start_from_with(config, "nginx", &text);
+        let request = "GET / HTTP/1.1\r\nHost: h\r\nX-Real-IP: 9.9.9.9\r\n\r\n";
+        let status = gateway.client().request(request).expect("an answer").status();
+        (status, gateway.process.output().contains("real_ip_from holds besides the `set_real_ip_from`"))
+    };
+    let with = |keys: &str| YAML_PROVIDER.replace("http: {", &format!("http: {{{keys}, "));
+    assert_eq!(ask(YAML_PROVIDER), (403, false), "not the default of APISIX");
+    assert_eq!(ask(&with("real_ip_from: []")), (403, false));
+    assert_eq!(ask(&with("real_ip_from: [10.0.0.1]")), (403, true));
+    assert_eq!(ask(&with("real_ip_from: [127.0.0.1]")), (200, true), "the operator wrote it");
+}
+
+/// A server on every address of both families by one line, and one on an address of its own beside it.
+#[test]
+fn one_line_may_open_both_families() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let port = free_port();
+    let text = format!(
+        "http {{ server {{ listen [::]:{port} ipv6only=off; return 200 both; }}
+                 server {{ listen 127.0.0.2:{port}; return 200 own; }} }}"
+    );
+    let mut process = start(folder.path(), &text, &[]);
+    process.wait_for_port(local(port));
+    assert_eq!(ask(local(port), "h"), (200, "both".to_owned()));
+    assert_eq!(ask(SocketAddr::from(([127, 0, 0, 2], port)), "h"), (200, "own".to_owned()));
+    if std::net::TcpListener::bind("[::1]:0").is_ok() {
+        assert_eq!(ask(SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], port)), "h"), (200, "both".to_owned()));
+    }
+}
+
+/// Where one server asks for TLS at a socket, all of its servers have it.
+#[test]
+fn a_socket_has_one_kind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("nginx.conf");
+    let text = "server { listen 8443 ssl; server_name a; ssl_reject_handshake on; return 403; }
+                server { listen 8443; server_name b; return 200 b; }
+                server { listen 80; return 200 plain; }";
+    fs::write(&file, text).expect("written");
+    let output = Command::new(binary()).args(["import", "nginx"]).arg(&file).output().expect("runs");
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&String::from_utf8_lossy(&output.stdout)));
+    for host in ["a", "b", "c"] {
+        assert_eq!(ask(gateway.http, host), (200, "plain".to_owned()), "{host}");
+    }
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("ssls:"), "handshakes fail as in nginx");
 }

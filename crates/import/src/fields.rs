@@ -12,11 +12,13 @@ pub struct Fields<'a> {
     line: usize,
     subject: String,
     read: RefCell<Vec<String>>,
+    /// Keys with a value of another kind than was asked for: nobody may take it for the default.
+    wrong: RefCell<Vec<String>>,
 }
 
 impl<'a> Fields<'a> {
     pub fn new(node: &'a Node, subject: impl Into<String>) -> Self {
-        Fields { node: Some(node), line: node.line, subject: subject.into(), read: RefCell::default() }
+        Fields::maybe(Some(node), node.line, subject)
     }
 
     /// A mapping that may be missing: then everything in it is, and the line is the given one.
@@ -26,6 +28,7 @@ impl<'a> Fields<'a> {
             line: node.map_or(line, |node| node.line),
             subject: subject.into(),
             read: RefCell::default(),
+            wrong: RefCell::default(),
         }
     }
 
@@ -58,10 +61,14 @@ impl<'a> Fields<'a> {
         number.is_finite().then_some(number as i64)
     }
 
+    /// What is neither true nor false is a fault, which [`Fields::finish`] reports.
     pub fn flag(&self, key: &str) -> Option<bool> {
         match &self.get(key)?.content {
             Content::Scalar { value: Value::Bool(flag), .. } => Some(*flag),
-            _ => None,
+            _ => {
+                self.wrong.borrow_mut().push(key.to_owned());
+                None
+            }
         }
     }
 
@@ -93,8 +100,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Reports the keys that nobody asked for, unless they are empty.
+    /// Reports the keys that nobody asked for, unless they are empty, and those with a wrong value.
     pub fn finish(&self, report: &mut Report) {
+        for key in self.wrong.borrow().iter() {
+            let line = self.node.and_then(|node| node.get(key)).map_or(self.line, |node| node.line);
+            report.unsupported(line, &self.subject, &format!("`{key}` is neither true nor false"));
+        }
         let read = self.read.borrow();
         for entry in self.node.map(entries).unwrap_or_default() {
             if !is_empty(&entry.value) && !read.contains(&entry.key) {

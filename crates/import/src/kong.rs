@@ -12,6 +12,7 @@ mod expression;
 mod grpc_gateway;
 mod loggers;
 mod merge;
+mod named;
 mod networks;
 mod order;
 mod partials;
@@ -21,6 +22,7 @@ mod rate_limiting;
 mod routes;
 mod traffic;
 mod transform;
+mod unique;
 mod upstreams;
 
 use config::yaml::Node;
@@ -50,7 +52,8 @@ pub fn convert(
     let mut entities = Entities::collect(root, &mut imported.report);
     entities.regex_needs_tilde = regex_needs_tilde;
     entities.allow_missing = options.allow_missing.clone();
-    consumers::convert(&entities, imported);
+    unique::plugins(&entities)?;
+    entities.consumers_differ = consumers::convert(&entities, imported);
     upstreams::certificates(&entities, imported);
     plugins::everywhere(&entities, imported);
     routes::convert(&entities, &|name| files.read(name), imported);

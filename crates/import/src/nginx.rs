@@ -25,6 +25,7 @@ mod limits;
 mod listen;
 mod locations;
 mod maps;
+mod networks;
 mod parse;
 mod patterns;
 mod places;
@@ -43,6 +44,7 @@ mod variables;
 use std::collections::BTreeMap;
 
 use crate::{Files, Imported, Report};
+use chain::{Chain, Kind};
 use include::{Includes, Why};
 use limits::Zones;
 pub use listen::Listeners;
@@ -103,8 +105,9 @@ pub fn convert(
     }
     let sites = Sites::of(&servers, placement);
     imported.listeners = Some(sites.listeners().clone());
+    let chain = Chain::new(&[(Kind::Http, &http)]);
     for (index, directive) in servers.iter().enumerate() {
-        serve(directive, index, &sites, &http, &variables, &context, imported);
+        serve(directive, index, &sites, &chain, &variables, &context, imported);
     }
     Ok(())
 }
@@ -113,7 +116,7 @@ fn serve<'a>(
     directive: &'a Directive,
     index: usize,
     sites: &Sites,
-    http: &'a [Directive],
+    http: &Chain<'a>,
     variables: &Variables<'a>,
     context: &Context<'a>,
     imported: &mut Imported,

@@ -1,6 +1,9 @@
 //! The lists of apisix.yaml as they fill up.
 
-use std::collections::HashSet;
+use std::{
+    cell::RefCell,
+    collections::{HashMap, HashSet},
+};
 
 use serde_json::{Map, Value};
 
@@ -24,6 +27,8 @@ const ORDER: [&str; 12] = [
 pub struct Output {
     lists: Map<String, Value>,
     ids: HashSet<(String, String)>,
+    /// The number that an id got last, of those that were there already.
+    numbers: RefCell<HashMap<(String, String), usize>>,
 }
 
 impl Output {
@@ -48,7 +53,12 @@ impl Output {
         if !taken(&plain) {
             return plain;
         }
-        (2..).map(|number| format!("{plain}-{number}")).find(|id| !taken(id)).unwrap_or(plain)
+        let mut numbers = self.numbers.borrow_mut();
+        let last = numbers.entry((collection.to_owned(), plain.clone())).or_insert(2);
+        while taken(&format!("{plain}-{last}")) {
+            *last += 1;
+        }
+        format!("{plain}-{last}")
     }
 
     /// Takes over a list as it is.

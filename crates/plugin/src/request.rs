@@ -234,9 +234,9 @@ impl Request {
         self.head.headers.get_str(name)
     }
 
-    /// The first value of a query argument, decoded.
+    /// The first value of a query argument, decoded. None has an empty name.
     pub fn arg(&self, name: &str) -> Option<Vec<u8>> {
-        let query = self.head.query()?;
+        let query = self.head.query().filter(|_| !name.is_empty())?;
         wire::uri::query_pairs(query)
             .find(|(key, _)| {
                 *key == name.as_bytes()
@@ -253,7 +253,7 @@ impl Request {
 
     /// Removes every query argument of that name from the target.
     pub fn remove_arg(&mut self, name: &str) {
-        let Some(query) = self.head.query() else { return };
+        let Some(query) = self.head.query().filter(|_| !name.is_empty()) else { return };
         let mut target = self.head.raw_path().to_vec();
         let mut separator = b'?';
         for pair in query.split(|&byte| byte == b'&') {
@@ -267,9 +267,10 @@ impl Request {
         self.head.set_target(&target);
     }
 
-    /// A cookie's value as sent.
+    /// A cookie's value as sent. None has an empty name.
     pub fn cookie(&self, name: &str) -> Option<&[u8]> {
-        self.head.headers.all_known(HeaderId::Cookie).find_map(|line| cookie_in(line, name.as_bytes()))
+        let mut lines = self.head.headers.all_known(HeaderId::Cookie).filter(|_| !name.is_empty());
+        lines.find_map(|line| cookie_in(line, name.as_bytes()))
     }
 
     /// Reads the body into memory, at most `limit` bytes: 413 past that.

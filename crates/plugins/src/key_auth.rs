@@ -50,10 +50,7 @@ impl Plugin for KeyAuth {
             Err(reason) => match &self.anonymous_consumer {
                 None => auth::unauthorized("apikey", &self.realm, reason),
                 Some(consumer) => {
-                    if self.hide_credentials {
-                        request.head.headers.remove(&self.header);
-                        request.remove_arg(&self.query);
-                    }
+                    self.hide(request);
                     auth::as_anonymous(request, "key-auth", consumer, "apikey", &self.realm)
                 }
             },
@@ -67,10 +64,10 @@ impl KeyAuth {
         let find = |key: &[u8]| {
             std::str::from_utf8(key).ok().and_then(|key| snapshot.consumers.find("key-auth", key))
         };
-        let (entry, in_header) = match request.header(&self.header) {
-            Some(key) => (find(key), true),
+        let entry = match request.header(&self.header) {
+            Some(key) => find(key),
             None => match request.arg(&self.query) {
-                Some(key) => (find(&key), false),
+                Some(key) => find(&key),
                 None => return Err("Missing API key in request"),
             },
         };
@@ -81,14 +78,16 @@ impl KeyAuth {
                 "Invalid API key in request"
             });
         };
-        if self.hide_credentials {
-            if in_header {
-                request.head.headers.remove(&self.header);
-            } else {
-                request.remove_arg(&self.query);
-            }
-        }
+        self.hide(request);
         request.attach(entry);
         Ok(())
+    }
+
+    /// Wherever a key may be: one that was not looked at may be good, too.
+    fn hide(&self, request: &mut Request) {
+        if self.hide_credentials {
+            request.head.headers.remove(&self.header);
+            request.remove_arg(&self.query);
+        }
     }
 }

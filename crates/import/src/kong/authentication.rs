@@ -14,14 +14,16 @@ pub fn common(conf: &Fields, ours: &'static str, report: &mut Report) -> Convert
     if let Some(realm) = conf.text("realm") {
         object["realm"] = realm.into();
     }
-    // A key in the body is not looked for; these realms are those of Konnect.
-    conf.skip(&["key_in_body", "identity_realms", "auth_methods"]);
+    // These realms are those of Konnect.
+    conf.skip(&["identity_realms", "auth_methods"]);
     let protection = conf.inner("brute_force_protection");
     if protection.text("strategy").is_some_and(|strategy| strategy != "off") {
         report.unsupported(conf.line(), conf.subject(), "`brute_force_protection` is not converted");
     }
-    // CORS preflights pass without credentials only where the plugin cors answers them, as it does here.
-    conf.skip(&["run_on_preflight"]);
+    // Kong then asks no OPTIONS for credentials, be it a preflight or not. By default it asks for them.
+    if conf.flag("run_on_preflight") == Some(false) {
+        object["_meta"] = json!({"filter": [["request_method", "~=", "OPTIONS"]]});
+    }
     Some(vec![(ours, object)])
 }
 
@@ -37,15 +39,33 @@ pub fn key(conf: &Fields, report: &mut Report) -> Converted {
     only(&names, "name", conf, report);
     let mut converted = common(conf, "key-auth", report)?;
     let name = names.into_iter().next().unwrap_or_else(|| "apikey".to_owned());
-    for (key, at) in [("key_in_header", "header"), ("key_in_query", "query")] {
-        if conf.flag(key) == Some(false) {
-            report.approximated(
-                conf.line(),
-                conf.subject(),
-                &format!("`{key}: false`: it is taken there too"),
-            );
+    let [in_header, in_query] = ["key_in_header", "key_in_query"].map(|key| conf.flag(key).unwrap_or(true));
+    if !in_header && !in_query {
+        report.unsupported(
+            conf.line(),
+            conf.subject(),
+            "keys are taken neither from headers nor from queries",
+        );
+        return None;
+    }
+    if conf.flag("key_in_body") == Some(true) {
+        let how = "`key_in_body`: a key in the body is not looked for; requests with it alone are refused";
+        report.approximated(conf.line(), conf.subject(), how);
+    }
+    // An empty name: no key is taken from there.
+    let at = |takes: bool| if takes { name.clone() } else { String::new() };
+    converted[0].1["header"] = at(in_header).into();
+    converted[0].1["query"] = at(in_query).into();
+    if conf.flag("hide_credentials") == Some(true) {
+        if !in_header {
+            converted.push(("proxy-rewrite", json!({"headers": {"remove": [name]}})));
         }
-        converted[0].1[at] = name.clone().into();
+        if !in_query {
+            let how = format!(
+                "`hide_credentials`: an argument `{name}`, where no key is looked for, reaches upstreams"
+            );
+            report.approximated(conf.line(), conf.subject(), &how);
+        }
     }
     Some(converted)
 }
@@ -54,14 +74,16 @@ pub fn jwt(conf: &Fields, report: &mut Report) -> Converted {
     let mut converted = common(conf, "jwt-auth", report)?;
     let object = &mut converted[0].1;
     object["key_claim_name"] = conf.text("key_claim_name").unwrap_or_else(|| "iss".to_owned()).into();
-    for (theirs, ours) in
-        [("header_names", "header"), ("uri_param_names", "query"), ("cookie_names", "cookie")]
-    {
+    for (theirs, ours, usual) in [
+        ("header_names", "header", "authorization"),
+        ("uri_param_names", "query", "jwt"),
+        ("cookie_names", "cookie", ""),
+    ] {
         let names = conf.texts(theirs);
         only(&names, ours, conf, report);
-        if let Some(name) = names.into_iter().next() {
-            object[ours] = name.into();
-        }
+        // An empty list: no token is taken from there.
+        let usual = if conf.get(theirs).is_some() { "" } else { usual };
+        object[ours] = names.into_iter().next().unwrap_or_else(|| usual.to_owned()).into();
     }
     let claims = conf.texts("claims_to_verify");
     if !claims.is_empty() {

@@ -4,25 +4,29 @@ use config::yaml::Node;
 use serde_json::{Map, Value, json};
 
 use super::{
-    entities::{CREDENTIALS, Entities, children, key_text, label, name},
+    entities::{CREDENTIALS, Entities, key_text, label, name},
     plugins,
 };
-use crate::{Imported, closed, fields::Fields, output};
+use crate::{Imported, closed, fields::Fields, output, report};
 
-pub fn convert(entities: &Entities, imported: &mut Imported) {
-    for group in &entities.groups {
+/// Whether what they may do, or what upstreams are told of them, is not as in Kong.
+pub fn convert(entities: &Entities, imported: &mut Imported) -> bool {
+    let ((), differs) = report::aside(imported, |imported| convert_all(entities, imported));
+    differs
+}
+
+fn convert_all(entities: &Entities, imported: &mut Imported) {
+    for group in entities.groups.iter() {
         let subject = label("consumer group", group);
         let fields = Fields::new(group, &subject);
         fields.skip(&["id", "name", "tags", "plugins", "consumers", "created_at", "updated_at"]);
-        let conf = plugins::of_owner(entities, imported, |plugin| {
-            plugin.group.is_some_and(|owner| std::ptr::eq(owner, *group))
-        });
+        let conf = plugins::of_owner(entities, imported, group);
         fields.finish(&mut imported.report);
         let id = output::plain_id(&name(group));
         imported.output.add("consumer_groups", &id, json!({"plugins": conf}));
         imported.report.converted(group.line, &subject);
     }
-    for consumer in &entities.consumers {
+    for consumer in entities.consumers.iter() {
         convert_one(entities, consumer, imported);
     }
 }
@@ -41,12 +45,7 @@ fn convert_one(entities: &Entities, consumer: &Node, imported: &mut Imported) {
     for list in CREDENTIALS {
         credentials.extend(fields.list(list).iter().map(|node| (list, node)));
     }
-    let ours = |node: &Node| {
-        entities
-            .find(&entities.consumers, node.get("consumer"))
-            .is_some_and(|owner| std::ptr::eq(owner, consumer))
-    };
-    credentials.extend(entities.loose_credentials.iter().filter(|(_, node)| ours(node)));
+    credentials.extend(entities.loose_credentials.of(consumer).iter().copied());
     let username = username(consumer);
     if imported.output.id("consumers", &username) != output::plain_id(&username) {
         let why = format!("another consumer is {username} here; nobody has its credentials");
@@ -56,11 +55,10 @@ fn convert_one(entities: &Entities, consumer: &Node, imported: &mut Imported) {
     if key_text(consumer, "username").is_some_and(|given| given != username) {
         imported.report.approximated(consumer.line, &subject, &format!("its name becomes {username}"));
     }
-    let groups = groups(entities, &fields, consumer);
+    fields.skip(&["groups"]);
+    let groups = entities.groups_of(consumer);
     fields.finish(&mut imported.report);
-    let mut plugins = plugins::of_owner(entities, imported, |plugin| {
-        plugin.consumer.is_some_and(|owner| std::ptr::eq(owner, consumer))
-    });
+    let mut plugins = plugins::of_owner(entities, imported, consumer);
     if groups.len() > 1 {
         add_plugins_of(&groups, &mut plugins, entities, consumer, imported);
     }
@@ -94,23 +92,6 @@ fn convert_one(entities: &Entities, consumer: &Node, imported: &mut Imported) {
     }
 }
 
-fn groups<'a>(entities: &Entities<'a>, fields: &Fields, consumer: &Node) -> Vec<&'a Node> {
-    let is_it = |found: Option<&Node>| found.is_some_and(|found| std::ptr::eq(found, consumer));
-    let named: Vec<&Node> =
-        fields.list("groups").iter().filter_map(|node| entities.find(&entities.groups, Some(node))).collect();
-    let holds = |group: &Node| {
-        let listed = children(group, "consumers").iter();
-        let loose = entities.loose_members.iter().copied().filter(|member| {
-            let of = entities.find(&entities.groups, member.get("consumer_group"));
-            of.is_some_and(|of| std::ptr::eq(of, group))
-        });
-        let mut members = listed.chain(loose.filter_map(|member| member.get("consumer")));
-        members.any(|member| is_it(entities.find(&entities.consumers, Some(member))))
-            || named.iter().any(|other| std::ptr::eq(*other, group))
-    };
-    entities.groups.iter().copied().filter(|group| holds(group)).collect()
-}
-
 /// A consumer has one group here: the plugins of several become its own. Its own ones come first, as in Kong.
 fn add_plugins_of(
     groups: &[&Node],
@@ -121,9 +102,7 @@ fn add_plugins_of(
 ) {
     let mut added: Map<String, Value> = Map::new();
     for group in groups {
-        let conf = plugins::of_owner(entities, imported, |plugin| {
-            plugin.group.is_some_and(|owner| std::ptr::eq(owner, *group))
-        });
+        let conf = plugins::of_owner(entities, imported, group);
         for (kind, conf) in conf {
             if added.get(&kind).is_some_and(|present| *present != conf) && !plugins.contains_key(&kind) {
                 let subject = label("consumer", consumer);

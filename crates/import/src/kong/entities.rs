@@ -1,7 +1,10 @@
 //! The file's entities with what they belong to.
 
+use std::collections::{BTreeSet, HashMap, HashSet};
+
 use config::yaml::Node;
 
+use super::named::{Named, Owned};
 use crate::{
     Report,
     fields::{self, Fields},
@@ -23,21 +26,27 @@ pub struct Entities<'a> {
     /// Plugins that are left out knowingly.
     pub allow_missing: Vec<String>,
     /// Routes whose service is not in the file.
-    pub lost_routes: Vec<&'a Node>,
-    pub services: Vec<&'a Node>,
+    lost_routes: HashSet<*const Node>,
+    pub services: Named<'a>,
     /// With their services.
     pub routes: Vec<(&'a Node, Option<&'a Node>)>,
-    pub upstreams: Vec<&'a Node>,
-    pub loose_targets: Vec<&'a Node>,
-    pub consumers: Vec<&'a Node>,
-    pub groups: Vec<&'a Node>,
-    /// Who is in which group, outside of both.
-    pub loose_members: Vec<&'a Node>,
+    pub upstreams: Named<'a>,
+    pub loose_targets: Owned<&'a Node>,
+    pub consumers: Named<'a>,
+    /// Some of them are not who they are in Kong.
+    pub consumers_differ: bool,
+    pub groups: Named<'a>,
+    /// The groups of consumers, as numbers in `groups`.
+    members: Owned<usize>,
     /// Credentials outside of consumers: list name and entity.
-    pub loose_credentials: Vec<(&'static str, &'a Node)>,
+    pub loose_credentials: Owned<(&'static str, &'a Node)>,
     pub plugins: Vec<Plugin<'a>>,
-    pub certificates: Vec<&'a Node>,
-    pub loose_snis: Vec<&'a Node>,
+    /// Numbers in `plugins`: by service, route, consumer or group.
+    plugins_of: Owned<usize>,
+    /// And of those that belong to nothing.
+    plugins_of_all: Vec<usize>,
+    pub certificates: Named<'a>,
+    pub loose_snis: Owned<&'a Node>,
 }
 
 pub const CREDENTIALS: [&str; 5] =
@@ -64,27 +73,34 @@ impl<'a> Entities<'a> {
                 report.ignored(node.line, name, why);
             }
         }
+        let named = |list: &str| Named::of(top.list(list).iter());
         let mut all = Entities {
-            services: top.list("services").iter().collect(),
-            upstreams: top.list("upstreams").iter().collect(),
-            loose_targets: top.list("targets").iter().collect(),
-            consumers: top.list("consumers").iter().collect(),
-            groups: top.list("consumer_groups").iter().collect(),
-            loose_members: top.list("consumer_group_consumers").iter().collect(),
-            certificates: top.list("certificates").iter().collect(),
-            loose_snis: top.list("snis").iter().collect(),
+            services: named("services"),
+            upstreams: named("upstreams"),
+            consumers: named("consumers"),
+            groups: named("consumer_groups"),
+            certificates: named("certificates"),
             ..Entities::default()
         };
-        for name in CREDENTIALS {
-            all.loose_credentials.extend(top.list(name).iter().map(|node| (name, node)));
-        }
-        for service in all.services.clone() {
-            all.routes.extend(children(service, "routes").iter().map(|route| (route, Some(service))));
+        let owned = |list: &str, owners: &Named, key: &str| {
+            let owner = |node: &'a Node| (owners.find(node.get(key)).map(std::ptr::from_ref), node);
+            Owned::by(top.list(list).iter().map(owner))
+        };
+        all.loose_targets = owned("targets", &all.upstreams, "upstream");
+        all.loose_snis = owned("snis", &all.certificates, "certificate");
+        let credentials = CREDENTIALS.into_iter().flat_map(|list| {
+            let owner = |node: &'a Node| all.consumers.find(node.get("consumer")).map(std::ptr::from_ref);
+            top.list(list).iter().map(move |node| (owner(node), (list, node)))
+        });
+        all.loose_credentials = Owned::by(credentials.collect::<Vec<_>>().into_iter());
+        all.members = all.find_members(top.list("consumer_group_consumers"));
+        for service in all.services.iter() {
+            all.routes.extend(children(service, "routes").iter().map(|route| (route, Some(*service))));
         }
         for route in top.list("routes") {
-            let service = all.find(&all.services, route.get("service"));
+            let service = all.services.find(route.get("service"));
             if service.is_none() && route.get("service").is_some_and(|service| !service.is_null()) {
-                all.lost_routes.push(route);
+                all.lost_routes.insert(std::ptr::from_ref(route));
             }
             all.routes.push((route, service));
         }
@@ -93,10 +109,62 @@ impl<'a> Entities<'a> {
         all
     }
 
+    pub fn has_lost_its_service(&self, route: &Node) -> bool {
+        self.lost_routes.contains(&std::ptr::from_ref(route))
+    }
+
+    /// Who is in which group, by both of them and by a list of its own.
+    fn find_members(&self, loose: &'a [Node]) -> Owned<usize> {
+        let numbers: HashMap<*const Node, usize> = self
+            .groups
+            .iter()
+            .enumerate()
+            .map(|(number, group)| (std::ptr::from_ref(*group), number))
+            .collect();
+        let number =
+            |group: Option<&Node>| group.and_then(|group| numbers.get(&std::ptr::from_ref(group)).copied());
+        let mut all: BTreeSet<(*const Node, usize)> = BTreeSet::new();
+        let mut add = |consumer: Option<&Node>, group: Option<usize>| {
+            all.extend(consumer.map(std::ptr::from_ref).zip(group));
+        };
+        for (group, node) in self.groups.iter().enumerate() {
+            for member in children(node, "consumers") {
+                add(self.consumers.find(Some(member)), Some(group));
+            }
+        }
+        for member in loose {
+            let group = self.groups.find(member.get("consumer_group"));
+            add(self.consumers.find(member.get("consumer")), number(group));
+        }
+        for consumer in self.consumers.iter() {
+            for group in children(consumer, "groups") {
+                add(Some(consumer), number(self.groups.find(Some(group))));
+            }
+        }
+        Owned::by(all.into_iter().map(|(consumer, group)| (Some(consumer), group)))
+    }
+
+    pub fn groups_of(&self, consumer: &Node) -> Vec<&'a Node> {
+        self.members.of(consumer).iter().filter_map(|number| self.groups.get(*number).copied()).collect()
+    }
+
+    /// The plugins of a consumer or group, wherever they count.
+    pub fn plugins_of(&self, owner: &Node) -> impl Iterator<Item = &Plugin<'a>> {
+        self.plugins_of.of(owner).iter().filter_map(|number| self.plugins.get(*number))
+    }
+
+    /// The plugins that a route may run, in the order of the file.
+    pub fn plugins_at(&self, route: &Node, service: Option<&Node>) -> impl Iterator<Item = &Plugin<'a>> {
+        let own = self.plugins_of.of(route).iter();
+        let wider = service.map(|service| self.plugins_of.of(service)).unwrap_or_default();
+        let numbers: BTreeSet<usize> = own.chain(wider).chain(&self.plugins_of_all).copied().collect();
+        numbers.into_iter().filter_map(|number| self.plugins.get(number))
+    }
+
     fn collect_plugins(&mut self, top: &Fields<'a>, report: &mut Report) {
         let none = |node| Plugin { node, service: None, route: None, consumer: None, group: None };
         let mut plugins = Vec::new();
-        for service in &self.services {
+        for service in self.services.iter() {
             let own = ["plugins", "filter_chains"].into_iter().flat_map(|list| children(service, list));
             plugins.extend(own.map(|node| Plugin { service: Some(service), ..none(node) }));
         }
@@ -104,11 +172,11 @@ impl<'a> Entities<'a> {
             let own = ["plugins", "filter_chains"].into_iter().flat_map(|list| children(route, list));
             plugins.extend(own.map(|node| Plugin { route: Some(route), ..none(node) }));
         }
-        for consumer in &self.consumers {
+        for consumer in self.consumers.iter() {
             let own = children(consumer, "plugins").iter();
             plugins.extend(own.map(|node| Plugin { consumer: Some(consumer), ..none(node) }));
         }
-        for group in &self.groups {
+        for group in self.groups.iter() {
             let own = children(group, "plugins").iter();
             plugins.extend(own.map(|node| Plugin { group: Some(group), ..none(node) }));
         }
@@ -116,12 +184,12 @@ impl<'a> Entities<'a> {
         plugins.extend(top.list("consumer_group_plugins").iter().map(none));
         // Filters may guard as plugins do. They have no name, so they count as unknown plugins.
         plugins.extend(top.list("filter_chains").iter().map(none));
-        let routes: Vec<&Node> = self.routes.iter().map(|(route, _)| *route).collect();
+        let routes = Named::of(self.routes.iter().map(|(route, _)| *route));
         for plugin in &mut plugins {
             let mut lost = false;
-            let mut owner = |key: &str, among: &[&'a Node], known: Option<&'a Node>| {
+            let mut owner = |key: &str, among: &Named<'a>, known: Option<&'a Node>| {
                 let named = plugin.node.get(key).filter(|node| !node.is_null());
-                let found = self.find(among, named);
+                let found = among.find(named);
                 lost |= named.is_some() && found.is_none();
                 known.or(found)
             };
@@ -129,27 +197,45 @@ impl<'a> Entities<'a> {
             plugin.route = owner("route", &routes, plugin.route);
             plugin.consumer = owner("consumer", &self.consumers, plugin.consumer);
             plugin.group = owner("consumer_group", &self.groups, plugin.group);
+            let subject = label("plugin", plugin.node);
             if lost {
-                let subject = label("plugin", plugin.node);
                 report.unsupported(plugin.node.line, &subject, "what it belongs to is not in the file");
+            } else if is_for_streams(plugin.node) {
+                report.ignored(plugin.node.line, &subject, "Kong runs it for TCP, TLS and UDP only");
             } else {
                 self.plugins.push(*plugin);
             }
         }
+        self.index_plugins();
     }
 
-    /// The entity a reference means: by name or id, as text or as `{name: ...}`, `{id: ...}`.
-    pub fn find(&self, among: &[&'a Node], reference: Option<&Node>) -> Option<&'a Node> {
-        let reference = reference?;
-        let wanted = fields::text(reference)
-            .or_else(|| ["id", "name", "username"].iter().find_map(|key| key_text(reference, key)))?;
-        let named = |node: &&&'a Node| {
-            ["id", "name", "username", "custom_id"]
-                .iter()
-                .any(|key| key_text(node, key).as_ref() == Some(&wanted))
-        };
-        among.iter().find(named).copied()
+    fn index_plugins(&mut self) {
+        let mut places = Vec::new();
+        for (number, plugin) in self.plugins.iter().enumerate() {
+            let owners = [plugin.service, plugin.route, plugin.consumer, plugin.group];
+            places
+                .extend(owners.into_iter().flatten().map(|owner| (Some(std::ptr::from_ref(owner)), number)));
+            if owners.iter().all(Option::is_none) {
+                self.plugins_of_all.push(number);
+            }
+        }
+        self.plugins_of = Owned::by(places.into_iter());
     }
+}
+
+/// Protocols of requests, by which Kong runs a plugin for all of them, and of what else it proxies.
+const HTTP: [&str; 6] = ["http", "https", "grpc", "grpcs", "ws", "wss"];
+const STREAMS: [&str; 4] = ["tcp", "tls", "udp", "tls_passthrough"];
+
+fn is_for_streams(plugin: &Node) -> bool {
+    let protocols = plugin.get("protocols").map(fields::texts).unwrap_or_default();
+    !protocols.is_empty() && protocols.iter().all(|name| STREAMS.contains(&name.as_str()))
+}
+
+/// A protocol that Kong does not know.
+pub fn unknown_protocol(plugin: &Node) -> Option<String> {
+    let protocols = plugin.get("protocols").map(fields::texts).unwrap_or_default();
+    protocols.into_iter().find(|name| !HTTP.contains(&name.as_str()) && !STREAMS.contains(&name.as_str()))
 }
 
 pub fn children<'a>(node: &'a Node, key: &str) -> &'a [Node] {

@@ -1,4 +1,6 @@
-//! Which plugins count where, and the table of who converts what.
+//! Which plugins count where, and what is closed for want of one.
+
+mod table;
 
 use std::collections::BTreeMap;
 
@@ -6,11 +8,10 @@ use config::yaml::{Content, Node};
 use serde_json::{Map, Value, json};
 
 use super::{
-    authentication,
     entities::{Entities, Plugin, key_text, name},
-    grpc_gateway, loggers, merge, rate_limiting, traffic, transform,
+    merge,
 };
-use crate::{Imported, Outcome, closed, fields::Fields};
+use crate::{Imported, Outcome, closed};
 
 /// What a converter makes of a plugin. `None`: nothing, and the report says why.
 pub type Converted = Option<Vec<(&'static str, Value)>>;
@@ -45,23 +46,6 @@ const NO_GUARDS: [&str; 14] = [
     "file-log",
 ];
 
-/// What Kong writes out where nobody set it, and what only tunes how records are sent.
-const DEFAULTS: &[(&str, &str)] = &[
-    ("allow_origin_absent", "true"),
-    ("connect_timeout", "2000"),
-    ("connect_timeout", "1000"),
-    ("default_header_type", "b3"),
-    ("header_type", "preserve"),
-    ("http_span_name", "method"),
-    ("include_credential", "true"),
-    ("phase_duration_flavor", "annotations"),
-    ("read_timeout", "5000"),
-    ("sampling_strategy", "parent_drop_probability_fallback"),
-    ("send_timeout", "5000"),
-    ("tags_header", "Zipkin-Tags"),
-    ("traceid_byte_count", "16"),
-];
-
 /// What a converter may need to know about the place of the plugin.
 #[derive(Clone, Copy, Default)]
 pub struct Place<'a> {
@@ -85,7 +69,9 @@ const LATER_HERE: [&str; 6] = [
     "request-size-limiting",
 ];
 
+/// Plugins that authenticate: Kong's, and what they become.
 const AUTHENTICATION: [&str; 4] = ["key-auth", "basic-auth", "jwt", "hmac-auth"];
+const OURS: [&str; 4] = ["key-auth", "basic-auth", "jwt-auth", "hmac-auth"];
 
 /// The plugins that belong to no route: what they count must not depend on one matching.
 pub fn everywhere(entities: &Entities, imported: &mut Imported) {
@@ -103,13 +89,9 @@ pub fn everywhere(entities: &Entities, imported: &mut Imported) {
 }
 
 /// The plugins of one consumer or group.
-pub fn of_owner(
-    entities: &Entities,
-    imported: &mut Imported,
-    owns: impl Fn(&Plugin) -> bool,
-) -> Map<String, Value> {
+pub fn of_owner(entities: &Entities, imported: &mut Imported, owner: &Node) -> Map<String, Value> {
     let mut plugins = Map::new();
-    for plugin in entities.plugins.iter().filter(|plugin| is_enabled(plugin.node) && owns(plugin)) {
+    for plugin in entities.plugins_of(owner).filter(|plugin| is_enabled(plugin.node)) {
         if plugin.service.is_none() && plugin.route.is_none() {
             let place = Place { plugin: Some(plugin), service: None, authenticates: true, on_consumer: true };
             match convert(entities, plugin.node, place, imported) {
@@ -144,7 +126,7 @@ pub fn of_route(
         _ => false,
     };
     let mut effective: BTreeMap<String, (usize, &Plugin)> = BTreeMap::new();
-    for plugin in &entities.plugins {
+    for plugin in entities.plugins_at(route, service) {
         let (on_service, on_route) = (plugin.service.is_some(), plugin.route.is_some());
         if (on_service && !same(plugin.service, service)) || (on_route && !same(plugin.route, Some(route))) {
             continue;
@@ -195,6 +177,11 @@ pub fn of_route(
     Ok(plugins)
 }
 
+/// Whether a route asks who the consumer is.
+pub fn know_consumers(plugins: &Map<String, Value>) -> bool {
+    OURS.iter().any(|name| plugins.contains_key(*name))
+}
+
 /// Fields by which Kong tells upstreams who asks, besides those that the gateway writes itself.
 const IDENTITIES: [&str; 5] = [
     "X-Anonymous-Consumer",
@@ -206,8 +193,7 @@ const IDENTITIES: [&str; 5] = [
 
 /// What upstreams are told of who asks, where plugins authenticate. The error says why the route is closed.
 fn identify(line: usize, plugins: &mut Map<String, Value>, imported: &mut Imported) -> Result<(), String> {
-    let ours = ["key-auth", "basic-auth", "jwt-auth", "hmac-auth"];
-    let present: Vec<&Value> = ours.iter().filter_map(|name| plugins.get(*name)).collect();
+    let present: Vec<&Value> = OURS.iter().filter_map(|name| plugins.get(*name)).collect();
     let lets_others_in = present.iter().any(|conf| conf.get("anonymous_consumer").is_some());
     if present.len() > 1 && lets_others_in {
         // Here each plugin decides for itself: the second one would replace the consumer of the first.
@@ -252,7 +238,7 @@ fn name_of(node: &Node) -> String {
 /// With a report of its own: what it lacks must count at each place of the plugin.
 fn convert(entities: &Entities, node: &Node, place: Place, imported: &mut Imported) -> Became {
     let outer = std::mem::take(&mut imported.report);
-    let converted = convert_one(node, place, imported);
+    let converted = table::convert_one(node, place, imported);
     let own = std::mem::replace(&mut imported.report, outer);
     let lacks = own.entries().iter().find(|entry| entry.outcome == Outcome::Unsupported);
     let kind = name_of(node);
@@ -270,86 +256,4 @@ fn convert(entities: &Entities, node: &Node, place: Place, imported: &mut Import
         (None, _) if is_left_out => Became::LeftOut,
         (_, why) => Became::Closed(why.unwrap_or_default()),
     }
-}
-
-fn convert_one(node: &Node, place: Place, imported: &mut Imported) -> Converted {
-    let kind = name_of(node);
-    let subject = format!("plugin {kind}");
-    let outer = Fields::new(node, &subject);
-    if outer.get("filters").is_some() {
-        imported.report.unsupported(node.line, &subject, "WebAssembly is not run here");
-        return None;
-    }
-    outer.skip(&[
-        "id",
-        "name",
-        "enabled",
-        "tags",
-        "created_at",
-        "updated_at",
-        "service",
-        "route",
-        "consumer",
-    ]);
-    outer.skip(&["consumer_group", "protocols", "instance_name", "_config"]);
-    if let Some(reference) = outer.get("config").and_then(vault_reference) {
-        let why = format!("{reference} is not converted; {{vault://env/NAME}} is");
-        imported.report.unsupported(node.line, &subject, &why);
-        return None;
-    }
-    let conf = Fields::maybe(outer.get("config"), node.line, &subject);
-    outer.finish(&mut imported.report);
-    let before = imported.report.entries().len();
-    let report = &mut imported.report;
-    let converted = match kind.as_str() {
-        "key-auth" => authentication::key(&conf, report),
-        "basic-auth" => authentication::common(&conf, "basic-auth", report),
-        "jwt" => authentication::jwt(&conf, report),
-        "hmac-auth" => authentication::hmac(&conf, report),
-        "acl" => traffic::acl(&conf),
-        "rate-limiting" => rate_limiting::convert(&conf, place, report),
-        "rate-limiting-advanced" => rate_limiting::advanced(&conf, place, report),
-        "ip-restriction" => traffic::ip_restriction(&conf, report),
-        "bot-detection" => traffic::bot_detection(&conf, report),
-        "request-size-limiting" => traffic::request_size_limiting(&conf, report),
-        "request-termination" => traffic::request_termination(&conf, place, report),
-        "proxy-cache" => traffic::proxy_cache(&conf, report),
-        "cors" => transform::cors(&conf, report),
-        "request-transformer" => transform::request(&conf, report),
-        "response-transformer" => transform::response(&conf, report),
-        "correlation-id" => transform::correlation_id(&conf, report),
-        "redirect" => transform::redirect(&conf, report),
-        "pre-function" | "post-function" => transform::function(&kind, &conf, report),
-        "grpc-web" => {
-            conf.skip(&["proto", "pass_stripped_path", "allow_origin_header"]);
-            report.approximated(
-                node.line,
-                &subject,
-                "requests that are not gRPC-Web are answered 405 or 400",
-            );
-            Some(vec![("grpc-web", json!({}))])
-        }
-        // Its routes are made where this one is.
-        "grpc-gateway" => {
-            Some(vec![("grpc-gateway", json!({"proto": grpc_gateway::file(&conf), "line": node.line}))])
-        }
-        "prometheus" => loggers::prometheus(&conf, report),
-        "zipkin" => loggers::zipkin(&conf, report),
-        "opentelemetry" => loggers::opentelemetry(&conf, imported),
-        "http-log" => loggers::http(&conf, report),
-        "tcp-log" => loggers::socket(&conf, "tcp-logger", report),
-        "udp-log" => loggers::socket(&conf, "udp-logger", report),
-        "syslog" => loggers::syslog(&conf, report),
-        "file-log" => loggers::file(&conf, report),
-        _ => {
-            report.unsupported(node.line, &subject, "it has no counterpart here");
-            return None;
-        }
-    };
-    conf.skip_defaults(DEFAULTS);
-    conf.finish(&mut imported.report);
-    if converted.is_some() && imported.report.entries().len() == before {
-        imported.report.converted(node.line, &subject);
-    }
-    converted
 }

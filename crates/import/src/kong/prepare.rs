@@ -19,6 +19,7 @@ pub fn prepare(root: &mut Node, files: &dyn Files, report: &mut Report) -> Resul
     resolve(root, &vaults, files)?;
     defaults(root);
     shared_configurations(root, report);
+    super::unique::check(root)?;
     super::partials::apply(root);
     let Content::Map(entries) = &mut root.content else { return Ok(()) };
     for entry in entries {

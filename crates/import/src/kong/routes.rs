@@ -5,6 +5,8 @@
 //! by priority. So each of Kong's routes becomes one of ours per path, with its rank as priority, and a route that
 //! comes before one with a longer path is entered under that path too.
 
+mod expand;
+
 use std::{cmp::Reverse, collections::HashMap};
 
 use config::yaml::Node;
@@ -13,14 +15,13 @@ use serde_json::{Value, json};
 use super::{
     conditions::{conditions, rewrite},
     entities::{Entities, key_text, label, name},
-    expression, grpc_gateway, merge,
+    grpc_gateway, merge,
     order::{Order, Path},
     plugins, upstreams,
 };
-use crate::{
-    Imported, Outcome, closed,
-    fields::{self, Fields},
-};
+use crate::{Imported, Outcome, closed, report};
+pub use expand::decoded;
+use expand::expand;
 
 pub struct Entry<'a> {
     pub node: &'a Node,
@@ -32,13 +33,12 @@ pub struct Entry<'a> {
     pub conditions: Vec<Value>,
     /// Why it is closed, where its own fields say so.
     pub fault: Option<String>,
+    /// Some of its fields do not mean here what they mean in Kong.
+    differs: bool,
 }
 
 /// Smaller is asked first.
 type Rank = (Reverse<usize>, bool, Reverse<usize>, bool, Reverse<i64>, Reverse<usize>, usize);
-
-/// Conditions of a route without an expression.
-const KINDS: [&str; 6] = ["methods", "hosts", "headers", "paths", "snis", "sources"];
 
 /// Priorities of a route: its own, and above it those of the rules of grpc-gateway.
 const BAND: usize = 1000;
@@ -46,20 +46,27 @@ const BAND: usize = 1000;
 pub fn convert(entities: &Entities, files: &dyn Fn(&str) -> Result<String, String>, imported: &mut Imported) {
     let mut entries = Vec::new();
     for (created, (node, service)) in entities.routes.iter().enumerate() {
-        entries.extend(expand(entities, node, *service, created, imported));
+        let expand = |imported: &mut Imported| expand(entities, node, *service, created, imported);
+        let (made, differs) = report::aside(imported, expand);
+        entries.extend(made.into_iter().map(|entry| Entry { differs, ..entry }));
     }
     entries.sort_by_key(|entry| entry.rank);
     let order = Order::of(entries.iter().map(|entry| &entry.path));
     let native = !order.is_flat && hosts_are_native(&entries);
     let count = entries.len();
     let mut upstreams = HashMap::new();
+    let mut verdicts = Verdicts::default();
     for (index, entry) in entries.iter().enumerate() {
         let uris = order.uris(&entry.path, index);
         let mut route = json!({"name": name(entry.node), "uris": uris, "priority": (count - index) * BAND});
-        conditions(entry, native, order.is_flat, &mut route, imported);
         let id = imported.output.id("routes", &name(entry.node));
-        let outcome = match serve(entities, entry, &mut route, &mut upstreams, files, imported) {
-            Ok(()) => Outcome::Converted,
+        let (served, differs) = report::aside(imported, |imported| {
+            conditions(entry, native, order.is_flat, &mut route, imported);
+            serve(entities, entry, &mut route, &mut upstreams, files, imported)
+        });
+        let outcome = match served {
+            Ok(Same(same)) if same && !differs && !entry.differs => Outcome::Converted,
+            Ok(_) => Outcome::Approximated,
             Err(why) => {
                 let subject = label("route", entry.node);
                 imported.report.closed(entry.node.line, &subject, &format!("{why} ({})", closed::id(&id)));
@@ -68,9 +75,32 @@ pub fn convert(entities: &Entities, files: &dyn Fn(&str) -> Result<String, Strin
             }
         };
         imported.output.add("routes", &id, route);
-        imported.report.part(entry.node.line, outcome);
-        if outcome == Outcome::Converted {
+        verdicts.add(entry.node, outcome);
+        if outcome != Outcome::Closed {
             imported.report.converted(entry.node.line, &label("route", entry.node));
+        }
+    }
+    verdicts.report(entities, imported);
+}
+
+/// What became of each route: of its paths the one that is farthest from Kong counts.
+#[derive(Default)]
+struct Verdicts(HashMap<*const Node, Outcome>);
+
+impl Verdicts {
+    fn add(&mut self, route: &Node, outcome: Outcome) {
+        let of_route = self.0.entry(std::ptr::from_ref(route)).or_insert(outcome);
+        if outcome == Outcome::Closed || *of_route == Outcome::Converted {
+            *of_route = outcome;
+        }
+    }
+
+    /// In the order of the file.
+    fn report(&self, entities: &Entities, imported: &mut Imported) {
+        for (route, _) in &entities.routes {
+            if let Some(outcome) = self.0.get(&std::ptr::from_ref(*route)) {
+                imported.report.part(route.line, *outcome);
+            }
         }
     }
 }
@@ -83,19 +113,23 @@ fn close(route: &mut Value, id: &str, why: &str) {
     }
 }
 
+/// Whether all that is made elsewhere for a route, its upstream and its consumers, is as in Kong.
+struct Same(bool);
+
 /// What a route does. The error says why it is closed.
 fn serve<'a>(
     entities: &Entities,
     entry: &Entry<'a>,
     route: &mut Value,
-    upstreams: &mut HashMap<(*const Node, bool), String>,
+    upstreams: &mut HashMap<(*const Node, bool), (String, bool)>,
     files: &dyn Fn(&str) -> Result<String, String>,
     imported: &mut Imported,
-) -> Result<(), String> {
+) -> Result<Same, String> {
     if let Some(fault) = &entry.fault {
         return Err(fault.clone());
     }
     let mut plugins = plugins::of_route(entities, entry.node, entry.service, imported)?;
+    let mut same = !(entities.consumers_differ && plugins::know_consumers(&plugins));
     if entry.service.is_none() && plugins.is_empty() {
         plugins.insert("fault-injection".to_owned(), nobody());
     }
@@ -108,12 +142,15 @@ fn serve<'a>(
         let preserve = key_text(entry.node, "preserve_host").as_deref() == Some("true");
         let known = upstreams.entry((std::ptr::from_ref(service), preserve)).or_insert_with(|| {
             let id = imported.output.id("upstreams", &name(service));
-            let object = upstreams::upstream(entities, service, &target, preserve, imported);
+            let make =
+                |imported: &mut Imported| upstreams::upstream(entities, service, &target, preserve, imported);
+            let (object, differs) = report::aside(imported, make);
             imported.output.add("upstreams", &id, object);
             imported.report.converted(service.line, &label("service", service));
-            id
+            (id, differs)
         });
-        route["upstream_id"] = known.clone().into();
+        route["upstream_id"] = known.0.clone().into();
+        same &= !known.1;
         rewrite(entry, &target, &mut plugins, imported);
     }
     let gateway = plugins.remove("grpc-gateway");
@@ -123,7 +160,7 @@ fn serve<'a>(
     if let Some(gateway) = gateway {
         grpc_gateway::add_routes(&gateway, &name(entry.node), route, BAND, files, imported);
     }
-    Ok(())
+    Ok(Same(same))
 }
 
 /// What Kong answers on a route without a service.
@@ -131,170 +168,6 @@ fn nobody() -> Value {
     let body = json!({"message": "no Service found with those values"}).to_string();
     let headers = json!({"Content-Type": "application/json; charset=utf-8"});
     json!({"abort": {"http_status": 503, "body": body, "headers": headers}})
-}
-
-fn expand<'a>(
-    entities: &Entities,
-    node: &'a Node,
-    service: Option<&'a Node>,
-    created: usize,
-    imported: &mut Imported,
-) -> Vec<Entry<'a>> {
-    let subject = label("route", node);
-    let fields = Fields::new(node, &subject);
-    fields.skip(&[
-        "id",
-        "name",
-        "service",
-        "plugins",
-        "filter_chains",
-        "tags",
-        "created_at",
-        "updated_at",
-        "strip_path",
-    ]);
-    fields.skip(&["preserve_host", "path_handling", "request_buffering", "response_buffering"]);
-    fields.skip(&["https_redirect_status_code", "regex_priority"]);
-    let protocols = fields.texts("protocols");
-    if !protocols.is_empty()
-        && !protocols.iter().any(|name| ["http", "https", "grpc", "grpcs"].contains(&name.as_str()))
-    {
-        imported.report.unsupported(node.line, &subject, "routes of TCP, TLS and UDP are left out");
-        return Vec::new();
-    }
-    let mut fault = None;
-    if entities.lost_routes.iter().any(|lost| std::ptr::eq(*lost, node)) {
-        fault = Some("its service is not in the file".to_owned());
-    }
-    if fields.get("destinations").is_some_and(|node| !fields::list(node).is_empty()) {
-        fault = Some("`destinations` is not converted".to_owned());
-    }
-    let priority = fields.integer("priority").unwrap_or(0);
-    let expression = fields.text("expression").filter(|text| !text.trim().is_empty());
-    if let Some(text) = &expression {
-        match by_expression(text, &fields, imported) {
-            Ok(choices) => {
-                fields.finish(&mut imported.report);
-                let entry = |choice: expression::Choice| Entry {
-                    node,
-                    service,
-                    path: choice.path,
-                    hosts: Vec::new(),
-                    rank: of_expression(priority, created),
-                    conditions: choice.conditions,
-                    fault: fault.clone(),
-                };
-                return choices.into_iter().map(entry).collect();
-            }
-            // Which requests it takes is not known: all of them, before other routes.
-            Err(why) => {
-                fault = Some(format!("`expression` is not converted: {why}; what it may take is closed"));
-            }
-        }
-    }
-    let hosts = fields.texts("hosts");
-    let some = |node: &Node| !fields::list(node).is_empty() || !fields::entries(node).is_empty();
-    let given = match &expression {
-        Some(_) => usize::MAX,
-        None => KINDS.iter().filter(|kind| fields.get(kind).is_some_and(some)).count(),
-    };
-    let headers = fields.get("headers").map_or(0, |headers| fields::entries(headers).len());
-    let regex_priority = fields.integer("regex_priority").unwrap_or(0);
-    fields.finish(&mut imported.report);
-    let wild = hosts.iter().any(|host| host.contains('*'));
-    let mut paths: Vec<Path> = fields.texts("paths").iter().map(|path| read_path(entities, path)).collect();
-    if paths.is_empty() {
-        paths.push(Path::Prefix("/".to_owned()));
-    }
-    paths
-        .into_iter()
-        .map(|path| {
-            let (regex, length) = match &path {
-                Path::Regex(pattern) => (true, pattern.len()),
-                Path::Prefix(prefix) => (false, prefix.len()),
-            };
-            let plain = !hosts.is_empty() && !wild;
-            let rank = (
-                Reverse(given),
-                !plain,
-                Reverse(headers),
-                !regex,
-                Reverse(if regex { regex_priority } else { 0 }),
-                Reverse(length),
-                created,
-            );
-            Entry {
-                node,
-                service,
-                path,
-                hosts: hosts.clone(),
-                rank,
-                conditions: Vec::new(),
-                fault: fault.clone(),
-            }
-        })
-        .collect()
-}
-
-/// What an expression takes. Kong has no route with an expression and other conditions.
-fn by_expression(
-    text: &str,
-    fields: &Fields,
-    imported: &mut Imported,
-) -> Result<Vec<expression::Choice>, String> {
-    for kind in KINDS {
-        let some = |node: &&Node| !fields::list(node).is_empty() || !fields::entries(node).is_empty();
-        if fields.get(kind).as_ref().is_some_and(some) {
-            return Err(format!("it stands beside `{kind}`"));
-        }
-    }
-    let mut choices = expression::read(text, fields.flag("strip_path").unwrap_or(true))?;
-    let protocols = fields.texts("protocols");
-    if !protocols.is_empty() && protocols.iter().all(|name| name == "http" || name == "grpc") {
-        choices.iter_mut().for_each(|choice| choice.conditions.push(json!(["scheme", "==", "http"])));
-    }
-    if expression::looks_into_lists(text) {
-        let how = "`any()`: a line of a header that is a list counts by its members";
-        imported.report.approximated(fields.line(), fields.subject(), how);
-    }
-    Ok(choices)
-}
-
-/// Before all routes with other conditions, as in Kong from 3.7 on.
-fn of_expression(priority: i64, created: usize) -> Rank {
-    (Reverse(usize::MAX - 1), true, Reverse(0), true, Reverse(priority), Reverse(0), created)
-}
-
-fn read_path(entities: &Entities, path: &str) -> Path {
-    if let Some(pattern) = path.strip_prefix('~') {
-        return Path::Regex(pattern.to_owned());
-    }
-    let plain = path.chars().all(|c| c.is_ascii_alphanumeric() || ".-_~/%".contains(c));
-    if plain || entities.regex_needs_tilde {
-        Path::Prefix(decoded(path))
-    } else {
-        Path::Regex(path.to_owned())
-    }
-}
-
-/// Kong compares paths as they come, this gateway decoded.
-pub fn decoded(path: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = path.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let code = after.get(..2).filter(|_| *first == b'%').and_then(|two| std::str::from_utf8(two).ok());
-        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8(bytes).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Whether our order of hosts (exact, with a wildcard, any) is the order of these ranks. If not, hosts become

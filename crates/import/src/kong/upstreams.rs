@@ -91,9 +91,7 @@ pub fn upstream(
         object["tls"] = json!({"verify": true});
     }
     fields.finish(&mut imported.report);
-    let balanced =
-        entities.upstreams.iter().find(|node| key_text(node, "name").as_ref() == Some(&target.host));
-    match balanced {
+    match entities.upstreams.named(&target.host) {
         Some(upstream) => balance(entities, upstream, preserve_host, &mut object, imported),
         None => {
             object["type"] = "roundrobin".into();
@@ -119,11 +117,7 @@ fn balance(
         ("sticky_sessions_cookie_path", "/"),
     ]);
     let own = fields.list("targets").iter();
-    let loose = entities.loose_targets.iter().copied().filter(|target| {
-        entities
-            .find(&entities.upstreams, target.get("upstream"))
-            .is_some_and(|owner| std::ptr::eq(owner, node))
-    });
+    let loose = entities.loose_targets.of(node).iter().copied();
     let nodes: Vec<Value> = own
         .chain(loose)
         .filter_map(|target| {
@@ -244,17 +238,14 @@ fn checks(fields: &Fields, imported: &mut Imported) -> Option<Value> {
 }
 
 pub fn certificates(entities: &Entities, imported: &mut Imported) {
-    for node in &entities.certificates {
+    for node in entities.certificates.iter() {
         let subject = label("certificate", node);
         let fields = Fields::new(node, &subject);
         fields.skip(&["id", "tags", "created_at", "updated_at"]);
         let own = children(node, "snis")
             .iter()
             .filter_map(|sni| key_text(sni, "name").or_else(|| fields::text(sni)));
-        let loose = entities.loose_snis.iter().filter(|sni| {
-            let owner = sni.get("certificate");
-            entities.find(&entities.certificates, owner).is_some_and(|owner| std::ptr::eq(owner, *node))
-        });
+        let loose = entities.loose_snis.of(node).iter();
         let snis: Vec<String> = own.chain(loose.filter_map(|sni| key_text(sni, "name"))).collect();
         fields.skip(&["snis"]);
         let (cert, key) = (fields.text("cert"), fields.text("key"));

@@ -22,7 +22,6 @@ pub enum Kind {
 
 #[derive(Clone, Debug)]
 pub struct Chain<'a> {
-    /// Without their locations, of which there may be thousands.
     blocks: Vec<(Kind, Rc<[&'a Directive]>)>,
     taken: RefCell<BTreeSet<&'static str>>,
     /// The one that leads here; `None`: there are several.
@@ -37,19 +36,24 @@ pub enum Handler {
     Answer,
 }
 
-fn own(block: &[Directive]) -> Rc<[&Directive]> {
-    block.iter().filter(|directive| !["location", "server"].contains(&directive.name.as_str())).collect()
+/// Without the blocks that other modules look at, of which there may be thousands.
+fn own(kind: Kind, block: &[Directive]) -> Rc<[&Directive]> {
+    let is_other = |name: &str| match kind {
+        Kind::Http => ["server", "upstream", "map", "geo"].contains(&name),
+        _ => name == "location" || name == "server",
+    };
+    block.iter().filter(|directive| !is_other(&directive.name)).collect()
 }
 
 impl<'a> Chain<'a> {
     pub fn new(blocks: &[(Kind, &'a [Directive])]) -> Self {
-        let blocks = blocks.iter().map(|(kind, block)| (*kind, own(block))).collect();
+        let blocks = blocks.iter().map(|(kind, block)| (*kind, own(*kind, block))).collect();
         Chain { blocks, taken: RefCell::default(), path: None }
     }
 
     /// Of a block in this place.
     pub fn inner(&self, kind: Kind, block: &'a [Directive]) -> Self {
-        let mut blocks = vec![(kind, own(block))];
+        let mut blocks = vec![(kind, own(kind, block))];
         blocks.extend(self.blocks.iter().cloned());
         Chain { blocks, taken: RefCell::default(), path: self.path.clone() }
     }

@@ -37,7 +37,12 @@ pub fn group(group: &Directive, scheme: &str, report: &mut Report) -> Made<Value
                 upstream["type"] = "chash".into();
                 upstream["key"] = "remote_addr".into();
             }
-            "hash" => hash(directive, &mut upstream, report)?,
+            "hash" => {
+                hash(directive, &mut upstream)?;
+                if !is_same_ring(group, directive) {
+                    report.approximated(&directive.at, "hash", "hashed consistently, on another ring");
+                }
+            }
             "random" => {
                 report.approximated(&directive.at, "random", "nodes are taken in turn");
             }
@@ -67,12 +72,16 @@ pub fn group(group: &Directive, scheme: &str, report: &mut Report) -> Made<Value
     Ok(upstream)
 }
 
+/// Variables that stand alone as keys here; others are combinations of one.
+const KEYS: [&str; 5] = ["uri", "server_addr", "remote_port", "remote_addr", "host"];
+
 /// `hash KEY [consistent]`
-fn hash(directive: &Directive, upstream: &mut Value, report: &mut Report) -> Made<()> {
-    // Upstreams take APISIX names for hash keys; which node gets a request opens nothing.
-    let text = Variables::default().text(directive.argument(0))?.replace("{raw_", "{").replace("{real_", "{");
+fn hash(directive: &Directive, upstream: &mut Value) -> Made<()> {
+    // Upstreams take APISIX's names of arguments and cookies; which node gets a request opens nothing.
+    let text = Variables::default().text(directive.argument(0))?.replace("{raw_", "{");
     upstream["type"] = "chash".into();
-    match text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).filter(|name| !name.contains('$')) {
+    let name = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+    match name.filter(|name| KEYS.contains(name) || name.starts_with("arg_")) {
         Some(name) => {
             upstream["hash_on"] = "vars".into();
             upstream["key"] = name.into();
@@ -82,8 +91,29 @@ fn hash(directive: &Directive, upstream: &mut Value, report: &mut Report) -> Mad
             upstream["key"] = text.replace("${", "$").replace('}', "").into();
         }
     }
-    report.approximated(&directive.at, "hash", "hashed consistently, on another ring");
     Ok(())
+}
+
+/// Both place nodes by address and port, and as many points as weights say; by a key that every request has, each goes where it
+/// goes in nginx.
+fn is_same_ring(group: &Directive, hash: &Directive) -> bool {
+    let weight = |server: &Directive| {
+        let words = server.arguments.get(1..).unwrap_or_default();
+        let given = words.iter().find_map(|word| word.strip_prefix("weight="));
+        let weight = given.map_or(Some(1), |weight| weight.parse::<u32>().ok())?;
+        let is_address = server.argument(0).parse::<std::net::SocketAddrV4>().is_ok();
+        let is_plain = !words.iter().any(|word| ["backup", "down", "resolve"].contains(&word.as_str()));
+        (is_address && is_plain).then_some(weight)
+    };
+    let weights: Option<Vec<u32>> = group.all("server").map(weight).collect();
+    let divisor = |weights: Vec<u32>| weights.into_iter().fold(0, greatest_common_divisor);
+    hash.argument(1) == "consistent"
+        && ["$remote_addr", "$request_uri"].contains(&hash.argument(0))
+        && weights.map(divisor) == Some(1)
+}
+
+fn greatest_common_divisor(one: u32, other: u32) -> u32 {
+    if other == 0 { one } else { greatest_common_divisor(other, one % other) }
 }
 
 /// `is_shared`: nginx's workers count together.

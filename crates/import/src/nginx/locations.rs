@@ -39,9 +39,9 @@ pub struct Locations<'a> {
 }
 
 impl<'a> Locations<'a> {
-    pub fn of(server: &'a Directive, http: &'a [Directive]) -> Self {
+    pub fn of(server: &'a Directive, http: &Chain<'a>) -> Self {
         let mut locations = Locations { all: Vec::new(), unknown: Vec::new() };
-        let chain = Chain::new(&[(Kind::Server, &server.block), (Kind::Http, http)]);
+        let chain = http.inner(Kind::Server, &server.block);
         locations.collect(&server.block, &chain, &[]);
         locations.mark_hidden();
         locations
@@ -221,7 +221,7 @@ mod tests {
           location ~ y$ { }
         }";
         let all = parse(text, None).expect("a server");
-        let locations = Locations::of(&all[0], &[]);
+        let locations = Locations::of(&all[0], &Chain::new(&[]));
         let titles: Vec<String> = locations.all.iter().map(|one| one.directive.title()).collect();
         assert_eq!(titles[1], "location /a/b/c/");
         assert!(locations.all[1].fault.is_some(), "/a/b/ takes its paths");

@@ -1,9 +1,10 @@
 //! `map` and `geo`: variables that are chosen by others.
 
-use serde_json::json;
+use std::{cell::Cell, collections::HashMap, net::IpAddr};
 
 use super::{
     condition::{Condition, MAX_TESTS},
+    networks::{ALL, Network, Networks},
     parse::Directive,
     patterns,
     variables::{Made, Part, Stop, Variables, parts},
@@ -13,9 +14,12 @@ use super::{
 pub struct Map {
     pub name: String,
     source: Source,
-    /// In the order in which they count.
+    /// In the order in which they count: texts before expressions.
     cases: Vec<(Key, String)>,
     default: String,
+    networks: Networks,
+    /// How many networks stand in conditions by now.
+    written: Cell<usize>,
     /// Why it cannot be used.
     fault: Option<String>,
 }
@@ -32,8 +36,10 @@ enum Key {
     Text(String),
     /// Of a `map` with `hostnames`, or of one without.
     Regex(String),
-    Network(String, u8),
 }
+
+/// Networks in the conditions of one `geo`: each place where it decides has all of them.
+const MAX_NETWORKS: usize = 1_000_000;
 
 impl Map {
     /// `map $source $name { … }` or `geo [$address] $name { … }`.
@@ -45,32 +51,36 @@ impl Map {
             (true, [source, name]) => (Source::Address(source.trim_start_matches('$').to_owned()), name),
             _ => return None,
         };
-        let name = name.strip_prefix('$')?.to_owned();
-        let mut map = Map { name, source, cases: Vec::new(), default: String::new(), fault: None };
+        let mut map = Map {
+            name: name.strip_prefix('$')?.to_owned(),
+            source,
+            cases: Vec::new(),
+            default: String::new(),
+            networks: Networks::default(),
+            written: Cell::new(0),
+            fault: None,
+        };
+        let mut networks = Vec::new();
         for line in &directive.block {
-            map.add(line, is_geo);
+            map.add(line, is_geo, &mut networks);
         }
-        let (mut texts, others): (Vec<_>, Vec<_>) =
-            map.cases.drain(..).partition(|(key, _)| !matches!(key, Key::Regex(_)));
-        // Longer prefixes count first.
-        texts.sort_by_key(|(key, _)| match key {
-            Key::Network(_, length) => u8::MAX - length,
-            _ => 0,
-        });
-        map.cases = texts.into_iter().chain(others).collect();
+        map.networks = Networks::of(networks.into_iter());
+        map.cases.sort_by_key(|(key, _)| matches!(key, Key::Regex(_)));
         Some(map)
     }
 
-    fn add(&mut self, line: &Directive, is_geo: bool) {
+    fn add(&mut self, line: &Directive, is_geo: bool, networks: &mut Vec<(Network, String)>) {
         let value = line.argument(0).to_owned();
         match line.name.as_str() {
+            // To nginx it is a network like any other, and the last one counts.
+            "default" if is_geo => networks.extend(ALL.map(|network| (network, value.clone()))),
             "default" => self.default = value,
             "volatile" if line.arguments.is_empty() => {}
             "include" | "hostnames" | "ranges" | "proxy" | "proxy_recursive" | "delete" => {
                 self.fault.get_or_insert_with(|| format!("`{}` in it is not converted", line.title()));
             }
-            key if is_geo => match network(key) {
-                Some((text, length)) => self.cases.push((Key::Network(text, length), value)),
+            key if is_geo => match parsed(key).and_then(|(address, length)| Network::new(address, length)) {
+                Some(network) => networks.push((network, value)),
                 None => self.fault = Some(format!("{key} in it is not a network")),
             },
             key => {
@@ -92,8 +102,16 @@ impl Map {
             return Err(Stop::closed(format!("`${}`: {fault}", self.name)));
         }
         let name = self.source(variables)?;
+        if matches!(self.source, Source::Address(_)) {
+            return self.of_networks(&name);
+        }
+        let too_many = || Stop::closed(format!("`${}` has too many cases", self.name));
+        if self.cases.len() > MAX_TESTS {
+            return Err(too_many());
+        }
         let mut all: Vec<(Condition, String)> = Vec::new();
         let mut before: Vec<Condition> = Vec::new();
+        let mut count = 0;
         for (key, value) in &self.cases {
             let own = match key {
                 // nginx compares keys without case.
@@ -103,20 +121,45 @@ impl Map {
                 }
                 Key::Text(text) => Condition::test(&name, "==", text.clone()),
                 Key::Regex(pattern) => patterns::matches(&name, pattern).map_err(Stop::Closed)?,
-                Key::Network(network, _) => Condition::test(&name, "ipmatch", json!([network])),
             };
-            let earlier = Condition::any(before.clone()).negated();
-            // Texts exclude each other already.
-            let needs_earlier = !matches!(key, Key::Text(_));
-            let condition = if needs_earlier { Condition::all([own.clone(), earlier]) } else { own.clone() };
-            before.push(own);
+            before.push(own.clone());
+            let condition = match key {
+                // Texts exclude each other already.
+                Key::Text(_) => own,
+                Key::Regex(_) => {
+                    let earlier = before.iter().take(before.len() - 1).cloned();
+                    Condition::all([own, Condition::any(earlier).negated()])
+                }
+            };
+            count += condition.count();
+            if count > MAX_TESTS {
+                return Err(too_many());
+            }
             all.push((condition, value.clone()));
         }
-        all.push((Condition::any(before).negated(), self.default.clone()));
-        if all.iter().map(|(condition, _)| condition.count()).sum::<usize>() > MAX_TESTS {
-            return Err(Stop::closed(format!("`${}` has too many cases", self.name)));
+        let rest = Condition::any(before).negated();
+        if count + rest.count() > MAX_TESTS {
+            return Err(too_many());
         }
+        all.push((rest, self.default.clone()));
         Ok(merged(all))
+    }
+
+    fn of_networks(&self, name: &str) -> Made<Vec<(Condition, String)>> {
+        let why = |why: &str| Err(Stop::closed(format!("`${}` {why}", self.name)));
+        if self.networks.texts_differ && name != "remote_addr" {
+            return why("has a network that counts for texts other than addresses");
+        }
+        let cases = self.networks.cases(name);
+        let written = self.written.get().saturating_add(self.networks.count);
+        self.written.set(written);
+        if written > MAX_NETWORKS {
+            return why("has many networks and stands in many places");
+        }
+        if cases.iter().map(|(condition, _)| condition.count()).sum::<usize>() > MAX_TESTS {
+            return why("has too many networks inside of others");
+        }
+        Ok(cases)
     }
 
     fn source(&self, variables: &Variables) -> Made<String> {
@@ -144,8 +187,10 @@ impl Map {
 /// One case for each value.
 fn merged(cases: Vec<(Condition, String)>) -> Vec<(Condition, String)> {
     let mut merged: Vec<(Vec<Condition>, String)> = Vec::new();
+    let mut numbers: HashMap<String, usize> = HashMap::new();
     for (condition, value) in cases {
-        match merged.iter_mut().find(|(_, known)| *known == value) {
+        let number = *numbers.entry(value.clone()).or_insert(merged.len());
+        match merged.get_mut(number) {
             Some((conditions, _)) => conditions.push(condition),
             None => merged.push((vec![condition], value)),
         }
@@ -155,19 +200,22 @@ fn merged(cases: Vec<(Condition, String)>) -> Vec<(Condition, String)> {
 
 /// An address or a network as it is written here, with the length of its prefix.
 pub fn network(text: &str) -> Option<(String, u8)> {
+    let (address, length) = parsed(text)?;
+    let whole = if address.is_ipv4() { 32 } else { 128 };
+    Some((if length == whole { address.to_string() } else { format!("{address}/{length}") }, length))
+}
+
+fn parsed(text: &str) -> Option<(IpAddr, u8)> {
     let (address, length) = match text.split_once('/') {
         Some((address, length)) => (address, Some(length.parse::<u8>().ok()?)),
         None => (text, None),
     };
-    let address: std::net::IpAddr = address.trim_start_matches('[').trim_end_matches(']').parse().ok()?;
-    if matches!(address, std::net::IpAddr::V6(address) if address.to_ipv4_mapped().is_some()) {
+    let address: IpAddr = address.trim_start_matches('[').trim_end_matches(']').parse().ok()?;
+    if matches!(address, IpAddr::V6(address) if address.to_ipv4_mapped().is_some()) {
         // To nginx no client has such an address, here those of IPv4 do.
         return None;
     }
     let whole = if address.is_ipv4() { 32 } else { 128 };
     let length = length.unwrap_or(whole);
-    if length > whole {
-        return None;
-    }
-    Some((if length == whole { address.to_string() } else { format!("{address}/{length}") }, length))
+    (length <= whole).then_some((address, length))
 }

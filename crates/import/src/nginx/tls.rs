@@ -2,14 +2,7 @@
 
 use serde_json::json;
 
-use super::{
-    Context,
-    chain::{Chain, Kind},
-    listen::Names,
-    parse::Directive,
-    server::Server,
-    sites::Part,
-};
+use super::{Context, listen::Names, parse::Directive, server::Server, sites::Part};
 use crate::Imported;
 
 pub fn convert(server: &Server, parts: &[Part], context: &Context, imported: &mut Imported) {
@@ -29,7 +22,7 @@ pub fn convert(server: &Server, parts: &[Part], context: &Context, imported: &mu
         parts.iter().flat_map(|part| &part.hosts).chain(own.into_iter().flatten()).collect();
     hosts.sort();
     hosts.dedup();
-    let chain = Chain::new(&[(Kind::Server, &directive.block), (Kind::Http, server.http)]);
+    let chain = server.chain();
     let (certificates, keys) = (chain.all("ssl_certificate"), chain.all("ssl_certificate_key"));
     let Some(line) = certificates.first().map(|first| first.at.clone()) else {
         if directive.one("ssl_reject_handshake").is_none() {

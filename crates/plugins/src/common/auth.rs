@@ -83,7 +83,9 @@ pub struct Identified;
 /// Of plugins that look for a key in a header field, and of the keys themselves.
 pub fn remarks_of_key(conf: &Value) -> Vec<String> {
     let text = |name: &str| conf.get(name).and_then(Value::as_str);
-    let no_name = text("header").filter(|name| HeaderName::from_bytes(name.as_bytes()).is_err());
+    // An empty name says that no header is looked at.
+    let is_wrong = |name: &&str| !name.is_empty() && HeaderName::from_bytes(name.as_bytes()).is_err();
+    let no_name = text("header").filter(is_wrong);
     let no_value = text("key")
         .filter(|key| !is_secret_reference(key) && (key.trim() != *key || key.chars().any(char::is_control)));
     no_name

@@ -44,7 +44,7 @@ fn serve(place: &Place, arguments: &Arguments, mut predecessor: Option<Predecess
         None => place.load()?,
     };
     if let Some(from) = &arguments.from {
-        serve_imported(from, place, arguments, &mut loaded.settings)?;
+        serve_imported(from, place, arguments, &mut loaded)?;
     }
     preflight::check(&loaded)?;
     let more = preflight::warnings(&loaded);
@@ -88,8 +88,9 @@ fn serve_imported(
     from: &str,
     place: &Place,
     arguments: &Arguments,
-    settings: &mut Settings,
+    loaded: &mut Loaded,
 ) -> anyhow::Result<()> {
+    let Loaded { settings, warnings, .. } = loaded;
     let target = settings.files.prefix.join("data").join("imported.yaml");
     let is_set = place.listen.is_some() || settings.places.has("apisix.node_listen");
     let placement =
@@ -102,12 +103,16 @@ fn serve_imported(
     let asked = settings.files.config.exists() || imported.output.has("ssls");
     settings.apisix.tls.enable &= asked;
     if from.starts_with("kong:") {
-        // Its `trusted_ips` are empty, and an escaped slash is not one.
-        settings.nginx.real_ip_from.clear();
+        // Its `trusted_ips` are empty unless kong.conf says otherwise, and an escaped slash is not one.
+        believe_as_written(settings);
         settings.apisix.match_uri_encoded_slash = true;
     }
     if let Some(listeners) = imported.listeners {
         as_in_nginx(placement, &listeners, settings);
+        if !settings.nginx.real_ip_from.is_empty() {
+            let what = "holds besides the `set_real_ip_from` of the nginx file";
+            warnings.push(settings.places.message(REAL_IP_FROM, &format!("{REAL_IP_FROM} {what}")));
+        }
     }
     // The other gateway has no list to switch plugins on: what its configuration names is on.
     for plugin in plugins::registry::PLUGINS {
@@ -120,12 +125,21 @@ fn serve_imported(
     Ok(())
 }
 
+const REAL_IP_FROM: &str = "nginx_config.http.real_ip_from";
+
+/// Peers say who the client is only where somebody wrote down that they may: the defaults are those of APISIX.
+fn believe_as_written(settings: &mut Settings) {
+    if !settings.places.is_set(REAL_IP_FROM) {
+        settings.nginx.real_ip_from.clear();
+    }
+}
+
 const EVERYBODY: [&str; 2] = ["0.0.0.0/0", "::/0"];
 
-/// nginx selects by host before path, and believes only the peers that its configuration names.
+/// nginx selects by host before path, and believes only the peers that its configuration, or config.yaml, names.
 fn as_in_nginx(placement: Placement, listeners: &Listeners, settings: &mut Settings) {
     settings.apisix.router = HttpRouter::HostUri;
-    settings.nginx.real_ip_from.clear();
+    believe_as_written(settings);
     // A file with another word for it is not served: the directive closes its block.
     settings.nginx.underscores_in_headers = false;
     // It passes on, and compares, what came.

@@ -173,11 +173,12 @@ pub fn proxied(
             report.ignored(&entry.directive.at, "error_page", why);
             continue;
         }
-        match entry.page(at, variables, report)? {
-            Page::Content(_) if entry.shows_content() => return Err(entry.closed("an upstream answers")),
-            Page::Unknown(why) if entry.shows_content() => return Err(entry.closed(&why)),
-            Page::Unknown(why) => entry.left_out(&why, report),
-            _ => entry.left_out("an upstream's with the same status would be replaced as well", report),
+        // Without the page there is the error alone: nobody sees more than with it.
+        match entry.page(at, variables, report) {
+            Ok(Page::Content(_)) => entry.left_out("an upstream would answer", report),
+            Ok(Page::Unknown(why)) | Err(Stop::Closed(why)) => entry.left_out(&why, report),
+            Err(Stop::Split(map)) => return Err(Stop::Split(map)),
+            Ok(_) => entry.left_out("an upstream's with the same status would be replaced as well", report),
         }
     }
     Ok(())

@@ -1,0 +1,76 @@
+//! Who refers to whom, found without going through all of them.
+
+use std::{collections::HashMap, ops::Deref};
+
+use config::yaml::Node;
+
+use super::entities::key_text;
+use crate::fields;
+
+/// Entities of a kind, which others refer to.
+#[derive(Default)]
+pub struct Named<'a> {
+    all: Vec<&'a Node>,
+    by_name: HashMap<String, &'a Node>,
+}
+
+impl<'a> Named<'a> {
+    pub fn of(nodes: impl Iterator<Item = &'a Node>) -> Self {
+        let mut named = Named::default();
+        for node in nodes {
+            named.all.push(node);
+            for name in ["id", "name", "username", "custom_id"].iter().filter_map(|key| key_text(node, key)) {
+                named.by_name.entry(name).or_insert(node);
+            }
+        }
+        named
+    }
+
+    /// The entity a reference means: by name or id, as text or as `{name: ...}`, `{id: ...}`.
+    pub fn find(&self, reference: Option<&Node>) -> Option<&'a Node> {
+        let reference = reference?;
+        let wanted = fields::text(reference)
+            .or_else(|| ["id", "name", "username"].iter().find_map(|key| key_text(reference, key)))?;
+        self.by_name.get(&wanted).copied()
+    }
+
+    /// By its name alone.
+    pub fn named(&self, name: &str) -> Option<&'a Node> {
+        let is_it = |node: &&Node| key_text(node, "name").as_deref() == Some(name);
+        let known = self.by_name.get(name).copied()?;
+        if is_it(&known) { Some(known) } else { self.all.iter().copied().find(is_it) }
+    }
+}
+
+impl<'a> Deref for Named<'a> {
+    type Target = [&'a Node];
+
+    fn deref(&self) -> &Self::Target {
+        &self.all
+    }
+}
+
+/// What stands elsewhere than in its owner, by owner.
+pub struct Owned<T>(HashMap<*const Node, Vec<T>>);
+
+impl<T> Default for Owned<T> {
+    fn default() -> Self {
+        Owned(HashMap::new())
+    }
+}
+
+impl<T> Owned<T> {
+    pub fn by(items: impl Iterator<Item = (Option<*const Node>, T)>) -> Self {
+        let mut all: HashMap<*const Node, Vec<T>> = HashMap::new();
+        for (owner, item) in items {
+            if let Some(owner) = owner {
+                all.entry(owner).or_default().push(item);
+            }
+        }
+        Owned(all)
+    }
+
+    pub fn of(&self, owner: &Node) -> &[T] {
+        self.0.get(&std::ptr::from_ref(owner)).map(Vec::as_slice).unwrap_or_default()
+    }
+}

@@ -1,0 +1,188 @@
+//! Kong's routes with one path each, and what decides their order.
+
+use std::cmp::Reverse;
+
+use config::yaml::Node;
+use serde_json::json;
+
+use super::{
+    super::{
+        entities::{Entities, label},
+        expression,
+        order::Path,
+    },
+    Entry, Rank,
+};
+use crate::{
+    Imported,
+    fields::{self, Fields},
+};
+
+/// Conditions of a route without an expression.
+const KINDS: [&str; 6] = ["methods", "hosts", "headers", "paths", "snis", "sources"];
+
+pub fn expand<'a>(
+    entities: &Entities,
+    node: &'a Node,
+    service: Option<&'a Node>,
+    created: usize,
+    imported: &mut Imported,
+) -> Vec<Entry<'a>> {
+    let subject = label("route", node);
+    let fields = Fields::new(node, &subject);
+    fields.skip(&[
+        "id",
+        "name",
+        "service",
+        "plugins",
+        "filter_chains",
+        "tags",
+        "created_at",
+        "updated_at",
+        "strip_path",
+    ]);
+    fields.skip(&["preserve_host", "path_handling", "request_buffering", "response_buffering"]);
+    fields.skip(&["https_redirect_status_code", "regex_priority"]);
+    let protocols = fields.texts("protocols");
+    if !protocols.is_empty()
+        && !protocols.iter().any(|name| ["http", "https", "grpc", "grpcs"].contains(&name.as_str()))
+    {
+        imported.report.unsupported(node.line, &subject, "routes of TCP, TLS and UDP are left out");
+        return Vec::new();
+    }
+    let mut fault = None;
+    if entities.has_lost_its_service(node) {
+        fault = Some("its service is not in the file".to_owned());
+    }
+    if fields.get("destinations").is_some_and(|node| !fields::list(node).is_empty()) {
+        fault = Some("`destinations` is not converted".to_owned());
+    }
+    let priority = fields.integer("priority").unwrap_or(0);
+    let expression = fields.text("expression").filter(|text| !text.trim().is_empty());
+    if let Some(text) = &expression {
+        match by_expression(text, &fields, imported) {
+            Ok(choices) => {
+                fields.finish(&mut imported.report);
+                let entry = |choice: expression::Choice| Entry {
+                    node,
+                    service,
+                    path: choice.path,
+                    hosts: Vec::new(),
+                    rank: of_expression(priority, created),
+                    conditions: choice.conditions,
+                    fault: fault.clone(),
+                    differs: false,
+                };
+                return choices.into_iter().map(entry).collect();
+            }
+            // Which requests it takes is not known: all of them, before other routes.
+            Err(why) => {
+                fault = Some(format!("`expression` is not converted: {why}; what it may take is closed"));
+            }
+        }
+    }
+    let hosts = fields.texts("hosts");
+    let some = |node: &Node| !fields::list(node).is_empty() || !fields::entries(node).is_empty();
+    let given = match &expression {
+        Some(_) => usize::MAX,
+        None => KINDS.iter().filter(|kind| fields.get(kind).is_some_and(some)).count(),
+    };
+    let headers = fields.get("headers").map_or(0, |headers| fields::entries(headers).len());
+    let regex_priority = fields.integer("regex_priority").unwrap_or(0);
+    fields.finish(&mut imported.report);
+    let wild = hosts.iter().any(|host| host.contains('*'));
+    let mut paths: Vec<Path> = fields.texts("paths").iter().map(|path| read_path(entities, path)).collect();
+    if paths.is_empty() {
+        paths.push(Path::Prefix("/".to_owned()));
+    }
+    paths
+        .into_iter()
+        .map(|path| {
+            let (regex, length) = match &path {
+                Path::Regex(pattern) => (true, pattern.len()),
+                Path::Prefix(prefix) => (false, prefix.len()),
+            };
+            let plain = !hosts.is_empty() && !wild;
+            let rank = (
+                Reverse(given),
+                !plain,
+                Reverse(headers),
+                !regex,
+                Reverse(if regex { regex_priority } else { 0 }),
+                Reverse(length),
+                created,
+            );
+            Entry {
+                node,
+                service,
+                path,
+                hosts: hosts.clone(),
+                rank,
+                conditions: Vec::new(),
+                fault: fault.clone(),
+                differs: false,
+            }
+        })
+        .collect()
+}
+
+/// What an expression takes. Kong has no route with an expression and other conditions.
+fn by_expression(
+    text: &str,
+    fields: &Fields,
+    imported: &mut Imported,
+) -> Result<Vec<expression::Choice>, String> {
+    for kind in KINDS {
+        let some = |node: &&Node| !fields::list(node).is_empty() || !fields::entries(node).is_empty();
+        if fields.get(kind).as_ref().is_some_and(some) {
+            return Err(format!("it stands beside `{kind}`"));
+        }
+    }
+    let mut choices = expression::read(text, fields.flag("strip_path").unwrap_or(true))?;
+    let protocols = fields.texts("protocols");
+    if !protocols.is_empty() && protocols.iter().all(|name| name == "http" || name == "grpc") {
+        choices.iter_mut().for_each(|choice| choice.conditions.push(json!(["scheme", "==", "http"])));
+    }
+    if expression::looks_into_lists(text) {
+        let how = "`any()`: a line of a header that is a list counts by its members";
+        imported.report.approximated(fields.line(), fields.subject(), how);
+    }
+    Ok(choices)
+}
+
+/// Before all routes with other conditions, as in Kong from 3.7 on.
+fn of_expression(priority: i64, created: usize) -> Rank {
+    (Reverse(usize::MAX - 1), true, Reverse(0), true, Reverse(priority), Reverse(0), created)
+}
+
+fn read_path(entities: &Entities, path: &str) -> Path {
+    if let Some(pattern) = path.strip_prefix('~') {
+        return Path::Regex(pattern.to_owned());
+    }
+    let plain = path.chars().all(|c| c.is_ascii_alphanumeric() || ".-_~/%".contains(c));
+    if plain || entities.regex_needs_tilde {
+        Path::Prefix(decoded(path))
+    } else {
+        Path::Regex(path.to_owned())
+    }
+}
+
+/// Kong compares paths as they come, this gateway decoded.
+pub fn decoded(path: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = path.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.get(..2).filter(|_| *first == b'%').and_then(|two| std::str::from_utf8(two).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| path.to_owned())
+}

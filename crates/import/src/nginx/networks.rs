@@ -1,0 +1,212 @@
+//! The networks of a `geo` and their values. The longest prefix counts, so a network holds for what is in it and in none of the
+//! networks inside of it.
+
+use std::{collections::HashMap, net::IpAddr};
+
+use serde_json::json;
+
+use super::condition::Condition;
+
+/// A network: its family, first address and prefix length. In this order what contains others comes before them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Network {
+    is_v6: bool,
+    first: u128,
+    length: u8,
+}
+
+/// Everything of IPv4, and of IPv6.
+pub const ALL: [Network; 2] =
+    [Network { is_v6: false, first: 0, length: 0 }, Network { is_v6: true, first: 0, length: 0 }];
+
+/// What nginx looks up where there is no address.
+const NO_ADDRESS: Network = Network { is_v6: false, first: u32::MAX as u128, length: 32 };
+
+impl Network {
+    pub fn new(address: IpAddr, length: u8) -> Option<Network> {
+        let (is_v6, bits, whole) = match address {
+            IpAddr::V4(address) => (false, u128::from(u32::from(address)), 32_u32),
+            IpAddr::V6(address) => (true, u128::from(address), 128),
+        };
+        let rest = whole.checked_sub(u32::from(length))?;
+        let mask = u128::MAX.checked_shl(rest).unwrap_or(0);
+        Some(Network { is_v6, first: bits & mask, length })
+    }
+
+    fn contains(&self, other: &Network) -> bool {
+        let width: u32 = if self.is_v6 { 128 } else { 32 };
+        let rest = width.saturating_sub(u32::from(self.length));
+        let mask = u128::MAX.checked_shl(rest).unwrap_or(0);
+        self.is_v6 == other.is_v6 && self.length <= other.length && other.first & mask == self.first
+    }
+
+    fn text(&self) -> String {
+        let (address, whole): (IpAddr, u8) = match (self.is_v6, u32::try_from(self.first)) {
+            (false, Ok(bits)) => (IpAddr::V4(bits.into()), 32),
+            _ => (IpAddr::V6(self.first.into()), 128),
+        };
+        if self.length == whole { address.to_string() } else { format!("{address}/{}", self.length) }
+    }
+}
+
+/// When an address has a value.
+#[derive(Clone, Debug, Default)]
+struct Places {
+    /// Networks with no others in them.
+    whole: Vec<String>,
+    /// A network, and what is not its own in it.
+    parts: Vec<(String, Vec<String>)>,
+}
+
+/// The networks by value.
+#[derive(Clone, Debug, Default)]
+pub struct Networks {
+    values: Vec<(String, Places)>,
+    /// Of what is in no network, and of texts other than addresses.
+    rest: String,
+    /// Those that are not of the rest, outermost.
+    outer: Vec<String>,
+    /// Texts other than addresses have the value of a network.
+    pub texts_differ: bool,
+    /// How many networks there are.
+    pub count: usize,
+}
+
+impl Networks {
+    /// Of two equal networks the later one counts, as in nginx.
+    pub fn of(given: impl Iterator<Item = (Network, String)>) -> Networks {
+        let mut last: HashMap<Network, String> = HashMap::new();
+        last.insert(ALL[0], String::new());
+        last.insert(ALL[1], String::new());
+        last.extend(given);
+        let count = last.len();
+        let mut sorted: Vec<(Network, String)> = last.into_iter().collect();
+        sorted.sort();
+        let rest = sorted.first().map(|(_, value)| value.clone()).unwrap_or_default();
+        // Those that differ from what they are in, with what is in them; the first one is everything.
+        let mut kept: Vec<(Network, String, Vec<String>)> = Vec::new();
+        let mut open: Vec<usize> = Vec::new();
+        let mut texts_differ = false;
+        for (network, value) in sorted {
+            while open
+                .last()
+                .is_some_and(|top| !kept.get(*top).is_some_and(|(top, ..)| top.contains(&network)))
+            {
+                open.pop();
+            }
+            let around = open.last().copied().unwrap_or(0);
+            if network.contains(&NO_ADDRESS) {
+                texts_differ = value != rest;
+            }
+            match kept.get_mut(around) {
+                Some((_, outer, _)) if *outer == value => continue,
+                Some((_, _, inside)) => inside.push(network.text()),
+                None => {}
+            }
+            open.push(kept.len());
+            kept.push((network, value, Vec::new()));
+        }
+        let mut kept = kept.into_iter();
+        let outer = kept.next().map(|(_, _, inside)| inside).unwrap_or_default();
+        let mut numbers: HashMap<String, usize> = HashMap::new();
+        let mut values: Vec<(String, Places)> = Vec::new();
+        for (network, value, inside) in kept {
+            let number = *numbers.entry(value).or_insert_with_key(|value| {
+                values.push((value.clone(), Places::default()));
+                values.len() - 1
+            });
+            let Some((_, places)) = values.get_mut(number) else { continue };
+            if inside.is_empty() {
+                places.whole.push(network.text());
+            } else {
+                places.parts.push((network.text(), inside));
+            }
+        }
+        Networks { values, rest, outer, texts_differ, count }
+    }
+
+    /// Conditions on a variable that exclude each other, each with the value that it stands for.
+    pub fn cases(&self, variable: &str) -> Vec<(Condition, String)> {
+        let test = |networks: &[String]| match networks.is_empty() {
+            true => Condition::Never,
+            false => Condition::test(variable, "ipmatch", json!(networks)),
+        };
+        let held = |places: &Places| {
+            let part = |(network, inside): &(String, Vec<String>)| {
+                Condition::all([test(std::slice::from_ref(network)), test(inside).negated()])
+            };
+            Condition::any([test(&places.whole)].into_iter().chain(places.parts.iter().map(part)))
+        };
+        let mut outside = test(&self.outer).negated();
+        let mut cases = Vec::new();
+        for (value, places) in &self.values {
+            if *value == self.rest {
+                outside = Condition::any([outside, held(places)]);
+            } else {
+                cases.push((held(places), value.clone()));
+            }
+        }
+        cases.push((outside, self.rest.clone()));
+        cases
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(given: &[(&str, &str)]) -> Networks {
+        let network = |text: &str| {
+            let (address, length) = text.split_once('/').expect("a network");
+            Network::new(address.parse().expect("an address"), length.parse().expect("a length"))
+                .expect("fits")
+        };
+        Networks::of(given.iter().map(|(text, value)| (network(text), (*value).to_owned())))
+    }
+
+    fn vars(networks: &Networks, value: &str) -> serde_json::Value {
+        let cases = networks.cases("a");
+        let found = cases.iter().find(|(_, known)| known == value).expect("the value is there");
+        json!(found.0.vars())
+    }
+
+    #[test]
+    fn longer_prefixes_are_taken_out() {
+        let networks = of(&[
+            ("10.1.0.0/16", "b"),
+            ("10.0.0.0/8", "a"),
+            ("10.1.2.0/24", "a"),
+            ("10.9.0.0/16", "a"),
+            ("::1/128", "a"),
+        ]);
+        let wanted = json!([[
+            "OR",
+            ["a", "ipmatch", ["10.1.2.0/24", "::1"]],
+            ["AND", ["a", "ipmatch", ["10.0.0.0/8"]], ["a", "!", "ipmatch", ["10.1.0.0/16"]]]
+        ]]);
+        assert_eq!(vars(&networks, "a"), wanted);
+        assert_eq!(
+            vars(&networks, "b"),
+            json!([["a", "ipmatch", ["10.1.0.0/16"]], ["a", "!", "ipmatch", ["10.1.2.0/24"]]])
+        );
+        assert_eq!(vars(&networks, ""), json!([["a", "!", "ipmatch", ["10.0.0.0/8", "::1"]]]));
+    }
+
+    #[test]
+    fn the_last_of_equal_networks_counts() {
+        let networks = of(&[("10.0.0.0/8", "a"), ("10.9.9.9/8", "b"), ("0.0.0.0/0", "c"), ("::/0", "c")]);
+        assert_eq!(vars(&networks, "b"), json!([["a", "ipmatch", ["10.0.0.0/8"]]]));
+        assert_eq!(vars(&networks, "c"), json!([["a", "!", "ipmatch", ["10.0.0.0/8"]]]));
+        assert_eq!(networks.cases("a").len(), 2);
+    }
+
+    #[test]
+    fn families_differ() {
+        let networks = of(&[("0.0.0.0/0", "four")]);
+        assert_eq!(vars(&networks, ""), json!([["a", "ipmatch", ["::/0"]]]));
+        assert_eq!(vars(&networks, "four"), json!([["a", "!", "ipmatch", ["::/0"]]]));
+        assert!(!networks.texts_differ);
+        assert!(of(&[("128.0.0.0/1", "1")]).texts_differ);
+        assert!(!of(&[("128.0.0.0/1", "1"), ("255.0.0.0/8", "")]).texts_differ);
+    }
+}
