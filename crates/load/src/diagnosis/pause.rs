@@ -1,7 +1,9 @@
-//! One moment in which nothing was answered.
+//! Moments in which nothing was answered.
 
 use super::finding;
 use crate::{Outcome, outcome::Finding, report::units::time};
+
+pub const NAME: &str = "pause";
 
 /// Shorter ones do not matter, or are the machine's.
 const SHORTEST_US: f64 = 50_000.0;
@@ -11,46 +13,96 @@ const STANDS_OUT: f64 = 20.0;
 const LEAST_CONNECTIONS: usize = 4;
 /// Share of the connections that have to wait.
 const WAITING: f64 = 0.5;
+/// So many are told with time and length, the rest as a number.
+const TOLD: usize = 4;
 
-/// A single pause. Several are a matter of [`super::comb`], and slow requests here and there are none.
+/// A pause, or several without a rhythm (those with one are a matter of [`super::comb`]); slow requests here and there are
+/// none.
 pub fn pause(outcome: &Outcome) -> Option<Finding> {
-    let series = &outcome.series;
     let least = SHORTEST_US.max(STANDS_OUT * outcome.latency.at(50.0));
-    let slow: Vec<(usize, f64)> = series
-        .fine_max_us
-        .iter()
-        .map(|us| f64::from(*us))
-        .enumerate()
-        .filter(|(_, us)| *us >= least)
-        .collect();
-    let (first, longest) = (slow.first()?.0, slow.iter().map(|(_, us)| *us).fold(0.0, f64::max));
-    let step_ms = series.fine_ms.max(1) as f64;
-    // All that was slow began before or during the one pause.
-    let last = slow.last()?.0;
-    if (last - first) as f64 * step_ms > longest / 1000.0 + 2.0 * step_ms {
-        return None;
-    }
+    let pauses = pauses(&outcome.series.fine_max_us, outcome.series.fine_ms.max(1) as f64, least);
     let waited = outcome.latency.between_ms(least / 1000.0, f64::INFINITY);
-    let is_all = waited as f64 >= WAITING * outcome.connections as f64;
-    if outcome.connections < LEAST_CONNECTIONS || !is_all {
+    let is_all = waited as f64 >= WAITING * outcome.connections as f64 * pauses.len() as f64;
+    if pauses.is_empty() || outcome.connections < LEAST_CONNECTIONS || !is_all {
         return None;
     }
-    let at = first as f64 * step_ms / 1000.0;
+    // Two slow requests at two moments are no pauses: in a pause nothing goes on.
+    if pauses.len() > 1 && !pauses.iter().all(|pause| pause.is_silent(outcome)) {
+        return None;
+    }
+    let moments = if pauses.len() == 1 { "at that moment" } else { "at those moments" };
     let mut found = finding(
-        "pause",
-        format!("one pause of {}, {at:.1} s into the run", time(longest)),
+        NAME,
+        title(&pauses),
         vec![
             format!(
-                "{waited} requests of {} connections waited {} or longer, all at that moment",
+                "{waited} requests of {} connections waited {} or longer, all {moments}",
                 outcome.connections,
                 time(least)
             ),
             format!("half of all requests take {}", time(outcome.latency.at(50.0))),
         ],
-        "look into the server's log at that moment: garbage collection, a reload, a flush to disk, a full queue; and whether the machine itself stood still (steal)",
+        &format!(
+            "look into the server's log {moments}: garbage collection, a reload, a flush to disk, a full queue; and whether the machine itself stood still (steal)"
+        ),
     );
-    found.marks = vec![at];
+    found.marks = pauses.iter().map(|pause| pause.at_ms / 1000.0).collect();
     Some(found)
+}
+
+fn title(pauses: &[Pause]) -> String {
+    if let [only] = pauses {
+        return format!("one pause of {}, {:.1} s into the run", time(only.us), only.at_ms / 1000.0);
+    }
+    let told: Vec<String> = pauses
+        .iter()
+        .take(TOLD)
+        .map(|pause| format!("{} at {:.1} s", time(pause.us), pause.at_ms / 1000.0))
+        .collect();
+    let more = match pauses.len().saturating_sub(TOLD) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    format!("{} pauses: {}{more}", pauses.len(), told.join(", "))
+}
+
+/// From when the first request that had to wait was sent, and how long the longest waited.
+#[derive(Clone, Copy, Debug)]
+struct Pause {
+    at_ms: f64,
+    us: f64,
+}
+
+/// What was slow and began before or during a pause belongs to it.
+fn pauses(fine_max_us: &[u32], step_ms: f64, least_us: f64) -> Vec<Pause> {
+    let mut found: Vec<Pause> = Vec::new();
+    for (step, &us) in fine_max_us.iter().enumerate().filter(|(_, us)| f64::from(**us) >= least_us) {
+        let (at_ms, us) = (step as f64 * step_ms, f64::from(us));
+        match found.last_mut().filter(|pause| at_ms <= pause.at_ms + pause.us / 1000.0 + 2.0 * step_ms) {
+            Some(pause) => pause.us = pause.us.max(us),
+            None => found.push(Pause { at_ms, us }),
+        }
+    }
+    found
+}
+
+impl Pause {
+    /// Whether no request was sent and answered while it lasted: who asked then waited until it was over.
+    fn is_silent(&self, outcome: &Outcome) -> bool {
+        let step_ms = outcome.series.fine_ms.max(1) as f64;
+        let end_ms = self.at_ms + self.us / 1000.0;
+        let inside = outcome
+            .series
+            .fine_max_us
+            .iter()
+            .enumerate()
+            .map(|(step, &us)| (step as f64 * step_ms, f64::from(us)))
+            // At the edges a request may have come just before or after.
+            .filter(|&(at_ms, us)| {
+                us > 0.0 && at_ms > self.at_ms + step_ms && at_ms + 2.0 * step_ms < end_ms
+            });
+        inside.into_iter().all(|(at_ms, us)| at_ms + us / 1000.0 + 2.0 * step_ms >= end_ms)
+    }
 }
 
 #[cfg(test)]
@@ -60,6 +112,10 @@ mod tests {
 
     fn outcome(fine: &[(usize, u32)], slow: u64) -> Outcome {
         let mut fine_max_us = vec![500; 300];
+        // Nobody is asked while all wait.
+        for &(at, us) in fine {
+            fine_max_us[at..].iter_mut().take(us as usize / 10_000).for_each(|us| *us = 0);
+        }
         fine.iter().for_each(|&(at, us)| fine_max_us[at] = us);
         Outcome {
             connections: 8,
@@ -75,15 +131,36 @@ mod tests {
         }
     }
 
+    fn title_of(outcome: &Outcome) -> Option<String> {
+        pause(outcome).map(|found| found.title)
+    }
+
     #[test]
     fn one_moment_for_all() {
-        let title = |outcome: &Outcome| pause(outcome).map(|found| found.title);
         assert_eq!(
-            title(&outcome(&[(120, 250_000), (121, 240_000)], 8)).as_deref(),
+            title_of(&outcome(&[(120, 250_000), (121, 240_000)], 8)).as_deref(),
             Some("one pause of 250.00ms, 1.2 s into the run")
         );
-        assert_eq!(title(&outcome(&[(120, 250_000)], 1)), None, "one connection");
-        assert_eq!(title(&outcome(&[(20, 250_000), (220, 250_000)], 8)), None, "two moments");
-        assert_eq!(title(&outcome(&[], 0)), None);
+        assert_eq!(title_of(&outcome(&[(120, 250_000)], 1)), None, "one connection");
+        assert_eq!(title_of(&outcome(&[], 0)), None);
+    }
+
+    #[test]
+    fn several_moments_for_all() {
+        let two = outcome(&[(20, 250_000), (220, 300_000)], 16);
+        assert_eq!(title_of(&two).as_deref(), Some("2 pauses: 250.00ms at 0.2 s, 300.00ms at 2.2 s"));
+        assert_eq!(pause(&two).map(|found| found.marks), Some(vec![0.2, 2.2]));
+        let many: Vec<(usize, u32)> = [5, 40, 90, 130, 210, 270].map(|at| (at, 60_000)).into();
+        let title =
+            "6 pauses: 60.00ms at 0.1 s, 60.00ms at 0.4 s, 60.00ms at 0.9 s, 60.00ms at 1.3 s, and 2 more";
+        assert_eq!(title_of(&outcome(&many, 48)).as_deref(), Some(title));
+    }
+
+    #[test]
+    fn slow_requests_here_and_there_are_no_pauses() {
+        assert_eq!(title_of(&outcome(&[(20, 250_000), (220, 250_000)], 4)), None, "two connections each");
+        let mut busy = outcome(&[(20, 250_000), (220, 250_000)], 8);
+        busy.series.fine_max_us.iter_mut().filter(|us| **us == 0).for_each(|us| *us = 500);
+        assert_eq!(title_of(&busy), None, "others were answered meanwhile");
     }
 }
