@@ -12,6 +12,8 @@ const BUSY: f64 = 0.92;
 /// A client that waits this share of the time for a CPU measures the waiting.
 const WAITING: f64 = 0.25;
 
+pub const CLIENT_BOUND: &str = "client-bound";
+
 pub fn client_bound(outcome: &Outcome) -> Option<Finding> {
     let client = &outcome.client;
     let busy = client.busiest_thread >= BUSY;
@@ -34,7 +36,7 @@ pub fn client_bound(outcome: &Outcome) -> Option<Finding> {
         "give client and server cores of their own (taskset), or run the client on another machine"
     };
     Some(finding(
-        "client-bound",
+        CLIENT_BOUND,
         match busy {
             true => "the load generator is the limit: one of its threads has no time left",
             false => "the load generator is the limit: its threads wait for a CPU",

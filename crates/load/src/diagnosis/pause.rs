@@ -1,7 +1,7 @@
 //! Moments in which nothing was answered.
 
 use super::finding;
-use crate::{Outcome, outcome::Finding, report::units::time};
+use crate::{Outcome, engine::slot::bucket_floor, outcome::Finding, report::units::time};
 
 pub const NAME: &str = "pause";
 
@@ -20,14 +20,17 @@ const TOLD: usize = 4;
 /// none.
 pub fn pause(outcome: &Outcome) -> Option<Finding> {
     let least = SHORTEST_US.max(STANDS_OUT * outcome.latency.at(50.0));
-    let pauses = pauses(&outcome.series.fine_max_us, outcome.series.fine_ms.max(1) as f64, least);
-    let waited = outcome.latency.between_ms(least / 1000.0, f64::INFINITY);
-    let is_all = waited as f64 >= WAITING * outcome.connections as f64 * pauses.len() as f64;
-    if pauses.is_empty() || outcome.connections < LEAST_CONNECTIONS || !is_all {
+    let all = pauses(&outcome.series.fine_max_us, outcome.series.fine_ms.max(1) as f64, least);
+    let found = all.len();
+    let mut pauses = all;
+    pauses.retain(|pause| pause.is_silent(outcome) && pause.holds_all(outcome, least));
+    // Where as much was slow at other moments it is not pauses that make the latency.
+    if pauses.is_empty() || found > 2 * pauses.len() || outcome.connections < LEAST_CONNECTIONS {
         return None;
     }
-    // Two slow requests at two moments are no pauses: in a pause nothing goes on.
-    if pauses.len() > 1 && !pauses.iter().all(|pause| pause.is_silent(outcome)) {
+    let waited = outcome.latency.between_ms(least / 1000.0, f64::INFINITY);
+    // Who waits for a lost segment waits alone.
+    if 2 * outcome.sockets.retransmitted() >= waited {
         return None;
     }
     let moments = if pauses.len() == 1 { "at that moment" } else { "at those moments" };
@@ -36,7 +39,7 @@ pub fn pause(outcome: &Outcome) -> Option<Finding> {
         title(&pauses),
         vec![
             format!(
-                "{waited} requests of {} connections waited {} or longer, all {moments}",
+                "{waited} requests of {} connections waited {} or longer, nearly all {moments}",
                 outcome.connections,
                 time(least)
             ),
@@ -87,11 +90,22 @@ fn pauses(fine_max_us: &[u32], step_ms: f64, least_us: f64) -> Vec<Pause> {
 }
 
 impl Pause {
+    /// Whether half of the connections had an answer that late when it was over.
+    fn holds_all(&self, outcome: &Outcome, least_us: f64) -> bool {
+        let slot_ms = outcome.series.slot_ms.max(1) as f64;
+        let last = ((self.at_ms + self.us / 1000.0) / slot_ms) as usize;
+        // The slowest is the last one, more or less, and slots are not cut to the millisecond.
+        let slots = outcome.series.slots.get(last.saturating_sub(1)..).unwrap_or_default();
+        let late = slots.iter().take(3).flat_map(|slot| &slot.steps);
+        let late = late.filter(|(step, _)| bucket_floor(*step) as f64 / 1000.0 >= 0.9 * least_us);
+        late.map(|(_, count)| *count).sum::<u64>() as f64 >= WAITING * outcome.connections as f64
+    }
+
     /// Whether no request was sent and answered while it lasted: who asked then waited until it was over.
     fn is_silent(&self, outcome: &Outcome) -> bool {
         let step_ms = outcome.series.fine_ms.max(1) as f64;
         let end_ms = self.at_ms + self.us / 1000.0;
-        let inside = outcome
+        let mut inside = outcome
             .series
             .fine_max_us
             .iter()
@@ -101,14 +115,17 @@ impl Pause {
             .filter(|&(at_ms, us)| {
                 us > 0.0 && at_ms > self.at_ms + step_ms && at_ms + 2.0 * step_ms < end_ms
             });
-        inside.into_iter().all(|(at_ms, us)| at_ms + us / 1000.0 + 2.0 * step_ms >= end_ms)
+        inside.all(|(at_ms, us)| at_ms + us / 1000.0 + 2.0 * step_ms >= end_ms)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::{Latency, Series};
+    use crate::{
+        engine::slot::bucket_of,
+        outcome::{Latency, Series, SlotFigures},
+    };
 
     fn outcome(fine: &[(usize, u32)], slow: u64) -> Outcome {
         let mut fine_max_us = vec![500; 300];
@@ -117,6 +134,11 @@ mod tests {
             fine_max_us[at..].iter_mut().take(us as usize / 10_000).for_each(|us| *us = 0);
         }
         fine.iter().for_each(|&(at, us)| fine_max_us[at] = us);
+        let mut slots = vec![SlotFigures::default(); 31];
+        for &(at, us) in fine {
+            let step = (bucket_of(u64::from(us) * 1000), slow / fine.len() as u64);
+            slots[(at * 10 + us as usize / 1000) / 100].steps.push(step);
+        }
         Outcome {
             connections: 8,
             requests: 1000,
@@ -126,7 +148,7 @@ mod tests {
                 steps: vec![(500.0, 1000 - slow), (250_000.0, slow)],
                 ..Latency::default()
             },
-            series: Series { fine_ms: 10, fine_max_us, ..Series::default() },
+            series: Series { slot_ms: 100, slots, fine_ms: 10, fine_max_us },
             ..Outcome::default()
         }
     }
@@ -138,7 +160,7 @@ mod tests {
     #[test]
     fn one_moment_for_all() {
         assert_eq!(
-            title_of(&outcome(&[(120, 250_000), (121, 240_000)], 8)).as_deref(),
+            title_of(&outcome(&[(120, 250_000)], 8)).as_deref(),
             Some("one pause of 250.00ms, 1.2 s into the run")
         );
         assert_eq!(title_of(&outcome(&[(120, 250_000)], 1)), None, "one connection");
@@ -159,8 +181,17 @@ mod tests {
     #[test]
     fn slow_requests_here_and_there_are_no_pauses() {
         assert_eq!(title_of(&outcome(&[(20, 250_000), (220, 250_000)], 4)), None, "two connections each");
+        let mut stray = outcome(&[(20, 250_000), (220, 300_000)], 16);
+        stray.series.fine_max_us[120] = 60_000;
+        assert!(
+            title_of(&stray).is_some_and(|title| title.starts_with("2 pauses: ")),
+            "one slow request beside"
+        );
         let mut busy = outcome(&[(20, 250_000), (220, 250_000)], 8);
         busy.series.fine_max_us.iter_mut().filter(|us| **us == 0).for_each(|us| *us = 500);
         assert_eq!(title_of(&busy), None, "others were answered meanwhile");
+        let mut lossy = outcome(&[(120, 250_000)], 8);
+        lossy.sockets.sent_again = 6;
+        assert_eq!(title_of(&lossy), None, "segments were lost");
     }
 }
