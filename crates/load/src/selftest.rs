@@ -52,7 +52,7 @@ const CASES: &[Case] = &[
     at(400.0, case("one pause of 300 ms", Behaviour::PausesAt(&[(700, 300)]), 8, "pause")),
     at(100.0, case("one pause of 600 ms", Behaviour::PausesAt(&[(500, 600)]), 16, "pause")),
     at(300.0, case("pauses of 150 and 300 ms", Behaviour::PausesAt(&[(300, 150), (1200, 300)]), 8, "pause")),
-    case("three pauses", Behaviour::PausesAt(&[(200, 120), (700, 200), (1500, 160)]), 8, "pause"),
+    at(400.0, case("three pauses", Behaviour::PausesAt(&[(200, 120), (700, 200), (1500, 160)]), 8, "pause")),
     at(300.0, case("60 ms each 400 ms", Behaviour::Pauses(400, 60), 8, "comb")),
     at(200.0, case("80 ms each 300 ms", Behaviour::Pauses(300, 80), 16, "comb")),
     case("one at a time, 2 ms asleep", Behaviour::OneAtATime(2000, false), 16, "saturation"),

@@ -13,6 +13,8 @@ const STANDS_OUT: f64 = 20.0;
 const LEAST_CONNECTIONS: usize = 4;
 /// Share of the connections that have to wait.
 const WAITING: f64 = 0.5;
+/// Several pauses take less than this share of a run.
+const MOSTLY: f64 = 0.5;
 /// So many are told with time and length, the rest as a number.
 const TOLD: usize = 4;
 
@@ -26,6 +28,11 @@ pub fn pause(outcome: &Outcome) -> Option<Finding> {
     pauses.retain(|pause| pause.is_silent(outcome) && pause.holds_all(outcome, least));
     // Where as much was slow at other moments it is not pauses that make the latency.
     if pauses.is_empty() || found > 2 * pauses.len() || outcome.connections < LEAST_CONNECTIONS {
+        return None;
+    }
+    // Connections that are fast but for a slow request now and then are soon all slow, and then nothing goes on most of the time.
+    let length_us = outcome.series.fine_max_us.len() as f64 * outcome.series.fine_ms.max(1) as f64 * 1000.0;
+    if pauses.len() > 1 && pauses.iter().map(|pause| pause.us).sum::<f64>() > MOSTLY * length_us {
         return None;
     }
     let waited = outcome.latency.between_ms(least / 1000.0, f64::INFINITY);
@@ -190,6 +197,8 @@ mod tests {
         let mut busy = outcome(&[(20, 250_000), (220, 250_000)], 8);
         busy.series.fine_max_us.iter_mut().filter(|us| **us == 0).for_each(|us| *us = 500);
         assert_eq!(title_of(&busy), None, "others were answered meanwhile");
+        let often: Vec<(usize, u32)> = [5, 40, 75, 110, 145, 180, 215, 250].map(|at| (at, 204_000)).into();
+        assert_eq!(title_of(&outcome(&often, 64)), None, "most of the time");
         let mut lossy = outcome(&[(120, 250_000)], 8);
         lossy.sockets.sent_again = 6;
         assert_eq!(title_of(&lossy), None, "segments were lost");
