@@ -4,7 +4,9 @@
     TIDEGATE_BIN=target/release/tidegate python3 perf/bench_truth.py [--rounds 5] [--only cpu|corrected|speed|healthy]
 
 cpu: the server's CPU time for each request beside that of its control group (needs root).
-corrected: the corrected p99.9 of servers that take 1, 10 and 100 ms, at 400 requests/s, beside the server's own record.
+corrected: the corrected p99.9 of servers that take 1, 10 and 100 ms, at 400 requests/s, beside the server's own record. That
+begins when the system received the request and ends when the answer is written, so that what it takes to wake the server is in
+both; what remains is the client's: sending late and reading late.
 speed: requests per second and CPU time per request of one core beside wrk and h2load, in turn.
 healthy: findings about healthy servers, each --rounds times; there should be none.
 
@@ -12,6 +14,8 @@ Servers that are not installed are left out, and named.
 """
 
 import argparse
+import atexit
+import functools
 import json
 import os
 import pathlib
@@ -34,27 +38,67 @@ if (GROUPS / "cpuacct").is_dir():
 
 GO = r"""
 package main
-import ("fmt";"net/http";"os";"sort";"strconv";"sync";"time")
+import ("fmt";"net/http";"os")
+func main() {
+	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "hello") })
+	panic(http.ListenAndServe("127.0.0.1:"+os.Args[1], nil))
+}
+"""
+# The record of each request begins with the time at which the system received it (SO_TIMESTAMPNS).
+CONSTANT = r"""
+package main
+import ("bytes";"encoding/binary";"fmt";"net";"os";"sort";"strconv";"sync";"syscall";"time")
+var lock sync.Mutex
+var took []float64
+func received(oob []byte) int64 {
+	messages, _ := syscall.ParseSocketControlMessage(oob)
+	for _, one := range messages {
+		if one.Header.Level == syscall.SOL_SOCKET && one.Header.Type == syscall.SO_TIMESTAMPNS {
+			return int64(binary.NativeEndian.Uint64(one.Data))*1e9 + int64(binary.NativeEndian.Uint64(one.Data[8:]))
+		}
+	}
+	return 0
+}
+func serve(connection *net.TCPConn, wait time.Duration) {
+	defer connection.Close()
+	raw, _ := connection.SyscallConn()
+	raw.Control(func(fd uintptr) { syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_TIMESTAMPNS, 1) })
+	buffer, oob := make([]byte, 4096), make([]byte, 128)
+	for {
+		var length, more int
+		var err error
+		raw.Read(func(fd uintptr) bool {
+			length, more, _, _, err = syscall.Recvmsg(int(fd), buffer, oob, 0)
+			return err != syscall.EAGAIN
+		})
+		if err != nil || length <= 0 { return }
+		came, body, counts := received(oob[:more]), "hello", false
+		if bytes.HasPrefix(buffer, []byte("GET /stats ")) {
+			lock.Lock(); sort.Float64s(took)
+			body = fmt.Sprintf("%f %d", took[int(float64(len(took)-1)*0.999)], len(took))
+			lock.Unlock()
+		} else if bytes.HasPrefix(buffer, []byte("GET /reset ")) {
+			lock.Lock(); took = nil; lock.Unlock()
+		} else {
+			time.Sleep(wait)
+			counts = came > 0
+		}
+		fmt.Fprintf(connection, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		if counts {
+			ms := float64(time.Now().UnixNano()-came) / 1e6
+			lock.Lock(); took = append(took, ms); lock.Unlock()
+		}
+	}
+}
 func main() {
 	wait, _ := strconv.Atoi(os.Args[2])
-	var lock sync.Mutex
-	var took []float64
-	http.HandleFunc("/stats", func(w http.ResponseWriter, r *http.Request) {
-		lock.Lock(); defer lock.Unlock()
-		sort.Float64s(took)
-		fmt.Fprintf(w, "%f", took[int(float64(len(took)-1)*0.999)])
-	})
-	http.HandleFunc("/reset", func(w http.ResponseWriter, r *http.Request) {
-		lock.Lock(); defer lock.Unlock()
-		took = nil
-	})
-	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		begun := time.Now()
-		if wait > 0 { time.Sleep(time.Duration(wait) * time.Millisecond) }
-		fmt.Fprint(w, "hello")
-		lock.Lock(); took = append(took, time.Since(begun).Seconds()*1000); lock.Unlock()
-	})
-	panic(http.ListenAndServe("127.0.0.1:"+os.Args[1], nil))
+	listener, err := net.Listen("tcp", "127.0.0.1:"+os.Args[1])
+	if err != nil { panic(err) }
+	for {
+		connection, err := listener.Accept()
+		if err != nil { panic(err) }
+		go serve(connection.(*net.TCPConn), time.Duration(wait)*time.Millisecond)
+	}
 }
 """
 NODE = "require('http').createServer((q, a) => a.end('hello')).listen(%d, '127.0.0.1')"
@@ -168,20 +212,21 @@ frontend f
     return ["haproxy", "-f", write(folder, "haproxy.cfg", conf), "-db"]
 
 
-GO_PROGRAM = None
+@functools.cache
+def built(source):
+    kept = pathlib.Path(tempfile.mkdtemp(prefix="truth-go-"))
+    atexit.register(shutil.rmtree, kept, ignore_errors=True)
+    subprocess.run(["go", "build", "-o", str(kept / "server"), write(kept, "main.go", source)], check=True, cwd=kept,
+                   env={**os.environ, "GO111MODULE": "off", "GOFLAGS": ""})
+    return str(kept / "server")
 
 
-def go(wait):
-    def make(port, folder):
-        global GO_PROGRAM
-        if GO_PROGRAM is None:
-            kept = pathlib.Path(tempfile.mkdtemp(prefix="truth-go-"))
-            source = write(kept, "main.go", GO)
-            subprocess.run(["go", "build", "-o", str(kept / "server"), source], check=True, cwd=kept,
-                           env={**os.environ, "GO111MODULE": "off", "GOFLAGS": ""})
-            GO_PROGRAM = str(kept / "server")
-        return [GO_PROGRAM, str(port), str(wait)]
-    return make
+def go(port, folder):
+    return [built(GO), str(port)]
+
+
+def constant(wait):
+    return lambda port, folder: [built(CONSTANT), str(port), str(wait)]
 
 
 def java(port, folder):
@@ -197,7 +242,7 @@ def gunicorn(port, folder):
 ALL = {
     "nginx": ("nginx", nginx),
     "haproxy": ("haproxy", haproxy),
-    "go": ("go", go(0)),
+    "go": ("go", go),
     "node": ("node", lambda port, folder: ["node", "-e", NODE % port]),
     "python threads": ("python3", lambda port, folder: ["python3", "-c", PYTHON % port]),
     "java": ("java", java),
@@ -244,21 +289,23 @@ def ask(port, path):
 
 
 def corrected(rounds):
-    print("server   corrected p99.9 ms   its own record ms   difference")
+    print("server   corrected p99.9 ms   its own ms   difference (of each run)   allowed   steal")
     for wait in (1, 10, 100):
         rows = []
         for _ in range(rounds):
-            server = Server("go", go(wait))
+            server = Server("constant", constant(wait))
             bench(server.port, "-R", "400", "-c", "64", "-d", "1s", "--no-probe")
-            # Both records are of the same requests.
+            # Both records are of the same requests, but for the 64 of the warm-up.
             ask(server.port, "/reset")
-            found = bench(server.port, "-R", "400", "-c", "64", "-d", "10s", "--no-probe", "--no-warmup")
+            found = bench(server.port, "-R", "400", "-c", "64", "-d", "10s", "--no-probe")
             p999 = dict((at, us) for at, us in found["corrected"]["percentiles"])[99.9] / 1000
-            own = float(ask(server.port, "/stats"))
+            own = float(ask(server.port, "/stats").split()[0])
             server.stop()
-            rows.append((p999, own))
-        p999, own = (statistics.median(row[at] for row in rows) for at in (0, 1))
-        print(f"{wait:>3} ms {p999:14.2f} {own:20.2f} {p999 - own:14.2f}", flush=True)
+            rows.append((p999, own, found["counters"]["cpu_steal"] / max(1, found["counters"]["cpu_total"])))
+        p999, own, steal = (statistics.median(row[at] for row in rows) for at in (0, 1, 2))
+        each = " ".join(f"{row[0] - row[1]:+.2f}" for row in rows)
+        print(f"{wait:>3} ms {p999:17.2f} {own:14.2f}   {statistics.median(row[0] - row[1] for row in rows):+.2f} ({each})"
+              f"   {max(0.5, 0.05 * own):.2f}   {100 * steal:.1f} %", flush=True)
 
 
 def speed(rounds):
@@ -319,4 +366,5 @@ def main():
             run(arguments.rounds)
 
 
-main()
+if __name__ == "__main__":
+    main()

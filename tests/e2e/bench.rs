@@ -152,6 +152,12 @@ fn what_cannot_run_is_refused_with_a_reason() {
     check(&[&closed, "-c", "1", "-t", "2"], 2, "more threads than connections");
     check(&[&closed, "-d", "10x"], 2, "a time is a number");
     check(&[&closed, "-R", "0"], 2, "-R");
+    check(&[&closed, "-R", "-5"], 2, "-R must be a number of requests per second above 0");
+    check(&[&closed, "--timeout", "0s"], 2, "--timeout must be more than 0");
+    check(&[&closed, "--accept-status", "700"], 2, "700 is not in 100..=599");
+    check(&[&closed, "--cacert", "/no/such/file"], 2, "--cacert is for https:// URLs");
+    check(&[&closed, "-k"], 2, "-k is for https:// URLs");
+    check(&[&closed, "--flamegraph-file", "x.svg"], 2, "--flamegraph <PID>");
     check(&[&closed, "--pipeline", "2", "--no-keepalive"], 2, "--no-keepalive");
     check(&[&closed, "-H", "nonsense"], 2, "'Name: value'");
     check(&["not-a-url"], 2, "http://");

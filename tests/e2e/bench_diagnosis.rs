@@ -1,6 +1,7 @@
 //! Each finding of `tidegate bench`, against a server that misbehaves in exactly that way; and none against a good one.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -232,7 +233,53 @@ fn a_closed_loop_on_a_server_with_room() {
 #[test]
 fn a_server_that_waits_for_another() {
     let upstream = Upstream::with(|_| ok_after(Duration::from_millis(80)));
-    check("upstream-bound", || findings(&upstream, &["-c", "8", "-d", "1500ms"]));
+    let nginx = testkit::servers::nginx(&format!("location / {{ proxy_pass http://{}; }}", upstream.address));
+    let url = format!("http://{}/", nginx.address);
+    check("upstream-bound", || named(&outcome(&[&url, "-t", "1", "-c", "8", "-d", "1500ms"])));
+}
+
+/// A process that outlives its parent works for each request, and nobody gets its CPU time.
+fn orphan_at_work() {
+    let script = "(i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done) &";
+    let shell = Command::new("sh").args(["-c", script]).stdin(Stdio::null()).output();
+    shell.expect("sh runs");
+}
+
+#[test]
+fn work_that_cannot_be_seen_is_not_taken_for_waiting() {
+    let upstream = Upstream::with(|_| {
+        orphan_at_work();
+        ok_after(Duration::ZERO)
+    });
+    let found = findings(&upstream, &["-R", "10", "-c", "4", "-d", "3s"]);
+    assert!(!found.contains(&"upstream-bound".to_owned()), "{found:?}");
+}
+
+/// Nobody is answered from 0.5 to 0.8 s and from 1.9 to 2.3 s after the first request.
+fn pausing_twice() -> Upstream {
+    let begun = Mutex::new(None::<Instant>);
+    Upstream::with(move |_| {
+        let begun = *begun.lock().expect("no panic").get_or_insert_with(Instant::now);
+        let at = begun.elapsed().as_millis() as u64;
+        let pause = [(500, 800), (1900, 2300)].into_iter().find(|(from, to)| (*from..*to).contains(&at));
+        ok_after(Duration::from_millis(pause.map_or(0, |(_, to)| to - at)))
+    })
+}
+
+#[test]
+fn pauses_are_named_with_their_times() {
+    check("two pauses", || {
+        let upstream = pausing_twice();
+        let found = outcome(&[&url(&upstream, "/"), "-t", "1", "-R", "200", "-c", "8", "-d", "3s"]);
+        let title = found["findings"][0]["title"].as_str().unwrap_or_default();
+        if named(&found) == ["pause"]
+            && title.starts_with("2 pauses: ")
+            && title.matches("ms at ").count() == 2
+        {
+            return vec!["two pauses".into()];
+        }
+        vec![title.to_owned()]
+    });
 }
 
 #[test]

@@ -13,9 +13,15 @@ use super::bench::{bench, outcome, url};
 /// The servers of the self-test that a debug build on a busy machine can ask: each cause is named, and no other.
 #[test]
 fn the_selftest_names_what_is_there() {
-    for only in
-        ["0.5 %", "head and body", "closes after 100", "one pause of 600", "full accept queue", "20 MB/s"]
-    {
+    for only in [
+        "0.5 %",
+        "head and body",
+        "closes after 100",
+        "one pause of 600",
+        "three pauses",
+        "full accept queue",
+        "20 MB/s",
+    ] {
         let tries: Vec<_> = (0..3)
             .map(|_| bench(&["selftest", "--only", only, "--seconds", "1.5"]))
             .take_while(|run| run.code != Some(0))

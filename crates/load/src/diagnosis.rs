@@ -34,6 +34,10 @@ const EXPLAINS: &[(&str, &str)] = &[
     (connections::PENDING, "syn-lost"),
     // What goes over a full link is served no faster by fewer connections either.
     (bandwidth::NAME, "saturation"),
+    // A client without a CPU stands still itself.
+    (limits::CLIENT_BOUND, pause::NAME),
+    // Pauses that come back with a period.
+    ("comb", pause::NAME),
     // Connections that wait for a timer are as slow however many there are.
     (plateau::SENT_AGAIN_NAME, "saturation"),
 ];

@@ -15,6 +15,7 @@ mod local;
 mod pace;
 pub mod parts;
 mod poll;
+mod portion;
 pub mod slot;
 mod socket;
 pub mod tally;
@@ -39,8 +40,9 @@ use crate::{
 use clock::Clock;
 use context::{Context, Requests};
 use ending::Ending;
+use portion::Portion;
 use slot::Slot;
-use tally::{SharedSlots, Tally};
+use tally::SharedSlots;
 use warm_up::Start;
 use watched::Watched;
 use worker::{Harvest, Worker};
@@ -81,18 +83,17 @@ fn launch(plan: Plan, stop: Arc<AtomicBool>, mut server: Option<Watched>) -> Res
     let start = plan.warms_up().then(|| Arc::new(Start::of(plan.threads)));
     let (mut threads, mut slots, mut works) = (Vec::new(), Vec::new(), Vec::new());
     for thread in 0..plan.threads {
-        let shared = SharedSlots::default();
-        slots.push(Arc::clone(&shared));
         // All are made before the first runs: what fails here would leave the others waiting for it.
-        let (stop, ending) = (Arc::clone(&stop), Arc::clone(&ending));
+        let portion = Portion::of(&plan, thread, clock, &stop, &ending)?;
+        slots.push(Arc::clone(&portion.slots));
         let work: Work = if plan.options.lasting() {
-            let worker = lasting::Worker::new(&plan, thread, clock, shared, stop, ending)?;
+            let worker = lasting::Worker::new(portion)?;
             Box::new(move || worker.run())
         } else if plan.protocol == Protocol::Http2 {
-            let worker = http2::Worker::new(&plan, thread, clock, shared, stop, ending, start.clone())?;
+            let worker = http2::Worker::new(portion, start.clone())?;
             Box::new(move || worker.run())
         } else {
-            let worker = worker(&plan, thread, clock, shared, stop, start.clone(), ending)?;
+            let worker = worker(portion, start.clone())?;
             Box::new(move || worker.run())
         };
         works.push(work);
@@ -171,16 +172,9 @@ impl std::fmt::Debug for Running {
     }
 }
 
-fn worker(
-    plan: &Arc<Plan>,
-    thread: usize,
-    clock: Clock,
-    shared: SharedSlots,
-    stop: Arc<AtomicBool>,
-    start: Option<Arc<Start>>,
-    ending: Arc<Ending>,
-) -> Result<Worker, Problem> {
-    let start = start.map(|start| (start, Arc::clone(&shared)));
+fn worker(portion: Portion, start: Option<Arc<Start>>) -> Result<Worker, Problem> {
+    let Portion { plan, thread, clock, slots, stop, ending, connections, left, pace, tally, server_name } =
+        portion;
     let form = match plan.protocol {
         Protocol::Http1(form) => form,
         // Not asked for here; see `http2`.
@@ -189,11 +183,6 @@ fn worker(
     let host = plan.origin.host_field();
     let requests: Result<Vec<Request>, Problem> =
         plan.requests.iter().map(|spec| Request::new(spec, &host, form)).collect();
-    let server_name = match &plan.tls {
-        None => None,
-        Some(_) => Some(crate::tls::server_name(&plan.origin)?),
-    };
-    let connections = share(plan.connections as u64, thread, plan.threads) as usize;
     let is_crowd = connections >= CROWD;
     let ahead = form.keep_alive && plan.pipeline == 1 && plan.rate.is_none() && plan.tls.is_none();
     // What it does for acknowledgements only TCP has.
@@ -207,24 +196,20 @@ fn worker(
         receive: Context::new_receive_buffer(),
         plain: Vec::new(),
         parser: Default::default(),
-        requests: Requests::new(requests?, plan, thread),
-        tally: Tally::new(plan.rate.is_some(), plan.requests.len(), shared),
-        pace: pace::Pace::of(plan, thread),
+        requests: Requests::new(requests?, &plan, thread),
+        tally,
+        pace,
         idle: VecDeque::new(),
         refill: Vec::new(),
         ahead: ahead && is_crowd,
         undecided: Vec::new(),
         reopen: Vec::new(),
-        left: plan.count.map_or(u64::MAX, |count| share(count, thread, plan.threads)),
+        left,
         outstanding: 0,
         stopping: false,
         is_warming: false,
-        plan: Arc::clone(plan),
+        plan,
     };
+    let start = start.map(|start| (start, slots));
     Ok(Worker::new(context, connections, stop, start, ending))
-}
-
-/// A thread's part of a whole; the first threads take what is over.
-fn share(whole: u64, thread: usize, threads: usize) -> u64 {
-    whole / threads as u64 + u64::from((thread as u64) < whole % threads as u64)
 }

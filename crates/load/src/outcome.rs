@@ -270,6 +270,9 @@ pub struct Server {
     #[serde(default)]
     pub busiest_waited: f64,
     pub memory_kib: u64,
+    /// Processes of it began or ended during the run: some of their CPU time may not be counted.
+    #[serde(default)]
+    pub comes_and_goes: bool,
 }
 
 /// A cause of latency, named.

@@ -85,6 +85,9 @@ impl Plan {
         if self.count == Some(0) || self.duration.is_some_and(|duration| duration.is_zero()) {
             return refuse("-n and -d must be more than 0".into());
         }
+        if self.timeout.is_zero() {
+            return refuse("--timeout must be more than 0".into());
+        }
         if self.rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
             return refuse("-R must be a number of requests per second above 0".into());
         }

@@ -78,6 +78,12 @@ impl Counters {
         }
     }
 
+    /// Of the machine's CPU time, that of all processes.
+    pub fn busy_share(&self) -> f64 {
+        let idle = self.cpu_idle + self.cpu_steal;
+        self.cpu_total.saturating_sub(idle) as f64 / self.cpu_total.max(1) as f64
+    }
+
     pub fn steal_percent(&self) -> f64 {
         100.0 * self.cpu_steal as f64 / self.cpu_total.max(1) as f64
     }

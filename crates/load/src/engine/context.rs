@@ -4,13 +4,8 @@ use std::{collections::VecDeque, sync::Arc};
 
 use rustls::pki_types::ServerName;
 
-use super::{answer::HeadParser, clock::Clock, pace::Pace, poll::Poll, tally::Tally};
-use crate::{
-    Plan,
-    plan::options::request_at,
-    request::Request,
-    template::{Random, Source},
-};
+use super::{answer::HeadParser, clock::Clock, pace::Pace, poll::Poll, portion::source, tally::Tally};
+use crate::{Plan, plan::options::request_at, request::Request, template::Source};
 
 /// Large enough that an answer of some kilobytes is one read; small enough to stay in the cache.
 const RECEIVE_BYTES: usize = 64 * 1024;
@@ -98,11 +93,18 @@ impl Requests {
             _ => &[],
         };
         let (batch, batch_each) = (only.repeat(plan.pipeline), only.len());
-        let random = Random::new(0x7469_6465 + thread as u64);
-        let source = Source { number: thread as u64, connection: 0, thread, random };
         let order = Arc::clone(&plan.options.order);
         let step = plan.threads as u64;
-        Requests { list, order, batch, batch_each, next: thread, step, source, scratch: Vec::new() }
+        Requests {
+            list,
+            order,
+            batch,
+            batch_each,
+            next: thread,
+            step,
+            source: source(thread),
+            scratch: Vec::new(),
+        }
     }
 
     /// `count` times the only request, when there is only one and nothing in it varies.

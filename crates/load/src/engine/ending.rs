@@ -1,8 +1,12 @@
 //! The end of a run: the server is looked at while its connections are still open. Threads of a server that has one for each
 //! connection end with them, and take their CPU time with them.
+//!
+//! To look takes milliseconds on a machine with many processes, so a thread of its own does it: answers that come meanwhile
+//! are read when they come.
 
 use std::{
-    sync::{Condvar, Mutex, PoisonError},
+    sync::{Arc, Condvar, Mutex, PoisonError},
+    thread::Builder,
     time::Duration,
 };
 
@@ -15,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 #[derive(Debug, Default)]
 struct State {
     arrived: usize,
-    watched: Option<Watched>,
+    seconds: f64,
     server: Option<Server>,
     is_over: bool,
 }
@@ -24,30 +28,51 @@ struct State {
 pub struct Ending {
     threads: usize,
     state: Mutex<State>,
-    over: Condvar,
+    changed: Condvar,
 }
 
 impl Ending {
     pub fn of(threads: usize) -> Ending {
-        Ending { threads, state: Mutex::default(), over: Condvar::new() }
+        Ending { threads, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    pub fn watch(&self, server: Option<Watched>) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).watched = server;
+    /// Who is to be looked at in the end.
+    pub fn watch(self: &Arc<Self>, server: Option<Watched>) {
+        let looks = server.and_then(|watched| {
+            let ending = Arc::clone(self);
+            Builder::new().name("load-end".into()).spawn(move || ending.look(watched)).ok()
+        });
+        if looks.is_none() {
+            self.seen(None);
+        }
     }
 
-    /// A thread has done its work, after so many seconds. Returns when the server has been looked at.
+    fn look(&self, watched: Watched) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.changed.wait_while(state, |state| state.arrived < self.threads);
+        let seconds = all.unwrap_or_else(PoisonError::into_inner).seconds;
+        self.seen(Some(watched.over(seconds)));
+    }
+
+    fn seen(&self, server: Option<Server>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        (state.server, state.is_over) = (server, true);
+        self.changed.notify_all();
+    }
+
+    /// A thread has done its work, after so many seconds.
     pub fn arrive(&self, seconds: f64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.arrived += 1;
-        if state.arrived == self.threads {
-            state.server = state.watched.take().map(|watched| watched.over(seconds));
-            state.is_over = true;
-            self.over.notify_all();
-        } else {
-            let waited = self.over.wait_timeout_while(state, PATIENCE, |state| !state.is_over);
-            drop(waited.unwrap_or_else(PoisonError::into_inner));
-        }
+        state.seconds = state.seconds.max(seconds);
+        self.changed.notify_all();
+    }
+
+    /// Returns when connections may be closed.
+    pub fn wait(&self) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(state, PATIENCE, |state| !state.is_over);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
     pub fn server(&self) -> Option<Server> {

@@ -7,13 +7,7 @@ mod grpc;
 mod request;
 mod warm_up;
 
-use std::{
-    cell::RefCell,
-    ops::ControlFlow,
-    rc::Rc,
-    sync::{Arc, atomic::AtomicBool},
-    time::Duration,
-};
+use std::{cell::RefCell, ops::ControlFlow, rc::Rc, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use h2::client::SendRequest;
@@ -33,20 +27,16 @@ use self::{
 use super::{
     clock::Clock,
     dial::{Raw, Way},
-    ending::Ending,
     failure::{Broken, Failure},
     local::{self, Took, wait_until},
     pace::Pace,
-    share,
+    portion::Portion,
     slot::Usual,
-    tally::{Answered, SharedSlots, Tally},
+    tally::{Answered, Tally},
     warm_up::Start,
     worker::Harvest,
 };
-use crate::{
-    Plan, Problem,
-    template::{Random, Source},
-};
+use crate::{Plan, Problem, template::Source};
 
 /// Large enough that flow control never holds an answer up.
 const WINDOW_BYTES: u32 = 8 * 1024 * 1024;
@@ -54,16 +44,10 @@ const FIRST_RETRY: Duration = Duration::from_millis(10);
 const LAST_RETRY: Duration = Duration::from_secs(1);
 
 pub struct Worker {
-    plan: Arc<Plan>,
+    portion: Portion,
     requests: Vec<Http2Request>,
-    clock: Clock,
-    thread: usize,
-    tally: Tally,
-    stop: Arc<AtomicBool>,
-    ending: Arc<Ending>,
     /// Set where connections are warmed up first.
-    start: Option<(Arc<Start>, SharedSlots)>,
-    server_name: Option<ServerName<'static>>,
+    start: Option<Arc<Start>>,
 }
 
 /// What the tasks of one thread share.
@@ -92,36 +76,18 @@ struct Shared {
 type Common = Rc<RefCell<Shared>>;
 
 impl Worker {
-    pub fn new(
-        plan: &Arc<Plan>,
-        thread: usize,
-        clock: Clock,
-        shared: SharedSlots,
-        stop: Arc<AtomicBool>,
-        ending: Arc<Ending>,
-        start: Option<Arc<Start>>,
-    ) -> Result<Worker, Problem> {
-        let start = start.map(|start| (start, Arc::clone(&shared)));
+    pub fn new(portion: Portion, start: Option<Arc<Start>>) -> Result<Worker, Problem> {
+        let plan = &portion.plan;
         let requests: Result<Vec<_>, Problem> =
             plan.requests.iter().map(|spec| Http2Request::new(spec, &plan.origin)).collect();
-        let server_name = plan.tls.as_ref().map(|_| crate::tls::server_name(&plan.origin)).transpose()?;
-        Ok(Worker {
-            plan: Arc::clone(plan),
-            requests: requests?,
-            clock,
-            thread,
-            tally: Tally::new(plan.rate.is_some(), plan.requests.len(), shared),
-            stop,
-            ending,
-            start,
-            server_name,
-        })
+        Ok(Worker { requests: requests?, portion, start })
     }
 
-    pub fn run(mut self) -> Result<Harvest, Problem> {
-        let (plan, stop, ending) = (Arc::clone(&self.plan), Arc::clone(&self.stop), Arc::clone(&self.ending));
-        let start = self.start.take();
-        let common = self.shared();
+    pub fn run(self) -> Result<Harvest, Problem> {
+        let Worker { portion, requests, start } = self;
+        let (plan, slots) = (Arc::clone(&portion.plan), Arc::clone(&portion.slots));
+        let (stop, ending) = (Arc::clone(&portion.stop), Arc::clone(&portion.ending));
+        let common = Rc::new(RefCell::new(Shared::of(portion, requests)));
         common.borrow_mut().is_warming = start.is_some();
         let clock = || common.borrow().clock;
         let tick = || {
@@ -142,7 +108,7 @@ impl Worker {
                 }
             },
             async {
-                if let Some((start, slots)) = start {
+                if let Some(start) = start {
                     warm_up::run(&common, &stop, &start, slots).await;
                 }
             },
@@ -150,38 +116,32 @@ impl Worker {
         let shared = Rc::try_unwrap(common).map_err(|_| Problem::failed("tasks outlive their thread"))?;
         Ok(shared.into_inner().harvest(&took))
     }
+}
 
-    fn shared(self) -> Common {
-        let plan = &self.plan;
-        let connections = share(plan.connections as u64, self.thread, plan.threads) as usize;
-        Rc::new(RefCell::new(Shared {
-            pace: Pace::of(plan, self.thread),
-            left: plan.count.map_or(u64::MAX, |count| share(count, self.thread, plan.threads)),
-            next: self.thread,
-            source: source(self.thread),
-            thread: self.thread,
+impl Shared {
+    fn of(portion: Portion, requests: Vec<Http2Request>) -> Shared {
+        let (connections, streams) = (portion.connections, portion.connections * portion.plan.pipeline);
+        Shared {
+            source: portion.source(),
+            next: portion.thread,
+            thread: portion.thread,
+            pace: portion.pace,
+            left: portion.left,
             is_warming: false,
             warm: 0,
             started: Rc::default(),
             was_open: vec![false; connections],
-            in_flight: vec![None; connections * plan.pipeline],
+            in_flight: vec![None; streams],
             connections: vec![Usual::default(); connections],
             server: String::new(),
-            server_name: self.server_name,
-            plan: self.plan,
-            requests: self.requests,
-            clock: self.clock,
-            tally: self.tally,
-        }))
+            server_name: portion.server_name,
+            plan: portion.plan,
+            requests,
+            clock: portion.clock,
+            tally: portion.tally,
+        }
     }
-}
 
-fn source(thread: usize) -> Source {
-    let random = Random::new(0x7469_6465 + thread as u64);
-    Source { number: thread as u64, connection: 0, thread, random }
-}
-
-impl Shared {
     /// The next request, which it is and when it is due; `None` when all are taken.
     fn take(&mut self, connection: usize) -> Option<(http::Request<()>, Bytes, u32, u64)> {
         if self.left == 0 {

@@ -31,15 +31,15 @@ use super::{
     http2::Http2Request,
     local::{self, Took},
     pace::Pace,
-    share,
+    portion::Portion,
     slot::Usual,
-    tally::{SharedSlots, Tally},
+    tally::Tally,
     worker::Harvest,
 };
 use crate::{
     Plan, Problem, Protocol,
     request::{Http1, Request},
-    template::{Random, Source, Template},
+    template::{Source, Template},
 };
 
 const FIRST_RETRY: Duration = Duration::from_millis(10);
@@ -84,14 +84,8 @@ struct Place {
 type Common = Rc<RefCell<Shared>>;
 
 impl Worker {
-    pub fn new(
-        plan: &Arc<Plan>,
-        thread: usize,
-        clock: Clock,
-        shared: SharedSlots,
-        stop: Arc<AtomicBool>,
-        ending: Arc<Ending>,
-    ) -> Result<Worker, Problem> {
+    pub fn new(portion: Portion) -> Result<Worker, Problem> {
+        let (plan, source) = (Arc::clone(&portion.plan), portion.source());
         let (host, form) = (plan.origin.host_field(), Http1 { version_10: false, keep_alive: true });
         let requests: Result<Vec<Request>, Problem> =
             plan.requests.iter().map(|spec| Request::new(spec, &host, form)).collect();
@@ -99,24 +93,21 @@ impl Worker {
             // What it cannot carry is said before the run.
             plan.requests.iter().try_for_each(|spec| Http2Request::new(spec, &plan.origin).map(drop))?;
         }
-        let server_name = plan.tls.as_ref().map(|_| crate::tls::server_name(&plan.origin)).transpose()?;
-        let connections = share(plan.connections as u64, thread, plan.threads) as usize;
-        let random = Random::new(0x7469_6465 + thread as u64);
         let shared = Shared {
             requests: requests?,
-            clock,
-            tally: Tally::new(plan.rate.is_some(), plan.requests.len(), shared),
-            pace: Pace::of(plan, thread),
-            left: plan.count.map_or(u64::MAX, |count| share(count, thread, plan.threads)),
+            clock: portion.clock,
+            tally: portion.tally,
+            pace: portion.pace,
+            left: portion.left,
             message: plan.options.echo.as_deref().map(Template::parse).transpose()?,
-            next: thread,
-            source: Source { number: thread as u64, connection: 0, thread, random },
-            connections: vec![Place::default(); connections],
+            next: portion.thread,
+            source,
+            connections: vec![Place::default(); portion.connections],
             server: String::new(),
-            server_name,
-            plan: Arc::clone(plan),
+            server_name: portion.server_name,
+            plan,
         };
-        Ok(Worker { shared, stop, ending })
+        Ok(Worker { shared, stop: portion.stop, ending: portion.ending })
     }
 
     pub fn run(self) -> Result<Harvest, Problem> {

@@ -70,6 +70,7 @@ pub fn run(
     let cpu_ns = thread_cpu_ns() - cpu_before;
     let waited_ns = crate::system::thread_wait_ns().saturating_sub(waited_before);
     ending.arrive(end_ns as f64 / 1e9);
+    ending.wait();
     Ok(Took { end_ns, cpu_ns, waited_ns })
 }
 

@@ -16,6 +16,8 @@ pub struct Pace {
     times: Times,
     /// Draws the distances of Poisson arrivals.
     random: Option<Random>,
+    /// What would be due then or later is not of this run.
+    end: u64,
 }
 
 #[derive(Debug)]
@@ -35,11 +37,13 @@ impl Pace {
         };
         let seed = 0x706f_6973 + thread as u64;
         let random = (plan.options.arrivals == Arrivals::Poisson).then(|| Random::new(seed));
-        Some(Pace::new(times, random, thread, plan.threads))
+        let end = plan.duration.map_or(u64::MAX, super::worker::nanos);
+        Some(Pace { end, ..Pace::new(times, random, thread, plan.threads) })
     }
 
     fn new(times: Times, random: Option<Random>, thread: usize, threads: usize) -> Pace {
-        let mut pace = Pace { due: 0, number: thread as f64, threads: threads as f64, times, random };
+        let mut pace =
+            Pace { due: 0, number: thread as f64, threads: threads as f64, times, random, end: u64::MAX };
         if pace.random.is_some() {
             // The first waits as long as any other.
             pace.number = 0.0;
@@ -53,6 +57,11 @@ impl Pace {
     /// When the next request is due.
     pub fn due(&self) -> u64 {
         self.due
+    }
+
+    /// Whether the next request was due when a run ended that was over at `end`, a moment after its time perhaps.
+    pub fn is_overdue(&self, end: u64) -> bool {
+        self.due < end.min(self.end)
     }
 
     pub fn advance(&mut self) {

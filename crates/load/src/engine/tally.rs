@@ -223,7 +223,7 @@ impl Tally {
     /// At the end: what was due until then and nobody took, as old as it is `now`.
     pub fn left_over(&mut self, pace: Option<&mut Pace>, left: &mut u64, end: u64, now: u64) {
         let Some(pace) = pace else { return };
-        while pace.due() < end && *left > 0 {
+        while pace.is_overdue(end) && *left > 0 {
             self.never_sent(now, pace.due());
             pace.advance();
             *left -= 1;

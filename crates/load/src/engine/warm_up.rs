@@ -5,7 +5,8 @@ use std::sync::{Barrier, OnceLock, atomic::Ordering::Relaxed};
 
 use super::{
     clock::Clock,
-    tally::{SharedSlots, Tally},
+    portion::fresh_tally,
+    tally::SharedSlots,
     worker::{MAX_EVENTS, Worker, nanos},
 };
 use crate::Problem;
@@ -62,7 +63,7 @@ impl Worker {
         context.idle.clear();
         context.reopen.clear();
         context.undecided.clear();
-        let fresh = Tally::new(context.pace.is_some(), context.plan.requests.len(), shared);
+        let fresh = fresh_tally(&context.plan, shared);
         let warm = std::mem::replace(&mut context.tally, fresh);
         (context.tally.connect, context.tally.handshake) = (warm.connect, warm.handshake);
         result

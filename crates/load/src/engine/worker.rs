@@ -93,8 +93,9 @@ impl Worker {
             }
             started?;
         }
-        std::thread::sleep(self.context.clock.until_start());
+        // To read them after the start would delay the first requests.
         let (cpu_before, waited_before) = (thread_cpu_ns(), crate::system::thread_wait_ns());
+        std::thread::sleep(self.context.clock.until_start());
         for connection in &mut self.connections {
             connection.begin(&mut self.context);
         }
@@ -104,12 +105,11 @@ impl Worker {
         let waited_ns = crate::system::thread_wait_ns().saturating_sub(waited_before);
         self.ending.arrive(end_ns as f64 / 1e9);
         worked?;
-        let sockets = self.sockets();
         let unopened = self.connections.iter().filter(|connection| !connection.was_open).count();
-        self.wind_up()?;
+        let (sockets, now) = self.wind_up(end_ns)?;
         let usual = |connection: &Connection| (connection.usual.count, connection.usual.latency_ns());
         let connections = self.connections.iter().map(usual).collect();
-        self.context.tally.finish(self.context.clock.now());
+        self.context.tally.finish(now);
         let server = self.context.parser.server();
         Ok(Harvest {
             server,
@@ -239,26 +239,27 @@ impl Worker {
         }
     }
 
-    /// In the open model every request counts that was due before the end, with or without an answer.
-    fn wind_up(&mut self) -> Result<(), Problem> {
+    /// In the open model every request counts that was due before the end, with or without an answer. Returns what the system
+    /// counted for the sockets, and when it was over.
+    fn wind_up(&mut self, end: u64) -> Result<(Sockets, u64), Problem> {
         self.context.stopping = true;
-        let end = self.context.clock.now();
         if self.context.pace.is_some() && !self.stop.load(Relaxed) {
             let mut events = Vec::with_capacity(MAX_EVENTS);
-            let begun = end;
-            self.end_ns = begun + GRACE_NS;
+            self.end_ns = end + GRACE_NS;
             while self.context.outstanding > 0 && self.context.clock.now() < self.end_ns {
                 self.context.idle.clear();
                 self.wait(&mut events)?;
             }
         }
         let now = self.context.clock.now();
+        let sockets = self.sockets();
+        self.ending.wait();
         for connection in &mut self.connections {
             connection.abandon(now, &mut self.context);
         }
         let Context { pace, tally, left, .. } = &mut self.context;
         tally.left_over(pace.as_mut(), left, end, now);
-        Ok(())
+        Ok((sockets, now))
     }
 }
 
@@ -277,7 +278,10 @@ impl std::fmt::Debug for Worker {
     }
 }
 
+/// On a busy machine a thread takes some time to wake up.
+const UNTIL_START: Duration = Duration::from_millis(20);
+
 /// A clock that all threads share and whose zero is when they all run.
 pub fn common_start() -> Clock {
-    Clock::starting_at(std::time::Instant::now() + Duration::from_millis(5))
+    Clock::starting_at(std::time::Instant::now() + UNTIL_START)
 }

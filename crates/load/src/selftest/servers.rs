@@ -26,8 +26,8 @@ pub enum Behaviour {
     Lossy(u32),
     /// Closes after so many answers; with notice or without.
     Closes(u64, bool),
-    /// Stands still once, from so many milliseconds after the first request on, for so many.
-    PausesOnce(u64, u64),
+    /// Stands still at these moments, in milliseconds after the first request, for so many.
+    PausesAt(&'static [(u64, u64)]),
     /// Stands still with a period, for so many milliseconds.
     Pauses(u64, u64),
     /// One request at a time, each so many microseconds: sleeping, or at work.
@@ -166,8 +166,9 @@ impl Shared {
         match self.behaviour {
             Behaviour::Waits(ms) => sleep(ms),
             Behaviour::Sometimes(each, ms) if scattered(request) % each == 7 => sleep(ms),
-            Behaviour::PausesOnce(at, ms) if (at..at + ms).contains(&elapsed_ms) => {
-                sleep(at + ms - elapsed_ms)
+            Behaviour::PausesAt(pauses) => {
+                let pause = pauses.iter().find(|(at, ms)| (*at..at + ms).contains(&elapsed_ms));
+                sleep(pause.map_or(0, |(at, ms)| at + ms - elapsed_ms));
             }
             Behaviour::Pauses(period, ms) => sleep(ms.saturating_sub(elapsed_ms % period)),
             Behaviour::OneAtATime(us, works) => {

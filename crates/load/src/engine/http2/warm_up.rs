@@ -10,8 +10,12 @@ use bytes::Bytes;
 use h2::client::SendRequest;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Common, SharedSlots, Tally, exchange::Exchange, source};
-use crate::engine::warm_up::Start;
+use super::{Common, exchange::Exchange};
+use crate::engine::{
+    portion::{fresh_tally, source},
+    tally::SharedSlots,
+    warm_up::Start,
+};
 
 const STEP: Duration = Duration::from_millis(1);
 
@@ -28,7 +32,7 @@ pub async fn run(common: &Common, stop: &AtomicBool, start: &Start, slots: Share
     if let Some(clock) = start.clock.get() {
         shared.clock = *clock;
     }
-    let fresh = Tally::new(shared.pace.is_some(), shared.plan.requests.len(), slots);
+    let fresh = fresh_tally(&shared.plan, slots);
     let warm = std::mem::replace(&mut shared.tally, fresh);
     (shared.tally.connect, shared.tally.handshake) = (warm.connect, warm.handshake);
     (shared.next, shared.source) = (shared.thread, source(shared.thread));

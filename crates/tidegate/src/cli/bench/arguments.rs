@@ -62,7 +62,7 @@ pub struct Load {
     #[arg(short = 'n', long, value_name = "N")]
     pub requests: Option<u64>,
     /// Requests per second, sent when they are due whether or not others are answered (open model)
-    #[arg(short = 'R', long, value_name = "RATE")]
+    #[arg(short = 'R', long, value_name = "RATE", allow_negative_numbers = true)]
     pub rate: Option<f64>,
     /// Rates over time, such as 10s:100,30s:1000: from 0 in a line to 100, then in a line to 1000 (open model)
     #[arg(long, value_name = "TIME:RATE,...", conflicts_with_all = ["rate", "duration"])]
@@ -113,7 +113,7 @@ pub struct Load {
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub timeout: Time,
     /// Statuses that are not failures beside 2xx and 3xx, such as 429,503
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(100..=599))]
     pub accept_status: Vec<u16>,
     /// End with exit code 4 if this is so, such as p99>20ms, errors>0.1%, rps<5000 or 5xx>0; may be given several times
     #[arg(long, value_name = "CONDITION")]
@@ -179,7 +179,7 @@ pub struct Load {
     #[arg(long, value_name = "PID")]
     pub flamegraph: Option<u32>,
     /// Where the flame graph goes
-    #[arg(long, value_name = "FILE", default_value = "flamegraph.svg")]
+    #[arg(long, value_name = "FILE", default_value = "flamegraph.svg", requires = "flamegraph")]
     pub flamegraph_file: PathBuf,
     /// Print what {{...}} can stand for
     #[arg(long)]

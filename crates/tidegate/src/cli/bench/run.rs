@@ -167,9 +167,15 @@ pub fn plan(arguments: &Load) -> Result<Plan, Problem> {
 
 fn tls(arguments: &Load, origin: &Origin) -> Result<Option<Arc<rustls::ClientConfig>>, Problem> {
     if !origin.tls {
-        return match (&arguments.cert, arguments.no_session_resumption) {
-            (None, false) => Ok(None),
-            _ => Err(Problem::usage("--cert and --no-session-resumption are for https:// URLs")),
+        let given = [
+            ("--cert", arguments.cert.is_some()),
+            ("--cacert", arguments.cacert.is_some()),
+            ("-k", arguments.insecure),
+            ("--no-session-resumption", arguments.no_session_resumption),
+        ];
+        return match given.into_iter().find(|(_, is_given)| *is_given) {
+            None => Ok(None),
+            Some((flag, _)) => Err(Problem::usage(format!("{flag} is for https:// URLs"))),
         };
     }
     let key = arguments.key.as_ref().or(arguments.cert.as_ref());
