@@ -243,7 +243,9 @@ fn claims_of_peers_count_as_they_do_in_requests() {
         let mut config = EMBEDDED.to_owned();
         let peer = if believed { "127.0.0.1" } else { "192.0.2.1" };
         config = config.replacen("apisix:\n", &format!("apisix:\n  trusted_addresses: [{peer}]\n"), 1);
-        config += &format!("nginx_config:\n  http: {{real_ip_from: [{peer}], real_ip_header: X-Real-IP}}\n");
+        let real_ip =
+            format!("nginx_config:\n  http: {{real_ip_from: [{peer}], real_ip_header: X-Real-IP}}\n");
+        config = config.replacen("nginx_config:\n", &real_ip, 1);
         let gateway = Gateway::start(&config, None);
         for (id, route) in [
             ("any", json!({"uri": "/*", "plugins": mocked("any")})),

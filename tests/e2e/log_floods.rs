@@ -23,7 +23,7 @@ fn count(log: &str) -> (u64, u64) {
 #[test]
 fn lines_that_differ_are_limited_and_counted() {
     let routes = json!({"routes": [{"id": "1", "uri": "/*", "upstream": {"nodes": {"127.0.0.1:1": 1}}}]});
-    let config = format!("{YAML_PROVIDER}\nnginx_config: {{worker_processes: 1}}\n");
+    let config = YAML_PROVIDER.replace("  http: {enable_access_log: false}\n", "");
     let gateway = Gateway::start(&config, Some(&routes.to_string()));
     let mut client = gateway.client();
     let mut asked = 0;

@@ -6,7 +6,7 @@ mod words;
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Instant;
 
@@ -177,6 +177,15 @@ fn a_folder_that_is_not_there_is_refused() {
     }
 }
 
+/// That everybody can run. Another process writes it: while this one has it open, a child of another test may inherit the
+/// descriptor, and nobody can run the file.
+fn copy_of_binary(folder: &Path) -> PathBuf {
+    let program = folder.join("tidegate");
+    let copied = Command::new("cp").arg(binary()).arg(&program).status().expect("cp runs");
+    assert!(copied.success());
+    program
+}
+
 /// As root every port is open: the verdict of a user is asked for.
 #[test]
 fn low_ports_need_a_capability() {
@@ -187,9 +196,12 @@ fn low_ports_need_a_capability() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let program = folder.path().join("tidegate");
-    fs::copy(binary(), &program).expect("a copy that everybody can run");
-    let set = [("apisix.node_listen", json!([{"ip": "127.0.0.1", "port": 80}]))];
+    let program = copy_of_binary(folder.path());
+    let set = [
+        ("apisix.node_listen", json!([{"ip": "127.0.0.1", "port": 80}])),
+        // The default zone lies in a folder that other users may have made.
+        ("apisix.proxy_cache.zones", json!([{"name": "memory", "memory_size": "1m"}])),
+    ];
     let config = ["@CONTROL@", "@METRICS@"]
         .iter()
         .fold(standalone(&set), |text, name| text.replace(name, &free_port().to_string()));

@@ -118,7 +118,9 @@ impl GrpcWeb {
         };
         let body = request.collect_body(self.max_req_body_size).await;
         if let Err(reply) = &body
-            && reply.status == BodyError::Overloaded.status()
+            && [BodyError::Overloaded, BodyError::Timeout, BodyError::Closed]
+                .map(BodyError::status)
+                .contains(&reply.status)
         {
             return body.map(|_| ());
         }

@@ -150,7 +150,9 @@ impl RequestValidation {
     async fn check_body(&self, against: &Arc<BodyCheck>, request: &mut Request) -> Verdict {
         let body = match request.body.collect(self.max_body, request.remote_addr).await {
             Ok(body) if !body.is_empty() => body,
-            Err(error @ BodyError::Overloaded) => return Err(error.into()),
+            Err(error @ (BodyError::Overloaded | BodyError::Timeout | BodyError::Closed)) => {
+                return Err(error.into());
+            }
             _ => return Err(self.reject(None)),
         };
         let mut types = request.head.headers.all_known(HeaderId::ContentType);

@@ -69,8 +69,7 @@ fn a_store_needs_a_folder_that_its_user_may_write() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let program = folder.path().join("tidegate");
-    fs::copy(binary(), &program).expect("a copy that everybody can run");
+    let program = super::copy_of_binary(folder.path());
     write(folder.path(), "conf/config.yaml", &filled(&embedded(&[])));
     let chown = Command::new("chown").args(["-R", "65534"]).arg(folder.path()).status();
     assert!(chown.expect("chown runs").success());
