@@ -62,7 +62,7 @@ fn is_rejected(gateway: &Gateway, object: &str) -> bool {
 }
 
 /// Writes an object that has to be stored.
-fn put(gateway: &Gateway, path: &str, value: &str) {
+pub(crate) fn put(gateway: &Gateway, path: &str, value: &str) {
     let (status, body) = gateway.admin("PUT", &format!("/apisix/admin/{path}"), value);
     assert!(matches!(status, 200 | 201), "PUT {path} {value}: {status} {body}");
 }

@@ -75,6 +75,7 @@ mod lingering;
 mod locations;
 mod log_floods;
 mod logged_bodies;
+mod long_searches;
 mod loops;
 mod lost_store;
 mod lua_bounds;

@@ -1,68 +1,155 @@
 //! What the searches of one request may take together: many patterns that each keep their limit could hold a worker.
 
-use std::{cell::Cell, time::Duration};
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
 
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::GaveUp;
 
-/// Processor time of all searches of one request. The one that exceeds it goes on to its own limit.
+/// Processor time of all searches of one request, and of one search that is asked for alone.
 pub const MAX_TIME: Duration = Duration::from_millis(16);
 
-/// Shorter texts are searched in linear time without a look at the clock.
-const LONG: usize = 4096;
-/// What such a search counts for, with what it does before the first byte.
+/// What the slowest engine takes for one byte in one state.
+const NANOSECONDS_OF_WORK: u32 = 16;
+
+/// States of a pattern times bytes of a text that one search may pass through: [`MAX_TIME`].
+pub const MAX_WORK: usize = 1_000_000;
+const _: () = assert!(MAX_WORK as u128 * NANOSECONDS_OF_WORK as u128 == MAX_TIME.as_nanos());
+
+/// Until a request has asked for so much work no clock is read: its searches count for their bytes.
+const LITTLE_WORK: usize = 256 << 10;
 const NANOSECONDS_OF_A_BYTE: u32 = 2;
 const NANOSECONDS_OF_A_SEARCH: u32 = 50;
+const BYTES_READ_IN_A_NANOSECOND: u32 = 4;
 
-/// How long the searches of a request have taken so far.
-#[derive(Debug, Default)]
+/// While more than this is left the clock on the wall is good enough: the account of the thread takes a call of the system.
+const NO_HURRY: Duration = Duration::from_millis(12);
+
+/// How long the searches of a request, or of another piece of work, may still take.
+#[derive(Debug)]
 pub struct SearchTime {
     nanoseconds: Cell<u32>,
+    /// What its searches in linear time would have done at worst.
+    work: Cell<usize>,
+}
+
+impl Default for SearchTime {
+    fn default() -> SearchTime {
+        SearchTime::of(MAX_TIME)
+    }
 }
 
 impl SearchTime {
+    pub fn of(most: Duration) -> SearchTime {
+        SearchTime { nanoseconds: Cell::new(nanoseconds(most)), work: Cell::new(0) }
+    }
+
     /// Whether no further search is begun.
     pub fn is_spent(&self) -> bool {
-        Duration::from_nanos(self.nanoseconds.get().into()) > MAX_TIME
+        self.nanoseconds.get() == 0
     }
 
-    /// A search that backtracks.
-    pub fn backtracking<R>(&self, search: impl FnOnce() -> Result<R, GaveUp>) -> Result<R, GaveUp> {
-        self.begin()?;
-        self.timed(search)
+    /// Counts the bytes of a value that was looked up for a search.
+    pub fn read(&self, length: usize) {
+        self.charge(u32::try_from(length).unwrap_or(u32::MAX) / BYTES_READ_IN_A_NANOSECOND);
     }
 
-    /// A search in linear time through a text of this length.
-    pub fn linear<R>(&self, length: usize, search: impl FnOnce() -> R) -> Result<R, GaveUp> {
-        self.begin()?;
-        if length >= LONG {
-            return Ok(self.timed(search));
+    fn left(&self) -> Result<Duration, GaveUp> {
+        if self.is_spent() { Err(GaveUp) } else { Ok(Duration::from_nanos(self.nanoseconds.get().into())) }
+    }
+
+    /// A search that is told how long it may take.
+    pub fn backtracking<R>(&self, search: impl FnOnce(Duration) -> Result<R, GaveUp>) -> Result<R, GaveUp> {
+        let left = self.left()?;
+        self.timed(left, search)
+    }
+
+    /// A search in a text of this length, with so much work at worst.
+    pub(crate) fn linear<R>(
+        &self,
+        length: usize,
+        work: usize,
+        search: impl FnOnce(Duration) -> Result<R, GaveUp>,
+    ) -> Result<R, GaveUp> {
+        let left = self.left()?;
+        self.work.set(self.work.get().saturating_add(work));
+        if self.work.get() < LITTLE_WORK {
+            return self.unclocked(length, search);
         }
-        let bytes = u32::try_from(length).unwrap_or(u32::MAX);
-        self.charge(bytes.saturating_mul(NANOSECONDS_OF_A_BYTE).saturating_add(NANOSECONDS_OF_A_SEARCH));
-        Ok(search())
+        if left < NO_HURRY {
+            return self.timed(left, search);
+        }
+        let begun = Instant::now();
+        let found = search(left);
+        // Whatever else had the processor: a search took no longer than its work.
+        let most = u32::try_from(work).unwrap_or(u32::MAX).saturating_mul(NANOSECONDS_OF_WORK);
+        self.charge(nanoseconds(begun.elapsed()).min(most));
+        found
     }
 
-    fn begin(&self) -> Result<(), GaveUp> {
-        if self.is_spent() { Err(GaveUp) } else { Ok(()) }
+    /// A search that counts for its bytes.
+    pub(crate) fn unclocked<R>(
+        &self,
+        length: usize,
+        search: impl FnOnce(Duration) -> Result<R, GaveUp>,
+    ) -> Result<R, GaveUp> {
+        let left = self.left()?;
+        self.charge(bytes(length).saturating_add(NANOSECONDS_OF_A_SEARCH));
+        search(left)
     }
 
-    fn timed<R>(&self, search: impl FnOnce() -> R) -> R {
+    fn timed<R>(&self, left: Duration, search: impl FnOnce(Duration) -> R) -> R {
         let before = processor_time();
-        let found = search();
-        let took = processor_time().saturating_sub(before).as_nanos();
-        self.charge(u32::try_from(took).unwrap_or(u32::MAX));
+        let found = search(left);
+        self.charge(nanoseconds(processor_time().saturating_sub(before)));
         found
     }
 
     fn charge(&self, nanoseconds: u32) {
-        self.nanoseconds.set(self.nanoseconds.get().saturating_add(nanoseconds));
+        self.nanoseconds.set(self.nanoseconds.get().saturating_sub(nanoseconds));
     }
 }
 
+/// How much work the slowest engine does in this time.
+pub(crate) fn work_within(time: Duration) -> usize {
+    usize::try_from(time.as_nanos() / u128::from(NANOSECONDS_OF_WORK)).unwrap_or(usize::MAX)
+}
+
+/// Ends a search whose processor time is up.
+pub(crate) struct Stopwatch {
+    begun: Instant,
+    account: Duration,
+    most: Duration,
+}
+
+impl Stopwatch {
+    pub(crate) fn new(most: Duration) -> Stopwatch {
+        Stopwatch { begun: Instant::now(), account: processor_time(), most }
+    }
+
+    pub(crate) fn look(&self) -> Result<(), GaveUp> {
+        let is_over = self.begun.elapsed() > self.most && self.taken() > self.most;
+        if is_over { Err(GaveUp) } else { Ok(()) }
+    }
+
+    pub(crate) fn taken(&self) -> Duration {
+        processor_time().saturating_sub(self.account)
+    }
+}
+
+fn bytes(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX).saturating_mul(NANOSECONDS_OF_A_BYTE)
+}
+
+fn nanoseconds(time: Duration) -> u32 {
+    u32::try_from(time.as_nanos()).unwrap_or(u32::MAX)
+}
+
 /// Of this thread: time that others have the processor does not count against a pattern.
-fn processor_time() -> Duration {
+pub(crate) fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }
@@ -70,31 +157,52 @@ fn processor_time() -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Expression;
 
     #[test]
     fn searches_of_a_request_end_together() {
-        let time = SearchTime::default();
-        let pattern = crate::Pattern::new("(?:x|(?!y).)*z", false).expect("a pattern");
-        let text = [b'a'; 2000];
-        let mut begun = 0;
-        while time.backtracking(|| pattern.is_match(&text).or(Ok(false))).is_ok() {
-            begun += 1;
-            assert!(begun < 100_000, "the searches never end");
+        for pattern in ["(?:x|(?!y).)*z", "(x{1,50}){1,50}y", "[ab]*a[ab]{20}c"] {
+            let time = SearchTime::default();
+            let pattern = Expression::new(pattern, false).expect("a pattern");
+            let mut begun = 0_u32;
+            // No text twice: what was learnt of one is of no use for the next.
+            let text = |round: u32| {
+                let mut random = round.wrapping_mul(2_654_435_761) | 1;
+                let mut byte = || {
+                    random ^= random << 13;
+                    random ^= random >> 17;
+                    random ^= random << 5;
+                    if random & 64 == 0 { b'a' } else { b'x' - (random % 2) as u8 * 22 }
+                };
+                (0..2000).map(|_| byte()).collect::<Vec<u8>>()
+            };
+            while pattern.is_match(&text(begun), Some(&time)).is_ok() {
+                begun += 1;
+                assert!(begun < 1_000_000, "{pattern:?}: the searches never end");
+            }
+            let short = Expression::new("a", false).expect("a pattern");
+            if time.is_spent() {
+                assert_eq!(short.is_match(b"a", Some(&time)), Err(GaveUp));
+            }
+            assert_eq!(short.is_match(b"a", Some(&SearchTime::default())), Ok(true), "others have their own");
         }
-        assert!(time.is_spent() && begun > 0);
-        assert_eq!(time.linear(1, || true), Err(GaveUp));
-        assert_eq!(SearchTime::default().linear(1, || true), Ok(true), "others have their own time");
     }
 
     #[test]
     fn ordinary_searches_are_many() {
+        let pattern = Expression::new("^/api/v[0-9]+/users/[0-9]+$", false).expect("a pattern");
         let time = SearchTime::default();
-        assert!((0..50_000).all(|_| time.linear(100, || ()).is_ok()));
-        assert!((0..MAX_TIME.as_millis()).any(|_| time.linear(1_000_000, || busy(2)).is_err()));
+        for _ in 0..2_000 {
+            assert_eq!(pattern.is_match(b"/api/v2/users/4711/orders", Some(&time)), Ok(false));
+        }
     }
 
-    fn busy(milliseconds: u64) {
+    #[test]
+    fn a_search_ends_when_its_time_is_up() {
         let begun = processor_time();
-        while processor_time() < begun + Duration::from_millis(milliseconds) {}
+        let watch = Stopwatch::new(Duration::from_millis(20));
+        while watch.look().is_ok() {}
+        let took = processor_time().saturating_sub(begun);
+        assert!(took >= Duration::from_millis(20) && took < Duration::from_millis(60), "{took:?}");
     }
 }

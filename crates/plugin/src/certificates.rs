@@ -97,7 +97,7 @@ impl ClientCheck {
     }
 
     pub fn skips(&self, path: &[u8], time: &SearchTime) -> bool {
-        self.skip.iter().any(|pattern| pattern.is_match_within(path, time) == Ok(true))
+        self.skip.iter().any(|pattern| pattern.is_match(path, Some(time)) == Ok(true))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Regular expressions that need too many steps on a client's text.
+//! Regular expressions that take too long on a client's text.
 
 use routing::expr::MAX_TIME;
 use telemetry::{
@@ -16,8 +16,8 @@ pub fn warn_of_many(pattern: &str) {
             Level::Warn,
             format_args!(
                 "the regular expressions asked of one request took more than {most} ms together, so that '{pattern}' was not tried; \
-                 the request is refused. Fewer routes with patterns for one URI, or patterns without back-references and look-around, \
-                 take less"
+                 the request is refused. Fewer patterns for one URI take less, and patterns without back-references, look-around \
+                 and large repetitions"
             ),
         );
     }
@@ -29,8 +29,8 @@ pub fn warn(pattern: &str) {
         error_log::log(
             Level::Warn,
             format_args!(
-                "regular expression '{pattern}' took too many steps on a client's text; the request is refused. \
-                 Write it without back-references and look-around, which makes it linear"
+                "regular expression '{pattern}' took too long on a client's text; the request is refused. \
+                 It takes less without back-references and look-around, and without large repetitions such as {{1,100}}"
             ),
         );
     }

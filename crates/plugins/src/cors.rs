@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::header_text::Text;
 use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
-use routing::expr::SearchTime;
+use routing::expr::{GaveUp, SearchTime};
 use serde::Deserialize;
 use serde_json::Value;
 use wire::{HeaderId, Method};
@@ -190,25 +190,70 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
     }))
 }
 
-/// The client's `Origin`: later plugins may change the header.
-struct ClientOrigin(Option<Vec<u8>>);
+/// The client's `Origin`, for later plugins may change the header, and what the patterns of each instance say of it.
+struct ClientOrigin {
+    origin: Option<Vec<u8>>,
+    judged: Vec<Judged>,
+}
+
+/// Judged before the request goes on: one whose patterns give up is refused.
+struct Judged {
+    /// The address of the instance.
+    by: usize,
+    origin: bool,
+    timing: bool,
+}
 
 impl Plugin for Cors {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        let known = request.extensions.take::<ClientOrigin>().map(|known| known.judged);
         let origin = request.head.headers.known(HeaderId::Origin).map(<[u8]>::to_vec);
-        request.extensions.insert(ClientOrigin(origin));
+        let mut judged = known.unwrap_or_default();
+        if self.origins_regex.is_some() || self.timing_regex.is_some() {
+            match self.judge(origin.as_deref(), &request.search_time) {
+                Ok(found) => judged.push(found),
+                Err(GaveUp) => return Step::reply(Reply::page(500)),
+            }
+        }
+        request.extensions.insert(ClientOrigin { origin, judged });
         if request.head.method == Method::Options { Step::reply(Reply::page(200)) } else { Step::Next }
     }
 
     fn header_filter(&self, request: &mut Request) {
-        let origin = request.extensions.take::<ClientOrigin>().and_then(|origin| origin.0);
-        let origin = origin.as_deref();
+        let Some(client) = request.extensions.take::<ClientOrigin>() else {
+            return self.answer(request, None);
+        };
+        self.answer(request, Some(&client));
+        // Another instance (of a global rule) may come after this one.
+        request.extensions.insert(client);
+    }
+}
+
+impl Cors {
+    /// An instance is in one place while it is in use.
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    fn judge(&self, origin: Option<&[u8]>, time: &SearchTime) -> Result<Judged, GaveUp> {
+        let is_match = |regex: &Option<Regex>| match (regex, origin) {
+            (Some(regex), Some(origin)) => regex.within(time).is_match(origin),
+            _ => Ok(false),
+        };
+        let (origin, timing) = (is_match(&self.origins_regex)?, is_match(&self.timing_regex)?);
+        Ok(Judged { by: self.address(), origin, timing })
+    }
+
+    fn answer(&self, request: &mut Request, client: Option<&ClientOrigin>) {
+        let origin = client.and_then(|client| client.origin.as_deref());
+        let mut judged = client.into_iter().flat_map(|client| &client.judged);
+        let judged = judged.find(|judged| judged.by == self.address());
         let requested_headers = request.header("Access-Control-Request-Headers").map(<[u8]>::to_vec);
         let headers = &mut request.response.headers;
         if self.varies {
             headers.add("Vary", "Origin");
         }
-        if let Some(allowed) = self.allowed(origin, &request.search_time) {
+        if let Some(allowed) = self.allowed(origin, judged) {
             headers.set("Access-Control-Allow-Origin", allowed);
             headers.set("Access-Control-Allow-Methods", &self.methods);
             headers.set("Access-Control-Max-Age", &self.max_age);
@@ -225,18 +270,12 @@ impl Plugin for Cors {
                 headers.set("Access-Control-Allow-Credentials", "true");
             }
         }
-        if let Some(allowed) =
-            self.timing(origin, &request.search_time).filter(|allowed| matches(origin, Some(allowed)))
-        {
+        if let Some(allowed) = self.timing(origin, judged).filter(|allowed| matches(origin, Some(allowed))) {
             headers.set("Timing-Allow-Origin", allowed);
         }
-        // Another instance (of a global rule) may come after this one.
-        request.extensions.insert(ClientOrigin(origin.map(<[u8]>::to_vec)));
     }
-}
 
-impl Cors {
-    fn allowed<'a>(&'a self, origin: Option<&'a [u8]>, time: &SearchTime) -> Option<&'a [u8]> {
+    fn allowed<'a>(&'a self, origin: Option<&'a [u8]>, judged: Option<&Judged>) -> Option<&'a [u8]> {
         let by_metadata = || {
             let mut lists = self.metadata_origins.iter().flatten();
             lists.any(|list| matches(origin, list.answer(origin))).then_some(origin).flatten()
@@ -250,15 +289,15 @@ impl Cors {
         if ask_own {
             allowed = match &self.origins_regex {
                 None => self.origins.answer(origin),
-                Some(regex) => origin.filter(|origin| regex.within(time).is_match(origin) == Ok(true)),
+                Some(_) => origin.filter(|_| judged.is_some_and(|judged| judged.origin)),
             };
         }
         if matches(origin, allowed) { allowed } else { by_metadata() }
     }
 
-    fn timing<'a>(&'a self, origin: Option<&'a [u8]>, time: &SearchTime) -> Option<&'a [u8]> {
+    fn timing<'a>(&'a self, origin: Option<&'a [u8]>, judged: Option<&Judged>) -> Option<&'a [u8]> {
         match (&self.timing_regex, &self.timing_origins) {
-            (Some(regex), _) => origin.filter(|origin| regex.within(time).is_match(origin) == Ok(true)),
+            (Some(_), _) => origin.filter(|_| judged.is_some_and(|judged| judged.timing)),
             (None, Some(origins)) => origins.answer(origin),
             (None, None) => None,
         }

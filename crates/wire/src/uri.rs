@@ -135,11 +135,16 @@ fn push_escaped(out: &mut Vec<u8>, byte: u8) {
 
 /// The pairs of a query string, still encoded; a pair without `=` has `None` as value.
 pub fn query_pairs(query: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
-    query.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
-        match memchr::memchr(b'=', pair) {
-            Some(at) => (&pair[..at], Some(&pair[at + 1..])),
-            None => (pair, None),
-        }
+    let mut rest = Some(query);
+    let pairs = std::iter::from_fn(move || {
+        let text = rest?;
+        let end = memchr::memchr(b'&', text);
+        rest = end.and_then(|end| text.get(end + 1..));
+        Some(end.and_then(|end| text.get(..end)).unwrap_or(text))
+    });
+    pairs.filter(|pair| !pair.is_empty()).map(|pair| match memchr::memchr(b'=', pair) {
+        Some(at) => (&pair[..at], Some(&pair[at + 1..])),
+        None => (pair, None),
     })
 }
 

@@ -12,7 +12,7 @@ use super::{
 pub(super) const CONDITIONS: &[Row] = &[
     row(
         ["Steps back of a pattern with look-around or back-references", "含环视或反向引用的模式的回溯步数"],
-        Const("backtrack/src/lib.rs", "MAX_STEPS", Count),
+        Const("backtrack/src/steps.rs", "MAX_STEPS", Count),
         UNDECIDED,
     ),
     row(
@@ -20,7 +20,7 @@ pub(super) const CONDITIONS: &[Row] = &[
             "Bytes that all of its steps may look at: on longer texts fewer steps",
             "其全部步数可查看的字节：文本越长步数越少",
         ],
-        Const("backtrack/src/lib.rs", "MAX_BYTES", Bytes),
+        Const("backtrack/src/steps.rs", "MAX_BYTES", Bytes),
         UNDECIDED,
     ),
     row(
@@ -33,7 +33,7 @@ pub(super) const CONDITIONS: &[Row] = &[
     ),
     row(
         ["Groups of such a pattern", "此类模式的分组数"],
-        Const("backtrack/src/lib.rs", "MAX_GROUPS", Count),
+        Const("backtrack/src/steps.rs", "MAX_GROUPS", Count),
         ["the Admin API refuses it", "Admin API 拒绝"],
     ),
     row(

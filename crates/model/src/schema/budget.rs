@@ -2,12 +2,17 @@
 //! value, so every check counts its steps: one for each visit of a node, others for what is in proportion to the size of
 //! texts and rules. A step is some ten nanoseconds.
 
-use std::{cell::Cell, ops::Add};
+use std::{cell::Cell, ops::Add, time::Duration};
+
+use backtrack::SearchTime;
 
 use super::Pattern;
 
 /// Bytes of a text that cost one step to measure, copy or compare.
 const TEXT_BYTES_PER_STEP: usize = 64;
+
+/// What the patterns of a check may take for each step that it has: many patterns on short texts are many searches.
+const SEARCH_TIME_PER_STEP: Duration = Duration::from_nanos(50);
 
 /// Why a value did not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,11 +37,19 @@ pub(super) struct Budget {
     spent: Cell<bool>,
     /// A limit ended a part of the check.
     unfinished: Cell<bool>,
+    /// What its patterns may take.
+    searches: SearchTime,
 }
 
 impl Budget {
     pub fn new(limit: u32) -> Budget {
-        Budget { limit, left: Cell::new(limit), spent: Cell::default(), unfinished: Cell::default() }
+        Budget {
+            limit,
+            left: Cell::new(limit),
+            spent: Cell::default(),
+            unfinished: Cell::default(),
+            searches: SearchTime::of(SEARCH_TIME_PER_STEP * limit),
+        }
     }
 
     pub fn depth(&self) -> Depth<'_> {
@@ -91,9 +104,13 @@ impl Depth<'_> {
 
     /// Whether the pattern matches; an error when the budget does not reach.
     pub fn matches(self, pattern: &Pattern, text: &str) -> Result<bool, String> {
-        let found = pattern.find(text, &mut |steps| self.spend(steps).is_ok());
+        let searches = &self.budget.searches;
+        let found = pattern.find(text, searches, &mut |steps| self.spend(steps).is_ok());
         if found.is_none() {
             self.budget.unfinished.set(true);
+            if searches.is_spent() {
+                self.budget.spent.set(true);
+            }
         }
         found.ok_or_else(|| "a pattern takes too long to match".to_owned())
     }

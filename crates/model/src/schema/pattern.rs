@@ -5,18 +5,24 @@
 
 use std::fmt;
 
+use backtrack::{Expression, SearchTime};
+
 pub(crate) struct Pattern {
     pub source: String,
     program: Program,
 }
 
 enum Program {
-    Bytes(regex::bytes::Regex),
+    Linear(Expression),
     Fancy(Box<Stages>),
 }
 
 /// One pattern under rising limits of its steps back: what is over soon is not charged for what it might have taken.
-struct Stages([(usize, fancy_regex::Regex); 3]);
+struct Stages {
+    regexes: [(usize, fancy_regex::Regex); 3],
+    /// About how many states it has.
+    size: usize,
+}
 
 /// The last is where a search gives up.
 const STEPS_BACK: [usize; 3] = [100, 5_000, backtrack::MAX_STEPS];
@@ -30,12 +36,8 @@ const BYTES_PER_STEP: usize = 16;
 impl Pattern {
     pub fn compile(source: &str) -> Result<Pattern, String> {
         let adapted = adapt_pcre(source);
-        let bytes = regex::bytes::RegexBuilder::new(&adapted)
-            .unicode(false)
-            .build()
-            .or_else(|_| regex::bytes::Regex::new(&adapted));
-        let program = match bytes {
-            Ok(regex) => Program::Bytes(regex),
+        let program = match Expression::linear(&adapted, false) {
+            Ok(expression) => Program::Linear(expression),
             Err(_) => match Stages::compile(&adapted) {
                 Ok(stages) => Program::Fancy(Box::new(stages)),
                 Err(error) => return Err(format!("invalid pattern \"{source}\": {error}")),
@@ -44,14 +46,15 @@ impl Pattern {
         Ok(Pattern { source: source.to_owned(), program })
     }
 
-    /// Whether the text matches; `None`: the search ran into a limit, its own or that of `spend`, which is asked for
-    /// steps before they are taken.
-    pub fn find(&self, text: &str, spend: &mut dyn FnMut(usize) -> bool) -> Option<bool> {
+    /// Whether the text matches; `None`: the search ran into a limit, its own, that of `time`, or that of `spend`, which is
+    /// asked for steps before they are taken.
+    pub fn find(&self, text: &str, time: &SearchTime, spend: &mut dyn FnMut(usize) -> bool) -> Option<bool> {
         match &self.program {
-            Program::Bytes(regex) => {
-                spend(text.len() / BYTES_PER_STEP).then(|| regex.is_match(text.as_bytes()))
+            Program::Linear(expression) => {
+                let may = spend(text.len() / BYTES_PER_STEP);
+                may.then(|| expression.is_match(text.as_bytes(), Some(time)).ok())?
             }
-            Program::Fancy(stages) => stages.find(text, spend),
+            Program::Fancy(stages) => stages.find(text, time, spend),
         }
     }
 }
@@ -63,18 +66,25 @@ impl Stages {
             regex.map(|regex| (limit, regex)).map_err(Box::new)
         };
         let [first, second, third] = STEPS_BACK;
-        Ok(Stages([stage(first)?, stage(second)?, stage(third)?]))
+        let regexes = [stage(first)?, stage(second)?, stage(third)?];
+        Ok(Stages { regexes, size: backtrack::states(source) })
     }
 
-    fn find(&self, text: &str, spend: &mut dyn FnMut(usize) -> bool) -> Option<bool> {
-        let Stages(stages) = self;
+    fn find(&self, text: &str, time: &SearchTime, spend: &mut dyn FnMut(usize) -> bool) -> Option<bool> {
+        if self.size.saturating_mul(text.len()) > backtrack::MAX_WORK {
+            return None;
+        }
         let looks = 1 + text.len() / LONG_TEXT_BYTES;
         // Beyond what a search may take, nobody waits for it.
         let most = backtrack::max_steps(text.len()).max(STEPS_BACK[0]);
-        let mut allowed = stages.iter().filter(|(limit, _)| *limit <= most);
+        let mut allowed = self.regexes.iter().filter(|(limit, _)| *limit <= most);
         allowed.find_map(|(limit, regex)| {
             let steps = (limit / STEPS_BACK_PER_STEP).saturating_mul(looks);
-            if spend(steps) { regex.is_match(text).ok().map(Some) } else { Some(None) }
+            if !spend(steps) {
+                return Some(None);
+            }
+            let search = |_| Ok(regex.is_match(text).ok());
+            time.backtracking(search).map_or(Some(None), |found| found.map(Some))
         })?
     }
 }
@@ -156,7 +166,11 @@ mod tests {
             (r"^[a&&b]+$", "&", true),
         ] {
             let compiled = Pattern::compile(pattern).unwrap();
-            assert_eq!(compiled.find(text, &mut |_| true), Some(expected), "{pattern} on {text}");
+            assert_eq!(
+                compiled.find(text, &SearchTime::default(), &mut |_| true),
+                Some(expected),
+                "{pattern} on {text}"
+            );
         }
         assert!(Pattern::compile("(").is_err());
     }

@@ -1,10 +1,10 @@
 //! Regular expressions of plugin configurations: PCRE without UTF mode, on bytes.
 //!
-//! Linear time where the pattern allows it. Look-around and back-references need backtracking, which has a limit: of a
-//! search that runs into it nobody knows whether it matches, and whoever asked has to refuse.
+//! Each search has a limit: of one that runs into it nobody knows whether it matches, and whoever asked has to refuse.
 
-use std::ops::Range;
+use std::{ops::Range, time::Duration};
 
+use backtrack::Expression;
 pub use backtrack::Groups;
 use plugin::{
     location::{Location, Origin},
@@ -17,17 +17,11 @@ const MAX_GROUPS: usize = 200;
 
 #[derive(Debug)]
 pub struct Regex {
-    program: Program,
+    expression: Expression,
     /// There is a `$`: to PCRE a line break at the very end may follow it.
     has_end_anchor: bool,
     /// Whoever asks has another one with more steps: that this one gives up is nothing to warn of.
     quiet: bool,
-}
-
-#[derive(Debug)]
-enum Program {
-    Linear(regex::bytes::Regex),
-    Backtracking(Box<backtrack::Pattern>),
 }
 
 impl Regex {
@@ -38,36 +32,24 @@ impl Regex {
 
     fn with_steps(pattern: &str, ignore_case: bool, steps: Option<usize>) -> Result<Regex, String> {
         let adapted = model::schema::adapt_pcre(pattern);
-        let has_end_anchor = pattern.contains('$');
-        let linear =
-            regex::bytes::RegexBuilder::new(&adapted).unicode(false).case_insensitive(ignore_case).build();
-        let refused = match linear {
-            Ok(regex) if regex.captures_len() > MAX_GROUPS + 1 => {
-                let why =
-                    format!("more than {MAX_GROUPS} groups; write (?:…) for those that nothing refers to");
-                return Err(format!("pcre_compile() failed: {why}, in \"{}…\"", shortened(pattern)));
-            }
-            Ok(regex) => {
-                return Ok(Regex { program: Program::Linear(regex), has_end_anchor, quiet: false });
-            }
-            Err(error) => error,
+        let compiled = match steps {
+            None => Expression::new(&adapted, ignore_case),
+            Some(steps) => Expression::with_steps(&adapted, ignore_case, steps),
         };
-        let backtracking = match steps {
-            None => backtrack::Pattern::new(&adapted, ignore_case),
-            Some(steps) => backtrack::Pattern::with_steps(&adapted, ignore_case, steps),
-        };
-        backtracking
-            .map(|regex| Regex {
-                program: Program::Backtracking(Box::new(regex)),
-                has_end_anchor,
-                quiet: false,
-            })
-            .map_err(|why| match why.contains("groups") {
-                true => format!("pcre_compile() failed: {why}, in \"{}…\"", shortened(pattern)),
-                false => {
-                    format!("pcre_compile() failed: {} in \"{pattern}\"", reason(&refused.to_string()))
-                }
-            })
+        let expression = compiled.map_err(|why| match why.backtracking.contains("groups") {
+            true => {
+                let why = why.backtracking;
+                format!("pcre_compile() failed: {why}, in \"{}…\"", shortened(pattern))
+            }
+            false => format!("pcre_compile() failed: {} in \"{pattern}\"", reason(&why.linear)),
+        })?;
+        if let Expression::Linear(linear) = &expression
+            && linear.groups() > MAX_GROUPS
+        {
+            let why = format!("more than {MAX_GROUPS} groups; write (?:…) for those that nothing refers to");
+            return Err(format!("pcre_compile() failed: {why}, in \"{}…\"", shortened(pattern)));
+        }
+        Ok(Regex { expression, has_end_anchor: pattern.contains('$'), quiet: false })
     }
 
     /// With the option letters of `ngx.re`: `i`, `m`, `s` and `x` matter, the others only tune PCRE.
@@ -75,8 +57,7 @@ impl Regex {
         Regex::with_options_and_steps(pattern, options, None)
     }
 
-    /// Of a pattern that goes back: one that gives up soon and says nothing, and one that takes many steps. `None`: the
-    /// pattern is linear.
+    /// One that gives up soon and says nothing, and one that has more time. `None`: of a linear pattern, which is the same.
     pub fn quick_and_patient(
         pattern: &str,
         options: &str,
@@ -84,11 +65,12 @@ impl Regex {
         patient: usize,
     ) -> Result<(Regex, Option<Regex>), String> {
         let regex = Regex::with_options_and_steps(pattern, options, Some(quick))?;
-        if matches!(regex.program, Program::Linear(_)) {
+        let regex = Regex { quiet: true, ..regex };
+        if matches!(regex.expression, Expression::Linear(_)) {
             return Ok((regex, None));
         }
         let patient = Regex::with_options_and_steps(pattern, options, Some(patient))?;
-        Ok((Regex { quiet: true, ..regex }, Some(patient)))
+        Ok((regex, Some(patient)))
     }
 
     fn with_options_and_steps(pattern: &str, options: &str, steps: Option<usize>) -> Result<Regex, String> {
@@ -127,6 +109,22 @@ impl Regex {
     pub fn captures(&self, text: &[u8]) -> Result<Option<Groups>, GaveUp> {
         self.alone().captures(text)
     }
+
+    /// As [`Regex::captures`], for a caller who has this time, off the worker.
+    pub fn captures_patiently(&self, text: &[u8], most: Duration) -> Result<Option<Groups>, GaveUp> {
+        self.first(text, |text| self.expression.captures_patiently(text, most))
+    }
+
+    fn first(
+        &self,
+        text: &[u8],
+        captures: impl Fn(&[u8]) -> Result<Option<Groups>, GaveUp>,
+    ) -> Result<Option<Groups>, GaveUp> {
+        match (captures(text)?, self.without_line_end(text)) {
+            (None, Some(text)) => captures(text),
+            (found, _) => Ok(found),
+        }
+    }
 }
 
 /// A regular expression and what its searches may take.
@@ -138,9 +136,7 @@ pub struct Search<'a> {
 
 impl Search<'_> {
     pub fn is_match(self, text: &[u8]) -> Result<bool, GaveUp> {
-        let is_match = |text| {
-            self.run(text, |regex| regex.is_match(text), |regex: &backtrack::Pattern| regex.is_match(text))
-        };
+        let is_match = |text| self.told(self.regex.expression.is_match(text, self.time));
         match (is_match(text)?, self.regex.without_line_end(text)) {
             (false, Some(text)) => is_match(text),
             (found, _) => Ok(found),
@@ -149,39 +145,17 @@ impl Search<'_> {
 
     /// The first match: group 0 is the whole of it.
     pub fn captures(self, text: &[u8]) -> Result<Option<Groups>, GaveUp> {
-        let captures = |text| {
-            let linear = |regex: &regex::bytes::Regex| {
-                let found = regex.captures(text);
-                found.map(|found| found.iter().map(|group| group.map(|group| group.range())).collect())
-            };
-            self.run(text, linear, |regex: &backtrack::Pattern| regex.captures(text))
-        };
-        match (captures(text)?, self.regex.without_line_end(text)) {
-            (None, Some(text)) => captures(text),
-            (found, _) => Ok(found),
-        }
+        self.regex.first(text, |text| self.told(self.regex.expression.captures(text, self.time)))
     }
 
-    fn run<R>(
-        self,
-        text: &[u8],
-        linear: impl FnOnce(&regex::bytes::Regex) -> R,
-        backtracking: impl FnOnce(&backtrack::Pattern) -> Result<R, GaveUp>,
-    ) -> Result<R, GaveUp> {
-        let (found, pattern) = match (&self.regex.program, self.time) {
-            (Program::Linear(regex), None) => return Ok(linear(regex)),
-            (Program::Linear(regex), Some(time)) => {
-                (time.linear(text.len(), || linear(regex)), regex.as_str())
-            }
-            (Program::Backtracking(regex), None) => (backtracking(regex), regex.as_str()),
-            (Program::Backtracking(regex), Some(time)) => {
-                (time.backtracking(|| backtracking(regex)), regex.as_str())
-            }
-        };
+    /// Says in the error log that a search gave up.
+    fn told<R>(self, found: Result<R, GaveUp>) -> Result<R, GaveUp> {
         if found.is_err() && !self.regex.quiet {
             match self.time {
-                Some(time) if time.is_spent() => plugin::gave_up::warn_of_many(pattern),
-                _ => plugin::gave_up::warn(pattern),
+                Some(time) if time.is_spent() => {
+                    plugin::gave_up::warn_of_many(self.regex.expression.as_str())
+                }
+                _ => plugin::gave_up::warn(self.regex.expression.as_str()),
             }
         }
         found

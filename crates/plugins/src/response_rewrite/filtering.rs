@@ -44,7 +44,7 @@ const PIECE: usize = 16 << 10;
 
 pub(super) struct Filter {
     quick: Regex,
-    /// For a pattern that goes back.
+    /// Of a pattern that goes back: the same with more steps.
     patient: Option<Regex>,
     replacement: Replacement,
     all: bool,
@@ -210,7 +210,11 @@ impl Work {
         let Some(filter) = filters.get(self.filter) else { return Ok(true) };
         let Some(rest) = text.get(*at..) else { return self.next_filter() };
         let regex = filter.patient.as_ref().filter(|_| self.patient).unwrap_or(&filter.quick);
-        let groups = match regex.captures(rest) {
+        let groups = match self.patient {
+            true => regex.captures_patiently(rest, Duration::from_millis(MOST_MS).saturating_sub(self.spent)),
+            false => regex.captures_patiently(rest, ON_A_WORKER),
+        };
+        let groups = match groups {
             Ok(groups) => groups,
             Err(GaveUp) if !self.patient => {
                 self.patient = true;

@@ -64,13 +64,9 @@ impl Comparison {
             Self::Less(right) => compare(left, *right, |left, right| left < right),
             Self::LessOrEqual(right) => compare(left, *right, |left, right| left <= right),
             Self::Matches(pattern) => {
-                let is_match = |text: &[u8]| match time {
-                    Some(time) => pattern.is_match_within(text, time),
-                    None => pattern.is_match(text),
-                };
                 let matches = match left {
-                    Operand::Bytes(text) => is_match(text),
-                    Operand::Number(number) => is_match(number.to_string().as_bytes()),
+                    Operand::Bytes(text) => pattern.is_match(text, time),
+                    Operand::Number(number) => pattern.is_match(number.to_string().as_bytes(), time),
                     Operand::Nil | Operand::Boolean(_) | Operand::List(_) => Ok(false),
                 };
                 return matches.map_err(|GaveUp| pattern.as_str());

@@ -57,55 +57,6 @@ fn backtracks(pattern: &str) -> bool {
     MARKS.iter().any(|mark| pattern.contains(mark)) || pattern.as_bytes().windows(2).any(refers)
 }
 
-/// About how many states the expression has: its characters, as often as they are repeated.
-fn states(pattern: &str) -> usize {
-    let mut bytes = pattern.bytes().peekable();
-    // Of each group that is open: what is behind the last item, and that item.
-    let mut groups = vec![(0_usize, 0_usize)];
-    while let Some(byte) = bytes.next() {
-        let Some((before, last)) = groups.last_mut() else { break };
-        let item = match byte {
-            b'(' => {
-                groups.push((0, 0));
-                continue;
-            }
-            b')' => {
-                let inner = before.saturating_add(*last);
-                if groups.len() > 1 {
-                    groups.pop();
-                }
-                inner + 1
-            }
-            b'{' => {
-                let mut numbers = [0_usize; 2];
-                let mut place = 0;
-                while let Some(byte) = bytes.next_if(|byte| *byte != b'}') {
-                    match byte {
-                        b',' => place = 1,
-                        digit if digit.is_ascii_digit() => {
-                            numbers[place] =
-                                numbers[place].saturating_mul(10).saturating_add(usize::from(digit - b'0'));
-                        }
-                        _ => {}
-                    }
-                }
-                *last = last.saturating_mul(numbers[0].max(numbers[1]).max(1));
-                continue;
-            }
-            b'\\' => {
-                bytes.next();
-                1
-            }
-            _ => 1,
-        };
-        if let Some((before, last)) = groups.last_mut() {
-            *before = before.saturating_add(*last);
-            *last = item;
-        }
-    }
-    groups.iter().fold(1, |sum: usize, (before, last)| sum.saturating_add(*before).saturating_add(*last))
-}
-
 impl Cache {
     fn get(&mut self, pattern: &str, options: &str) -> Result<Expression, String> {
         let key = (pattern.to_owned(), options.to_owned());
@@ -123,8 +74,11 @@ impl Cache {
             .delegate_size_limit(MAX_COMPILED_BYTES)
             .build()
             .map_err(|error| format!("pcre2_compile() failed: {error} in \"{pattern}\""))?;
-        let expression =
-            Expression { regex: Rc::new(regex), states: states(pattern), backtracks: backtracks(pattern) };
+        let expression = Expression {
+            regex: Rc::new(regex),
+            states: backtrack::states(pattern),
+            backtracks: backtracks(pattern),
+        };
         if self.compiled.len() >= MAX_CACHED || self.states > MAX_CACHED_STATES {
             self.compiled.clear();
             self.states = 0;

@@ -1,0 +1,156 @@
+//! Large patterns on long texts: a request uses little of a worker and is refused, wherever the pattern stands.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testkit::gateway::EMBEDDED;
+use testkit::{Gateway, Upstream, usage};
+
+use super::closed::put;
+
+/// Each held a worker for seconds on some thousand characters.
+const LARGE: [&str; 3] =
+    ["(x{1,100}){1,100}y", r"(?i)(?:\w{1,80} ?){80}y", "(x{1,100}){1,100}(?=y)"];
+
+/// Patterns have 16 ms of a request; the rest is for the request, and for what is slower without optimisation.
+const MOST: Duration = Duration::from_millis(if cfg!(debug_assertions) { 200 } else { 50 });
+
+fn route(gateway: &Gateway, upstream: &Upstream, plugins: &Value, vars: &Value) {
+    let node = json!({"nodes": {upstream.address.to_string(): 1}});
+    let mut route = json!({"uri": "/p*", "plugins": plugins, "upstream": node});
+    if !vars.is_null() {
+        route["vars"] = vars.clone();
+    }
+    put(gateway, "routes/p", &route.to_string());
+}
+
+fn quiet(gateway: &Gateway, upstream: &Upstream) {
+    let node = json!({"nodes": {upstream.address.to_string(): 1}});
+    put(gateway, "routes/quiet", &json!({"uri": "/quiet", "upstream": node}).to_string());
+}
+
+/// The status, and what the request took.
+fn ask(gateway: &Gateway, target: &str, fields: &str) -> (u16, Duration) {
+    let before = usage::processor_time(gateway);
+    let request = format!("GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{fields}\r\n");
+    let answer = gateway.client().request(&request).unwrap_or_else(|error| panic!("{error}"));
+    (answer.status(), usage::processor_time(gateway).saturating_sub(before))
+}
+
+fn assert_refused(gateway: &Gateway, what: &str, target: &str, fields: &str, status: u16) {
+    let mut least = Duration::MAX;
+    for _ in 0..4 {
+        let (answer, took) = ask(gateway, target, fields);
+        assert_eq!(answer, status, "{what}: {}", gateway.error_log());
+        least = least.min(took);
+    }
+    // The others may have shared the machine with something else, or prepared what the next ones use.
+    assert!(least < MOST, "{what} takes {least:?}");
+    assert_eq!(ask(gateway, "/quiet", "").0, 200, "{what}");
+}
+
+#[test]
+fn a_large_pattern_does_not_hold_a_worker() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let upstream = Upstream::start();
+    quiet(&gateway, &upstream);
+    let long = "x".repeat(15_000);
+    for pattern in LARGE {
+        let abort = json!({"http_status": 418, "vars": [[["arg_a", "~~", pattern]]]});
+        let case = json!([{"case": [["arg_a", "~~", pattern]], "actions": [["return", {"code": 403}]]}]);
+        let places = [
+            (json!({"uri-blocker": {"block_rules": [pattern]}}), 403),
+            (json!({"ua-restriction": {"denylist": [pattern]}}), 403),
+            (json!({"ua-restriction": {"allowlist": [pattern]}}), 403),
+            (json!({"proxy-rewrite": {"regex_uri": [format!("^/p{pattern}"), "/$1"]}}), 500),
+            (json!({"redirect": {"regex_uri": [format!("^/p{pattern}"), "/$1"]}}), 500),
+            (json!({"cors": {"allow_origins_by_regex": [pattern]}}), 500),
+            (json!({"fault-injection": {"abort": abort}}), 500),
+            (json!({"workflow": {"rules": case}}), 500),
+        ];
+        let fields = format!("User-Agent: {long}\r\nOrigin: {long}\r\n");
+        for (plugins, status) in places {
+            route(&gateway, &upstream, &plugins, &Value::Null);
+            let fields = if plugins["ua-restriction"].is_null() && plugins["cors"].is_null() { "" } else { &fields };
+            let target = if fields.is_empty() { format!("/p{long}?a={long}") } else { "/p".to_owned() };
+            assert_refused(&gateway, &plugins.to_string(), &target, fields, status);
+            // What nobody made so long is served.
+            let (answer, _) = ask(&gateway, "/p?a=xxx", "User-Agent: xxxy\r\nOrigin: xxx\r\n");
+            let is_denied = plugins["ua-restriction"].get("denylist").is_some();
+            assert_eq!(answer, if is_denied { 403 } else { 200 }, "{plugins}");
+        }
+        route(&gateway, &upstream, &json!({}), &json!([["arg_a", "~~", pattern]]));
+        assert_refused(&gateway, &format!("vars {pattern}"), &format!("/p?a={long}"), "", 500);
+    }
+    let log = gateway.error_log();
+    assert!(!log.contains("is stuck"), "{log}");
+    assert!(log.contains("took too long on a client's text"), "{log}");
+}
+
+#[test]
+fn many_rules_take_no_longer_together() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let upstream = Upstream::start();
+    quiet(&gateway, &upstream);
+    let node = json!({"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}});
+    let rules = |pattern: &dyn Fn(u32) -> String| -> Vec<Value> {
+        let rule = |number| {
+            let vars = json!([["arg_a", "~~", pattern(number)]]);
+            json!({"match": [{"vars": vars}], "weighted_upstreams": [{"upstream": node, "weight": 1}]})
+        };
+        (0..2000).map(rule).collect()
+    };
+    let split = |pattern: &dyn Fn(u32) -> String| {
+        route(&gateway, &upstream, &json!({"traffic-split": {"rules": rules(pattern)}}), &Value::Null);
+    };
+    let mut random = 7_u32;
+    let mut letter = || {
+        random ^= random << 13;
+        random ^= random >> 17;
+        random ^= random << 5;
+        if random & 64 == 0 { 'a' } else { 'x' }
+    };
+    let mixed: String = (0..12_000).map(|_| letter()).chain("a0123456789".chars()).collect();
+    // One search takes about a millisecond.
+    split(&|number| format!("a[ax]{{40}}[^{}]*z{number}", number % 10));
+    assert_refused(&gateway, "slow rules", &format!("/p?a={mixed}"), "", 500);
+    // The patterns ask little; with all 2,000 it is over soon, or refused.
+    split(&|number| format!("(a+)+{number}$"));
+    let target = format!("/p?a={}", "a".repeat(15_000));
+    let least = (0..6).map(|_| ask(&gateway, &target, "").1).min().unwrap_or_default();
+    assert!(least < MOST, "{least:?}");
+    assert_eq!(ask(&gateway, "/p?a=short", "").0, 200, "{}", gateway.error_log());
+    assert!(!gateway.error_log().contains("is stuck"), "{}", gateway.error_log());
+}
+
+/// Bodies are searched too: of clients by schemas, of upstreams by filters.
+#[test]
+fn bodies_are_searched_within_bounds() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let upstream = Upstream::service(|_| (200, "x".repeat(300_000)));
+    quiet(&gateway, &upstream);
+    let long = "x".repeat(200_000);
+    let schema = json!({"items": {"type": "string", "pattern": LARGE[0]}});
+    let validation = json!({"request-validation": {"body_schema": schema, "rejected_code": 422}});
+    route(&gateway, &upstream, &validation, &Value::Null);
+    let many = json!(vec!["x".repeat(60); 2000]).to_string();
+    for body in [json!([long]).to_string(), many] {
+        let head = format!(
+            "POST /p HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let before = usage::processor_time(&gateway);
+        let answer = gateway.client().request(&format!("{head}{body}")).expect("an answer");
+        let took = usage::processor_time(&gateway).saturating_sub(before);
+        assert_eq!(answer.status(), 422, "{}", gateway.error_log());
+        assert!(took < 5 * MOST, "a schema takes {took:?}");
+    }
+    let filters = json!([{"regex": LARGE[0], "scope": "global", "replace": "z"}]);
+    route(&gateway, &upstream, &json!({"response-rewrite": {"filters": filters}}), &Value::Null);
+    // Two seconds, of a thread for long work.
+    let (status, took) = ask(&gateway, "/p", "");
+    assert_eq!(status, 502, "{}", gateway.error_log());
+    assert!(took < Duration::from_secs(4), "a filter takes {took:?}");
+    assert_eq!(ask(&gateway, "/quiet", "").0, 200);
+    assert!(!gateway.error_log().contains("is stuck"), "{}", gateway.error_log());
+}
