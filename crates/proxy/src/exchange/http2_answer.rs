@@ -170,7 +170,7 @@ pub async fn deliver(
         stream.cancel();
     }
     if end == End::Silent {
-        stream.retire();
+        stream.doubt();
     }
     if end == End::Client {
         client.gone.set(true);
