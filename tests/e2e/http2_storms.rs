@@ -141,7 +141,7 @@ fn a_node_gets_no_more_connections_than_the_bound() {
     for client in &mut late {
         assert_eq!(client.response().expect("an answer").status(), 504);
     }
-    gateway.wait_for_log("no HTTP/2 stream became free");
+    gateway.wait_for_log("no HTTP/2 stream to the upstream became free");
     assert_eq!(open.load(SeqCst), MOST, "all that may be, and not one more");
     assert_eq!(held.load(SeqCst), MOST);
 }

@@ -89,8 +89,7 @@ impl Failure {
     pub fn status(&self) -> u16 {
         match &self.kind {
             FailureKind::Client(error) => error.status(),
-            FailureKind::NoStream => 504,
-            _ if self.timed_out() => 504,
+            _ if self.timed_out() || matches!(self.kind, FailureKind::NoStream) => 504,
             // Nobody was asked: there is no node to be had.
             FailureKind::Unresolved => 503,
             _ => 502,
@@ -102,9 +101,7 @@ impl Failure {
             FailureKind::Unresolved => "upstream host could not be resolved".to_owned(),
             FailureKind::Connect(error) => format!("connect to upstream failed: {error}"),
             FailureKind::ConnectTimeout => "upstream timed out while connecting".to_owned(),
-            FailureKind::NoStream => {
-                "no HTTP/2 stream became free on the connections to the upstream".to_owned()
-            }
+            FailureKind::NoStream => "no HTTP/2 stream to the upstream became free".to_owned(),
             FailureKind::Send(error) => format!("sending to upstream failed: {error}"),
             FailureKind::SendTimeout => "upstream timed out while sending".to_owned(),
             FailureKind::Read(error) => format!("reading from upstream failed: {error}"),
