@@ -63,6 +63,7 @@ mod held_answers;
 mod history;
 mod http2;
 mod http2_floods;
+mod http2_storms;
 mod import_bounds;
 mod imports;
 mod init;

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use h2::SendStream;
 use http::Response;
 use testkit::gateway::YAML_PROVIDER;
-use testkit::http2::{END_HEADERS, END_STREAM, HEADERS, frame, request};
+use testkit::http2::{END_HEADERS, END_STREAM, HEADERS, REFUSED_STREAM, RST_STREAM, frame, request};
 use testkit::{Gateway, Http2Client, PATIENCE};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -152,4 +152,44 @@ fn who_leaves_much_gets_little_more() {
     ask_for_endless(&mut other, 0..1);
     wait_for_heads(&mut other, 1);
     counts.wait_for(before + 64 * KILOBYTE);
+}
+
+/// What requests hold whose clients take nothing is bounded for each address: 8 of 16 KiB are an eighth of 1 MiB. The
+/// others are cut, and no new ones begin until the client has left.
+#[test]
+fn who_takes_nothing_gets_no_more_streams() {
+    let (address, _) = upstream();
+    let config = YAML_PROVIDER.replace("apisix:\n", "apisix:\n  body_memory: {total: 1m}\n");
+    let routes = format!(
+        "routes:\n- {{id: 1, uri: /*, upstream: {{scheme: grpc, type: roundrobin, nodes: {{\"{address}\": 1}}}}}}\n"
+    );
+    let gateway = Gateway::start(&config, Some(&routes));
+    let mut greedy = Http2Client::connect(gateway.http, &[(INITIAL_WINDOW_SIZE, 0)]).expect("connects");
+    ask_for_endless(&mut greedy, 0..40);
+    wait_for_heads(&mut greedy, 40);
+    for _ in 0..40 - 8 {
+        let cut = greedy.wait_for(RST_STREAM).expect("a stream that is cut");
+        assert_ne!(cut.code(), Some(REFUSED_STREAM));
+    }
+    let mut other = Http2Client::connect(gateway.http, &[]).expect("connects");
+    other.get(1, "/ok").expect("sends");
+    assert_eq!(other.wait_for(RST_STREAM).expect("a refusal").code(), Some(REFUSED_STREAM));
+    // HTTP/1 costs a connection.
+    assert_eq!(gateway.client().get("h", "/ok").expect("an answer").status(), 200);
+    gateway.wait_for_log("HTTP/2 answers that their clients do not take");
+    drop(greedy);
+    let started = Instant::now();
+    for number in 1.. {
+        other.get(2 * number + 1, "/ok").expect("sends");
+        let answer = loop {
+            let frame = other.read().expect("an answer or a refusal");
+            if [HEADERS, RST_STREAM].contains(&frame.kind) {
+                break frame.kind;
+            }
+        };
+        if answer == HEADERS {
+            break;
+        }
+        assert!(started.elapsed() < PATIENCE, "still refused");
+    }
 }

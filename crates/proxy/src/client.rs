@@ -462,6 +462,14 @@ impl Client {
         if much || read_ahead::is_scarce() { Window::Small } else { Window::Full }
     }
 
+    /// What an HTTP/2 connection has taken of answers so far.
+    pub fn taken_by_connection(&self) -> Option<u64> {
+        match &*self.stream.borrow() {
+            Stream::Http2(stream) => Some(stream.taken_by_connection()),
+            _ => None,
+        }
+    }
+
     /// What the answers of an HTTP/2 connection hold together.
     pub fn held_by_connection(&self) -> Option<Rc<Cell<usize>>> {
         match &*self.stream.borrow() {

@@ -31,8 +31,8 @@ use crate::{
     upstream_head,
 };
 
-use attempt::Failure;
 pub use attempt::Upstream;
+use attempt::{Failure, FailureKind};
 
 /// Proxies the request. `Ok`: answered, and whether the client's connection may go on.
 pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) -> Result<bool, Box<Reply>> {
@@ -167,7 +167,8 @@ fn verdict(
 }
 
 fn report_failure(handle: &UpstreamHandle, node: u16, failure: &Failure) {
-    if handle.balancer.has_passive_checks() {
+    // That its streams are taken says nothing against a node.
+    if handle.balancer.has_passive_checks() && !matches!(failure.kind, FailureKind::NoStream) {
         let outcome =
             if failure.timed_out() { upstream::Outcome::Timeout } else { upstream::Outcome::TcpFailure };
         handle.balancer.report(node, upstream::Source::Passive, outcome);

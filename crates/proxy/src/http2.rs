@@ -11,6 +11,7 @@ pub mod pool;
 pub mod reply;
 mod sending;
 pub mod stream;
+pub mod untaken;
 
 use std::{
     cell::{Cell, RefCell, RefMut},
@@ -287,11 +288,13 @@ impl Life {
         let shared = &self.shared;
         let most = shared.worker.settings.http2.as_ref().map_or(0, |limits| limits.max_concurrent_streams);
         // Cancelled streams make room for new ones at once; what they started takes a moment to end.
-        if shared.working.get() >= most.saturating_mul(2) {
+        let too_many = shared.working.get() >= most.saturating_mul(2);
+        if too_many || !untaken::has_room(shared.facts.peer.ip()) {
             respond.send_reset(Reason::REFUSED_STREAM);
             return;
         }
         shared.working.set(shared.working.get() + 1);
+        shared.worker.memory.began();
         let task = answer(Working(shared.clone()), request, respond);
         tokio::task::spawn_local(stall::watched(shared.worker, "an HTTP/2 request", task));
     }
@@ -304,6 +307,7 @@ impl Drop for Working {
     fn drop(&mut self) {
         let left = self.0.working.get().saturating_sub(1);
         self.0.working.set(left);
+        self.0.worker.memory.ended();
         if left == 0
             && let Some(waker) = &*self.0.waker.borrow()
         {

@@ -28,6 +28,7 @@ mod linger;
 pub mod listeners;
 pub mod matching;
 pub mod pace;
+mod peak;
 pub mod phases;
 pub mod pool;
 pub mod port_owner;

@@ -31,6 +31,7 @@ use crate::{
     connection,
     http2::pool::Http2Pool,
     listeners::Doors,
+    peak::Peak,
     pool::{Pool, own::OwnPool},
     progress::Progress,
     settings::Listen,
@@ -49,6 +50,7 @@ pub struct Worker {
     pub pool: Pool,
     pub own_pool: OwnPool,
     pub http2_pool: Http2Pool,
+    pub(crate) memory: Peak,
     pub stats: Arc<WorkerStats>,
     pub stalls: Stalls,
     pub slow_lane: SlowLane,
@@ -92,6 +94,7 @@ impl Worker {
             pool: Pool::default(),
             own_pool: OwnPool::default(),
             http2_pool: Http2Pool::default(),
+            memory: Peak::default(),
             stats,
             stalls: Stalls::of_this_thread(),
             slow_lane: SlowLane::default(),
@@ -443,8 +446,9 @@ async fn tick(worker: &'static Worker) {
             // What a burst left behind goes back to the system once there is time for it.
             let requests = worker.stats.requests.load(Ordering::Relaxed);
             let busy = std::mem::replace(&mut seen, requests) != requests;
-            if let (true, false, Some(release)) = (was_busy, busy, worker.settings.release_memory) {
-                release();
+            let ended = worker.memory.is_over();
+            if (was_busy && !busy) || ended {
+                worker.settings.release_memory.inspect(|release| release());
             }
             was_busy = busy;
             if let Some(log) = &worker.settings.access_log {

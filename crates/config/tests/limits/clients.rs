@@ -283,6 +283,46 @@ pub(super) const HTTP2: &[Row] = &[
     ),
     row(["This window", "该时间窗"], Const("proxy/src/http2/frames.rs", "WINDOW_MS", Milliseconds), NOTHING),
     row(
+        [
+            "Memory of a request under way, without its body and what was read of its answer",
+            "一个进行中请求的内存，不含请求体与已读取的应答",
+        ],
+        Const("proxy/src/http2/untaken.rs", "STREAM_BYTES", Bytes),
+        NOTHING,
+    ),
+    row(
+        ["Time after which a request whose answer is not taken counts", "应答未被接收的请求开始计入的时间"],
+        Const("proxy/src/http2/untaken.rs", "COUNTED_AFTER_MS", Milliseconds),
+        NOTHING,
+    ),
+    row(
+        [
+            "Bytes of answers that a connection has to take meanwhile, so that those of its requests that wait do not count",
+            "在此期间连接须接收的应答字节，达到后其等待中的请求不计入",
+        ],
+        Const("proxy/src/http2/untaken.rs", "KEEPS_UP_BYTES", Bytes),
+        NOTHING,
+    ),
+    row(
+        [
+            "Memory of those that count, as a part of `apisix.body_memory.total` (one in)",
+            "计入的请求的内存，占 `apisix.body_memory.total` 的份额（几分之一）",
+        ],
+        Const("proxy/src/http2/untaken.rs", "PART", Count),
+        [
+            "the answer is cut; who leaves answers gets REFUSED_STREAM; a log line",
+            "应答被截断；未接收应答的地址得到 REFUSED_STREAM；并写日志",
+        ],
+    ),
+    row(
+        [
+            "The same of one address, IPv6: of one /64, as a part of that (one in)",
+            "每个地址（IPv6 为每个 /64）占上述内存的份额（几分之一）",
+        ],
+        Const("proxy/src/http2/untaken.rs", "ADDRESS_PART", Count),
+        ["the same", "同上"],
+    ),
+    row(
         ["Time for a client to end after GOAWAY", "GOAWAY 之后客户端关闭连接的时间"],
         Const("proxy/src/http2.rs", "GOODBYE_MS", Milliseconds),
         CLOSED,
@@ -340,9 +380,20 @@ pub(super) const UPSTREAMS: &[Row] = &[
         ["the request waits", "请求等待"],
     ),
     row(
-        ["HTTP/2 connections of a worker to one node", "每个工作线程到一个节点的 HTTP/2 连接"],
-        Const("proxy/src/http2/pool.rs", "MOST_CONNECTIONS", Count),
-        ["the request waits", "请求等待"],
+        [
+            "HTTP/2 connections of a worker to one node, from dialling until closed (with a PROXY header: of each client connection)",
+            "每个工作线程到一个节点的 HTTP/2 连接，自拨号至关闭（带 PROXY 头时：按每个客户端连接）",
+        ],
+        Const("proxy/src/http2/pool/gate.rs", "MOST_CONNECTIONS", Count),
+        [
+            "the request waits; 504 after the upstream's connect timeout",
+            "请求等待；超过上游的连接超时后为 504",
+        ],
+    ),
+    row(
+        ["The last of them, whose answers have small windows", "其中最后几个，其应答使用小窗口"],
+        Const("proxy/src/http2/pool/gate.rs", "SMALL_CONNECTIONS", Count),
+        NOTHING,
     ),
     row(
         [

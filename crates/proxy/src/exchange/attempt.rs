@@ -49,6 +49,8 @@ pub enum FailureKind {
     Unresolved,
     Connect(io::Error),
     ConnectTimeout,
+    /// Other requests have all connections that there may be.
+    NoStream,
     Send(io::Error),
     SendTimeout,
     Read(io::Error),
@@ -65,7 +67,10 @@ impl FailureKind {
     /// For `$upstream_status`.
     pub fn attempt_status(&self) -> u16 {
         match self {
-            FailureKind::ConnectTimeout | FailureKind::SendTimeout | FailureKind::ReadTimeout => 504,
+            FailureKind::ConnectTimeout
+            | FailureKind::NoStream
+            | FailureKind::SendTimeout
+            | FailureKind::ReadTimeout => 504,
             FailureKind::Client(BodyError::Closed) => Attempt::ABANDONED,
             _ => 502,
         }
@@ -84,7 +89,7 @@ impl Failure {
     pub fn status(&self) -> u16 {
         match &self.kind {
             FailureKind::Client(error) => error.status(),
-            _ if self.timed_out() => 504,
+            _ if self.timed_out() || matches!(self.kind, FailureKind::NoStream) => 504,
             // Nobody was asked: there is no node to be had.
             FailureKind::Unresolved => 503,
             _ => 502,
@@ -96,6 +101,7 @@ impl Failure {
             FailureKind::Unresolved => "upstream host could not be resolved".to_owned(),
             FailureKind::Connect(error) => format!("connect to upstream failed: {error}"),
             FailureKind::ConnectTimeout => "upstream timed out while connecting".to_owned(),
+            FailureKind::NoStream => "no HTTP/2 stream to the upstream became free".to_owned(),
             FailureKind::Send(error) => format!("sending to upstream failed: {error}"),
             FailureKind::SendTimeout => "upstream timed out while sending".to_owned(),
             FailureKind::Read(error) => format!("reading from upstream failed: {error}"),

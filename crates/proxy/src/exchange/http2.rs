@@ -8,7 +8,7 @@ use std::{
     io,
     pin::pin,
     rc::Rc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Instant,
 };
 
@@ -32,7 +32,7 @@ use crate::{
     client::Client,
     http2::{
         head,
-        pool::{self, Lease, Next, Place, Wanted},
+        pool::{self, Lease, Moment, Next, Place, Waiting, Wanted},
     },
     pool::own,
     upstream_head,
@@ -71,15 +71,16 @@ struct Piece {
     consumed: u64,
 }
 
-/// Tries a node; on a connection that turns out to be gone, once more on a new one.
+/// Tries a node; on a connection that turns out to be gone, once more on a newer one.
 pub async fn attempt(request: &mut Request, client: &Rc<Client>, peer: &Peer) -> Result<Answer, Failure> {
-    let first = once(request, client, peer, false).await;
+    let first = once(request, client, peer, None).await;
     match first {
         Err((failure, true))
             if !failure.request_sent
                 || (retry::is_repeatable(request.head.method.as_bytes()) && !failure.body_consumed) =>
         {
-            once(request, client, peer, true).await.map_err(|(failure, _)| failure)
+            let after = client.worker.http2_pool.moment(client.worker);
+            once(request, client, peer, Some(after)).await.map_err(|(failure, _)| failure)
         }
         other => other.map_err(|(failure, _)| failure),
     }
@@ -90,7 +91,7 @@ async fn once(
     request: &mut Request,
     client: &Rc<Client>,
     peer: &Peer,
-    fresh: bool,
+    after: Option<Moment>,
 ) -> Result<Answer, (Failure, bool)> {
     let unsent = |kind| (Failure { kind, request_sent: false, body_consumed: false }, false);
     let handle = &*peer.upstream;
@@ -102,7 +103,7 @@ async fn once(
     }
     let mut out = client.worker.buffers.output();
     upstream_head::write(request, handle, node, false, &mut out);
-    let lease = lease(client, handle, node, timeouts, sent_host(&out), fresh).await;
+    let lease = lease(client, handle, node, timeouts, sent_host(&out), after).await;
     let message = message(&out, handle);
     client.worker.buffers.give_back_output(out);
     let (lease, message) = match (lease, message) {
@@ -118,20 +119,20 @@ async fn once(
             Ok(begun) => begun,
             Err(kind) => {
                 note_failed(request, node, started, &kind);
-                return Err((Failure { kind, request_sent: false, body_consumed: false }, !fresh));
+                return Err((Failure { kind, request_sent: false, body_consumed: false }, after.is_none()));
             }
         };
     exchange(request, client, timeouts, response, stream).await
 }
 
-/// A stream on a connection of the pool, or on a new one.
+/// A stream on a connection of the pool, or on a new one, for as long as the client waits.
 async fn lease(
     client: &Client,
     handle: &UpstreamHandle,
     node: &Node,
     timeouts: Timeouts,
     host: &[u8],
-    fresh: bool,
+    after: Option<Moment>,
 ) -> Result<Lease, FailureKind> {
     let worker = client.worker;
     let server_name = if handle.tls.is_some() { host } else { &[] };
@@ -140,24 +141,49 @@ async fn lease(
         own::close_at_end(worker, &client.facts);
     }
     let place = Place { pool: node.pool, client: own.then_some(client.facts.id) };
-    let wanted = Wanted { server_name, window: client.upstream_window(), fresh };
+    let wanted = Wanted { server_name, window: client.upstream_window(), after };
     client.timer.set(timeouts.connect_ms);
+    let mut waiting = None;
     loop {
         match worker.http2_pool.next(place, &wanted) {
             Next::Use(lease) => return Ok(lease),
-            Next::Wait(notify) => {
-                if !pool::changed(&notify, || client.timer.expired()).await {
-                    return Err(FailureKind::ConnectTimeout);
-                }
-            }
+            Next::Wait(first) => wait(waiting.get_or_insert(first), client).await?,
             Next::Open(opening) => {
-                let connected = connect::connect(client, handle, node, timeouts, server_name, true).await?;
+                let mut connecting =
+                    pin!(connect::connect(client, handle, node, timeouts, server_name, true));
+                let connected = poll_fn(|context| {
+                    still_there(client, context)?;
+                    connecting.as_mut().poll(context)
+                });
+                let connected = connected.await?;
                 let (stream, address) = (connected.stream, connected.address);
                 return pool::establish(opening, worker, stream, address, &wanted, handle.keepalive)
                     .await
                     .map_err(FailureKind::Connect);
             }
         }
+    }
+}
+
+/// Until there may be a stream.
+async fn wait(waiting: &mut Waiting, client: &Client) -> Result<(), FailureKind> {
+    let for_node = waiting.is_for_node();
+    let waited = waiting.changed(|context| {
+        still_there(client, context)?;
+        match client.timer.expired() {
+            false => Ok(()),
+            true if for_node => Err(FailureKind::ConnectTimeout),
+            true => Err(FailureKind::NoStream),
+        }
+    });
+    waited.await
+}
+
+/// Nothing is begun, and nothing waited for, on behalf of a client that has left.
+fn still_there(client: &Client, context: &mut Context<'_>) -> Result<(), FailureKind> {
+    match client.poll_gone(context) {
+        Poll::Ready(()) => Err(FailureKind::Client(BodyError::Closed)),
+        Poll::Pending => Ok(()),
     }
 }
 
@@ -208,7 +234,7 @@ async fn start(
     });
     match ready.await {
         None => {
-            lease.retire();
+            lease.doubt();
             return Err(FailureKind::SendTimeout);
         }
         Some(Err(error)) => {
@@ -290,10 +316,13 @@ async fn exchange(
             let body_consumed = !request.body.rewind();
             let failure = Failure { request_sent: !never_begun || body_consumed, body_consumed, kind };
             stream.record(request, failure.kind.attempt_status(), None);
-            let reused = stream.lease.uses > 0;
-            // Whoever says nothing in time may never speak again; a new connection tells.
-            if never_begun || failure.timed_out() {
+            // A node that says nothing is not asked the same again.
+            let silent = failure.timed_out() || stream.lease.was_silent();
+            let reused = stream.lease.uses > 0 && !silent;
+            if never_begun {
                 stream.lease.retire();
+            } else if failure.timed_out() {
+                stream.lease.doubt();
             }
             stream.cancel();
             Err((failure, reused || never_begun))
@@ -367,9 +396,9 @@ impl Stream {
         self.lease.connection.window.bytes() as usize
     }
 
-    /// The node broke off, or fell silent: no further request goes to this connection.
-    pub fn retire(&self) {
-        self.lease.retire();
+    /// The node let its time pass.
+    pub fn doubt(&self) {
+        self.lease.doubt();
     }
 
     /// The rest of the exchange is of no use.
@@ -388,7 +417,7 @@ impl Stream {
             match &mut self.body {
                 Body::Done => return Poll::Ready(Ok(())),
                 Body::Collected(bytes) => {
-                    let room = std::task::ready!(poll_room(&mut self.send, context, bytes.len()))?;
+                    let room = ready!(poll_room(&mut self.send, context, bytes.len()))?;
                     let piece = bytes.split_to(room);
                     let last = bytes.is_empty();
                     self.send.send_data(piece, last).map_err(unsent)?;
@@ -398,7 +427,7 @@ impl Stream {
                 }
                 Body::Streaming(piece) if piece.sent < piece.data.len() => {
                     let rest = piece.data.get(piece.sent..).unwrap_or_default();
-                    let room = std::task::ready!(poll_room(&mut self.send, context, rest.len()))?;
+                    let room = ready!(poll_room(&mut self.send, context, rest.len()))?;
                     let data = Bytes::copy_from_slice(rest.get(..room).unwrap_or(rest));
                     piece.sent += data.len();
                     let trailers =
@@ -419,7 +448,7 @@ impl Stream {
                     }
                     self.body = Body::Done;
                 }
-                Body::Streaming(piece) => std::task::ready!(piece.poll_fetch(context, request))?,
+                Body::Streaming(piece) => ready!(piece.poll_fetch(context, request))?,
             }
         }
     }
@@ -463,7 +492,7 @@ fn poll_room(
     send.reserve_capacity(wanted);
     let mut room = send.capacity();
     while room == 0 {
-        room = match std::task::ready!(send.poll_capacity(context)) {
+        room = match ready!(send.poll_capacity(context)) {
             Some(Ok(room)) => room,
             Some(Err(error)) => return Poll::Ready(Err(unsent(error))),
             None => return Poll::Ready(Err(FailureKind::Send(io::ErrorKind::BrokenPipe.into()))),

@@ -25,7 +25,10 @@ use crate::{
     balancer::{self, InFlight},
     client::Client,
     filters::{self, ClientFraming},
-    http2,
+    http2::{
+        self,
+        untaken::{COUNTED_AFTER_MS, KEEPS_UP_BYTES, Untaken},
+    },
     phases::{Chains, Passed},
     request::client_persists,
     respond,
@@ -94,6 +97,30 @@ struct Waits {
     /// Since the limit was set last.
     client_took: bool,
     upstream_sent: bool,
+    since_ms: u64,
+    /// By all streams of the client's connection, when it was looked at last.
+    taken: u64,
+    /// The client has taken nothing for a while.
+    untaken: Option<Untaken>,
+}
+
+impl Waits {
+    /// The time that a client gets that has taken nothing until now. 0: no more.
+    fn more_ms(&mut self, client: &Client) -> u64 {
+        let Some(taken) = client.taken_by_connection() else { return 0 };
+        let waited_ms = client.worker.deadlines.now_ms().saturating_sub(self.since_ms);
+        let left_ms = client.worker.settings.send_timeout_ms.saturating_sub(waited_ms);
+        if left_ms == 0 || self.untaken.is_some() {
+            return 0;
+        }
+        // Its other streams had their turn.
+        if taken - self.taken >= KEEPS_UP_BYTES {
+            self.taken = taken;
+            return left_ms.min(COUNTED_AFTER_MS);
+        }
+        self.untaken = Untaken::count(client.facts.peer.ip());
+        if self.untaken.is_some() { left_ms } else { 0 }
+    }
 }
 
 /// Sends the answer. Returns whether the client's connection may go on.
@@ -116,7 +143,8 @@ pub async fn deliver(
     let framing = filters::framing(request, length);
     let keep = client_persists(request, client) && framing != ClientFraming::Close && stream.body_is_sent();
     let filtered = chains.has_body_filter();
-    let mut out = client.worker.buffers.output();
+    // Memory for the pieces of an HTTP/2 answer when the client takes some.
+    let mut out = if client.is_http2() { Vec::new() } else { client.worker.buffers.output() };
     let head_waits = request.response.head_waits && framing != ClientFraming::Bodiless;
     let head_bytes = if client.is_http2() {
         let last = framing == ClientFraming::Bodiless || (bare && !filtered);
@@ -170,7 +198,7 @@ pub async fn deliver(
         stream.cancel();
     }
     if end == End::Silent {
-        stream.retire();
+        stream.doubt();
     }
     if end == End::Client {
         client.gone.set(true);
@@ -253,6 +281,9 @@ impl Relay<'_> {
                 if std::mem::take(&mut self.resting) {
                     return Poll::Ready(Turn::Rest);
                 }
+                if self.poll_takes(context).is_pending() {
+                    return self.wait(read_ms, true);
+                }
                 match self.poll_upstream(context) {
                     Poll::Ready(Ok(())) => self.waits.upstream_sent = true,
                     Poll::Ready(Err(end)) => return Poll::Ready(Turn::Ended(end)),
@@ -267,18 +298,44 @@ impl Relay<'_> {
         let waits = &mut self.waits;
         let moved = if for_client { waits.client_took } else { waits.upstream_sent };
         if moved || waits.for_client != for_client {
-            *waits = Waits { for_client, ..Waits::default() };
+            let untaken = waits.untaken.take().filter(|_| for_client);
+            let taken = self.client.taken_by_connection();
             let send_ms = self.client.worker.settings.send_timeout_ms;
-            self.client.timer.set(if for_client { send_ms } else { read_ms });
+            self.client.timer.set(match (for_client, taken) {
+                (false, _) => read_ms,
+                (true, Some(_)) if untaken.is_none() => send_ms.min(COUNTED_AFTER_MS),
+                (true, _) => send_ms,
+            });
+            let (taken, since_ms) = (taken.unwrap_or_default(), self.client.worker.deadlines.now_ms());
+            *waits = Waits { for_client, untaken, since_ms, taken, ..Waits::default() };
         } else if self.client.timer.expired() {
-            return Poll::Ready(Turn::Ended(if for_client { End::Client } else { End::Silent }));
+            match for_client {
+                false => return Poll::Ready(Turn::Ended(End::Silent)),
+                true => match waits.more_ms(self.client) {
+                    0 => return Poll::Ready(Turn::Ended(End::Client)),
+                    more_ms => self.client.timer.set(more_ms),
+                },
+            }
         }
         Poll::Pending
     }
 
+    /// What came stays as it is until the client takes some of it, where no filter has to see it first.
+    fn poll_takes(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.rest.is_empty() || self.filtered || self.head_waits || !self.client.is_http2() {
+            return Poll::Ready(());
+        }
+        // An error shows when it is sent.
+        let takes = self.client.poll_takes(context).map(|_| ());
+        if takes.is_pending() {
+            self.out.rest(self.client);
+        }
+        takes
+    }
+
     /// The upstream may send as much again as the client has taken.
     fn give_room(&mut self) {
-        if self.held > 0 {
+        if self.held > 0 && self.rest.is_empty() {
             // Fails only for a stream that is gone.
             let _ = self.receive.flow_control().release_capacity(self.held);
             self.held = 0;
@@ -306,6 +363,10 @@ impl Relay<'_> {
         };
         self.held += data.len();
         self.rest = data;
+        // Whether the client takes it is asked first.
+        if self.client.is_http2() && !self.filtered && !self.rest.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
         Poll::Ready(self.step())
     }
 
@@ -382,7 +443,7 @@ impl Relay<'_> {
         match self.framing {
             ClientFraming::Bodiless => return,
             ClientFraming::Length(_) | ClientFraming::Close | ClientFraming::Frames => {
-                self.out.bytes.extend_from_slice(data);
+                self.out.take(data, self.client);
             }
             ClientFraming::Chunked => {
                 chunked::write_chunk(&mut self.out.bytes, data);

@@ -72,6 +72,22 @@ impl Outgoing {
         self.ahead.stalls(self.bytes.capacity() + self.window);
     }
 
+    /// Adds bytes of the body.
+    pub fn take(&mut self, data: &[u8], client: &Client) {
+        if self.bytes.capacity() == 0 && !data.is_empty() {
+            self.bytes = client.worker.buffers.output();
+        }
+        self.bytes.extend_from_slice(data);
+    }
+
+    /// The client takes nothing, and nothing is here for it.
+    pub fn rest(&mut self, client: &Client) {
+        if self.bytes.is_empty() {
+            client.worker.buffers.give_back_output(std::mem::take(&mut self.bytes));
+        }
+        self.ahead.stalls(self.bytes.capacity() + self.window);
+    }
+
     /// How much may be read from the upstream now; waits for the client where that is nothing.
     pub fn poll_room(
         &self,

@@ -34,6 +34,8 @@ pub struct Wire {
     blocked_ms: Option<u64>,
     /// When its last bytes came.
     received_ms: u64,
+    /// How often some came.
+    reads: u64,
 }
 
 pub type SharedWire = Rc<RefCell<Wire>>;
@@ -47,8 +49,8 @@ impl Wire {
     ) -> SharedWire {
         let out = worker.buffers.output();
         let now_ms = worker.deadlines.now_ms();
-        let mut wire =
-            Wire { worker, stream, early, out, sent: 0, watch, blocked_ms: None, received_ms: now_ms };
+        let (blocked_ms, received_ms) = (None, now_ms);
+        let mut wire = Wire { worker, stream, early, out, sent: 0, watch, blocked_ms, received_ms, reads: 0 };
         if let Some(watch) = &mut wire.watch {
             watch.received(wire.early.filled(), now_ms);
         }
@@ -96,6 +98,10 @@ impl Wire {
         self.received_ms
     }
 
+    pub fn reads(&self) -> u64 {
+        self.reads
+    }
+
     /// Since when the peer takes nothing although there is something for it.
     pub fn blocked_since_ms(&self) -> Option<u64> {
         self.blocked_ms
@@ -125,6 +131,7 @@ impl Wire {
         let count = ready!(self.stream.poll_read(context, buffer.initialize_unfilled()))?;
         let now_ms = self.worker.deadlines.now_ms();
         self.received_ms = now_ms;
+        self.reads += u64::from(count > 0);
         let start = buffer.filled().len();
         buffer.advance(count);
         if let Some(watch) = &mut self.watch {

@@ -3,33 +3,31 @@
 //!
 //! A connection is used while it has room for a stream and served fewer requests than the upstream's
 //! `keepalive_pool.requests`. While one is being opened, requests that find none wait for it instead of opening theirs.
+//! How many there may be, and who waits, is the matter of [`gate`].
 
 mod establish;
+mod gate;
 mod silence;
 
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
-    future::{Future, poll_fn},
     net::SocketAddr,
     rc::Rc,
-    task::Poll,
 };
 
 use bytes::Bytes;
 use h2::client::SendRequest;
 use plugin::snapshot::KeepalivePool;
 use rustc_hash::FxHashMap;
-use tokio::sync::Notify;
 
+use self::gate::{Existing, Gate, Turn};
 use crate::{pool::ages::Ages, worker::Worker};
 
-pub use establish::establish;
+pub use self::{establish::establish, gate::Waiting};
 
 /// Streams of one connection, whatever the node allows.
 const MOST_STREAMS: usize = 128;
-/// Connections to one node; past that requests wait for a stream.
-const MOST_CONNECTIONS: usize = 64;
 const FULL_WINDOW_BYTES: u32 = 64 * 1024;
 const SMALL_WINDOW_BYTES: u32 = 8 * 1024;
 
@@ -63,13 +61,33 @@ impl Window {
 pub struct Wanted<'a> {
     pub server_name: &'a [u8],
     pub window: Window,
-    /// Not one that has been used before.
-    pub fresh: bool,
+    /// Set after a connection turned out to be gone: one that is known to be newer.
+    pub after: Option<Moment>,
+}
+
+/// A point in time, as the pool counts it.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// Connections opened before it.
+    opened: u64,
+    now_ms: u64,
 }
 
 impl Wanted<'_> {
     fn is_met_by(&self, connection: &Shared) -> bool {
-        *connection.server_name == *self.server_name && connection.window == self.window
+        self.suits(connection) && connection.window == self.window && self.is_outlived_by(connection)
+    }
+
+    /// Small windows do for everybody.
+    fn suits(&self, connection: &Shared) -> bool {
+        *connection.server_name == *self.server_name
+            && (connection.window == self.window || connection.window == Window::Small)
+    }
+
+    fn is_outlived_by(&self, connection: &Shared) -> bool {
+        self.after.is_none_or(|moment| {
+            connection.number >= moment.opened || connection.state.heard_ms.get() > moment.now_ms
+        })
     }
 }
 
@@ -79,11 +97,22 @@ struct State {
     active: Cell<usize>,
     /// Nothing new may start on it.
     closed: Cell<bool>,
+    /// It was given up because nothing came.
+    silent: Cell<bool>,
+    /// A request waited for too long and nothing came meanwhile. What comes clears it.
+    doubted: Cell<bool>,
+    /// It follows one that was silent: nobody shares it before something has come.
+    probing: Cell<bool>,
+    /// When something came last.
+    heard_ms: Cell<u64>,
 }
 
 /// A connection that requests share.
 pub struct Shared {
     place: Place,
+    gate: Rc<Gate>,
+    /// How many were opened before it.
+    number: u64,
     /// A client's own, without a stream: its number in the pool's [`Ages`].
     idle: Cell<Option<u64>>,
     pub address: SocketAddr,
@@ -101,10 +130,18 @@ pub struct Shared {
 }
 
 impl Shared {
-    fn has_room(&self) -> bool {
+    fn has_stream(&self) -> bool {
         !self.state.closed.get()
-            && self.uses.get() < self.limits.requests
+            && !self.state.probing.get()
             && self.state.active.get() < self.send.current_max_send_streams().min(MOST_STREAMS)
+    }
+
+    fn is_good(&self) -> bool {
+        self.has_stream() && !self.state.doubted.get() && self.uses.get() < self.limits.requests
+    }
+
+    fn is_idle(&self) -> bool {
+        self.state.active.get() == 0 && !self.state.probing.get()
     }
 
     /// Without keep-alive it serves one request alone.
@@ -117,8 +154,9 @@ impl Shared {
     }
 
     fn expired(&self, now_ms: u64) -> bool {
-        let retired = self.state.closed.get() || self.uses.get() >= self.limits.requests;
-        self.state.active.get() == 0 && (retired || self.idle_until_ms.get() <= now_ms)
+        let state = &self.state;
+        let retired = state.closed.get() || state.doubted.get() || self.uses.get() >= self.limits.requests;
+        self.is_idle() && (retired || self.idle_until_ms.get() <= now_ms)
     }
 }
 
@@ -127,6 +165,7 @@ pub struct Lease {
     pub connection: Rc<Shared>,
     /// Requests it had served before.
     pub uses: u32,
+    since_ms: u64,
 }
 
 impl Lease {
@@ -135,16 +174,31 @@ impl Lease {
         let uses = connection.uses.get();
         connection.uses.set(uses + 1);
         connection.state.active.set(connection.state.active.get() + 1);
-        Lease { connection: connection.clone(), uses }
+        let since_ms = connection.worker.deadlines.now_ms();
+        Lease { connection: connection.clone(), uses, since_ms }
     }
 
     pub fn sender(&self) -> SendRequest<Bytes> {
         self.connection.send.clone()
     }
 
-    /// The node sent GOAWAY, or nothing: later requests go elsewhere.
+    /// The node sent GOAWAY, or the connection is broken: later requests go elsewhere.
     pub fn retire(&self) {
         self.connection.state.closed.set(true);
+    }
+
+    /// The node let this request wait for too long. Where nothing else came either, later requests go elsewhere until
+    /// something does.
+    pub fn doubt(&self) {
+        let state = &self.connection.state;
+        if state.heard_ms.get() <= self.since_ms {
+            state.doubted.set(true);
+        }
+    }
+
+    /// The connection was given up because nothing came: the node would hardly answer on another one.
+    pub fn was_silent(&self) -> bool {
+        self.connection.state.silent.get()
     }
 }
 
@@ -160,14 +214,17 @@ impl Drop for Lease {
         {
             connection.worker.http2_pool.became_idle(connection, client);
         }
+        // Who opens one wakes the others.
+        if connection.is_offered() && !connection.gate.is_opening() {
+            connection.gate.wake(1);
+        }
     }
 }
 
 #[derive(Default)]
 struct Node {
     connections: Vec<Rc<Shared>>,
-    opening: bool,
-    changed: Rc<Notify>,
+    gate: Rc<Gate>,
 }
 
 /// By the pool number of a [`plugin::snapshot::Node`].
@@ -177,6 +234,7 @@ pub struct Http2Pool {
     /// By client connection and pool number; see [`crate::pool::own`].
     own: RefCell<BTreeMap<(u64, u32), Node>>,
     ages: RefCell<Ages>,
+    opened: Cell<u64>,
 }
 
 /// What a request that needs a stream does next.
@@ -184,22 +242,16 @@ pub enum Next {
     Use(Lease),
     /// Open a connection. The others wait until this is dropped.
     Open(Opening),
-    Wait(Rc<Notify>),
+    Wait(Waiting),
 }
 
 /// Held by the request that opens a connection.
 pub struct Opening {
     pool: &'static Http2Pool,
     place: Place,
-}
-
-impl Drop for Opening {
-    fn drop(&mut self) {
-        self.pool.with_node(self.place, |node| {
-            node.opening = false;
-            node.changed.notify_waiters();
-        });
-    }
+    window: Window,
+    existing: Existing,
+    turn: Turn,
 }
 
 impl Http2Pool {
@@ -212,21 +264,27 @@ impl Http2Pool {
     }
 
     pub fn next(&'static self, place: Place, wanted: &Wanted<'_>) -> Next {
-        let ready = self.with_node(place, |node| node.next(wanted));
-        // Not before it is needed: dropping one says that a connection is there.
-        ready.unwrap_or_else(|| Next::Open(Opening { pool: self, place }))
+        self.with_node(place, |node| node.next(wanted, self, place))
+    }
+
+    /// What is opened from now on is newer.
+    pub fn moment(&self, worker: &Worker) -> Moment {
+        Moment { opened: self.opened.get(), now_ms: worker.deadlines.now_ms() }
+    }
+
+    fn next_number(&self) -> u64 {
+        self.opened.replace(self.opened.get() + 1)
     }
 
     /// Closes what is too old. Connections with streams on them stay until those have ended.
     pub fn sweep(&self, now_ms: u64) {
         self.nodes.borrow_mut().retain(|_, node| {
             node.connections.retain(|connection| !connection.expired(now_ms));
-            // Who waits for a stream holds the other end.
-            node.opening || !node.connections.is_empty() || Rc::strong_count(&node.changed) > 1
+            node.is_needed()
         });
         self.own.borrow_mut().retain(|_, node| {
             node.retain(self, |connection| !connection.expired(now_ms));
-            node.opening || !node.connections.is_empty()
+            node.is_needed()
         });
     }
 
@@ -259,29 +317,50 @@ impl Http2Pool {
 }
 
 impl Node {
-    /// `None`: a connection has to be opened; that is noted.
-    fn next(&mut self, wanted: &Wanted<'_>) -> Option<Next> {
-        let usable = |connection: &&Rc<Shared>| {
-            connection.has_room()
-                && wanted.is_met_by(connection)
-                && !(wanted.fresh && connection.uses.get() > 0)
-        };
-        if let Some(connection) = self.connections.iter().find(usable) {
-            return Some(Next::Use(Lease::new(connection)));
+    /// Whoever opens a connection, has one or waits for a stream holds the other end of the gate.
+    fn is_needed(&self) -> bool {
+        !self.connections.is_empty() || Rc::strong_count(&self.gate) > 1
+    }
+
+    fn next(&mut self, wanted: &Wanted<'_>, pool: &'static Http2Pool, place: Place) -> Next {
+        let no_full = self.gate.has_no_full();
+        let good = |connection: &&Rc<Shared>| connection.is_good() && wanted.is_outlived_by(connection);
+        let small = |connection: &&Rc<Shared>| no_full && good(connection) && wanted.suits(connection);
+        let best =
+            self.connections.iter().find(|connection| good(connection) && wanted.is_met_by(connection));
+        if let Some(connection) = best.or_else(|| self.connections.iter().find(small)) {
+            return Next::Use(Lease::new(connection));
         }
-        if self.opening {
-            return Some(Next::Wait(self.changed.clone()));
+        if let Some((existing, turn, window)) = self.gate.open(wanted.window) {
+            return Next::Open(Opening { pool, place, window, existing, turn });
         }
-        if self.connections.len() >= MOST_CONNECTIONS {
-            let least = self.connections.iter().filter(|connection| !connection.state.closed.get());
-            if let Some(connection) = least.min_by_key(|connection| connection.state.active.get())
-                && wanted.is_met_by(connection)
-            {
-                return Some(Next::Use(Lease::new(connection)));
+        if self.gate.is_opening() || self.evict(pool) {
+            return Next::Wait(Waiting::new(&self.gate));
+        }
+        // No more connections: also one that has served enough, or may be gone.
+        let last =
+            self.connections.iter().find(|connection| connection.has_stream() && wanted.suits(connection));
+        match last {
+            Some(connection) => Next::Use(Lease::new(connection)),
+            None => Next::Wait(Waiting::new(&self.gate)),
+        }
+    }
+
+    /// Lets an idle connection go that nobody can use here. Its end wakes whoever waits.
+    fn evict(&mut self, pool: &Http2Pool) -> bool {
+        if !self.gate.may_evict() {
+            return false;
+        }
+        match self.connections.iter().position(|connection| connection.is_idle()) {
+            Some(place) => {
+                pool.not_idle(&self.connections.swap_remove(place));
+                true
+            }
+            None => {
+                self.gate.evicted_none();
+                false
             }
         }
-        self.opening = true;
-        None
     }
 
     fn retain(&mut self, pool: &Http2Pool, keep: impl Fn(&Shared) -> bool) {
@@ -293,15 +372,4 @@ impl Node {
             kept
         });
     }
-}
-
-/// Waits until the pool has changed or `expired` says that time is up.
-pub async fn changed(notify: &Notify, expired: impl Fn() -> bool) -> bool {
-    let mut changed = std::pin::pin!(notify.notified());
-    poll_fn(|context| match changed.as_mut().poll(context) {
-        Poll::Ready(()) => Poll::Ready(true),
-        Poll::Pending if expired() => Poll::Ready(false),
-        Poll::Pending => Poll::Pending,
-    })
-    .await
 }

@@ -16,6 +16,8 @@ const HANDED_BYTES: usize = 256 * 1024;
 #[derive(Default)]
 pub struct Sending {
     handed: Cell<usize>,
+    /// Handed over since the connection began.
+    total: Cell<u64>,
     /// Counts the times that all was sent.
     round: Cell<u64>,
     /// Each stream once a round.
@@ -37,7 +39,12 @@ impl Sending {
         Poll::Pending
     }
 
+    pub fn total(&self) -> u64 {
+        self.total.get()
+    }
+
     pub fn hand_over(&self, bytes: usize) {
+        self.total.set(self.total.get() + bytes as u64);
         self.handed.set(self.handed.get().saturating_add(bytes));
     }
 

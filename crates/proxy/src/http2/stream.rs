@@ -40,6 +40,11 @@ impl Http2Stream {
         &self.sending.held
     }
 
+    /// Bytes of answers that its connection has had room for.
+    pub fn taken_by_connection(&self) -> u64 {
+        self.sending.total()
+    }
+
     /// Ready when the client has room for something, without taking any of it.
     pub fn poll_takes(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(send) = &mut self.send else { return Poll::Ready(Ok(())) };

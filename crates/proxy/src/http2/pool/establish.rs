@@ -17,7 +17,7 @@ use telemetry::error_log;
 
 use super::{
     super::io::{Io, SharedWire, Wire},
-    Lease, MOST_STREAMS, Opening, Shared, State, Wanted,
+    Existing, Lease, MOST_STREAMS, Opening, Shared, State, Turn, Wanted,
     silence::{Silence, Wait},
 };
 use crate::{buffer::Buffer, stall, stream::Stream, timers::Timer, worker::Worker};
@@ -35,13 +35,15 @@ pub async fn establish(
     limits: KeepalivePool,
 ) -> io::Result<Lease> {
     let wire = Wire::new(worker, stream, Buffer::default(), None);
-    let window = wanted.window.bytes();
+    let Opening { pool, place, window, existing, turn } = opening;
+    let gate = existing.gate.clone();
+    let (window_bytes, number) = (window.bytes(), pool.next_number());
     let mut builder = h2::client::Builder::new();
     builder
         .enable_push(false)
-        .initial_window_size(window)
+        .initial_window_size(window_bytes)
         // Room for all streams: answers that nobody takes must not stop those of others.
-        .initial_connection_window_size(MOST_STREAMS as u32 * window)
+        .initial_connection_window_size(MOST_STREAMS as u32 * window_bytes)
         .max_header_list_size(u32::try_from(worker.settings.max_response_head_bytes).unwrap_or(u32::MAX))
         .max_send_buffer_size(64 * 1024);
     // Sends the preface and waits for nothing.
@@ -50,6 +52,9 @@ pub async fn establish(
     let mut connection = connection;
     let ping = connection.ping_pong();
     let state = Rc::new(State::default());
+    state.probing.set(gate.is_silent());
+    // Nobody else opens one before a node that was silent is heard of.
+    let (turn, probe) = if gate.is_silent() { (None, Some(turn)) } else { (Some(turn), None) };
     let timer = Timer::new(&worker.deadlines);
     let driver = Driver {
         connection,
@@ -60,14 +65,19 @@ pub async fn establish(
         blocked: false,
         address,
         attached: false,
+        reads: 0,
+        probe,
+        existing,
     };
     tokio::task::spawn_local(stall::watched(worker, "an HTTP/2 connection to an upstream", driver));
     let shared = Rc::new(Shared {
-        place: opening.place,
+        place,
+        gate,
+        number,
         idle: Cell::default(),
         address,
         server_name: wanted.server_name.into(),
-        window: wanted.window,
+        window,
         send,
         uses: Cell::new(0),
         state,
@@ -76,12 +86,13 @@ pub async fn establish(
         worker,
     });
     let lease = Lease::new(&shared);
-    opening.pool.with_node(opening.place, |node| {
-        node.retain(opening.pool, |connection| !connection.state.closed.get());
+    pool.with_node(place, |node| {
+        node.retain(pool, |connection| !connection.state.closed.get());
         if shared.is_kept() {
             node.connections.push(shared);
         }
     });
+    drop(turn);
     Ok(lease)
 }
 
@@ -96,6 +107,30 @@ struct Driver {
     blocked: bool,
     address: SocketAddr,
     attached: bool,
+    /// Those of the wire that were looked at.
+    reads: u64,
+    /// Until it has been heard of, nobody opens another one.
+    probe: Option<Turn>,
+    // Last: the socket is closed before.
+    existing: Existing,
+}
+
+impl Driver {
+    /// Tells the others when something came.
+    fn listen(&mut self) -> u64 {
+        let (reads, received_ms) = {
+            let wire = self.wire.borrow();
+            (wire.reads(), wire.received_ms())
+        };
+        if std::mem::replace(&mut self.reads, reads) != reads {
+            self.state.heard_ms.set(received_ms);
+            self.state.doubted.set(false);
+            self.state.probing.set(false);
+            self.existing.gate.heard();
+            self.probe = None;
+        }
+        received_ms
+    }
 }
 
 impl Future for Driver {
@@ -107,6 +142,7 @@ impl Future for Driver {
             driver.timer.attach(context);
         }
         let ended = Pin::new(&mut driver.connection).poll(context);
+        let received_ms = driver.listen();
         let sent = driver.wire.borrow_mut().poll_send(context);
         if let Poll::Ready(ended) = ended {
             if let Err(error) = ended {
@@ -121,8 +157,8 @@ impl Future for Driver {
             Poll::Ready(Err(_)) => return Poll::Ready(()),
             Poll::Ready(Ok(())) => {
                 driver.blocked = false;
-                let received_ms = driver.wire.borrow().received_ms();
-                match driver.silence.poll(context, driver.state.active.get() > 0, received_ms) {
+                let waiting = driver.state.active.get() > 0 || driver.probe.is_some();
+                match driver.silence.poll(context, waiting, received_ms) {
                     Wait::Nothing => driver.timer.clear(),
                     Wait::Until(after_ms) => driver.timer.set(after_ms),
                     // The ping is in the connection, which has to be asked for its bytes.
@@ -135,6 +171,8 @@ impl Future for Driver {
                                 driver.address
                             ),
                         );
+                        driver.state.silent.set(true);
+                        driver.existing.gate.fell_silent();
                         return Poll::Ready(());
                     }
                 }
@@ -146,7 +184,12 @@ impl Future for Driver {
             }
             Poll::Pending => {}
         }
-        if driver.timer.expired() { Poll::Ready(()) } else { Poll::Pending }
+        if !driver.timer.expired() {
+            return Poll::Pending;
+        }
+        driver.state.silent.set(true);
+        driver.existing.gate.fell_silent();
+        Poll::Ready(())
     }
 }
 
