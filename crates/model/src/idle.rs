@@ -131,7 +131,8 @@ mod tests {
 
     fn check(kind: Kind, value: Value, expected: &[&str]) {
         let document = Document::new(&value);
-        let object = Object { kind, id: "1".into(), document, created: 1, modified: 1, fault: None };
+        let object =
+            Object { kind, id: "1".into(), document, created: 1, modified: 1, fault: None, unread: None };
         let found: Vec<String> = fields(&object).map(Field::name).collect();
         assert_eq!(found, expected, "{value}");
     }

@@ -236,7 +236,8 @@ mod tests {
 
     fn warnings(kind: Kind, value: &Value) -> Vec<String> {
         let document = crate::Document::new(value);
-        let object = Object { kind, id: "1".into(), document, created: 1, modified: 1, fault: None };
+        let object =
+            Object { kind, id: "1".into(), document, created: 1, modified: 1, fault: None, unread: None };
         of(&object, &crate::check::tests::Catalog)
     }
 

@@ -142,7 +142,8 @@ mod tests {
     fn objects() {
         let check = |kind, value: Value, expected: &[&str]| {
             let document = Document::new(&value);
-            let object = Object { kind, id: "1".into(), document, created: 1, modified: 1, fault: None };
+            let object =
+                Object { kind, id: "1".into(), document, created: 1, modified: 1, fault: None, unread: None };
             let found = of(&object, Matching::default(), &crate::check::tests::Catalog);
             assert_eq!(found.len(), expected.len(), "{found:?}");
             for (found, expected) in found.iter().zip(expected) {
