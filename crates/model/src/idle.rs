@@ -3,6 +3,7 @@
 
 mod branches;
 mod conditions;
+mod public;
 mod references;
 pub(crate) mod unknown;
 mod vain;
@@ -84,6 +85,7 @@ pub use vain::Matching;
 pub fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalog) -> Vec<String> {
     let mut found = vain::of(object, matching, catalog);
     found.extend(references::of(object, catalog));
+    found.extend(public::of(object, catalog));
     found.extend(without::of(object, catalog));
     found.extend(remarks(object, catalog));
     found.extend(unknown::of(object, catalog));

@@ -116,7 +116,7 @@ pub struct Object {
     pub modified: u64,
     /// Why it cannot be used, where its provider found that out. It stays in the state: what it guards has to stay shut.
     pub fault: Option<Fault>,
-    /// Why a newer value of it could not be read. This one stays in force.
+    /// Why a newer value of it could not be read. This one stays in effect.
     pub unread: Option<Arc<str>>,
 }
 

@@ -12,11 +12,13 @@ pub struct Matching {
     pub host_ports: bool,
     /// `:name` stands for one path segment (`radixtree_uri_with_parameter`).
     pub parameters: bool,
+    /// `%2F` is not decoded (`apisix.match_uri_encoded_slash`).
+    pub encoded_slash: bool,
 }
 
 /// What of an object can never have an effect, in words.
 pub fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalog) -> Vec<String> {
-    let mut found = conditions::of(object, catalog);
+    let mut found = conditions::of(object, matching, catalog);
     found.extend(places(object, matching));
     found.extend(retries(object));
     found
@@ -67,16 +69,19 @@ fn path(path: &str, matching: Matching) -> Option<String> {
             "uri {path} matches {segment} literally: set apisix.router.http to radixtree_uri_with_parameter, or write *"
         ));
     }
-    let form = compared(path);
+    let form = compared(path, matching);
     (form != path).then(|| {
         let why = "paths are compared decoded, without // and dot segments; write";
-        format!("uri {path} matches no request: {why} {form}")
+        let slash = path.to_ascii_uppercase().contains("%2F");
+        let or =
+            if slash && !matching.encoded_slash { ", or set apisix.match_uri_encoded_slash" } else { "" };
+        format!("uri {path} matches no request: {why} {form}{or}")
     })
 }
 
-/// The path as requests have it when they are compared. `%2F` stays: with `match_uri_encoded_slash` it is compared so.
-pub(super) fn compared(path: &str) -> String {
-    let path = decoded(path.trim());
+/// The path as requests have it when they are compared. With `match_uri_encoded_slash` `%2F` stays.
+pub(super) fn compared(path: &str, matching: Matching) -> String {
+    let path = decoded(path.trim(), matching.encoded_slash);
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/').skip(1) {
         match segment {
@@ -90,16 +95,18 @@ pub(super) fn compared(path: &str) -> String {
     if path == "*" { path } else { format!("/{}{slash}", segments.join("/")) }
 }
 
-fn decoded(path: &str) -> String {
+fn decoded(path: &str, encoded_slash: bool) -> String {
     let mut out = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();
     while let [first, after @ ..] = rest {
         let code = after.get(..2).filter(|_| *first == b'%').and_then(|code| std::str::from_utf8(code).ok());
         let byte = code
             .filter(|code| code.bytes().all(|digit| digit.is_ascii_hexdigit()))
-            .and_then(|code| u8::from_str_radix(code, 16).ok())
-            .filter(|byte| *byte != b'/');
-        out.push(byte.unwrap_or(*first));
+            .and_then(|code| u8::from_str_radix(code, 16).ok());
+        match byte {
+            Some(b'/') if encoded_slash => out.extend_from_slice(b"%2F"),
+            byte => out.push(byte.unwrap_or(*first)),
+        }
         rest = if byte.is_some() { after.get(2..).unwrap_or_default() } else { after };
     }
     String::from_utf8_lossy(&out).into_owned()
@@ -186,8 +193,11 @@ mod tests {
                 "uri /a b/:c/ matches :c literally",
             ],
         );
-        assert_eq!(compared("/a%20b//*"), "/a b/*");
-        assert_eq!(compared("/a/../b/./"), "/b/");
+        assert_eq!(compared("/a%20b//*", Matching::default()), "/a b/*");
+        assert_eq!(compared("/a/../b/./", Matching::default()), "/b/");
+        assert_eq!(compared("/a%2fb/%2F", Matching::default()), "/a/b/");
+        let encoded_slash = Matching { encoded_slash: true, ..Matching::default() };
+        assert_eq!(compared("/a%2fb", encoded_slash), "/a%2Fb");
         assert_eq!(host("a.com:80", true), None);
         check(Kind::Service, json!({"hosts": ["a.com:80"]}), &["host a.com:80 "]);
         check(Kind::Ssl, json!({"type": "client", "snis": ["a"]}), &["snis has no effect"]);

@@ -74,7 +74,7 @@ impl Doubt<'_> {
             texts(value, &mut |text| paths.extend(seen.insert(text).then(|| Value::from(text))));
         }
         place.insert("uris".to_owned(), paths.into());
-        // Before any other one that one of them could have been meant to precede. One that is no number is kept as it is.
+        // Before any other one that one of them could have been meant to precede. One that is not a number is kept as it is.
         let rank = |value: &&Value| value.as_i64().unwrap_or(i64::MAX);
         if let Some(priority) = self.all("priority").max_by_key(rank).filter(|value| rank(value) > 0) {
             place.insert("priority".to_owned(), priority.clone());
