@@ -2,6 +2,7 @@
 
 mod agreement;
 mod bad_values;
+mod in_doubt;
 mod layout;
 mod outages;
 mod roles;

@@ -9,8 +9,7 @@ use testkit::{Gateway, Upstream, usage};
 use super::closed::put;
 
 /// Each held a worker for seconds on some thousand characters.
-const LARGE: [&str; 3] =
-    ["(x{1,100}){1,100}y", r"(?i)(?:\w{1,80} ?){80}y", "(x{1,100}){1,100}(?=y)"];
+const LARGE: [&str; 3] = ["(x{1,100}){1,100}y", r"(?i)(?:\w{1,80} ?){80}y", "(x{1,100}){1,100}(?=y)"];
 
 /// Patterns have 16 ms of a request; the rest is for the request, and for what is slower without optimisation.
 const MOST: Duration = Duration::from_millis(if cfg!(debug_assertions) { 200 } else { 50 });
@@ -71,7 +70,8 @@ fn a_large_pattern_does_not_hold_a_worker() {
         let fields = format!("User-Agent: {long}\r\nOrigin: {long}\r\n");
         for (plugins, status) in places {
             route(&gateway, &upstream, &plugins, &Value::Null);
-            let fields = if plugins["ua-restriction"].is_null() && plugins["cors"].is_null() { "" } else { &fields };
+            let fields =
+                if plugins["ua-restriction"].is_null() && plugins["cors"].is_null() { "" } else { &fields };
             let target = if fields.is_empty() { format!("/p{long}?a={long}") } else { "/p".to_owned() };
             assert_refused(&gateway, &plugins.to_string(), &target, fields, status);
             // What nobody made so long is served.

@@ -34,7 +34,15 @@ impl Compiled for NoCompiler {
 
 /// A value that is not written yet.
 pub(crate) fn proposed(kind: Kind, id: &str, value: &Value) -> Object {
-    Object { kind, id: id.into(), document: Document::new(value), created: 0, modified: 0, fault: None }
+    Object {
+        kind,
+        id: id.into(),
+        document: Document::new(value),
+        created: 0,
+        modified: 0,
+        fault: None,
+        unread: None,
+    }
 }
 
 pub(crate) struct StoredObjects<'a>(pub &'a dyn Store);

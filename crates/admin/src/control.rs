@@ -203,17 +203,25 @@ impl ControlParts {
                 "kind": object.kind.directory(),
                 "id": &*object.id,
                 "reason": object.reason,
-                "effect": if self.is_off(object) { "none: it is disabled" } else { effect(object.kind) },
+                "effect": self.effect(object),
             })
         });
         Response::json(200, &json!({"total": rejected.len(), "list": shown.collect::<Vec<_>>()}))
     }
 
-    /// What is off has no place that could be shut.
-    fn is_off(&self, object: &Rejected) -> bool {
-        let stored = self.store.get(object.kind, &object.id);
-        matches!(object.kind, Kind::Route | Kind::Ssl)
-            && stored.is_some_and(|stored| stored.value().get("status") == Some(&json!(0)))
+    fn effect(&self, object: &Rejected) -> &'static str {
+        let Some(stored) = self.store.get(object.kind, &object.id) else { return effect(object.kind) };
+        let is_off = || stored.place().get("status") == Some(&json!(0));
+        if stored.unread.is_some() && stored.fault.is_none() {
+            "none: the last valid version stays in use"
+        } else if object.kind == Kind::Route && stored.is_lost() {
+            "not known: requests that it was for may be served by other routes"
+        } else if matches!(object.kind, Kind::Route | Kind::Ssl) && is_off() {
+            // What is off has no place that could be shut.
+            "none: it is disabled"
+        } else {
+            effect(object.kind)
+        }
     }
 
     fn all_metadata(&self) -> Response {

@@ -42,6 +42,8 @@ pub trait Service: Send + Sync + 'static {
     fn body_limit(entered: &Self::Entered) -> u64;
     /// Whether the client has shown a key.
     fn showed_key(entered: &Self::Entered) -> bool;
+    /// The answer of a process whose successor serves, to a request that came by a connection of before.
+    fn handed_over(&self) -> Option<Response>;
     /// `body`: what there is of it, or what to answer because it could not be had.
     fn answer(
         &self,
@@ -63,6 +65,12 @@ impl Service for AdminApi {
 
     fn showed_key(entered: &Entered) -> bool {
         entered.showed_key()
+    }
+
+    /// What this process knows may be old, and writes are not its matter.
+    fn handed_over(&self) -> Option<Response> {
+        let response = Response::error(503, "another process has taken over: ask again");
+        Some(response.with_header("Retry-After", "1"))
     }
 
     async fn answer(&self, entered: Entered, body: Result<RequestBody, Response>) -> Response {
@@ -96,6 +104,11 @@ impl<P: Page> Service for P {
         false
     }
 
+    /// A page is of its process.
+    fn handed_over(&self) -> Option<Response> {
+        None
+    }
+
     async fn answer(&self, head: Head, _: Result<RequestBody, Response>) -> Response {
         Page::answer(self, head).await
     }
@@ -116,7 +129,8 @@ pub type Accept =
 pub enum Phase {
     Waiting,
     Serving,
-    /// Requests under way are finished, connections without one are closed.
+    /// Requests under way are finished. A connection that has not had one may still bring it, for a moment; others are
+    /// closed.
     Closing,
 }
 

@@ -122,7 +122,7 @@ impl Compiler {
         let Some(object) = self.object(Kind::Ssl, &key.1).cloned() else { return };
         let made = match &object.fault {
             None => self.certificate(key, &object.value()),
-            Some(fault) => Err(fault.to_string()),
+            Some(fault) => Err(fault.reason.to_string()),
         };
         match made {
             Ok(Some(made)) => {
@@ -130,7 +130,7 @@ impl Compiler {
             }
             Ok(None) => {}
             Err(reason) => {
-                let value = object.value();
+                let value = object.place();
                 let Some(names) = names_of(&value) else {
                     return self.problem(key, reason);
                 };

@@ -191,6 +191,7 @@ impl Compiler {
                 old.modified == object.modified
                     && old.document == object.document
                     && old.fault == object.fault
+                    && old.unread == object.unread
             });
             if !same {
                 changed.push((key, Some(object)));
@@ -354,8 +355,14 @@ impl Compiler {
         for key in &dirty {
             self.problems.remove(key);
             self.unresolved.remove(key);
-            if let Some(fault) = self.object(key.0, &key.1).and_then(|object| object.fault.clone()) {
-                self.problem(key, fault.to_string());
+            if let Some(object) = self.object(key.0, &key.1) {
+                let (fault, unread) = (object.fault.clone(), object.unread.clone());
+                if let Some(fault) = fault {
+                    self.problem(key, fault.reason.to_string());
+                }
+                if let Some(reason) = unread {
+                    self.problem(key, format!("{reason}; the last valid version stays in use"));
+                }
             }
             match key.0 {
                 Kind::Ssl => self.build_certificate(key),
@@ -395,6 +402,8 @@ impl Compiler {
         let globals = self.globals();
         let upstreams = self.named_upstreams();
         let metadata = self.objects.get(&Kind::PluginMetadata).into_iter().flatten();
+        let metadata =
+            metadata.filter(|(_, object)| object.fault.as_ref().is_none_or(|fault| !fault.in_text));
         Arc::new(Snapshot {
             revision,
             router: self.routes.router(self.options.router),
@@ -446,7 +455,8 @@ impl Compiler {
     }
 
     fn metadata(&self, plugin: &str) -> Option<Arc<Value>> {
-        Some(self.object(Kind::PluginMetadata, plugin)?.value())
+        let object = self.object(Kind::PluginMetadata, plugin)?;
+        object.fault.as_ref().is_none_or(|fault| !fault.in_text).then(|| object.value())
     }
 
     fn next_serial(&mut self) -> u64 {

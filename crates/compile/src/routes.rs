@@ -154,7 +154,7 @@ impl Compiler {
         key: &Key,
         object: &model::Object,
     ) -> (Route, Option<RouteSpec<Variable>>, bool) {
-        let value = object.value();
+        let value = object.place();
         let mut faults = Vec::new();
         let mut conf = resources::Route::from_value(&value).unwrap_or_else(|reason| {
             faults.push(reason);
@@ -166,7 +166,7 @@ impl Compiler {
         let service_object =
             conf.service_id.as_deref().and_then(|id| self.object(Kind::Service, id)).cloned();
         let service = service_object.as_ref().map(|object| {
-            let value = object.value();
+            let value = object.place();
             // What is wrong with it is told of the service.
             resources::Service::from_value(&value).unwrap_or_else(|_| place::of_service(&value))
         });

@@ -303,6 +303,13 @@ mod tests {
             &[],
             &["2:3: unknown key apisix.etcd is ignored; it belongs at deployment.etcd"],
         );
+        check(
+            "nginx_config:\n  real_ip_from: []\n",
+            &[],
+            &[
+                "2:3: unknown key nginx_config.real_ip_from is ignored; it belongs at nginx_config.http.real_ip_from",
+            ],
+        );
         check("zzzzzz: 1\n", &[], &["1:1: unknown key zzzzzz is ignored"]);
         check(
             "apisix: {node_listen: [{prt: 1}]}",

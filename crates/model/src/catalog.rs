@@ -60,6 +60,10 @@ pub trait PluginCatalog: Send + Sync {
     /// Checks `conf` (schema, then the plugin's own rules) and fills defaults into it.
     /// The error is the bare message: `property "key" is required`.
     fn check(&self, name: &str, kind: SchemaKind, conf: &mut Value) -> Result<(), String>;
+    /// Why plugin public-api has no answer for a path, or for all that a path with `*` stands for.
+    fn unanswered(&self, _: &str) -> Option<String> {
+        None
+    }
     /// What to say of a variable that no request has unless Lua sets it.
     fn variable_remark(&self, _: &str) -> Option<String> {
         None

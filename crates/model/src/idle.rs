@@ -4,6 +4,7 @@
 mod branches;
 mod conditions;
 mod names;
+mod public;
 mod references;
 pub(crate) mod unknown;
 mod vain;
@@ -85,6 +86,7 @@ pub use vain::Matching;
 pub fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalog) -> Vec<String> {
     let mut found = vain::of(object, matching, catalog);
     found.extend(references::of(object, catalog));
+    found.extend(public::of(object, catalog));
     found.extend(without::of(object, catalog));
     found.extend(names::of(object, catalog));
     found.extend(remarks(object, catalog));
@@ -133,7 +135,8 @@ mod tests {
 
     fn check(kind: Kind, value: Value, expected: &[&str]) {
         let document = Document::new(&value);
-        let object = Object { kind, id: "1".into(), document, created: 1, modified: 1, fault: None };
+        let object =
+            Object { kind, id: "1".into(), document, created: 1, modified: 1, fault: None, unread: None };
         let found: Vec<String> = fields(&object).map(Field::name).collect();
         assert_eq!(found, expected, "{value}");
     }

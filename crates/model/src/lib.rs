@@ -24,7 +24,7 @@ pub mod url;
 
 pub use catalog::{PluginCatalog, SchemaKind};
 pub use document::Document;
-pub use object::{Kind, Object, Objects, Rejected};
+pub use object::{Fault, Kind, Object, Objects, Rejected};
 pub use schema::Schema;
 pub use secret::secret_text;
 pub use typed::typed;

@@ -11,6 +11,11 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     if name.len() > LONGEST {
         return None;
     }
+    let known: Vec<&str> = known.into_iter().collect();
+    // `GLOBAL_RULES`, `globalRules`.
+    if let Some(same) = known.iter().find(|known| **known != name && folded(known).eq(folded(name))) {
+        return Some(same);
+    }
     let most = (name.len() / 3).clamp(1, MOST_EDITS);
     let candidates = known.into_iter().filter(|known| known.len().abs_diff(name.len()) <= MOST_EDITS * 4);
     let (edits, known) = candidates.map(|known| (distance(name, known), known)).min()?;
@@ -20,6 +25,11 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 /// The end of a message about `name`: the known name that was probably meant, or nothing.
 pub fn hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(name, known).map(|known| format!("; did you mean {known}?")).unwrap_or_default()
+}
+
+/// A name as it is read by who does not care for capitals and separators.
+fn folded(name: &str) -> impl Iterator<Item = char> {
+    name.chars().filter(|sign| !matches!(sign, '_' | '-')).map(|sign| sign.to_ascii_lowercase())
 }
 
 /// How many letters to insert, delete, replace or swap with the neighbour to get from one name to the other.
@@ -71,6 +81,8 @@ mod tests {
             ("kye-auth", "; did you mean key-auth?"),
             ("key_auth", "; did you mean key-auth?"),
             ("urii", "; did you mean uri?"),
+            ("KEY_AUTH", "; did you mean key-auth?"),
+            ("keyAuth", "; did you mean key-auth?"),
             ("cors", ""),
             ("prometheus", ""),
             ("x", ""),

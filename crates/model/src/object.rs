@@ -115,11 +115,40 @@ pub struct Object {
     /// The store's revision that last wrote it (`modifiedIndex`).
     pub modified: u64,
     /// Why it cannot be used, where its provider found that out. It stays in the state: what it guards has to stay shut.
-    pub fault: Option<Arc<str>>,
+    pub fault: Option<Fault>,
+    /// Why a newer value of it could not be read. This one stays in effect.
+    pub unread: Option<Arc<str>>,
+}
+
+/// Why an object cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub reason: Arc<str>,
+    /// The text was at fault, which the document no longer shows.
+    pub in_text: bool,
+    /// For which requests it stands, where its document does not say all of it: an object of its kind with that alone.
+    pub place: Option<Document>,
+}
+
+impl From<&str> for Fault {
+    fn from(reason: &str) -> Fault {
+        Fault { reason: reason.into(), in_text: false, place: None }
+    }
 }
 
 impl Object {
     pub fn value(&self) -> Arc<Value> {
         self.document.value()
+    }
+
+    /// What says for which requests it stands.
+    pub fn place(&self) -> Arc<Value> {
+        let place = self.fault.as_ref().and_then(|fault| fault.place.as_ref());
+        place.unwrap_or(&self.document).value()
+    }
+
+    /// Whether nothing of it could be read, so that nobody knows what it is for.
+    pub fn is_lost(&self) -> bool {
+        self.fault.as_ref().is_some_and(|fault| fault.in_text) && self.document.text() == "{}"
     }
 }

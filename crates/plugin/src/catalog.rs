@@ -76,18 +76,20 @@ impl Catalog {
     /// The handler of a plugin-provided URI, for `public-api`.
     pub fn api(&self, method: &str, uri: &str) -> Option<&'static crate::Api> {
         let enabled = self.enabled.load();
-        let answers = |api: &&crate::Api, configured: Option<&str>| {
-            configured.unwrap_or(api.uri) == uri && (api.methods.is_empty() || api.methods.contains(&method))
-        };
-        enabled.iter().filter_map(|name| self.def(name)).find_map(|def| {
-            // `plugin_attr.NAME.uri` moves a plugin's only API.
-            let attribute = crate::host::plugin_attribute(def.name).filter(|_| def.apis.len() == 1);
-            let moved = attribute.and_then(|attribute| {
-                ["uri", "export_uri"].iter().find_map(|name| attribute.get(name)?.as_str())
-            });
-            def.apis.iter().find(|api| answers(api, moved))
-        })
+        let apis = enabled.iter().filter_map(|name| self.def(name)).flat_map(apis);
+        let mut apis =
+            apis.filter(|(at, api)| *at == uri && (api.methods.is_empty() || api.methods.contains(&method)));
+        apis.next().map(|(_, api)| api)
     }
+}
+
+/// The URIs that a plugin answers, where they are now.
+fn apis(def: &'static PluginDef) -> impl Iterator<Item = (&'static str, &'static crate::Api)> {
+    // `plugin_attr.NAME.uri` moves a plugin's only API.
+    let attribute = crate::host::plugin_attribute(def.name).filter(|_| def.apis.len() == 1);
+    let moved = attribute
+        .and_then(|attribute| ["uri", "export_uri"].iter().find_map(|name| attribute.get(name)?.as_str()));
+    def.apis.iter().map(move |api| (moved.unwrap_or(api.uri), api))
 }
 
 /// Every plugin's configuration may carry `_meta`.
@@ -138,6 +140,19 @@ impl PluginCatalog for Catalog {
         self.enabled.load().to_vec()
     }
 
+    fn unanswered(&self, path: &str) -> Option<String> {
+        let stands_for = |uri: &str| match path.strip_suffix('*') {
+            Some(start) => uri.starts_with(start),
+            None => uri == path,
+        };
+        let has = |name: &&&str| self.def(name).is_some_and(|def| apis(def).any(|(uri, _)| stands_for(uri)));
+        if self.enabled.load().iter().any(|name| has(&name)) || path.contains(':') {
+            return None;
+        }
+        let off = self.entries.keys().find(has).map(|name| format!(": add {name} to plugins in config.yaml"));
+        Some(format!("no enabled plugin answers {path}, so that it is 404{}", off.unwrap_or_default()))
+    }
+
     fn variable_remark(&self, name: &str) -> Option<String> {
         crate::Variable::remark(name)
     }
@@ -146,7 +161,11 @@ impl PluginCatalog for Catalog {
         let entry = self.entries.get(name).ok_or_else(|| format!("unknown plugin [{name}]"))?;
         let (schema, compiled) = match kind {
             SchemaKind::Plugin => (Some(&entry.schema), &entry.checks.plugin),
-            SchemaKind::Consumer => (entry.consumer_schema.as_ref(), &entry.checks.consumer),
+            SchemaKind::Consumer if entry.consumer_schema.is_some() => {
+                (entry.consumer_schema.as_ref(), &entry.checks.consumer)
+            }
+            // What a consumer has of another plugin is the same as on a route.
+            SchemaKind::Consumer => (Some(&entry.schema), &entry.checks.plugin),
             SchemaKind::Metadata => (entry.metadata_schema.as_ref(), &entry.checks.metadata),
         };
         if let Some(schema) = schema {

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use shapes::Shapes;
 use telemetry::error_log;
-use wire::{HeaderId, claims};
+use wire::{HeaderId, claims, media_type};
 
 use crate::common::{
     conf::typed,
@@ -150,6 +150,7 @@ impl RequestValidation {
     async fn check_body(&self, against: &Arc<BodyCheck>, request: &mut Request) -> Verdict {
         let body = match request.body.collect(self.max_body, request.remote_addr).await {
             Ok(body) if !body.is_empty() => body,
+            // Nothing was judged: it is not the schema that refuses.
             Err(error @ (BodyError::Overloaded | BodyError::Timeout | BodyError::Closed)) => {
                 return Err(error.into());
             }
@@ -161,8 +162,7 @@ impl RequestValidation {
             // Gateway and upstream might each believe another one.
             return Err(self.reject(None));
         }
-        const FORM: &[u8] = b"application/x-www-form-urlencoded";
-        let is_form = content_type.get(..FORM.len()).is_some_and(|start| start.eq_ignore_ascii_case(FORM));
+        let is_form = media_type::is(content_type, FORM);
         // Only one copy at a time: what goes on is rebuilt.
         request.body = RequestBody::Empty;
         let (against, client) = (against.clone(), request.remote_addr);
@@ -190,6 +190,8 @@ impl RequestValidation {
         }
     }
 }
+
+const FORM: &str = "application/x-www-form-urlencoded";
 
 /// A check that takes more is restarted by a thread for long work: a small body can ask for much.
 const STEPS_ON_A_WORKER: u32 = 50_000;
@@ -222,6 +224,11 @@ fn validate(
     })?;
     if is_form && let Value::Object(fields) = &value {
         let shapes = &against.shapes;
+        if let Some(name) = fields.keys().find(|name| name.contains(['{', '"'])) {
+            return Err(Refused::Invalid(format!(
+                "property {name:?} validation failed: a form with such a name may be read as JSON upstream"
+            )));
+        }
         shapes
             .check_spelling(fields, |known, name| known == name, same_form_name)
             .map_err(Refused::Invalid)?;

@@ -207,19 +207,26 @@ impl Client {
             }
             let mut waited = false;
             let filled = poll_fn(|context| {
-                if begun && waited && !self.timer.expired() {
+                let over = self.timer.expired() || self.worker.outdated.get();
+                if begun && waited && !over {
                     ready!(self.worker.slow_lane.poll_turn(context));
                 }
                 let filled = self.poll_fill(context, limits.head_bytes + 4096);
                 waited = filled.is_pending();
                 match filled {
-                    Poll::Pending if self.timer.expired() => Poll::Ready(None),
+                    Poll::Pending if over => Poll::Ready(None),
                     other => other.map(Some),
                 }
             });
             match filled.await {
                 Some(Ok(0)) | Some(Err(_)) => return Err(HeadError::Gone),
                 Some(Ok(_)) => {}
+                None if self.has_input() && self.worker.outdated.get() => {
+                    return Err(HeadError::Refused(ParseError::with_status(
+                        503,
+                        "another process has taken over before the head was complete",
+                    )));
+                }
                 None if self.has_input() => {
                     return Err(HeadError::Refused(ParseError::with_status(
                         408,

@@ -58,6 +58,8 @@ pub struct Worker {
     pub draining: Cell<bool>,
     /// Connections without a request close.
     pub closing_idle: Cell<bool>,
+    /// What would be judged is the configuration of before: a head that is not complete is not waited for.
+    pub outdated: Cell<bool>,
     pub connections: Cell<usize>,
     /// Those that have had their answer and wait for the client's end.
     pub lingering: Cell<u32>,
@@ -100,6 +102,7 @@ impl Worker {
             slow_lane: SlowLane::default(),
             draining: Cell::new(false),
             closing_idle: Cell::new(false),
+            outdated: Cell::new(false),
             connections: Cell::new(0),
             lingering: Cell::new(0),
             date_line: RefCell::default(),
@@ -333,6 +336,7 @@ async fn drain(worker: &'static Worker, signals: &Signals, handed_over: bool) {
         let _ = tokio::time::timeout(Duration::from_millis(TICK_MS), signals.notify.notified()).await;
         if !worker.closing_idle.get() && started.elapsed() >= Duration::from_millis(IDLE_GRACE_MS) {
             worker.closing_idle.set(true);
+            worker.outdated.set(handed_over);
             worker.deadlines.wake_all();
         }
     }

@@ -296,14 +296,17 @@ pub fn changes(
         let same_version =
             item.declared.is_some() && declared.get(&(kind, id.clone())).copied() == item.declared;
         let document = Document::new(&item.value);
-        let same =
-            |object: &Object| object.fault == item.fault && (same_version || object.document == document);
+        let same = |object: &Object| {
+            object.fault.as_ref().map(|fault| &fault.reason) == item.fault.as_ref()
+                && (same_version || object.document == document)
+        };
         if current.is_some_and(same) {
             continue;
         }
         let created = current.map_or(revision, |object| object.created);
-        let fault = item.fault;
-        let object = Object { kind, id: id.clone(), document, created, modified: revision, fault };
+        let fault = item.fault.as_deref().map(model::Fault::from);
+        let object =
+            Object { kind, id: id.clone(), document, created, modified: revision, fault, unread: None };
         changes.push((revision, Change { kind, id, object: Some(object) }));
     }
     changes

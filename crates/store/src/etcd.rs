@@ -10,6 +10,7 @@
 //! and so does everybody who asks the same gateway afterwards.
 
 mod connection;
+mod doubt;
 mod follow;
 mod keys;
 mod load;

@@ -152,6 +152,7 @@ mod tests {
             created: revision,
             modified: revision,
             fault: None,
+            unread: None,
         };
         (revision, Change { kind: Kind::Route, id, object: Some(object) })
     }

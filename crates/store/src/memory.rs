@@ -107,7 +107,8 @@ fn apply_one(
     check_expected(previous, expected)?;
     let created = previous.map_or(revision, |object| object.created);
     let document = model::Document::new(&value);
-    let object = Object { kind, id: id.clone(), document, created, modified: revision, fault: None };
+    let object =
+        Object { kind, id: id.clone(), document, created, modified: revision, fault: None, unread: None };
     state.put(object.clone());
     Ok((Some(Change { kind, id, object: Some(object.clone()) }), Some(object)))
 }

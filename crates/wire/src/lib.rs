@@ -17,6 +17,7 @@ pub mod framing;
 pub mod head;
 pub mod http2;
 pub mod known;
+pub mod media_type;
 pub mod method;
 pub mod proxy_protocol;
 pub mod request;

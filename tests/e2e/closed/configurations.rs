@@ -29,7 +29,7 @@ fn a_body_that_is_no_configuration_is_refused() {
     assert_eq!(answer.status(), 202);
     assert_eq!(warning.as_deref(), Some("unknown key [global_rulez] is ignored; did you mean global_rules?"));
     // One that holds something might be a guard.
-    for key in ["global_rulez", "global-rules", "route"] {
+    for key in ["global_rulez", "global-rules", "route", "GLOBAL_RULES", "globalRules", "Routes"] {
         let list = format!(r#"{{"{key}":[{{"id":1,"plugins":{{"key-auth":{{}}}}}}],"#);
         let answer = configure(&gateway, key, &good.replacen('{', &list, 1));
         assert_eq!(answer.status(), 400, "{key}");

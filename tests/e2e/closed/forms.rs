@@ -67,3 +67,36 @@ fn repeated_fields_do_not_pass_what_a_schema_asks_of_texts() {
         assert_eq!(ask(&gateway, "/head", fields).status(), status, "{fields}");
     }
 }
+
+/// A body that the upstream reads as JSON is judged as JSON.
+#[test]
+fn only_a_form_is_read_as_a_form() {
+    let schema = r#"{type: object, required: [role], properties: {role: {type: string, enum: [user]}}}"#;
+    let routes = format!(
+        "routes:\n- {{id: 1, uri: /rv, plugins: {{mocking: {{response_example: open}}, request-validation: {{body_schema: {schema}}}}}}}\n\
+         - {{id: 2, uri: /var, vars: [[post_arg_role, ==, user]], plugins: {{mocking: {{response_example: open}}}}}}\n"
+    );
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&routes));
+    let post = |path: &str, kind: &str, body: &str| {
+        let length = body.len();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: h\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n"
+        );
+        gateway.client().request(&(head + body)).expect("an answer").status()
+    };
+    let form = "application/x-www-form-urlencoded";
+    let both = r#"{"role":"admin","x":"&role=user&y="}"#;
+    for kind in ["+json", "json", ";application/json", ", application/json", "; charset=utf-8; a/json"] {
+        let kind = format!("{form}{kind}");
+        assert_eq!(post("/rv", &kind, both), 400, "{kind}");
+        assert_eq!(post("/rv", &kind, r#"{"role":"user"}"#), 200, "{kind}: it is read as JSON");
+        assert_eq!(post("/var", &kind, "role=user"), 404, "{kind}");
+    }
+    for kind in [form, "Application/X-WWW-Form-Urlencoded ; charset=utf-8"] {
+        assert_eq!(post("/rv", kind, "role=user&x={%22"), 200, "{kind}");
+        assert_eq!(post("/var", kind, "role=user"), 200, "{kind}");
+        for body in [both, " [\"&role=user", "role=user&a{b=1", "role=user&%7B=1", "role=user&%22=1"] {
+            assert_eq!(post("/rv", kind, body), 400, "{kind} {body}");
+        }
+    }
+}

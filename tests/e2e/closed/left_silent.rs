@@ -314,3 +314,57 @@ fn places_in_files() {
     gateway.wait_for_log("apisix.yaml:8:5: routes/a: upstream.upstream_host has no effect");
     gateway.wait_for_log("apisix.yaml:9:3: routes/b cannot be used: upstream none does not exist");
 }
+
+#[test]
+fn places_that_no_request_has() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let guarded = |uri: &str| json!({"uri": uri, "plugins": {"key-auth": {}}, "upstream": {"nodes": {"127.0.0.1:1": 1}}});
+    let opened = |uri: &str, conf: Value| json!({"uri": uri, "plugins": {"public-api": conf}});
+    let slash = "write /adm/x, or set apisix.match_uri_encoded_slash";
+    let batch = "no enabled plugin answers /apisix/batch-requests, so that it is 404";
+    check(
+        &gateway,
+        "routes/1",
+        &[
+            (guarded("/adm%2fx"), slash),
+            (guarded("/adm%2Fx"), slash),
+            (guarded("/adm%2Fx/*"), "write /adm/x/*, or set"),
+            (guarded("/adm/x"), ""),
+            (
+                json!({"uri": "/a", "vars": [["uri", "==", "/adm%2fx"]], "upstream": {"nodes": {"127.0.0.1:1": 1}}}),
+                "write /adm/x",
+            ),
+            (opened("/nothing", json!({})), "no enabled plugin answers /nothing"),
+            (opened("/m", json!({"uri": "/nothing"})), "no enabled plugin answers /nothing"),
+            (opened("/apisix/prometheus/metrics", json!({})), ""),
+            (opened("/apisix/*", json!({})), ""),
+            (opened("/m", json!({"uri": "/apisix/prometheus/metrics"})), ""),
+            (opened("/nothing", json!({"_meta": {"disable": true}})), ""),
+        ],
+    );
+    // With `%2F` left as it is, it is written in capitals.
+    let config = EMBEDDED.replace("apisix:\n", "apisix:\n  match_uri_encoded_slash: true\n")
+        + "plugins: [public-api, key-auth]\n";
+    let gateway = Gateway::start(&config, None);
+    check(
+        &gateway,
+        "routes/1",
+        &[
+            (guarded("/adm%2Fx"), ""),
+            (guarded("/adm%2fx"), "write /adm%2Fx"),
+            (opened("/apisix/batch-requests", json!({})), &format!("{batch}: add batch-requests to plugins")),
+        ],
+    );
+}
+
+/// On a consumer as on a route.
+#[test]
+fn defaults_hold_on_consumers() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let consumer = |plugins: Value| json!({"username": "a", "plugins": plugins});
+    check(&gateway, "consumers/a", &[(consumer(json!({"mocking": {"response_example": "x"}})), "")]);
+    let (stored, _) = gateway.admin("GET", "/apisix/admin/consumers/a", "");
+    assert_eq!(stored, 200);
+    let wrong = consumer(json!({"limit-count": {"count": "many", "time_window": 1}}));
+    refused(&gateway, "PUT", "consumers/a", &wrong.to_string());
+}

@@ -87,6 +87,11 @@ impl Clock {
         self.state().0 = Stage::Request;
     }
 
+    /// Whether the client may be sending a head: it has only connected, or begun.
+    pub fn awaits_head(&self) -> bool {
+        self.state().0 == Stage::Head
+    }
+
     /// The answer is ready to be sent.
     pub fn answered(&self) {
         *self.taken_by.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + LONGEST_TAKING;

@@ -22,7 +22,7 @@ use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     sync::watch,
-    time::{Instant, sleep_until, timeout_at},
+    time::{Instant, sleep, sleep_until, timeout_at},
 };
 
 use super::{
@@ -42,6 +42,9 @@ const BUFFER: usize = 64 * 1024;
 /// the connection, and the answer might never get there.
 const LINGER_BYTES: usize = 256 * 1024;
 const LINGER: Duration = Duration::from_secs(1);
+
+/// How long a connection that was accepted before the successor served may take to bring its head.
+const LAST_HEAD: Duration = Duration::from_secs(2);
 
 /// Who is at the other end.
 pub(super) struct Client {
@@ -86,12 +89,20 @@ pub(super) async fn serve<S: Service>(
     mut phase: watch::Receiver<Phase>,
 ) {
     let stream: Stream = TokioIo::new(Timed(InTurns(stream), client.clock.clone()));
-    let asked = client.clone();
+    let (asked, now) = (client.clone(), phase.clone());
     let answer = service_fn(move |request| -> Answering {
-        let (service, client) = (service.clone(), asked.clone());
+        let (service, client, now) = (service.clone(), asked.clone(), now.clone());
         Box::pin(async move {
             client.clock.request();
-            let response = answer(request, &client, service.as_ref()).await;
+            let is_over = *now.borrow() == Phase::Closing;
+            let mut response = match service.handed_over().filter(|_| is_over) {
+                Some(response) => write(response, rest(request.body(), Rest::OfStranger), &client),
+                None => answer(request, &client, service.as_ref()).await,
+            };
+            if is_over {
+                // The next one goes to the successor.
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
             client.clock.answered();
             Ok(response)
         })
@@ -106,10 +117,21 @@ pub(super) async fn serve<S: Service>(
         _ = poll_fn(|context| connection.poll_without_shutdown(context)) => true,
         () = clock.expired() => false,
         () = closed(&mut phase) => {
+            let ended = match clock.awaits_head() {
+                true => tokio::select! {
+                    _ = poll_fn(|context| connection.poll_without_shutdown(context)) => Some(true),
+                    () = clock.expired() => Some(false),
+                    () = sleep(LAST_HEAD) => None,
+                },
+                false => None,
+            };
             Pin::new(&mut connection).graceful_shutdown();
-            tokio::select! {
-                _ = poll_fn(|context| connection.poll_without_shutdown(context)) => true,
-                () = clock.expired() => false,
+            match ended {
+                Some(in_time) => in_time,
+                None => tokio::select! {
+                    _ = poll_fn(|context| connection.poll_without_shutdown(context)) => true,
+                    () = clock.expired() => false,
+                },
             }
         }
     };

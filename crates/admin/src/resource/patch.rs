@@ -33,6 +33,11 @@ pub(super) async fn patch(
     }
     let store_id: Arc<str> = target.store_id(id).into();
     let previous = api.store.get(target.kind, &store_id).ok_or_else(not_found)?;
+    if previous.unread.is_some() || previous.fault.as_ref().is_some_and(|fault| fault.in_text) {
+        return Err(refuse(
+            "what is stored cannot be read, so that nothing can be merged into it: PUT the whole object",
+        ));
+    }
     let mut value = patched(target, &previous.value(), conf).map_err(|error| refuse(&error))?;
     check(api, target, &mut value, true, true)?;
     let operation = Operation::Put {

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::Matching;
 use crate::{Kind, Object, PluginCatalog, schema::is_secret_reference};
 
 /// An object with conditions has at least one of these fields.
@@ -46,13 +47,13 @@ const LATE: [&str; 12] = [
 const LATE_FAMILIES: [&str; 3] = ["upstream_", "sent_http_", "resp_"];
 const FAMILIES: [&str; 3] = ["http_", "arg_", "cookie_"];
 
-pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
+pub(super) fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalog) -> Vec<String> {
     let mut found = Vec::new();
     if !WORDS.iter().any(|word| object.document.may_have(word)) {
         return found;
     }
     let value = object.value();
-    each(&value, &mut |condition| found.extend(test(condition, catalog)));
+    each(&value, &mut |condition| found.extend(test(condition, matching, catalog)));
     if let Some(vars) = value.get("vars").filter(|_| object.kind == Kind::Route) {
         late(vars, "vars", "when routes are matched, before authentication and the upstream", &mut found);
         each(vars, &mut |Condition { name, right, .. }| {
@@ -113,7 +114,7 @@ fn each<'a>(value: &'a Value, act: &mut dyn FnMut(Condition<'a>)) {
     }
 }
 
-fn test(condition: Condition<'_>, catalog: &dyn PluginCatalog) -> Option<String> {
+fn test(condition: Condition<'_>, matching: Matching, catalog: &dyn PluginCatalog) -> Option<String> {
     let Condition { name, negated, operator, right } = condition;
     let operator = operator.to_ascii_lowercase();
     if !OPERATORS.contains(&operator.as_str()) {
@@ -136,13 +137,13 @@ fn test(condition: Condition<'_>, catalog: &dyn PluginCatalog) -> Option<String>
     let why = match operator.as_str() {
         "==" => match right {
             Value::Bool(_) => Some(format!("{name} is a text; write \"{right}\"")),
-            Value::String(text) => never_equal(name, text),
+            Value::String(text) => never_equal(name, text, matching),
             _ => None,
         },
         "in" => {
             let items = right.as_array().map(Vec::as_slice).unwrap_or_default();
             let whys = items.iter().map(|item| match item {
-                Value::String(text) => never_equal(name, text),
+                Value::String(text) => never_equal(name, text, matching),
                 other => Some(format!("{name} is a text; write \"{other}\"")),
             });
             // One that can hold is enough.
@@ -187,7 +188,7 @@ fn other_name(name: &str) -> Option<String> {
 }
 
 /// Why a variable never has this value.
-fn never_equal(name: &str, text: &str) -> Option<String> {
+fn never_equal(name: &str, text: &str, matching: Matching) -> Option<String> {
     let write = |form: String| Some(format!("write {form}"));
     match name {
         "host" | "scheme" if text.bytes().any(|byte| byte.is_ascii_uppercase()) => {
@@ -223,9 +224,9 @@ fn never_equal(name: &str, text: &str) -> Option<String> {
         "uri" if text.contains('*') && text != "*" => {
             Some("== compares the whole path; use ~~ with a pattern".to_owned())
         }
-        "uri" if super::vain::compared(text) != text => write(format!(
+        "uri" if super::vain::compared(text, matching) != text => write(format!(
             "{}: paths are compared decoded, without // and dot segments",
-            super::vain::compared(text)
+            super::vain::compared(text, matching)
         )),
         _ => None,
     }
@@ -239,8 +240,9 @@ mod tests {
 
     fn warnings(kind: Kind, value: &Value) -> Vec<String> {
         let document = crate::Document::new(value);
-        let object = Object { kind, id: "1".into(), document, created: 1, modified: 1, fault: None };
-        of(&object, &crate::check::tests::Catalog)
+        let object =
+            Object { kind, id: "1".into(), document, created: 1, modified: 1, fault: None, unread: None };
+        of(&object, Matching::default(), &crate::check::tests::Catalog)
     }
 
     #[test]

@@ -12,11 +12,13 @@ pub struct Matching {
     pub host_ports: bool,
     /// `:name` stands for one path segment (`radixtree_uri_with_parameter`).
     pub parameters: bool,
+    /// `%2F` is not decoded (`apisix.match_uri_encoded_slash`).
+    pub encoded_slash: bool,
 }
 
 /// What of an object can never have an effect, in words.
 pub fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalog) -> Vec<String> {
-    let mut found = conditions::of(object, catalog);
+    let mut found = conditions::of(object, matching, catalog);
     found.extend(places(object, matching));
     found.extend(retries(object));
     found.extend(plugins(object));
@@ -88,10 +90,13 @@ fn path(path: &str, matching: Matching) -> Option<String> {
     if let Some(literal) = literal(path, matching) {
         return Some(literal);
     }
-    let form = compared(path);
+    let form = compared(path, matching);
     (form != path).then(|| {
         let why = "paths are compared decoded, without // and dot segments; write";
-        format!("uri {path} matches no request: {why} {form}")
+        let slash = path.to_ascii_uppercase().contains("%2F");
+        let or =
+            if slash && !matching.encoded_slash { ", or set apisix.match_uri_encoded_slash" } else { "" };
+        format!("uri {path} matches no request: {why} {form}{or}")
     })
 }
 
@@ -117,9 +122,9 @@ fn literal(path: &str, matching: Matching) -> Option<String> {
     Some(format!("uri {path} matches {segment} literally: {remedy}"))
 }
 
-/// The path as requests have it when they are compared. `%2F` stays: with `match_uri_encoded_slash` it is compared so.
-pub(super) fn compared(path: &str) -> String {
-    let path = decoded(path.trim());
+/// The path as requests have it when they are compared. With `match_uri_encoded_slash` `%2F` stays.
+pub(super) fn compared(path: &str, matching: Matching) -> String {
+    let path = decoded(path.trim(), matching.encoded_slash);
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/').skip(1) {
         match segment {
@@ -133,16 +138,18 @@ pub(super) fn compared(path: &str) -> String {
     if path == "*" { path } else { format!("/{}{slash}", segments.join("/")) }
 }
 
-fn decoded(path: &str) -> String {
+fn decoded(path: &str, encoded_slash: bool) -> String {
     let mut out = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();
     while let [first, after @ ..] = rest {
         let code = after.get(..2).filter(|_| *first == b'%').and_then(|code| std::str::from_utf8(code).ok());
         let byte = code
             .filter(|code| code.bytes().all(|digit| digit.is_ascii_hexdigit()))
-            .and_then(|code| u8::from_str_radix(code, 16).ok())
-            .filter(|byte| *byte != b'/');
-        out.push(byte.unwrap_or(*first));
+            .and_then(|code| u8::from_str_radix(code, 16).ok());
+        match byte {
+            Some(b'/') if encoded_slash => out.extend_from_slice(b"%2F"),
+            byte => out.push(byte.unwrap_or(*first)),
+        }
         rest = if byte.is_some() { after.get(2..).unwrap_or_default() } else { after };
     }
     String::from_utf8_lossy(&out).into_owned()
@@ -185,7 +192,8 @@ mod tests {
     fn objects() {
         let check = |kind, value: Value, expected: &[&str]| {
             let document = Document::new(&value);
-            let object = Object { kind, id: "1".into(), document, created: 1, modified: 1, fault: None };
+            let object =
+                Object { kind, id: "1".into(), document, created: 1, modified: 1, fault: None, unread: None };
             let found = of(&object, Matching::default(), &crate::check::tests::Catalog);
             assert_eq!(found.len(), expected.len(), "{found:?}");
             for (found, expected) in found.iter().zip(expected) {
@@ -237,7 +245,7 @@ mod tests {
                 "uri /r/(.*) matches (.*) literally: paths are not regular expressions",
             ],
         );
-        let matching = Matching { parameters: true, host_ports: true };
+        let matching = Matching { parameters: true, host_ports: true, ..Matching::default() };
         assert_eq!(path("/a/:id", matching), None);
         assert!(
             path("/a/{id}", matching).is_some_and(|text| text.ends_with("literally: write :id, or write *"))
@@ -245,8 +253,11 @@ mod tests {
         check(Kind::GlobalRule, json!({"plugins": {}}), &["it has no plugins and no effect"]);
         check(Kind::PluginConfig, json!({"plugins": []}), &["it has no plugins and no effect"]);
         check(Kind::Service, json!({"plugins": {}}), &[]);
-        assert_eq!(compared("/a%20b//*"), "/a b/*");
-        assert_eq!(compared("/a/../b/./"), "/b/");
+        assert_eq!(compared("/a%20b//*", Matching::default()), "/a b/*");
+        assert_eq!(compared("/a/../b/./", Matching::default()), "/b/");
+        assert_eq!(compared("/a%2fb/%2F", Matching::default()), "/a/b/");
+        let encoded_slash = Matching { encoded_slash: true, ..Matching::default() };
+        assert_eq!(compared("/a%2fb", encoded_slash), "/a%2Fb");
         assert_eq!(host("a.com:80", true), None);
         check(Kind::Service, json!({"hosts": ["a.com:80"]}), &["host a.com:80 "]);
         check(Kind::Ssl, json!({"type": "client", "snis": ["a"]}), &["snis has no effect"]);

@@ -27,8 +27,8 @@ impl Source<'_> {
     /// Whether a body of this type says something about the variable.
     pub fn is_for(&self, variable: &Variable) -> bool {
         match variable {
-            Variable::PostArg(_) => self.is(FORM),
-            Variable::PostArgPath(_) => self.is(FORM) || self.is(MULTIPART) || self.is(JSON),
+            Variable::PostArg(_) => self.is_form(),
+            Variable::PostArgPath(_) => self.is_form() || self.is(MULTIPART) || self.is(JSON),
             _ => self.is(JSON) || self.is(GRAPHQL),
         }
     }
@@ -36,6 +36,11 @@ impl Source<'_> {
     /// Whether a value may be in it: a query of GraphQL is taken from any type.
     pub fn may_have(&self, variable: &Variable) -> bool {
         matches!(variable, Variable::Named(_)) || self.is_for(variable)
+    }
+
+    /// What only begins like a form may be JSON to the upstream.
+    fn is_form(&self) -> bool {
+        wire::media_type::is(self.content_type, FORM)
     }
 
     /// Media types have no case (RFC 9110 section 8.3.1).
@@ -57,7 +62,7 @@ pub(super) enum Unjudged {
 pub(super) const BODY_TOO_LARGE: Unjudged = Unjudged::Unreadable(413);
 pub(super) const MALFORMED: Unjudged = Unjudged::Unreadable(400);
 
-const FORM: &[u8] = b"application/x-www-form-urlencoded";
+const FORM: &str = "application/x-www-form-urlencoded";
 const MULTIPART: &[u8] = b"multipart/form-data";
 const JSON: &[u8] = b"application/json";
 const GRAPHQL: &[u8] = b"application/graphql";
@@ -65,7 +70,7 @@ const GRAPHQL: &[u8] = b"application/graphql";
 /// The value of a variable of the body.
 pub(super) fn look_up<'a>(variable: &Variable, source: &Source<'a>) -> Result<Operand<'a>, Unjudged> {
     match variable {
-        Variable::PostArg(name) if source.is(FORM) => Ok(form_value(source.body, name)),
+        Variable::PostArg(name) if source.is_form() => Ok(form_value(source.body, name)),
         Variable::PostArgPath(path) => post_arg_path(source, path),
         Variable::Named(named) => {
             Ok(graphql_of_body(source)?.map_or(Operand::Nil, |found| of(found, *named)))
@@ -87,7 +92,7 @@ fn form_value(body: &[u8], name: &str) -> Operand<'static> {
 
 /// `post_arg.PATH`
 fn post_arg_path<'a>(source: &Source<'a>, path: &str) -> Result<Operand<'a>, Unjudged> {
-    if source.is(FORM) {
+    if source.is_form() {
         return Ok(form_value(source.body, path));
     }
     if source.is(MULTIPART) {

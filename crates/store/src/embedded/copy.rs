@@ -223,7 +223,7 @@ fn object(line: &str) -> Option<Record> {
     let mut number = || fields.next()?.parse::<u64>().ok();
     let (created, modified, expires) = (number()?, number()?, number()?);
     let document = Document::parse(fields.next()?)?;
-    let object = Object { kind, id: Arc::from(id), document, created, modified, fault: None };
+    let object = Object { kind, id: Arc::from(id), document, created, modified, fault: None, unread: None };
     Some(Record { object, expires_at_ms: (expires != 0).then_some(expires) })
 }
 
@@ -239,6 +239,7 @@ mod tests {
             created: 3,
             modified: u64::MAX,
             fault: None,
+            unread: None,
         };
         let mut objects: Vec<_> = Kind::ALL
             .into_iter()

@@ -48,6 +48,7 @@ pub fn decode(key: &[u8], bytes: &[u8]) -> Option<Record> {
         created: number(0)?,
         modified: number(8)?,
         fault: None,
+        unread: None,
     };
     Some(Record { object, expires_at_ms: (expires != 0).then_some(expires) })
 }
@@ -87,7 +88,8 @@ mod tests {
             for expires_at_ms in [None, Some(7)] {
                 let document = Document::new(&json!({"id": "a/b", "deep": [1, 2.5, null, "é"]}));
                 let (created, modified) = (3, u64::MAX);
-                let object = Object { kind, id: "a/b".into(), document, created, modified, fault: None };
+                let object =
+                    Object { kind, id: "a/b".into(), document, created, modified, fault: None, unread: None };
                 let bytes = encode(&object, object.document.text(), expires_at_ms);
                 assert_eq!(decode(&key(kind, "a/b"), &bytes), Some(Record { object, expires_at_ms }));
             }

@@ -449,7 +449,15 @@ impl Draft<'_, '_> {
                 check(expected, current.0.as_ref())?;
                 let created = current.0.as_ref().map_or(self.revision, |object| object.created);
                 let document = Document::new(&value);
-                let object = Object { kind, id, document, created, modified: self.revision, fault: None };
+                let object = Object {
+                    kind,
+                    id,
+                    document,
+                    created,
+                    modified: self.revision,
+                    fault: None,
+                    unread: None,
+                };
                 Ok(Some(self.put(object, current, ttl_seconds)))
             }
             Operation::Create { kind, mut value, ttl_seconds } => {
@@ -469,6 +477,7 @@ impl Draft<'_, '_> {
                     created: self.revision,
                     modified: self.revision,
                     fault: None,
+                    unread: None,
                 };
                 Ok(Some(self.put(object, (None, None), ttl_seconds)))
             }

@@ -244,10 +244,18 @@ fn apply(shared: &Shared, events: &[Event]) {
                 changes.push((at, Change { kind, id: id.into(), object: None }));
             }
             Place::Object(kind, id) => {
-                let kept = shared.live.read(|state| state.get(kind, id).is_some());
-                if let Some(object) = values::object(&shared.options, kind, id, entry, kept) {
-                    changes.push((at, Change { kind, id: object.id.clone(), object: Some(object) }));
-                }
+                // One message may have several changes of an object.
+                let before = || {
+                    let mut earlier = changes.iter().rev();
+                    match earlier
+                        .find(|(_, change): &&(u64, Change)| change.kind == kind && *change.id == *id)
+                    {
+                        Some((_, change)) => change.object.clone(),
+                        None => shared.live.read(|state| state.get(kind, id).cloned()),
+                    }
+                };
+                let object = values::object(&shared.options, kind, id, entry, &before);
+                changes.push((at, Change { kind, id: object.id.clone(), object: Some(object) }));
             }
             Place::Plugins if deleted => *shared.plugins.lock() = None,
             Place::Plugins => {

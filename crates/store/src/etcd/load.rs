@@ -75,7 +75,8 @@ impl Found {
             let (kind, id) = match keys::place(&options.prefix, &entry.key) {
                 Place::Object(kind, id) => (kind, id),
                 Place::Plugins => {
-                    self.plugins = values::plugins(&entry.key, &entry.value);
+                    let read = values::plugins(&entry.key, &entry.value);
+                    self.plugins = read.or_else(|| shared.plugins.lock().clone());
                     continue;
                 }
                 Place::Other => {
@@ -94,8 +95,8 @@ impl Found {
             if trusted && known == Some(revisions) {
                 continue;
             }
-            let read = values::object(options, kind, id, entry, current.is_some());
-            if let Some(object) = read.filter(|object| current.as_ref() != Some(object)) {
+            let object = values::object(options, kind, id, entry, &|| current.clone());
+            if current.as_ref() != Some(&object) {
                 self.changes.push(Change { kind, id: object.id.clone(), object: Some(object) });
             }
         }

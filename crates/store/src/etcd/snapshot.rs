@@ -15,7 +15,7 @@ use std::{
 };
 
 use aws_lc_rs::digest;
-use model::Object;
+use model::{Document, Fault, Object};
 use serde_json::{Value, json};
 use telemetry::error_log::{Level, log};
 
@@ -90,8 +90,16 @@ fn write(shared: &Shared) -> io::Result<()> {
             encrypt(object.kind, &object.id, &mut value);
         }
         let key = keys::of(&options.prefix, object.kind, &object.id);
-        let line =
+        let mut line =
             json!({"key": key, "created": object.created, "modified": object.modified, "value": value});
+        // What was wrong with the text the value no longer shows.
+        if let Some(fault) = object.fault.as_ref().filter(|fault| fault.in_text) {
+            let place = fault.place.as_ref().map(|place| Arc::unwrap_or_clone(place.value()));
+            line["fault"] = json!({"reason": &*fault.reason, "place": place});
+        }
+        if let Some(reason) = &object.unread {
+            line["unread"] = json!(&**reason);
+        }
         lines.add(&line.to_string())?;
     }
     lines.finish(objects.len())?;
@@ -158,6 +166,19 @@ pub fn read(options: &Options) -> Earlier {
     }
 }
 
+/// Why its text in etcd could not be used.
+fn fault_of_text(line: &Value) -> Option<Fault> {
+    let fault = line.get("fault")?;
+    let place = fault.get("place").filter(|place| !place.is_null()).cloned().map(Document::from);
+    let reason = fault.get("reason").and_then(Value::as_str).unwrap_or("it cannot be read");
+    Some(Fault { reason: reason.into(), in_text: true, place })
+}
+
+fn unreadable(reason: String) -> values::Decoded {
+    let fault = Fault { reason: reason.into(), in_text: true, place: None };
+    values::Decoded { value: json!({}), fault: Some(fault) }
+}
+
 fn parse(options: &Options, text: &str) -> Result<Kept, String> {
     let half = || "it is half written or damaged".to_owned();
     let body_end = text.trim_end().rfind('\n').ok_or_else(half)? + 1;
@@ -191,11 +212,15 @@ fn parse(options: &Options, text: &str) -> Result<Kept, String> {
             Place::Object(kind, id) => {
                 objects += 1;
                 let (created, modified) = (number(&line, "created")?, number(&line, "modified")?);
-                let decoded = values::admit(options, (kind, id), key.as_bytes(), &bytes, false);
-                if let Some(values::Decoded { value, fault }) = decoded {
-                    let (id, document) = (id.into(), value.into());
-                    kept.state.put(Object { kind, id, document, created, modified, fault });
+                let values::Decoded { value, fault } =
+                    values::decode(options, kind, id, &bytes, &|| None).unwrap_or_else(unreadable);
+                let fault = fault_of_text(&line).or(fault);
+                if let Some(fault) = &fault {
+                    values::complain(key.as_bytes(), &format!("{}; what it guards is refused", fault.reason));
                 }
+                let unread = line.get("unread").and_then(Value::as_str).map(Arc::from);
+                let (id, document) = (id.into(), value.into());
+                kept.state.put(Object { kind, id, document, created, modified, fault, unread });
             }
             Place::Other | Place::Unknown => {}
         }

@@ -1,28 +1,34 @@
 //! From a key and its bytes to an object, or to the reason why it is none.
 
-use std::sync::Arc;
-
-use model::{Kind, Object, json};
+use model::{Fault, Kind, Object, json};
 use serde_json::{Map, Value};
 use telemetry::error_log::{Level, log};
 
-use super::{Options, rpc::messages::KeyValue};
+use super::{Options, doubt, rpc::messages::KeyValue};
 use crate::collections::{self, PluginList};
 
 /// A value as it is in memory, secrets in plain.
 pub struct Decoded {
     pub value: Value,
     /// Why it cannot be used.
-    pub fault: Option<Arc<str>>,
+    pub fault: Option<Fault>,
 }
 
-/// The error says why there is no object in the bytes.
-pub fn decode(options: &Options, kind: Kind, id: &str, bytes: &[u8]) -> Result<Decoded, String> {
+/// The error says why there is no object in the bytes. `before`: the object in its place so far.
+pub fn decode(
+    options: &Options,
+    kind: Kind,
+    id: &str,
+    bytes: &[u8],
+    before: &dyn Fn() -> Option<Object>,
+) -> Result<Decoded, String> {
     let (mut value, twice) = match json::parse(bytes) {
         Ok(value) => (value, None),
-        // Which of the two was meant nobody can say: the object keeps its place, and is not used.
+        // Which of the two was meant nobody can say: the object keeps all places that it may have, and is not used.
         Err(fault @ json::Fault::Twice { .. }) => {
-            (serde_json::from_slice(bytes).unwrap_or_default(), Some(fault.to_string()))
+            let place = doubt::place(kind, bytes, before().as_ref());
+            let fault = Fault { reason: fault.to_string().into(), in_text: true, place };
+            (serde_json::from_slice(bytes).unwrap_or_default(), Some(fault))
         }
         Err(fault) => return Err(format!("it should be JSON: {fault}")),
     };
@@ -32,53 +38,47 @@ pub fn decode(options: &Options, kind: Kind, id: &str, bytes: &[u8]) -> Result<D
     if let Some(decrypt) = &options.decrypt {
         decrypt(kind, id, &mut value);
     }
-    let fault = twice.or_else(|| (options.check)(kind, id, &value).err()).map(Arc::from);
+    let fault = twice.or_else(|| Some((options.check)(kind, id, &value).err()?.as_str().into()));
     Ok(Decoded { value, fault })
 }
 
-/// As [`decode`]. What cannot be used is logged. `None`: there is no object in it, and none is needed in its place.
-pub fn admit(
+/// The object. What cannot be used, or not be read, is logged and noted in it.
+pub fn object(
     options: &Options,
-    place: (Kind, &str),
-    key: &[u8],
-    bytes: &[u8],
-    kept: bool,
-) -> Option<Decoded> {
-    let (kind, id) = place;
-    match decode(options, kind, id, bytes) {
+    kind: Kind,
+    id: &str,
+    entry: &KeyValue,
+    before: &dyn Fn() -> Option<Object>,
+) -> Object {
+    let (created, modified) = (revision(entry.create_revision), revision(entry.mod_revision));
+    let made = |Decoded { value, fault }| {
+        let document = value.into();
+        Object { kind, id: id.into(), document, created, modified, fault, unread: None }
+    };
+    let reason = match decode(options, kind, id, &entry.value, before) {
         Ok(decoded) => {
             if let Some(fault) = &decoded.fault {
-                complain(key, &format!("{fault}; what it guards is refused"));
+                complain(&entry.key, &format!("{}; what it guards is refused", fault.reason));
             }
-            Some(decoded)
+            return made(decoded);
         }
-        Err(reason) if kept => {
-            complain(key, &format!("{reason}; keeping the last valid version"));
-            None
-        }
-        // A global rule of which nothing can be read guards everything: it cannot be left out.
-        Err(reason) if kind == Kind::GlobalRule => {
-            complain(key, &format!("{reason}; what it guards is refused"));
-            Some(Decoded { value: Value::Object(Map::new()), fault: Some(reason.into()) })
-        }
-        Err(reason) => {
-            complain(key, &format!("{reason}; it is left out"));
-            None
-        }
+        Err(reason) => reason,
+    };
+    if let Some(before) = before() {
+        complain(&entry.key, &format!("{reason}; the last valid version stays in use"));
+        return Object { unread: Some(reason.into()), ..before };
     }
+    complain(&entry.key, &format!("{reason}; there is no earlier version: {}", lost(kind)));
+    let fault = Fault { reason: reason.into(), in_text: true, place: None };
+    made(Decoded { value: Value::Object(Map::new()), fault: Some(fault) })
 }
 
-/// The object, or `None` after its key and the reason were logged.
-pub fn object(options: &Options, kind: Kind, id: &str, entry: &KeyValue, kept: bool) -> Option<Object> {
-    let Decoded { value, fault } = admit(options, (kind, id), &entry.key, &entry.value, kept)?;
-    Some(Object {
-        kind,
-        id: id.into(),
-        document: value.into(),
-        created: revision(entry.create_revision),
-        modified: revision(entry.mod_revision),
-        fault,
-    })
+/// What becomes of what an object guarded of which nothing can be read.
+fn lost(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Route => "what it guards is not known and NOT refused",
+        _ => "what it guards is refused",
+    }
 }
 
 pub fn complain(key: &[u8], reason: &str) {

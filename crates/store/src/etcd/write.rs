@@ -205,16 +205,16 @@ fn object(shared: &Shared, item: Prepared, result: &ResponseOp, revision: u64) -
             let before = put.prev_kv.as_ref().map(|entry| values::revision(entry.create_revision));
             let document = Document::new(&value);
             let created = before.unwrap_or(revision);
-            Some(Object { kind, id, document, created, modified: revision, fault: None })
+            Some(Object { kind, id, document, created, modified: revision, fault: None, unread: None })
         }
         (Some(Outcome::Delete(deleted)), _) => {
             let entry = deleted.prev_kvs.first()?;
             // An unusable value is gone as well.
-            let value = values::decode(&shared.options, kind, &id, &entry.value);
+            let value = values::decode(&shared.options, kind, &id, &entry.value, &|| None);
             let value = value.map(|decoded| decoded.value).unwrap_or_default();
             let created = values::revision(entry.create_revision);
             let modified = values::revision(entry.mod_revision);
-            Some(Object { kind, id, document: value.into(), created, modified, fault: None })
+            Some(Object { kind, id, document: value.into(), created, modified, fault: None, unread: None })
         }
         _ => None,
     }

@@ -22,6 +22,7 @@ pub fn matching(settings: &Settings) -> idle::Matching {
     idle::Matching {
         host_ports: router != HttpRouter::HostUri,
         parameters: router == HttpRouter::UriWithParameter,
+        encoded_slash: settings.apisix.match_uri_encoded_slash,
     }
 }
 

@@ -89,7 +89,7 @@ impl Serving<'_> {
                 Some(Event::Stop) => self.end(Workers::stop),
                 None => self.look_at_clock(),
             }
-            if self.workers.finished() && self.stage.may_end() {
+            if self.workers.finished() && self.stage.may_end() && self.sockets.is_quiet() {
                 return;
             }
         }

@@ -17,11 +17,16 @@ use tokio::{net::TcpListener, runtime::Runtime, sync::watch, task::JoinHandle};
 /// A busy machine may need that long; more is not waited for.
 const ACCEPT_PATIENCE: Duration = Duration::from_secs(1);
 
+/// What is under way on connections to the APIs when a successor serves is waited for that long.
+const LAST_REQUESTS: Duration = Duration::from_secs(4);
+
 pub struct Sockets {
     inherited: Mutex<Vec<StdListener>>,
     /// Those of the APIs once more; the workers keep theirs.
     kept: Mutex<Vec<StdListener>>,
     phase: watch::Sender<Phase>,
+    /// When a successor took over.
+    left: Mutex<Option<Instant>>,
     /// Those who accept.
     tasks: Mutex<Vec<JoinHandle<()>>>,
     /// Of a trial, which binds and lets go.
@@ -50,7 +55,7 @@ impl Sockets {
     pub fn new(inherited: Vec<StdListener>) -> Sockets {
         let phase = watch::channel(Phase::Waiting).0;
         let (inherited, kept, tasks) = (Mutex::new(inherited), Mutex::default(), Mutex::default());
-        Sockets { inherited, kept, phase, tasks, trial: None }
+        Sockets { inherited, kept, phase, left: Mutex::default(), tasks, trial: None }
     }
 
     /// For a trial. `held`: what the running gateway of the same prefix listens on.
@@ -109,10 +114,19 @@ impl Sockets {
     pub fn close(&self) {
         lock(&self.kept).clear();
         self.phase.send_replace(Phase::Closing);
-        let deadline = Instant::now() + ACCEPT_PATIENCE;
+        let now = Instant::now();
+        *lock(&self.left) = Some(now);
+        let deadline = now + ACCEPT_PATIENCE;
         while lock(&self.tasks).iter().any(|task| !task.is_finished()) && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// Whether nobody waits for an answer of the APIs any more, after [`Sockets::close`]. Each connection has a receiver of
+    /// the phase.
+    pub fn is_quiet(&self) -> bool {
+        let left = *lock(&self.left);
+        left.is_none_or(|left| self.phase.receiver_count() == 0 || left.elapsed() > LAST_REQUESTS)
     }
 
     /// Closes what was inherited and nobody wanted; their addresses.

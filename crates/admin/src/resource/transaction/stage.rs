@@ -82,7 +82,15 @@ impl Stage {
             }
             if let Some(value) = value {
                 let document = Document::new(&value);
-                stage.state.put(Object { kind, id, document, created: 0, modified: 0, fault: None });
+                stage.state.put(Object {
+                    kind,
+                    id,
+                    document,
+                    created: 0,
+                    modified: 0,
+                    fault: None,
+                    unread: None,
+                });
             }
         }
         let faults = stage.check(api);
@@ -133,7 +141,15 @@ impl Stage {
         let kind = target.kind;
         self.touch(change, target, &id);
         // The store gives the revisions.
-        self.state.put(Object { kind, id, document: value.into(), created: 0, modified: 0, fault: None });
+        self.state.put(Object {
+            kind,
+            id,
+            document: value.into(),
+            created: 0,
+            modified: 0,
+            fault: None,
+            unread: None,
+        });
     }
 
     /// Takes the object out and remembers what it was.

@@ -1,0 +1,191 @@
+//! For which requests an object stands of whose keys some are given twice: for all that any of them names, and for those
+//! that it stood for before.
+
+use std::{collections::HashSet, fmt};
+
+use model::{Document, Kind, Object};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::{Map, Value, json};
+
+/// Conditions that go together: a route whose host is in doubt must not be narrowed by the hosts of its service.
+const CONDITIONS: [&[&str]; 5] = [
+    &["host", "hosts", "service_id"],
+    &["remote_addr", "remote_addrs"],
+    &["methods"],
+    &["vars"],
+    &["filter_func"],
+];
+
+/// `None`: objects of this kind have no place.
+pub fn place(kind: Kind, bytes: &[u8], before: Option<&Object>) -> Option<Document> {
+    let Ok(Fields(written)) = serde_json::from_slice(bytes) else { return None };
+    let before = before.map(Object::place).filter(|before| before.get("status") != Some(&json!(0)));
+    let before = before.as_deref().and_then(Value::as_object);
+    let doubt = Doubt { written: &written, before };
+    let place = match kind {
+        Kind::Route => doubt.of_route(),
+        Kind::Service => doubt.conditions(&[&["hosts"]]),
+        Kind::Ssl => doubt.of_certificate(),
+        _ => return None,
+    };
+    Some(Value::Object(place).into())
+}
+
+/// The fields of the outermost object, in the order in which they are written.
+struct Fields(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fields, D::Error> {
+        struct All;
+        impl<'de> Visitor<'de> for All {
+            type Value = Fields;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Fields, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(name) = access.next_key::<String>()? {
+                    // Most of a large object is not about its place.
+                    if name == "plugins" || name == "upstream" {
+                        access.next_value::<IgnoredAny>()?;
+                    } else {
+                        fields.push((name, access.next_value()?));
+                    }
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(All)
+    }
+}
+
+struct Doubt<'a> {
+    written: &'a [(String, Value)],
+    before: Option<&'a Map<String, Value>>,
+}
+
+impl Doubt<'_> {
+    fn of_route(&self) -> Map<String, Value> {
+        let mut place = self.conditions(&CONDITIONS);
+        let (mut seen, mut paths) = (HashSet::new(), Vec::new());
+        for value in self.all("uri").chain(self.all("uris")) {
+            texts(value, &mut |text| paths.extend(seen.insert(text).then(|| Value::from(text))));
+        }
+        place.insert("uris".to_owned(), paths.into());
+        // Before any other one that one of them could have been meant to precede. One that is not a number is kept as it is.
+        let rank = |value: &&Value| value.as_i64().unwrap_or(i64::MAX);
+        if let Some(priority) = self.all("priority").max_by_key(rank).filter(|value| rank(value) > 0) {
+            place.insert("priority".to_owned(), priority.clone());
+        }
+        self.keep_status(&mut place);
+        place
+    }
+
+    fn of_certificate(&self) -> Map<String, Value> {
+        let mut place = self.conditions(&[&["type"]]);
+        let names: Vec<Value> = self.all("sni").chain(self.all("snis")).cloned().collect();
+        place.insert("snis".to_owned(), names.into());
+        if let Some(client) = self.all("client").find(|client| !client.is_null()) {
+            place.insert("client".to_owned(), client.clone());
+        }
+        self.keep_status(&mut place);
+        place
+    }
+
+    /// What of these is not in doubt: of each group all or nothing.
+    fn conditions(&self, groups: &[&[&str]]) -> Map<String, Value> {
+        let certain = |group: &&&[&str]| group.iter().all(|name| self.is_certain(name));
+        let names = groups.iter().filter(certain).flat_map(|group| group.iter());
+        let found = names.filter_map(|name| Some(((*name).to_owned(), self.written(name).next()?.clone())));
+        found.collect()
+    }
+
+    /// Whether all say the same; those who say nothing do so as well.
+    fn is_certain(&self, name: &str) -> bool {
+        let mut written = self.written(name);
+        let first = written.next();
+        let same_before = self.before.is_none_or(|before| before.get(name) == first);
+        same_before && written.all(|value| Some(value) == first)
+    }
+
+    /// What is switched off by every text that it has now has no place.
+    fn keep_status(&self, place: &mut Map<String, Value>) {
+        let mut written = self.written("status").peekable();
+        if written.peek().is_some() && written.all(|status| *status == json!(0)) {
+            place.insert("status".to_owned(), json!(0));
+        }
+    }
+
+    fn written(&self, name: &str) -> impl Iterator<Item = &Value> {
+        self.written.iter().filter(move |(written, _)| written == name).map(|(_, value)| value)
+    }
+
+    fn all(&self, name: &str) -> impl Iterator<Item = &Value> {
+        self.written(name).chain(self.before.and_then(|before| before.get(name)))
+    }
+}
+
+/// The texts of a value, in lists as well.
+fn texts<'a>(value: &'a Value, take: &mut dyn FnMut(&'a str)) {
+    match value {
+        Value::String(text) => take(text),
+        Value::Array(items) => items.iter().for_each(|item| texts(item, take)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(kind: Kind, text: &str, before: Option<Value>, expected: Value) {
+        let before = before.map(|value| Object {
+            kind,
+            id: "1".into(),
+            document: value.into(),
+            created: 1,
+            modified: 1,
+            fault: None,
+            unread: None,
+        });
+        let place = place(kind, text.as_bytes(), before.as_ref()).map(|place| place.value());
+        assert_eq!(place.as_deref(), Some(&expected), "{text}");
+    }
+
+    #[test]
+    fn places_of_routes() {
+        check(Kind::Route, r#"{"uri":"/a","uri":"/b"}"#, None, json!({"uris": ["/a", "/b"]}));
+        check(
+            Kind::Route,
+            r#"{"uri":"/b","uris":["/c","/b"],"host":"x","plugins":{},"plugins":{"a":1},"methods":["GET"]}"#,
+            Some(json!({"uri": "/a", "host": "x"})),
+            json!({"uris": ["/b", "/a", "/c"], "host": "x"}),
+        );
+        check(
+            Kind::Route,
+            r#"{"uri":"/a","host":"x","host":"y","service_id":"1","status":1,"status":0,"priority":1,"priority":7}"#,
+            None,
+            json!({"uris": ["/a"], "priority": 7}),
+        );
+        check(
+            Kind::Route,
+            r#"{"uri":"/a","uri":"/b","status":0}"#,
+            Some(json!({"uri": "/c", "status": 0})),
+            json!({"uris": ["/a", "/b"], "status": 0}),
+        );
+    }
+
+    #[test]
+    fn places_of_certificates_and_services() {
+        check(
+            Kind::Ssl,
+            r#"{"sni":"a.test","sni":"b.test","client":{"ca":"x"},"client":null,"type":"server","type":"client"}"#,
+            Some(json!({"snis": ["c.test"]})),
+            json!({"snis": ["a.test", "b.test", ["c.test"]], "client": {"ca": "x"}}),
+        );
+        check(Kind::Service, r#"{"hosts":["a"],"hosts":["b"]}"#, None, json!({}));
+        check(Kind::Service, r#"{"hosts":["a"],"name":"x","name":"y"}"#, None, json!({"hosts": ["a"]}));
+    }
+}
