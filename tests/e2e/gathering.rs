@@ -166,6 +166,28 @@ fn limits_of_bodies_hold_while_they_are_gathered() {
     assert_eq!(upstream.connections(), 0);
 }
 
+/// Whoever reads the body: it is not the schema that refuses one that does not come.
+#[test]
+fn request_validation_does_not_judge_half_bodies() {
+    let upstream = Upstream::start();
+    let plugin = "request-validation: {body_schema: {type: object}}";
+    let gateway = gateway(&[upstream.address], plugin, ", client_body_timeout: 300ms");
+    let some = " ".repeat(40_000);
+    let chunk = format!("ffff\r\n{some}");
+    for (framing, body, expected) in [
+        ("Content-Length: 1000000", some.as_str(), 408),
+        ("Transfer-Encoding: chunked", chunk.as_str(), 408),
+        ("Transfer-Encoding: chunked", "5\r\nhello\r\nxyz\r\n", 400),
+        ("Content-Length: 1", "5", 400),
+    ] {
+        let mut client = gateway.client();
+        client.send((head("POST", "/echo", framing) + body).as_bytes()).expect("sends");
+        let answer = client.response().unwrap_or_else(|error| panic!("{framing} {body:.9}: {error}"));
+        assert_eq!(answer.status(), expected, "{framing} {body:.9}");
+    }
+    assert_eq!(upstream.connections(), 0);
+}
+
 /// Takes whole requests and closes instead of answering.
 fn failing() -> Upstream {
     Upstream::with(|_| Behaviour { read_body: true, steps: vec![Step::Close] })
