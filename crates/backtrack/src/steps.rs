@@ -26,7 +26,7 @@ const MAX_LENGTH: usize = 65_536;
 /// With a fixed limit of steps and more than [`MAX_TIME`]: what one pass may take, in times of what there is.
 const PATIENT_PASSES: usize = 4;
 
-/// A search begins anew with the next of these when it needs more steps.
+/// A search begins again with the next of these when it needs more steps.
 const LIMITS: [usize; 6] = [8, 64, 512, 4096, 32_768, MAX_STEPS];
 
 /// How many steps back a search in a text of this length may take.
