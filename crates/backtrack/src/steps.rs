@@ -23,7 +23,10 @@ pub const MAX_GROUPS: usize = 64;
 /// Longer texts are not searched.
 const MAX_LENGTH: usize = 65_536;
 
-/// A search begins anew with the next of these when it needs more steps.
+/// With a fixed limit of steps and more than [`MAX_TIME`]: what one pass may take, in times of what there is.
+const PATIENT_PASSES: usize = 4;
+
+/// A search begins again with the next of these when it needs more steps.
 const LIMITS: [usize; 6] = [8, 64, 512, 4096, 32_768, MAX_STEPS];
 
 /// How many steps back a search in a text of this length may take.
@@ -104,7 +107,9 @@ impl Pattern {
         run: impl Fn(&Regex) -> Result<R, Error>,
     ) -> Result<R, GaveUp> {
         let work = self.states.saturating_mul(text.len() + 1);
-        if work > work_within(most.max(MAX_TIME)) {
+        // Off the worker, with seconds of time, a pass that is slower than it need be holds nobody up.
+        let passes = if self.fixed.is_some() && most > MAX_TIME { PATIENT_PASSES } else { 1 };
+        if work > work_within(most.max(MAX_TIME)).saturating_mul(passes) {
             return Err(GaveUp);
         }
         if let Some(fixed) = &self.fixed {

@@ -64,7 +64,12 @@ impl SearchTime {
     /// A search that is told how long it may take.
     pub fn backtracking<R>(&self, search: impl FnOnce(Duration) -> Result<R, GaveUp>) -> Result<R, GaveUp> {
         let left = self.left()?;
-        self.timed(left, search)
+        let found = self.timed(left, search);
+        // It might have come to its end had the others left it more.
+        if found.is_err() && left < MAX_TIME / 2 {
+            self.nanoseconds.set(0);
+        }
+        found
     }
 
     /// A search in a text of this length, with so much work at worst.

@@ -15,7 +15,7 @@ pub fn warn_of_many(pattern: &str) {
         error_log::log(
             Level::Warn,
             format_args!(
-                "the regular expressions asked of one request took more than {most} ms together, so that '{pattern}' was not tried; \
+                "the regular expressions asked of one request took more than {most} ms together, so that '{pattern}' was given up; \
                  the request is refused. Fewer patterns for one URI take less, and patterns without back-references, look-around \
                  and large repetitions"
             ),

@@ -95,8 +95,15 @@ const LONG_VALUE: usize = 1024;
 fn eval<N, V: Variables<Name = N>>(node: &Node<N>, variables: &V) -> bool {
     match node {
         Node::Test { name, negated, comparison } => {
-            let value = variables.get(name);
             let time = variables.search_time();
+            // Many rules: none of the rest is worth looking its value up.
+            if let Some(pattern) = comparison.pattern()
+                && time.is_some_and(SearchTime::is_spent)
+            {
+                variables.gave_up(pattern);
+                return false;
+            }
+            let value = variables.get(name);
             // For each condition a long value is looked up again.
             if let (Operand::Bytes(text), Some(time)) = (&value, time)
                 && text.len() > LONG_VALUE

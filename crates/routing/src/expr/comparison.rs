@@ -52,6 +52,11 @@ impl Comparison {
         })
     }
 
+    /// The regular expression that it asks for.
+    pub(super) fn pattern(&self) -> Option<&str> {
+        if let Self::Matches(pattern) = self { Some(pattern.as_str()) } else { None }
+    }
+
     /// The error is the pattern that gave up.
     pub(super) fn holds(&self, left: &Operand<'_>, time: Option<&SearchTime>) -> Result<bool, &str> {
         Ok(match self {
