@@ -27,11 +27,15 @@ use crate::{GaveUp, linear::automaton, time::Stopwatch};
 const CACHE_BYTES: usize = 256 << 10;
 const CACHE_BYTES_OF_A_STATE: usize = 64;
 
-/// Larger patterns have no such automaton.
-const MAX_STATES: usize = 32 << 10;
+/// Larger patterns have no such automaton. A new state of it takes some milliseconds at most. Classes of all letters that are
+/// counted have so many: `\p{L}{1,64}` some 40,000.
+const MAX_STATES: usize = 256 << 10;
 
 /// Patterns whose states a thread remembers for the next search.
 const REMEMBERED: usize = 4;
+
+/// A pattern with more states is the only one that a thread remembers: it has some megabytes.
+const MANY_STATES: usize = 32 << 10;
 
 /// What is done between two looks at the clock, in states of the pattern: less than a millisecond.
 const STATES_BETWEEN_LOOKS: usize = 64 << 10;
@@ -42,6 +46,8 @@ pub(crate) struct Lazy {
     reverse: DFA,
     prefilter: Option<Prefilter>,
     always_from_start: bool,
+    /// How many patterns a thread remembers, this one among them.
+    remembered: usize,
     /// Bytes between two looks at the clock.
     stride: usize,
 }
@@ -82,6 +88,7 @@ impl Lazy {
             forward: build(config, forward)?,
             prefilter,
             always_from_start,
+            remembered: if states > MANY_STATES { 1 } else { REMEMBERED },
             stride: (STATES_BETWEEN_LOOKS / states.max(1)).clamp(1, 512),
         })
     }
@@ -181,7 +188,7 @@ impl Lazy {
             let known = remembered.iter().position(|(id, _)| *id == self.id).map(|at| remembered.remove(at));
             let mut entry = known.unwrap_or_else(|| {
                 // Of patterns of different sizes: memory that one has no use for is given back.
-                remembered.truncate(REMEMBERED - 1);
+                remembered.truncate(self.remembered - 1);
                 let caches =
                     Caches { forward: self.forward.create_cache(), reverse: self.reverse.create_cache() };
                 (self.id, caches)

@@ -136,8 +136,7 @@ fn bodies_left_out(conf: &Value) -> Option<String> {
         parts.filter_map(Value::as_str).collect::<Vec<&str>>()
     };
     let of_body = |part: &&str| ["$post_arg", "$graphql_"].iter().any(|start| part.starts_with(start));
-    let left_out =
-        texts("cache_method").contains(&"POST") && !texts("cache_key").iter().any(|part| of_body(part));
+    let left_out = texts("cache_method").contains(&"POST") && !texts("cache_key").iter().any(of_body);
     left_out.then(|| {
         "cache_method: POST requests with different bodies share an answer; name what tells them apart in cache_key, \
          such as $post_arg_NAME".to_owned()

@@ -159,3 +159,18 @@ fn searches_end_whatever_the_pattern() {
     }
     assert!(MAX_TIME < FAR);
 }
+
+/// Classes of all letters have hundreds of states each, of which a text needs few.
+#[test]
+fn counted_classes_of_letters_judge_short_texts() {
+    for (source, text, matches) in [
+        (r"^(\p{L}|\d){1,64}@[a-z.]+$", "abc@def.g", true),
+        (r"^(\p{L}|\d){1,64}@[a-z.]+$", "abcdef", false),
+        (r"^[\p{L} .'-]{1,100}$", "Jürgen O'Neil", true),
+        (r"^\w{3,128}$", "ab", false),
+    ] {
+        let pattern = Linear::unicode(source, false).expect("compiles");
+        let found = pattern.is_match(text.as_bytes(), MAX_TIME);
+        assert_eq!(found, Ok(matches), "{source} {text}, {} states", pattern.states());
+    }
+}

@@ -175,7 +175,7 @@ fn check_urls(conf: &Value) -> Result<(), String> {
     for name in ["discovery", "introspection_endpoint", "par/endpoint"] {
         let url = conf.pointer(&format!("/{name}")).and_then(Value::as_str);
         let is_needed =
-            |url: &&str| !model::schema::is_secret_reference(url) && !(asks_nobody && name == "discovery");
+            |url: &&str| !(model::schema::is_secret_reference(url) || asks_nobody && name == "discovery");
         if let Some(url) = url.filter(is_needed) {
             Endpoint::parse(url).map_err(|reason| format!("{}: {reason}", name.replace('/', ".")))?;
         }
