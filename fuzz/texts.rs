@@ -147,7 +147,7 @@ pub fn import_apisix(data: &[u8]) {
 pub fn form(data: &[u8]) {
     let (body, content_type) = pair(data);
     let mut end = 0;
-    for (name, value) in multipart::fields(body, content_type) {
+    for (name, value) in multipart::fields(body, content_type).flatten() {
         let at = (value.as_ptr() as usize).saturating_sub(body.as_ptr() as usize);
         assert!(value.is_empty() || (at >= end && at + value.len() <= body.len()), "parts overlap");
         assert!(!name.is_empty() || !value.is_empty() || body.len() > 2, "a part of nothing");

@@ -72,7 +72,9 @@ fn a_node_that_pauses_gets_no_storm() {
     for _ in 0..20 {
         assert_eq!(gateway.client().get("h", "/e.Echo/Get").expect("an answer").status(), 200);
     }
-    assert!(relay.opened() <= opened + 1, "{} connections after the pause", relay.opened());
+    // Up to two may have asked before the gateway heard that its clients had left.
+    let after = relay.opened();
+    assert!(after <= opened + 3, "{opened} connections before the pause ended, {after} after it");
     // Each connection carried at most what it was opened for; a thousand others were not sent.
     let late = server.calls() - calls;
     assert!(late <= 20 + 1100, "{late} calls");

@@ -169,3 +169,15 @@ fn bodies_are_searched_within_bounds() {
     assert_eq!(ask(&gateway, "/quiet", "").0, 200);
     assert!(!gateway.error_log().contains("is stuck"), "{}", gateway.error_log());
 }
+
+/// Whoever cannot tell whether an answer is to be rewritten keeps it.
+#[test]
+fn an_answer_whose_condition_takes_too_long_is_not_sent() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let upstream = Upstream::start();
+    quiet(&gateway, &upstream);
+    let conf = json!({"vars": [["arg_a", "!", "~~", LARGE[0]]], "headers": {"remove": ["X-Secret"]}});
+    route(&gateway, &upstream, &json!({"response-rewrite": conf}), &Value::Null);
+    assert_eq!(ask(&gateway, "/p?a=short", "").0, 200);
+    assert_eq!(ask(&gateway, &format!("/p?a={}", "x".repeat(15_000)), "").0, 502);
+}

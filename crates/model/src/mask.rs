@@ -10,6 +10,7 @@ use crate::{
     encrypt::{Change, change_in, change_text, each_plugin_field},
     idle::unknown,
     schema::is_secret_reference,
+    schemas,
     secret::is_credential,
     url::without_user,
 };
@@ -86,8 +87,25 @@ fn mask_unknown(kind: Kind, id: &str, value: &mut Value, catalog: &dyn PluginCat
     for place in unknown::places(kind, id, value, catalog) {
         value.pointer_mut(&place).into_iter().for_each(|found| change_all(found, change));
     }
-    let plugins = value.get_mut("plugins").and_then(Value::as_object_mut);
-    plugins.into_iter().flatten().for_each(|(_, conf)| change_text(conf, change));
+    match value.get_mut("plugins") {
+        Some(Value::Object(plugins)) => {
+            for (name, conf) in plugins {
+                match catalog.facts(name) {
+                    Some(_) => change_text(conf, change),
+                    None => change_all(conf, change),
+                }
+            }
+        }
+        Some(plugins) => change_all(plugins, change),
+        None => {}
+    }
+    let schema = schemas::name_of_kind(kind).and_then(schemas::document);
+    let Some(known) = schema.and_then(|schema| schema.get("properties")) else { return };
+    for (name, field) in value.as_object_mut().into_iter().flatten() {
+        if known.get(name).is_none() && !matches!(kind, Kind::Secret | Kind::PluginMetadata) {
+            change_all(field, change);
+        }
+    }
 }
 
 fn change_all(value: &mut Value, change: Change<'_>) {

@@ -1,24 +1,22 @@
 //! Parts of `multipart/form-data` bodies (RFC 7578), in one pass over the body.
 
-/// The boundary that a media type names.
-fn boundary(content_type: &[u8]) -> Option<&[u8]> {
-    content_type.split(|&byte| byte == b';').map(<[u8]>::trim_ascii).find_map(|parameter| {
-        parameter.get(..9).filter(|start| start.eq_ignore_ascii_case(b"boundary="))?;
-        parameter.get(9..).map(unquoted).filter(|boundary| !boundary.is_empty())
-    })
-}
+/// A part whose name servers read in different ways, or a body whose parts they find in different places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Doubtful;
 
-fn unquoted(value: &[u8]) -> &[u8] {
-    let value = value.strip_prefix(b"\"").unwrap_or(value);
-    value.strip_suffix(b"\"").unwrap_or(value)
-}
+type Field<'a> = (&'a [u8], &'a [u8]);
 
 /// Name and value of each part that has a name. What is not a part is passed over.
-pub fn fields<'a>(body: &'a [u8], content_type: &[u8]) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-    let delimiter = boundary(content_type).map(|boundary| [b"--", boundary].concat());
+pub fn fields<'a>(body: &'a [u8], content_type: &[u8]) -> impl Iterator<Item = Result<Field<'a>, Doubtful>> {
+    let boundary = boundary(content_type);
+    let mut doubt = boundary.err();
+    let delimiter = boundary.ok().flatten().map(|boundary| [b"--", boundary].concat());
     let mut delimiters = Delimiters { body, finder: delimiter.as_deref().map(finder), at: 0 };
     let mut begin = delimiters.next().map(|(_, end)| end);
     std::iter::from_fn(move || {
+        if let Some(doubt) = doubt.take() {
+            return Some(Err(doubt));
+        }
         loop {
             let from = begin?;
             let next = delimiters.next();
@@ -29,11 +27,72 @@ pub fn fields<'a>(body: &'a [u8], content_type: &[u8]) -> impl Iterator<Item = (
                 begin = None;
                 return None;
             }
-            if let Some(field) = field(part) {
+            if let Some(field) = field(part).transpose() {
                 return Some(field);
             }
         }
     })
+}
+
+/// The boundary that a media type names.
+fn boundary(content_type: &[u8]) -> Result<Option<&[u8]>, Doubtful> {
+    Ok(parameter(content_type, b"boundary")?.filter(|boundary| !boundary.is_empty()))
+}
+
+/// The one parameter of this name behind the first `;` (RFC 9110 section 5.6.6). Quoted texts may hold anything; a name in
+/// parts (`name*`), one that is given twice, and whatever else stands there, are read in different ways.
+fn parameter<'a>(field: &'a [u8], wanted: &[u8]) -> Result<Option<&'a [u8]>, Doubtful> {
+    let Some(at) = memchr::memchr(b';', field) else {
+        return if field.contains(&b',') { Err(Doubtful) } else { Ok(None) };
+    };
+    let (kind, mut rest) = field.split_at(at);
+    if kind.contains(&b',') {
+        return Err(Doubtful);
+    }
+    let mut found = None;
+    while let Some(behind) = rest.strip_prefix(b";") {
+        let behind = behind.trim_ascii_start();
+        if behind.is_empty() || behind.starts_with(b";") {
+            rest = behind;
+            continue;
+        }
+        let equals = memchr::memchr(b'=', behind).ok_or(Doubtful)?;
+        let (name, value) = (&behind[..equals], &behind[equals + 1..]);
+        let ends = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b';' | b'"' | b',');
+        if name.iter().any(ends) || value.first().is_some_and(u8::is_ascii_whitespace) {
+            return Err(Doubtful);
+        }
+        let (value, after) = value_of(value)?;
+        rest = after.trim_ascii_start();
+        let is_part =
+            name.split(|&byte| byte == b'*').next().is_some_and(|start| start.eq_ignore_ascii_case(wanted));
+        if is_part
+            && (found.is_some()
+                || name.len() != wanted.len()
+                || value.contains(&b'\\')
+                || value.contains(&b'\''))
+        {
+            return Err(Doubtful);
+        }
+        if is_part {
+            found = Some(value);
+        }
+    }
+    if rest.is_empty() { Ok(found) } else { Err(Doubtful) }
+}
+
+/// A token or a quoted text, and what follows it.
+fn value_of(text: &[u8]) -> Result<(&[u8], &[u8]), Doubtful> {
+    let Some(quoted) = text.strip_prefix(b"\"") else {
+        let end =
+            text.iter().position(|byte| *byte == b';' || byte.is_ascii_whitespace()).unwrap_or(text.len());
+        let (value, rest) = text.split_at(end);
+        return if value.contains(&b'"') { Err(Doubtful) } else { Ok((value, rest)) };
+    };
+    let end = memchr::memchr(b'"', quoted).ok_or(Doubtful)?;
+    let (value, rest) = quoted.split_at(end);
+    // To some the quote ends the text, to others it is part of it.
+    if value.ends_with(b"\\") { Err(Doubtful) } else { Ok((value, &rest[1..])) }
 }
 
 fn finder(delimiter: &[u8]) -> memchr::memmem::Finder<'static> {
@@ -63,11 +122,11 @@ impl Iterator for Delimiters<'_> {
     }
 }
 
-fn field(part: &[u8]) -> Option<(&[u8], &[u8])> {
+fn field(part: &[u8]) -> Result<Option<Field<'_>>, Doubtful> {
     let part = part.strip_prefix(b"\r\n").or_else(|| part.strip_prefix(b"\n")).unwrap_or(part);
-    let (head, value) = split_head(part)?;
+    let Some((head, value)) = split_head(part) else { return Ok(None) };
     let value = value.strip_suffix(b"\n").unwrap_or(value);
-    Some((name(head)?, value.strip_suffix(b"\r").unwrap_or(value)))
+    Ok(name(head)?.map(|name| (name, value.strip_suffix(b"\r").unwrap_or(value))))
 }
 
 /// The head ends at the first blank line. Bare line feeds are common in hand-made bodies.
@@ -80,17 +139,22 @@ fn split_head(part: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// `name` of `Content-Disposition`.
-fn name(head: &[u8]) -> Option<&[u8]> {
-    let disposition = head.split(|&byte| byte == b'\n').find_map(|line| {
-        let colon = memchr::memchr(b':', line)?;
-        let name = line.get(..colon)?.trim_ascii();
-        if name.eq_ignore_ascii_case(b"content-disposition") { line.get(colon + 1..) } else { None }
-    })?;
-    let mut parameters = disposition.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
-    parameters.find_map(|parameter| {
-        let (name, value) = parameter.split_at_checked(5)?;
-        if name.eq_ignore_ascii_case(b"name=") { Some(unquoted(value)) } else { None }
-    })
+fn name(head: &[u8]) -> Result<Option<&[u8]>, Doubtful> {
+    let mut disposition = None;
+    for line in head.split(|&byte| byte == b'\n') {
+        // A folded line is part of the one before, or not.
+        if line.first().is_some_and(|byte| matches!(byte, b' ' | b'\t')) {
+            return Err(Doubtful);
+        }
+        let Some(colon) = memchr::memchr(b':', line) else { continue };
+        let (name, value) = (line[..colon].trim_ascii(), &line[colon + 1..]);
+        if name.eq_ignore_ascii_case(b"content-disposition")
+            && disposition.replace(value.trim_ascii()).is_some()
+        {
+            return Err(Doubtful);
+        }
+    }
+    disposition.map_or(Ok(None), |disposition| parameter(disposition, b"name"))
 }
 
 #[cfg(test)]
@@ -100,8 +164,49 @@ mod tests {
     fn found(body: &str, content_type: &str) -> Vec<(String, String)> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         fields(body.as_bytes(), content_type.as_bytes())
+            .flatten()
             .map(|(name, value)| (text(name), text(value)))
             .collect()
+    }
+
+    /// What servers read in different ways is told, and nothing is made of it.
+    #[test]
+    fn names_that_nobody_can_tell() {
+        let first = |disposition: &str, content_type: &str| {
+            let body = format!("--x\r\nContent-Disposition: {disposition}\r\n\r\n1\r\n--x--");
+            let name = fields(body.as_bytes(), content_type.as_bytes()).next();
+            name.map(|field| field.map(|(name, _)| String::from_utf8_lossy(name).into_owned()))
+        };
+        let plain = "multipart/form-data; boundary=x";
+        for (disposition, expected) in [
+            ("form-data; name=\"a\"", Some(Ok("a"))),
+            ("form-data; filename=\"; name=b\"; name=\"a\"", Some(Ok("a"))),
+            ("form-data; name=\"a\"; filename=\"C:\\f.txt\"; x=y;", Some(Ok("a"))),
+            ("form-data; filename=f", None),
+            ("form-data; name = \"a\"", Some(Err(Doubtful))),
+            ("form-data; name*=UTF-8''a", Some(Err(Doubtful))),
+            ("form-data; name=\"b\"; name*=UTF-8''a", Some(Err(Doubtful))),
+            ("form-data; name='a'", Some(Err(Doubtful))),
+            ("form-data; name=\"b\"; name=a", Some(Err(Doubtful))),
+            ("form-data; x=\"\\\"; name=a", Some(Err(Doubtful))),
+            ("form-data;\r\n name=a", Some(Err(Doubtful))),
+            ("form-data; name=b\r\nContent-Disposition: form-data; name=a", Some(Err(Doubtful))),
+        ] {
+            assert_eq!(
+                first(disposition, plain),
+                expected.map(|name| name.map(str::to_owned)),
+                "{disposition}"
+            );
+        }
+        for content_type in [
+            "multipart/form-data; boundary =x",
+            "multipart/form-data, boundary=x",
+            "multipart/form-data; boundary=y; boundary=x",
+        ] {
+            assert_eq!(first("form-data; name=a", content_type), Some(Err(Doubtful)), "{content_type}");
+        }
+        let quoted = "multipart/form-data; a=\"; boundary=y\"; boundary=x";
+        assert_eq!(first("form-data; name=a", quoted), Some(Ok("a".to_owned())));
     }
 
     #[test]

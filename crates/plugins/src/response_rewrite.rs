@@ -7,8 +7,8 @@ use std::sync::Arc;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use model::header_text::Text;
 use plugin::{
-    BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step, Template, Variable,
-    WholeBody, location,
+    BodyChunk, BuildContext, Passage, Phases, Plugin, PluginDef, Request, SchemaKind, Step, Template,
+    Variable, WholeBody, location,
 };
 use routing::expr::Expression;
 use serde::Deserialize;
@@ -85,8 +85,15 @@ enum Body {
 
 /// Set in the header filter when the condition held.
 enum Active {
-    Replacing { replaced: bool },
-    Filtering { held: HeldBody, coding: Option<Vec<u8>> },
+    /// Nobody can tell whether the answer was to be rewritten.
+    Refused,
+    Replacing {
+        replaced: bool,
+    },
+    Filtering {
+        held: HeldBody,
+        coding: Option<Vec<u8>>,
+    },
 }
 
 fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
@@ -198,7 +205,11 @@ impl Plugin for ResponseRewrite {
     }
 
     fn header_filter(&self, request: &mut Request) {
-        if !self.condition.as_ref().is_none_or(|condition| condition.eval(request)) {
+        let applies = self.condition.as_ref().is_none_or(|condition| condition.eval(request));
+        if request.require_decided().is_err() {
+            return self.refuse(request);
+        }
+        if !applies {
             return;
         }
         if let Some(status) = self.status {
@@ -232,6 +243,10 @@ impl Plugin for ResponseRewrite {
 
     fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
         match (instance_state::get_mut::<_, Active>(request, self), &self.body) {
+            (Some(Active::Refused), _) => {
+                chunk.data.clear();
+                chunk.passage = Passage::Refused(502);
+            }
             (Some(Active::Replacing { replaced }), Body::Replace(body)) => {
                 chunk.data = if *replaced { Vec::new() } else { body.clone() };
                 *replaced = true;
@@ -256,6 +271,19 @@ impl Plugin for ResponseRewrite {
                 failure.status
             })
         })
+    }
+}
+
+impl ResponseRewrite {
+    /// Keeps an answer back whose condition could not be judged.
+    fn refuse(&self, request: &mut Request) {
+        held_body::refuse(PLUGIN.name, "its condition could not be judged");
+        if HeldBody::of(request, self.body_limit).is_some() {
+            instance_state::set(request, self, Active::Refused);
+        } else {
+            request.response.set_status(502);
+            request.response.headers.retain(|_, _| false);
+        }
     }
 }
 

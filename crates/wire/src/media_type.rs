@@ -8,9 +8,17 @@ pub fn is(content_type: &[u8], media_type: &str) -> bool {
     same && parts.all(|parameter| parameter.is_empty() || parameter.contains(&b'='))
 }
 
+/// Whether it begins like this type and is not it: readers that compare the beginning, or end a type at `,` or a blank, take it
+/// for this one.
+pub fn is_like(content_type: &[u8], media_type: &str) -> bool {
+    let start = content_type.trim_ascii_start().get(..media_type.len());
+    start.is_some_and(|start| start.eq_ignore_ascii_case(media_type.as_bytes()))
+        && !is(content_type, media_type)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::is;
+    use super::{is, is_like};
 
     #[test]
     fn whole_types() {
@@ -26,6 +34,7 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(is(written.as_bytes(), "a/form"), expected, "{written}");
+            assert_eq!(is_like(written.as_bytes(), "a/form"), !expected && !written.is_empty(), "{written}");
         }
     }
 }

@@ -143,7 +143,7 @@ fn searches_end_whatever_the_pattern() {
                 random ^= random << 13;
                 random ^= random >> 17;
                 random ^= random << 5;
-                random % 2 == 0
+                random.is_multiple_of(2)
             };
             for mixed in [false, true] {
                 let text: Vec<u8> = (0..length).map(|_| if mixed && next() { b'a' } else { b'x' }).collect();

@@ -167,7 +167,7 @@ mod tests {
         ] {
             let compiled = Pattern::compile(pattern).unwrap();
             assert_eq!(
-                compiled.find(text, &SearchTime::default(), &mut |_| true),
+                compiled.find(text, &backtrack::SearchTime::default(), &mut |_| true),
                 Some(expected),
                 "{pattern} on {text}"
             );

@@ -27,8 +27,10 @@ impl Source<'_> {
     /// Whether a body of this type says something about the variable.
     pub fn is_for(&self, variable: &Variable) -> bool {
         match variable {
-            Variable::PostArg(_) => self.is_form(),
-            Variable::PostArgPath(_) => self.is_form() || self.is(MULTIPART) || self.is(JSON),
+            Variable::PostArg(_) => self.is_form() || self.is_like_form(),
+            Variable::PostArgPath(_) => {
+                self.is_form() || self.is_like_form() || self.is(MULTIPART) || self.is(JSON)
+            }
             _ => self.is(JSON) || self.is(GRAPHQL),
         }
     }
@@ -41,6 +43,11 @@ impl Source<'_> {
     /// What only begins like a form may be JSON to the upstream.
     fn is_form(&self) -> bool {
         wire::media_type::is(self.content_type, FORM)
+    }
+
+    /// Whether the upstream may take it for a form, which nobody can tell.
+    fn is_like_form(&self) -> bool {
+        wire::media_type::is_like(self.content_type, FORM)
     }
 
     /// Media types have no case (RFC 9110 section 8.3.1).
@@ -70,6 +77,7 @@ const GRAPHQL: &[u8] = b"application/graphql";
 /// The value of a variable of the body.
 pub(super) fn look_up<'a>(variable: &Variable, source: &Source<'a>) -> Result<Operand<'a>, Unjudged> {
     match variable {
+        Variable::PostArg(_) | Variable::PostArgPath(_) if source.is_like_form() => Err(MALFORMED),
         Variable::PostArg(name) if source.is_form() => Ok(form_value(source.body, name)),
         Variable::PostArgPath(path) => post_arg_path(source, path),
         Variable::Named(named) => {
@@ -96,9 +104,16 @@ fn post_arg_path<'a>(source: &Source<'a>, path: &str) -> Result<Operand<'a>, Unj
         return Ok(form_value(source.body, path));
     }
     if source.is(MULTIPART) {
-        let mut fields = multipart::fields(source.body, source.content_type);
-        let found = fields.find(|(name, _)| *name == path.as_bytes());
-        return Ok(found.map_or(Operand::Nil, |(_, value)| Operand::Bytes(Cow::Borrowed(value))));
+        for field in multipart::fields(source.body, source.content_type) {
+            match field {
+                Ok((name, value)) if *name == *path.as_bytes() => {
+                    return Ok(Operand::Bytes(Cow::Borrowed(value)));
+                }
+                Ok(_) => {}
+                Err(multipart::Doubtful) => return Err(MALFORMED),
+            }
+        }
+        return Ok(Operand::Nil);
     }
     if !source.is(JSON) {
         return Ok(Operand::Nil);

@@ -59,7 +59,7 @@ pub(super) fn decode(
 fn parts(body: &[u8], content_type: &[u8], allowance: &Allowance) -> Result<Value, TooLarge> {
     let mut fields = Map::new();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    for (name, value) in multipart::fields(body, content_type) {
+    for (name, value) in multipart::fields(body, content_type).flatten() {
         allowance.take(form::FIELD_BYTES + name.len() + value.len())?;
         form::insert(&mut fields, text(name), Value::String(text(value)));
     }

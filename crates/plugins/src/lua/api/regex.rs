@@ -214,7 +214,7 @@ mod tests {
     /// A byte that is not UTF-8 becomes two: what the engine passes through counts, not what came.
     #[test]
     fn widened_subjects_are_bounded_by_what_is_searched() {
-        let longest = clock::scaled(MAX_WORK) / states("x");
+        let longest = clock::scaled(MAX_WORK) / backtrack::states("x");
         let ascii = vec![b'b'; longest];
         assert_eq!(find(&ascii, "x"), Ok(false));
         let bytes = vec![0xff; longest];
