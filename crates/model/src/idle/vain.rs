@@ -227,6 +227,7 @@ mod tests {
             json!({"uris": ["/a%20b/*", "/a%2Fb", "//x/*", "/a/../b/*", "/a/./b", "/a ", " /a", "/a\n", "/a b/:c/"]}),
             &[
                 "uri /a%20b/* ",
+                "uri /a%2Fb matches no request: ",
                 "uri //x/* ",
                 "uri /a/../b/* ",
                 "uri /a/./b ",

@@ -37,8 +37,8 @@ use super::{
     sockets::Sockets,
 };
 
-/// How long an answered write may wait to take effect. Past that it is durable, and follows.
-const PUBLISH_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a write waits for its answer until it takes effect. Past that it is durable, follows, and is said to.
+const PUBLISH_PATIENCE: Duration = Duration::from_secs(30);
 
 /// `apisix.control.port`
 const DEFAULT_CONTROL_PORT: u16 = 9090;
@@ -128,10 +128,23 @@ impl Published {
         let mut published = self.published.clone();
         Box::pin(async move {
             let written = written.await?;
-            let in_force = published.wait_for(|revision| *revision >= written.revision);
-            let _ = tokio::time::timeout(PUBLISH_PATIENCE, in_force).await;
+            until_compiled(&mut published, written.revision).await;
             Ok(written)
         })
+    }
+}
+
+async fn until_compiled(published: &mut watch::Receiver<u64>, revision: u64) {
+    let compiled = published.wait_for(|published| *published >= revision);
+    if tokio::time::timeout(PUBLISH_PATIENCE, compiled).await.is_err() {
+        telemetry::error_log::log(
+            telemetry::error_log::Level::Warn,
+            format_args!(
+                "revision {revision} is stored and answered, but not compiled after {} s: requests do not meet it yet; \
+                 GET /apisix/admin/revision tells when they do",
+                PUBLISH_PATIENCE.as_secs()
+            ),
+        );
     }
 }
 
@@ -377,8 +390,7 @@ impl Standalone for ApiDrivenView {
             self.store.replace(&body, &digest.unwrap_or_default(), now)?;
             let mut revision = 0;
             self.store.read(&mut |state| revision = state.revision);
-            let in_force = published.wait_for(|published| *published >= revision);
-            let _ = tokio::time::timeout(PUBLISH_PATIENCE, in_force).await;
+            until_compiled(&mut published, revision).await;
             Ok(())
         })
     }
