@@ -183,7 +183,7 @@ impl Compiler {
     }
 
     /// As [`Compiler::resolve`] for a plugin that refuses no request: as in APISIX a reference that leads nowhere stays as
-    /// the text it is, and whoever writes the object is told, as is the log. Not so in `secret_fields`: a key or password
+    /// the text it is; the answer to the write and the log warn of it. Not so in `secret_fields`: a key or password
     /// that anybody can read in the configuration protects nothing.
     pub(crate) fn resolve_lenient(
         &mut self,

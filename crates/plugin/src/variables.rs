@@ -493,8 +493,8 @@ impl Request {
         target
     }
 
-    /// The same as a target: what may not stand in a path is escaped. For whoever is asked whether the request may pass, so
-    /// that no spelling of a path is judged as another one.
+    /// The same as a request target, percent-encoded where a path requires it. Services that decide on the request get this
+    /// form, so that they judge the same path as routes and plugins.
     pub fn canonical_target(&self) -> Vec<u8> {
         let mut target = Vec::with_capacity(self.path.len() + 16);
         if self.snapshot.options.match_uri_encoded_slash {
