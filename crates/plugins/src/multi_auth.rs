@@ -19,7 +19,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     priority: 2600,
     kind: Some("auth"),
     schema: include_str!("../schemas/multi-auth.json"),
-    phases: Phases::REWRITE,
+    phases: Phases::RECEIVED.and(Phases::REWRITE),
     check,
     nested,
     build,
@@ -95,6 +95,10 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
 }
 
 impl Plugin for MultiAuth {
+    fn received(&self, request: &mut Request) {
+        self.plugins.iter().for_each(|(_, plugin)| plugin.received(request));
+    }
+
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::wait(async move {
             request.extensions.insert(UnderMultiAuth);

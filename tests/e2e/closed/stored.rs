@@ -184,6 +184,7 @@ fn a_key_in_the_path_passes_no_guard() {
             json!({"app-key": {}, "basic-auth": {"_meta": {"filter": [["uri", "~~", "^/s/adm"]]}}}),
         ),
         ("global", "/g/*", json!({"app-key": {}})),
+        ("several", "/m/*", json!({"multi-auth": {"auth_plugins": [{"app-key": {}}, {"key-auth": {}}]}})),
         ("asked", "/f/*", json!({"app-key": {}, "forward-auth": asks})),
     ] {
         let route = json!({"uri": uri, "plugins": plugins, "upstream": node(&upstream)});
@@ -204,6 +205,8 @@ fn a_key_in_the_path_passes_no_guard() {
         ("/g/~akey/adm/x", 403),
         ("/g/~other/x", 401),
         ("/f/~akey/x", 200),
+        ("/m/~akey/x", 200),
+        ("/m/~other/x", 401),
     ] {
         assert_eq!(ask(&gateway, target, "").status(), wanted, "{target}");
     }
