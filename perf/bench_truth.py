@@ -6,7 +6,8 @@
 cpu: the server's CPU time for each request beside that of its control group (needs root).
 corrected: the corrected p99.9 of servers that take 1, 10 and 100 ms, at 400 requests/s, beside the server's own record. That
 begins when the system received the request and ends when the answer is written, so that what it takes to wake the server is in
-both; what remains is the client's: sending late and reading late.
+both; what remains is the client's: sending late and reading late. A bare client (harness/bare_client.c: one thread, epoll, one
+timer) shows how much of that is this machine's, over the same servers in turn.
 speed: requests per second and CPU time per request of one core beside wrk and h2load, in turn.
 healthy: findings about healthy servers, each --rounds times; there should be none.
 
@@ -31,6 +32,7 @@ import time
 import urllib.request
 
 BIN = os.environ.get("TIDEGATE_BIN", "target/release/tidegate")
+SCHEDULE = ["-R", "400", "-c", "64"]
 GROUPS = pathlib.Path("/sys/fs/cgroup")
 # Version 1 has a hierarchy for each controller.
 if (GROUPS / "cpuacct").is_dir():
@@ -225,6 +227,15 @@ def go(port, folder):
     return [built(GO), str(port)]
 
 
+@functools.cache
+def bare_client():
+    source = pathlib.Path(__file__).parent / "harness" / "bare_client.c"
+    kept = pathlib.Path(tempfile.mkdtemp(prefix="truth-c-"))
+    atexit.register(shutil.rmtree, kept, ignore_errors=True)
+    subprocess.run(["cc", "-O2", "-o", str(kept / "client"), str(source)], check=True)
+    return str(kept / "client")
+
+
 def constant(wait):
     return lambda port, folder: [built(CONSTANT), str(port), str(wait)]
 
@@ -288,24 +299,37 @@ def ask(port, path):
         return answer.read()
 
 
+def tidegate_corrected(server):
+    found = bench(server.port, *SCHEDULE, "-d", "10s", "--no-probe")
+    counters = found["counters"]
+    p999 = dict((at, us) for at, us in found["corrected"]["percentiles"])[99.9] / 1000
+    return p999, counters["cpu_steal"] / max(1, counters["cpu_total"])
+
+
+def bare_corrected(server):
+    out = subprocess.run([bare_client(), str(server.port), "400", "64", "10"], capture_output=True, text=True, check=True).stdout
+    return float(out), 0
+
+
 def corrected(rounds):
-    print("server   corrected p99.9 ms   its own ms   difference (of each run)   allowed   steal")
+    print("server   client          corrected p99.9 ms   its own ms   difference (of each run)   allowed   steal")
+    clients = {"tidegate bench": tidegate_corrected, "bare client": bare_corrected}
     for wait in (1, 10, 100):
-        rows = []
-        for _ in range(rounds):
-            server = Server("constant", constant(wait))
-            bench(server.port, "-R", "400", "-c", "64", "-d", "1s", "--no-probe")
-            # Both records are of the same requests, but for the 64 of the warm-up.
-            ask(server.port, "/reset")
-            found = bench(server.port, "-R", "400", "-c", "64", "-d", "10s", "--no-probe")
-            p999 = dict((at, us) for at, us in found["corrected"]["percentiles"])[99.9] / 1000
-            own = float(ask(server.port, "/stats").split()[0])
-            server.stop()
-            rows.append((p999, own, found["counters"]["cpu_steal"] / max(1, found["counters"]["cpu_total"])))
-        p999, own, steal = (statistics.median(row[at] for row in rows) for at in (0, 1, 2))
-        each = " ".join(f"{row[0] - row[1]:+.2f}" for row in rows)
-        print(f"{wait:>3} ms {p999:17.2f} {own:14.2f}   {statistics.median(row[0] - row[1] for row in rows):+.2f} ({each})"
-              f"   {max(0.5, 0.05 * own):.2f}   {100 * steal:.1f} %", flush=True)
+        rows = {name: [] for name in clients}
+        for turn in range(rounds):
+            for name in sorted(clients, reverse=turn % 2 == 0):
+                server = Server("constant", constant(wait))
+                bench(server.port, *SCHEDULE, "-d", "1s", "--no-probe")
+                # Both records are of the same requests, but for the 64 of the warm-up.
+                ask(server.port, "/reset")
+                p999, steal = clients[name](server)
+                rows[name].append((p999, float(ask(server.port, "/stats").split()[0]), steal))
+                server.stop()
+        for name, runs in rows.items():
+            p999, own, steal = (statistics.median(run[at] for run in runs) for at in (0, 1, 2))
+            each = " ".join(f"{run[0] - run[1]:+.2f}" for run in runs)
+            print(f"{wait:>3} ms   {name:<15} {p999:18.2f} {own:12.2f}   {statistics.median(run[0] - run[1] for run in runs):+.2f} ({each})"
+                  f"   {max(0.5, 0.05 * own):.2f}   {100 * steal:.1f} %", flush=True)
 
 
 def speed(rounds):

@@ -6,11 +6,13 @@ use telemetry::{
     limiter::Limiter,
 };
 
-static LINES: Limiter = Limiter::new(1, 10_000);
+/// One line in ten seconds of each kind: neither hides the other.
+static OF_MANY: Limiter = Limiter::new(1, 10_000);
+static OF_ONE: Limiter = Limiter::new(1, 10_000);
 
 /// Names the last one of a request whose patterns took too long together.
 pub fn warn_of_many(pattern: &str) {
-    if LINES.pass().is_some() {
+    if OF_MANY.pass().is_some() {
         let most = MAX_TIME.as_millis();
         error_log::log(
             Level::Warn,
@@ -25,7 +27,7 @@ pub fn warn_of_many(pattern: &str) {
 
 /// Names the pattern in the error log, so that its author can rewrite it.
 pub fn warn(pattern: &str) {
-    if LINES.pass().is_some() {
+    if OF_ONE.pass().is_some() {
         error_log::log(
             Level::Warn,
             format_args!(
