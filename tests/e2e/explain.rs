@@ -208,7 +208,8 @@ fn the_command_asks_the_running_gateway() {
     routes(&gateway, &upstream);
     let (good, printed, complaint) = run(&gateway, &["GET", "http://h.com/a?x=1", "-H", "Y: 2"]);
     assert!(good, "{complaint}");
-    assert!(printed.contains("route vars, upstream routes/vars\n"), "{printed}");
+    let node = format!("route vars, upstream routes/vars, node {}\n", upstream.address);
+    assert!(printed.contains(&node), "{printed}");
     assert!(printed.contains("shadowed  route won"), "{printed}");
     assert!(printed.contains("/headers/set/X-Route = \"vars\"  (routes/vars)"), "{printed}");
     let (good, printed, _) = run(&gateway, &["GET", "http://h.com/a", "--client-ip", "10.0.0.1", "--json"]);
@@ -227,7 +228,7 @@ fn the_command_reads_files_without_a_gateway() {
     gateway.process.stop();
     let (good, printed, complaint) = run(&gateway, &["GET", "http://x.com/a/b"]);
     assert!(good, "{complaint}");
-    assert!(printed.contains("route two, upstream routes/two\n"), "{printed}");
+    assert!(printed.contains("route two, upstream routes/two, node 127.0.0.1:1\n"), "{printed}");
     assert!(printed.contains("shadowed  route one"), "{printed}");
     let missing = format!("http://127.0.0.1:{}/none", free_port());
     let (good, printed, _) = run(&gateway, &["GET", &missing]);
@@ -288,4 +289,39 @@ fn claims_of_peers_count_as_they_do_in_requests() {
             assert_eq!(won, Some(format!("{expected} won")), "{path}, believed: {believed}: {told}");
         }
     }
+}
+
+/// What only the way of a request knows: a host that asks for certificates, a body, the node of a key.
+#[test]
+fn refusals_bodies_and_nodes_are_told_as_they_are_served() {
+    let (one, two) =
+        (Upstream::service(|_| (200, "one".to_owned())), Upstream::service(|_| (200, "two".to_owned())));
+    let gateway = Gateway::start(EMBEDDED, None);
+    let nodes = json!({ one.address.to_string(): 1, two.address.to_string(): 1 });
+    let hashed = json!({"type": "chash", "hash_on": "vars", "key": "arg_k", "nodes": nodes});
+    put(&gateway, "/routes/hashed", &json!({"uri": "/hashed", "upstream": hashed}));
+    let mocked = |answer: &str| json!({"mocking": {"response_example": answer, "with_mock_header": false}});
+    let vars = json!([["post_arg_a", "==", "1"]]);
+    put(
+        &gateway,
+        "/routes/body",
+        &json!({"uri": "/body", "vars": vars, "methods": ["POST"], "plugins": mocked("body")}),
+    );
+    put(&gateway, "/routes/other", &json!({"uri": "/body", "priority": -1, "plugins": mocked("other")}));
+
+    for key in 0..8 {
+        let target = format!("/hashed?k={key}");
+        let told = explain(&gateway, &json!({ "url": target }));
+        let served = gateway.client().request(&format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
+        let address = if served.expect("an answer").body_text() == "one" { one.address } else { two.address };
+        assert_eq!(told["route"]["node"], json!(address.to_string()), "{told}");
+    }
+    let form = json!({"Content-Type": "application/x-www-form-urlencoded"});
+    for (body, route) in [("a=1", "body"), ("a=2", "other"), ("", "other")] {
+        let question = json!({"method": "POST", "url": "/body", "headers": form, "body": body});
+        assert_eq!(explain(&gateway, &question)["route"]["id"], route, "{body}");
+    }
+    let told = explain(&gateway, &json!({"url": "/a/%zz"}));
+    let served = gateway.client().request("GET /a/%zz HTTP/1.1\r\nHost: h\r\n\r\n").expect("an answer");
+    assert_eq!(told["refused"], json!(served.status()), "{told}");
 }

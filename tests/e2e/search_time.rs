@@ -68,7 +68,8 @@ fn patterns_of_one_request_have_a_time_together() {
     // A busy machine may charge one pattern more than a single search has; then the next request says it.
     let said = "asked of one request took more than 16 ms together";
     let vars = format!("/vars?a={text}");
-    let is_said = (0..20).any(|_| gateway.error_log().contains(said) || ask(&gateway, &vars, "curl").0.status() != 500);
+    let is_said =
+        (0..20).any(|_| gateway.error_log().contains(said) || ask(&gateway, &vars, "curl").0.status() != 500);
     assert!(is_said && gateway.error_log().contains(said), "{}", gateway.error_log());
 
     // What is quickly judged is served, however many patterns there are.

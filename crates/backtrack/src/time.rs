@@ -52,6 +52,11 @@ impl SearchTime {
         self.nanoseconds.get() == 0
     }
 
+    /// Whether so much of it is gone.
+    pub fn has_taken(&self, time: Duration) -> bool {
+        self.nanoseconds.get().saturating_add(nanoseconds(time)) <= nanoseconds(MAX_TIME)
+    }
+
     /// Counts the bytes of a value that was looked up for a search.
     pub fn read(&self, length: usize) {
         self.charge(u32::try_from(length).unwrap_or(u32::MAX) / BYTES_READ_IN_A_NANOSECOND);

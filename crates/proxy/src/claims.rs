@@ -92,30 +92,42 @@ fn is_gateway(reading: &Reading, peer: IpAddr) -> bool {
     reading.trusted_gateways.as_ref().is_some_and(|trusted| trusted.contains(peer.to_canonical()))
 }
 
-/// Takes the claims out of a head that has come. One that says how often it has been here may end there.
-pub fn drop_untrusted(request: &mut Request, client: &Client) -> Result<(), Box<Reply>> {
-    let (worker, left_out) = (client.worker, request.head.left_out());
-    let dropped = &worker.stats.dropped;
-    count(&dropped.underscored_claim, left_out.claims.into());
-    count(&dropped.invalid_name, left_out.invalid.into());
-    count(&dropped.underscore, left_out.underscored.into());
+/// Takes the claims out of a head that has come. One that says how often it has been here may end there. Without a client
+/// the head is only explained: nothing is counted, and it has been nowhere.
+pub(crate) fn drop_untrusted(
+    request: &mut Request,
+    reading: &Reading,
+    client: Option<&Client>,
+) -> Result<(), Box<Reply>> {
+    let left_out = request.head.left_out();
+    if let Some(client) = client {
+        let dropped = &client.worker.stats.dropped;
+        count(&dropped.underscored_claim, left_out.claims.into());
+        count(&dropped.invalid_name, left_out.invalid.into());
+        count(&dropped.underscore, left_out.underscored.into());
+    }
     if request.head.headers.may_have_claims() {
-        drop_claims(request, client);
-        hops::check(request)?;
+        drop_claims(request, reading, client);
+        if client.is_some() {
+            hops::check(request)?;
+        }
     }
     Ok(())
 }
 
 #[cold]
-fn drop_claims(request: &mut Request, client: &Client) {
-    let worker = client.worker;
-    let (identity, forwarding) = strip(request, &worker.settings.reading, |name| tell(worker, client, name));
-    count(&worker.stats.dropped.identity, identity);
-    count(&worker.stats.dropped.forwarding, forwarding);
+fn drop_claims(request: &mut Request, reading: &Reading, client: Option<&Client>) {
+    let (identity, forwarding) = strip(request, reading, |name| {
+        client.into_iter().for_each(|client| tell(client.worker, client, name));
+    });
+    if let Some(client) = client {
+        count(&client.worker.stats.dropped.identity, identity);
+        count(&client.worker.stats.dropped.forwarding, forwarding);
+    }
 }
 
 /// Takes away what the peer may not say: how many fields of identity, each of which is told, and of forwarding.
-pub(crate) fn strip(request: &mut Request, reading: &Reading, mut tell: impl FnMut(&[u8])) -> (usize, usize) {
+fn strip(request: &mut Request, reading: &Reading, mut tell: impl FnMut(&[u8])) -> (usize, usize) {
     let trust = Trust::of(reading, request.connection.peer.ip());
     let (mut identity, mut forwarding) = (0, 0);
     request.head.headers.retain_claims(|id, name, value| match wire::claims::of(name) {

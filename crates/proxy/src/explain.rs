@@ -1,25 +1,32 @@
-//! What would become of a request that nobody sent: the way of [`crate::request`] as far as its plan, with the same
-//! normal form, the same router and the same chains. Nothing is run but conditions. For people; not for workers.
+//! What would become of a request that nobody sent: [`crate::request::route`], the way of all requests, and then the plan of
+//! its chains instead of their work. Nothing is run but conditions. For people; not for workers.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
+    pin::pin,
     rc::Rc,
     sync::Arc,
+    task::{Context, Poll, Waker},
 };
 
 use plugin::{
-    Consumer, Instance, Owner, Phases, Request, Route, Snapshot, WorkerSnapshot,
+    Consumer, Instance, Phases, Reply, Request, RequestBody, Route, Snapshot, WorkerSnapshot,
     request::{Connection, TlsFacts},
+    snapshot::Peer,
 };
 use routing::router::Verdict;
 use wire::RequestHead;
 
 use crate::{
-    claims, client_address,
-    matching::{Input, drop_nominated, prepare_target, routed_path},
+    balancer,
+    matching::{Input, routed_path},
     phases::{Chains, applies, joining},
+    request,
     settings::Reading,
 };
+
+const UNDECIDED: &str =
+    "a condition cannot be judged on this request, which is refused; the error log says why";
 
 /// Routes of a path that are told about, at most.
 const MAX_CANDIDATES: usize = 100;
@@ -38,6 +45,8 @@ const PHASES: [(Phases, &str); 7] = [
 pub struct Question {
     /// Request line and fields, as they would be sent.
     pub head: Vec<u8>,
+    /// Conditions may look into it.
+    pub body: Vec<u8>,
     pub client: IpAddr,
     pub https: bool,
     /// Whom an authentication plugin would recognise.
@@ -51,7 +60,11 @@ pub struct Explanation {
     pub candidates: Vec<Candidate>,
     /// There are more candidates than listed.
     pub more: bool,
+    /// The status of a request that comes to no route and no plugin: a bad path, a missing client certificate.
+    pub refused: Option<u16>,
     pub route: Option<Arc<Route>>,
+    /// The node, where it does not depend on turns or load, as long as no plugin changes the upstream or what is hashed.
+    pub node: Option<Peer>,
     pub plan: Vec<Planned>,
 }
 
@@ -69,14 +82,12 @@ pub struct Candidate {
 /// A plugin in a phase, in the order of running.
 pub struct Planned {
     pub phase: &'static str,
-    pub plugin: &'static str,
-    pub priority: i64,
-    pub owner: Owner,
+    pub instance: Arc<Instance>,
     /// Whether `_meta.filter` lets it run.
     pub runs: bool,
 }
 
-/// The error says what is wrong with the request.
+/// The error says what is wrong with the question.
 pub fn explain(
     snapshot: &Arc<Snapshot>,
     reading: &Reading,
@@ -85,7 +96,7 @@ pub fn explain(
     let mut head = RequestHead::default();
     let parsed = head.parse(&question.head, &mut 0, &reading.limits);
     parsed.map_err(|error| error.reason.to_string())?.ok_or("the request's head is not complete")?;
-    head.host().map_err(|error| error.reason.to_string())?;
+    request::acceptable(&head).map_err(|error| error.reason.to_string())?;
     let tls = question.https.then(|| Rc::new(TlsFacts { protocol: "TLSv1.3", ..TlsFacts::default() }));
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, if question.https { 443 } else { 80 }));
     let connection = Connection {
@@ -100,15 +111,9 @@ pub fn explain(
     };
     let worker_snapshot = Rc::new(WorkerSnapshot::new(snapshot.clone()));
     let mut request = Request::new(head, Rc::new(connection), worker_snapshot, 0);
-    if let Some(real_ip) = &reading.real_ip {
-        client_address::set(&mut request, real_ip);
+    if !question.body.is_empty() {
+        request.body = RequestBody::Collected(question.body.clone().into());
     }
-    prepare_target(&mut request)?;
-    claims::strip(&mut request, reading, |_| ());
-    drop_nominated(&mut request);
-    let (candidates, more) = candidates(snapshot, &request);
-    let won = candidates.iter().find(|candidate| candidate.verdict == Verdict::Won);
-    let route = won.map(|candidate| candidate.route.clone());
     let consumer = match &question.consumer {
         None => None,
         Some(name) => {
@@ -116,10 +121,32 @@ pub fn explain(
             Some(found.cloned().ok_or_else(|| format!("there is no consumer {name}"))?)
         }
     };
-    let plan = plan(&mut request, route.as_ref(), consumer.as_ref());
-    if request.require_decided().is_err() || request.require_readable_body().is_err() {
-        return Err("a condition cannot be judged on this request, which is refused; the error log says why"
-            .to_owned());
+    of_request(&mut request, reading, consumer.as_ref())
+}
+
+/// Of a request that has come as far as its head.
+pub(crate) fn of_request(
+    request: &mut Request,
+    reading: &Reading,
+    consumer: Option<&Arc<Consumer>>,
+) -> Result<Explanation, String> {
+    let mut chains = Chains::new(request, false);
+    let outcome = at_once(request::route(request, reading, &mut chains, None))
+        .ok_or("the body is too large to look into here")?;
+    let undecided =
+        |request: &Request| request.require_decided().is_err() || request.require_readable_body().is_err();
+    if undecided(request) {
+        return Err(UNDECIDED.to_owned());
+    }
+    let refused = outcome.err().map(|reply: Box<Reply>| reply.status);
+    let (mut candidates, mut more) = (Vec::new(), false);
+    let mut plan = Vec::new();
+    if refused.is_none() {
+        (candidates, more) = self::candidates(request);
+        plan = self::plan(request, &mut chains, consumer);
+    }
+    if undecided(request) {
+        return Err(UNDECIDED.to_owned());
     }
     Ok(Explanation {
         method: request.head.method.as_str().to_owned(),
@@ -127,13 +154,36 @@ pub fn explain(
         path: String::from_utf8_lossy(&request.path).into_owned(),
         candidates,
         more,
-        route,
+        refused,
+        route: request.route.clone(),
+        node: hashed_node(request),
         plan,
     })
 }
 
-fn candidates(snapshot: &Snapshot, request: &Request) -> (Vec<Candidate>, bool) {
+/// The result of what waits for nothing, because nothing is on a wire.
+fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => Some(result),
+        Poll::Pending => None,
+    }
+}
+
+fn hashed_node(request: &Request) -> Option<Peer> {
+    let plugin::snapshot::RouteUpstream::Some(upstream) = &request.route.as_ref()?.upstream else {
+        return None;
+    };
+    let index = match balancer::hash_key(request, upstream) {
+        Some(key) => upstream.balancer.preview(&key, 0)?,
+        None if upstream.nodes.len() == 1 => 0,
+        None => return None,
+    };
+    Some(Peer { upstream: upstream.clone(), index })
+}
+
+fn candidates(request: &Request) -> (Vec<Candidate>, bool) {
     let path = routed_path(request);
+    let snapshot = &request.snapshot;
     let explained = snapshot.router.explain(&Input::new(request, &path), MAX_CANDIDATES);
     let candidates = explained.considered.iter().filter_map(|considered| {
         Some(Candidate {
@@ -149,18 +199,13 @@ fn candidates(snapshot: &Snapshot, request: &Request) -> (Vec<Candidate>, bool) 
 }
 
 /// What would run, as far as nothing answers before.
-fn plan(request: &mut Request, route: Option<&Arc<Route>>, consumer: Option<&Arc<Consumer>>) -> Vec<Planned> {
-    let mut chains = Chains::new(request, false);
-    if let Some(route) = route {
-        chains.set_route(route);
-    }
-    request.route = route.cloned();
-    chains.received(request);
+fn plan(request: &mut Request, chains: &mut Chains, consumer: Option<&Arc<Consumer>>) -> Vec<Planned> {
+    let route = request.route.clone();
     let mut plan = Vec::new();
     for (phase, name) in PHASES {
         plan.extend(chains.of_phase(phase).map(|instance| planned(name, instance, request)));
         if phase == Phases::REWRITE
-            && let (Some(route), Some(consumer)) = (route, consumer)
+            && let (Some(route), Some(consumer)) = (&route, consumer)
         {
             request.consumer = Some(consumer.clone());
             plan.extend(joining(route, consumer).map(|instance| planned(name, instance, request)));
@@ -170,12 +215,6 @@ fn plan(request: &mut Request, route: Option<&Arc<Route>>, consumer: Option<&Arc
     plan
 }
 
-fn planned(phase: &'static str, instance: &Instance, request: &Request) -> Planned {
-    Planned {
-        phase,
-        plugin: instance.def.name,
-        priority: instance.priority,
-        owner: instance.owner.clone(),
-        runs: applies(instance, request),
-    }
+fn planned(phase: &'static str, instance: &Arc<Instance>, request: &Request) -> Planned {
+    Planned { phase, instance: instance.clone(), runs: applies(instance, request) }
 }

@@ -7,6 +7,8 @@
 //! Deliberately absent: anything that reads a file, a store or JSON. [`port_owner`] looks into /proc, before a start fails.
 
 pub mod admission;
+#[cfg(debug_assertions)]
+mod audit;
 pub mod balancer;
 pub mod buffer;
 pub mod claims;

@@ -19,28 +19,32 @@ use crate::{
     client::Client,
     phases::Chains,
     progress::{At, FILTER_FUNC, mark},
+    settings::Reading,
 };
 
-/// Fills host and path, and takes away what the client may not say.
-pub fn prepare(request: &mut Request, client: &Client) -> Result<(), Box<Reply>> {
+/// Fills host and path, and takes away what the client may not say. Without a client (explain) nothing is counted or logged.
+pub(crate) fn prepare(
+    request: &mut Request,
+    reading: &Reading,
+    client: Option<&Client>,
+) -> Result<(), Box<Reply>> {
     if let Err(reason) = prepare_target(request) {
-        error_log::log(error_log::Level::Info, format_args!("{reason}, client: {}", request.remote_addr));
+        if client.is_some() {
+            let client = request.remote_addr;
+            error_log::log(error_log::Level::Info, format_args!("{reason}, client: {client}"));
+        }
         return Err(Box::new(Reply::page(400)));
     }
-    claims::drop_untrusted(request, client)?;
-    drop_nominated(request);
-    Ok(())
-}
-
-/// Fields that `Connection` names are for this hop.
-pub(crate) fn drop_nominated(request: &mut Request) {
+    claims::drop_untrusted(request, reading, client)?;
+    // Fields that `Connection` names are for this hop.
     if request.head.connection.nominates {
         wire::framing::remove_nominated(&mut request.head.headers);
     }
+    Ok(())
 }
 
 /// Host and path as routes see them.
-pub(crate) fn prepare_target(request: &mut Request) -> Result<(), &'static str> {
+fn prepare_target(request: &mut Request) -> Result<(), &'static str> {
     let mut host = std::mem::take(&mut request.host);
     host.clear();
     // Checked when the head came.
@@ -151,20 +155,19 @@ impl MatchInput for Input<'_> {
 }
 
 /// Finds the route and remembers what matched.
-pub async fn find_route(
+pub(crate) async fn find_route(
     request: &mut Request,
-    client: &Rc<Client>,
+    reading: &Reading,
+    client: Option<&Rc<Client>>,
     chains: &mut Chains,
 ) -> Result<(), Box<Reply>> {
     let snapshot = request.snapshot.clone();
     let found = if snapshot.matches_on_body {
-        let settings = &client.worker.settings;
-        let limit = usize::try_from(settings.matched_body_bytes).unwrap_or(usize::MAX);
-        if let RequestBody::Unread { .. } = &request.body {
-            client.timer.set(settings.client_body_timeout_ms);
+        if let (RequestBody::Unread { .. }, Some(client)) = (&request.body, client) {
+            client.timer.set(client.worker.settings.client_body_timeout_ms);
         }
         // A body that no route of this place asks for stays on the wire.
-        request.ask_with_body(limit, look).await?
+        request.ask_with_body(reading.matched_body_bytes, look).await?
     } else {
         look(request)
     };

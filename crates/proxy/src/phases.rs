@@ -32,6 +32,9 @@ pub struct Chains {
     trace: Option<RefCell<Vec<String>>>,
     /// What plugins do while they wait, they do on behalf of this.
     origin: Origin,
+    /// What was asked to run, in which phase; see [`crate::audit`].
+    #[cfg(debug_assertions)]
+    asked: RefCell<Vec<(At, Arc<Instance>)>>,
 }
 
 impl Chains {
@@ -43,6 +46,8 @@ impl Chains {
             merged: None,
             trace,
             origin: Origin::default(),
+            #[cfg(debug_assertions)]
+            asked: RefCell::default(),
         }
     }
 
@@ -68,6 +73,26 @@ impl Chains {
         }
         let trace = trace.borrow();
         Some(if trace.is_empty() { "no plugin".to_owned() } else { trace.join(", ") })
+    }
+
+    #[cfg(debug_assertions)]
+    fn remember(&self, at: At, instance: &Arc<Instance>) {
+        let mut asked = self.asked.borrow_mut();
+        if !asked.iter().any(|(phase, other)| *phase == at && Arc::ptr_eq(other, instance)) {
+            asked.push((at, instance.clone()));
+        }
+    }
+
+    /// What was asked to run so far, in which phase.
+    #[cfg(debug_assertions)]
+    pub(crate) fn asked(&self) -> Vec<(At, Arc<Instance>)> {
+        self.asked.borrow().clone()
+    }
+
+    /// Whether a consumer's plugins are over the route's.
+    #[cfg(debug_assertions)]
+    pub(crate) fn has_consumer(&self) -> bool {
+        self.merged.is_some()
     }
 
     /// Once it is known whether the request has come back.
@@ -151,7 +176,7 @@ impl Chains {
             .any(|instance| instance.def.guards || instance.pre_function.is_some())
     }
 
-    async fn run(&self, instance: &Instance, phase: Phases, request: &mut Request) -> Verdict {
+    async fn run(&self, instance: &Arc<Instance>, phase: Phases, request: &mut Request) -> Verdict {
         let at = place(phase);
         // Its condition counts as the plugin: it may look into a body.
         self.mark(at, instance);
@@ -180,7 +205,7 @@ impl Chains {
     }
 
     /// A plugin that waits is at work again in polls that know nothing of the one it began in.
-    async fn settle(&self, at: At, instance: &Instance, step: Step<'_>) -> Verdict {
+    async fn settle(&self, at: At, instance: &Arc<Instance>, step: Step<'_>) -> Verdict {
         match step {
             Step::Next => Ok(()),
             Step::Reply(reply) => Err(reply),
@@ -197,7 +222,9 @@ impl Chains {
         }
     }
 
-    fn mark(&self, at: At, instance: &Instance) {
+    fn mark(&self, at: At, instance: &Arc<Instance>) {
+        #[cfg(debug_assertions)]
+        self.remember(at, instance);
         mark(at, instance.def.name, self.route.as_ref().map_or(0, |route| route.serial));
     }
 

@@ -7,7 +7,7 @@ use wire::{BodyLength, Method, ParseError, RequestHead, ResponseHead, Version};
 
 use crate::{
     claims, client::Client, client_address, exchange, finish, handshake, matching, phases::Chains, refusal,
-    respond, stats, worker::Worker,
+    respond, settings::Reading, stats, worker::Worker,
 };
 
 /// Serves one request whose head has been read. Returns whether the connection may carry another one.
@@ -30,15 +30,16 @@ pub async fn handle(client: &Rc<Client>, head: RequestHead) -> bool {
     };
     let mut request = Request::new(head, client.facts.clone(), worker.snapshot(), worker.index);
     (request.host, request.path) = worker.request_texts();
-    if let Some(real_ip) = &worker.settings.reading.real_ip {
-        client_address::set(&mut request, real_ip);
-    }
     let mut chains = Chains::new(&request, worker.settings.debug.load(Ordering::Relaxed));
+    #[cfg(debug_assertions)]
+    let asked = crate::audit::Asked::of(&request);
     let keep = match way(&mut request, client, &mut chains, length).await {
         Ok(keep) => keep,
         Err(reply) => respond::send(&mut request, client, &chains, *reply).await,
     };
     finish::finish(&mut request, client, &chains);
+    #[cfg(debug_assertions)]
+    crate::audit::compare(asked, &request, &chains, &worker.settings.reading);
     recycle(&mut request, worker);
     keep && client.body_ended()
 }
@@ -56,7 +57,7 @@ fn recycle(request: &mut Request, worker: &Worker) {
 }
 
 /// What makes a head unusable although it parsed: after that the connection cannot be trusted and is closed.
-fn acceptable(head: &RequestHead) -> Result<BodyLength, ParseError> {
+pub(crate) fn acceptable(head: &RequestHead) -> Result<BodyLength, ParseError> {
     head.host()?;
     if head.method == Method::Trace {
         return Err(ParseError::with_status(405, "TRACE is not supported"));
@@ -74,17 +75,7 @@ async fn way(
     receive_body(request, client, length)?;
     // Nothing is held for the client while the upstream thinks.
     client.release_buffer();
-    matching::prepare(request, client)?;
-    chains.set_origin(request);
-    handshake::check_client(request)?;
-    let internal = client.worker.settings.internal.as_ref();
-    if let Some(internal) =
-        internal.filter(|api| api.owns(&request.path) && api.is_at(request.connection.local))
-    {
-        return Err(respond::internal(request, internal.clone()).await);
-    }
-    matching::find_route(request, client, chains).await?;
-    chains.received(request);
+    route(request, &client.worker.settings.reading, chains, Some(client)).await?;
     chains.rewrite(request).await?;
     check_body_length(request)?;
     chains.access(request).await?;
@@ -92,6 +83,31 @@ async fn way(
     refuse_tunnel(request)?;
     claims::drop_credentials(request, client);
     exchange::proxy(request, client, chains).await
+}
+
+/// From the head to the route and its plugins. Without a client the request is only explained (see [`crate::explain`]): nothing
+/// is answered, counted or logged.
+pub(crate) async fn route(
+    request: &mut Request,
+    reading: &Reading,
+    chains: &mut Chains,
+    client: Option<&Rc<Client>>,
+) -> Result<(), Box<Reply>> {
+    if let Some(real_ip) = &reading.real_ip {
+        client_address::set(request, real_ip);
+    }
+    matching::prepare(request, reading, client.map(Rc::as_ref))?;
+    chains.set_origin(request);
+    handshake::check_client(request)?;
+    if let Some(internal) = client.and_then(|client| client.worker.settings.internal.as_ref())
+        && internal.owns(&request.path)
+        && internal.is_at(request.connection.local)
+    {
+        return Err(respond::internal(request, internal.clone()).await);
+    }
+    matching::find_route(request, reading, client, chains).await?;
+    chains.received(request);
+    Ok(())
 }
 
 /// Small bodies that came with the head are taken at once; others stay on the wire until somebody wants them.

@@ -56,8 +56,8 @@ impl Default for Http2 {
     }
 }
 
-/// How a head is understood, whoever asks: what of it is read, and which peers are believed.
-#[derive(Clone, Default)]
+/// How a request is understood, whoever asks: what of it is read, and which peers are believed.
+#[derive(Clone)]
 pub struct Reading {
     pub limits: RequestLimits,
     /// Peers whose `X-Forwarded-*` are believed.
@@ -66,6 +66,20 @@ pub struct Reading {
     pub trusted_gateways: Option<Arc<routing::AddressSet>>,
     /// The header that names the client, and the peers it is believed from (`nginx_config.http.real_ip_*`).
     pub real_ip: Option<RealIp>,
+    /// Bodies that routes look into are read up to this size (`apisix.max_post_args_readable_size`).
+    pub matched_body_bytes: usize,
+}
+
+impl Default for Reading {
+    fn default() -> Reading {
+        Reading {
+            limits: RequestLimits::default(),
+            trusted_addresses: None,
+            trusted_gateways: None,
+            real_ip: None,
+            matched_body_bytes: 64 * 1024 * 1024,
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -101,8 +115,6 @@ pub struct Settings {
     pub max_response_head_bytes: usize,
     /// `Server` of every answer.
     pub server_token: String,
-    /// Bodies that routes look into are read up to this size (`apisix.max_post_args_readable_size`).
-    pub matched_body_bytes: u64,
     /// `basic.enable` of conf/debug.yaml: answers tell which plugins ran.
     pub debug: Arc<AtomicBool>,
     /// `X-APISIX-Upstream-Status` on every answer, not on failures alone.
@@ -141,7 +153,6 @@ impl Default for Settings {
             reading: Reading::default(),
             max_response_head_bytes: 64 * 1024,
             server_token: "APISIX/3.18.0".to_owned(),
-            matched_body_bytes: 64 * 1024 * 1024,
             debug: Arc::default(),
             show_upstream_status: false,
             internal: None,

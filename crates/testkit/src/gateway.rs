@@ -216,15 +216,22 @@ impl Drop for Gateway {
         if let Some(pid) = self.pid().filter(|pid| u32::try_from(*pid).ok() != Some(self.process.id())) {
             let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, Signal::KILL));
         }
+        let log = self.error_log();
         if std::thread::panicking() {
-            eprintln!("--- error log of tidegate ---\n{}", self.error_log());
+            eprintln!("--- error log of tidegate ---\n{log}");
+        } else if let Some(line) = log.lines().find(|line| line.contains(DISAGREEMENT)) {
+            panic!("{line}");
         }
     }
 }
 
-/// `tidegate run` for a prefix.
+/// What a debug build logs of a request that `tidegate explain` would tell otherwise than it was served.
+const DISAGREEMENT: &str = "explain and the request disagree";
+
+/// `tidegate run` for a prefix. A debug build also explains each of its requests, and compares.
 pub fn run_command(prefix: &Path) -> Command {
     let mut command = Command::new(binary());
+    command.env("TIDEGATE_TEST_EXPLAIN", "1");
     command.arg("run").arg("--prefix").arg(prefix).arg("-c").arg(prefix.join("conf/config.yaml"));
     command
 }

@@ -118,6 +118,15 @@ impl Upstream {
         if let Some(health) = &self.health {
             health.mark_used();
         }
+        self.look(lane, hash_key, tried, now_ms)
+    }
+
+    /// The node that hashing gives a key now, its `max_conn` aside. Nothing is counted.
+    pub fn preview(&self, hash_key: &[u8], now_ms: u64) -> Option<u16> {
+        self.look(0, Some(hash_key), &[], now_ms)
+    }
+
+    fn look(&self, lane: usize, hash_key: Option<&[u8]>, tried: &[u16], now_ms: u64) -> Option<u16> {
         if self.nodes.len() <= 1 {
             return (!self.nodes.is_empty()).then_some(0);
         }

@@ -70,10 +70,6 @@ pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::R
         client_max_body_size: nginx.client_max_body_bytes,
         server_token: server_token(settings),
         reading: reading(settings)?,
-        matched_body_bytes: match settings.apisix.max_post_args_readable_bytes {
-            0 => u64::MAX,
-            limit => limit,
-        },
         debug: debug_file::follow(settings),
         show_upstream_status: settings.apisix.show_upstream_status_in_response_header,
         internal: apis.on_data_plane(settings),
@@ -149,7 +145,7 @@ fn announced(settings: &Settings) -> anyhow::Result<Vec<Listen>> {
     Ok(listen)
 }
 
-/// How heads are understood, on workers and by explain.
+/// How requests are understood, on workers and by explain.
 pub fn reading(settings: &Settings) -> anyhow::Result<Reading> {
     let addresses = |key: &str, list: &Option<Vec<String>>| {
         let set = list.as_ref().map(|list| routing::AddressSet::parse(list.iter().map(String::as_str)));
@@ -162,6 +158,10 @@ pub fn reading(settings: &Settings) -> anyhow::Result<Reading> {
         trusted_addresses: addresses("apisix.trusted_addresses", &settings.apisix.trusted_addresses)?,
         trusted_gateways: addresses("apisix.trusted_gateways", &settings.apisix.trusted_gateways)?,
         real_ip: real_ip(settings)?,
+        matched_body_bytes: match settings.apisix.max_post_args_readable_bytes {
+            0 => usize::MAX,
+            limit => usize::try_from(limit).unwrap_or(usize::MAX),
+        },
     })
 }
 

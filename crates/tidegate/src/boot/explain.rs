@@ -33,8 +33,8 @@ pub fn answer(
 fn parse(question: &Value) -> Result<Question, String> {
     let fields = question
         .as_object()
-        .ok_or("should be an object with url, and optionally method, headers, client_ip, consumer")?;
-    let known = ["method", "url", "headers", "client_ip", "consumer"];
+        .ok_or("should be an object with url, and optionally method, headers, body, client_ip, consumer")?;
+    let known = ["method", "url", "headers", "body", "client_ip", "consumer"];
     if let Some(unknown) = fields.keys().find(|name| !known.contains(&name.as_str())) {
         return Err(format!("unknown field {unknown}"));
     }
@@ -63,9 +63,13 @@ fn parse(question: &Value) -> Result<Question, String> {
     for (name, value) in &headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
+    let body = text("body")?.unwrap_or_default();
+    if !body.is_empty() {
+        head.push_str(&format!("Content-Length: {}\r\n", body.len()));
+    }
     head.push_str("\r\n");
     let consumer = text("consumer")?.map(str::to_owned);
-    Ok(Question { head: head.into_bytes(), client, https, consumer })
+    Ok(Question { head: head.into_bytes(), body: body.as_bytes().to_vec(), client, https, consumer })
 }
 
 /// `http://host[:port]/path?query`, or a path alone (of host `localhost`).
@@ -130,6 +134,10 @@ mod tests {
         check(
             json!({"url": "/a", "headers": {"host": "x", "A": ["1", "2"]}}),
             "GET /a HTTP/1.1\r\nhost: x\r\nA: 1\r\nA: 2\r\n\r\n",
+        );
+        check(
+            json!({"url": "/a", "body": "a=1"}),
+            "GET /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\n",
         );
         for bad in [
             json!({}),

@@ -18,6 +18,9 @@ pub struct Arguments {
     /// A field of the request, "Name: value"; may be given several times
     #[arg(short = 'H', long = "header", value_name = "FIELD")]
     headers: Vec<String>,
+    /// Body of the request, for conditions that look into it
+    #[arg(short, long = "data", value_name = "BODY")]
+    data: Option<String>,
     /// Address of the client
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     client_ip: String,
@@ -65,8 +68,11 @@ fn question(arguments: &Arguments) -> anyhow::Result<Value> {
     let mut question = json!({
         "method": arguments.method, "url": arguments.url, "headers": headers, "client_ip": arguments.client_ip,
     });
-    if let (Some(consumer), Some(fields)) = (&arguments.consumer, question.as_object_mut()) {
-        fields.insert("consumer".to_owned(), json!(consumer));
+    let optional = [("consumer", &arguments.consumer), ("body", &arguments.data)];
+    for (name, value) in optional {
+        if let (Some(value), Some(fields)) = (value, question.as_object_mut()) {
+            fields.insert(name.to_owned(), json!(value));
+        }
     }
     Ok(question)
 }

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use model::{Kind, PluginCatalog, schema::lua};
-use plugin::{Route, Snapshot, snapshot::RouteUpstream};
+use plugin::{
+    Route, Snapshot,
+    snapshot::{Peer, RouteUpstream},
+};
 use proxy::explain::{Candidate, Explanation, Planned, Question};
 use routing::router::{Loss, Verdict};
 use serde_json::{Value, json};
@@ -35,7 +38,8 @@ pub fn to_json(
             "consumer": question.consumer,
         },
         "revision": snapshot.revision,
-        "route": explanation.route.as_ref().map(|route| shown_route(route, won)),
+        "refused": explanation.refused,
+        "route": explanation.route.as_ref().map(|route| shown_route(route, won, explanation.node.as_ref())),
         "candidates": candidates,
         "more_candidates": explanation.more,
         "phases": phases(&explanation.plan),
@@ -119,7 +123,7 @@ fn place(uri: &str) -> (bool, &str) {
     }
 }
 
-fn shown_route(route: &Route, won: Option<&Candidate>) -> Value {
+fn shown_route(route: &Route, won: Option<&Candidate>, node: Option<&Peer>) -> Value {
     let upstream = match &route.upstream {
         RouteUpstream::None => Value::Null,
         RouteUpstream::Missing => json!("missing: upstream_id names nothing"),
@@ -133,6 +137,7 @@ fn shown_route(route: &Route, won: Option<&Candidate>) -> Value {
         "service": route.service_id.as_deref(),
         "plugin_config": route.document.value().get("plugin_config_id").map(lua::text),
         "upstream": upstream,
+        "node": node.and_then(Peer::node).map(ToString::to_string),
         "answers": route.broken,
     })
 }
@@ -142,8 +147,8 @@ fn phases(plan: &[Planned]) -> Vec<Value> {
     let mut phases: Vec<(&str, Vec<Value>)> = Vec::new();
     for planned in plan {
         let entry = json!({
-            "plugin": planned.plugin,
-            "priority": planned.priority,
+            "plugin": planned.instance.def.name,
+            "priority": planned.instance.priority,
             "from": owner(planned),
             "runs": planned.runs,
         });
@@ -156,7 +161,7 @@ fn phases(plan: &[Planned]) -> Vec<Value> {
 }
 
 fn owner(planned: &Planned) -> String {
-    format!("{}/{}", planned.owner.kind.directory(), planned.owner.id)
+    format!("{}/{}", planned.instance.owner.kind.directory(), planned.instance.owner.id)
 }
 
 /// Each planned plugin once, with its configuration.
@@ -164,12 +169,12 @@ fn plugins(objects: &Objects<'_>, explanation: &Explanation) -> Vec<Value> {
     let mut seen: Vec<(&str, String)> = Vec::new();
     let mut plugins = Vec::new();
     for planned in &explanation.plan {
-        let (name, from) = (planned.plugin, owner(planned));
+        let (name, from) = (planned.instance.def.name, owner(planned));
         if seen.iter().any(|(other, owner)| *other == name && *owner == from) {
             continue;
         }
         seen.push((name, from.clone()));
-        let object = (objects.get)(planned.owner.kind, &planned.owner.id);
+        let object = (objects.get)(planned.instance.owner.kind, &planned.instance.owner.id);
         let conf = object.as_ref().and_then(|object| object.get("plugins")?.get(name));
         let metadata = (objects.get)(Kind::PluginMetadata, name);
         plugins.push(json!({
@@ -192,7 +197,7 @@ fn hidden(objects: &Objects<'_>, explanation: &Explanation, planned: &Planned) -
         (Kind::PluginConfig, plugin_config),
         (Kind::Service, route.service_id.as_deref().map(str::to_owned)),
     ];
-    let below = match planned.owner.kind {
+    let below = match planned.instance.owner.kind {
         Kind::Consumer | Kind::ConsumerGroup => 0,
         Kind::Route => 1,
         Kind::PluginConfig => 2,
@@ -201,7 +206,7 @@ fn hidden(objects: &Objects<'_>, explanation: &Explanation, planned: &Planned) -
     let lower = layers.into_iter().skip(below).filter_map(|(kind, id)| Some((kind, id?)));
     let has = |kind: Kind, id: &str| {
         (objects.get)(kind, id).is_some_and(|object| {
-            object.get("plugins").is_some_and(|plugins| plugins.get(planned.plugin).is_some())
+            object.get("plugins").is_some_and(|plugins| plugins.get(planned.instance.def.name).is_some())
         })
     };
     lower.filter(|(kind, id)| has(*kind, id)).map(|(kind, id)| format!("{}/{id}", kind.directory())).collect()
@@ -210,6 +215,13 @@ fn hidden(objects: &Objects<'_>, explanation: &Explanation, planned: &Planned) -
 /// What the explanation cannot know.
 fn notes(question: &Question, snapshot: &Snapshot, explanation: &Explanation) -> Vec<String> {
     let mut notes = Vec::new();
+    if let Some(status) = explanation.refused {
+        notes.push(format!(
+            "the request is refused with {status} before routes are looked at: its path cannot be read, or the host asks for a \
+             client certificate, which an explanation cannot show"
+        ));
+        return notes;
+    }
     if explanation.route.is_none() {
         notes
             .push("no route: answered with 404 after the global rules' rewrite and access phases".to_owned());
@@ -233,7 +245,7 @@ fn notes(question: &Question, snapshot: &Snapshot, explanation: &Explanation) ->
     if authenticates && question.consumer.is_none() {
         notes.push("plugins of consumers are left out: name one with consumer".to_owned());
     }
-    if snapshot.matches_on_body {
+    if snapshot.matches_on_body && question.body.is_empty() {
         notes.push("some routes look into bodies; this request was taken to have none".to_owned());
     }
     notes

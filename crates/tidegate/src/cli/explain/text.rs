@@ -64,9 +64,12 @@ fn route(out: &mut String, route: &Value) {
     if let Some(name) = field("name") {
         let _ = write!(out, " ({name})");
     }
-    for (label, name) in
-        [("service", "service"), ("plugin config", "plugin_config"), ("upstream", "upstream")]
-    {
+    for (label, name) in [
+        ("service", "service"),
+        ("plugin config", "plugin_config"),
+        ("upstream", "upstream"),
+        ("node", "node"),
+    ] {
         if let Some(value) = field(name) {
             let _ = write!(out, ", {label} {value}");
         }
