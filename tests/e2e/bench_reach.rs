@@ -126,3 +126,23 @@ fn client_certificates_and_sessions() {
     let run = bench(&["http://127.0.0.1:1/", "--cert", &both]);
     assert!(run.code == Some(2) && run.err.contains("for https:// URLs"), "{}", run.err);
 }
+
+/// Frames of HTTP/2 to a server that does not know them come back as errors that say nothing, and a run of them as a cause.
+#[test]
+fn servers_without_http2_are_named_before_the_run() {
+    let nginx = servers::nginx("location / { return 200 x; }");
+    let old = format!("http://{}/", nginx.address);
+    let closing = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = closing.local_addr().expect("an address");
+    let thread = std::thread::spawn(move || drop(closing.accept()));
+    for (url, reason) in [
+        (old, "answers with HTTP/1 to the start of HTTP/2"),
+        (format!("http://{address}/"), "closes connections that begin with HTTP/2"),
+    ] {
+        let run = bench(&[&url, "--http2", "-d", "1s", "-c", "2"]);
+        assert!(run.err.contains(reason) && run.err.contains("leave out --http2"), "{url}: {}", run.err);
+        assert!(!run.out.contains("client-bound"), "{url}: {}", run.out);
+        assert_ne!(run.code, Some(0), "{url}");
+    }
+    thread.join().expect("one connection");
+}

@@ -45,10 +45,12 @@ const EXPLAINS: &[(&str, &str)] = &[
 /// Fewer requests than this show no shape.
 const LEAST_REQUESTS: u64 = 20;
 
-/// Fills `outcome.findings`. A client that is too slow is told whatever came out; the rest needs a shape.
+/// Fills `outcome.findings`. A client that is too slow is told whatever came out, as long as something did; the rest needs a
+/// shape.
 pub fn diagnose(outcome: &mut Outcome) {
+    let client_bound = if outcome.requests > 0 { limits::client_bound(outcome) } else { None };
     let mut findings: Vec<Finding> =
-        [connections::pending(outcome), limits::client_bound(outcome)].into_iter().flatten().collect();
+        [connections::pending(outcome), client_bound].into_iter().flatten().collect();
     if outcome.requests + outcome.failed() >= LEAST_REQUESTS {
         findings.extend(RULES.iter().filter_map(|rule| rule(outcome)));
     }
