@@ -2,7 +2,7 @@
 //! faults nobody wanted. As that one it exists with `debug_assertions` alone, and only where the environment asks for it.
 //!
 //! Compared are the route, the plugins that were asked to run, and the node, where it does not depend on turns. Not compared is
-//! what took long (twice would be too long) and what looked into a body that is not in memory.
+//! what took long (twice would be too long) and large bodies.
 
 use std::{
     env,
@@ -23,6 +23,7 @@ use crate::{
 
 const VARIABLE: &str = "TIDEGATE_TEST_EXPLAIN";
 const LONG: Duration = Duration::from_millis(1);
+const LARGE_BYTES: usize = 16 * 1024;
 
 /// A request as it came.
 pub(crate) struct Asked {
@@ -44,9 +45,13 @@ impl Asked {
 
 pub(crate) fn compare(asked: Option<Box<Asked>>, request: &Request, chains: &Chains, reading: &Reading) {
     let Some(asked) = asked else { return };
-    let is_hidden = matches!(request.body, RequestBody::Unread { .. }) && request.snapshot.matches_on_body;
+    let is_large = match &request.body {
+        RequestBody::Empty => false,
+        RequestBody::Unread { .. } => request.snapshot.matches_on_body,
+        RequestBody::Collected(bytes) => bytes.len() > LARGE_BYTES,
+    };
     let is_judged = request.require_decided().is_ok() && request.require_readable_body().is_ok();
-    if is_hidden || !is_judged || request.search_time.has_taken(LONG) {
+    if is_large || !is_judged || request.search_time.has_taken(LONG) {
         return;
     }
     let mut copy = Request::new(asked.head, asked.connection, asked.snapshot, request.worker);
