@@ -1,5 +1,7 @@
 //! Rules about the sources that no compiler checks: who may depend on whom, how long a file may be.
 
+mod adr;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
