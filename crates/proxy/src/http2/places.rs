@@ -1,0 +1,271 @@
+//! The requests of one HTTP/2 connection: which are open in the sense of [`super::untaken`], and which are left by the client.
+//!
+//! Whatever an answer is made of, it waits for its client in [`super::stream`], and that is noted here. Once a second the
+//! connection's task looks who has waited: a client that does not keep up is counted, and cut where too many are.
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    task::{Context, Waker},
+};
+
+use super::untaken::{ALWAYS, Account, Counted, STREAM_BYTES};
+use crate::timers::{Deadlines, Timer};
+
+/// A client that takes nothing of an answer for so long does not take it.
+pub const COUNTED_AFTER_MS: u64 = 1_000;
+/// Unless all streams of its connection took this much meanwhile: then it takes others first. More than the window that a
+/// connection begins with.
+pub const KEEPS_UP_BYTES: u64 = 64 * 1024;
+
+pub struct Places {
+    deadlines: &'static Deadlines,
+    account: Rc<Account>,
+    slots: RefCell<Vec<Slot>>,
+    free: RefCell<Vec<u32>>,
+    open: Cell<usize>,
+    waiting: Cell<usize>,
+    /// Handed over for the client since the connection began.
+    total: Cell<u64>,
+    /// The total when answers were last found left.
+    left_at: Cell<Option<u64>>,
+    /// Wakes the connection's task for the next look.
+    timer: Timer,
+    armed: Cell<bool>,
+}
+
+#[derive(Default)]
+struct Slot {
+    /// What it counts for; 0: the slot is free.
+    units: usize,
+    open: bool,
+    cut: bool,
+    began_ms: u64,
+    wait: Option<Wait>,
+}
+
+/// A request that waits for its client.
+struct Wait {
+    since_ms: u64,
+    /// The connection's total then, or when it was last looked at.
+    total: u64,
+    waker: Waker,
+    left: Option<Counted>,
+}
+
+impl Places {
+    pub fn new(deadlines: &'static Deadlines, account: Rc<Account>) -> Places {
+        Places {
+            deadlines,
+            account,
+            slots: RefCell::default(),
+            free: RefCell::default(),
+            open: Cell::new(0),
+            waiting: Cell::new(0),
+            total: Cell::new(0),
+            left_at: Cell::new(None),
+            timer: Timer::new(deadlines),
+            armed: Cell::new(false),
+        }
+    }
+
+    /// By the connection's task.
+    pub fn attach(&self, context: &Context<'_>) {
+        self.timer.attach(context);
+    }
+
+    pub fn account(&self) -> &Rc<Account> {
+        &self.account
+    }
+
+    pub fn open(&self) -> usize {
+        self.open.get()
+    }
+
+    /// Requests that wait for the client.
+    pub fn waiting(&self) -> usize {
+        self.waiting.get()
+    }
+
+    /// The client has left answers, and has not taken much since.
+    pub fn leaves(&self) -> bool {
+        self.left_at.get().is_some_and(|then| self.total.get() - then < KEEPS_UP_BYTES)
+    }
+
+    pub fn hand_over(&self, bytes: usize) {
+        self.total.set(self.total.get() + bytes as u64);
+    }
+
+    /// A request begins.
+    pub fn begin(&self) -> u32 {
+        let slot = Slot { units: 1, open: true, began_ms: self.deadlines.now_ms(), ..Slot::default() };
+        let mut slots = self.slots.borrow_mut();
+        let index = match self.free.borrow_mut().pop() {
+            Some(index) => index,
+            None => {
+                slots.push(Slot::default());
+                (slots.len() - 1) as u32
+            }
+        };
+        if let Some(place) = slots.get_mut(index as usize) {
+            *place = slot;
+        }
+        self.set_open(self.open.get() + 1);
+        if self.open.get() > ALWAYS {
+            self.arm();
+        }
+        index
+    }
+
+    pub fn end(&self, index: u32) {
+        let slot = self.slots.borrow_mut().get_mut(index as usize).map(std::mem::take);
+        let Some(slot) = slot.filter(|slot| slot.units > 0) else { return };
+        self.free.borrow_mut().push(index);
+        self.waiting.set(self.waiting.get() - usize::from(slot.wait.is_some()));
+        self.set_open(self.open.get() - if slot.open { slot.units } else { 0 });
+    }
+
+    /// The request holds so much of an answer until its client has taken it.
+    pub fn weigh(&self, index: u32, bytes: usize) {
+        let units = bytes / STREAM_BYTES;
+        if let Some(slot) = self.slots.borrow_mut().get_mut(index as usize).filter(|_| units > 0) {
+            slot.units += units;
+            self.set_open(self.open.get() + if slot.open { units } else { 0 });
+        }
+    }
+
+    /// The request has an answer that its client does not take now. `false`: it is cut.
+    pub fn wait(&self, index: u32, context: &Context<'_>) -> bool {
+        let mut slots = self.slots.borrow_mut();
+        let Some(slot) = slots.get_mut(index as usize) else { return true };
+        if slot.cut {
+            return false;
+        }
+        if slot.wait.is_none() {
+            let (since_ms, total) = (self.deadlines.now_ms(), self.total.get());
+            slot.wait = Some(Wait { since_ms, total, waker: context.waker().clone(), left: None });
+            self.waiting.set(self.waiting.get() + 1);
+            if !std::mem::replace(&mut slot.open, true) {
+                self.set_open(self.open.get() + slot.units);
+            }
+            self.arm();
+        }
+        true
+    }
+
+    /// The client took some of it.
+    pub fn flow(&self, index: u32) {
+        let mut slots = self.slots.borrow_mut();
+        let Some(slot) = slots.get_mut(index as usize) else { return };
+        slot.cut = false;
+        if slot.wait.take().is_some() {
+            self.waiting.set(self.waiting.get() - 1);
+        }
+    }
+
+    fn set_open(&self, now: usize) {
+        let before = self.open.replace(now).saturating_sub(ALWAYS);
+        let now = now.saturating_sub(ALWAYS);
+        if before != now {
+            self.account.change_open(before, now);
+        }
+    }
+
+    /// Somebody waits: there will be a look.
+    pub fn arm(&self) {
+        if !self.armed.replace(true) {
+            self.timer.set(COUNTED_AFTER_MS);
+        }
+    }
+
+    /// Looks once a second who has waited.
+    pub fn look(&self) {
+        if !self.armed.get() || !self.timer.expired() {
+            return;
+        }
+        self.armed.set(false);
+        self.timer.clear();
+        let (now_ms, total) = (self.deadlines.now_ms(), self.total.get());
+        let mut cut = Vec::new();
+        let (mut closed, mut leaves) = (0, false);
+        for slot in self.slots.borrow_mut().iter_mut().filter(|slot| slot.units > 0) {
+            let Some(wait) = &mut slot.wait else {
+                // Somebody else keeps it waiting.
+                if slot.open && now_ms.saturating_sub(slot.began_ms) >= COUNTED_AFTER_MS {
+                    slot.open = false;
+                    closed += slot.units;
+                }
+                continue;
+            };
+            if now_ms.saturating_sub(wait.since_ms) < COUNTED_AFTER_MS {
+                continue;
+            }
+            let keeps_up = total - std::mem::replace(&mut wait.total, total) >= KEEPS_UP_BYTES;
+            if keeps_up {
+                (wait.since_ms, wait.left) = (now_ms, None);
+                continue;
+            }
+            leaves = true;
+            if wait.left.is_none() {
+                wait.left = self.account.leave(slot.units);
+                if wait.left.is_none() {
+                    slot.cut = true;
+                    cut.push(wait.waker.clone());
+                }
+            }
+        }
+        self.set_open(self.open.get() - closed);
+        if leaves {
+            self.left_at.set(Some(total));
+        }
+        if self.waiting.get() > 0 || self.open.get() > ALWAYS {
+            self.arm();
+        }
+        cut.into_iter().for_each(Waker::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+    use crate::timers::TICK_MS;
+
+    fn places() -> (&'static Deadlines, Places) {
+        let deadlines: &'static Deadlines = Box::leak(Box::default());
+        (deadlines, Places::new(deadlines, Account::of(IpAddr::from([198, 51, 100, 7]))))
+    }
+
+    #[test]
+    fn who_waits_for_the_client_stays_open() {
+        let (deadlines, places) = places();
+        let context = Context::from_waker(Waker::noop());
+        let (silent, stuck) = (places.begin(), places.begin());
+        assert!(places.wait(stuck, &context));
+        assert_eq!((places.open(), places.waiting()), (2, 1));
+        let second = COUNTED_AFTER_MS + 2 * TICK_MS;
+        deadlines.tick(second);
+        places.look();
+        assert_eq!(places.open(), 1, "its upstream keeps the other one waiting");
+        assert!(places.leaves());
+        places.hand_over(KEEPS_UP_BYTES as usize);
+        assert!(!places.leaves());
+        deadlines.tick(2 * second);
+        places.look();
+        assert!(!places.leaves(), "the connection takes something");
+        deadlines.tick(3 * second);
+        places.look();
+        assert!(places.leaves(), "and nothing more");
+        places.flow(stuck);
+        places.weigh(stuck, 3 * STREAM_BYTES);
+        assert_eq!(places.open(), 4);
+        assert!(places.wait(stuck, &context));
+        assert!(places.wait(silent, &context));
+        assert_eq!((places.open(), places.waiting()), (5, 2));
+        places.end(silent);
+        places.end(stuck);
+        assert_eq!((places.open(), places.waiting()), (0, 0));
+        assert_eq!(places.begin(), stuck, "places are used again");
+    }
+}
