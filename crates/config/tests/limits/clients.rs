@@ -319,6 +319,14 @@ pub(super) const HTTP2: &[Row] = &[
     ),
     row(
         [
+            "The same for older ones that wait for an upstream to answer (one in)",
+            "等待上游应答的较早请求的上述份额（几分之一）",
+        ],
+        Const("proxy/src/http2/untaken.rs", "SLOW_PART", Count),
+        ["the same", "同上"],
+    ),
+    row(
+        [
             "The same of one address, IPv6: of one /64, as a part of that (one in)",
             "每个地址（IPv6 为每个 /64）占上述内存的份额（几分之一）",
         ],
@@ -334,9 +342,12 @@ pub(super) const HTTP2: &[Row] = &[
         NOTHING,
     ),
     row(
-        ["Longest wait of a request whose client takes its answers", "接收应答的客户端的请求最长等待时间"],
+        ["Longest wait of a request", "请求的最长等待时间"],
         Const("proxy/src/http2/line.rs", "LONGEST_LINED_MS", Milliseconds),
-        ["nothing; the request begins", "无影响；请求开始处理"],
+        [
+            "REFUSED_STREAM; it begins where the connection keeps taking answers",
+            "REFUSED_STREAM；持续接收应答的连接则开始处理该请求",
+        ],
     ),
     row(
         [

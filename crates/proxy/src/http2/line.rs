@@ -6,12 +6,12 @@ use bytes::Bytes;
 use h2::{Reason, RecvStream, server::SendResponse};
 
 use super::{
-    places::{COUNTED_AFTER_MS, Places},
+    places::{KEEPS_UP_BYTES, Places},
     untaken::{ALWAYS, Counted},
 };
 
-/// In line for so long, a request of a client that takes its answers begins all the same. By then it is known who does not.
-pub const LONGEST_LINED_MS: u64 = 2_000;
+/// In line for so long, a request of a client that keeps taking answers begins all the same, and others are refused.
+pub const LONGEST_LINED_MS: u64 = 5_000;
 
 /// A request that has not begun.
 pub struct Fresh {
@@ -29,6 +29,8 @@ impl Fresh {
 struct Lined {
     fresh: Fresh,
     since_ms: u64,
+    /// What the connection had taken then.
+    total: u64,
     _counted: Counted,
 }
 
@@ -43,13 +45,13 @@ enum Verdict {
 }
 
 fn judge(places: &Places) -> Verdict {
-    let open = places.open();
-    if open == 0 || !places.account().is_full() {
+    let held = places.held();
+    if held == 0 || !places.account().is_full() {
         return Verdict::Begins;
     }
     match places.leaves() {
         true => Verdict::Refused,
-        false if open < ALWAYS => Verdict::Begins,
+        false if held < ALWAYS => Verdict::Begins,
         false => Verdict::Waits,
     }
 }
@@ -70,12 +72,18 @@ impl Line {
             Verdict::Refused => fresh.refuse(),
             Verdict::Waits => match places.account().line_up() {
                 Some(counted) => {
-                    self.0.push_back(Lined { fresh, since_ms: now_ms, _counted: counted });
+                    self.0.push_back(Lined {
+                        fresh,
+                        since_ms: now_ms,
+                        total: places.total(),
+                        _counted: counted,
+                    });
                     places.arm();
                 }
                 None => fresh.refuse(),
             },
         }
+        places.account().tell_full();
         None
     }
 
@@ -83,11 +91,11 @@ impl Line {
     pub fn next(&mut self, places: &Places, now_ms: u64) -> Option<Fresh> {
         loop {
             let first = self.0.front()?;
-            let lined_ms = now_ms.saturating_sub(first.since_ms);
+            let is_over = now_ms.saturating_sub(first.since_ms) >= LONGEST_LINED_MS;
+            let keeps_up = places.total() - first.total >= KEEPS_UP_BYTES * LONGEST_LINED_MS / 1000;
             let verdict = match judge(places) {
-                Verdict::Waits if lined_ms >= LONGEST_LINED_MS => Verdict::Begins,
-                // Nobody knows yet, and it is not the client who keeps the others waiting.
-                Verdict::Waits if lined_ms >= COUNTED_AFTER_MS && places.waiting() == 0 => Verdict::Begins,
+                Verdict::Waits if is_over && keeps_up => Verdict::Begins,
+                Verdict::Waits if is_over => Verdict::Refused,
                 verdict => verdict,
             };
             match verdict {

@@ -1,4 +1,5 @@
-//! The requests of one HTTP/2 connection: which are open in the sense of [`super::untaken`], and which are left by the client.
+//! The requests of one HTTP/2 connection: which are open or slow in the sense of [`super::untaken`], and which are left by the
+//! client.
 //!
 //! Whatever an answer is made of, it waits for its client in [`super::stream`], and that is noted here. Once a second the
 //! connection's task looks who has waited: a client that does not keep up is counted, and cut where too many are.
@@ -9,7 +10,7 @@ use std::{
     task::{Context, Waker},
 };
 
-use super::untaken::{ALWAYS, Account, Counted, STREAM_BYTES};
+use super::untaken::{ALWAYS, Account, Counted, Held, STREAM_BYTES};
 use crate::timers::{Deadlines, Timer};
 
 /// A client that takes nothing of an answer for so long does not take it.
@@ -23,7 +24,7 @@ pub struct Places {
     account: Rc<Account>,
     slots: RefCell<Vec<Slot>>,
     free: RefCell<Vec<u32>>,
-    open: Cell<usize>,
+    held: Cell<Held>,
     waiting: Cell<usize>,
     /// Handed over for the client since the connection began.
     total: Cell<u64>,
@@ -38,10 +39,21 @@ pub struct Places {
 struct Slot {
     /// What it counts for; 0: the slot is free.
     units: usize,
-    open: bool,
+    state: State,
+    /// Its answer has begun.
+    answered: bool,
     cut: bool,
     began_ms: u64,
     wait: Option<Wait>,
+}
+
+/// What a request counts as.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum State {
+    Open,
+    Slow,
+    #[default]
+    Nothing,
 }
 
 /// A request that waits for its client.
@@ -60,7 +72,7 @@ impl Places {
             account,
             slots: RefCell::default(),
             free: RefCell::default(),
-            open: Cell::new(0),
+            held: Cell::default(),
             waiting: Cell::new(0),
             total: Cell::new(0),
             left_at: Cell::new(None),
@@ -78,13 +90,14 @@ impl Places {
         &self.account
     }
 
-    pub fn open(&self) -> usize {
-        self.open.get()
+    /// Units that are open or slow.
+    pub fn held(&self) -> usize {
+        self.held.get().all()
     }
 
-    /// Requests that wait for the client.
-    pub fn waiting(&self) -> usize {
-        self.waiting.get()
+    /// Handed over for the client since the connection began.
+    pub fn total(&self) -> u64 {
+        self.total.get()
     }
 
     /// The client has left answers, and has not taken much since.
@@ -98,7 +111,8 @@ impl Places {
 
     /// A request begins.
     pub fn begin(&self) -> u32 {
-        let slot = Slot { units: 1, open: true, began_ms: self.deadlines.now_ms(), ..Slot::default() };
+        let slot =
+            Slot { units: 1, state: State::Open, began_ms: self.deadlines.now_ms(), ..Slot::default() };
         let mut slots = self.slots.borrow_mut();
         let index = match self.free.borrow_mut().pop() {
             Some(index) => index,
@@ -110,8 +124,8 @@ impl Places {
         if let Some(place) = slots.get_mut(index as usize) {
             *place = slot;
         }
-        self.set_open(self.open.get() + 1);
-        if self.open.get() > ALWAYS {
+        self.count(State::Nothing, State::Open, 1);
+        if self.held() > ALWAYS {
             self.arm();
         }
         index
@@ -122,7 +136,7 @@ impl Places {
         let Some(slot) = slot.filter(|slot| slot.units > 0) else { return };
         self.free.borrow_mut().push(index);
         self.waiting.set(self.waiting.get() - usize::from(slot.wait.is_some()));
-        self.set_open(self.open.get() - if slot.open { slot.units } else { 0 });
+        self.count(slot.state, State::Nothing, slot.units);
     }
 
     /// The request holds so much of an answer until its client has taken it.
@@ -130,7 +144,17 @@ impl Places {
         let units = bytes / STREAM_BYTES;
         if let Some(slot) = self.slots.borrow_mut().get_mut(index as usize).filter(|_| units > 0) {
             slot.units += units;
-            self.set_open(self.open.get() + if slot.open { units } else { 0 });
+            self.count(State::Nothing, slot.state, units);
+        }
+    }
+
+    /// The answer begins.
+    pub fn answer(&self, index: u32) {
+        if let Some(slot) = self.slots.borrow_mut().get_mut(index as usize) {
+            slot.answered = true;
+            if slot.state == State::Slow {
+                self.count(std::mem::take(&mut slot.state), State::Nothing, slot.units);
+            }
         }
     }
 
@@ -145,9 +169,7 @@ impl Places {
             let (since_ms, total) = (self.deadlines.now_ms(), self.total.get());
             slot.wait = Some(Wait { since_ms, total, waker: context.waker().clone(), left: None });
             self.waiting.set(self.waiting.get() + 1);
-            if !std::mem::replace(&mut slot.open, true) {
-                self.set_open(self.open.get() + slot.units);
-            }
+            self.count(std::mem::replace(&mut slot.state, State::Open), State::Open, slot.units);
             self.arm();
         }
         true
@@ -163,11 +185,26 @@ impl Places {
         }
     }
 
-    fn set_open(&self, now: usize) {
-        let before = self.open.replace(now).saturating_sub(ALWAYS);
-        let now = now.saturating_sub(ALWAYS);
+    fn count(&self, from: State, to: State, units: usize) {
+        if from == to {
+            return;
+        }
+        let before = self.held.get();
+        let mut now = before;
+        match from {
+            State::Open => now.open -= units,
+            State::Slow => now.slow -= units,
+            State::Nothing => {}
+        }
+        match to {
+            State::Open => now.open += units,
+            State::Slow => now.slow += units,
+            State::Nothing => {}
+        }
+        self.held.set(now);
+        let (before, now) = (before.beyond(), now.beyond());
         if before != now {
-            self.account.change_open(before, now);
+            self.account.change(before, now);
         }
     }
 
@@ -187,13 +224,13 @@ impl Places {
         self.timer.clear();
         let (now_ms, total) = (self.deadlines.now_ms(), self.total.get());
         let mut cut = Vec::new();
-        let (mut closed, mut leaves) = (0, false);
+        let mut leaves = false;
         for slot in self.slots.borrow_mut().iter_mut().filter(|slot| slot.units > 0) {
             let Some(wait) = &mut slot.wait else {
                 // Somebody else keeps it waiting.
-                if slot.open && now_ms.saturating_sub(slot.began_ms) >= COUNTED_AFTER_MS {
-                    slot.open = false;
-                    closed += slot.units;
+                if slot.state == State::Open && now_ms.saturating_sub(slot.began_ms) >= COUNTED_AFTER_MS {
+                    let state = if slot.answered { State::Nothing } else { State::Slow };
+                    self.count(std::mem::replace(&mut slot.state, state), state, slot.units);
                 }
                 continue;
             };
@@ -214,11 +251,10 @@ impl Places {
                 }
             }
         }
-        self.set_open(self.open.get() - closed);
         if leaves {
             self.left_at.set(Some(total));
         }
-        if self.waiting.get() > 0 || self.open.get() > ALWAYS {
+        if self.waiting.get() > 0 || self.held.get().open > ALWAYS {
             self.arm();
         }
         cut.into_iter().for_each(Waker::wake);
@@ -241,13 +277,16 @@ mod tests {
     fn who_waits_for_the_client_stays_open() {
         let (deadlines, places) = places();
         let context = Context::from_waker(Waker::noop());
-        let (silent, stuck) = (places.begin(), places.begin());
+        let held = |open, slow| Held { open, slow };
+        let (silent, stuck, flowing) = (places.begin(), places.begin(), places.begin());
+        places.answer(stuck);
+        places.answer(flowing);
         assert!(places.wait(stuck, &context));
-        assert_eq!((places.open(), places.waiting()), (2, 1));
+        assert_eq!((places.held.get(), places.waiting.get()), (held(3, 0), 1));
         let second = COUNTED_AFTER_MS + 2 * TICK_MS;
         deadlines.tick(second);
         places.look();
-        assert_eq!(places.open(), 1, "its upstream keeps the other one waiting");
+        assert_eq!(places.held.get(), held(1, 1), "an upstream keeps the silent one waiting");
         assert!(places.leaves());
         places.hand_over(KEEPS_UP_BYTES as usize);
         assert!(!places.leaves());
@@ -259,13 +298,13 @@ mod tests {
         assert!(places.leaves(), "and nothing more");
         places.flow(stuck);
         places.weigh(stuck, 3 * STREAM_BYTES);
-        assert_eq!(places.open(), 4);
-        assert!(places.wait(stuck, &context));
-        assert!(places.wait(silent, &context));
-        assert_eq!((places.open(), places.waiting()), (5, 2));
-        places.end(silent);
-        places.end(stuck);
-        assert_eq!((places.open(), places.waiting()), (0, 0));
-        assert_eq!(places.begin(), stuck, "places are used again");
+        assert_eq!(places.held.get(), held(4, 1));
+        places.answer(silent);
+        assert_eq!(places.held.get(), held(4, 0));
+        assert!(places.wait(silent, &context) && places.wait(stuck, &context));
+        assert_eq!((places.held.get(), places.waiting.get()), (held(5, 0), 2));
+        [silent, stuck, flowing].into_iter().for_each(|index| places.end(index));
+        assert_eq!((places.held.get(), places.waiting.get()), (held(0, 0), 0));
+        assert_eq!(places.begin(), flowing, "places are used again");
     }
 }

@@ -147,6 +147,7 @@ impl Http2Stream {
     pub fn send_head(&mut self, head: Response<()>, last: bool) -> io::Result<()> {
         let send = self.respond.send_response(head, last).map_err(broken)?;
         self.send = Some(send);
+        self.place.sending.places.answer(self.place.index);
         self.ended = last;
         Ok(())
     }

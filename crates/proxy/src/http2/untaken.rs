@@ -2,8 +2,8 @@
 //!
 //! A request under way holds its task, its head and the state of its streams, whatever else is held for it. It is *open* in its
 //! first second, in which nobody knows whether its client will take the answer, and whenever it waits for its client
-//! ([`super::places`] tells when). Of open requests there are only so many; beyond that each connection has [`ALWAYS`],
-//! and others wait in line ([`super::line`]). Open requests whose clients have taken nothing for a second are *left*: of
+//! ([`super::places`] tells when); after that second it is *slow* until its answer begins. Of both there are only so many;
+//! beyond that each connection has [`ALWAYS`], and others wait in line ([`super::line`]). Open requests whose clients have taken nothing for a second are *left*: of
 //! those there are fewer, and the rest are cut, so that clients who read find room.
 
 use std::{
@@ -26,11 +26,12 @@ use telemetry::{
 pub const STREAM_BYTES: usize = 20 * 1024;
 /// What a request in line holds: its head as it came, and one stream.
 pub const LINED_BYTES: usize = 3 * 1024;
-/// Open requests that a connection may have whatever others hold: about what a connection of HTTP/1 costs. They are not
-/// counted.
+/// Requests that a connection may have whatever others hold: about what a connection of HTTP/1 costs. They are not counted.
 pub const ALWAYS: usize = 4;
-/// All of them together: one part in so many of `apisix.body_memory.total`. Those in line have another such part.
+/// Open ones together: one part in so many of `apisix.body_memory.total`. Those in line have another such part.
 const PART: usize = 4;
+/// Slow ones together: they wait for upstreams, not for clients.
+const SLOW_PART: usize = 2;
 /// Those of one address: one part in so many of that.
 const ADDRESS_PART: usize = 2;
 /// Those whose clients have taken nothing for a second: one part in so many of all, and of those of the address.
@@ -40,6 +41,7 @@ const LEFT_PART: usize = 2;
 #[derive(Default)]
 struct Counts {
     open: AtomicUsize,
+    slow: AtomicUsize,
     lined: AtomicUsize,
     left: AtomicUsize,
     /// Connections that count here.
@@ -53,8 +55,40 @@ fn most_open() -> usize {
     plugin::memory::limit() / PART / STREAM_BYTES
 }
 
+fn most_slow() -> usize {
+    plugin::memory::limit() / SLOW_PART / STREAM_BYTES
+}
+
 fn most_lined() -> usize {
     plugin::memory::limit() / PART / LINED_BYTES
+}
+
+/// What a connection has at work, in units of [`STREAM_BYTES`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    pub open: usize,
+    pub slow: usize,
+}
+
+impl Held {
+    pub fn all(self) -> usize {
+        self.open + self.slow
+    }
+
+    /// Without what a connection may always have.
+    pub fn beyond(self) -> Held {
+        let beyond = self.all().saturating_sub(ALWAYS);
+        let slow = self.slow.min(beyond);
+        Held { open: beyond - slow, slow }
+    }
+}
+
+fn change(count: &AtomicUsize, before: usize, now: usize) {
+    match now.checked_sub(before) {
+        Some(0) => {}
+        Some(more) => _ = count.fetch_add(more, Relaxed),
+        None => _ = count.fetch_sub(before - now, Relaxed),
+    }
 }
 
 /// What the connections of an address share.
@@ -78,31 +112,29 @@ impl Account {
         Rc::new(Account { address, counts, all })
     }
 
-    /// Nothing more is opened but what every connection may have.
+    /// Nothing more begins but what every connection may have.
     pub fn is_full(&self) -> bool {
-        self.is_full_of(most_open())
+        self.is_full_of(Held { open: most_open(), slow: most_slow() })
     }
 
-    fn is_full_of(&self, most: usize) -> bool {
-        self.all.open.load(Relaxed) >= most || self.counts.open.load(Relaxed) >= most / ADDRESS_PART
+    fn is_full_of(&self, most: Held) -> bool {
+        let reached = |counts: &Counts, part: usize| {
+            counts.open.load(Relaxed) >= most.open / part || counts.slow.load(Relaxed) >= most.slow / part
+        };
+        reached(self.all, 1) || reached(&self.counts, ADDRESS_PART)
     }
 
-    /// A connection had `before` open beyond those that it may always have, and has `now`.
-    pub fn change_open(&self, before: usize, now: usize) {
-        for count in [&self.all.open, &self.counts.open] {
-            match now.checked_sub(before) {
-                Some(0) => {}
-                Some(more) => _ = count.fetch_add(more, Relaxed),
-                None => _ = count.fetch_sub(before - now, Relaxed),
-            }
+    /// A connection had so much beyond what it may always have, and has `now`.
+    pub fn change(&self, before: Held, now: Held) {
+        for counts in [self.all, &self.counts] {
+            change(&counts.open, before.open, now.open);
+            change(&counts.slow, before.slow, now.slow);
         }
     }
 
     /// `None`: too many are in line.
     pub fn line_up(self: &Rc<Account>) -> Option<Counted> {
-        let lined = Counted::new(self, |counts| &counts.lined, 1, most_lined());
-        self.tell_full();
-        lined
+        Counted::new(self, |counts| &counts.lined, 1, most_lined())
     }
 
     /// `None`: too many are left.
@@ -118,8 +150,9 @@ impl Account {
         left
     }
 
+    /// A request waits, or is refused.
     #[cold]
-    fn tell_full(&self) {
+    pub fn tell_full(&self) {
         static LINES: Limiter = Limiter::new(1, 1000);
         if let Some(others) = LINES.pass() {
             error_log::log(
@@ -210,16 +243,22 @@ mod tests {
         assert!(leave(&one).is_none() && leave(&two).is_some());
         drop(large);
 
-        one.change_open(0, 4);
-        assert!(one.is_full_of(8) && !two.is_full_of(8));
-        two.change_open(0, 4);
-        assert!(three.is_full_of(8));
-        one.change_open(4, 1);
-        assert!(!one.is_full_of(8) && !three.is_full_of(8) && two.is_full_of(8));
-        one.change_open(1, 0);
-        two.change_open(4, 0);
-        let held = [&all.open, &all.left, &one.counts.open, &one.counts.left];
-        assert_eq!(held.map(|count| count.load(Relaxed)), [0; 4]);
+        let held = |open, slow| Held { open, slow };
+        let is_full = |account: &Rc<Account>| account.is_full_of(held(8, 16));
+        one.change(held(0, 0), held(4, 0));
+        assert!(is_full(&one) && !is_full(&two));
+        two.change(held(0, 0), held(4, 0));
+        assert!(is_full(&three));
+        one.change(held(4, 0), held(1, 8));
+        assert!(is_full(&one) && !is_full(&three) && is_full(&two));
+        one.change(held(1, 8), held(0, 7));
+        assert!(!is_full(&one));
+        one.change(held(0, 7), held(0, 0));
+        two.change(held(4, 0), held(0, 0));
+        assert_eq!(held(5, 9).beyond(), held(1, 9));
+        assert_eq!((held(1, 9).beyond(), held(3, 1).beyond()), (held(0, 6), held(0, 0)));
+        let held = [&all.open, &all.slow, &all.left, &one.counts.open, &one.counts.left];
+        assert_eq!(held.map(|count| count.load(Relaxed)), [0; 5]);
         drop((one, two, three));
         assert!((1..=3).all(|last| !ADDRESSES.lock().contains_key(&address(last))));
     }
