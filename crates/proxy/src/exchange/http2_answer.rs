@@ -299,6 +299,7 @@ impl Relay<'_> {
             // Fails only for a stream that is gone.
             let _ = self.receive.flow_control().release_capacity(self.held);
             self.held = 0;
+            self.stream.flows();
         }
     }
 
