@@ -350,12 +350,25 @@ pub(super) const HTTP2: &[Row] = &[
         ],
     ),
     row(
-        [
-            "Memory that is counted for a request that waits; together, and of one address, as much as of those that count",
-            "每个等待中的请求计入的内存；总量及每个地址的份额与计入的请求相同",
-        ],
+        ["Memory that is counted for a request that waits", "每个等待中的请求计入的内存"],
         Const("proxy/src/http2/untaken.rs", "LINED_BYTES", Bytes),
-        ["REFUSED_STREAM", "REFUSED_STREAM"],
+        NOTHING,
+    ),
+    row(
+        [
+            "Memory of those, as a part of `apisix.body_memory.total`; of one address half of it (one in)",
+            "等待中的请求的内存，占 `apisix.body_memory.total` 的份额；每个地址为其一半（几分之一）",
+        ],
+        Const("proxy/src/http2/untaken.rs", "LINED_PART", Count),
+        ["REFUSED_STREAM, and a log line", "REFUSED_STREAM，并写日志"],
+    ),
+    row(
+        [
+            "Pause of a connection that leaves answers, after which its requests wait only while half of that is free",
+            "有应答未被接收的连接的停顿，超过后其请求仅在上述内存尚有一半空闲时等待",
+        ],
+        Const("proxy/src/http2/places.rs", "STALLS_AFTER_MS", Milliseconds),
+        ["REFUSED_STREAM, and a log line", "REFUSED_STREAM，并写日志"],
     ),
     row(
         [

@@ -11,7 +11,7 @@ use super::{
 };
 
 /// In line for so long, a request of a client that keeps taking answers begins all the same, and others are refused.
-pub const LONGEST_LINED_MS: u64 = 5_000;
+pub const LONGEST_LINED_MS: u64 = 10_000;
 
 /// A request that has not begun.
 pub struct Fresh {
@@ -52,6 +52,7 @@ fn judge(places: &Places) -> Verdict {
     match places.leaves() {
         true => Verdict::Refused,
         false if held < ALWAYS => Verdict::Begins,
+        false if places.stalls() && places.account().is_line_crowded() => Verdict::Refused,
         false => Verdict::Waits,
     }
 }
@@ -78,7 +79,7 @@ impl Line {
                         total: places.total(),
                         _counted: counted,
                     });
-                    places.arm();
+                    places.arm_soon();
                 }
                 None => fresh.refuse(),
             },
@@ -100,7 +101,7 @@ impl Line {
             };
             match verdict {
                 Verdict::Waits => {
-                    places.arm();
+                    places.arm_soon();
                     return None;
                 }
                 Verdict::Begins => return self.0.pop_front().map(|lined| lined.fresh),

@@ -18,6 +18,8 @@ pub const COUNTED_AFTER_MS: u64 = 1_000;
 /// Unless all streams of its connection took this much meanwhile: then it takes others first. More than the window that a
 /// connection begins with.
 pub const KEEPS_UP_BYTES: u64 = 64 * 1024;
+/// A connection that has taken nothing for so long stalls; what waits in line on it makes room for others first.
+pub const STALLS_AFTER_MS: u64 = 250;
 
 pub struct Places {
     deadlines: &'static Deadlines,
@@ -28,6 +30,8 @@ pub struct Places {
     waiting: Cell<usize>,
     /// Handed over for the client since the connection began.
     total: Cell<u64>,
+    /// When it grew last.
+    moved_ms: Cell<u64>,
     /// The total when answers were last found left.
     left_at: Cell<Option<u64>>,
     /// Wakes the connection's task for the next look.
@@ -75,6 +79,7 @@ impl Places {
             held: Cell::default(),
             waiting: Cell::new(0),
             total: Cell::new(0),
+            moved_ms: Cell::new(deadlines.now_ms()),
             left_at: Cell::new(None),
             timer: Timer::new(deadlines),
             armed: Cell::new(false),
@@ -107,6 +112,13 @@ impl Places {
 
     pub fn hand_over(&self, bytes: usize) {
         self.total.set(self.total.get() + bytes as u64);
+        self.moved_ms.set(self.deadlines.now_ms());
+    }
+
+    /// Answers wait, and the client has taken nothing for a while.
+    pub fn stalls(&self) -> bool {
+        let still_ms = self.deadlines.now_ms().saturating_sub(self.moved_ms.get());
+        self.waiting.get() > 0 && still_ms >= STALLS_AFTER_MS
     }
 
     /// A request begins.
@@ -215,7 +227,13 @@ impl Places {
         }
     }
 
-    /// Looks once a second who has waited.
+    /// Something waits in line.
+    pub fn arm_soon(&self) {
+        self.armed.set(true);
+        self.timer.set(STALLS_AFTER_MS);
+    }
+
+    /// Looks who has waited for a second.
     pub fn look(&self) {
         if !self.armed.get() || !self.timer.expired() {
             return;
@@ -284,7 +302,9 @@ mod tests {
         assert!(places.wait(stuck, &context));
         assert_eq!((places.held.get(), places.waiting.get()), (held(3, 0), 1));
         let second = COUNTED_AFTER_MS + 2 * TICK_MS;
+        assert!(!places.stalls());
         deadlines.tick(second);
+        assert!(places.stalls());
         places.look();
         assert_eq!(places.held.get(), held(1, 1), "an upstream keeps the silent one waiting");
         assert!(places.leaves());

@@ -28,8 +28,10 @@ pub const STREAM_BYTES: usize = 20 * 1024;
 pub const LINED_BYTES: usize = 3 * 1024;
 /// Requests that a connection may have whatever others hold: about what a connection of HTTP/1 costs. They are not counted.
 pub const ALWAYS: usize = 4;
-/// Open ones together: one part in so many of `apisix.body_memory.total`. Those in line have another such part.
+/// Open ones together: one part in so many of `apisix.body_memory.total`.
 const PART: usize = 4;
+/// Those in line together.
+const LINED_PART: usize = 2;
 /// Slow ones together: they wait for upstreams, not for clients.
 const SLOW_PART: usize = 2;
 /// Those of one address: one part in so many of that.
@@ -60,7 +62,7 @@ fn most_slow() -> usize {
 }
 
 fn most_lined() -> usize {
-    plugin::memory::limit() / PART / LINED_BYTES
+    plugin::memory::limit() / LINED_PART / LINED_BYTES
 }
 
 /// What a connection has at work, in units of [`STREAM_BYTES`].
@@ -130,6 +132,12 @@ impl Account {
             change(&counts.open, before.open, now.open);
             change(&counts.slow, before.slow, now.slow);
         }
+    }
+
+    /// More than half of those are in line that may be.
+    pub fn is_line_crowded(&self) -> bool {
+        let half = most_lined() / 2;
+        self.all.lined.load(Relaxed) > half || self.counts.lined.load(Relaxed) > half / ADDRESS_PART
     }
 
     /// `None`: too many are in line.
