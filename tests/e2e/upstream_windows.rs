@@ -12,7 +12,7 @@ use h2::SendStream;
 use http::Response;
 use testkit::gateway::YAML_PROVIDER;
 use testkit::http2::{END_HEADERS, END_STREAM, HEADERS, REFUSED_STREAM, RST_STREAM, frame, request};
-use testkit::{Gateway, Http2Client, PATIENCE};
+use testkit::{Client, Gateway, Http2Client, PATIENCE};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::grpc_peer::runtime;
@@ -126,6 +126,21 @@ fn answers_that_nobody_takes_hold_little_and_stop_nobody() {
     assert!(each <= 80, "{each} KB of each answer");
 }
 
+/// Sent by the upstream is not yet noted by the gateway.
+fn wait_until_held(gateway: &Gateway, bytes: u64) {
+    let started = Instant::now();
+    loop {
+        let metrics = Client::connect(gateway.metrics).expect("connects");
+        let page = { metrics }.get("m", "/apisix/prometheus/metrics").expect("a page").body_text();
+        let name = "apisix_slow_answer_memory_bytes{state=\"held\"} ";
+        let held = page.lines().find_map(|line| line.strip_prefix(name)).expect(name);
+        if held.parse::<f64>().expect("a number") >= bytes as f64 {
+            return;
+        }
+        assert!(started.elapsed() < PATIENCE, "{held} bytes held");
+    }
+}
+
 /// What waits for one connection is bounded, and so is what may come on it without being read.
 #[test]
 fn who_leaves_much_gets_little_more() {
@@ -133,11 +148,13 @@ fn who_leaves_much_gets_little_more() {
     let routes = format!(
         "routes:\n- {{id: 1, uri: /*, upstream: {{scheme: grpc, type: roundrobin, nodes: {{\"{address}\": 1}}}}}}\n"
     );
-    let gateway = Gateway::start(YAML_PROVIDER, Some(&routes));
+    let gateway = Gateway::start(&format!("{YAML_PROVIDER}plugins: [prometheus]\n"), Some(&routes));
     let mut greedy = Http2Client::connect(gateway.http, &[(INITIAL_WINDOW_SIZE, 0)]).expect("connects");
     ask_for_endless(&mut greedy, 0..20);
     wait_for_heads(&mut greedy, 20);
     counts.wait_for(20 * 64 * KILOBYTE);
+    // Beyond a megabyte nothing more is read for the connection.
+    wait_until_held(&gateway, 1024 * KILOBYTE);
     // Twenty answers wait for this client: the others of it get small windows.
     let before = counts.sent.load(SeqCst);
     ask_for_endless(&mut greedy, 20..STREAMS);
