@@ -140,6 +140,7 @@ mod tls_upstream;
 mod tokens;
 mod told;
 mod trust;
+mod untaken;
 mod unwritable;
 mod upgrade;
 mod upstream_windows;

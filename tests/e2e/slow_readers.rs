@@ -126,15 +126,21 @@ fn readers_of_one_answer_hold_little() {
 #[test]
 fn memory_that_is_spent_is_not_held_by_a_trickle() {
     let upstream = big_files();
-    let memory = "  body_memory: {total: 4m, rate_window: 500ms}\n";
+    let memory = "  body_memory: {total: 1m, rate_window: 500ms}\n";
     let gateway = gateway(&upstream, memory, "send_timeout: 60s");
-    let mut clients: Vec<Http2Client> = (0..3).map(|_| asks(&gateway, 100, 0)).collect();
-    gateway.wait_for_log("answers that clients do not take hold more than 1048576 bytes");
+    let mut trickling = asks(&gateway, 4, 0);
+    let clients: Vec<Client> = (0..60)
+        .map(|_| {
+            let mut client = gateway.client();
+            client.send(b"GET /big HTTP/1.1\r\nHost: h\r\n\r\n").expect("sends");
+            client
+        })
+        .collect();
+    gateway.wait_for_log("answers that clients do not take hold more than 262144 bytes");
     let answer = gateway.client().get("h", "/big").expect("others are served");
     assert_eq!((answer.status(), answer.body.len()), (200, 10_000_000));
     let byte = |n: u32| frame(WINDOW_UPDATE, 0, 2 * n + 1, &1u32.to_be_bytes());
-    let trickle: Vec<u8> = (0..100).flat_map(byte).collect();
-    let mut trickling = clients.remove(0);
+    let trickle: Vec<u8> = (0..4).flat_map(byte).collect();
     let mut writer = trickling.try_clone().expect("a second handle");
     let writing = std::thread::spawn(move || {
         // The pause is what is tested: a client that always takes something.

@@ -23,7 +23,7 @@ use rustix::process::Signal;
 use testkit::{
     Client, Gateway, Http2Client, PATIENCE, Seen, Upstream, Wrk,
     gateway::{ADMIN_KEY, EMBEDDED, YAML_PROVIDER, binary, run_command},
-    http2::DATA,
+    http2::{DATA, END_HEADERS, HEADERS, REFUSED_STREAM, RST_STREAM, request},
     servers,
 };
 
@@ -219,6 +219,51 @@ fn a_begun_head_does_not_outlive_its_configuration() {
     let answer = begun.response().expect("an answer");
     assert_eq!((answer.status(), answer.header("connection")), (503, Some("close")));
     assert!(started.elapsed().as_secs() < 20, "long before client_header_timeout");
+    assert!(gateway.process.wait_for_exit().success());
+}
+
+/// A connection to the old process on which a request goes on that has begun before: the next ones on it are not judged by a
+/// configuration that is over. The HTTP/2 client does not acknowledge that the connection ends.
+#[test]
+fn what_begins_behind_a_long_request_does_not_outlive_its_configuration() {
+    let (mut gateway, file) = gateway_of_its_own_file(EMBEDDED);
+    let node = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let upstream =
+        format!("\"upstream\": {{\"nodes\": {{\"{}\": 1}}}}", node.local_addr().expect("an address"));
+    put_route(&gateway, "1", r#"{"uri": "/a", "plugins": {"mocking": {"response_example": "a"}}}"#);
+    put_route(&gateway, "2", &format!("{{\"uri\": \"/long\", {upstream}}}"));
+    let mut idle = gateway.client();
+    let mut pipelining = gateway.client();
+    pipelining.send(b"GET /long HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
+    let mut answering = node.accept().expect("a connection").0;
+    answering.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na").expect("sent");
+    pipelining.exactly(12).expect("the start of an answer");
+    let mut streams = Http2Client::connect(gateway.http, &[]).expect("connects");
+    streams.send(HEADERS, END_HEADERS, 1, &request("POST", "/long", &[])).expect("sent");
+    streams.send(DATA, 0, 1, b"begun").expect("sent");
+    streams.get(3, "/a").expect("sent");
+    assert_eq!(streams.wait_for(HEADERS).expect("an answer").stream, 3);
+    upgrade(&gateway, &file);
+    put_route(&gateway, "1", r#"{"uri": "/a", "plugins": {"key-auth": {}}}"#);
+    assert_eq!(gateway.client().get("a", "/a").expect("an answer").status(), 401);
+    pipelining.send(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
+    // Idle connections are closed when time is up.
+    assert!(idle.to_close().expect("an end").is_empty());
+    for stream in [5, 7] {
+        streams.get(stream, "/a").expect("sent");
+        let refused = loop {
+            let frame = streams.read().expect("a frame");
+            if frame.stream == stream {
+                break frame;
+            }
+        };
+        assert_eq!((refused.kind, refused.code()), (RST_STREAM, Some(REFUSED_STREAM)));
+    }
+    answering.write_all(b"b").expect("sent");
+    let rest = pipelining.to_close().expect("the rest");
+    let rest = String::from_utf8_lossy(&rest);
+    assert!(rest.contains("\r\n\r\nabHTTP/1.1 503 "), "{rest}");
+    drop((streams, answering, node));
     assert!(gateway.process.wait_for_exit().success());
 }
 

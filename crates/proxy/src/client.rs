@@ -79,6 +79,11 @@ pub enum HeadError {
     Http2,
 }
 
+/// The configuration of this process is that of before.
+fn taken_over() -> ParseError {
+    ParseError::with_status(503, "another process has taken over before the request began")
+}
+
 impl Client {
     pub fn new(worker: &'static Worker, stream: Stream, facts: Connection) -> Client {
         Client::on(worker, stream, Rc::new(facts))
@@ -195,6 +200,10 @@ impl Client {
                 if !input.is_empty() {
                     let parsed = head.parse(input.filled(), &mut tried, limits);
                     if let Some(used) = parsed.map_err(|error| self.refused(error, input.filled()))? {
+                        // It was sent behind another request, whose answer took longer than there is time.
+                        if self.worker.outdated.get() {
+                            return Err(HeadError::Refused(taken_over()));
+                        }
                         input.consume(used);
                         self.timer.busy(self.worker.settings.client_header_timeout_ms);
                         return Ok(());
@@ -222,10 +231,7 @@ impl Client {
                 Some(Ok(0)) | Some(Err(_)) => return Err(HeadError::Gone),
                 Some(Ok(_)) => {}
                 None if self.has_input() && self.worker.outdated.get() => {
-                    return Err(HeadError::Refused(ParseError::with_status(
-                        503,
-                        "another process has taken over before the head was complete",
-                    )));
+                    return Err(HeadError::Refused(taken_over()));
                 }
                 None if self.has_input() => {
                     return Err(HeadError::Refused(ParseError::with_status(
@@ -467,14 +473,6 @@ impl Client {
             _ => false,
         };
         if much || read_ahead::is_scarce() { Window::Small } else { Window::Full }
-    }
-
-    /// What an HTTP/2 connection has taken of answers so far.
-    pub fn taken_by_connection(&self) -> Option<u64> {
-        match &*self.stream.borrow() {
-            Stream::Http2(stream) => Some(stream.taken_by_connection()),
-            _ => None,
-        }
     }
 
     /// What the answers of an HTTP/2 connection hold together.

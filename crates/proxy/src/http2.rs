@@ -4,19 +4,21 @@
 //! Crate `h2` speaks the protocol. What it does not limit is counted in [`frames`]; time is kept here: a client that
 //! sends nothing, takes nothing or never finishes a head is closed.
 
+mod begin;
 pub mod frames;
 pub mod head;
 pub mod io;
+mod line;
+mod places;
 pub mod pool;
 pub mod reply;
 mod sending;
 pub mod stream;
-pub mod untaken;
+mod untaken;
 
 use std::{
     cell::{Cell, RefCell, RefMut},
     future::{Future, poll_fn},
-    panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     rc::Rc,
     task::{Context, Poll, Waker},
@@ -24,8 +26,8 @@ use std::{
 
 use bytes::Bytes;
 use h2::{
-    Reason, RecvStream,
-    server::{Builder, Connection, SendResponse},
+    Reason,
+    server::{Builder, Connection},
 };
 use plugin::request::Connection as Facts;
 use telemetry::error_log;
@@ -33,12 +35,14 @@ use telemetry::error_log;
 use self::{
     frames::FrameWatch,
     io::{Io, SharedWire, Wire},
+    line::{Fresh, Line},
+    places::Places,
     sending::Sending,
-    stream::Http2Stream,
+    untaken::Account,
 };
 use crate::{
-    buffer::Buffer, client::Client, linger, refusal, request, respond, settings::Http2, stall, stats,
-    stream::Stream, timers::Timer, worker::Worker,
+    buffer::Buffer, linger, proxy_protocol, settings::Http2, stats, stream::Stream, timers::Timer,
+    worker::Worker,
 };
 
 /// The first bytes of a client that speaks HTTP/2 without having asked.
@@ -56,6 +60,8 @@ struct Shared {
     facts: Rc<Facts>,
     /// Requests at work. One that the client cancelled counts until it has noticed.
     working: Cell<u32>,
+    /// Requests that wait for others to end.
+    lined: Cell<usize>,
     waker: RefCell<Option<Waker>>,
     sending: Rc<Sending>,
 }
@@ -65,17 +71,20 @@ pub async fn serve(worker: &'static Worker, stream: Stream, early: Buffer, facts
     let Some(limits) = &worker.settings.http2 else { return };
     let wire = Wire::new(worker, stream, early, Some(FrameWatch::new(limits)));
     let timer = Timer::new(&worker.deadlines);
+    let account = Account::of(proxy_protocol::ends(worker, &facts).client.ip());
     let shared = Rc::new(Shared {
         worker,
         facts,
         working: Cell::new(0),
+        lined: Cell::new(0),
         waker: RefCell::default(),
-        sending: Rc::default(),
+        sending: Rc::new(Sending::new(Places::new(&worker.deadlines, account))),
     });
     let mut shaking = pin!(builder(limits, worker).handshake::<_, Bytes>(Io(wire.clone())));
     timer.set(worker.settings.client_header_timeout_ms);
     let shaken = poll_fn(|context| {
         timer.attach(context);
+        shared.sending.places.attach(context);
         shared.waker.replace(Some(context.waker().clone()));
         let shaken = shaking.as_mut().poll(context);
         // Our settings leave before the client's have come.
@@ -88,12 +97,20 @@ pub async fn serve(worker: &'static Worker, stream: Stream, early: Buffer, facts
     })
     .await;
     let Some(connection) = shaken else { return };
-    let mut life =
-        Life { shared, connection, wire, timer, stage: Stage::Open, waiting: Waiting::Nothing, idle: None };
+    let mut life = Life {
+        shared,
+        connection,
+        wire,
+        timer,
+        line: Line::default(),
+        stage: Stage::Open,
+        waiting: Waiting::Nothing,
+        idle: None,
+    };
     life.set_timer();
     poll_fn(|context| life.poll(context)).await;
-    let Life { connection, wire, timer, idle, .. } = life;
-    drop(idle);
+    let Life { connection, wire, timer, idle, line, .. } = life;
+    drop((idle, line));
     drop(connection);
     if !timer.expired() {
         let stream = || RefMut::map(wire.borrow_mut(), Wire::stream);
@@ -144,6 +161,7 @@ struct Life {
     connection: Connection<Io, Bytes>,
     wire: SharedWire,
     timer: Timer,
+    line: Line,
     stage: Stage,
     waiting: Waiting,
     idle: Option<Idle>,
@@ -168,16 +186,17 @@ impl Drop for Idle {
 impl Life {
     /// One round: frames in, requests started, frames out.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let mut starts = 0;
+        self.shared.sending.places.look();
+        let mut starts = self.advance(context);
         loop {
+            if starts >= STARTS {
+                context.waker().wake_by_ref();
+                break;
+            }
             match self.connection.poll_accept(context) {
                 Poll::Ready(Some(Ok((request, respond)))) => {
-                    self.start(request, respond);
+                    self.receive(Fresh { request, respond });
                     starts += 1;
-                    if starts == STARTS {
-                        context.waker().wake_by_ref();
-                        break;
-                    }
                 }
                 Poll::Ready(Some(Err(error))) => {
                     self.log_end(&error);
@@ -200,7 +219,7 @@ impl Life {
         match sent {
             Poll::Ready(Err(_)) => return Poll::Ready(()),
             Poll::Ready(Ok(())) => self.shared.sending.all_sent(),
-            Poll::Pending => {}
+            Poll::Pending => self.shared.sending.is_stuck(),
         }
         self.set_timer();
         if self.timer.expired() {
@@ -240,7 +259,7 @@ impl Life {
 
     fn set_timer(&mut self) {
         let settings = &self.shared.worker.settings;
-        let idle = self.shared.working.get() == 0;
+        let idle = self.shared.working.get() == 0 && self.line.len() == 0;
         let blocked = self.wire.borrow().blocked_since_ms().is_some();
         let waiting = match self.stage {
             Stage::Thrown => Waiting::Goodbye,
@@ -283,72 +302,4 @@ impl Life {
             _ => Poll::Ready(()),
         }
     }
-
-    fn start(&mut self, request: http::Request<RecvStream>, mut respond: SendResponse<Bytes>) {
-        let shared = &self.shared;
-        let most = shared.worker.settings.http2.as_ref().map_or(0, |limits| limits.max_concurrent_streams);
-        // Cancelled streams make room for new ones at once; what they started takes a moment to end.
-        let too_many = shared.working.get() >= most.saturating_mul(2);
-        if too_many || !untaken::has_room(shared.facts.peer.ip()) {
-            respond.send_reset(Reason::REFUSED_STREAM);
-            return;
-        }
-        shared.working.set(shared.working.get() + 1);
-        shared.worker.memory.began();
-        let task = answer(Working(shared.clone()), request, respond);
-        tokio::task::spawn_local(stall::watched(shared.worker, "an HTTP/2 request", task));
-    }
-}
-
-/// Counts a request at work for as long as it lives.
-struct Working(Rc<Shared>);
-
-impl Drop for Working {
-    fn drop(&mut self) {
-        let left = self.0.working.get().saturating_sub(1);
-        self.0.working.set(left);
-        self.0.worker.memory.ended();
-        if left == 0
-            && let Some(waker) = &*self.0.waker.borrow()
-        {
-            waker.wake_by_ref();
-        }
-    }
-}
-
-/// The life of a stream.
-async fn answer(working: Working, request: http::Request<RecvStream>, respond: SendResponse<Bytes>) {
-    let shared = &working.0;
-    let worker = shared.worker;
-    let (parts, body) = request.into_parts();
-    let mut head = worker.request_head();
-    let readable = head::read(&mut head, &parts, &worker.settings.reading.limits);
-    let unreadable = readable.map_err(|error| (error, refusal::http2_line(&parts)));
-    drop(parts);
-    let stream = Stream::Http2(Box::new(Http2Stream::new(respond, body, shared.sending.clone())));
-    let client = Rc::new(Client::for_stream(worker, stream, shared.facts.clone()));
-    poll_fn(|context| {
-        client.timer.attach(context);
-        Poll::Ready(())
-    })
-    .await;
-    if let Err((error, line)) = unreadable {
-        refusal::refuse(&client, head, line, error).await;
-        return;
-    }
-    let mut serving = pin!(request::handle(&client, head));
-    let ended = poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| serving.as_mut().poll(context))) {
-        Ok(poll) => poll.map(|_| true),
-        Err(_) => Poll::Ready(false),
-    })
-    .await;
-    if !ended {
-        stats::add(&worker.stats.panics, 1);
-        error_log::log(
-            error_log::Level::Critical,
-            format_args!("a request of {} panicked; its stream is closed", client.facts.peer),
-        );
-        respond::after_panic(&client).await;
-    }
-    client.give_up();
 }

@@ -30,6 +30,8 @@ pub const CONNECTION_BYTES: usize = 1024 * 1024;
 const PART: usize = 4;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
+/// What HTTP/2 upstreams may send of answers that no client has taken anything of.
+static GRANTED: AtomicUsize = AtomicUsize::new(0);
 static SPENT: AtomicBool = AtomicBool::new(false);
 static ENDED: AtomicU64 = AtomicU64::new(0);
 
@@ -55,9 +57,25 @@ pub fn is_spent() -> bool {
     SPENT.load(Relaxed)
 }
 
-/// Half of it is held: upstreams get little room for answers whose clients may not take them.
+/// Half of it is held, or may be at any moment: upstreams get little room for answers whose clients may not take them.
 pub fn is_scarce() -> bool {
-    HELD.load(Relaxed) > limit() / 2
+    HELD.load(Relaxed).saturating_add(GRANTED.load(Relaxed)) > limit() / 2
+}
+
+/// A window for an answer, until its client has taken something.
+pub struct Granted(usize);
+
+impl Granted {
+    pub fn new(bytes: u32) -> Granted {
+        GRANTED.fetch_add(bytes as usize, Relaxed);
+        Granted(bytes as usize)
+    }
+}
+
+impl Drop for Granted {
+    fn drop(&mut self) {
+        GRANTED.fetch_sub(self.0, Relaxed);
+    }
 }
 
 pub fn count_ended() {

@@ -58,6 +58,8 @@ pub struct Worker {
     pub draining: Cell<bool>,
     /// Connections without a request close.
     pub closing_idle: Cell<bool>,
+    /// Clients of HTTP/2 have been told so, and have had time to hear it.
+    pub no_new_streams: Cell<bool>,
     /// What would be judged is the configuration of before: a head that is not complete is not waited for.
     pub outdated: Cell<bool>,
     pub connections: Cell<usize>,
@@ -102,6 +104,7 @@ impl Worker {
             slow_lane: SlowLane::default(),
             draining: Cell::new(false),
             closing_idle: Cell::new(false),
+            no_new_streams: Cell::new(false),
             outdated: Cell::new(false),
             connections: Cell::new(0),
             lingering: Cell::new(0),
@@ -334,7 +337,8 @@ async fn drain(worker: &'static Worker, signals: &Signals, handed_over: bool) {
     let limit = Duration::from_millis(worker.settings.shutdown_timeout_ms);
     while worker.connections.get() > 0 && started.elapsed() < limit && !signals.stop.load(Ordering::SeqCst) {
         let _ = tokio::time::timeout(Duration::from_millis(TICK_MS), signals.notify.notified()).await;
-        if !worker.closing_idle.get() && started.elapsed() >= Duration::from_millis(IDLE_GRACE_MS) {
+        if !worker.no_new_streams.get() && started.elapsed() >= Duration::from_millis(IDLE_GRACE_MS) {
+            worker.no_new_streams.set(true);
             worker.closing_idle.set(true);
             worker.outdated.set(handed_over);
             worker.deadlines.wake_all();

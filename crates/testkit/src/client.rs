@@ -13,6 +13,15 @@ pub struct Client {
     reader: Reader<TcpStream>,
 }
 
+pub(crate) fn socket_from(from: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> {
+    let socket = socket2::Socket::new(socket2::Domain::for_address(from), socket2::Type::STREAM, None)?;
+    // Else its port stays taken for a minute after the end, for whoever wants to listen at all addresses.
+    socket.set_reuse_address(true)?;
+    socket.bind(&from.into())?;
+    socket.connect_timeout(&to.into(), PATIENCE)?;
+    Ok(socket.into())
+}
+
 impl Client {
     /// Connects, trying again until something listens or patience ends.
     pub fn connect(address: SocketAddr) -> io::Result<Self> {
@@ -29,12 +38,7 @@ impl Client {
 
     /// Connects from an address of this machine: any of 127.0.0.0/8 will do.
     pub fn connect_from(from: SocketAddr, to: SocketAddr) -> io::Result<Self> {
-        let socket = socket2::Socket::new(socket2::Domain::for_address(from), socket2::Type::STREAM, None)?;
-        // Else its port stays taken for a minute after the end, for whoever wants to listen at all addresses.
-        socket.set_reuse_address(true)?;
-        socket.bind(&from.into())?;
-        socket.connect_timeout(&to.into(), PATIENCE)?;
-        Self::over(socket.into())
+        Self::over(socket_from(from, to)?)
     }
 
     fn over(stream: TcpStream) -> io::Result<Self> {

@@ -49,7 +49,15 @@ pub struct Http2Client {
 impl Http2Client {
     /// `settings`: identifiers and values.
     pub fn connect(address: SocketAddr, settings: &[(u16, u32)]) -> io::Result<Self> {
-        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        Self::over(TcpStream::connect_timeout(&address, PATIENCE)?, settings)
+    }
+
+    /// As [`Http2Client::connect`], from an address of this machine.
+    pub fn connect_from(from: SocketAddr, to: SocketAddr, settings: &[(u16, u32)]) -> io::Result<Self> {
+        Self::over(crate::client::socket_from(from, to)?, settings)
+    }
+
+    fn over(mut stream: TcpStream, settings: &[(u16, u32)]) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;

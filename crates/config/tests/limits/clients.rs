@@ -284,23 +284,26 @@ pub(super) const HTTP2: &[Row] = &[
     row(["This window", "该时间窗"], Const("proxy/src/http2/frames.rs", "WINDOW_MS", Milliseconds), NOTHING),
     row(
         [
-            "Memory of a request under way, without its body and what was read of its answer",
-            "一个进行中请求的内存，不含请求体与已读取的应答",
+            "The same where answers that are not taken hold all the memory that they may",
+            "未被接收的应答占满其可用内存时的上述字节",
+        ],
+        Const("proxy/src/http2/sending.rs", "HANDED_LEAST", Bytes),
+        NOTHING,
+    ),
+    row(
+        [
+            "Memory that is counted for a request, without its body and what was read of its answer",
+            "每个请求计入的内存，不含请求体与已读取的应答",
         ],
         Const("proxy/src/http2/untaken.rs", "STREAM_BYTES", Bytes),
         NOTHING,
     ),
     row(
-        ["Time after which a request whose answer is not taken counts", "应答未被接收的请求开始计入的时间"],
-        Const("proxy/src/http2/untaken.rs", "COUNTED_AFTER_MS", Milliseconds),
-        NOTHING,
-    ),
-    row(
         [
-            "Bytes of answers that a connection has to take meanwhile, so that those of its requests that wait do not count",
-            "在此期间连接须接收的应答字节，达到后其等待中的请求不计入",
+            "Time for which a new request counts; it counts again whenever it waits for its client",
+            "新请求计入的时间；之后等待客户端接收应答时再次计入",
         ],
-        Const("proxy/src/http2/untaken.rs", "KEEPS_UP_BYTES", Bytes),
+        Const("proxy/src/http2/places.rs", "COUNTED_AFTER_MS", Milliseconds),
         NOTHING,
     ),
     row(
@@ -310,9 +313,17 @@ pub(super) const HTTP2: &[Row] = &[
         ],
         Const("proxy/src/http2/untaken.rs", "PART", Count),
         [
-            "the answer is cut; who leaves answers gets REFUSED_STREAM; a log line",
-            "应答被截断；未接收应答的地址得到 REFUSED_STREAM；并写日志",
+            "the request waits; REFUSED_STREAM on connections that leave answers; a log line",
+            "请求等待；未接收应答的连接得到 REFUSED_STREAM；并写日志",
         ],
+    ),
+    row(
+        [
+            "The same for older ones that wait for an upstream to answer (one in)",
+            "等待上游应答的较早请求的上述份额（几分之一）",
+        ],
+        Const("proxy/src/http2/untaken.rs", "SLOW_PART", Count),
+        ["the same", "同上"],
     ),
     row(
         [
@@ -321,6 +332,59 @@ pub(super) const HTTP2: &[Row] = &[
         ],
         Const("proxy/src/http2/untaken.rs", "ADDRESS_PART", Count),
         ["the same", "同上"],
+    ),
+    row(
+        [
+            "Requests of each connection that begin all the same; they are not counted",
+            "每个连接不受上述限制的请求；不计入",
+        ],
+        Const("proxy/src/http2/untaken.rs", "ALWAYS", Count),
+        NOTHING,
+    ),
+    row(
+        ["Longest wait of a request", "请求的最长等待时间"],
+        Const("proxy/src/http2/line.rs", "LONGEST_LINED_MS", Milliseconds),
+        [
+            "REFUSED_STREAM; it begins where the connection keeps taking answers",
+            "REFUSED_STREAM；持续接收应答的连接则开始处理该请求",
+        ],
+    ),
+    row(
+        ["Memory that is counted for a request that waits", "每个等待中的请求计入的内存"],
+        Const("proxy/src/http2/untaken.rs", "LINED_BYTES", Bytes),
+        NOTHING,
+    ),
+    row(
+        [
+            "Memory of those, as a part of `apisix.body_memory.total`; of one address half of it (one in)",
+            "等待中的请求的内存，占 `apisix.body_memory.total` 的份额；每个地址为其一半（几分之一）",
+        ],
+        Const("proxy/src/http2/untaken.rs", "LINED_PART", Count),
+        ["REFUSED_STREAM, and a log line", "REFUSED_STREAM，并写日志"],
+    ),
+    row(
+        [
+            "Pause of a connection that leaves answers, after which its requests wait only while half of that is free",
+            "有应答未被接收的连接的停顿，超过后其请求仅在上述内存尚有一半空闲时等待",
+        ],
+        Const("proxy/src/http2/places.rs", "STALLS_AFTER_MS", Milliseconds),
+        ["REFUSED_STREAM, and a log line", "REFUSED_STREAM，并写日志"],
+    ),
+    row(
+        [
+            "Bytes of answers that a connection has to take in a second, or its requests that wait for it are left",
+            "连接每秒须接收的应答字节，否则其等待接收的请求视为被搁置",
+        ],
+        Const("proxy/src/http2/places.rs", "KEEPS_UP_BYTES", Bytes),
+        NOTHING,
+    ),
+    row(
+        [
+            "Memory of those that are left, as a part of the memory above, in all and of one address (one in)",
+            "被搁置的请求的内存，占上述内存（总量及每个地址）的份额（几分之一）",
+        ],
+        Const("proxy/src/http2/untaken.rs", "LEFT_PART", Count),
+        ["the answer is cut, and a log line", "应答被截断，并写日志"],
     ),
     row(
         ["Time for a client to end after GOAWAY", "GOAWAY 之后客户端关闭连接的时间"],

@@ -35,6 +35,7 @@ use crate::{
         pool::{self, Lease, Moment, Next, Place, Waiting, Wanted},
     },
     pool::own,
+    read_ahead::Granted,
     upstream_head,
 };
 
@@ -53,6 +54,7 @@ pub struct Stream {
     body: Body,
     pub started: Instant,
     connect_seconds: Option<f64>,
+    granted: Option<Granted>,
 }
 
 enum Body {
@@ -103,7 +105,11 @@ async fn once(
     }
     let mut out = client.worker.buffers.output();
     upstream_head::write(request, handle, node, false, &mut out);
-    let lease = lease(client, handle, node, timeouts, sent_host(&out), after).await;
+    let window = client.upstream_window();
+    // Before it is used: many answers may begin at the same moment.
+    let granted = Granted::new(window.bytes());
+    let wanted = Wanted { server_name: server_name(handle, &out), window, after };
+    let lease = lease(client, handle, node, timeouts, &wanted).await;
     let message = message(&out, handle);
     client.worker.buffers.give_back_output(out);
     let (lease, message) = match (lease, message) {
@@ -114,7 +120,7 @@ async fn once(
         }
     };
     let connect_seconds = (lease.uses == 0).then(|| started.elapsed().as_secs_f64());
-    let (response, stream) =
+    let (response, mut stream) =
         match start(request, client, timeouts, lease, message, started, connect_seconds).await {
             Ok(begun) => begun,
             Err(kind) => {
@@ -122,7 +128,13 @@ async fn once(
                 return Err((Failure { kind, request_sent: false, body_consumed: false }, after.is_none()));
             }
         };
+    stream.granted = Some(granted);
     exchange(request, client, timeouts, response, stream).await
+}
+
+/// The name of the TLS handshake.
+fn server_name<'a>(handle: &UpstreamHandle, out: &'a [u8]) -> &'a [u8] {
+    if handle.tls.is_some() { sent_host(out) } else { &[] }
 }
 
 /// A stream on a connection of the pool, or on a new one, for as long as the client waits.
@@ -131,33 +143,30 @@ async fn lease(
     handle: &UpstreamHandle,
     node: &Node,
     timeouts: Timeouts,
-    host: &[u8],
-    after: Option<Moment>,
+    wanted: &Wanted<'_>,
 ) -> Result<Lease, FailureKind> {
     let worker = client.worker;
-    let server_name = if handle.tls.is_some() { host } else { &[] };
     let own = handle.proxy_protocol.is_some();
     if own {
         own::close_at_end(worker, &client.facts);
     }
     let place = Place { pool: node.pool, client: own.then_some(client.facts.id) };
-    let wanted = Wanted { server_name, window: client.upstream_window(), after };
     client.timer.set(timeouts.connect_ms);
     let mut waiting = None;
     loop {
-        match worker.http2_pool.next(place, &wanted) {
+        match worker.http2_pool.next(place, wanted) {
             Next::Use(lease) => return Ok(lease),
             Next::Wait(first) => wait(waiting.get_or_insert(first), client).await?,
             Next::Open(opening) => {
                 let mut connecting =
-                    pin!(connect::connect(client, handle, node, timeouts, server_name, true));
+                    pin!(connect::connect(client, handle, node, timeouts, wanted.server_name, true));
                 let connected = poll_fn(|context| {
                     still_there(client, context)?;
                     connecting.as_mut().poll(context)
                 });
                 let connected = connected.await?;
                 let (stream, address) = (connected.stream, connected.address);
-                return pool::establish(opening, worker, stream, address, &wanted, handle.keepalive)
+                return pool::establish(opening, worker, stream, address, wanted, handle.keepalive)
                     .await
                     .map_err(FailureKind::Connect);
             }
@@ -254,7 +263,7 @@ async fn start(
         lease.retire();
         FailureKind::Send(io::Error::other(error))
     })?;
-    Ok((response, Stream { lease, send, body, started, connect_seconds }))
+    Ok((response, Stream { lease, send, body, started, connect_seconds, granted: None }))
 }
 
 /// Sends the body and waits for the head of the answer, which may come before all is sent.
@@ -394,6 +403,11 @@ impl Stream {
     /// Bytes of the answer that the node may send before any is taken.
     pub fn window(&self) -> usize {
         self.lease.connection.window.bytes() as usize
+    }
+
+    /// The client takes the answer: from now on what it does not take is counted.
+    pub fn flows(&mut self) {
+        self.granted = None;
     }
 
     /// The node let its time pass.

@@ -25,10 +25,7 @@ use crate::{
     balancer::{self, InFlight},
     client::Client,
     filters::{self, ClientFraming},
-    http2::{
-        self,
-        untaken::{COUNTED_AFTER_MS, KEEPS_UP_BYTES, Untaken},
-    },
+    http2,
     phases::{Chains, Passed},
     request::client_persists,
     respond,
@@ -97,30 +94,6 @@ struct Waits {
     /// Since the limit was set last.
     client_took: bool,
     upstream_sent: bool,
-    since_ms: u64,
-    /// By all streams of the client's connection, when it was looked at last.
-    taken: u64,
-    /// The client has taken nothing for a while.
-    untaken: Option<Untaken>,
-}
-
-impl Waits {
-    /// The time that a client gets that has taken nothing until now. 0: no more.
-    fn more_ms(&mut self, client: &Client) -> u64 {
-        let Some(taken) = client.taken_by_connection() else { return 0 };
-        let waited_ms = client.worker.deadlines.now_ms().saturating_sub(self.since_ms);
-        let left_ms = client.worker.settings.send_timeout_ms.saturating_sub(waited_ms);
-        if left_ms == 0 || self.untaken.is_some() {
-            return 0;
-        }
-        // Its other streams had their turn.
-        if taken - self.taken >= KEEPS_UP_BYTES {
-            self.taken = taken;
-            return left_ms.min(COUNTED_AFTER_MS);
-        }
-        self.untaken = Untaken::count(client.facts.peer.ip());
-        if self.untaken.is_some() { left_ms } else { 0 }
-    }
 }
 
 /// Sends the answer. Returns whether the client's connection may go on.
@@ -298,24 +271,11 @@ impl Relay<'_> {
         let waits = &mut self.waits;
         let moved = if for_client { waits.client_took } else { waits.upstream_sent };
         if moved || waits.for_client != for_client {
-            let untaken = waits.untaken.take().filter(|_| for_client);
-            let taken = self.client.taken_by_connection();
+            *waits = Waits { for_client, ..Waits::default() };
             let send_ms = self.client.worker.settings.send_timeout_ms;
-            self.client.timer.set(match (for_client, taken) {
-                (false, _) => read_ms,
-                (true, Some(_)) if untaken.is_none() => send_ms.min(COUNTED_AFTER_MS),
-                (true, _) => send_ms,
-            });
-            let (taken, since_ms) = (taken.unwrap_or_default(), self.client.worker.deadlines.now_ms());
-            *waits = Waits { for_client, untaken, since_ms, taken, ..Waits::default() };
+            self.client.timer.set(if for_client { send_ms } else { read_ms });
         } else if self.client.timer.expired() {
-            match for_client {
-                false => return Poll::Ready(Turn::Ended(End::Silent)),
-                true => match waits.more_ms(self.client) {
-                    0 => return Poll::Ready(Turn::Ended(End::Client)),
-                    more_ms => self.client.timer.set(more_ms),
-                },
-            }
+            return Poll::Ready(Turn::Ended(if for_client { End::Client } else { End::Silent }));
         }
         Poll::Pending
     }
@@ -339,6 +299,7 @@ impl Relay<'_> {
             // Fails only for a stream that is gone.
             let _ = self.receive.flow_control().release_capacity(self.held);
             self.held = 0;
+            self.stream.flows();
         }
     }
 

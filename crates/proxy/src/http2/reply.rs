@@ -2,6 +2,7 @@
 
 use std::{future::poll_fn, io, task::Poll};
 
+use bytes::Bytes;
 use plugin::Request;
 use wire::{Head, ParseError};
 
@@ -9,9 +10,17 @@ use super::head;
 use crate::{client::Client, filters::ClientFraming};
 
 /// Sends a whole answer whose head is in `request.response`.
-pub async fn send(request: &mut Request, client: &Client, framing: ClientFraming, body: &[u8]) {
-    let body = if framing == ClientFraming::Bodiless { &[] } else { body };
+pub async fn send(request: &mut Request, client: &Client, framing: ClientFraming, body: &Bytes) {
+    let alone = body.is_unique();
+    let body: &[u8] = if framing == ClientFraming::Bodiless { &[] } else { body };
     client.answering.set(true);
+    if alone {
+        // Others are the configuration's, or a cache's.
+        let _ = client.with_http2(|stream| {
+            stream.weigh(body.len());
+            Ok(())
+        });
+    }
     if send_head(request, client, framing, body.is_empty()).is_ok() && write(client, body).await.is_ok() {
         request.outcome.body_bytes_sent = body.len() as u64;
         request.outcome.bytes_sent = body.len() as u64 + head_bytes(request);

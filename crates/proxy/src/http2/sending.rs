@@ -9,15 +9,20 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
+use super::places::Places;
+use crate::read_ahead::{self, ReadAhead};
+
 /// Handed over by all streams before the connection has to send some.
 const HANDED_BYTES: usize = 256 * 1024;
+/// The same where answers that are not taken hold all the memory that they may.
+const HANDED_LEAST: usize = 16 * 1024;
 
 /// Shared by the connection's task and its streams.
-#[derive(Default)]
 pub struct Sending {
+    pub places: Places,
     handed: Cell<usize>,
-    /// Handed over since the connection began.
-    total: Cell<u64>,
+    /// What was handed over while the socket takes nothing.
+    stuck: RefCell<ReadAhead>,
     /// Counts the times that all was sent.
     round: Cell<u64>,
     /// Each stream once a round.
@@ -27,9 +32,21 @@ pub struct Sending {
 }
 
 impl Sending {
+    pub fn new(places: Places) -> Sending {
+        Sending {
+            places,
+            handed: Cell::new(0),
+            stuck: RefCell::new(ReadAhead::new(None)),
+            round: Cell::new(0),
+            waiting: RefCell::default(),
+            held: Rc::default(),
+        }
+    }
+
     /// Ready when a stream may hand something over. `asked`: the round in which it last found no room, from 1.
     pub fn poll_room(&self, context: &Context<'_>, asked: &mut u64) -> Poll<()> {
-        if self.handed.get() < HANDED_BYTES {
+        let most = if read_ahead::is_spent() { HANDED_LEAST } else { HANDED_BYTES };
+        if self.handed.get() < most {
             return Poll::Ready(());
         }
         let round = self.round.get() + 1;
@@ -39,18 +56,21 @@ impl Sending {
         Poll::Pending
     }
 
-    pub fn total(&self) -> u64 {
-        self.total.get()
+    pub fn hand_over(&self, bytes: usize) {
+        self.places.hand_over(bytes);
+        self.handed.set(self.handed.get().saturating_add(bytes));
     }
 
-    pub fn hand_over(&self, bytes: usize) {
-        self.total.set(self.total.get() + bytes as u64);
-        self.handed.set(self.handed.get().saturating_add(bytes));
+    /// The socket takes nothing.
+    pub fn is_stuck(&self) {
+        self.stuck.borrow_mut().stalls(self.handed.get());
     }
 
     /// The client has taken all.
     pub fn all_sent(&self) {
-        self.handed.set(0);
+        if self.handed.replace(0) > 0 {
+            self.stuck.borrow_mut().flows();
+        }
         if !self.waiting.borrow().is_empty() {
             self.round.set(self.round.get() + 1);
             self.waiting.take().into_iter().for_each(Waker::wake);

@@ -26,31 +26,76 @@ pub struct Http2Stream {
     rest: Bytes,
     /// END_STREAM is out.
     ended: bool,
-    sending: Rc<Sending>,
+    place: Place,
     /// The round in which it last found no room.
     asked: u64,
 }
 
+/// A request of a connection for as long as it lives.
+pub struct Place {
+    sending: Rc<Sending>,
+    index: u32,
+    /// Its client is waited for.
+    waits: bool,
+}
+
+impl Place {
+    pub fn new(sending: Rc<Sending>) -> Place {
+        let index = sending.places.begin();
+        Place { sending, index, waits: false }
+    }
+
+    /// Notes who is waited for. A client that has left its answers for too long is waited for no more.
+    fn watch<T>(&mut self, context: &Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if polled.is_ready() {
+            if std::mem::take(&mut self.waits) {
+                self.sending.places.flow(self.index);
+            }
+            return polled;
+        }
+        self.waits = true;
+        match self.sending.places.wait(self.index, context) {
+            true => Poll::Pending,
+            false => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.sending.places.end(self.index);
+    }
+}
+
 impl Http2Stream {
-    pub fn new(respond: SendResponse<Bytes>, receive: RecvStream, sending: Rc<Sending>) -> Http2Stream {
-        Http2Stream { respond, send: None, receive, rest: Bytes::new(), ended: false, sending, asked: 0 }
+    pub fn new(respond: SendResponse<Bytes>, receive: RecvStream, place: Place) -> Http2Stream {
+        Http2Stream { respond, send: None, receive, rest: Bytes::new(), ended: false, place, asked: 0 }
     }
 
     pub fn held_by_connection(&self) -> &Rc<Cell<usize>> {
-        &self.sending.held
+        &self.place.sending.held
     }
 
-    /// Bytes of answers that its connection has had room for.
-    pub fn taken_by_connection(&self) -> u64 {
-        self.sending.total()
+    /// So much of the answer is held until the client has taken it.
+    pub fn weigh(&self, bytes: usize) {
+        self.place.sending.places.weigh(self.place.index, bytes);
     }
 
     /// Ready when the client has room for something, without taking any of it.
     pub fn poll_takes(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Some(send) = &mut self.send else { return Poll::Ready(Ok(())) };
-        ready!(self.sending.poll_room(context, &mut self.asked));
-        send.reserve_capacity(1);
-        poll_capacity(send, context).map_ok(|_| ())
+        if self.send.is_none() {
+            return Poll::Ready(Ok(()));
+        }
+        let room = self.poll_room(context, 1);
+        self.place.watch(context, room).map_ok(|_| ())
+    }
+
+    /// How many of so many bytes may be handed over, not less than one.
+    fn poll_room(&mut self, context: &mut Context<'_>, wanted: usize) -> Poll<io::Result<usize>> {
+        let Some(send) = &mut self.send else { return Poll::Ready(Err(io::ErrorKind::NotConnected.into())) };
+        ready!(self.place.sending.poll_room(context, &mut self.asked));
+        send.reserve_capacity(wanted);
+        poll_capacity(send, context)
     }
 
     /// Nothing follows the head that came.
@@ -102,6 +147,7 @@ impl Http2Stream {
     pub fn send_head(&mut self, head: Response<()>, last: bool) -> io::Result<()> {
         let send = self.respond.send_response(head, last).map_err(broken)?;
         self.send = Some(send);
+        self.place.sending.places.answer(self.place.index);
         self.ended = last;
         Ok(())
     }
@@ -113,20 +159,19 @@ impl Http2Stream {
         data: &[u8],
         last: bool,
     ) -> Poll<io::Result<usize>> {
-        let Some(send) = &mut self.send else { return Poll::Ready(Err(io::ErrorKind::NotConnected.into())) };
         if self.ended {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         if data.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        ready!(self.sending.poll_room(context, &mut self.asked));
-        send.reserve_capacity(data.len());
-        let room = ready!(poll_capacity(send, context))?;
+        let room = self.poll_room(context, data.len());
+        let room = ready!(self.place.watch(context, room))?;
+        let Some(send) = &mut self.send else { return Poll::Ready(Err(io::ErrorKind::NotConnected.into())) };
         let piece = data.get(..room).unwrap_or(data);
         let ends = last && piece.len() == data.len();
         send.send_data(Bytes::copy_from_slice(piece), ends).map_err(broken)?;
-        self.sending.hand_over(piece.len());
+        self.place.sending.hand_over(piece.len());
         self.ended = ends;
         Poll::Ready(Ok(piece.len()))
     }

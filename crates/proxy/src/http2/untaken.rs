@@ -1,14 +1,17 @@
-//! HTTP/2 requests whose clients do not take the answers: what they hold is bounded, over all workers and for each address.
+//! The memory of HTTP/2 requests that nobody may ever take the answers of: bounded in all and for each address, over all workers.
 //!
-//! A request under way holds its task, its head and the state of two streams, whatever else is held for it. One that has
-//! waited for its client for [`COUNTED_AFTER_MS`] is counted until the client keeps up or the request ends. It is cut where
-//! too many are counted already, and so is nobody who reads; an address that has all that it may gets no new streams.
+//! A request under way holds its task, its head and the state of its streams, whatever else is held for it. It is *open* in its
+//! first second, in which nobody knows whether its client will take the answer, and whenever it waits for its client
+//! ([`super::places`] tells when); after that second it is *slow* until its answer begins. Of both there are only so many;
+//! beyond that each connection has [`ALWAYS`], and others wait in line ([`super::line`]). Open requests whose clients have taken nothing for a second are *left*: of
+//! those there are fewer, and the rest are cut, so that clients who read find room.
 
 use std::{
     collections::HashMap,
     net::IpAddr,
+    rc::Rc,
     sync::{
-        LazyLock,
+        Arc, LazyLock,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
 };
@@ -20,89 +23,210 @@ use telemetry::{
 };
 
 /// What a request holds, without its body and what is held of its answer.
-pub const STREAM_BYTES: usize = 16 * 1024;
-/// A client that takes nothing of an answer for so long does not take it.
-pub const COUNTED_AFTER_MS: u64 = 1_000;
-/// Unless all streams of its connection took this much meanwhile: then it takes others first.
-pub const KEEPS_UP_BYTES: u64 = 64 * 1024;
-/// All of them together: one part in so many of `apisix.body_memory.total`.
+pub const STREAM_BYTES: usize = 20 * 1024;
+/// What a request in line holds: its head as it came, and one stream.
+pub const LINED_BYTES: usize = 3 * 1024;
+/// Requests that a connection may have whatever others hold: about what a connection of HTTP/1 costs. They are not counted.
+pub const ALWAYS: usize = 4;
+/// Open ones together: one part in so many of `apisix.body_memory.total`.
 const PART: usize = 4;
+/// Those in line together.
+const LINED_PART: usize = 2;
+/// Slow ones together: they wait for upstreams, not for clients.
+const SLOW_PART: usize = 2;
 /// Those of one address: one part in so many of that.
 const ADDRESS_PART: usize = 2;
+/// Those whose clients have taken nothing for a second: one part in so many of all, and of those of the address.
+const LEFT_PART: usize = 2;
 
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static ADDRESSES: LazyLock<Mutex<HashMap<IpAddr, usize>>> = LazyLock::new(Mutex::default);
+/// How many requests there are; those with a body of their own count for as many as have its size.
+#[derive(Default)]
+struct Counts {
+    open: AtomicUsize,
+    slow: AtomicUsize,
+    lined: AtomicUsize,
+    left: AtomicUsize,
+    /// Connections that count here.
+    accounts: AtomicUsize,
+}
 
-fn limit() -> usize {
-    plugin::memory::limit() / PART
+static ALL: LazyLock<Counts> = LazyLock::new(Counts::default);
+static ADDRESSES: LazyLock<Mutex<HashMap<IpAddr, Arc<Counts>>>> = LazyLock::new(Mutex::default);
+
+fn most_open() -> usize {
+    plugin::memory::limit() / PART / STREAM_BYTES
+}
+
+fn most_slow() -> usize {
+    plugin::memory::limit() / SLOW_PART / STREAM_BYTES
+}
+
+fn most_lined() -> usize {
+    plugin::memory::limit() / LINED_PART / LINED_BYTES
+}
+
+/// What a connection has at work, in units of [`STREAM_BYTES`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    pub open: usize,
+    pub slow: usize,
+}
+
+impl Held {
+    pub fn all(self) -> usize {
+        self.open + self.slow
+    }
+
+    /// Without what a connection may always have.
+    pub fn beyond(self) -> Held {
+        let beyond = self.all().saturating_sub(ALWAYS);
+        let slow = self.slow.min(beyond);
+        Held { open: beyond - slow, slow }
+    }
+}
+
+fn change(count: &AtomicUsize, before: usize, now: usize) {
+    match now.checked_sub(before) {
+        Some(0) => {}
+        Some(more) => _ = count.fetch_add(more, Relaxed),
+        None => _ = count.fetch_sub(before - now, Relaxed),
+    }
+}
+
+/// What the connections of an address share.
+pub struct Account {
+    address: IpAddr,
+    counts: Arc<Counts>,
+    all: &'static Counts,
+}
+
+impl Account {
+    pub fn of(address: IpAddr) -> Rc<Account> {
+        Account::among(&ALL, address)
+    }
+
+    fn among(all: &'static Counts, address: IpAddr) -> Rc<Account> {
+        let address = crate::admission::network(address);
+        let mut addresses = ADDRESSES.lock();
+        let counts = addresses.entry(address).or_default().clone();
+        // Changed under the lock only.
+        counts.accounts.fetch_add(1, Relaxed);
+        Rc::new(Account { address, counts, all })
+    }
+
+    /// Nothing more begins but what every connection may have.
+    pub fn is_full(&self) -> bool {
+        self.is_full_of(Held { open: most_open(), slow: most_slow() })
+    }
+
+    fn is_full_of(&self, most: Held) -> bool {
+        let reached = |counts: &Counts, part: usize| {
+            counts.open.load(Relaxed) >= most.open / part || counts.slow.load(Relaxed) >= most.slow / part
+        };
+        reached(self.all, 1) || reached(&self.counts, ADDRESS_PART)
+    }
+
+    /// A connection had so much beyond what it may always have, and has `now`.
+    pub fn change(&self, before: Held, now: Held) {
+        for counts in [self.all, &self.counts] {
+            change(&counts.open, before.open, now.open);
+            change(&counts.slow, before.slow, now.slow);
+        }
+    }
+
+    /// More than half of those are in line that may be.
+    pub fn is_line_crowded(&self) -> bool {
+        let half = most_lined() / 2;
+        self.all.lined.load(Relaxed) > half || self.counts.lined.load(Relaxed) > half / ADDRESS_PART
+    }
+
+    /// `None`: too many are in line.
+    pub fn line_up(self: &Rc<Account>) -> Option<Counted> {
+        Counted::new(self, |counts| &counts.lined, 1, most_lined())
+    }
+
+    /// `None`: too many are left.
+    pub fn leave(self: &Rc<Account>, units: usize) -> Option<Counted> {
+        self.leave_within(units, most_open() / LEFT_PART)
+    }
+
+    fn leave_within(self: &Rc<Account>, units: usize, most: usize) -> Option<Counted> {
+        let left = Counted::new(self, |counts| &counts.left, units, most);
+        if left.is_none() {
+            self.tell_cut();
+        }
+        left
+    }
+
+    /// A request waits, or is refused.
+    #[cold]
+    pub fn tell_full(&self) {
+        static LINES: Limiter = Limiter::new(1, 1000);
+        if let Some(others) = LINES.pass() {
+            error_log::log(
+                Level::Warn,
+                format_args!(
+                    "HTTP/2 requests that are new, or whose answers are not taken, hold their part of \
+                     apisix.body_memory.total: connections with more than {ALWAYS} of them wait with others, and are refused \
+                     new ones while they leave answers, client: {}; {others} more since the line before",
+                    self.address
+                ),
+            );
+        }
+    }
+
+    #[cold]
+    fn tell_cut(&self) {
+        static LINES: Limiter = Limiter::new(1, 1000);
+        if let Some(others) = LINES.pass() {
+            error_log::log(
+                Level::Warn,
+                format_args!(
+                    "HTTP/2 answers that their clients do not take hold their part of apisix.body_memory.total: those \
+                     that take nothing for a second are cut, client: {}; {others} more since the line before",
+                    self.address
+                ),
+            );
+        }
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        let mut addresses = ADDRESSES.lock();
+        if self.counts.accounts.fetch_sub(1, Relaxed) == 1 {
+            addresses.remove(&self.address);
+        }
+    }
 }
 
 /// A request that is counted.
-pub struct Untaken(IpAddr);
+pub struct Counted {
+    account: Rc<Account>,
+    which: fn(&Counts) -> &AtomicUsize,
+    units: usize,
+}
 
-impl Untaken {
-    /// `None`: there are too many.
-    pub fn count(address: IpAddr) -> Option<Untaken> {
-        Untaken::count_within(limit(), address)
-    }
-
-    fn count_within(limit: usize, address: IpAddr) -> Option<Untaken> {
-        let address = crate::admission::network(address);
-        let mut addresses = ADDRESSES.lock();
-        // Changed under the lock only.
-        let all = HELD.load(Relaxed) + STREAM_BYTES;
-        let of_address = addresses.get(&address).copied().unwrap_or_default() + STREAM_BYTES;
-        if all > limit || of_address > limit / ADDRESS_PART {
-            drop(addresses);
-            tell(address);
-            return None;
-        }
-        addresses.insert(address, of_address);
-        HELD.store(all, Relaxed);
-        Some(Untaken(address))
+impl Counted {
+    fn new(
+        account: &Rc<Account>,
+        which: fn(&Counts) -> &AtomicUsize,
+        units: usize,
+        most: usize,
+    ) -> Option<Counted> {
+        let counted = Counted { account: account.clone(), which, units };
+        let all = which(account.all).fetch_add(units, Relaxed) + units;
+        let others = which(&account.counts).fetch_add(units, Relaxed);
+        // What is alone may be larger than the part of an address. Dropping it takes it out again.
+        let fits = others == 0 || others + units <= most / ADDRESS_PART;
+        (all <= most && fits).then_some(counted)
     }
 }
 
-impl Drop for Untaken {
+impl Drop for Counted {
     fn drop(&mut self) {
-        let mut addresses = ADDRESSES.lock();
-        HELD.store(HELD.load(Relaxed).saturating_sub(STREAM_BYTES), Relaxed);
-        let left = addresses.get(&self.0).map_or(0, |held| held.saturating_sub(STREAM_BYTES));
-        if left == 0 {
-            addresses.remove(&self.0);
-        } else {
-            addresses.insert(self.0, left);
-        }
-    }
-}
-
-/// Whether an address may begin another request.
-pub fn has_room(address: IpAddr) -> bool {
-    has_room_within(limit(), address)
-}
-
-fn has_room_within(limit: usize, address: IpAddr) -> bool {
-    let all = HELD.load(Relaxed) + STREAM_BYTES;
-    // Nobody can have more than all have.
-    if all <= limit / ADDRESS_PART {
-        return true;
-    }
-    let of_address = ADDRESSES.lock().get(&crate::admission::network(address)).copied().unwrap_or_default();
-    // Whoever leaves nothing is served, whatever others leave.
-    of_address == 0 || (all <= limit && of_address + STREAM_BYTES <= limit / ADDRESS_PART)
-}
-
-#[cold]
-fn tell(address: IpAddr) {
-    static LINES: Limiter = Limiter::new(1, 1000);
-    if let Some(others) = LINES.pass() {
-        error_log::log(
-            Level::Warn,
-            format_args!(
-                "HTTP/2 answers that their clients do not take hold their part of apisix.body_memory.total: those that \
-                 take nothing for a second are cut, client: {address}; {others} more since the line before"
-            ),
-        );
+        (self.which)(self.account.all).fetch_sub(self.units, Relaxed);
+        (self.which)(&self.account.counts).fetch_sub(self.units, Relaxed);
     }
 }
 
@@ -112,18 +236,38 @@ mod tests {
 
     #[test]
     fn each_address_has_its_part_and_gives_it_back() {
-        let limit = 8 * STREAM_BYTES;
+        let all: &'static Counts = Box::leak(Box::default());
         let address = |last: u8| IpAddr::from([192, 0, 2, last]);
-        let count = |last| Untaken::count_within(limit, address(last));
-        let has_room = |last| has_room_within(limit, address(last));
-        let first: Vec<_> = (0..4).map(|_| count(1).expect("room")).collect();
-        assert!(count(1).is_none() && !has_room(1));
-        assert!(has_room(2));
-        let others: Vec<_> = (2..6).map(|last| count(last).expect("room")).collect();
-        assert!(count(9).is_none() && !has_room(2));
-        assert!(has_room(9), "it leaves nothing");
-        drop((first, others));
-        assert_eq!((HELD.load(Relaxed), ADDRESSES.lock().len()), (0, 0));
-        assert!(has_room(1));
+        let account = |last: u8| Account::among(all, address(last));
+        let (one, two, three) = (account(1), account(2), account(3));
+        let leave = |account: &Rc<Account>| account.leave_within(1, 8);
+        let first: Vec<_> = (0..4).map(|_| leave(&one).expect("room")).collect();
+        assert!(leave(&one).is_none() && leave(&account(1)).is_none());
+        let second: Vec<_> = (0..4).map(|_| leave(&two).expect("room")).collect();
+        assert!(leave(&three).is_none(), "eight are left in all");
+        drop((first, second));
+        assert!(leave(&three).is_some());
+        let large = one.leave_within(7, 8).expect("alone");
+        assert!(leave(&one).is_none() && leave(&two).is_some());
+        drop(large);
+
+        let held = |open, slow| Held { open, slow };
+        let is_full = |account: &Rc<Account>| account.is_full_of(held(8, 16));
+        one.change(held(0, 0), held(4, 0));
+        assert!(is_full(&one) && !is_full(&two));
+        two.change(held(0, 0), held(4, 0));
+        assert!(is_full(&three));
+        one.change(held(4, 0), held(1, 8));
+        assert!(is_full(&one) && !is_full(&three) && is_full(&two));
+        one.change(held(1, 8), held(0, 7));
+        assert!(!is_full(&one));
+        one.change(held(0, 7), held(0, 0));
+        two.change(held(4, 0), held(0, 0));
+        assert_eq!(held(5, 9).beyond(), held(1, 9));
+        assert_eq!((held(1, 9).beyond(), held(3, 1).beyond()), (held(0, 6), held(0, 0)));
+        let held = [&all.open, &all.slow, &all.left, &one.counts.open, &one.counts.left];
+        assert_eq!(held.map(|count| count.load(Relaxed)), [0; 5]);
+        drop((one, two, three));
+        assert!((1..=3).all(|last| !ADDRESSES.lock().contains_key(&address(last))));
     }
 }

@@ -1,0 +1,116 @@
+//! Which requests of a connection begin, and which wait in line for others to end, see [`super::untaken`].
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use h2::{Reason, RecvStream, server::SendResponse};
+
+use super::{
+    places::{KEEPS_UP_BYTES, Places},
+    untaken::{ALWAYS, Counted},
+};
+
+/// In line for so long, a request of a client that keeps taking answers begins all the same, and others are refused.
+pub const LONGEST_LINED_MS: u64 = 10_000;
+
+/// A request that has not begun.
+pub struct Fresh {
+    pub request: http::Request<RecvStream>,
+    pub respond: SendResponse<Bytes>,
+}
+
+impl Fresh {
+    /// The client may send it again.
+    pub fn refuse(mut self) {
+        self.respond.send_reset(Reason::REFUSED_STREAM);
+    }
+}
+
+struct Lined {
+    fresh: Fresh,
+    since_ms: u64,
+    /// What the connection had taken then.
+    total: u64,
+    _counted: Counted,
+}
+
+#[derive(Default)]
+pub struct Line(VecDeque<Lined>);
+
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Begins,
+    Waits,
+    Refused,
+}
+
+fn judge(places: &Places) -> Verdict {
+    let held = places.held();
+    if held == 0 || !places.account().is_full() {
+        return Verdict::Begins;
+    }
+    match places.leaves() {
+        true => Verdict::Refused,
+        false if held < ALWAYS => Verdict::Begins,
+        false if places.stalls() && places.account().is_line_crowded() => Verdict::Refused,
+        false => Verdict::Waits,
+    }
+}
+
+impl Line {
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// A request has come: it is given back if it may begin at once.
+    pub fn enter(&mut self, fresh: Fresh, places: &Places, now_ms: u64) -> Option<Fresh> {
+        let verdict = match judge(places) {
+            Verdict::Begins if !self.0.is_empty() => Verdict::Waits,
+            verdict => verdict,
+        };
+        match verdict {
+            Verdict::Begins => return Some(fresh),
+            Verdict::Refused => fresh.refuse(),
+            Verdict::Waits => match places.account().line_up() {
+                Some(counted) => {
+                    self.0.push_back(Lined {
+                        fresh,
+                        since_ms: now_ms,
+                        total: places.total(),
+                        _counted: counted,
+                    });
+                    places.arm_soon();
+                }
+                None => fresh.refuse(),
+            },
+        }
+        places.account().tell_full();
+        None
+    }
+
+    /// The next one that may begin.
+    pub fn next(&mut self, places: &Places, now_ms: u64) -> Option<Fresh> {
+        loop {
+            let first = self.0.front()?;
+            let is_over = now_ms.saturating_sub(first.since_ms) >= LONGEST_LINED_MS;
+            let keeps_up = places.total() - first.total >= KEEPS_UP_BYTES * LONGEST_LINED_MS / 1000;
+            let verdict = match judge(places) {
+                Verdict::Waits if is_over && keeps_up => Verdict::Begins,
+                Verdict::Waits if is_over => Verdict::Refused,
+                verdict => verdict,
+            };
+            match verdict {
+                Verdict::Waits => {
+                    places.arm_soon();
+                    return None;
+                }
+                Verdict::Begins => return self.0.pop_front().map(|lined| lined.fresh),
+                Verdict::Refused => self.0.pop_front()?.fresh.refuse(),
+            }
+        }
+    }
+
+    pub fn refuse_all(&mut self) {
+        self.0.drain(..).for_each(|lined| lined.fresh.refuse());
+    }
+}

@@ -1,0 +1,162 @@
+//! HTTP/2 answers that their clients do not take, whatever they are made of: how many requests may be in this state, in all
+//! and for an address, and that nobody else pays for it.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use testkit::gateway::YAML_PROVIDER;
+use testkit::http2::{
+    END_HEADERS, END_STREAM, HEADERS, REFUSED_STREAM, RST_STREAM, SETTINGS, frame, request,
+};
+use testkit::usage::status_bytes;
+use testkit::{Gateway, Http2Client, PATIENCE, Upstream};
+
+const INITIAL_WINDOW_SIZE: u16 = 4;
+const MEGABYTE: u64 = 1 << 20;
+
+/// A way to an answer for each place that makes some.
+fn routes(upstream: &Upstream, root: &str) -> String {
+    let lua = r#"{phase: access, functions: ["return function() return 200, 'lua' end"]}"#;
+    let cache = "{cache_strategy: memory, cache_zone: memory_cache, cache_ttl: 60}";
+    let http = format!("upstream: {{type: roundrobin, nodes: {{\"{}\": 1}}}}", upstream.address);
+    [
+        ("/file", format!("plugins: {{static-files: {{root: \"{root}\"}}}}")),
+        ("/mocked", "plugins: {mocking: {response_example: mocked}}".to_owned()),
+        ("/fault", "plugins: {fault-injection: {abort: {http_status: 200, body: fault}}}".to_owned()),
+        ("/lua", format!("plugins: {{serverless-pre-function: {lua}}}")),
+        ("/page", "plugins: {key-auth: {}}".to_owned()),
+        ("/redirect", "plugins: {redirect: {uri: /mocked}}".to_owned()),
+        ("/bytes/4", format!("plugins: {{proxy-cache: {cache}}}, {http}")),
+        ("/bytes/5", http),
+    ]
+    .iter()
+    .map(|(path, rest)| format!("- {{uri: {path}, {rest}}}\n"))
+    .collect()
+}
+
+/// What `/nowhere` gets is a page that no route made.
+const KINDS: [&str; 9] =
+    ["/file", "/mocked", "/fault", "/lua", "/page", "/redirect", "/bytes/4", "/bytes/5", "/nowhere"];
+
+/// Of 1 MiB a quarter is for such requests, half of it for one address: six of 20 KiB, and the four that every connection has.
+/// Half of the six may go on without being taken.
+const BEGIN: usize = 4 + 6;
+const STAY: usize = 3;
+const ASKED: u32 = 40;
+
+fn small_gateway(total: &str, routes: &str) -> Gateway {
+    let config = YAML_PROVIDER.replace("apisix:\n", &format!("apisix:\n  body_memory: {{total: {total}}}\n"));
+    Gateway::start(&config, Some(&format!("routes:\n{routes}")))
+}
+
+/// Asks for so many answers at once, from this stream on.
+fn ask(client: &mut Http2Client, path: &str, from: u32, count: u32) {
+    let head = request("GET", path, &[]);
+    let all: Vec<u8> =
+        (0..count).flat_map(|n| frame(HEADERS, END_HEADERS | END_STREAM, from + 2 * n, &head)).collect();
+    client.send_raw(&all).expect("sends");
+}
+
+/// What becomes of so many streams: answered, refused, cut.
+fn outcomes(client: &mut Http2Client, count: usize) -> (usize, usize, usize) {
+    let (mut answered, mut refused, mut cut) = (0, 0, 0);
+    while answered + refused < count {
+        let frame = client.read().expect("a frame");
+        match (frame.kind, frame.code()) {
+            (HEADERS, _) => answered += 1,
+            (RST_STREAM, Some(REFUSED_STREAM)) => refused += 1,
+            (RST_STREAM, _) => cut += 1,
+            _ => {}
+        }
+    }
+    (answered, refused, cut)
+}
+
+#[test]
+fn whatever_makes_the_answer() {
+    let upstream = Upstream::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("file"), "file").expect("a file");
+    let routes = routes(&upstream, &folder.path().display().to_string());
+    let gateway = small_gateway("1m", &routes);
+    for path in KINDS {
+        gateway.client().get("h", path).expect("an answer");
+        let mut greedy = Http2Client::connect(gateway.http, &[(INITIAL_WINDOW_SIZE, 0)]).expect("connects");
+        ask(&mut greedy, path, 1, ASKED);
+        assert_eq!(outcomes(&mut greedy, BEGIN), (BEGIN, 0, 0), "{path}");
+        let mut other = Http2Client::connect(gateway.http, &[]).expect("connects");
+        ask(&mut other, path, 1, 12);
+        assert_eq!(outcomes(&mut other, 12), (12, 0, 0), "{path}: a connection that takes its answers");
+        let rest = ASKED as usize - BEGIN;
+        let (answered, refused, mut cut) = outcomes(&mut greedy, rest);
+        assert_eq!((answered, refused), (0, rest), "{path}");
+        while cut < BEGIN - STAY {
+            assert_ne!(
+                greedy.wait_for(RST_STREAM).expect("a stream that is cut").code(),
+                Some(REFUSED_STREAM)
+            );
+            cut += 1;
+        }
+        // Who leaves nothing is served: the same address, and many at once.
+        let mut other = Http2Client::connect(gateway.http, &[]).expect("connects");
+        ask(&mut other, path, 1, 50);
+        assert_eq!(outcomes(&mut other, 50), (50, 0, 0), "{path}");
+    }
+    gateway.wait_for_log("HTTP/2 answers that their clients do not take");
+    gateway.wait_for_log("HTTP/2 requests that are new, or whose answers are not taken");
+}
+
+/// A connection that is told to come back is served as soon as it has taken its answers.
+#[test]
+fn who_takes_the_answers_is_not_refused_for_long() {
+    let gateway = small_gateway("1m", "- {uri: /mocked, plugins: {mocking: {response_example: mocked}}}\n");
+    let mut slow = Http2Client::connect(gateway.http, &[(INITIAL_WINDOW_SIZE, 0)]).expect("connects");
+    ask(&mut slow, "/mocked", 1, 4 + 6 + 2);
+    let (answered, refused, _) = outcomes(&mut slow, 12);
+    assert_eq!((answered, refused), (10, 2));
+    // All that is left may go: nothing waits then.
+    slow.send(SETTINGS, 0, 0, &[0, 4, 0, 0, 255, 255]).expect("sends");
+    let started = Instant::now();
+    let mut stream = 25;
+    loop {
+        ask(&mut slow, "/mocked", stream, 1);
+        stream += 2;
+        if outcomes(&mut slow, 1).0 == 1 {
+            return;
+        }
+        assert!(started.elapsed() < PATIENCE, "still refused");
+    }
+}
+
+/// A hundred connections of a hundred addresses ask for a file 128 times each, and take nothing.
+#[test]
+fn many_requests_hold_little_together() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("file"), vec![b'f'; 1_000_000]).expect("a file");
+    fs::write(folder.path().join("ok"), "ok").expect("a file");
+    let root = folder.path().display();
+    let gateway =
+        small_gateway("64m", &format!("- {{uri: /*, plugins: {{static-files: {{root: \"{root}\"}}}}}}\n"));
+    for _ in 0..100 {
+        assert_eq!(gateway.client().get("h", "/ok").expect("an answer").status(), 200);
+    }
+    let before = status_bytes(&gateway, "VmHWM");
+    let clients: Vec<Http2Client> = (0..100)
+        .map(|n| {
+            let from = SocketAddr::from((Ipv4Addr::new(127, 1, 0, 1 + n), 0));
+            let mut client = Http2Client::connect_from(from, gateway.http, &[]).expect("connects");
+            ask(&mut client, "/file", 1, 128);
+            client
+        })
+        .collect();
+    gateway.wait_for_log("HTTP/2 answers that their clients do not take");
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(2) {
+        assert_eq!(gateway.client().get("h", "/ok").expect("others are served").status(), 200);
+    }
+    let grown = (status_bytes(&gateway, "VmHWM") - before) / MEGABYTE;
+    println!("{grown} MB for {} requests", 100 * 128);
+    assert!(grown <= 100, "{grown} MB");
+    drop(clients);
+}
