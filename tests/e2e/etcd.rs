@@ -4,6 +4,8 @@ mod agreement;
 mod bad_values;
 mod in_doubt;
 mod layout;
+mod made_again;
+mod masks;
 mod outages;
 mod roles;
 mod second_version;

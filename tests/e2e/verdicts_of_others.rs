@@ -129,6 +129,29 @@ fn an_introspected_token_that_has_ended() {
     }
 }
 
+/// A provider may judge a token by the fields beside it: what it said of one value is not said of another.
+#[test]
+fn an_introspected_token_is_judged_with_its_fields() {
+    let provider = Upstream::service(|request| {
+        let active = request.count("X-Tenant") == 1 && request.header("X-Tenant") == Some("mine");
+        (200, json!({"active": active, "exp": 4_000_000_000u32}).to_string())
+    });
+    let conf = json!({"openid-connect": {"client_id": "c", "client_secret": "s", "bearer_only": true,
+        "discovery": format!("http://{}/.well-known", provider.address), "introspection_addon_headers": ["X-Tenant"],
+        "introspection_endpoint": format!("http://{}/i", provider.address)}});
+    let gateway = start(&[("asked", conf)], &json!([]));
+    for (fields, expected) in [
+        ("X-Tenant: mine\r\n", 200),
+        ("X-Tenant: mine\r\n", 200),
+        ("X-Tenant: yours\r\n", 401),
+        ("", 401),
+        ("X-Tenant: mine\r\nX-Tenant: yours\r\n", 401),
+    ] {
+        let fields = format!("Authorization: Bearer t\r\n{fields}");
+        assert_eq!(status(&gateway, "/asked", &fields), expected, "{fields}");
+    }
+}
+
 #[test]
 fn an_ipv4_address_is_one_in_either_form() {
     let told = |list: &str, address: &str| json!({"real-ip": {"source": "http_x_addr"}, "ip-restriction": {list: [address]}});

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use model::{Document, Kind, Object, Objects, Rejected};
 use serde_json::Value;
-use store::{State, Store};
 
 /// The compiler, as the Admin API asks it.
 pub trait Compiled: Send + Sync {
@@ -42,32 +41,6 @@ pub(crate) fn proposed(kind: Kind, id: &str, value: &Value) -> Object {
         modified: 0,
         fault: None,
         unread: None,
-    }
-}
-
-pub(crate) struct StoredObjects<'a>(pub &'a dyn Store);
-
-impl Objects for StoredObjects<'_> {
-    fn get(&self, kind: Kind, id: &str) -> Option<Object> {
-        self.0.get(kind, id)
-    }
-
-    fn with_field(&self, name: &str) -> Vec<Object> {
-        let mut found = Vec::new();
-        self.0.read(&mut |state| found = StateObjects(state).with_field(name));
-        found
-    }
-}
-
-pub(crate) struct StateObjects<'a>(pub &'a State);
-
-impl Objects for StateObjects<'_> {
-    fn get(&self, kind: Kind, id: &str) -> Option<Object> {
-        self.0.get(kind, id).cloned()
-    }
-
-    fn with_field(&self, name: &str) -> Vec<Object> {
-        self.0.all().filter(|object| object.document.may_have(name)).cloned().collect()
     }
 }
 

@@ -16,18 +16,18 @@ pub(crate) use transaction::at_length;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use model::{
-    Kind, Object,
+    Kind, Object, Objects,
     check::{Context, NO_ID, check_resource, is_id},
     idle,
     schema::lua,
 };
 use serde_json::{Value, json};
-use store::{BoxFuture, Operation, StoreError, Written};
+use store::{BoxFuture, Operation, StoreError, Stored, Written};
 
 use crate::{
     AdminApi, AdminSettings,
     api::revisions::REVISION,
-    compiled::{StoredObjects, With, named, proposed},
+    compiled::{With, named, proposed},
     message::{Request, Response},
 };
 
@@ -180,7 +180,7 @@ fn check(
 
 /// Builds the object as the compiler would: what cannot be used is not stored.
 fn try_out(api: &AdminApi, object: &Object) -> Result<(), String> {
-    let before = StoredObjects(api.store.as_ref());
+    let before = Stored(api.store.as_ref());
     let after = With { changed: object, rest: &before };
     let rejected = at_length(|| api.compiled.try_out(std::slice::from_ref(object), &before, &after));
     let Some(first) = rejected.first() else { return Ok(()) };
@@ -195,7 +195,7 @@ fn warned(api: &AdminApi, response: Response, kind: Kind, id: &str) -> Response 
     let told = told.iter().filter(|object| object.kind == kind && &*object.id == id);
     let mut warnings: Vec<String> = told.map(|object| object.reason.clone()).collect();
     if let Some(object) = api.store.get(kind, id) {
-        warnings.extend(in_vain(api, &object));
+        warnings.extend(in_vain(api, &object, &Stored(api.store.as_ref())));
     }
     if warnings.is_empty() {
         return response;
@@ -204,8 +204,8 @@ fn warned(api: &AdminApi, response: Response, kind: Kind, id: &str) -> Response 
 }
 
 /// What an object says in vain.
-pub(crate) fn in_vain(api: &AdminApi, object: &Object) -> Vec<String> {
-    let mut found = idle::of(object, api.settings.matching, api.plugins().as_ref());
+pub(crate) fn in_vain(api: &AdminApi, object: &Object, all: &dyn Objects) -> Vec<String> {
+    let mut found = idle::of(object, api.settings.matching, api.plugins().as_ref(), all);
     found.extend(idle::fields(object).map(idle::Field::in_words));
     found
 }

@@ -107,6 +107,8 @@ pub struct Compiler {
     unresolved: BTreeMap<Key, Vec<String>>,
     resolved: problems::Resolved,
     places: Option<Places>,
+    /// The store gives each revision once.
+    revisions_last: bool,
     /// The problems that are in the log, so that each is told once.
     told: FxHashMap<Key, Vec<String>>,
     /// Objects of which a plugin could not be built.
@@ -160,6 +162,7 @@ impl Compiler {
             unresolved: BTreeMap::new(),
             resolved: problems::Resolved::default(),
             places: None,
+            revisions_last: false,
             told: FxHashMap::default(),
             incomplete: FxHashSet::default(),
             passed_over: FxHashSet::default(),
@@ -178,6 +181,11 @@ impl Compiler {
     /// Has problems logged with their places.
     pub fn tell_places(&mut self, places: Places) {
         self.places = Some(places);
+    }
+
+    /// The store never gives a revision twice, whoever restarts: an object is told from an earlier one by it.
+    pub fn rely_on_revisions(&mut self) {
+        self.revisions_last = true;
     }
 
     /// Replaces everything by `objects`; what did not change keeps its state.

@@ -10,7 +10,7 @@ use std::{
 use model::{Kind, resources};
 use plugin::{
     Chain, Instance, Owner, Route, UpstreamHandle, Variable,
-    snapshot::{FilterFunction, RouteTable, RouteUpstream, Timeouts},
+    snapshot::{Birth, FilterFunction, RouteTable, RouteUpstream, Timeouts},
 };
 use routing::{
     AddressSet, HostPattern, Methods, RouteSpec, Router,
@@ -210,6 +210,8 @@ impl Compiler {
                 .unwrap_or(false),
             filter,
             document: object.document.clone(),
+            birth: Birth::of(object, self.revisions_last),
+            service_birth: service_object.as_ref().map(|object| Birth::of(object, self.revisions_last)),
             service: service_object.map(|object| object.document),
             serial: self.next_serial(),
             version: object.modified,

@@ -109,7 +109,8 @@ fn write(path: &Path, key: &str) -> io::Result<()> {
     fs::rename(&beside, path)
 }
 
-fn random_key() -> io::Result<String> {
+/// Letters that nobody can guess; so many are an AES key, too.
+pub fn random_key() -> io::Result<String> {
     let mut source = fs::File::open("/dev/urandom")?;
     let mut key = String::with_capacity(KEY_LENGTH);
     let mut bytes = [0; 64];

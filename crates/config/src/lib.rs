@@ -19,6 +19,7 @@ mod rules;
 pub mod settings;
 pub mod yaml;
 
+pub use admin_key::random_key;
 pub use load::{LoadError, Loaded, Source, load, load_with};
 pub use model::units;
 pub use places::Places;

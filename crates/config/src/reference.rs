@@ -76,11 +76,14 @@ impl Starter {
 
 /// conf/config.yaml of this repository.
 pub fn text() -> String {
-    starter(Starter::Embedded)
+    starter(Starter::Embedded, None)
 }
 
-/// A config.yaml to start from.
-pub fn starter(kind: Starter) -> String {
+/// A config.yaml to start from. The store encrypts with `key`.
+pub fn starter(kind: Starter, key: Option<&str>) -> String {
+    let keyring = key.map(|key| Value::from(vec![key]).to_string());
+    let keyring = keyring.iter().map(|json| ("apisix.data_encryption.keyring", json.as_str()));
+    let set: Vec<(&str, &str)> = kind.set().iter().copied().chain(keyring).collect();
     // Without an Admin API its keys are of no use.
     let (head, written) = match (kind, HEAD.split_once("  admin:\n")) {
         (Starter::Standalone, Some((head, _))) => (head, ACTIVE.get(..1).unwrap_or_default()),
@@ -90,7 +93,7 @@ pub fn starter(kind: Starter) -> String {
     for key in keys::all() {
         // The head has these; items of lists are described by their list.
         if !written.contains(&key.path) && !key.path.contains('[') && is_shown(key) {
-            render(&mut text, key, kind.set());
+            render(&mut text, key, &set);
         }
     }
     text
@@ -205,7 +208,7 @@ mod tests {
         ] {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("config.yaml");
-            fs::write(&path, starter(kind)).unwrap();
+            fs::write(&path, starter(kind, Some("0123456789abcdef"))).unwrap();
             let source = Source { file: Some(path), ..Source::default() };
             let loaded = load_with(&source, &|_| None).unwrap_or_else(|error| panic!("{error}"));
             // One role and one provider leave the keys of the others idle.

@@ -16,6 +16,9 @@ use crate::{
 /// A key, and what is to be said of its value.
 pub type Said = (String, String);
 
+/// The default keyring, APISIX's and ours.
+const PUBLISHED_KEYS: [&str; 2] = ["qeddd145sfvddff3", "edd1c9f0985e76a2"];
+
 /// What keeps the gateway from starting.
 pub fn refusals(settings: &Settings) -> Vec<Said> {
     let mut said: Vec<Said> = Vec::new();
@@ -75,8 +78,15 @@ pub fn warnings(settings: &Settings) -> Vec<Said> {
     }
     let stores = matches!(settings.provider, Provider::Embedded | Provider::Etcd);
     if stores && settings.apisix.data_encryption.keyring.is_empty() {
-        let message = "nothing is encrypted: private keys and secrets are in the store as they are; remove \
-                       apisix.data_encryption.keyring for the default, or give a key of 16 or 32 letters";
+        let message = "nothing is encrypted: private keys and secrets are in the store as they are; give \
+                       apisix.data_encryption.keyring a key of 16 or 32 letters";
+        said.push(("apisix.data_encryption.keyring".to_owned(), message.to_owned()));
+    }
+    let published = |key: &String| PUBLISHED_KEYS.contains(&key.as_str());
+    if stores && settings.apisix.data_encryption.keyring.first().is_some_and(published) {
+        let message = "the key that encrypts is published in documentation: whoever has a copy of the store reads its \
+                       secrets; put a key of your own, 16 or 32 letters, in front of the others, and write the objects \
+                       with secrets again";
         said.push(("apisix.data_encryption.keyring".to_owned(), message.to_owned()));
     }
     let audited = settings.admin.listen.is_some() || settings.apisix.control.is_some();

@@ -114,7 +114,7 @@ fn each_private_key(kind: Kind, value: &mut Value, change: Change<'_>) {
     }
 }
 
-pub(crate) fn each_plugin_field(
+fn each_plugin_field(
     kind: Kind,
     id: &str,
     value: &mut Value,
@@ -146,7 +146,7 @@ fn fields<'a>(catalog: &'a dyn PluginCatalog, plugin: &str) -> &'a [&'a str] {
 
 /// Follows a path like `auth.header`; lists on the way and at its end apply to each item, an object at its end to
 /// each of its values.
-pub(crate) fn change_in(value: &mut Value, path: &str, change: Change<'_>) {
+fn change_in(value: &mut Value, path: &str, change: Change<'_>) {
     let (name, rest) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
     let Some(found) = value.get_mut(name) else { return };
     match (found, rest) {

@@ -12,7 +12,7 @@ mod without;
 
 use serde_json::Value;
 
-use crate::{Kind, Object, PluginCatalog};
+use crate::{Kind, Object, Objects, PluginCatalog};
 
 /// A field without effect.
 #[derive(Debug, PartialEq, Eq)]
@@ -83,12 +83,17 @@ impl Field {
 pub use vain::Matching;
 
 /// All that an object says in vain, in words.
-pub fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalog) -> Vec<String> {
+pub fn of(
+    object: &Object,
+    matching: Matching,
+    catalog: &dyn PluginCatalog,
+    all: &dyn Objects,
+) -> Vec<String> {
     let mut found = vain::of(object, matching, catalog);
     found.extend(references::of(object, catalog));
     found.extend(public::of(object, catalog));
     found.extend(without::of(object, catalog));
-    found.extend(names::of(object, catalog));
+    found.extend(names::of(object, catalog, all));
     found.extend(remarks(object, catalog));
     found.extend(unknown::of(object, catalog));
     found

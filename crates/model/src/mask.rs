@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     Kind, PluginCatalog,
-    encrypt::{Change, change_in, change_text, each_plugin_field},
+    encrypt::{Change, change_text},
     idle::unknown,
     schema::is_secret_reference,
     schemas,
@@ -46,17 +46,58 @@ fn holds_fields(name: &str) -> bool {
 pub fn mask_resource(kind: Kind, id: &str, value: &mut Value, catalog: &dyn PluginCatalog) {
     let change = |text: &str| (!is_secret_reference(text)).then(|| MASK.to_owned());
     if kind == Kind::Ssl {
-        change_in(value, "key", &change);
-        change_in(value, "keys", &change);
+        hide_in(value, "key", &change);
+        hide_in(value, "keys", &change);
     }
-    each_plugin_field(kind, id, value, catalog, &change);
+    mask_plugin_fields(kind, id, value, catalog, &change);
     mask_nested(value, catalog, &change);
     mask_unknown(kind, id, value, catalog, &change);
     mask_names(value, false, &change);
     if kind == Kind::Secret {
         for field in ["token", "secret_access_key", "session_token", "auth_config.private_key"] {
-            change_in(value, field, &change);
+            hide_in(value, field, &change);
         }
+    }
+}
+
+/// What plugins say is secret.
+fn mask_plugin_fields(
+    kind: Kind,
+    id: &str,
+    value: &mut Value,
+    catalog: &dyn PluginCatalog,
+    change: Change<'_>,
+) {
+    let fields = |plugin: &str| catalog.facts(plugin).map(|facts| facts.encrypt_fields).unwrap_or_default();
+    if kind == Kind::PluginMetadata {
+        fields(id).iter().for_each(|field| hide_in(value, field, change));
+        return;
+    }
+    for (name, conf) in value.get_mut("plugins").and_then(Value::as_object_mut).into_iter().flatten() {
+        fields(name).iter().for_each(|field| hide_in(conf, field, change));
+    }
+}
+
+/// Hides all that stands at a path like `auth.header`, whatever its shape: what comes from etcd or from a file may have any.
+fn hide_in(value: &mut Value, path: &str, change: Change<'_>) {
+    if let Value::Array(items) = value {
+        return items.iter_mut().for_each(|item| hide_in(item, path, change));
+    }
+    let (name, rest) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
+    match (value.get_mut(name), rest) {
+        (None, _) => {}
+        (Some(found @ (Value::Object(_) | Value::Array(_))), Some(rest)) => hide_in(found, rest, change),
+        (Some(found), _) => hide(found, change),
+    }
+}
+
+/// All texts and numbers in it.
+fn hide(value: &mut Value, change: Change<'_>) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| hide(item, change)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| hide(field, change)),
+        Value::Number(_) => *value = Value::from(MASK),
+        value => change_text(value, change),
     }
 }
 
@@ -71,7 +112,7 @@ fn mask_nested(value: &mut Value, catalog: &dyn PluginCatalog, change: Change<'_
             .collect();
         for (place, fields) in places {
             let Some(conf) = conf.pointer_mut(&place) else { continue };
-            fields.iter().for_each(|field| change_in(conf, field, change));
+            fields.iter().for_each(|field| hide_in(conf, field, change));
         }
     }
 }
@@ -90,9 +131,8 @@ fn mask_unknown(kind: Kind, id: &str, value: &mut Value, catalog: &dyn PluginCat
     match value.get_mut("plugins") {
         Some(Value::Object(plugins)) => {
             for (name, conf) in plugins {
-                match catalog.facts(name) {
-                    Some(_) => change_text(conf, change),
-                    None => change_all(conf, change),
+                if catalog.facts(name).is_none() || !conf.is_object() {
+                    change_all(conf, change);
                 }
             }
         }
@@ -131,12 +171,11 @@ fn mask_names(value: &mut Value, in_headers: bool, change: Change<'_>) {
                 let is_secret = is_named && name == "value"
                     || SECRET_NAMES.contains(&name.as_str())
                     || in_headers && is_credential(name);
-                match item {
-                    Value::String(_) if is_secret => change_text(item, change),
-                    Value::Array(items) if is_secret && in_headers => {
-                        items.iter_mut().for_each(|item| change_text(item, change));
-                    }
-                    item => mask_names(item, holds_fields(name), change),
+                // A schema may have a property of such a name.
+                if is_secret && (in_headers || !item.is_object()) {
+                    hide(item, change);
+                } else {
+                    mask_names(item, holds_fields(name), change);
                 }
             });
         }

@@ -2,7 +2,8 @@
 
 use std::{cell::RefCell, fmt, net::SocketAddr, ops::Deref, rc::Rc, sync::Arc};
 
-use model::Document;
+use aws_lc_rs::digest;
+use model::{Document, Object};
 use routing::router::Router;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
@@ -99,9 +100,39 @@ pub struct Route {
     /// The merged resource, for plugins that pass it on (opa, forward-auth variables).
     pub document: Document,
     pub service: Option<Document>,
+    pub birth: Birth,
+    pub service_birth: Option<Birth>,
     /// Never reused within the process: names the route in per-worker caches and metrics.
     pub serial: u64,
     pub version: u64,
+}
+
+/// Tells an object from those that had its id before, also after a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Birth([u8; 16]);
+
+impl Birth {
+    /// `counted`: the store gives each revision once. Elsewhere nobody knows when an object was made, and one with another
+    /// document counts as another object.
+    pub fn of(object: &Object, counted: bool) -> Birth {
+        let mut digest = digest::Context::new(&digest::SHA256);
+        if counted {
+            digest.update(&object.created.to_le_bytes());
+            // A store that was started afresh counts from the beginning.
+            let value = object.value();
+            let time = value.get("create_time").map(Value::to_string).unwrap_or_default();
+            digest.update(time.as_bytes());
+        } else {
+            digest.update(object.document.text().as_bytes());
+        }
+        let (mut birth, digest) = ([0; 16], digest.finish());
+        birth.iter_mut().zip(digest.as_ref()).for_each(|(byte, digested)| *byte = *digested);
+        Birth(birth)
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 #[derive(Clone)]

@@ -140,7 +140,7 @@ impl Template {
                         location.push_target(&request.path, request.head.query());
                     }
                     Some(value) => match (location::origin(variable), Kind::of(variable)) {
-                        (Origin::Client, kind @ (Kind::Path | Kind::Value)) => {
+                        (Origin::Client, kind @ (Kind::Path | Kind::Value | Kind::Decoded)) => {
                             location.push_text(kind, &value)
                         }
                         (origin, _) => location.push(origin, &value),

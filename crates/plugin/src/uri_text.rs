@@ -30,8 +30,10 @@ impl Place {
 pub enum Kind {
     /// Of the decoded path.
     Path,
-    /// A single value: of an argument, a cookie, a field.
+    /// A single value as the client wrote it: of a cookie, a field.
     Value,
+    /// A single value that was decoded: of an argument.
+    Decoded,
     /// A piece of a URI as the client wrote it.
     Raw,
 }
@@ -40,12 +42,8 @@ impl Kind {
     pub fn of(variable: &Variable) -> Kind {
         match variable {
             Variable::Named(Named::Uri | Named::DocumentUri) | Variable::UriParameter(_) => Kind::Path,
-            Variable::Arg(_)
-            | Variable::Cookie(_)
-            | Variable::RawCookie(_)
-            | Variable::Header(_)
-            | Variable::PostArg(_)
-            | Variable::PostArgPath(_) => Kind::Value,
+            Variable::Arg(_) | Variable::PostArg(_) | Variable::PostArgPath(_) => Kind::Decoded,
+            Variable::Cookie(_) | Variable::RawCookie(_) | Variable::Header(_) => Kind::Value,
             _ => Kind::Raw,
         }
     }
@@ -53,7 +51,7 @@ impl Kind {
     /// At its beginning. A value in front of any `=` is meant as a whole path or as whole arguments.
     pub fn at(self, place: Place) -> Kind {
         match (self, place) {
-            (Kind::Value, Place::Path | Place::Name) => Kind::Raw,
+            (Kind::Value | Kind::Decoded, Place::Path | Place::Name) => Kind::Raw,
             (kind, _) => kind,
         }
     }
@@ -63,11 +61,11 @@ impl Kind {
         match (self, place) {
             (Kind::Path, Place::Path) => matches!(byte, b'?' | b'#'),
             // `+` is a blank there, and `%` would be decoded a second time.
-            (Kind::Path, Place::Name | Place::Value) => {
+            (Kind::Path, Place::Name | Place::Value) | (Kind::Decoded, Place::Value) => {
                 matches!(byte, b'&' | b';' | b'#' | b'+' | b'%' | b' ') || byte.is_ascii_control()
             }
             (Kind::Value, Place::Value) => matches!(byte, b'&' | b'#' | b' ') || byte.is_ascii_control(),
-            (Kind::Value | Kind::Raw, _) => false,
+            (Kind::Value | Kind::Decoded | Kind::Raw, _) => false,
         }
     }
 }
@@ -104,7 +102,7 @@ mod tests {
     fn only_structure_is_escaped() {
         let ordinary = "a.b-c_d~é/e:@!$'()*,=\"<>|";
         for place in [Place::Path, Place::Name, Place::Value] {
-            for kind in [Kind::Path, Kind::Value, Kind::Raw] {
+            for kind in [Kind::Path, Kind::Value, Kind::Decoded, Kind::Raw] {
                 assert_eq!(escaped(kind, place, ordinary), ordinary, "{kind:?} {place:?}");
             }
         }
@@ -114,6 +112,7 @@ mod tests {
             (Kind::Path, Place::Name, "?%26%3B%23%2B%25%20"),
             (Kind::Path, Place::Value, "?%26%3B%23%2B%25%20"),
             (Kind::Value, Place::Value, "?%26;%23+%%20"),
+            (Kind::Decoded, Place::Value, "?%26%3B%23%2B%25%20"),
             (Kind::Value, Place::Name, text),
             (Kind::Raw, Place::Value, text),
         ] {

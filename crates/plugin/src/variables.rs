@@ -215,6 +215,19 @@ fn borrowed(text: &[u8]) -> Text<'_> {
     Some(Cow::Borrowed(text))
 }
 
+/// Cookies have a separator of their own.
+fn joined<'a>(name: &str, mut values: impl Iterator<Item = &'a [u8]>) -> Text<'a> {
+    let first = values.next()?;
+    let Some(second) = values.next() else { return borrowed(first) };
+    let separator: &[u8] = if name.eq_ignore_ascii_case("cookie") { b"; " } else { b", " };
+    let mut joined = first.to_vec();
+    for value in std::iter::once(second).chain(values) {
+        joined.extend_from_slice(separator);
+        joined.extend_from_slice(value);
+    }
+    owned(joined)
+}
+
 impl Request {
     /// The value of a variable as text; `None` when it has none.
     pub fn variable<'a>(&'a self, variable: &Variable) -> Text<'a> {
@@ -263,32 +276,22 @@ impl Request {
             .map(|(_, value)| Cow::Borrowed(value.as_slice()))
     }
 
-    /// To nginx's variables `a_b: 1` is the same field as `a-b: 1`.
-    fn underscored_header<'a>(&'a self, name: &str) -> Text<'a> {
-        if !name.contains('-') {
-            return None;
-        }
-        let same = |field: &[u8]| {
-            field.len() == name.len()
-                && field.iter().zip(name.bytes()).all(|(&found, wanted)| {
-                    found.eq_ignore_ascii_case(&wanted) || (found == b'_' && wanted == b'-')
-                })
-        };
-        self.head.headers.iter().find(|(field, _)| same(field)).map(|(_, value)| Cow::Borrowed(value))
-    }
-
-    /// nginx joins repeated fields for these; the first counts elsewhere.
+    /// As in nginx, all fields of this name joined; `a_b: 1` is one of them for `a-b`.
     fn header_variable<'a>(&'a self, name: &str) -> Text<'a> {
-        let Some(first) = self.head.headers.get(name) else { return self.underscored_header(name) };
-        let mut values = self.head.headers.get_all(name).skip(1);
-        let Some(second) = values.next() else { return borrowed(first) };
-        let separator: &[u8] = if name.eq_ignore_ascii_case("cookie") { b"; " } else { b", " };
-        let mut joined = first.to_vec();
-        for value in std::iter::once(second).chain(values) {
-            joined.extend_from_slice(separator);
-            joined.extend_from_slice(value);
+        let headers = &self.head.headers;
+        if name.contains('-') && headers.may_have_underscores() {
+            let is_same = |field: &[u8]| {
+                field.len() == name.len()
+                    && field.iter().zip(name.bytes()).all(|(&found, wanted)| {
+                        found.eq_ignore_ascii_case(&wanted) || (found == b'_' && wanted == b'-')
+                    })
+            };
+            return joined(name, headers.iter().filter(|(field, _)| is_same(field)).map(|(_, value)| value));
         }
-        owned(joined)
+        // Most requests do not have the field.
+        headers.get(name)?;
+        let is_same = |field: &[u8]| field.eq_ignore_ascii_case(name.as_bytes());
+        joined(name, headers.iter().filter(|(field, _)| is_same(field)).map(|(_, value)| value))
     }
 
     fn named(&self, named: Named) -> Text<'_> {
@@ -487,29 +490,6 @@ impl Request {
     pub fn normal_target(&self) -> Vec<u8> {
         let mut target = self.path.clone();
         if let Some(query) = self.head.query().filter(|query| !query.is_empty()) {
-            target.push(b'?');
-            target.extend_from_slice(query);
-        }
-        target
-    }
-
-    /// The same as a request target, percent-encoded where a path requires it. Services that decide on the request get this
-    /// form, so that they judge the same path as routes and plugins.
-    pub fn canonical_target(&self) -> Vec<u8> {
-        let mut target = Vec::with_capacity(self.path.len() + 16);
-        if self.snapshot.options.match_uri_encoded_slash {
-            // Such slashes are still escaped.
-            for (number, part) in self.path.split(|&byte| byte == b'%').enumerate() {
-                let is_slash = part.get(..2).is_some_and(|digits| digits.eq_ignore_ascii_case(b"2f"));
-                if number > 0 {
-                    target.extend_from_slice(if is_slash { b"%" } else { b"%25" });
-                }
-                wire::uri::encode_path(part, &mut target);
-            }
-        } else {
-            wire::uri::encode_path(&self.path, &mut target);
-        }
-        if let Some(query) = self.head.query() {
             target.push(b'?');
             target.extend_from_slice(query);
         }

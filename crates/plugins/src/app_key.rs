@@ -4,9 +4,12 @@
 use std::sync::Arc;
 
 use model::header_text::Text;
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, definition::ConsumerKey};
+use plugin::{
+    AuthEntry, BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, definition::ConsumerKey,
+};
 use serde::Deserialize;
 use serde_json::Value;
+use wire::uri::unmarked;
 
 use crate::common::{auth, conf::typed};
 
@@ -34,8 +37,14 @@ struct AppKey {
     rejected_code: u16,
 }
 
-/// The key that was in the path.
-struct Key(Vec<u8>);
+/// The key of the path, looked for once, before the guards: they see the path without it.
+struct Found {
+    key: Vec<u8>,
+    /// Nobody has this key.
+    is_unknown: bool,
+    /// It is still there, because the path without it belongs to another route.
+    is_left: bool,
+}
 
 /// Where in the path a key stands: the text between `/~` and the next slash, behind the first segment.
 #[derive(Debug, PartialEq, Eq)]
@@ -58,58 +67,60 @@ fn consumer(conf: &Value) -> Result<ConsumerKey, String> {
 impl Plugin for AppKey {
     /// Guards, logs and the upstream see the path as if the key had never been in it.
     fn received(&self, request: &mut Request) {
-        let Some(found) = self.in_path(request) else { return };
-        let path = [found.before, found.after].concat();
-        // Otherwise the guards of that route would be bypassed.
-        if !is_known(request, found.key) || plugin::reroute::leads_elsewhere(request, &path) {
+        let is_sought = self.in_path && request.extensions.get::<Found>().is_none();
+        if !is_sought || self.given(request).is_some() {
             return;
         }
-        let key = Key(found.key.to_vec());
-        request.extensions.insert(key);
-        without_key(request, path);
+        let marked = request.marked_path();
+        let Some(InPath { before, key, after }) = in_path(&marked) else { return };
+        let (key, marked) = (unmarked(key), [before, after].concat());
+        let path = unmarked(&marked);
+        let is_unknown = entry(request, &key).is_none();
+        // Otherwise the guards of that route would be bypassed.
+        let is_left = is_unknown || plugin::reroute::leads_elsewhere(request, &path);
+        request.extensions.insert(Found { key, is_unknown, is_left });
+        if !is_left {
+            let target = request.target_with(&marked);
+            request.head.set_target(&target);
+            request.path = path;
+        }
     }
 
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         match self.find(request) {
-            Ok(()) => Step::Next,
+            Ok(entry) => {
+                request.attach(&entry);
+                Step::Next
+            }
             Err(reason) => Err(Box::new(Reply::message(self.rejected_code, reason))).into(),
         }
     }
 }
 
 impl AppKey {
-    /// Only where the key is nowhere else.
-    fn in_path<'a>(&self, request: &'a Request) -> Option<InPath<'a>> {
-        let elsewhere = request.header(&self.header).is_some() || request.arg(&self.query).is_some();
-        (self.in_path && !elsewhere).then(|| in_path(&request.path)).flatten()
+    /// In a header or an argument, where a plugin that ran before may have put it.
+    fn given(&self, request: &Request) -> Option<Vec<u8>> {
+        request.header(&self.header).map(<[u8]>::to_vec).or_else(|| request.arg(&self.query))
     }
 
-    fn find(&self, request: &mut Request) -> Result<(), &'static str> {
-        let given = request.header(&self.header).map(<[u8]>::to_vec).or_else(|| request.arg(&self.query));
-        let taken = || request.extensions.get::<Key>().filter(|_| self.in_path).map(|Key(key)| key.clone());
-        let Some(key) = given.or_else(taken) else {
-            // `received` has left it there.
-            return Err(match self.in_path(request) {
-                None => "Missing application key in request",
-                Some(found) if !is_known(request, found.key) => "Invalid application key in request",
-                Some(_) => "The path without its application key belongs to another route",
-            });
-        };
-        let snapshot = request.snapshot.clone();
-        let entry = std::str::from_utf8(&key).ok().and_then(|key| snapshot.consumers.find("app-key", key));
-        request.attach(entry.ok_or("Invalid application key in request")?);
-        Ok(())
+    fn find(&self, request: &Request) -> Result<Arc<AuthEntry>, &'static str> {
+        const INVALID: &str = "Invalid application key in request";
+        if let Some(key) = self.given(request) {
+            return entry(request, &key).ok_or(INVALID);
+        }
+        match request.extensions.get::<Found>().filter(|_| self.in_path) {
+            None => Err("Missing application key in request"),
+            Some(found) if found.is_unknown => Err(INVALID),
+            Some(found) if found.is_left => {
+                Err("The path without its application key belongs to another route")
+            }
+            Some(found) => entry(request, &found.key).ok_or(INVALID),
+        }
     }
 }
 
-fn is_known(request: &Request, key: &[u8]) -> bool {
-    std::str::from_utf8(key).is_ok_and(|key| request.snapshot.consumers.find("app-key", key).is_some())
-}
-
-fn without_key(request: &mut Request, path: Vec<u8>) {
-    request.path = path;
-    let target = request.canonical_target();
-    request.head.set_target(&target);
+fn entry(request: &Request, key: &[u8]) -> Option<Arc<AuthEntry>> {
+    request.snapshot.consumers.find("app-key", std::str::from_utf8(key).ok()?).cloned()
 }
 
 fn in_path(path: &[u8]) -> Option<InPath<'_>> {

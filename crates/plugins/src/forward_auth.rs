@@ -11,10 +11,9 @@ use plugin::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use telemetry::error_log;
-use wire::claims::same_name;
 
 use crate::common::{
-    auth::Identified,
+    auth::{self, Identified},
     conf::typed,
     http_client::{self, ClientOptions, Endpoint, Failure, Incoming, Method, Missed, Outgoing, TlsWanted},
 };
@@ -210,15 +209,7 @@ impl ForwardAuth {
             if taken || framing.iter().any(|other| other.eq_ignore_ascii_case(name)) {
                 continue;
             }
-            // All lines, including spellings that the upstream may treat as the same name, since it gets them all. Each as it
-            // is spelled: the service must not take for a field what only some upstreams do.
-            let lines = request.head.headers.iter().filter(|(line, _)| same_name(line, name.as_bytes()));
-            let spelled = |line: &[u8]| match line.eq_ignore_ascii_case(name.as_bytes()) {
-                true => name.clone(),
-                false => String::from_utf8_lossy(line).into_owned(),
-            };
-            let lines: Vec<_> = lines.map(|(line, value)| (spelled(line), value.to_vec())).collect();
-            headers.extend(lines);
+            headers.extend(auth::lines(request, name));
         }
         headers
     }

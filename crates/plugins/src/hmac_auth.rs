@@ -2,7 +2,7 @@
 
 mod fields;
 
-use std::{sync::Arc, time::SystemTime};
+use std::{collections::HashMap, sync::Arc, time::SystemTime};
 
 use aws_lc_rs::{digest, hmac};
 use fields::Fields;
@@ -15,7 +15,7 @@ use plugin::{
 use serde::Deserialize;
 use serde_json::Value;
 use telemetry::error_log;
-use wire::{HeaderId, claims::same_name};
+use wire::{HeaderId, claims::folded};
 
 use crate::common::{
     auth, clock,
@@ -252,16 +252,16 @@ impl HmacAuth {
 /// A signature covers the first of repeated fields, and the upstream may read another one, or one whose name it takes for
 /// the same. The date and the header with the signature itself are as important, signed or not.
 fn check_single(request: &Request, signed: &[String]) -> Result<(), String> {
-    let important = ["date", "authorization"];
-    let mut names = signed.iter().map(String::as_str).chain(important);
-    let fields = |name: &str| {
-        let names = request.head.headers.iter().map(|(name, _)| name);
-        names.filter(|other| same_name(other, name.as_bytes())).count()
-    };
-    match names.find(|name| fields(name) > 1) {
-        Some(name) => Err(format!("header \"{name}\" is repeated")),
-        None => Ok(()),
+    let names = signed.iter().map(String::as_str).chain(["date", "authorization"]);
+    let mut names: HashMap<Vec<u8>, (&str, bool)> =
+        names.map(|name| (folded(name.as_bytes()), (name, false))).collect();
+    for (field, _) in request.head.headers.iter() {
+        let Some((name, seen)) = names.get_mut(&folded(field)) else { continue };
+        if std::mem::replace(seen, true) {
+            return Err(format!("header \"{name}\" is repeated"));
+        }
     }
+    Ok(())
 }
 
 /// Key id, then a line per signed header that the request has; `@request-target` stands for method and target.

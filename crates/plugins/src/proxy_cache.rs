@@ -268,8 +268,7 @@ impl ProxyCache {
     }
 
     fn store(&self, request: &Request, key: Vec<u8>, capture: Capture) {
-        let signature =
-            if capture.vary.is_empty() { String::new() } else { Variants::signature(&capture.vary, request) };
+        let Ok(signature) = Variants::signature(&capture.vary, request) else { return };
         let answer = Arc::new(Answer {
             status: capture.status,
             headers: capture.headers,

@@ -7,11 +7,14 @@ use std::{ops::Range, sync::Arc};
 
 use header_value::HeaderValue;
 use model::header_text::Text;
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step, Template, uri_text::Kind};
+use plugin::{
+    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, uri_text::Kind,
+};
 use routing::expr::GaveUp;
 use serde::Deserialize;
 use serde_json::Value;
-use target::Target;
+use target::{Reading, Target};
+use telemetry::error_log::{self, Level};
 use wire::{HeaderId, Method};
 
 use crate::common::{
@@ -177,7 +180,10 @@ impl Plugin for ProxyRewrite {
         if let Some(host) = &self.host {
             request.edits.host = Some(host.clone().into_bytes());
         }
-        self.rewrite_uri(request);
+        if let Err(reason) = self.rewrite_uri(request) {
+            error_log::log(Level::Info, format_args!("{reason}, client: {}", request.remote_addr));
+            return Step::reply(Reply::page(400));
+        }
         let captures = request.extensions.get::<Captures>().cloned().unwrap_or_default();
         self.headers.apply(request, &captures);
         if let Some(method) = &self.method {
@@ -188,30 +194,39 @@ impl Plugin for ProxyRewrite {
 }
 
 impl ProxyRewrite {
-    fn rewrite_uri(&self, request: &mut Request) {
-        let own = if self.real_uri { request.head.target().to_vec() } else { request.path.clone() };
-        let mut target = Target::default();
-        if let Some(template) = &self.uri {
+    fn rewrite_uri(&self, request: &mut Request) -> Result<(), &'static str> {
+        if self.uri.is_none() && self.rules.is_empty() && !self.real_uri {
+            request.edits.target = Some(request.canonical_target());
+            return Ok(());
+        }
+        let (slashes, servlet) = (request.slashes(), request.snapshot.options.normalize_uri_like_servlet);
+        let mut target = Target::new(Reading { raw: self.real_uri, slashes, servlet });
+        let query = if let Some(template) = &self.uri {
             template.visit(request, |variable, text| match variable {
                 None => target.push(text),
                 Some(variable) => target.push_value(Kind::of(variable), text),
             });
-            if let Some(query) = query_of(&own).filter(|_| self.real_uri) {
-                target.push_own_query(query);
-            }
+            if self.real_uri { query_of(request.head.target()) } else { request.head.query() }
         } else {
-            match self.replace(request, own) {
-                Ok(replaced) => target = replaced,
-                Err(GaveUp) => return request.set_undecided(500),
+            let own = if self.real_uri { request.head.target().to_vec() } else { request.path.clone() };
+            if let Err(GaveUp) = self.replace(request, own, &mut target) {
+                request.set_undecided(500);
+                return Ok(());
             }
+            request.head.query().filter(|_| !self.real_uri)
+        };
+        if target.is_unclear() {
+            return Err("proxy-rewrite cannot tell %2F from %252F in the path");
         }
-        request.edits.target =
-            Some(if self.real_uri { target.into_bytes() } else { target.encoded(request.head.query()) });
+        if target.climbs() {
+            return Err("proxy-rewrite would make a dot segment of what the client wrote");
+        }
+        request.edits.target = Some(target.with_query(query));
+        Ok(())
     }
 
     /// What the first rule that matches makes of `uri`, or `uri` itself.
-    fn replace(&self, request: &mut Request, uri: Vec<u8>) -> Result<Target, GaveUp> {
-        let mut target = Target::default();
+    fn replace(&self, request: &mut Request, uri: Vec<u8>, target: &mut Target) -> Result<(), GaveUp> {
         for (regex, replacement) in &self.rules {
             let Some(groups) = regex.within(&request.search_time).captures(&uri)? else { continue };
             for piece in regexes::replaced(&uri, &groups, replacement) {
@@ -223,10 +238,13 @@ impl ProxyRewrite {
                 }
             }
             request.extensions.insert(Captures { text: uri, groups });
-            return Ok(target);
+            return Ok(());
         }
-        target.push_path(&uri);
-        Ok(target)
+        match self.real_uri {
+            true => target.push(&uri),
+            false => target.push_path(&uri),
+        }
+        Ok(())
     }
 }
 

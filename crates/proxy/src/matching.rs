@@ -73,10 +73,8 @@ fn normalize(request: &Request, path: &mut Vec<u8>) -> Result<(), &'static str> 
     if options.normalize_uri_like_servlet {
         servlet::normalize(raw, path)?;
     } else if options.match_uri_encoded_slash && !has_dot_segment(raw) {
-        // `%2F` stays as it is: hidden from decoding, then put back. Not where dot segments have to be resolved: what
-        // they climb over would depend on how the slash is read.
-        let hidden = readings::hide_encoded_slashes(raw);
-        wire::uri::normalize_path(&hidden, path)?;
+        // Not where dot segments have to be resolved: what they climb over would depend on how the slash is read.
+        readings::normalize_with_encoded_slashes(raw, path)?;
     } else {
         wire::uri::normalize_path(raw, path)?;
     }

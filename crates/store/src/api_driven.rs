@@ -169,6 +169,10 @@ impl Store for ApiDriven {
     fn is_writable(&self) -> bool {
         false
     }
+
+    fn revisions_last(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

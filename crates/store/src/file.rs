@@ -223,4 +223,8 @@ impl Store for File {
     fn is_writable(&self) -> bool {
         false
     }
+
+    fn revisions_last(&self) -> bool {
+        false
+    }
 }

@@ -24,7 +24,7 @@ pub use etcd::Etcd;
 pub use file::File;
 pub use history::{Author, History};
 pub use memory::Memory;
-use model::{Kind, Object};
+use model::{Kind, Object, Objects};
 use serde_json::Value;
 pub use state::State;
 
@@ -160,10 +160,29 @@ pub trait Store: Send + Sync {
     /// Notified with the new revision after every visible change.
     fn watch(&self) -> tokio::sync::watch::Receiver<u64>;
     fn is_writable(&self) -> bool;
+    /// Revisions go on after a restart, so that none is given twice. Otherwise they count from the start of the process.
+    fn revisions_last(&self) -> bool {
+        true
+    }
 
     fn get(&self, kind: Kind, id: &str) -> Option<Object> {
         let mut found = None;
         self.read(&mut |state| found = state.get(kind, id).cloned());
+        found
+    }
+}
+
+/// The objects of a store, as they are when each is asked for.
+pub struct Stored<'a>(pub &'a dyn Store);
+
+impl Objects for Stored<'_> {
+    fn get(&self, kind: Kind, id: &str) -> Option<Object> {
+        self.0.get(kind, id)
+    }
+
+    fn with_field(&self, name: &str) -> Vec<Object> {
+        let mut found = Vec::new();
+        self.0.read(&mut |state| found = state.with_field(name));
         found
     }
 }

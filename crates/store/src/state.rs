@@ -2,12 +2,22 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use model::{Kind, Object};
+use model::{Kind, Object, Objects};
 
 #[derive(Clone, Debug, Default)]
 pub struct State {
     pub revision: u64,
     objects: BTreeMap<Kind, BTreeMap<Arc<str>, Object>>,
+}
+
+impl Objects for State {
+    fn get(&self, kind: Kind, id: &str) -> Option<Object> {
+        State::get(self, kind, id).cloned()
+    }
+
+    fn with_field(&self, name: &str) -> Vec<Object> {
+        self.all().filter(|object| object.document.may_have(name)).cloned().collect()
+    }
 }
 
 impl State {

@@ -51,6 +51,11 @@ pub fn same_name(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(&one, &other)| fold(one) == fold(other))
 }
 
+/// What two such names have in common.
+pub fn folded(name: &[u8]) -> Vec<u8> {
+    name.iter().map(|&byte| fold(byte)).collect()
+}
+
 fn fold(byte: u8) -> u8 {
     FOLDED[usize::from(byte)]
 }

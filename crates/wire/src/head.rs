@@ -179,6 +179,11 @@ impl Head {
         self.seen & SIGNED != 0
     }
 
+    /// Whether some name may have `_` in the place of a dash. `false` is certain.
+    pub fn may_have_underscores(&self) -> bool {
+        self.has_signs()
+    }
+
     /// Whether there is a field of this name, or was one before it was removed.
     pub fn had(&self, id: HeaderId) -> bool {
         self.has_seen(id)
@@ -348,6 +353,14 @@ impl Head {
         others
     }
 
+    /// Whether there is a field that is not of this name, and is to an upstream that folds signs.
+    pub fn has_other_spelling(&self, name: impl AsRef<[u8]>) -> bool {
+        let name = name.as_ref();
+        let may_be = self.has_signs() || claims::has_other_sign(name);
+        let other = |found: &[u8]| claims::same_name(found, name) && !found.eq_ignore_ascii_case(name);
+        may_be && self.iter().any(|(found, _)| other(found))
+    }
+
     /// Writes the field lines for which `keep` says yes, in order, merging neighbours into one copy.
     pub fn write_fields(&self, out: &mut Vec<u8>, mut keep: impl FnMut(&Field) -> bool) {
         let (mut run_start, mut run_end) = (0usize, 0usize);
@@ -399,6 +412,17 @@ mod tests {
         assert!(!head.remove("X-Two"));
         assert_eq!(lines(&head), "x-one: 4\r\nHost: a\r\n");
         assert_eq!(head.known(HeaderId::Host), Some(&b"a"[..]));
+    }
+
+    #[test]
+    fn spellings() {
+        let mut head = Head::new();
+        head.add("X-A", "1");
+        head.add("Y_B", "2");
+        for (name, expected) in [("x-a", false), ("X_A", true), ("y-b", true), ("Y_b", false), ("z-a", false)]
+        {
+            assert_eq!(head.has_other_spelling(name), expected, "{name}");
+        }
     }
 
     #[test]

@@ -10,8 +10,31 @@ pub fn normalize_path(raw: &[u8], out: &mut Vec<u8>) -> Result<(), &'static str>
         out.extend_from_slice(raw);
         return Ok(());
     }
-    decode_into(raw, out)?;
+    decode_into(raw, out, false)?;
     resolve_segments(out)
+}
+
+/// In a marked path: a slash that is still encoded. No other path has this byte.
+pub const MARK: u8 = 0;
+
+/// As [`normalize_path`], with a [`MARK`] for each `%2F`.
+pub fn normalize_marking_slashes(raw: &[u8], out: &mut Vec<u8>) -> Result<(), &'static str> {
+    out.clear();
+    if is_plain(raw) {
+        out.extend_from_slice(raw);
+        return Ok(());
+    }
+    decode_into(raw, out, true)?;
+    resolve_segments(out)
+}
+
+/// A marked path as routes and plugins see it: with `%2F`, which is also what a client has written as `%252F`.
+pub fn unmarked(path: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(path.len() + 8);
+    for &byte in path {
+        if byte == MARK { out.extend_from_slice(b"%2F") } else { out.push(byte) }
+    }
+    out
 }
 
 /// No escapes, no `//`, no dot segments: the usual case, one scan.
@@ -26,7 +49,7 @@ fn is_plain(raw: &[u8]) -> bool {
     true
 }
 
-fn decode_into(raw: &[u8], out: &mut Vec<u8>) -> Result<(), &'static str> {
+fn decode_into(raw: &[u8], out: &mut Vec<u8>, marks: bool) -> Result<(), &'static str> {
     let mut at = 0;
     while let Some(&byte) = raw.get(at) {
         if byte == b'%' {
@@ -38,7 +61,7 @@ fn decode_into(raw: &[u8], out: &mut Vec<u8>) -> Result<(), &'static str> {
             if decoded == 0 {
                 return Err("NUL in the path");
             }
-            out.push(decoded);
+            out.push(if marks && decoded == b'/' { MARK } else { decoded });
             at += 3;
         } else {
             out.push(byte);
@@ -117,6 +140,16 @@ pub fn encode_path(path: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// As [`encode_path`], of a marked path.
+pub fn encode_marked_path(path: &[u8], out: &mut Vec<u8>) {
+    for (number, part) in path.split(|&byte| byte == MARK).enumerate() {
+        if number > 0 {
+            out.extend_from_slice(b"%2F");
+        }
+        encode_path(part, out);
+    }
+}
+
 /// Encodes everything but unreserved characters (RFC 3986 section 2.3), as for one query value.
 pub fn encode_component(text: &[u8], out: &mut Vec<u8>) {
     for &byte in text {
@@ -178,5 +211,20 @@ mod tests {
             let result = normalize_path(raw.as_bytes(), &mut out).map(|()| String::from_utf8(out).unwrap());
             assert_eq!(result.as_deref().map_err(|_| ()), *expected, "{raw}");
         }
+    }
+
+    #[test]
+    fn encoded_slashes_are_told_from_text() {
+        for (raw, path, again) in [
+            ("/a%2Fb", "/a%2Fb", "/a%2Fb"),
+            ("/a%2fb%252Fc//d", "/a%2Fb%2Fc/d", "/a%2Fb%252Fc/d"),
+            ("/a%25%32%46%20", "/a%2F ", "/a%252F%20"),
+        ] {
+            let (mut marked, mut out) = (Vec::new(), Vec::new());
+            normalize_marking_slashes(raw.as_bytes(), &mut marked).unwrap();
+            encode_marked_path(&marked, &mut out);
+            assert_eq!((unmarked(&marked).as_slice(), out.as_slice()), (path.as_bytes(), again.as_bytes()));
+        }
+        assert!(normalize_marking_slashes(b"/a%00", &mut Vec::new()).is_err());
     }
 }

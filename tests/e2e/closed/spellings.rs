@@ -215,6 +215,25 @@ fn names_with_odd_signs_are_dropped() {
 }
 
 /// RFC 9110 section 7.2: a port has digits only.
+/// As in nginx, `$http_x_role` has what `X_Role` says, too: WSGI, CGI and PHP read it.
+#[test]
+fn conditions_see_each_spelling_of_a_field() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let open = json!({"uri": "/*", "vars": [["http_x_role", "==", "user"]], "plugins": {"mocking": {"response_example": "open"}}});
+    put(&gateway, "routes/open", &open.to_string());
+    put(&gateway, "routes/guarded", &guarded(&json!({"priority": -1})).to_string());
+    for (fields, expected) in [
+        ("X-Role: user", 200),
+        ("X_Role: user", 200),
+        ("X-Role: user\r\nX_Role: admin", 401),
+        ("X_Role: admin\r\nX-Role: user", 401),
+        ("X-Role: user\r\nX_Other: admin", 200),
+    ] {
+        let request = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n\r\n");
+        assert_eq!(status_of(&gateway, &request), expected, "{fields}");
+    }
+}
+
 #[test]
 fn hosts_have_ports_of_digits() {
     let gateway = Gateway::start(EMBEDDED, None);

@@ -2,10 +2,11 @@
 //! where a request goes.
 
 use serde_json::{Value, json};
-use testkit::gateway::EMBEDDED;
+use testkit::gateway::{EMBEDDED, YAML_PROVIDER};
 use testkit::{Gateway, Upstream, upstream::Behaviour};
 
 use super::{admin, ask, put};
+use crate::etcd::wait;
 
 fn node(upstream: &Upstream) -> Value {
     json!({"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}})
@@ -148,19 +149,86 @@ fn what_is_kept_is_of_one_route_of_one_gateway() {
     assert_eq!(cached(&second, "/kept", ""), "MISS", "of another gateway");
     for (strategy, zone) in [("disk", "on_disk"), ("memory", "memory")] {
         let route = route(strategy, zone);
-        let written = || {
-            let (_, answer) = first.admin("PUT", "/apisix/admin/routes/1", &route);
-            serde_json::from_str::<Value>(&answer).expect("JSON")["value"]["create_time"].clone()
-        };
-        let before = written();
+        put(&first, "routes/1", &route);
         cached(&first, "/kept", "");
         assert_eq!(cached(&first, "/kept", ""), "HIT", "{strategy}");
-        // The time is in seconds.
-        while {
+        put(&first, "routes/1", &route);
+        assert_eq!(cached(&first, "/kept", ""), "HIT", "written again, {strategy}");
+        // Most of them within one second, and so with one `create_time`.
+        for _ in 0..5 {
             assert_eq!(first.admin("DELETE", "/apisix/admin/routes/1", "").0, 200);
-            written() == before
-        } {}
-        assert_eq!(cached(&first, "/kept", ""), "MISS", "made again, {strategy}");
+            put(&first, "routes/1", &route);
+            assert_eq!(cached(&first, "/kept", ""), "MISS", "made again, {strategy}");
+        }
+    }
+}
+
+/// A file does not say when its routes were made. One with other contents is another route, also after a restart.
+#[test]
+fn what_is_kept_is_of_one_route_of_a_file() {
+    let upstream = Upstream::start();
+    let zones = "apisix:\n  proxy_cache: {zones: [{name: on_disk, memory_size: 10m, disk_size: 100m, disk_path: data/cache, \
+                 cache_levels: \"1:2\"}, {name: memory, memory_size: 10m}]}\n";
+    for (strategy, zone) in [("disk", "on_disk"), ("memory", "memory")] {
+        let cache = json!({"cache_strategy": strategy, "cache_zone": zone, "cache_ttl": 60});
+        let mine = json!({"uri": "/kept", "desc": "mine", "plugins": {"proxy-cache": cache}, "upstream": node(&upstream)});
+        let mut yours = mine.clone();
+        yours["desc"] = "yours".into();
+        let other = json!({"uri": "/other", "plugins": {"mocking": {"response_example": "x"}}});
+        // Without an id, a route is named by its place.
+        let file = |routes: &[&Value]| json!({ "routes": routes }).to_string();
+        let mut gateway =
+            Gateway::start(&YAML_PROVIDER.replace("apisix:\n", zones), Some(&file(&[&mine, &other])));
+        cached(&gateway, "/kept", "");
+        assert_eq!(cached(&gateway, "/kept", ""), "HIT", "{strategy}");
+        gateway.write_routes(&file(&[&yours]));
+        wait("the file is read", || ask(&gateway, "/other", "").status() == 404);
+        assert_eq!(cached(&gateway, "/kept", ""), "MISS", "another route, {strategy}");
+        assert_eq!(cached(&gateway, "/kept", ""), "HIT", "{strategy}");
+        gateway.process.stop();
+        gateway.restart();
+        let after = if strategy == "disk" { "HIT" } else { "MISS" };
+        assert_eq!(cached(&gateway, "/kept", ""), after, "after a restart, {strategy}");
+    }
+}
+
+/// To WSGI, CGI and PHP `X_Lang` is `X-Lang`: what such a request gets is for nobody else, nor is it given what others got.
+#[test]
+fn other_spellings_of_fields_are_not_cached() {
+    let varying = Upstream::answer(|_| {
+        b"HTTP/1.1 200 OK\r\nVary: X-Lang, Accept-Language\r\nContent-Length: 1\r\n\r\nx".to_vec()
+    });
+    let varying = Upstream::with(move |_| Behaviour { read_body: true, steps: vec![varying.clone()] });
+    let plain = Upstream::start();
+    let zones = "apisix:\n  proxy_cache: {zones: [{name: on_disk, memory_size: 10m, disk_size: 100m, disk_path: data/cache, \
+                 cache_levels: \"1:2\"}, {name: memory, memory_size: 10m}]}\n";
+    let gateway = Gateway::start(&EMBEDDED.replace("apisix:\n", zones), None);
+    for (strategy, zone) in [("disk", "on_disk"), ("memory", "memory")] {
+        let mut cache = json!({"cache_strategy": strategy, "cache_zone": zone, "cache_ttl": 60});
+        let mut route = |id: &str, upstream: &Upstream, key: Value| {
+            if !key.is_null() {
+                cache["cache_key"] = key;
+            }
+            let id = format!("{id}-{strategy}");
+            let route = json!({"uri": format!("/{id}"), "plugins": {"proxy-cache": cache}, "upstream": node(upstream)});
+            put(&gateway, &format!("routes/{id}"), &route.to_string());
+            format!("/{id}")
+        };
+        let by_vary = route("vary", &varying, Value::Null);
+        let by_key = route("key", &plain, json!(["$uri", "$http_x_lang", "$http_accept_language"]));
+        let (odd, sly) = ("X_Lang: evil\r\n", "Accept_Language: evil\r\nAccept-Language: de\r\n");
+        // The first answer tells what it varies by.
+        assert_eq!(cached(&gateway, &by_vary, odd), "MISS", "{strategy}");
+        assert_eq!(cached(&gateway, &by_vary, ""), "MISS", "the odd one was not kept, {strategy}");
+        assert_eq!(cached(&gateway, &by_vary, ""), "HIT", "{strategy}");
+        for fields in [odd, sly] {
+            assert_eq!(cached(&gateway, &by_vary, fields), "BYPASS", "{fields}, {strategy}");
+            assert_eq!(cached(&gateway, &by_key, fields), "BYPASS", "{fields}, {strategy}");
+        }
+        assert_eq!(cached(&gateway, &by_vary, "Accept-Language: de\r\n"), "MISS", "{strategy}");
+        assert_eq!(cached(&gateway, &by_vary, "Accept-Language: de\r\n"), "HIT", "{strategy}");
+        assert_eq!(cached(&gateway, &by_key, ""), "MISS", "{strategy}");
+        assert_eq!(cached(&gateway, &by_key, ""), "HIT", "{strategy}");
     }
 }
 

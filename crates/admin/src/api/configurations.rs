@@ -15,7 +15,7 @@ use store::State;
 
 use super::{AdminApi, json as body_json, too_large};
 use crate::{
-    compiled::{StateObjects, proposed},
+    compiled::proposed,
     message::{Request, RequestBody, Response},
     resource::at_length,
 };
@@ -151,8 +151,7 @@ impl AdminApi {
             places.insert((kind, Arc::<str>::from(id)), (collection, index, item));
         }
         let changed: Vec<Object> = state.all().cloned().collect();
-        let (before, after) = (State::default(), StateObjects(&state));
-        let rejected = at_length(|| self.compiled.try_out(&changed, &StateObjects(&before), &after));
+        let rejected = at_length(|| self.compiled.try_out(&changed, &State::default(), &state));
         let mut faults = Faults::default();
         let fault = |rejected: Rejected| {
             let (collection, index, item) = places.get(&(rejected.kind, rejected.id.clone()))?;
@@ -169,11 +168,15 @@ impl AdminApi {
 impl AdminApi {
     /// What the objects of a configuration say in vain, each with its object.
     pub(super) fn in_vain(&self, document: &Value) -> Vec<String> {
-        let stored = items(document).filter_map(|(_, kind, index, item)| stored(kind?, index, item));
-        stored
-            .flat_map(|(kind, id, value)| {
-                let said = crate::resource::in_vain(self, &proposed(kind, &id, &value));
-                said.into_iter().map(move |text| format!("{}/{id}: {text}", kind.directory()))
+        let mut all = State::default();
+        for (_, kind, index, item) in items(document) {
+            let known = kind.and_then(|kind| stored(kind, index, item));
+            known.into_iter().for_each(|(kind, id, value)| drop(all.put(proposed(kind, &id, &value))));
+        }
+        all.all()
+            .flat_map(|object| {
+                let said = crate::resource::in_vain(self, object, &all).into_iter();
+                said.map(|text| format!("{}/{}: {text}", object.kind.directory(), object.id))
             })
             .collect()
     }

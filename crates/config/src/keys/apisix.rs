@@ -139,7 +139,7 @@ pub const KEYS: &[Key] = &[
     key("apisix.data_encryption", Table, "{}", "Encryption of private keys and secrets in the store."),
     key("apisix.data_encryption.enable_encrypt_fields", Bool, "true", "Encrypt the secret fields of plugins too."),
     key("apisix.data_encryption.keyring", AnyOf(&[Text, List(&Text)]), "[\"qeddd145sfvddff3\", \"edd1c9f0985e76a2\"]",
-        "Keys of 16 or 32 letters. The first encrypts, all decrypt: add new ones in front and keep the old ones. An empty list or null: nothing is encrypted, which the start warns of.").secret(),
+        "Keys of 16 or 32 letters. The first encrypts, all decrypt: add new ones in front and keep the old ones. The default is published, and an empty list or null encrypts nothing: the start warns of both. tidegate init writes a key of your own, but for etcd.").secret(),
     unset("apisix.status", Table, "{}", "Serve /status and /status/ready."),
     unset("apisix.status.ip", LISTEN_IP, "\"127.0.0.1\"", "Its address."),
     unset("apisix.status.port", PORT, "7085", "Its port; 7085 unless it is set."),

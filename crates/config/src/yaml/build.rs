@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, rc::Rc};
 
-use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
+use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 
 use super::{Content, Entry, Fault, Node, scalar};
 
@@ -19,7 +19,11 @@ pub struct Builder<'text> {
 
 impl<'text> Builder<'text> {
     pub fn new(text: &'text str) -> Self {
-        Self { parser: Parser::new_from_str(text), anchors: HashMap::new(), copied: 0 }
+        let mut options = Options::default();
+        // Comments count as data to the parser, which takes a hundred of them before the first key of a table for an attack.
+        options.set_emit_comments(false);
+        let parser = Parser::new_from_str_with_options(text, options);
+        Self { parser, anchors: HashMap::new(), copied: 0 }
     }
 
     pub fn document(mut self) -> Result<Node, Fault> {
@@ -55,7 +59,7 @@ impl<'text> Builder<'text> {
         }
     }
 
-    /// The next event that is data; comments are skipped.
+    /// The next event that is data.
     fn next(&mut self) -> Result<(Event<'text>, Span), Fault> {
         loop {
             match self.parser.next_event() {

@@ -1,5 +1,5 @@
-//! The networks of a `geo` and their values. The longest prefix counts, so a network holds for what is in it and in none of the
-//! networks inside of it.
+//! The networks of a `geo` and their values. The longest matching prefix wins, so a network's value applies to its addresses
+//! except those in a network nested within it.
 
 use std::{collections::HashMap, net::IpAddr};
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::condition::Condition;
 
-/// A network: its family, first address and prefix length. In this order what contains others comes before them.
+/// A network: its family, first address and prefix length. Sorted in this order, a network comes before those nested in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Network {
     is_v6: bool,
@@ -19,7 +19,7 @@ pub struct Network {
 pub const ALL: [Network; 2] =
     [Network { is_v6: false, first: 0, length: 0 }, Network { is_v6: true, first: 0, length: 0 }];
 
-/// What nginx looks up where there is no address.
+/// The address that nginx looks up when a text is not an address.
 const NO_ADDRESS: Network = Network { is_v6: false, first: u32::MAX as u128, length: 32 };
 
 impl Network {
@@ -49,31 +49,31 @@ impl Network {
     }
 }
 
-/// When an address has a value.
+/// The addresses that have a value.
 #[derive(Clone, Debug, Default)]
 struct Places {
-    /// Networks with no others in them.
+    /// Networks without nested ones.
     whole: Vec<String>,
-    /// A network, and what is not its own in it.
+    /// A network, and the nested ones to leave out.
     parts: Vec<(String, Vec<String>)>,
 }
 
-/// The networks by value.
+/// Networks grouped by value.
 #[derive(Clone, Debug, Default)]
 pub struct Networks {
     values: Vec<(String, Places)>,
-    /// Of what is in no network, and of texts other than addresses.
+    /// The value outside all networks, and of texts that are not addresses.
     rest: String,
-    /// Those that are not of the rest, outermost.
+    /// The outermost networks whose value differs from that default.
     outer: Vec<String>,
-    /// Texts other than addresses have the value of a network.
+    /// A text that is not an address gets the value of a network.
     pub texts_differ: bool,
-    /// How many networks there are.
+    /// The number of networks.
     pub count: usize,
 }
 
 impl Networks {
-    /// Of two equal networks the later one counts, as in nginx.
+    /// If a network is listed twice, the later value wins, as in nginx.
     pub fn of(given: impl Iterator<Item = (Network, String)>) -> Networks {
         let mut last: HashMap<Network, String> = HashMap::new();
         last.insert(ALL[0], String::new());
@@ -83,7 +83,8 @@ impl Networks {
         let mut sorted: Vec<(Network, String)> = last.into_iter().collect();
         sorted.sort();
         let rest = sorted.first().map(|(_, value)| value.clone()).unwrap_or_default();
-        // Those that differ from what they are in, with what is in them; the first one is everything.
+        // The networks whose value differs from that of the network around them, each with the ones nested in it. The first is
+        // the whole address space.
         let mut kept: Vec<(Network, String, Vec<String>)> = Vec::new();
         let mut open: Vec<usize> = Vec::new();
         let mut texts_differ = false;
@@ -125,7 +126,7 @@ impl Networks {
         Networks { values, rest, outer, texts_differ, count }
     }
 
-    /// Conditions on a variable that exclude each other, each with the value that it stands for.
+    /// Mutually exclusive conditions on a variable, each with the value that it selects.
     pub fn cases(&self, variable: &str) -> Vec<(Condition, String)> {
         let test = |networks: &[String]| match networks.is_empty() {
             true => Condition::Never,

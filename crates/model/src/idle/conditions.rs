@@ -44,6 +44,9 @@ const LATE: [&str; 12] = [
     "body_bytes_sent",
     "bytes_sent",
 ];
+/// Those that the match itself sets, for plugins.
+const MATCHED: [&str; 2] = ["matched_uri", "matched_host"];
+const PARAMETERS: &str = "uri_param_";
 const LATE_FAMILIES: [&str; 3] = ["upstream_", "sent_http_", "resp_"];
 const FAMILIES: [&str; 3] = ["http_", "arg_", "cookie_"];
 
@@ -57,6 +60,12 @@ pub(super) fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalo
     if let Some(vars) = value.get("vars").filter(|_| object.kind == Kind::Route) {
         late(vars, "vars", "when routes are matched, before authentication and the upstream", &mut found);
         each(vars, &mut |Condition { name, right, .. }| {
+            if MATCHED.contains(&name) || matching.parameters && name.starts_with(PARAMETERS) {
+                found.push(format!(
+                    "vars: {name} is empty while routes are matched: the match sets it; write the condition in a plugin, such as \
+                     fault-injection or workflow"
+                ));
+            }
             if right.as_str().is_some_and(is_secret_reference) {
                 found.push(format!(
                     "vars: {name} is compared with the text of the reference, which is not replaced here: whoever \
@@ -127,6 +136,11 @@ fn test(condition: Condition<'_>, matching: Matching, catalog: &dyn PluginCatalo
     let condition = format!("the condition {name} {operator} {written}");
     if let Some(meant) = other_name(name) {
         return Some(format!("{condition}: no request has a variable {name}; write {meant}"));
+    }
+    if name.starts_with(PARAMETERS) && !matching.parameters {
+        return Some(format!(
+            "{condition}: {name} is always empty; set apisix.router.http to radixtree_uri_with_parameter"
+        ));
     }
     if let Some(remark) = catalog.variable_remark(name) {
         return Some(format!("{condition}: {remark}"));
@@ -257,6 +271,26 @@ mod tests {
         assert!(found.len() == 1 && found[0].starts_with("vars: consumer_name is empty"), "{found:?}");
         assert!(
             warnings(Kind::Service, &json!({"plugins": {"limit": {"_meta": {"filter": filter}}}})).is_empty()
+        );
+    }
+
+    #[test]
+    fn variables_of_the_match() {
+        for name in ["uri_param_id", "matched_uri"] {
+            let object = json!({"vars": [[name, "==", "a"]]});
+            let document = crate::Document::new(&object);
+            let kind = Kind::Route;
+            let object =
+                Object { kind, id: "1".into(), document, created: 1, modified: 1, fault: None, unread: None };
+            let matching = Matching { parameters: true, ..Matching::default() };
+            let found = of(&object, matching, &crate::check::tests::Catalog);
+            assert!(found.len() == 1 && found[0].contains("is empty while routes are matched"), "{found:?}");
+        }
+        let filter = json!([["uri_param_id", "==", "a"]]);
+        let found = warnings(Kind::Service, &json!({"plugins": {"limit": {"_meta": {"filter": filter}}}}));
+        assert!(
+            found.len() == 1 && found[0].contains("is always empty; set apisix.router.http"),
+            "{found:?}"
         );
     }
 

@@ -1,64 +1,104 @@
-//! Names of consumers and ids that no object can have: who is meant by them is nobody.
+//! Names of objects that are not there, or that no object can have: who is meant by them is nobody.
 
 use serde_json::Value;
 
-use crate::{Object, PluginCatalog};
+use crate::{Kind, Object, Objects, PluginCatalog};
 
 /// An object without any of these fields names nobody.
-const WORDS: [&str; 3] = ["anonymous_consumer", "consumer-restriction", "sla"];
+const WORDS: [&str; 4] = ["anonymous_consumer", "consumer-restriction", "sla", ORIGINS];
 
-pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
+const ORIGINS: &str = "allow_origins_by_metadata";
+
+/// Of one field; more are counted.
+const MOST: usize = 3;
+
+pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog, all: &dyn Objects) -> Vec<String> {
     let mut found = Vec::new();
     if !WORDS.iter().any(|word| object.document.may_have(word)) {
         return found;
     }
     let value = object.value();
     for (name, conf) in value.get("plugins").and_then(Value::as_object).into_iter().flatten() {
-        found.extend(plugin(name, conf).map(|text| format!("plugins.{name}.{text}")));
+        if conf.pointer("/_meta/disable") == Some(&Value::Bool(true)) {
+            continue;
+        }
+        found.extend(plugin(name, conf, all).into_iter().map(|text| format!("plugins.{name}.{text}")));
         for nested in catalog.facts(name).iter().flat_map(|facts| (facts.nested)(conf)) {
-            let texts = plugin(nested.name, nested.conf);
+            let texts = plugin(nested.name, nested.conf, all).into_iter();
             found.extend(texts.map(|text| format!("plugins.{name}.{}.{text}", nested.path)));
         }
     }
     found
 }
 
-/// What a name is, and how its objects are called.
-#[derive(Clone, Copy)]
-enum Named {
-    Consumer,
-    Id,
-}
-
-fn plugin<'a>(plugin: &str, conf: &'a Value) -> impl Iterator<Item = String> + 'a {
-    let texts = |value: Option<&'a Value>| value.and_then(Value::as_array).into_iter().flatten();
-    let mut names: Vec<(&'static str, &str, Named)> = Vec::new();
-    names.extend(text(conf, "anonymous_consumer").map(|name| ("anonymous_consumer", name, Named::Consumer)));
+fn plugin(plugin: &str, conf: &Value, all: &dyn Objects) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut look = |field: &str, kind: Kind, names: Vec<&str>| found.extend(nobody(field, kind, &names, all));
+    look("anonymous_consumer", Kind::Consumer, text(conf, "anonymous_consumer").into_iter().collect());
     if plugin == "consumer-restriction" {
-        let named = match text(conf, "type") {
-            None | Some("consumer_name") => Named::Consumer,
-            Some(_) => Named::Id,
+        let kind = match text(conf, "type") {
+            Some("consumer_group_id") => Kind::ConsumerGroup,
+            Some("route_id") => Kind::Route,
+            Some("service_id") => Kind::Service,
+            _ => Kind::Consumer,
         };
         for list in ["whitelist", "blacklist"] {
-            names.extend(texts(conf.get(list)).filter_map(Value::as_str).map(|name| (list, name, named)));
+            look(list, kind, texts(conf, list).collect());
         }
-        let users = texts(conf.get("allowed_by_methods")).filter_map(|entry| text(entry, "user"));
-        names.extend(users.map(|name| ("allowed_by_methods", name, named)));
+        let entries = conf.get("allowed_by_methods").and_then(Value::as_array).into_iter().flatten();
+        look("allowed_by_methods", kind, entries.filter_map(|entry| text(entry, "user")).collect());
     }
     if plugin == "sla" {
         let levels = conf.get("consumers").and_then(Value::as_object).into_iter().flatten();
-        names.extend(levels.map(|(name, _)| ("consumers", name.as_str(), Named::Consumer)));
+        look("consumers", Kind::Consumer, levels.map(|(name, _)| name.as_str()).collect());
     }
-    names.into_iter().filter_map(|(field, name, named)| {
-        let (what, dot) = match named {
-            Named::Consumer => ("consumer", ""),
-            Named::Id => ("object", "."),
-        };
-        (!is_name(name, dot)).then(|| {
-            let letters = if dot.is_empty() { "_ and -" } else { "_, - and ." };
-            format!("{field}: no {what} can be named {name:?}: names have letters, digits, {letters} only")
-        })
+    if plugin == "cors" {
+        found.extend(origins(conf, all));
+    }
+    found
+}
+
+/// What is to be said of the names in a field.
+fn nobody(field: &str, kind: Kind, names: &[&str], all: &dyn Objects) -> Vec<String> {
+    let (what, dot) = if kind == Kind::Consumer { ("consumer", "") } else { ("object", ".") };
+    let is_possible = |name: &&&str| is_name(name, dot);
+    let impossible = names.iter().filter(|name| !is_possible(name)).map(|name| {
+        let letters = if dot.is_empty() { "_ and -" } else { "_, - and ." };
+        format!("{field}: no {what} can be named {name:?}: names have letters, digits, {letters} only")
+    });
+    let is_absent = |name: &&&str| {
+        // Somewhere else stands what is meant.
+        !crate::schema::is_secret_reference(name) && all.get(kind, name).is_none()
+    };
+    let absent: Vec<&str> = names.iter().filter(is_possible).filter(is_absent).copied().collect();
+    let absent = listed(&absent).map(|list| match absent.len() {
+        1 => format!("{field}: {} {list} does not exist", kind.noun()),
+        _ => format!("{field}: {} {list} do not exist", kind.directory().replace('_', " ")),
+    });
+    impossible.chain(absent).collect()
+}
+
+/// `a, b, c and 2 more`.
+fn listed(names: &[&str]) -> Option<String> {
+    let list = names.iter().take(MOST).copied().collect::<Vec<&str>>().join(", ");
+    let more = names.len().saturating_sub(MOST);
+    let list = if more == 0 { list } else { format!("{list} and {more} more") };
+    (!names.is_empty()).then_some(list)
+}
+
+/// Origins that nobody has listed are let in by nothing.
+fn origins(conf: &Value, all: &dyn Objects) -> Option<String> {
+    let metadata = all.get(Kind::PluginMetadata, "cors").map(|object| object.value());
+    let known = metadata.as_ref().and_then(|metadata| metadata.get("allow_origins"));
+    let is_unknown = |name: &&str| known.is_none_or(|known| known.get(name).is_none());
+    let unknown: Vec<&str> = texts(conf, ORIGINS).filter(is_unknown).collect();
+    listed(&unknown).map(|list| {
+        format!("{ORIGINS}: {list} not in allow_origins of plugin_metadata/cors: no origin is allowed by it")
     })
+}
+
+fn texts<'a>(conf: &'a Value, name: &str) -> impl Iterator<Item = &'a str> {
+    conf.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
 fn text<'a>(conf: &'a Value, name: &str) -> Option<&'a str> {
@@ -77,26 +117,57 @@ mod tests {
 
     use super::*;
 
+    /// Has consumer `rose` and metadata of cors.
+    struct Known;
+
+    impl Objects for Known {
+        fn get(&self, kind: Kind, id: &str) -> Option<Object> {
+            let value = match (kind, id) {
+                (Kind::Consumer, "rose") => json!({"username": "rose"}),
+                (Kind::PluginMetadata, "cors") => json!({"allow_origins": {"a": "https://a.example"}}),
+                _ => return None,
+            };
+            let document = crate::Document::new(&value);
+            Some(Object { kind, id: id.into(), document, created: 1, modified: 1, fault: None, unread: None })
+        }
+
+        fn with_field(&self, _: &str) -> Vec<Object> {
+            Vec::new()
+        }
+    }
+
     #[test]
     fn names_that_nobody_has() {
         for (name, conf, expected) in [
             ("key-auth", json!({"anonymous_consumer": "any one"}), &["anonymous_consumer: no consumer"][..]),
-            ("key-auth", json!({"anonymous_consumer": "any_one-1"}), &[]),
+            (
+                "key-auth",
+                json!({"anonymous_consumer": "any_one-1"}),
+                &["anonymous_consumer: consumer any_one-1 does"],
+            ),
+            ("key-auth", json!({"anonymous_consumer": "rose"}), &[]),
             ("key-auth", json!({"anonymous_consumer": "$env://ANY"}), &[]),
             ("consumer-restriction", json!({"whitelist": ["jack ", "rose"]}), &["whitelist: no consumer"]),
             (
                 "consumer-restriction",
+                json!({"whitelist": ["a", "b", "rose", "c", "d", "e"]}),
+                &["whitelist: consumers a, b, c and 2 more do not exist"],
+            ),
+            (
+                "consumer-restriction",
                 json!({"type": "route_id", "blacklist": ["a.b", "a b"]}),
-                &["blacklist: no object"],
+                &["blacklist: no object", "blacklist: route a.b does not"],
             ),
             (
                 "consumer-restriction",
                 json!({"allowed_by_methods": [{"user": "a.b", "methods": ["GET"]}]}),
                 &["allowed_by_methods: no consumer"],
             ),
-            ("sla", json!({"consumers": {"a": "gold", " b": "gold"}}), &["consumers: no consumer"]),
+            ("sla", json!({"consumers": {"rose": "gold", " b": "gold"}}), &["consumers: no consumer"]),
+            ("cors", json!({"allow_origins_by_metadata": ["a", "b"]}), &["allow_origins_by_metadata: b not"]),
+            ("cors", json!({"allow_origins_by_metadata": ["a"]}), &[]),
         ] {
-            let found: Vec<String> = plugin(name, &conf).collect();
+            let found = plugin(name, &conf, &Known);
             assert_eq!(found.len(), expected.len(), "{conf}: {found:?}");
             assert!(found.iter().zip(expected).all(|(found, start)| found.starts_with(start)), "{found:?}");
         }

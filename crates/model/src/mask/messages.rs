@@ -24,9 +24,17 @@ const NAMES: [&str; 9] = [
     "service_name",
 ];
 
-/// Fields whose values are patterns and conditions, and parts of the names of such fields. Their faults cannot be told without
-/// them.
-const CONDITIONS: [&str; 4] = ["vars", "filter", "case", "methods"];
+/// Fields whose values are patterns, conditions and names of others, and parts of the names of such fields. Their faults cannot
+/// be told without them.
+const CONDITIONS: [&str; 7] = [
+    "vars",
+    "filter",
+    "case",
+    "methods",
+    "anonymous_consumer",
+    "allowed_by_methods",
+    "allow_origins_by_metadata",
+];
 const PATTERNS: [&str; 4] = ["regex", "pattern", "_rules", "list"];
 
 /// Takes those texts of an object out of `message` that may be secrets. Addresses, paths, words of schemas and what identifies
@@ -131,10 +139,10 @@ fn start(text: &str) -> &str {
     text.char_indices().nth(RECOGNISED).and_then(|(end, _)| text.get(..end)).unwrap_or(text)
 }
 
-/// Where it stands for itself: `port` is not a part of `support`.
+/// Where it stands for itself: `port` is not a part of `support`, nor `redis` of `redis_host`.
 fn replace(message: &str, text: &str, shown: &str) -> String {
     let start = start(text);
-    let is_word = |sign: Option<char>| sign.is_some_and(char::is_alphanumeric);
+    let is_word = |sign: Option<char>| sign.is_some_and(|sign| sign.is_alphanumeric() || "_-".contains(sign));
     let (mut out, mut rest) = (String::with_capacity(message.len()), message);
     while let Some(at) = rest.find(start) {
         let (before, found) = rest.split_at(at);
@@ -232,6 +240,8 @@ mod tests {
     #[test]
     fn only_whole_texts_are_replaced() {
         assert_eq!(replace("support of port \"port\"", "port", "***"), "support of *** \"***\"");
+        let message = "\"redis\" is not for redis_host of limit-redis";
+        assert_eq!(replace(message, "redis", "***"), "\"***\" is not for redis_host of limit-redis");
         let long = "0123456789abcdefghij";
         assert_eq!(replace("got 0123456789abcdefg...", long, "***"), "got ***...");
         assert_eq!(replace("got 0123456789", long, "***"), "got 0123456789");

@@ -5,6 +5,7 @@ use model::schema::is_secret_reference;
 use plugin::{Reply, Request, Step, Verdict};
 use serde_json::Value;
 use telemetry::error_log;
+use wire::claims::same_name;
 
 /// Set while plugin `multi-auth` tries one plugin after the other: a failure then must say its real reason.
 pub struct UnderMultiAuth;
@@ -40,6 +41,16 @@ pub fn credentials<'a>(request: &'a Request, name: &'a str) -> Result<Option<&'a
         (_, Some(_)) => Err(format!("header \"{name}\" is repeated")),
         (first, None) => Ok(first),
     }
+}
+
+/// The lines of a field for a service that decides: all, since the upstream gets them all, and with them those that it may take
+/// for the same. Each as it is spelled: the service must not take for a field what only some upstreams do.
+pub fn lines<'a>(request: &'a Request, name: &'a str) -> impl Iterator<Item = (String, Vec<u8>)> + 'a {
+    let lines = request.head.headers.iter().filter(|(line, _)| same_name(line, name.as_bytes()));
+    lines.map(|(line, value)| match line.eq_ignore_ascii_case(name.as_bytes()) {
+        true => (name.to_owned(), value.to_vec()),
+        false => (String::from_utf8_lossy(line).into_owned(), value.to_vec()),
+    })
 }
 
 /// Lets the request through as the anonymous consumer, or rejects it when there is none of that name.

@@ -1,6 +1,6 @@
 //! Regular expressions of plugin configurations: PCRE without UTF mode, on bytes.
 //!
-//! Each search has a limit: of one that runs into it nobody knows whether it matches, and whoever asked has to refuse.
+//! Each search has a limit. If it is hit, it is unknown whether the text matches, and the caller has to refuse the request.
 
 use std::{ops::Range, time::Duration};
 
@@ -18,9 +18,9 @@ const MAX_GROUPS: usize = 200;
 #[derive(Debug)]
 pub struct Regex {
     expression: Expression,
-    /// There is a `$`: to PCRE a line break at the very end may follow it.
+    /// The pattern has a `$`, which in PCRE also matches before a line break at the very end.
     has_end_anchor: bool,
-    /// Whoever asks has another one with more steps: that this one gives up is nothing to warn of.
+    /// The caller has a second expression with more steps, so it is not worth a warning if this one gives up.
     quiet: bool,
 }
 
@@ -52,12 +52,13 @@ impl Regex {
         Ok(Regex { expression, has_end_anchor: pattern.contains('$'), quiet: false })
     }
 
-    /// With the option letters of `ngx.re`: `i`, `m`, `s` and `x` matter, the others only tune PCRE.
+    /// Takes the option letters of `ngx.re`: `i`, `m`, `s` and `x` matter, the others only tune PCRE.
     pub fn with_options(pattern: &str, options: &str) -> Result<Regex, String> {
         Regex::with_options_and_steps(pattern, options, None)
     }
 
-    /// One that gives up soon and says nothing, and one that has more time. `None`: of a linear pattern, which is the same.
+    /// Two expressions for one pattern: the first gives up early and silently, the second has more steps. A linear pattern never
+    /// gives up and needs no second one: `None`.
     pub fn quick_and_patient(
         pattern: &str,
         options: &str,
@@ -86,12 +87,12 @@ impl Regex {
         }
     }
 
-    /// On the time of a request.
+    /// Charges searches to a request.
     pub fn within<'a>(&'a self, time: &'a SearchTime) -> Search<'a> {
         Search { regex: self, time: Some(time) }
     }
 
-    /// Of configurations, and of what has a time of its own.
+    /// For texts of a configuration, and callers with a time limit of their own.
     fn alone(&self) -> Search<'_> {
         Search { regex: self, time: None }
     }
@@ -100,7 +101,7 @@ impl Regex {
         self.alone().is_match(text)
     }
 
-    /// The text without a line break at its end, if the pattern may match there.
+    /// The text without its final line break, if the pattern may match before it.
     fn without_line_end<'a>(&self, text: &'a [u8]) -> Option<&'a [u8]> {
         text.strip_suffix(b"\n").filter(|text| self.has_end_anchor && !text.ends_with(b"\n"))
     }
@@ -110,7 +111,7 @@ impl Regex {
         self.alone().captures(text)
     }
 
-    /// As [`Regex::captures`], for a caller who has this time, off the worker.
+    /// Like [`Regex::captures`], with a time limit of the caller's own, off the worker.
     pub fn captures_patiently(&self, text: &[u8], most: Duration) -> Result<Option<Groups>, GaveUp> {
         self.first(text, |text| self.expression.captures_patiently(text, most))
     }
@@ -127,7 +128,7 @@ impl Regex {
     }
 }
 
-/// A regular expression and what its searches may take.
+/// A regular expression and the time its searches may take.
 #[derive(Clone, Copy)]
 pub struct Search<'a> {
     regex: &'a Regex,
@@ -148,7 +149,7 @@ impl Search<'_> {
         self.regex.first(text, |text| self.told(self.regex.expression.captures(text, self.time)))
     }
 
-    /// Says in the error log that a search gave up.
+    /// Logs that a search gave up.
     fn told<R>(self, found: Result<R, GaveUp>) -> Result<R, GaveUp> {
         if found.is_err() && !self.regex.quiet {
             match self.time {
@@ -202,15 +203,15 @@ impl Regex {
     }
 }
 
-/// A part of a client's text in which a match was replaced.
+/// A part of the text that results from a replacement.
 pub enum Piece<'a> {
-    /// Of the replacement.
+    /// From the replacement.
     Author(&'a [u8]),
-    /// Of the text: around the match, or a group of it.
+    /// From the client's text: around the match, or a group of it.
     Client(&'a [u8]),
 }
 
-/// The text with these groups' match replaced.
+/// The text with the match of these groups replaced.
 pub fn replaced<'a>(
     text: &'a [u8],
     groups: &'a Groups,
@@ -230,7 +231,7 @@ fn shortened(pattern: &str) -> String {
     pattern.chars().take(40).collect()
 }
 
-/// The nearest of PCRE's reasons.
+/// PCRE's wording for an error of ours.
 fn reason(error: &str) -> &'static str {
     let known = [
         ("unclosed group", "missing )"),
@@ -324,7 +325,7 @@ impl Replacement {
         Ok(())
     }
 
-    /// What takes the place of a match, in parts.
+    /// The parts that replace a match.
     pub fn parts<'a>(
         &'a self,
         text: &'a [u8],
@@ -358,7 +359,7 @@ pub fn check_all(patterns: Option<&serde_json::Value>) -> Result<(), String> {
     Ok(())
 }
 
-/// One expression that matches where any of the patterns does, which is how APISIX joins them.
+/// One expression that matches wherever any of the patterns does, joined as APISIX joins them.
 pub fn any_of(patterns: &[String], ignore_case: bool) -> Result<Regex, String> {
     Regex::new(&patterns.join("|"), ignore_case)
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::digest::{Context, SHA256};
 use plugin::{Reply, Request};
 use serde_json::{Value, json};
 use telemetry::error_log;
@@ -49,6 +49,19 @@ pub fn invalid_token(realm: &str, reason: &str) -> Box<Reply> {
     let challenge =
         format!("Bearer realm=\"{realm}\", error=\"invalid_token\", error_description=\"{reason}\"");
     Box::new(Reply::page(401).header("WWW-Authenticate", challenge))
+}
+
+/// Names a question and its answer: the provider may judge a token by the fields beside it.
+fn introspection_key(token: &str, headers: &[(String, Vec<u8>)]) -> [u8; 32] {
+    let mut context = Context::new(&SHA256);
+    let fields = headers.iter().flat_map(|(name, value)| [name.as_bytes(), value]);
+    for text in [token.as_bytes()].into_iter().chain(fields) {
+        context.update(&text.len().to_le_bytes());
+        context.update(text);
+    }
+    let mut key = [0; 32];
+    key.copy_from_slice(context.finish().as_ref());
+    key
 }
 
 fn failed(reason: &str) {
@@ -183,8 +196,9 @@ impl OpenidConnect {
     }
 
     async fn introspect(&self, request: &Request, token: &str) -> Result<Value, String> {
-        let mut key = [0u8; 32];
-        key.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+        let names = self.conf.introspection_addon_headers.iter();
+        let headers: Vec<(String, Vec<u8>)> = names.flat_map(|name| auth::lines(request, name)).collect();
+        let key = introspection_key(token, &headers);
         if let Some((known, until)) = self.introspections.lock().get(&key)
             && Instant::now() < *until
         {
@@ -194,8 +208,6 @@ impl OpenidConnect {
             Some(url) => url.clone(),
             None => self.provider.endpoint("introspection_endpoint").await?,
         };
-        let names = self.conf.introspection_addon_headers.iter();
-        let headers = names.filter_map(|name| Some((name.clone(), request.header(name)?.to_vec()))).collect();
         let method = &self.conf.introspection_endpoint_auth_method;
         let fields = vec![("token", token.to_owned())];
         let answer = self.client.post_for_json(&self.provider, &url, method, fields, headers).await?;

@@ -1,13 +1,17 @@
 //! The configuration, prepared for requests.
 
+use std::sync::OnceLock;
+
 use md5::{Digest, Md5};
-use model::Document;
-use plugin::{Request, Variable, variables::Named};
+use plugin::{Request, Variable, snapshot::Birth, variables::Named};
 use serde::Deserialize;
 use serde_json::Value;
 use wire::{HeaderId, Method};
 
-use super::rules::{self, Asked, Directives};
+use super::{
+    entry::has_other_spelling,
+    rules::{self, Asked, Directives},
+};
 use crate::{
     common::{
         auth::{ExternalUser, Identified},
@@ -76,6 +80,16 @@ impl Joined {
         }
     }
 
+    /// The fields whose values are in it.
+    fn fields(&self) -> Vec<String> {
+        let names = self.0.iter().filter_map(|part| match part {
+            Part::Variable(Variable::Header(name)) => Some(name.to_string()),
+            Part::Variable(Variable::Named(Named::ContentType)) => Some("content-type".to_owned()),
+            _ => None,
+        });
+        names.collect()
+    }
+
     /// The variables that only Lua sets, or nobody.
     fn of_lua(&self) -> Vec<Variable> {
         let variables = self.0.iter().filter_map(|part| match part {
@@ -96,6 +110,8 @@ pub struct Settings {
     key: Joined,
     /// Variables of the key without which there is none.
     needed: Vec<Variable>,
+    /// The fields that the key tells apart.
+    fields: Vec<String>,
     /// Answers to one consumer are not for others, unless one of `shared_by` has a value.
     isolation: bool,
     shared_by: Vec<Variable>,
@@ -134,17 +150,12 @@ const CREDENTIALS: &str = "$http_authorization";
 
 /// Of the gateway's own folder, wherever it was started from.
 fn installation() -> [u8; 16] {
-    let prefix = plugin::host().map(|host| host.prefix.clone()).unwrap_or_default();
-    let prefix = prefix.canonicalize().unwrap_or(prefix);
-    Md5::digest(prefix.as_os_str().as_encoded_bytes()).into()
-}
-
-/// The digits of an object's `create_time`: one that takes an id over has another, or none.
-fn created(document: &Document) -> &[u8] {
-    const NAME: &str = "\"create_time\":";
-    let Some((_, value)) = document.text().split_once(NAME) else { return &[] };
-    let end = value.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(value.len());
-    &value.as_bytes()[..end]
+    static DIGEST: OnceLock<[u8; 16]> = OnceLock::new();
+    let Some(host) = plugin::host() else { return [0; 16] };
+    *DIGEST.get_or_init(|| {
+        let prefix = host.prefix.canonicalize().unwrap_or_else(|_| host.prefix.clone());
+        Md5::digest(prefix.as_os_str().as_encoded_bytes()).into()
+    })
 }
 
 impl Settings {
@@ -156,6 +167,7 @@ impl Settings {
         Ok(Settings {
             shared_by: shared_by.collect(),
             needed: key.of_lua(),
+            fields: key.fields(),
             key,
             isolation: conf.consumer_isolation,
             has_path: PATHS.iter().any(named),
@@ -220,16 +232,16 @@ impl Settings {
     /// Whose answers these are. Without it a route that guards less would give away what another one has stored.
     fn write_place(&self, request: &Request, key: &mut Vec<u8>) {
         let Some(route) = &request.route else { return };
-        let (kind, id, document) = match route.service_id.as_ref().filter(|_| self.of_service) {
-            Some(service) => (b's', service, route.service.as_ref()),
-            None => (b'r', &route.id, Some(&route.document)),
+        let (kind, id, birth) = match route.service_id.as_ref().filter(|_| self.of_service) {
+            Some(service) => (b's', service, route.service_birth),
+            None => (b'r', &route.id, Some(route.birth)),
         };
         key.extend_from_slice(&self.installation);
         key.push(kind);
         key.extend_from_slice(id.as_bytes());
         // No id has this byte.
         key.push(3);
-        key.extend_from_slice(document.map(created).unwrap_or_default());
+        key.extend_from_slice(birth.as_ref().map(Birth::as_bytes).unwrap_or_default());
     }
 
     /// The keys under which `GET` and `POST` have their answers, of a request with another method.
@@ -266,10 +278,11 @@ impl Settings {
     }
 
     /// Nothing is looked up, nor stored, under a key that lacks a part: it would be the same for different requests. No key
-    /// knows the body of a `GET`, which may decide the answer all the same.
+    /// knows the body of a `GET`, nor a field that the upstream may take for one of the key's.
     fn has_no_key(&self, request: &Request) -> bool {
         let has_body = request.head.method != Method::Post && !request.body.is_empty();
         has_body
+            || has_other_spelling(&self.fields, request)
             || self
                 .needed
                 .iter()

@@ -8,7 +8,7 @@ use wire::Method;
 use super::{
     Capture, Exchange, ProxyCache, STATUS_HEADER,
     disk::Disk,
-    entry::{Answer, Stored, Variants, base_key, variant_key},
+    entry::{Answer, Stored, Unclear, Variants, base_key, variant_key},
     rules,
     zones::{self, Zone},
 };
@@ -46,9 +46,10 @@ impl ProxyCache {
             let found = find(disk, request, &key).await;
             let Some(exchange) = request.extensions.get_mut::<Exchange>() else { return Ok(()) };
             match found {
-                None => exchange.status = Some("MISS"),
-                Some(answer) if !answer.is_fresh() => exchange.status = Some("EXPIRED"),
-                Some(answer) => {
+                Err(Unclear) => exchange.status = Some("BYPASS"),
+                Ok(None) => exchange.status = Some("MISS"),
+                Ok(Some(answer)) if !answer.is_fresh() => exchange.status = Some("EXPIRED"),
+                Ok(Some(answer)) => {
                     exchange.status = Some("HIT");
                     return Err(Box::new(reply(&answer, exchange)));
                 }
@@ -122,14 +123,11 @@ async fn load(disk: &Arc<Disk>, key: Vec<u8>) -> Option<Stored> {
     Zone::with_disk(disk, move |disk| disk.get(&key)).await?
 }
 
-async fn find(disk: &Arc<Disk>, request: &Request, key: &[u8]) -> Option<Arc<Answer>> {
-    let variants = match load(disk, base_key(key)).await? {
-        Stored::Answer(answer) => return Some(answer),
-        Stored::Variants(variants) => variants,
+async fn find(disk: &Arc<Disk>, request: &Request, key: &[u8]) -> Result<Option<Arc<Answer>>, Unclear> {
+    let variants = match load(disk, base_key(key)).await {
+        Some(Stored::Variants(variants)) => variants,
+        found => return Ok(found.and_then(Stored::answer)),
     };
-    let signature = Variants::signature(&variants.fields, request);
-    match load(disk, variant_key(key, &signature)).await? {
-        Stored::Answer(answer) => Some(answer),
-        Stored::Variants(_) => None,
-    }
+    let signature = Variants::signature(&variants.fields, request)?;
+    Ok(load(disk, variant_key(key, &signature)).await.and_then(Stored::answer))
 }

@@ -51,7 +51,18 @@ impl Answer {
     }
 }
 
+/// No variant fits a request that spells one of its fields in another way.
+#[derive(Debug, PartialEq)]
+pub struct Unclear;
+
 impl Stored {
+    pub fn answer(self) -> Option<Arc<Answer>> {
+        match self {
+            Stored::Answer(answer) => Some(answer),
+            Stored::Variants(_) => None,
+        }
+    }
+
     pub fn size(&self) -> usize {
         match self {
             Stored::Answer(answer) => answer.size(),
@@ -83,7 +94,10 @@ impl Variants {
     }
 
     /// Names the variant that fits the request.
-    pub fn signature(fields: &[String], request: &Request) -> String {
+    pub fn signature(fields: &[String], request: &Request) -> Result<String, Unclear> {
+        if has_other_spelling(fields, request) {
+            return Err(Unclear);
+        }
         let mut digest = Md5::new();
         for field in fields {
             for value in request.head.headers.get_all(field) {
@@ -92,8 +106,14 @@ impl Variants {
             }
             digest.update(b"\0");
         }
-        hex::lower(&digest.finalize())
+        Ok(hex::lower(&digest.finalize()))
     }
+}
+
+/// Whether the request has one of these fields as `X_A` for `X-A`, which WSGI, CGI and PHP read as the same. What the field says
+/// then depends on who reads it, and so does the answer.
+pub fn has_other_spelling(fields: &[String], request: &Request) -> bool {
+    fields.iter().any(|field| request.head.headers.has_other_spelling(field))
 }
 
 /// The key of an answer; the length in front keeps variants of one key apart from other keys.
@@ -135,10 +155,8 @@ mod tests {
     fn signatures_tell_values_apart() {
         let fields = vec!["accept".to_owned()];
         let of = |value: &str| {
-            Variants::signature(
-                &fields,
-                &request(&format!("GET / HTTP/1.1\r\nHost: a\r\nAccept: {value}\r\n\r\n")),
-            )
+            let head = format!("GET / HTTP/1.1\r\nHost: a\r\nAccept: {value}\r\n\r\n");
+            Variants::signature(&fields, &request(&head)).expect("one spelling")
         };
         assert_eq!(of("a"), of("a"));
         assert_ne!(of("a"), of("b"));

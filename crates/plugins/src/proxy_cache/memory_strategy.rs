@@ -1,10 +1,12 @@
 //! Strategy `memory`: APISIX's own cache.
 
+use std::sync::Arc;
+
 use plugin::{Reply, Request, Step};
 
 use super::{
     Capture, Exchange, ProxyCache, STATUS_HEADER, entry,
-    entry::{Answer, Stored, Variants, base_key, variant_key},
+    entry::{Answer, Stored, Unclear, Variants, base_key, variant_key},
     memory::Memory,
     rules::{self, Directives},
 };
@@ -40,7 +42,10 @@ impl ProxyCache {
             return Step::Next;
         }
         let key = self.settings.key(request);
-        let found = find(memory, request, &key);
+        let Ok(found) = find(memory, request, &key) else {
+            request.early_headers.set(STATUS_HEADER, "BYPASS");
+            return Step::Next;
+        };
         let status = match &found {
             None if self.settings.cache_control && directives.only_if_cached => {
                 request.early_headers.set(STATUS_HEADER, "MISS");
@@ -129,16 +134,13 @@ impl ProxyCache {
 }
 
 /// What is stored for the request, fresh or not.
-fn find(memory: &Memory, request: &Request, key: &[u8]) -> Option<std::sync::Arc<Answer>> {
-    let variants = match memory.get(&base_key(key))? {
-        Stored::Answer(answer) => return Some(answer),
-        Stored::Variants(variants) => variants,
+fn find(memory: &Memory, request: &Request, key: &[u8]) -> Result<Option<Arc<Answer>>, Unclear> {
+    let variants = match memory.get(&base_key(key)) {
+        Some(Stored::Variants(variants)) => variants,
+        found => return Ok(found.and_then(Stored::answer)),
     };
-    let signature = Variants::signature(&variants.fields, request);
-    match memory.get(&variant_key(key, &signature))? {
-        Stored::Answer(answer) => Some(answer),
-        Stored::Variants(_) => None,
-    }
+    let signature = Variants::signature(&variants.fields, request)?;
+    Ok(memory.get(&variant_key(key, &signature)).and_then(Stored::answer))
 }
 
 /// The client wants a younger answer than this one.

@@ -1,83 +1,153 @@
 //! The target to send, put together of what the configuration and what the client wrote.
 
-use plugin::uri_text::{Kind, Place};
+use std::ops::Range;
 
-#[derive(Default)]
+use plugin::{
+    Slashes,
+    uri_text::{Kind, Place},
+};
+
+/// How the path and its pieces are read.
+#[derive(Clone, Copy)]
+pub(super) struct Reading {
+    /// Everything goes out as it stands.
+    pub raw: bool,
+    /// What `%2F` in a piece of the path is.
+    pub slashes: Slashes,
+    /// Whoever gets the path drops what is behind a `;` in a segment.
+    pub servlet: bool,
+}
+
 pub(super) struct Target {
+    reading: Reading,
+    /// Ready to be sent.
     bytes: Vec<u8>,
     place: Place,
     /// Where the query begins, which only the configuration says.
     query: Option<usize>,
+    /// The path, decoded, and the parts of it that a client wrote.
+    path: Vec<u8>,
+    written: Vec<Range<usize>>,
+    /// A piece of the path has a `%2F`, and nobody can say which.
+    is_unclear: bool,
 }
 
 impl Target {
+    pub fn new(reading: Reading) -> Target {
+        Target {
+            reading,
+            bytes: Vec::new(),
+            place: Place::default(),
+            query: None,
+            path: Vec::new(),
+            written: Vec::new(),
+            is_unclear: false,
+        }
+    }
+
     /// Of the configuration.
     pub fn push(&mut self, text: &[u8]) {
-        if self.query.is_none() {
-            self.query = text.iter().position(|&byte| byte == b'?').map(|at| self.bytes.len() + at);
+        let end = match self.query {
+            Some(_) => 0,
+            None => text.iter().position(|&byte| byte == b'?').unwrap_or(text.len()),
+        };
+        let (path, query) = text.split_at(end);
+        path.iter().for_each(|&byte| self.write_path(byte));
+        if self.query.is_none() && !query.is_empty() {
+            self.query = Some(self.bytes.len());
         }
+        query.iter().for_each(|&byte| self.write_query(byte));
         self.place = self.place.behind(text);
-        self.bytes.extend_from_slice(text);
     }
 
     /// A piece of the client's decoded path.
     pub fn push_path(&mut self, text: &[u8]) {
-        // A path is encoded as a whole, in the end.
+        let start = self.path.len();
         let is_path = self.place == Place::Path;
-        self.escape(text, |place, byte| !is_path && Kind::Path.escapes(place, byte));
+        let mut rest = text;
+        while let Some((&byte, behind)) = rest.split_first() {
+            let slash = rest.strip_prefix(b"%2F");
+            self.is_unclear |= slash.is_some() && self.reading.slashes == Slashes::Mixed;
+            let slash = slash.filter(|_| self.reading.slashes == Slashes::Encoded);
+            match slash {
+                Some(_) => self.bytes.extend_from_slice(b"%2F"),
+                None => self.write_client(Kind::Path, byte),
+            }
+            if slash.is_some() && is_path {
+                self.path.push(b'/');
+            }
+            rest = slash.unwrap_or(behind);
+        }
+        self.written.extend(is_path.then(|| start..self.path.len()));
     }
 
-    /// The value of a variable. In the path a `?` is escaped twice, as in APISIX.
+    /// The value of a variable.
     pub fn push_value(&mut self, kind: Kind, text: &[u8]) {
-        let kind = kind.at(self.place);
-        self.escape(text, |place, byte| match place {
-            Place::Path => byte == b'?',
-            place => kind.escapes(place, byte),
-        });
+        if kind == Kind::Path {
+            return self.push_path(text);
+        }
+        let (kind, start, is_path) = (kind.at(self.place), self.path.len(), self.place == Place::Path);
+        text.iter().for_each(|&byte| self.write_client(kind, byte));
+        self.written.extend(is_path.then(|| start..self.path.len()));
     }
 
-    fn escape(&mut self, text: &[u8], escapes: impl Fn(Place, u8) -> bool) {
-        for &byte in text {
-            if escapes(self.place, byte) {
-                wire::uri::encode_component(&[byte], &mut self.bytes);
-                continue;
-            }
-            if self.place != Place::Path {
-                self.place = self.place.behind(&[byte]);
-            }
+    fn write_client(&mut self, kind: Kind, byte: u8) {
+        if self.place == Place::Path {
+            // Only the configuration starts a query.
+            return match self.reading.raw && byte == b'?' {
+                true => self.bytes.extend_from_slice(b"%3F"),
+                false => self.write_path(byte),
+            };
+        }
+        if kind.escapes(self.place, byte) {
+            return wire::uri::encode_component(&[byte], &mut self.bytes);
+        }
+        self.place = self.place.behind(&[byte]);
+        self.write_query(byte);
+    }
+
+    fn write_path(&mut self, byte: u8) {
+        self.path.push(byte);
+        match self.reading.raw {
+            true => self.bytes.push(byte),
+            false => wire::uri::encode_path(&[byte], &mut self.bytes),
+        }
+    }
+
+    /// Encodes what no request line may have. A `#` would cut off what is behind it (RFC 9112 section 3.2 has no fragment).
+    fn write_query(&mut self, byte: u8) {
+        if !self.reading.raw && (byte <= 0x20 || byte == 0x7f || byte == b'#') {
+            wire::uri::encode_component(&[byte], &mut self.bytes);
+        } else {
             self.bytes.push(byte);
         }
     }
 
-    /// The client's query, behind that of the configuration.
-    pub fn push_own_query(&mut self, query: &[u8]) {
-        self.push(if self.query.is_some() { b"&" } else { b"?" });
-        self.bytes.extend_from_slice(query);
+    pub fn is_unclear(&self) -> bool {
+        self.is_unclear && !self.reading.raw
     }
 
-    /// As it stands.
-    pub fn into_bytes(self) -> Vec<u8> {
+    /// Whether the client has written some of a segment `..`: with `/v2/$1` for `^/files(.*)` it might climb out of `/v2`.
+    pub fn climbs(&self) -> bool {
+        let mut start = 0;
+        !self.reading.raw
+            && self.path.split(|&byte| byte == b'/').any(|segment| {
+                let end = start + segment.len();
+                let is_written = self.written.iter().any(|part| part.start <= end && start <= part.end);
+                start = end + 1;
+                let parameters = segment.iter().position(|&byte| byte == b';' && self.reading.servlet);
+                let name = segment.get(..parameters.unwrap_or(segment.len()));
+                is_written && name == Some(b"..")
+            })
+    }
+
+    /// With the client's query behind that of the configuration.
+    pub fn with_query(mut self, query: Option<&[u8]>) -> Vec<u8> {
+        if let Some(query) = query.filter(|query| !query.is_empty() || self.reading.raw) {
+            self.bytes.push(if self.query.is_some() { b'&' } else { b'?' });
+            self.bytes.extend_from_slice(query);
+        }
         self.bytes
-    }
-
-    /// Path encoded, and of the query what no request line may have; the client's query behind it.
-    pub fn encoded(self, client_query: Option<&[u8]>) -> Vec<u8> {
-        let (path, query) = self.bytes.split_at(self.query.unwrap_or(self.bytes.len()));
-        let mut out = Vec::with_capacity(self.bytes.len() + 16);
-        wire::uri::encode_path(path, &mut out);
-        for &byte in query {
-            // A `#` would cut off what the configuration says behind it (RFC 9112 section 3.2 has no fragment).
-            if byte <= 0x20 || byte == 0x7f || byte == b'#' {
-                out.extend_from_slice(format!("%{byte:02X}").as_bytes());
-            } else {
-                out.push(byte);
-            }
-        }
-        if let Some(client_query) = client_query.filter(|query| !query.is_empty()) {
-            out.push(if self.query.is_some() { b'&' } else { b'?' });
-            out.extend_from_slice(client_query);
-        }
-        out
     }
 }
 
@@ -85,16 +155,23 @@ impl Target {
 mod tests {
     use super::*;
 
+    fn target() -> Target {
+        Target::new(Reading { raw: false, slashes: Slashes::Text, servlet: false })
+    }
+
     /// Parts in turn of the configuration and of the client's path.
-    fn encoded(parts: &[&str], client_query: Option<&str>) -> String {
-        let mut target = Target::default();
+    fn built(mut target: Target, parts: &[&str]) -> Target {
         for (index, part) in parts.iter().enumerate() {
             match index % 2 {
                 0 => target.push(part.as_bytes()),
                 _ => target.push_path(part.as_bytes()),
             }
         }
-        String::from_utf8(target.encoded(client_query.map(str::as_bytes))).expect("text")
+        target
+    }
+
+    fn text(target: Target, client_query: Option<&str>) -> String {
+        String::from_utf8(target.with_query(client_query.map(str::as_bytes))).expect("text")
     }
 
     #[test]
@@ -111,26 +188,58 @@ mod tests {
             (&["/q?", "a=1&b=2", ""], None, "/q?a=1%26b=2"),
             (&["/q?id=", "c++ 100% é;", ""], None, "/q?id=c%2B%2B%20100%25%20é%3B"),
             (&["/q?id=", "a.b-c_d~/e:@!$'()*,=?"], None, "/q?id=a.b-c_d~/e:@!$'()*,=?"),
+            (&["/v", "/a%2Fb%3F"], None, "/v/a%252Fb%253F"),
         ];
         for (parts, client, expected) in cases {
-            assert_eq!(encoded(parts, *client), *expected, "{parts:?}");
+            assert_eq!(text(built(target(), parts), *client), *expected, "{parts:?}");
         }
     }
 
     #[test]
     fn values_of_variables() {
         for (before, kind, value, expected) in [
-            ("/a/", Kind::Raw, "b?c?d", "/a/b%253Fc%253Fd"),
+            ("/a/", Kind::Raw, "b?c?d", "/a/b%3Fc%3Fd"),
+            ("/a/", Kind::Path, "b?c%3F", "/a/b%3Fc%253F"),
             ("/a?", Kind::Raw, "b=c&d=e", "/a?b=c&d=e"),
             ("/a?b=", Kind::Value, "c&role=admin", "/a?b=c%26role=admin"),
             ("/a?b=", Kind::Value, "%26+", "/a?b=%26+"),
+            ("/a?b=", Kind::Decoded, "%26+", "/a?b=%2526%2B"),
             ("/a?", Kind::Value, "b=c&d=e", "/a?b=c&d=e"),
             ("/a?b=", Kind::Path, "/c&d", "/a?b=/c%26d"),
         ] {
-            let mut target = Target::default();
+            let mut target = target();
             target.push(before.as_bytes());
             target.push_value(kind, value.as_bytes());
-            assert_eq!(target.encoded(None), expected.as_bytes(), "{before} {value}");
+            assert_eq!(text(target, None), expected, "{before} {value}");
         }
+    }
+
+    #[test]
+    fn slashes_stay_encoded_where_the_client_encoded_them() {
+        let encoded = || Target::new(Reading { raw: false, slashes: Slashes::Encoded, servlet: false });
+        assert_eq!(text(built(encoded(), &["/v/", "a%2Fb%"]), None), "/v/a%2Fb%25");
+        assert_eq!(text(built(encoded(), &["/v?id=", "a%2Fb%"]), None), "/v?id=a%2Fb%25");
+        assert_eq!(text(built(encoded(), &["/v%2F", "a"]), None), "/v%252Fa", "of the configuration");
+        assert!(built(encoded(), &["/", "..%2Fa"]).climbs());
+    }
+
+    #[test]
+    fn clients_write_no_dot_segments() {
+        let cases: &[(&[&str], bool)] = &[
+            (&["/v/", "../a"], true),
+            (&["/v/.", "./a"], true),
+            (&["/v/.", "", "./a"], true),
+            (&["/v/", "a/.", "."], true),
+            (&["/v/../", "a"], false),
+            (&["/v/", "..a/...", "/b"], false),
+            (&["/v?a=", "/../"], false),
+            (&["/v/..?a=", "b"], false),
+            (&["/v/", "..;x/a"], false),
+        ];
+        for (parts, expected) in cases {
+            assert_eq!(built(target(), parts).climbs(), *expected, "{parts:?}");
+        }
+        let servlet = Target::new(Reading { raw: false, slashes: Slashes::Text, servlet: true });
+        assert!(built(servlet, &["/v/", "..;x/a"]).climbs());
     }
 }

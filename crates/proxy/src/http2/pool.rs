@@ -1,9 +1,9 @@
-//! HTTP/2 connections to nodes, per worker, shared by the requests of that worker; those that begin with a PROXY header
-//! by the requests of one client connection only.
+//! Each worker's HTTP/2 connections to nodes, shared by its requests. Connections that begin with a PROXY header are shared
+//! only by the requests of one client connection.
 //!
-//! A connection is used while it has room for a stream and served fewer requests than the upstream's
-//! `keepalive_pool.requests`. While one is being opened, requests that find none wait for it instead of opening theirs.
-//! How many there may be, and who waits, is the matter of [`gate`].
+//! A connection takes requests as long as it has a stream to spare and has served fewer requests than the upstream's
+//! `keepalive_pool.requests`. While one is being opened, requests without a connection wait for it instead of opening their
+//! own. [`gate`] limits the number of connections and queues requests.
 
 mod establish;
 mod gate;
@@ -26,7 +26,7 @@ use crate::{pool::ages::Ages, worker::Worker};
 
 pub use self::{establish::establish, gate::Waiting};
 
-/// Streams of one connection, whatever the node allows.
+/// Upper limit of streams on a connection, even if the node allows more.
 const MOST_STREAMS: usize = 128;
 const FULL_WINDOW_BYTES: u32 = 64 * 1024;
 const SMALL_WINDOW_BYTES: u32 = 8 * 1024;
@@ -40,11 +40,11 @@ pub struct Place {
     pub client: Option<u64>,
 }
 
-/// How much of an answer may be under way before the client has taken any.
+/// How much of an answer may arrive before the client has taken any of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
     Full,
-    /// For clients that leave much of other answers untaken.
+    /// For clients that have left much of other answers untaken.
     Small,
 }
 
@@ -57,18 +57,18 @@ impl Window {
     }
 }
 
-/// What a connection has to be like.
+/// What a request requires of a connection.
 pub struct Wanted<'a> {
     pub server_name: &'a [u8],
     pub window: Window,
-    /// Set after a connection turned out to be gone: one that is known to be newer.
+    /// Set after a connection turned out to be gone: only one that was opened, or heard from, later will do.
     pub after: Option<Moment>,
 }
 
-/// A point in time, as the pool counts it.
+/// A point in time, counted in connections opened.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// Connections opened before it.
+    /// The connections opened before it.
     opened: u64,
     now_ms: u64,
 }
@@ -78,7 +78,7 @@ impl Wanted<'_> {
         self.suits(connection) && connection.window == self.window && self.is_outlived_by(connection)
     }
 
-    /// Small windows do for everybody.
+    /// A connection with small windows suits every client.
     fn suits(&self, connection: &Shared) -> bool {
         *connection.server_name == *self.server_name
             && (connection.window == self.window || connection.window == Window::Small)
@@ -93,36 +93,36 @@ impl Wanted<'_> {
 
 #[derive(Default)]
 struct State {
-    /// Streams at work.
+    /// Active streams.
     active: Cell<usize>,
-    /// Nothing new may start on it.
+    /// Takes no new streams.
     closed: Cell<bool>,
-    /// It was given up because nothing came.
+    /// Given up because the node was silent.
     silent: Cell<bool>,
-    /// A request waited for too long and nothing came meanwhile. What comes clears it.
+    /// A request timed out while the node was silent. Cleared as soon as anything arrives.
     doubted: Cell<bool>,
-    /// It follows one that was silent: nobody shares it before something has come.
+    /// It replaces a silent connection, and is not shared until something arrives on it.
     probing: Cell<bool>,
-    /// When something came last.
+    /// When something last arrived.
     heard_ms: Cell<u64>,
 }
 
-/// A connection that requests share.
+/// A connection shared by requests.
 pub struct Shared {
     place: Place,
     gate: Rc<Gate>,
-    /// How many were opened before it.
+    /// The number of connections opened before it.
     number: u64,
-    /// A client's own, without a stream: its number in the pool's [`Ages`].
+    /// For an idle connection that belongs to one client: its number in the pool's [`Ages`].
     idle: Cell<Option<u64>>,
     pub address: SocketAddr,
-    /// The name of its TLS handshake: a certificate judged for one name is not used for another.
+    /// The server name of its TLS handshake. A certificate verified for one name does not vouch for another.
     server_name: Box<[u8]>,
-    /// Of each of its streams.
+    /// The window of each stream.
     pub window: Window,
     send: SendRequest<Bytes>,
     uses: Cell<u32>,
-    /// What the connection's task knows too.
+    /// Shared with the connection's task.
     state: Rc<State>,
     limits: KeepalivePool,
     idle_until_ms: Cell<u64>,
@@ -144,7 +144,7 @@ impl Shared {
         self.state.active.get() == 0 && !self.state.probing.get()
     }
 
-    /// Without keep-alive it serves one request alone.
+    /// Without keep-alive, a connection serves a single request.
     fn is_kept(&self) -> bool {
         self.limits.idle_timeout_ms > 0 && self.limits.size > 0
     }
@@ -163,7 +163,7 @@ impl Shared {
 /// The right to one stream of a connection.
 pub struct Lease {
     pub connection: Rc<Shared>,
-    /// Requests it had served before.
+    /// The requests that the connection had served before.
     pub uses: u32,
     since_ms: u64,
 }
@@ -187,8 +187,7 @@ impl Lease {
         self.connection.state.closed.set(true);
     }
 
-    /// The node let this request wait for too long. Where nothing else came either, later requests go elsewhere until
-    /// something does.
+    /// The request timed out. If the node was silent altogether, later requests use other connections until something arrives.
     pub fn doubt(&self) {
         let state = &self.connection.state;
         if state.heard_ms.get() <= self.since_ms {
@@ -196,7 +195,7 @@ impl Lease {
         }
     }
 
-    /// The connection was given up because nothing came: the node would hardly answer on another one.
+    /// The connection was given up because the node was silent. It would hardly answer on another one.
     pub fn was_silent(&self) -> bool {
         self.connection.state.silent.get()
     }
@@ -214,7 +213,7 @@ impl Drop for Lease {
         {
             connection.worker.http2_pool.became_idle(connection, client);
         }
-        // Who opens one wakes the others.
+        // Whoever opens one wakes the others.
         if connection.is_offered() && !connection.gate.is_opening() {
             connection.gate.wake(1);
         }
@@ -237,7 +236,7 @@ pub struct Http2Pool {
     opened: Cell<u64>,
 }
 
-/// What a request that needs a stream does next.
+/// What a request without a stream does next.
 pub enum Next {
     Use(Lease),
     /// Open a connection. The others wait until this is dropped.
@@ -255,7 +254,7 @@ pub struct Opening {
 }
 
 impl Http2Pool {
-    /// Made where there is none.
+    /// Created on first use.
     fn with_node<R>(&self, place: Place, act: impl FnOnce(&mut Node) -> R) -> R {
         if let Some(client) = place.client {
             return act(self.own.borrow_mut().entry((client, place.pool)).or_default());
@@ -267,7 +266,7 @@ impl Http2Pool {
         self.with_node(place, |node| node.next(wanted, self, place))
     }
 
-    /// What is opened from now on is newer.
+    /// A point in time before everything that is opened from now on.
     pub fn moment(&self, worker: &Worker) -> Moment {
         Moment { opened: self.opened.get(), now_ms: worker.deadlines.now_ms() }
     }
@@ -276,7 +275,7 @@ impl Http2Pool {
         self.opened.replace(self.opened.get() + 1)
     }
 
-    /// Closes what is too old. Connections with streams on them stay until those have ended.
+    /// Closes connections that are too old, once their streams have ended.
     pub fn sweep(&self, now_ms: u64) {
         self.nodes.borrow_mut().retain(|_, node| {
             node.connections.retain(|connection| !connection.expired(now_ms));
@@ -288,7 +287,7 @@ impl Http2Pool {
         });
     }
 
-    /// The client has left: none of its requests is at work.
+    /// The client has left, and has no active requests.
     pub fn forget(&self, client: u64) {
         let mut own = self.own.borrow_mut();
         let places: Vec<_> = own.range((client, 0)..=(client, u32::MAX)).map(|(place, _)| *place).collect();
@@ -297,7 +296,7 @@ impl Http2Pool {
         }
     }
 
-    /// A client's connection carries no stream any more; the one that has carried none for longest may have to go.
+    /// A client's connection has become idle. The one that has been idle longest may have to go.
     fn became_idle(&self, connection: &Shared, client: u64) {
         let Place { pool, .. } = connection.place;
         let (mut ages, mut own) = (self.ages.borrow_mut(), self.own.borrow_mut());
@@ -317,7 +316,7 @@ impl Http2Pool {
 }
 
 impl Node {
-    /// Whoever opens a connection, has one or waits for a stream holds the other end of the gate.
+    /// Everyone who opens a connection, has one or waits for a stream holds the other end of the gate.
     fn is_needed(&self) -> bool {
         !self.connections.is_empty() || Rc::strong_count(&self.gate) > 1
     }
@@ -337,7 +336,7 @@ impl Node {
         if self.gate.is_opening() || self.evict(pool) {
             return Next::Wait(Waiting::new(&self.gate));
         }
-        // No more connections: also one that has served enough, or may be gone.
+        // There are no more connections to be had: take one that has served enough, too, or that may be gone.
         let last =
             self.connections.iter().find(|connection| connection.has_stream() && wanted.suits(connection));
         match last {
@@ -346,7 +345,7 @@ impl Node {
         }
     }
 
-    /// Lets an idle connection go that nobody can use here. Its end wakes whoever waits.
+    /// Drops an idle connection that nobody here can use. Its end wakes a waiting request.
     fn evict(&mut self, pool: &Http2Pool) -> bool {
         if !self.gate.may_evict() {
             return false;

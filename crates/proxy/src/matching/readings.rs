@@ -44,12 +44,11 @@ pub(super) fn has_ambiguous_slash(request: &Request, route: u32) -> bool {
 #[inline(never)]
 fn leads_elsewhere(request: &Request, route: u32) -> bool {
     let raw = request.head.raw_path();
-    let hidden = hide_encoded_slashes(raw);
-    if hidden.len() == raw.len() {
+    if !raw.windows(3).any(|escape| escape.eq_ignore_ascii_case(b"%2f")) {
         return false;
     }
     let mut path = Vec::new();
-    if wire::uri::normalize_path(&hidden, &mut path).is_err() {
+    if normalize_with_encoded_slashes(raw, &mut path).is_err() {
         return false;
     }
     let other = request.snapshot.router.find(&Input::new(request, &path));
@@ -64,18 +63,11 @@ pub(super) fn refuse_encoded_slash(request: &Request) -> Box<Reply> {
     Box::new(Reply::page(400))
 }
 
-/// Writes `%2F` so that decoding leaves it as it is.
-pub(super) fn hide_encoded_slashes(raw: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(raw.len() + 8);
-    let mut at = 0;
-    while let Some(&byte) = raw.get(at) {
-        if byte == b'%' && raw.get(at + 1) == Some(&b'2') && matches!(raw.get(at + 2), Some(b'f' | b'F')) {
-            out.extend_from_slice(b"%252F");
-            at += 3;
-        } else {
-            out.push(byte);
-            at += 1;
-        }
+/// Writes the normal form with `%2F` left in it.
+pub(super) fn normalize_with_encoded_slashes(raw: &[u8], path: &mut Vec<u8>) -> Result<(), &'static str> {
+    wire::uri::normalize_marking_slashes(raw, path)?;
+    if path.contains(&wire::uri::MARK) {
+        *path = wire::uri::unmarked(path);
     }
-    out
+    Ok(())
 }

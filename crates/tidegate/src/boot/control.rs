@@ -16,7 +16,7 @@ use plugin::{
 };
 use proxy::Publisher;
 use routing::router::Mode;
-use store::{Changes, Store};
+use store::{Changes, Store, Stored};
 use tokio::{runtime::Runtime, sync::watch};
 
 use super::{
@@ -146,6 +146,9 @@ fn follower(
     );
     let known = places.clone();
     compiler.tell_places(Arc::new(move |kind, id, message| known.tell(kind, id, message)));
+    if provider.store().revisions_last() {
+        compiler.rely_on_revisions();
+    }
     let health = Arc::new(Health::new(runtime.handle(), settings)?);
     let mut follower = Follower {
         compiler,
@@ -317,6 +320,7 @@ impl Follower {
                     changes.iter().filter_map(|change| change.object.as_ref()),
                     self.matching,
                     self.catalog.as_ref(),
+                    &Stored(self.store.as_ref()),
                     &self.places,
                 );
                 for change in &changes {
@@ -336,7 +340,13 @@ impl Follower {
                     self.revision = state.revision;
                     objects = state.all().cloned().collect();
                 });
-                super::idle_fields::log(objects.iter(), self.matching, self.catalog.as_ref(), &self.places);
+                super::idle_fields::log(
+                    objects.iter(),
+                    self.matching,
+                    self.catalog.as_ref(),
+                    &Stored(self.store.as_ref()),
+                    &self.places,
+                );
                 self.secrets.reset(objects.iter());
                 self.secrets.settle(if first { FIRST_SECRET_PATIENCE } else { SECRET_PATIENCE }).await;
                 if first {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use config::{Settings, settings::HttpRouter};
-use model::{Object, PluginCatalog, idle, mask::mask_message};
+use model::{Object, Objects, PluginCatalog, idle, mask::mask_message};
 use telemetry::error_log::{self, Level};
 
 use super::kept_places::KeptPlaces;
@@ -30,12 +30,13 @@ pub fn log<'a>(
     objects: impl Iterator<Item = &'a Object>,
     matching: idle::Matching,
     catalog: &dyn PluginCatalog,
+    all: &dyn Objects,
     places: &KeptPlaces,
 ) {
     let mut seen: BTreeMap<(&'static str, &'static str), Seen<'_>> = BTreeMap::new();
     let mut in_vain: Vec<(&Object, String)> = Vec::new();
     for object in objects {
-        let texts = idle::of(object, matching, catalog);
+        let texts = idle::of(object, matching, catalog, all);
         in_vain.extend(texts.into_iter().map(|text| (object, text)));
         for field in idle::fields(object) {
             seen.entry((object.kind.directory(), field.path))

@@ -35,7 +35,10 @@ pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     };
     let conf = source.prefix.join("conf");
     fs::create_dir_all(&conf).with_context(|| format!("cannot create {}", conf.display()))?;
-    write_new(&conf.join("config.yaml"), &starter(kind))?;
+    // A cluster's store has its key already, or each gateway would have another one.
+    let key = (kind == Starter::Embedded).then(config::random_key).transpose();
+    let key = key.context("cannot read random numbers")?;
+    write_new(&conf.join("config.yaml"), &starter(kind, key.as_deref()))?;
     if let Some(resources) = starter_resources(kind) {
         write_new(&conf.join("apisix.yaml"), resources)?;
     }

@@ -4,16 +4,13 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use model::{Document, Kind, Object, Rejected, check::References};
 use serde_json::{Value, json};
-use store::{Operation, State};
+use store::{Operation, State, Stored};
 
 use super::{
-    super::{Target, delete, patch, prepare, stored_id, validate, write},
-    Change, Fault, diff,
+    super::{Target, delete, in_vain, patch, prepare, stored_id, validate, write},
+    Change, Fault, at_length, diff,
 };
-use crate::{
-    AdminApi,
-    compiled::{StateObjects, StoredObjects, named},
-};
+use crate::{AdminApi, api::configurations::MOST_FAULTS, compiled::named};
 
 type Key = (Kind, Arc<str>);
 
@@ -206,8 +203,8 @@ impl Stage {
     fn try_out(&self, api: &AdminApi) -> Vec<Fault> {
         let changed: Vec<Object> =
             self.touched.keys().filter_map(|(kind, id)| self.state.get(*kind, id).cloned()).collect();
-        let (before, after) = (StoredObjects(api.store.as_ref()), StateObjects(&self.state));
-        let rejected = api.compiled.try_out(&changed, &before, &after).into_iter();
+        let (before, after) = (Stored(api.store.as_ref()), &self.state);
+        let rejected = api.compiled.try_out(&changed, &before, after).into_iter();
         rejected
             .map(|rejected| match self.touched.get(&(rejected.kind, rejected.id.clone())) {
                 Some(touched) => Fault {
@@ -225,11 +222,18 @@ impl Stage {
             .collect()
     }
 
-    /// The objects of this stage that are stored and cannot be used yet, or of which something else is to be known.
+    /// The objects of this stage that are stored and cannot be used yet, or of which something else is to be known: what a write
+    /// of each would have said, as far as a list of faults goes.
     pub(super) fn warnings(&self, api: &AdminApi) -> Vec<String> {
         let (rejected, warnings) = (api.compiled.rejected(), api.compiled.warnings());
         let touched = |rejected: &&Rejected| self.touched.contains_key(&(rejected.kind, rejected.id.clone()));
-        rejected.iter().chain(warnings.iter()).filter(touched).map(named).collect()
+        let known = rejected.iter().chain(warnings.iter()).filter(touched).map(named);
+        let objects = self.touched.keys().filter_map(|(kind, id)| self.state.get(*kind, id));
+        let idle = objects.flat_map(|object| {
+            let said = in_vain(api, object, &self.state).into_iter();
+            said.map(|text| format!("{}/{}: {text}", object.kind.directory(), object.id))
+        });
+        at_length(|| known.chain(idle).take(MOST_FAULTS).collect())
     }
 
     fn check_owner(&self, target: &Target) -> Result<(), String> {

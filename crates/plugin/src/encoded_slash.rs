@@ -1,0 +1,67 @@
+//! `%2F` with `apisix.match_uri_encoded_slash`: such a slash is still encoded in the path that routes and plugins see, and looks
+//! there like the text that a client has written as `%252F`. What is sent of the path must tell them apart.
+
+use std::borrow::Cow;
+
+use wire::uri::{MARK, normalize_marking_slashes, unmarked};
+
+use crate::Request;
+
+const WRITTEN: &[u8] = b"%2F";
+
+/// What each `%2F` in a path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slashes {
+    /// A text of the client's.
+    Text,
+    /// A slash that the client has encoded.
+    Encoded,
+    /// Some are this, some are that: nobody can say which of them a piece of the path has.
+    Mixed,
+}
+
+impl Request {
+    /// The path with a [`MARK`] for each slash that is still encoded.
+    pub fn marked_path(&self) -> Cow<'_, [u8]> {
+        if !self.snapshot.options.match_uri_encoded_slash || !has_written(&self.path) {
+            return Cow::Borrowed(&self.path);
+        }
+        let mut marked = Vec::with_capacity(self.path.len());
+        // Not so where the path was made in another way, without such slashes.
+        match normalize_marking_slashes(self.head.raw_path(), &mut marked) {
+            Ok(()) if unmarked(&marked) == self.path => Cow::Owned(marked),
+            _ => Cow::Borrowed(&self.path),
+        }
+    }
+
+    /// What the `%2F` in pieces of the path are.
+    pub fn slashes(&self) -> Slashes {
+        let marked = self.marked_path();
+        match (marked.contains(&MARK), has_written(&marked)) {
+            (true, true) => Slashes::Mixed,
+            (true, false) => Slashes::Encoded,
+            (false, _) => Slashes::Text,
+        }
+    }
+
+    /// The path and the query as a request target, percent-encoded where a path requires it. Services that decide on the
+    /// request get this form, so that they judge the same path as routes and plugins.
+    pub fn canonical_target(&self) -> Vec<u8> {
+        self.target_with(&self.marked_path())
+    }
+
+    /// As [`Request::canonical_target`], with another path, marked.
+    pub fn target_with(&self, marked_path: &[u8]) -> Vec<u8> {
+        let mut target = Vec::with_capacity(marked_path.len() + 16);
+        wire::uri::encode_marked_path(marked_path, &mut target);
+        if let Some(query) = self.head.query() {
+            target.push(b'?');
+            target.extend_from_slice(query);
+        }
+        target
+    }
+}
+
+fn has_written(path: &[u8]) -> bool {
+    memchr::memmem::find(path, WRITTEN).is_some()
+}
