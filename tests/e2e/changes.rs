@@ -5,7 +5,7 @@ use testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway};
 use testkit::{Client, Message, Upstream};
 
 /// Some take longer to compile than a write waits, in the test of that.
-const PATTERNS: usize = 40;
+const PATTERNS: usize = 100;
 
 /// Two workers, so that "all of them" says something.
 fn start() -> Gateway {

@@ -263,7 +263,7 @@ fn large_patterns_are_told_of_at_the_write() {
         assert_eq!(write(place, "^/[a-z]{1,63}$").header("X-Tidegate-Warning"), None, "{place}");
         assert_eq!(write(place, "(").status(), 400, "{place}");
     }
-    gateway.wait_for_log("smaller counts in {…} make it smaller");
+    gateway.wait_for_log("smaller counts in {m,n} make it smaller");
 }
 
 /// Whoever cannot tell whether an answer is to be rewritten keeps it.

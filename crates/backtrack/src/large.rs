@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use crate::time::MAX_TIME;
 
 /// Why a pattern is refused that is none of the wrong ones, and what to do about it.
-pub const TOO_LARGE: &str = "the pattern is too large, compiled it takes more than 10 MiB; smaller counts in {…} make it smaller, and \
+pub const TOO_LARGE: &str = "the pattern is too large, compiled it takes more than 10 MiB; smaller counts in {m,n} make it smaller, and \
                              a class such as [^\\x00-\\x7F] is much smaller than \\p{L}";
 
 /// From so many states on 250 bytes are as much as one search may do for certain.
@@ -40,11 +40,11 @@ pub(crate) fn note(source: &str, states: usize) {
         let Some(found) = found else { return };
         let mut shown: String = source.chars().take(SHOWN).collect();
         if shown.len() < source.len() {
-            shown.push('…');
+            shown.push_str("...");
         }
         let text = format!(
             "the pattern \"{shown}\" has {states} states: on long texts it may take more than the {} ms of a request, which is refused \
-             then; smaller counts in {{…}} make it smaller",
+             then; smaller counts in {{m,n}} make it smaller",
             MAX_TIME.as_millis()
         );
         if !found.contains(&text) {

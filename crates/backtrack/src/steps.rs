@@ -71,7 +71,7 @@ impl Pattern {
             });
         let (regex, mode) = compiled.map_err(|error| match error.to_string() {
             // The parts that run in the other engine.
-            text if text.contains("size limit") => TOO_LARGE.to_owned(),
+            text if text.contains("size limit") || text.contains("building NFA") => TOO_LARGE.to_owned(),
             text => text,
         })?;
         let groups = regex.captures_len().saturating_sub(1);

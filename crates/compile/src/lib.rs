@@ -35,7 +35,6 @@ use routes::Replaced;
 use routing::router::Mode;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
-use telemetry::error_log::Level;
 
 pub use certificates::ciphers::check as check_ciphers;
 pub use secrets::{SecretSource, resolve_environment, secret_references};
@@ -388,7 +387,7 @@ impl Compiler {
                 Kind::Secret => self.check_environment(key),
                 _ => {}
             });
-            remarks.into_iter().for_each(|remark| self.remark(key, Level::Warn, remark));
+            self.remark_on_patterns(key, remarks);
             self.note_checks(key);
         }
         for key in dirty.iter().filter(|key| !self.problems.contains_key(*key)) {

@@ -219,6 +219,16 @@ impl Compiler {
         self.remark(key, Level::Error, reason);
     }
 
+    /// Some of them, and how many there are.
+    pub(crate) fn remark_on_patterns(&mut self, key: &Key, remarks: Vec<String>) {
+        const SHOWN: usize = 3;
+        let more = remarks.len().saturating_sub(SHOWN);
+        let more = (more > 0).then(|| format!("{more} more patterns are as large"));
+        for remark in remarks.into_iter().take(SHOWN).chain(more) {
+            self.remark(key, Level::Warn, remark);
+        }
+    }
+
     /// What whoever wrote an object should know although it is used.
     pub(crate) fn remark(&mut self, key: &Key, level: Level, reason: String) {
         let known = self.remarks.entry(key.clone()).or_default();

@@ -97,6 +97,11 @@ impl Template {
         })
     }
 
+    /// The only members of a document that it can ask for, at any depth; `None`: it may ask for any.
+    pub fn asked(&self) -> Option<Arc<HashSet<Box<str>>>> {
+        self.asked.clone()
+    }
+
     /// Renders for a request. `names` becomes the table of names, in slices and bounded by what was read for it; the
     /// template runs under the limit of time. `body` is `_body`.
     pub async fn render(
