@@ -4,8 +4,8 @@ use std::fs;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::Gateway;
 use testkit::gateway::YAML_PROVIDER;
+use testkit::{Gateway, Upstream};
 
 /// Time on a processor of all threads so far.
 pub(crate) fn cpu(gateway: &Gateway) -> Duration {
@@ -134,4 +134,85 @@ fn bodies_of_many_parts_are_read_in_linear_time() {
         assert_eq!(status, expected, "{what} at {uri}: {answer:.200}");
         assert!(took < LINEAR, "{what} at {uri} takes {took:?}");
     }
+}
+
+/// A template that asks for little makes little of a large document.
+#[test]
+fn what_a_template_does_not_ask_for_is_not_made() {
+    const COUNT: u32 = 100_000;
+    let upstream = Upstream::service(|request| (200, request.body_text()));
+    let route = |id: &str, format: &str, template: &str| {
+        let conf = json!({"request": {"input_format": format, "template": template}});
+        let node = json!({"nodes": {upstream.address.to_string(): 1}});
+        json!({"id": id, "uri": format!("/{id}"), "plugins": {"body-transformer": conf}, "upstream": node})
+    };
+    let all = "{% for name in pairs(context) do %}{% end %}{{x1}}";
+    let attributes = "{% for name in pairs(a._attr) do %}{% end %}{{a._attr.x1}}";
+    let routes = json!({"routes": [
+        route("json", "json", "{{x1}}"), route("xml", "xml", "{{a._attr.x1}}"), route("names", "xml", "{{_escape_xml(a.b.c)}}"),
+        route("all-json", "json", all), route("all-xml", "xml", attributes),
+    ]});
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&routes.to_string()));
+    let keys: serde_json::Map<String, Value> = (0..COUNT).map(|at| (format!("x{at}"), json!(1))).collect();
+    let keys = Value::Object(keys).to_string();
+    let attributes: String = (0..COUNT).map(|at| format!(" x{at}='1'")).collect();
+    let xml = format!("<a{attributes}><b><c>text</c></b></a>");
+    let took = |uri: &str, content_type: &str, body: &str| {
+        let one = || {
+            let (status, answer, took) = post(&gateway, uri, content_type, body.as_bytes());
+            let expected = if uri == "/names" { "text" } else { "1" };
+            assert_eq!((status, answer.as_str()), (200, expected), "{uri}: {answer:.200}");
+            took
+        };
+        let least = (0..4).map(|_| one()).min().unwrap_or_default();
+        println!("{uri}: {least:?}");
+        least
+    };
+    let json = (took("/json", "application/json", &keys), took("/all-json", "application/json", &keys));
+    let xml = (
+        took("/xml", "text/xml", &xml),
+        took("/names", "text/xml", &xml),
+        took("/all-xml", "text/xml", &xml),
+    );
+    // Reading the body is a part of it that stays.
+    assert!(json.0 * 3 < json.1 * 2 && xml.0 * 3 < xml.2 * 2 && xml.1 * 3 < xml.2 * 2, "{json:?} {xml:?}");
+    testkit::usage::assert_done_in_pieces(&gateway);
+}
+
+/// A megabyte of GraphQL could name half a million of them.
+#[test]
+fn operations_of_graphql_have_a_thousand_root_fields_at_most() {
+    let plugins =
+        json!({"mocking": {"response_status": 200, "response_example": "x", "with_mock_header": false}});
+    let vars = json!([["graphql_root_fields", "has", "wanted"]]);
+    // A broader route would have the request that nobody can judge.
+    let routes = json!({"routes": [
+        {"id": "1", "uri": "/", "vars": vars, "priority": 1, "plugins": plugins},
+        {"id": "2", "uri": "/", "plugins": plugins},
+    ]});
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&routes.to_string()));
+    let document = |count: usize| format!("{{ wanted {} }}", "a ".repeat(count));
+    for (count, expected) in [(10, 200), (999, 200), (1_000, 400), (500_000, 400)] {
+        let (status, _, _) = post(&gateway, "/", "application/graphql", document(count).as_bytes());
+        assert_eq!(status, expected, "{count}");
+    }
+}
+
+/// What conditions keep of a body counts as the body does.
+#[test]
+fn values_of_large_bodies_are_counted() {
+    let plugins =
+        json!({"mocking": {"response_status": 200, "response_example": "x", "with_mock_header": false}});
+    let vars = json!([["post_arg_a", "!", "==", "1"]]);
+    let routes = json!({"routes": [{"id": "1", "uri": "/", "vars": vars, "plugins": plugins}]});
+    // One client may hold an eighth: 8 MB.
+    let config = YAML_PROVIDER.replace("apisix:\n", "apisix:\n  body_memory: {total: 64m}\n");
+    let gateway = Gateway::start(&config, Some(&routes.to_string()));
+    for (megabytes, expected) in [(3, 200), (5, 503)] {
+        let body = format!("a={}", "x".repeat(megabytes << 20));
+        let form = "application/x-www-form-urlencoded";
+        let (status, _, _) = post(&gateway, "/", form, body.as_bytes());
+        assert_eq!(status, expected, "{megabytes} MB");
+    }
+    gateway.wait_for_log("there is no memory left for request bodies");
 }

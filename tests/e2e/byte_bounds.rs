@@ -286,6 +286,39 @@ fn series_are_bounded_over_all_workers() {
     }
 }
 
+/// A histogram repeats its labels in each line: few sets of long labels make a long page.
+#[test]
+fn the_page_of_metrics_is_bounded_in_bytes() {
+    const SETS: usize = 1_000;
+    let routes = json!({"routes": [{
+        "id": "all", "uri": "/*", "plugins": {"prometheus": {}, "mocking": {"response_example": "fine"}},
+    }]});
+    let config = YAML_PROVIDER.replace(
+        "prometheus: {",
+        &format!("prometheus: {{max_series: {SETS}, metrics: {{http_latency: {{extra_labels: [{{who: $arg_who}}]}}}}, "),
+    );
+    let gateway = Gateway::start(&config, Some(&routes.to_string()));
+    let long = "v".repeat(1_000);
+    let mut client = gateway.client();
+    let ((), grown) = growth(&gateway, || {
+        for number in 0..SETS {
+            assert_eq!(client.get("h", &format!("/?who={number}{long}")).expect("an answer").status(), 200);
+        }
+        let mut metrics = Client::connect(gateway.metrics).expect("the metrics port accepts connections");
+        let page = metrics.get("metrics", "/apisix/prometheus/metrics").expect("a page").body_text();
+        println!("a page of {} KB", page.len() >> 10);
+        // 8 KiB for each, on average; it was 55 KiB.
+        assert!(page.len() < SETS * (8 << 10) + (200 << 10), "{} bytes", page.len());
+        let together = page
+            .lines()
+            .find(|line| line.starts_with("apisix_http_latency_count") && line.contains("who=\"_overflow\""));
+        assert!(together.is_some(), "{page:.2000}");
+    });
+    gateway.wait_for_log("bytes of memory, or 8192 of the page");
+    assert!(metric(&gateway, "apisix_metric_series_overflow_total") > 0.0);
+    println!("+{} MB", grown / MEGABYTE);
+}
+
 /// Small answers, each of which takes a block.
 #[test]
 fn a_cache_on_disk_takes_what_the_file_says() {

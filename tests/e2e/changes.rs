@@ -4,6 +4,9 @@ use serde_json::{Value, json};
 use testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway};
 use testkit::{Client, Message, Upstream};
 
+/// Some take longer to compile than a write waits, in the test of that.
+const PATTERNS: usize = 100;
+
 /// Two workers, so that "all of them" says something.
 fn start() -> Gateway {
     Gateway::start(&EMBEDDED.replace("worker_processes: 1", "worker_processes: 2"), None)
@@ -62,6 +65,33 @@ fn a_write_that_waits_is_in_force_on_every_worker() {
     }
     let kept = ask(&gateway, "GET", "/routes/2", "", &Value::Null);
     assert_eq!(kept.status(), 200, "a refused wait writes nothing");
+}
+
+/// The write stands, whatever the compiler is busy with: it is no failure, and the answer says what it is.
+#[test]
+fn a_write_that_is_not_compiled_in_time_says_so() {
+    let limits = "  admin:\n    limits: {compile_timeout: 1}\n";
+    let config = EMBEDDED.replacen("  admin:\n", limits, 1);
+    assert!(config.contains("compile_timeout"), "{config}");
+    let gateway = Gateway::start(&config, None);
+    // Compiled once for the check of the write, and once more for requests.
+    let slow: Vec<String> = (0..PATTERNS).map(|number| format!("(x{{1,100}}){{1,100}}{number}")).collect();
+    let plugins = json!({"ua-restriction": {"denylist": slow, "bypass_missing": true}, "mocking": {"response_example": "served"}});
+    let put = ask(&gateway, "PUT", "/routes/1", "", &json!({"uri": "/slow", "plugins": plugins}));
+    assert_eq!(put.status(), 201, "{}", put.body_text());
+    let written = number(&put);
+    let warning = put.header("X-Tidegate-Warning").unwrap_or_default();
+    assert!(
+        warning.starts_with(&format!("revision {written} is stored and stays so, but not compiled yet")),
+        "{warning}"
+    );
+    gateway.wait_for_log(&format!("revision {written} is stored and answered, but not compiled after 1 s"));
+    assert_eq!(ask(&gateway, "GET", "/routes/1", "", &Value::Null).status(), 200, "stored");
+    let begun = std::time::Instant::now();
+    while revision(&gateway)["compiled"].as_u64() < Some(written) {
+        assert!(begun.elapsed() < testkit::PATIENCE, "never compiled");
+    }
+    assert_eq!(gateway.client().get("h", "/slow").expect("an answer").body_text(), "served");
 }
 
 #[test]

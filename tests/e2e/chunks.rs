@@ -3,6 +3,9 @@
 //! A bad chunk may come when the head is already forwarded: what counts is that the upstream never gets a
 //! complete request, the client gets 400, and nothing after it is read.
 
+use testkit::Upstream;
+use testkit::gateway::{Gateway, YAML_PROVIDER};
+
 use crate::case::{Case, check};
 
 macro_rules! chunked {
@@ -112,4 +115,35 @@ pub fn refused_line_ends_cases() -> Vec<Case> {
             chunked!("0\r\nGET /stolen HTTP/1.1\r\nHost: h\r\n\r\n"),
         ),
     ]
+}
+
+/// As fields of a head are (RFC 6585 section 5), whoever reads the body.
+#[test]
+fn trailers_beyond_their_bounds_are_answered_431() {
+    let upstream = Upstream::start();
+    let node = upstream.address;
+    let routes = format!(
+        "routes:\n- {{id: 1, uri: /echo, upstream: {{nodes: {{\"{node}\": 1}}}}}}\n\
+         - {{id: 2, uri: /echo, vars: [[arg_whole, ==, \"1\"]], priority: 1, \
+         plugins: {{request-validation: {{body_schema: {{type: object}}}}}}, upstream: {{nodes: {{\"{node}\": 1}}}}}}\n"
+    );
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&routes));
+    let field = |number: usize, length: usize| format!("X-{number}: {}\r\n", "v".repeat(length));
+    let cases = [
+        ("as many as may be", (0..64).map(|number| field(number, 9)).collect::<String>() + "\r\n", 200),
+        ("too many", (0..65).map(|number| field(number, 9)).collect::<String>() + "\r\n", 431),
+        ("too long together", (0..5).map(|number| field(number, 4000)).collect::<String>() + "\r\n", 431),
+        ("one that does not end", format!("X-1: {}", "v".repeat(20_000)), 431),
+    ];
+    for path in ["/echo", "/echo?whole=1"] {
+        for (what, trailers, status) in &cases {
+            let mut client = gateway.client();
+            let request = format!(
+                "POST {path} HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n\
+                 2\r\n{{}}\r\n0\r\n{trailers}"
+            );
+            client.send(request.as_bytes()).expect("sends");
+            assert_eq!(client.response().expect("an answer").status(), *status, "{path}: {what}");
+        }
+    }
 }

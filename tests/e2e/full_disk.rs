@@ -16,7 +16,7 @@ const ROUNDS: usize = 2;
 /// Some attempts of the gateway to open its file again.
 const LONG_ENOUGH: Duration = Duration::from_millis(700);
 
-fn with_small_disk(prefix: &Path) -> Command {
+pub(crate) fn with_small_disk(prefix: &Path) -> Command {
     let mut command = Command::new("unshare");
     command.args(["--map-root-user", "--mount", "sh", "-c"]);
     command.arg("mount -t tmpfs -o size=6m tmpfs \"$1/data\" && exec \"$0\" run --prefix \"$1\"");
@@ -24,7 +24,7 @@ fn with_small_disk(prefix: &Path) -> Command {
     command
 }
 
-fn has_own_mounts() -> bool {
+pub(crate) fn has_own_mounts() -> bool {
     let mut command = Command::new("unshare");
     command.args(["--map-root-user", "--mount", "sh", "-c", "mount -t tmpfs tmpfs /mnt"]);
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::gateway::EMBEDDED;
-use testkit::{Gateway, Upstream, usage};
+use testkit::gateway::{ADMIN_KEY, EMBEDDED};
+use testkit::{Client, Gateway, Upstream, usage};
 
 use super::closed::put;
 
@@ -13,6 +13,9 @@ const LARGE: [&str; 3] = ["(x{1,100}){1,100}y", r"(?i)(?:\w{1,80} ?){80}y", "(x{
 
 /// Patterns have 16 ms of a request; the rest is for the request, and for what is slower without optimisation.
 const MOST: Duration = Duration::from_millis(if cfg!(debug_assertions) { 200 } else { 50 });
+
+/// The same for a schema and a body of 30 KB: it was 100 ms more.
+const SCHEMAS: Duration = Duration::from_millis(if cfg!(debug_assertions) { 80 } else { 40 });
 
 fn route(gateway: &Gateway, upstream: &Upstream, plugins: &Value, vars: &Value) {
     let node = json!({"nodes": {upstream.address.to_string(): 1}});
@@ -168,6 +171,99 @@ fn bodies_are_searched_within_bounds() {
     assert!(took < Duration::from_secs(4), "a filter takes {took:?}");
     assert_eq!(ask(&gateway, "/quiet", "").0, 200);
     assert!(!gateway.error_log().contains("is stuck"), "{}", gateway.error_log());
+}
+
+/// Wherever it stands in a schema, and together with all other patterns of the request.
+#[test]
+fn patterns_of_schemas_have_the_time_of_the_request() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let upstream = Upstream::start();
+    quiet(&gateway, &upstream);
+    let within = |rule: Value| json!({"properties": {"a": rule}});
+    let pattern = json!({"pattern": LARGE[0]});
+    let condition = json!({"if": within(pattern.clone()), "then": {"required": ["b"]}});
+    let bodies = [
+        within(pattern.clone()),
+        json!({"patternProperties": {LARGE[0]: {"type": "object"}}}),
+        json!({"not": within(pattern.clone())}),
+        json!({"anyOf": [within(pattern.clone()), within(json!({"pattern": LARGE[2]}))]}),
+        condition,
+    ];
+    let long = "x".repeat(15_000);
+    let body = json!({"a": long, &long: 1}).to_string();
+    let request = format!(
+        "POST /p?a={long} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX-A: {long}\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let check = |what: &str, conf: &Value, vars: &Value, status: u16| {
+        route(&gateway, &upstream, &json!({"request-validation": conf}), vars);
+        let mut least = Duration::MAX;
+        for _ in 0..4 {
+            let before = usage::processor_time(&gateway);
+            let answer = gateway.client().request(&request).expect("an answer");
+            assert_eq!(answer.status(), status, "{what}: {}", gateway.error_log());
+            least = least.min(usage::processor_time(&gateway).saturating_sub(before));
+        }
+        println!("{what}: {least:?}");
+        assert!(least < SCHEMAS, "{what} takes {least:?}");
+    };
+    for schema in &bodies {
+        check(&schema.to_string(), &json!({"body_schema": schema, "rejected_code": 422}), &Value::Null, 422);
+    }
+    // What came before has taken its part.
+    let headers = json!({"properties": {"x-a": {"not": pattern}}});
+    let both =
+        json!({"header_schema": headers, "body_schema": within(pattern.clone()), "rejected_code": 422});
+    check("headers and body", &both, &Value::Null, 422);
+    let vars = json!([["arg_a", "!", "~~", "(x{1,60}){1,60}y"]]);
+    check("vars and body", &json!({"body_schema": within(pattern), "rejected_code": 422}), &vars, 500);
+}
+
+/// Whoever writes one: of what is too large for any use, that it is that and not wrong; of what will meet its limit, that too.
+#[test]
+fn large_patterns_are_told_of_at_the_write() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let write = |place: usize, pattern: &str| {
+        let blocker = json!({"uri-blocker": {"block_rules": [pattern]}});
+        let schema =
+            json!({"request-validation": {"body_schema": {"properties": {"a": {"pattern": pattern}}}}});
+        let (vars, plugins) = match place {
+            0 => (json!([]), blocker),
+            1 => (json!([["arg_a", "~~", pattern]]), json!({})),
+            _ => (json!([]), schema),
+        };
+        let upstream = json!({"nodes": {"127.0.0.1:1": 1}});
+        let mut route = json!({"uri": "/p", "plugins": plugins, "upstream": upstream});
+        if place == 1 {
+            route["vars"] = vars;
+        }
+        let body = route.to_string();
+        let mut client = Client::connect(gateway.admin).expect("the admin port");
+        let head = format!(
+            "PUT /apisix/admin/routes/1 HTTP/1.1\r\nHost: h\r\nX-API-KEY: {ADMIN_KEY}\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        client.request(&format!("{head}{body}")).expect("an answer")
+    };
+    for place in 0..3 {
+        for pattern in [r"\p{L}{300}y", r"(?:\p{L}{1,50} ?){1,20}y", r"(?!z)\p{L}{300}y"] {
+            let refused = write(place, pattern);
+            let text = refused.body_text();
+            assert_eq!(refused.status(), 400, "{place} {pattern}: {text}");
+            assert!(
+                text.contains("too large") && text.contains("smaller counts"),
+                "{place} {pattern}: {text}"
+            );
+        }
+        let large = write(place, LARGE[0]);
+        assert!(large.status() < 300, "{place}: {}", large.body_text());
+        let warning = large.header("X-Tidegate-Warning").unwrap_or_default();
+        assert!(warning.contains(LARGE[0]) && warning.contains("states"), "{place}: {warning}");
+        assert_eq!(write(place, "^/[a-z]{1,63}$").header("X-Tidegate-Warning"), None, "{place}");
+        assert_eq!(write(place, "(").status(), 400, "{place}");
+    }
+    gateway.wait_for_log("smaller counts in {m,n} make it smaller");
 }
 
 /// Whoever cannot tell whether an answer is to be rewritten keeps it.

@@ -78,6 +78,7 @@ mod log_floods;
 mod logged_bodies;
 mod long_searches;
 mod loops;
+mod lost_lines;
 mod lost_store;
 mod lua_bounds;
 mod lua_globals;

@@ -73,6 +73,45 @@ fn bodies_have_a_least_rate_when_asked_for() {
     assert_eq!(late.body_text(), "late");
 }
 
+/// Also where a plugin asks for the whole body and its start came with the head, which has a limit of its own.
+#[test]
+fn a_body_that_stops_behind_its_head_has_the_time_of_bodies() {
+    let upstream = Upstream::start();
+    let gateway = |http: &str| {
+        let config =
+            YAML_PROVIDER.replace("enable_access_log: false", &format!("enable_access_log: false, {http}"));
+        let node = upstream.address;
+        let schema = "request-validation: {body_schema: {type: object}}";
+        let routes = format!(
+            "routes:\n- {{id: 1, uri: /echo, upstream: {{nodes: {{\"{node}\": 1}}}}}}\n\
+             - {{id: 2, uri: /echo, vars: [[arg_whole, ==, \"1\"]], priority: 1, plugins: {{{schema}}}, upstream: {{nodes: {{\"{node}\": 1}}}}}}\n"
+        );
+        Gateway::start(&config, Some(&routes))
+    };
+    let begun = |path: &str| {
+        format!(
+            "POST {path} HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{{\"a\""
+        )
+    };
+    let hasty = gateway("client_header_timeout: 40s, keepalive_timeout: 40s, client_body_timeout: 500ms");
+    for path in ["/echo", "/echo?whole=1"] {
+        let (mut client, started) = (hasty.client(), Instant::now());
+        client.send(begun(path).as_bytes()).expect("sends");
+        assert_eq!(client.response().expect("answers").status(), 408, "{path}");
+        assert!(started.elapsed() < Duration::from_secs(8), "{path}: {:?}", started.elapsed());
+    }
+    // Nor has it less than bodies have.
+    let patient = gateway("client_header_timeout: 1s, keepalive_timeout: 1s, client_body_timeout: 40s");
+    for path in ["/echo", "/echo?whole=1"] {
+        let mut client = patient.client();
+        client.send(begun(path).as_bytes()).expect("sends");
+        assert!(client.stays_silent(Duration::from_millis(1500)), "{path}");
+        client.send(b": 123}").expect("sends");
+        let answer = client.response().expect("answers");
+        assert_eq!(answer.status(), 200, "{path}: {}", answer.body_text());
+    }
+}
+
 #[test]
 fn answers_have_a_time_limit_and_a_least_rate() {
     let upstream = Upstream::start();

@@ -23,7 +23,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("discovery", &["model", "plugins", "telemetry", "wire"]),
     ("plugin", &["wire", "model", "routing", "upstream", "telemetry", "trust"]),
     ("plugins", &["plugin", "backtrack", "wire", "model", "routing", "upstream", "telemetry", "trust"]),
-    ("compile", &["model", "plugin", "routing", "upstream", "telemetry", "trust"]),
+    ("compile", &["backtrack", "model", "plugin", "routing", "upstream", "telemetry", "trust"]),
     ("proxy", &["wire", "model", "plugin", "routing", "upstream", "telemetry", "compile", "trust"]),
     ("store", &["model", "config", "telemetry", "trust"]),
     ("admin", &["model", "store", "config", "telemetry"]),

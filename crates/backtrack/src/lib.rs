@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod large;
 mod lazy;
 mod linear;
 mod size;
@@ -15,6 +16,7 @@ mod time;
 use std::{fmt, ops::Range, time::Duration};
 
 pub use self::{
+    large::{TOO_LARGE, remarks_on_patterns},
     linear::Linear,
     size::states,
     steps::{MAX_BYTES, MAX_GROUPS, MAX_STEPS, Pattern, max_steps},
@@ -33,6 +35,19 @@ pub struct GaveUp;
 pub struct Refused {
     pub linear: String,
     pub backtracking: String,
+}
+
+impl Refused {
+    /// Nothing is wrong with it but its size.
+    pub fn is_too_large(&self) -> bool {
+        self.linear == TOO_LARGE || self.backtracking == TOO_LARGE
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(if self.is_too_large() { TOO_LARGE } else { &self.backtracking })
+    }
 }
 
 /// A regular expression with the engine that it needs.
@@ -57,8 +72,10 @@ impl Expression {
     /// The error says why the pattern does not run in linear time.
     pub fn linear(source: &str, ignore_case: bool) -> Result<Expression, String> {
         // A class of letters beyond ASCII needs the other mode.
-        let linear = Linear::new(source, ignore_case)
-            .or_else(|why| Linear::unicode(source, ignore_case).map_err(|_| why));
+        let linear = Linear::new(source, ignore_case).or_else(|why| {
+            Linear::unicode(source, ignore_case)
+                .map_err(|second| if second == TOO_LARGE { second } else { why })
+        });
         linear.map(|linear| Expression::Linear(Box::new(linear)))
     }
 

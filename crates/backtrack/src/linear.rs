@@ -19,7 +19,12 @@ use regex_automata::{
 };
 use regex_syntax::{ParserBuilder, hir::Hir};
 
-use crate::{GaveUp, Groups, lazy::Lazy, time::work_within};
+use crate::{
+    GaveUp, Groups,
+    large::{self, TOO_LARGE},
+    lazy::Lazy,
+    time::work_within,
+};
 
 /// Memory of a compiled pattern; more is refused.
 const MAX_COMPILED_BYTES: usize = 10 << 20;
@@ -68,7 +73,11 @@ impl Linear {
             .nfa_size_limit(Some(MAX_COMPILED_BYTES))
             .hybrid_cache_capacity(cache_bytes(states));
         let built = meta::Builder::new().configure(config).build_from_hir(&hir);
-        let regex = built.map_err(|error| error.to_string())?;
+        let regex = built.map_err(|error| match error.size_limit() {
+            Some(_) => TOO_LARGE.to_owned(),
+            None => error.to_string(),
+        })?;
+        large::note(source, states);
         let lazy = OnceLock::new();
         if states > LARGE {
             let _ = lazy.set(Lazy::new(&hir).map(Box::new));
@@ -174,7 +183,11 @@ pub(crate) fn automaton(hir: &Hir, captures: WhichCaptures, reverse: bool) -> Re
         .reverse(reverse)
         .which_captures(captures)
         .nfa_size_limit(Some(MAX_COMPILED_BYTES));
-    thompson::Compiler::new().configure(config).build_from_hir(hir).map_err(|error| error.to_string())
+    let built = thompson::Compiler::new().configure(config).build_from_hir(hir);
+    built.map_err(|error| match error.size_limit() {
+        Some(_) => TOO_LARGE.to_owned(),
+        None => error.to_string(),
+    })
 }
 
 #[cfg(test)]

@@ -9,7 +9,9 @@ use std::{fmt, sync::OnceLock, time::Duration};
 use fancy_regex::{BytesMode, Error, Regex, RegexBuilder, RuntimeError};
 
 use crate::{
-    GaveUp, Groups, size,
+    GaveUp, Groups,
+    large::{self, TOO_LARGE},
+    size,
     time::{MAX_TIME, Stopwatch, work_within},
 };
 
@@ -19,9 +21,6 @@ pub const MAX_BYTES: usize = 8 << 20;
 pub const MAX_STEPS: usize = 200_000;
 /// Each step saves every group.
 pub const MAX_GROUPS: usize = 64;
-
-/// Longer texts are not searched.
-const MAX_LENGTH: usize = 65_536;
 
 /// With a fixed limit of steps and more than [`MAX_TIME`]: what one pass may take, in times of what there is.
 const PATIENT_PASSES: usize = 4;
@@ -70,7 +69,11 @@ impl Pattern {
                 let mode = BytesMode::UnicodeBytes;
                 compile(source, ignore_case, mode, steps).map(|regex| (regex, mode))
             });
-        let (regex, mode) = compiled.map_err(|error| error.to_string())?;
+        let (regex, mode) = compiled.map_err(|error| match error.to_string() {
+            // The parts that run in the other engine.
+            text if text.contains("size limit") || text.contains("building NFA") => TOO_LARGE.to_owned(),
+            text => text,
+        })?;
         let groups = regex.captures_len().saturating_sub(1);
         if groups > MAX_GROUPS {
             return Err(format!(
@@ -79,6 +82,7 @@ impl Pattern {
             ));
         }
         let (source, states) = (source.to_owned(), size::states(source));
+        large::note(&source, states);
         let pattern = Pattern { source, ignore_case, mode, states, fixed: None, stages: Default::default() };
         Ok((pattern, regex))
     }
@@ -114,9 +118,6 @@ impl Pattern {
         }
         if let Some(fixed) = &self.fixed {
             return run(fixed).map_err(|_| GaveUp);
-        }
-        if text.len() > MAX_LENGTH {
-            return Err(GaveUp);
         }
         let watch = Stopwatch::new(most);
         let enough = max_steps(text.len());

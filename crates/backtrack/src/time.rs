@@ -47,6 +47,19 @@ impl SearchTime {
         SearchTime { nanoseconds: Cell::new(nanoseconds(most)), work: Cell::new(0) }
     }
 
+    /// A part of what is left, for searches elsewhere; it comes back with [`SearchTime::join`].
+    pub fn split(&self, most: Duration) -> SearchTime {
+        let part = self.nanoseconds.get().min(nanoseconds(most));
+        self.charge(part);
+        SearchTime { nanoseconds: Cell::new(part), work: self.work.clone() }
+    }
+
+    /// Takes back what is left of a part.
+    pub fn join(&self, part: &SearchTime) {
+        self.nanoseconds.set(self.nanoseconds.get().saturating_add(part.nanoseconds.take()));
+        self.work.set(self.work.get().max(part.work.get()));
+    }
+
     /// Whether no further search is begun.
     pub fn is_spent(&self) -> bool {
         self.nanoseconds.get() == 0
@@ -205,6 +218,20 @@ mod tests {
         for _ in 0..2_000 {
             assert_eq!(pattern.is_match(b"/api/v2/users/4711/orders", Some(&time)), Ok(false));
         }
+    }
+
+    #[test]
+    fn parts_come_back() {
+        let time = SearchTime::default();
+        let part = time.split(Duration::from_millis(6));
+        part.charge(2_000_000);
+        let rest = time.split(MAX_TIME);
+        assert!(time.is_spent());
+        assert_eq!(rest.left(), Ok(Duration::from_millis(10)));
+        time.join(&part);
+        time.join(&rest);
+        assert_eq!(time.left(), Ok(Duration::from_millis(14)));
+        assert!(part.is_spent() && rest.is_spent());
     }
 
     #[test]

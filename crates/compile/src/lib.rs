@@ -103,8 +103,8 @@ pub struct Compiler {
     routes: routes::Routes,
     consumers: consumers::Consumers,
     problems: BTreeMap<Key, Vec<problems::Problem>>,
-    /// References of objects in use that are there as texts, because they lead nowhere.
-    unresolved: BTreeMap<Key, Vec<String>>,
+    /// What to know of objects in use: references that are there as texts, because they lead nowhere; patterns that are large.
+    remarks: BTreeMap<Key, Vec<String>>,
     resolved: problems::Resolved,
     places: Option<Places>,
     /// The store gives each revision once.
@@ -159,7 +159,7 @@ impl Compiler {
             routes: routes::Routes::default(),
             consumers: consumers::Consumers::default(),
             problems: BTreeMap::new(),
-            unresolved: BTreeMap::new(),
+            remarks: BTreeMap::new(),
             resolved: problems::Resolved::default(),
             places: None,
             revisions_last: false,
@@ -362,7 +362,7 @@ impl Compiler {
         dirty.sort();
         for key in &dirty {
             self.problems.remove(key);
-            self.unresolved.remove(key);
+            self.remarks.remove(key);
             if let Some(object) = self.object(key.0, &key.1) {
                 let (fault, unread) = (object.fault.clone(), object.unread.clone());
                 if let Some(fault) = fault {
@@ -372,7 +372,7 @@ impl Compiler {
                     self.problem(key, format!("{reason}; the last valid version stays in use"));
                 }
             }
-            match key.0 {
+            let ((), remarks) = backtrack::remarks_on_patterns(|| match key.0 {
                 Kind::Ssl => self.build_certificate(key),
                 Kind::Upstream => self.build_upstream_of(key),
                 Kind::Service | Kind::PluginConfig | Kind::ConsumerGroup | Kind::GlobalRule => {
@@ -394,7 +394,8 @@ impl Compiler {
                 }
                 Kind::Secret => self.check_environment(key),
                 _ => {}
-            }
+            });
+            self.remark_on_patterns(key, remarks);
             self.note_checks(key);
         }
         for key in dirty.iter().filter(|key| !self.problems.contains_key(*key)) {

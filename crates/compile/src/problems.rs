@@ -74,11 +74,11 @@ impl Compiler {
             reason: reason.clone(),
         };
         let contested = self.servers.contested().iter().map(|(id, reason)| warning(Kind::Ssl, id, reason));
-        let unresolved = self
-            .unresolved
+        let remarks = self
+            .remarks
             .iter()
             .flat_map(|((kind, id), reasons)| reasons.iter().map(move |reason| warning(*kind, id, reason)));
-        contested.chain(unresolved).collect()
+        contested.chain(remarks).collect()
     }
 
     pub(crate) fn warn_of_contested(&mut self) {
@@ -216,12 +216,27 @@ impl Compiler {
     }
 
     fn stays_unresolved(&mut self, key: &Key, reason: String) {
-        let known = self.unresolved.entry(key.clone()).or_default();
-        if known.contains(&reason) {
+        self.remark(key, Level::Error, reason);
+    }
+
+    /// Some of them, and how many there are.
+    pub(crate) fn remark_on_patterns(&mut self, key: &Key, remarks: Vec<String>) {
+        const SHOWN: usize = 3;
+        let more = remarks.len().saturating_sub(SHOWN);
+        let more = (more > 0).then(|| format!("{more} more patterns are as large"));
+        for remark in remarks.into_iter().take(SHOWN).chain(more) {
+            self.remark(key, Level::Warn, remark);
+        }
+    }
+
+    /// What whoever wrote an object should know although it is used.
+    pub(crate) fn remark(&mut self, key: &Key, level: Level, reason: String) {
+        let known = self.remarks.entry(key.clone()).or_default();
+        if self.trial || known.contains(&reason) {
             return;
         }
         let place = self.places.as_ref().map(|of| of(key.0, &key.1, &reason)).unwrap_or_default();
-        error_log::log(Level::Error, format_args!("{place}{}/{}: {reason}", key.0.directory(), key.1));
+        error_log::log(level, format_args!("{place}{}/{}: {reason}", key.0.directory(), key.1));
         known.push(reason);
     }
 

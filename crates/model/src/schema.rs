@@ -18,6 +18,9 @@ pub mod lua;
 mod meta;
 mod pattern;
 
+use std::time::Duration;
+
+use backtrack::SearchTime;
 use serde_json::Value;
 
 pub use self::{budget::Failure, pattern::adapt_pcre};
@@ -29,6 +32,9 @@ pub(crate) const DEPTH_LIMIT: usize = 96;
 
 /// The steps of one check, unless told otherwise. A visit of a node is one.
 pub const MOST_STEPS: u32 = 2_000_000;
+
+/// What patterns may take for a value of a configuration: many on short texts are many searches.
+const SEARCHES_OF_A_CONFIGURATION: Duration = Duration::from_millis(100);
 
 /// A compiled schema.
 #[derive(Debug)]
@@ -59,12 +65,13 @@ impl Schema {
 
     /// Checks `value` and fills defaults into it. The error is the library's message, without any prefix.
     pub fn check(&self, value: &mut Value) -> Result<(), String> {
-        self.check_within(value, MOST_STEPS).map_err(Failure::into_message)
+        let searches = SearchTime::of(SEARCHES_OF_A_CONFIGURATION);
+        self.check_within(value, MOST_STEPS, &searches).map_err(Failure::into_message)
     }
 
-    /// As [`Schema::check`], with so many steps.
-    pub fn check_within(&self, value: &mut Value, steps: u32) -> Result<(), Failure> {
-        check::check_root(self, value, steps)
+    /// As [`Schema::check`], with so many steps, and for what a client sent: its patterns have the time of the request.
+    pub fn check_within(&self, value: &mut Value, steps: u32, searches: &SearchTime) -> Result<(), Failure> {
+        check::check_root(self, value, steps, searches)
     }
 }
 

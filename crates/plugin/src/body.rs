@@ -19,6 +19,8 @@ use crate::{
 pub enum BodyError {
     TooLarge,
     Malformed(&'static str),
+    /// The fields behind the body are more than they may be.
+    LargeTrailers,
     Timeout,
     /// The memory for bodies is spent.
     Overloaded,
@@ -31,6 +33,7 @@ impl BodyError {
         match self {
             BodyError::TooLarge => 413,
             BodyError::Malformed(_) => 400,
+            BodyError::LargeTrailers => 431,
             BodyError::Timeout => 408,
             BodyError::Overloaded => 503,
             BodyError::Closed => 499,

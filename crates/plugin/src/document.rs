@@ -5,11 +5,12 @@
 
 use std::{
     cell::{Cell, RefCell},
+    collections::HashSet,
     fmt,
     net::IpAddr,
 };
 
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use crate::{
@@ -169,9 +170,18 @@ pub fn parse(text: &[u8], allowance: &Allowance) -> Result<Value, Unread> {
             });
         }
     }
+    read(text, Tree(allowance, None))
+}
+
+/// As [`parse`], with the members of these names, at any depth: the others are passed over.
+pub fn parse_members(text: &[u8], allowance: &Allowance, only: &HashSet<Box<str>>) -> Result<Value, Unread> {
+    read(text, Tree(allowance, Some(only)))
+}
+
+fn read(text: &[u8], tree: Tree<'_>) -> Result<Value, Unread> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
-    let value = Tree(allowance).deserialize(&mut deserializer);
-    value.and_then(|value| deserializer.end().map(|()| value)).map_err(|error| allowance.explain(error))
+    let value = tree.deserialize(&mut deserializer);
+    value.and_then(|value| deserializer.end().map(|()| value)).map_err(|error| tree.0.explain(error))
 }
 
 /// What a value would take, without making it.
@@ -247,9 +257,9 @@ fn doubled(room: usize) -> usize {
     room.max(2)
 }
 
-/// A value with all that is in it.
+/// A value with all that is in it, or with the members of these names.
 #[derive(Clone, Copy)]
-pub(crate) struct Tree<'a>(pub &'a Allowance);
+pub(crate) struct Tree<'a>(pub &'a Allowance, pub Option<&'a HashSet<Box<str>>>);
 
 impl<'de> DeserializeSeed<'de> for Tree<'_> {
     type Value = Value;
@@ -310,6 +320,10 @@ impl<'de> Visitor<'de> for Tree<'_> {
         let mut entries = Map::new();
         while let Some(name) = list.next_key::<String>()? {
             self.0.pass()?;
+            if self.1.is_some_and(|only| !only.contains(name.as_str())) {
+                list.next_value::<IgnoredAny>()?;
+                continue;
+            }
             self.0.charge(ENTRY_BYTES + name.capacity())?;
             let value = list.next_value_seed(self)?;
             entries.insert(name, value);

@@ -222,10 +222,12 @@ impl Transform {
         let (bytes, client) = (body.clone(), request.remote_addr);
         let query = request.head.query().unwrap_or_default().to_vec();
         let length = body.as_ref().map_or(0, Bytes::len);
+        let asked = self.template(format).as_ref().ok().and_then(Template::asked);
         let read = move || {
             // What was read stays as long as the template runs.
             let allowance = Allowance::of_a_body(Some(client));
-            let decoded = decode(format, bytes.as_deref(), &query, &content_type, &allowance);
+            let only = asked.as_deref();
+            let decoded = decode(format, bytes.as_deref(), &query, &content_type, &allowance, only);
             (decoded, allowance)
         };
         let read = if length <= ON_A_WORKER { Ok(read()) } else { aside::run(read).await };
@@ -242,6 +244,15 @@ impl Transform {
         memory::hold(rendered?, client).map_err(full)
     }
 
+    fn template(&self, format: Option<Format>) -> &Result<Template, String> {
+        let may_be_base64 = self.always_base64
+            || format.is_some_and(|format| !matches!(format, Format::Encoded | Format::Args));
+        match &self.decoded {
+            Some(decoded) if may_be_base64 => decoded,
+            _ => &self.plain,
+        }
+    }
+
     async fn render(
         &self,
         request: &mut Request,
@@ -249,12 +260,7 @@ impl Transform {
         format: Option<Format>,
         document: &Document,
     ) -> Result<Vec<u8>, Failure> {
-        let may_be_base64 = self.always_base64
-            || format.is_some_and(|format| !matches!(format, Format::Encoded | Format::Args));
-        let template = match &self.decoded {
-            Some(decoded) if may_be_base64 => decoded,
-            _ => &self.plain,
-        };
+        let template = self.template(format);
         let template =
             template.as_ref().map_err(|reason| (503, format!("{} template compile: {reason}", self.side)))?;
         let failed = |reason: &str| (503, format!("{} template rendering: {reason}", self.side));

@@ -85,12 +85,14 @@ impl Plugin for FileLogger {
             return;
         }
         match self.entry.entry(request).then(line) {
-            Made::Now(line) => files::append(&self.file, &line),
+            Made::Now(line) => {
+                self.file.append(&line);
+            }
             Made::Later(_, make) => {
                 let Some(host) = plugin::host() else { return };
                 let (file, guard) = (self.file.clone(), stop::guard());
                 host.background.spawn(async move {
-                    let _ = aside::run(move || files::append(&file, &make())).await;
+                    let _ = aside::run(move || file.append(&make())).await;
                     drop(guard);
                 });
             }

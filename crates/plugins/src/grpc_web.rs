@@ -118,7 +118,7 @@ impl GrpcWeb {
         };
         let body = request.collect_body(self.max_req_body_size).await;
         if let Err(reply) = &body
-            && [BodyError::Overloaded, BodyError::Timeout, BodyError::Closed]
+            && [BodyError::Overloaded, BodyError::Timeout, BodyError::Closed, BodyError::LargeTrailers]
                 .map(BodyError::status)
                 .contains(&reply.status)
         {

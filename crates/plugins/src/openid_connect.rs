@@ -18,10 +18,11 @@ use std::{
 };
 
 use ahash::AHashMap;
+use backtrack::SearchTime;
 use client::Client;
 use conf::Conf;
 use model::header_text::Text;
-use model::schema::Schema;
+use model::schema::{Failure, Schema};
 use parking_lot::Mutex;
 use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Verdict};
 use provider::Provider;
@@ -182,8 +183,10 @@ impl OpenidConnect {
         }
     }
 
-    fn check_claim_schema(&self, mut claims: Value) -> Result<(), String> {
-        self.claim_schema.as_ref().map_or(Ok(()), |schema| schema.check(&mut claims))
+    fn check_claim_schema(&self, mut claims: Value, searches: &SearchTime) -> Result<(), String> {
+        let Some(schema) = &self.claim_schema else { return Ok(()) };
+        let checked = schema.check_within(&mut claims, model::schema::MOST_STEPS, searches);
+        checked.map_err(Failure::into_message)
     }
 }
 

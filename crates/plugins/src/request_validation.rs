@@ -2,10 +2,14 @@
 
 mod shapes;
 
-use std::{net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
+use backtrack::SearchTime;
 use bytes::Bytes;
-use model::{Schema, schema::Failure};
+use model::{
+    Schema,
+    schema::{Failure, MOST_STEPS},
+};
 use plugin::{
     BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, SchemaKind, Step,
     Verdict,
@@ -151,7 +155,12 @@ impl RequestValidation {
         let body = match request.body.collect(self.max_body, request.remote_addr).await {
             Ok(body) if !body.is_empty() => body,
             // Nothing was judged: it is not the schema that refuses.
-            Err(error @ (BodyError::Overloaded | BodyError::Timeout | BodyError::Closed)) => {
+            Err(
+                error @ (BodyError::Overloaded
+                | BodyError::Timeout
+                | BodyError::Closed
+                | BodyError::LargeTrailers),
+            ) => {
                 return Err(error.into());
             }
             _ => return Err(self.reject(None)),
@@ -169,19 +178,29 @@ impl RequestValidation {
         // Only one copy at a time: what goes on is rebuilt.
         request.body = RequestBody::Empty;
         let (against, client) = (against.clone(), request.remote_addr);
-        let first_steps =
-            if body.len() <= aside::SMALL { STEPS_ON_A_WORKER } else { model::schema::MOST_STEPS };
-        let check = {
+        let whole = |limits: Limits, body| {
             let against = against.clone();
-            move || validate(&against, body, is_form, client, first_steps)
+            move || (validate(&against, body, is_form, client, &limits), limits.searches)
         };
-        let size = if first_steps == STEPS_ON_A_WORKER { 0 } else { usize::MAX };
-        let mut checked = aside::run_by_size(size, check).await;
-        if let Ok(Err(Refused::Later(body))) = checked {
-            checked =
-                aside::run(move || validate(&against, body, is_form, client, model::schema::MOST_STEPS))
-                    .await;
-        }
+        let checked = if body.len() <= aside::SMALL {
+            let time = request.search_time.split(SEARCHES_ON_A_WORKER);
+            let (checked, time) = whole(Limits { steps: STEPS_ON_A_WORKER, searches: time }, body)();
+            request.search_time.join(&time);
+            checked
+        } else {
+            Err(Refused::Later(body))
+        };
+        let checked = match checked {
+            Err(Refused::Later(body)) => {
+                let searches = request.search_time.split(backtrack::MAX_TIME);
+                let done = aside::run(whole(Limits { steps: MOST_STEPS, searches }, body)).await;
+                done.map(|(checked, time)| {
+                    request.search_time.join(&time);
+                    checked
+                })
+            }
+            checked => Ok(checked),
+        };
         match checked {
             Ok(Ok(body)) => {
                 request.body = RequestBody::Collected(body);
@@ -199,14 +218,24 @@ const FORM: &str = "application/x-www-form-urlencoded";
 /// A check that takes more is restarted by a thread for long work: a small body can ask for much.
 const STEPS_ON_A_WORKER: u32 = 50_000;
 
-/// Header fields are checked on their worker; patterns get 16 ms with so many.
+/// The same for its patterns.
+const SEARCHES_ON_A_WORKER: Duration = Duration::from_micros(2500);
+
+/// Header fields are checked on their worker.
 const STEPS_FOR_HEADERS: u32 = 320_000;
+
+/// What a check of a body may take.
+struct Limits {
+    steps: u32,
+    /// Of the request's time.
+    searches: SearchTime,
+}
 
 enum Refused {
     Invalid(String),
     /// There is no memory to read the body.
     Overloaded,
-    /// The steps were spent, and there are more elsewhere.
+    /// A limit was met, and it is higher elsewhere.
     Later(Bytes),
 }
 
@@ -216,7 +245,7 @@ fn validate(
     body: Bytes,
     is_form: bool,
     client: IpAddr,
-    steps: u32,
+    limits: &Limits,
 ) -> Result<Bytes, Refused> {
     let allowance = Allowance::of_a_body(Some(client));
     let value = if is_form {
@@ -240,7 +269,7 @@ fn validate(
             .map_err(Refused::Invalid)?;
         shapes.check(fields, |known, name| known == name).map_err(Refused::Invalid)?;
     }
-    match against.schema.check_within(&mut value, steps) {
+    match against.schema.check_within(&mut value, limits.steps, &limits.searches) {
         Ok(()) if is_form => Ok(body),
         Ok(()) => {
             // Rarely longer than what came.
@@ -249,7 +278,7 @@ fn validate(
             serde_json::to_writer(&mut text, &value).map_err(|error| Refused::Invalid(error.to_string()))?;
             memory::hold(text, client).map_err(|Spent| Refused::Overloaded)
         }
-        Err(Failure::Spent(_)) if steps < model::schema::MOST_STEPS => Err(Refused::Later(body)),
+        Err(Failure::Spent(_)) if limits.steps < MOST_STEPS => Err(Refused::Later(body)),
         Err(failure) => Err(Refused::Invalid(failure.into_message())),
     }
 }
@@ -298,6 +327,7 @@ impl HeaderCheck {
                 fields.insert(name.clone(), found);
             }
         }
-        self.schema.check_within(&mut Value::Object(fields), STEPS_FOR_HEADERS).map_err(Failure::into_message)
+        let (mut fields, searches) = (Value::Object(fields), &request.search_time);
+        self.schema.check_within(&mut fields, STEPS_FOR_HEADERS, searches).map_err(Failure::into_message)
     }
 }

@@ -53,6 +53,8 @@ struct BodyState {
     received: u64,
     /// What came is held in memory.
     held: bool,
+    /// Somebody has waited for more than what came with the head, and the body's time limit counts.
+    waited: bool,
     pace: Pace,
 }
 
@@ -68,6 +70,10 @@ pub struct Client {
     input: RefCell<Buffer>,
     body: RefCell<BodyState>,
     taking: Pace,
+}
+
+fn unreadable(error: ParseError) -> BodyError {
+    if error.status == 431 { BodyError::LargeTrailers } else { BodyError::Malformed(error.reason) }
 }
 
 /// Why there is no request head.
@@ -267,6 +273,7 @@ impl Client {
         body.expects_continue = expects_continue;
         body.received = 0;
         body.held = false;
+        body.waited = false;
         body.trailers = None;
         body.pace.reset();
         self.taking.reset();
@@ -332,7 +339,7 @@ impl Client {
                 }
                 Framing::Chunked(decoder) => {
                     let event = decoder.next(input.filled(), body.trailers.get_or_insert_default());
-                    match event.map_err(|error| BodyError::Malformed(error.reason))? {
+                    match event.map_err(unreadable)? {
                         Event::NeedMore { skip } => {
                             input.consume(skip);
                             return Ok((out.len() > before).then_some(true));

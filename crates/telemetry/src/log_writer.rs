@@ -1,24 +1,35 @@
 //! One thread that writes all log files.
 //!
 //! Callers hand it whole buffers through a bounded channel and never wait: when the disk stalls and the
-//! channel fills, buffers are dropped and their lines counted. The thread ends when the last handle is gone.
+//! channel fills, buffers are dropped and their lines counted. So are lines that the disk refuses. The thread ends when the
+//! last handle is gone.
 
+mod appending;
 mod lines;
+mod losses;
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-pub use lines::LineSink;
+use appending::Appending;
+pub use lines::{LineSink, lines_lost};
+pub use losses::Losses;
 
-/// Buffers waiting for the disk before new ones are dropped; at 16 KiB each this bounds memory at 16 MiB.
+/// Buffers waiting for the disk before new ones are dropped.
 const QUEUE_BUFFERS: usize = 1024;
+
+/// The same for the lines of one file, in bytes: a buffer may be as large as the configuration says.
+const MOST_WAITING_BYTES: usize = 16 << 20;
+
+/// While the error log does not know of all lost lines, the thread looks whether it is time to say so.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
 /// Handle to the writer thread; cheap to clone.
 #[derive(Clone, Debug)]
@@ -38,10 +49,14 @@ pub struct LogSink {
 
 #[derive(Debug)]
 struct LogFile {
-    path: PathBuf,
-    dropped: AtomicU64,
-    /// Lines the disk refused.
-    failed: AtomicU64,
+    waiting_bytes: AtomicUsize,
+    losses: Losses,
+}
+
+impl LogFile {
+    fn new(path: &Path) -> Arc<LogFile> {
+        Arc::new(LogFile { waiting_bytes: AtomicUsize::new(0), losses: Losses::new(path) })
+    }
 }
 
 #[derive(Debug)]
@@ -50,7 +65,6 @@ enum Message {
     Write {
         file: Arc<LogFile>,
         bytes: Vec<u8>,
-        lines: u64,
     },
     /// Lines wait in this file's own buffer.
     Lines(Arc<lines::Waiting>),
@@ -79,11 +93,7 @@ impl LogWriter {
         let opened = open(path).map_err(|error| {
             io::Error::new(error.kind(), format!("cannot open log file \"{}\": {error}", path.display()))
         })?;
-        let file = Arc::new(LogFile {
-            path: path.to_owned(),
-            dropped: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-        });
+        let file = LogFile::new(path);
         let gone = |_| io::Error::other("the log writer thread has ended");
         self.queue.send(Message::Open(Arc::clone(&file), opened)).map_err(gone)?;
         Ok(LogSink { queue: self.queue.clone(), file })
@@ -112,23 +122,30 @@ impl LogWriter {
 impl LogSink {
     /// Hands over a buffer of whole lines; never waits. Returns false when it was dropped.
     pub fn send(&self, bytes: Vec<u8>, lines: u64) -> bool {
-        let message = Message::Write { file: Arc::clone(&self.file), bytes, lines };
-        match self.queue.try_send(message) {
-            Ok(()) => true,
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
-                self.file.dropped.fetch_add(lines, Relaxed);
-                false
-            }
+        let (file, length) = (&self.file, bytes.len());
+        let waits = file.waiting_bytes.fetch_add(length, Relaxed);
+        let message = Message::Write { file: Arc::clone(file), bytes };
+        // A single buffer may be larger.
+        let has_room = waits == 0 || waits + length <= MOST_WAITING_BYTES;
+        if has_room && self.queue.try_send(message).is_ok() {
+            return true;
         }
+        file.waiting_bytes.fetch_sub(length, Relaxed);
+        file.losses.waited_too_long(lines);
+        false
     }
 
-    /// Lines lost since start, because the queue was full or the disk refused them.
+    /// Lines lost since start, because too many waited or the disk refused them.
     pub fn dropped(&self) -> u64 {
-        self.file.dropped.load(Relaxed) + self.file.failed.load(Relaxed)
+        self.file.losses.sum()
+    }
+
+    pub fn losses(&self) -> &Losses {
+        &self.file.losses
     }
 
     pub fn path(&self) -> &Path {
-        &self.file.path
+        self.file.losses.path()
     }
 }
 
@@ -156,50 +173,78 @@ fn duplicate(stream: &impl std::os::fd::AsFd) -> io::Result<File> {
 /// A file as the writer thread holds it.
 struct OpenFile {
     log: Arc<LogFile>,
-    file: File,
+    file: Appending,
+}
+
+/// What the thread has open.
+#[derive(Default)]
+struct Files {
+    own: Vec<OpenFile>,
+    of_lines: lines::OpenFiles,
 }
 
 fn write_logs(incoming: &Receiver<Message>, generation: &AtomicU64) {
-    let mut files: Vec<OpenFile> = Vec::new();
-    let mut line_files = lines::OpenFiles::default();
+    let mut files = Files::default();
     let mut opened = generation.load(Relaxed);
-    while let Ok(message) = incoming.recv() {
+    let mut teller = losses::Teller::default();
+    let mut is_untold = false;
+    loop {
+        let next = match is_untold {
+            true => incoming.recv_timeout(BETWEEN_LOOKS),
+            false => incoming.recv().map_err(RecvTimeoutError::from),
+        };
+        if matches!(next, Err(RecvTimeoutError::Disconnected)) {
+            return;
+        }
         let wanted = generation.load(Relaxed);
         if wanted != opened {
             opened = wanted;
-            reopen_all(&mut files);
-            line_files.reopen();
+            files.reopen();
         }
+        if let Ok(message) = next {
+            files.take(message);
+        }
+        let own = files.own.iter().map(|open| &open.log.losses);
+        is_untold = teller.look(own.chain(files.of_lines.losses()));
+    }
+}
+
+impl Files {
+    fn take(&mut self, message: Message) {
         match message {
             Message::Open(log, file) => {
                 // Sinks that are gone leave their file here until the next one opens.
-                files.retain(|open| Arc::strong_count(&open.log) > 1);
-                files.push(OpenFile { log, file });
+                self.own.retain(|open| Arc::strong_count(&open.log) > 1);
+                self.own.push(OpenFile { log, file: Appending::new(file) });
             }
-            Message::Write { file, bytes, lines } => {
-                let Some(open) = files.iter_mut().find(|open| Arc::ptr_eq(&open.log, &file)) else {
-                    continue;
-                };
-                if open.file.write_all(&bytes).is_err() {
-                    file.failed.fetch_add(lines, Relaxed);
+            Message::Write { file, bytes } => {
+                if let Some(open) = self.own.iter_mut().find(|open| Arc::ptr_eq(&open.log, &file))
+                    && let Err((lines, error)) = open.file.write(&bytes)
+                {
+                    file.losses.refused(lines, &error);
                 }
+                file.waiting_bytes.fetch_sub(bytes.len(), Relaxed);
             }
-            Message::Lines(waiting) => line_files.write(&waiting),
+            Message::Lines(waiting) => self.of_lines.write(&waiting),
             Message::Wake => {}
             Message::Drain(done) => {
                 let _ = done.try_send(());
             }
         }
     }
-}
 
-fn reopen_all(files: &mut [OpenFile]) {
-    for open_file in files {
-        match open(&open_file.log.path) {
-            Ok(file) => open_file.file = file,
-            // Keeps writing to the old file: a line in the wrong place beats a lost one.
-            Err(error) => eprintln!("cannot reopen log file \"{}\": {error}", open_file.log.path.display()),
+    fn reopen(&mut self) {
+        for open_file in &mut self.own {
+            let path = open_file.log.losses.path();
+            // There may be room by now for the end of its last line.
+            let _ = open_file.file.write(&[]);
+            match open(path) {
+                Ok(file) => open_file.file = Appending::new(file),
+                // Keeps writing to the old file: a line in the wrong place beats a lost one.
+                Err(error) => eprintln!("cannot reopen log file \"{}\": {error}", path.display()),
+            }
         }
+        self.of_lines.reopen();
     }
 }
 
@@ -231,15 +276,20 @@ mod tests {
     fn a_stalled_disk_drops_and_counts_but_never_blocks() {
         // The queue of a writer whose thread never reads, as if the disk had stopped.
         let (queue, _incoming) = sync_channel(2);
-        let file = Arc::new(LogFile {
-            path: PathBuf::from("stalled"),
-            dropped: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-        });
-        let sink = LogSink { queue, file };
+        let sink = LogSink { queue, file: LogFile::new(Path::new("stalled")) };
         let sent: Vec<bool> = (0..4).map(|_| sink.send(b"line\n".to_vec(), 3)).collect();
         assert_eq!(sent, [true, true, false, false]);
         assert_eq!(sink.dropped(), 6);
+    }
+
+    #[test]
+    fn what_waits_is_bounded_in_bytes() {
+        let (queue, _incoming) = sync_channel(100);
+        let sink = LogSink { queue, file: LogFile::new(Path::new("stalled")) };
+        let large = vec![b'x'; MOST_WAITING_BYTES / 4];
+        let sent: Vec<bool> = (0..6).map(|_| sink.send(large.clone(), 1)).collect();
+        assert_eq!(sent, [true, true, true, true, false, false]);
+        assert_eq!(sink.losses().counts(), [("backlog", 2), ("failed", 0)]);
     }
 
     #[test]
@@ -248,7 +298,7 @@ mod tests {
         let sink = writer.open(Path::new("/dev/full")).expect("opens");
         sink.send(b"lost\n".to_vec(), 1);
         assert!(writer.drain(Duration::from_secs(10)));
-        assert_eq!(sink.dropped(), 1);
+        assert_eq!(sink.losses().counts(), [("backlog", 0), ("failed", 1)]);
     }
 
     #[test]

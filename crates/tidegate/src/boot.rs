@@ -276,6 +276,7 @@ fn install_host(
 ) {
     body_memory::install(settings);
     plugins::set_log_memory(usize::try_from(settings.apisix.log_memory_bytes).unwrap_or(usize::MAX));
+    metrics.set_logs(logs);
     let (text, counts) = (metrics.clone(), metrics.clone());
     Host {
         background: runtime.handle().clone(),

@@ -29,6 +29,7 @@ const WITNESSES: &[(&str, &str)] = &[
     ("deployment.admin.limits.body_timeout", "admin_bounds/bodies::a_body_has_its_time_and_more_while_it_makes_progress"),
     ("deployment.admin.limits.keepalive_timeout", "admin_bounds/connections::heads_and_idle_connections_have_their_times"),
     ("deployment.admin.limits.large_bodies", "admin_bounds/bodies::few_large_bodies_are_taken_at_a_time"),
+    ("deployment.admin.limits.compile_timeout", "changes::a_write_that_is_not_compiled_in_time_says_so"),
     ("deployment.admin.limits.reserved_descriptors", "admin_bounds/descriptors::the_reserve_is_that_of_the_file"),
     ("deployment.role", "etcd/roles::a_control_plane_writes_and_a_data_plane_serves"),
     ("deployment.role_traditional.config_provider", "config_keys/words::stream_routes_are_refused_wherever_they_come_from"),

@@ -68,7 +68,7 @@ impl AdminApi {
         if let Some(wait) = &wait {
             response = self.hold(response, wait).await;
         }
-        self.with_headers(&method, response)
+        self.with_headers(&method, self.said_if_behind(response))
     }
 
     /// Address, path, method and key; the answer to a request that goes no further.

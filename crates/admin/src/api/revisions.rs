@@ -8,7 +8,10 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::AdminApi;
-use crate::message::{Head, Response};
+use crate::{
+    message::{Head, Response},
+    resource::WARNING,
+};
 
 /// The revision that a write led to.
 pub(crate) const REVISION: &str = "X-Tidegate-Revision";
@@ -67,12 +70,28 @@ impl AdminApi {
         revision
     }
 
+    /// What was written stands, and is no failure, but the compiler has not come to it in the time that a write waits.
+    pub(super) fn said_if_behind(&self, mut response: Response) -> Response {
+        let Some(revision) = revision_of(&response) else { return response };
+        if response.status >= 300 || self.hooks.progress().compiled >= revision {
+            return response;
+        }
+        let behind = format!(
+            "revision {revision} is stored and stays so, but not compiled yet: requests do not meet it; \
+             GET /apisix/admin/revision tells when they do"
+        );
+        match response.headers.iter_mut().find(|(name, _)| *name == WARNING) {
+            Some((_, others)) => {
+                *others = format!("{behind}; {others}");
+                response
+            }
+            None => response.with_header(WARNING, behind),
+        }
+    }
+
     /// Keeps an answer to a write until every worker has what was written. What wrote nothing is passed on at once.
     pub(super) async fn hold(&self, response: Response, wait: &Wait) -> Response {
-        let written = response.headers.iter().find(|(name, _)| *name == REVISION);
-        let Some(revision) = written.and_then(|(_, value)| value.parse::<u64>().ok()) else {
-            return response;
-        };
+        let Some(revision) = revision_of(&response) else { return response };
         if tokio::time::timeout(wait.0, self.hooks.wait_applied(revision)).await.is_ok() {
             return response;
         }
@@ -89,6 +108,12 @@ impl AdminApi {
         });
         Response::json(504, &body).with_header(REVISION, revision.to_string())
     }
+}
+
+/// That an answer to a write names; what wrote nothing names none.
+fn revision_of(response: &Response) -> Option<u64> {
+    let written = response.headers.iter().find(|(name, _)| *name == REVISION);
+    written.and_then(|(_, value)| value.parse().ok())
 }
 
 #[cfg(test)]

@@ -43,6 +43,8 @@ pub const KEYS: &[Key] = &[
         "Seconds that a connection may be idle between two requests."),
     key("deployment.admin.limits.large_bodies", Integer(1, 1024), "8",
         "Bodies over 1,572,864 bytes (of PUT /import and PUT /configs) that are received and processed at a time; for further ones 503."),
+    key("deployment.admin.limits.compile_timeout", Integer(1, 3600), "30",
+        "Seconds that the answer to a write waits until requests meet what was written. Past that the write is stored all the same, and the answer (200 or 201) says in X-Tidegate-Warning that it is not in use yet."),
     key("deployment.admin.limits.reserved_descriptors", Integer(0, 65_536), "32",
         "File descriptors (at most an eighth of all) that clients of the proxy and connections for them leave free, so that the Admin API stays usable."),
     key("deployment.role", Word(&["traditional", "control_plane", "data_plane", "standalone"]), "\"traditional\"",

@@ -57,6 +57,8 @@ pub struct AdminLimits {
     pub body_timeout: Duration,
     pub keepalive_timeout: Duration,
     pub large_bodies: usize,
+    /// How long the answer to a write waits until the write is compiled.
+    pub compile_timeout: Duration,
     pub reserved_descriptors: u64,
 }
 
@@ -152,6 +154,7 @@ impl AdminLimits {
             body_timeout: seconds("body_timeout", 30),
             keepalive_timeout: seconds("keepalive_timeout", 75),
             large_bodies: number("large_bodies", 8) as usize,
+            compile_timeout: seconds("compile_timeout", 30),
             reserved_descriptors: number("reserved_descriptors", 32).into(),
         }
     }

@@ -37,6 +37,17 @@ pub(super) const ADMIN: &[Row] = &[
         ["503", "503"],
     ),
     row(
+        [
+            "Seconds that the answer to a write waits until requests meet what was written",
+            "写操作的应答等待其对请求生效的秒数",
+        ],
+        Key("deployment.admin.limits.compile_timeout"),
+        [
+            "200 or 201 with X-Tidegate-Warning, and a log line: it is stored, and follows",
+            "200 或 201，带 X-Tidegate-Warning，并写日志：已保存，稍后生效",
+        ],
+    ),
+    row(
         ["Body", "请求体"],
         Const("admin/src/api.rs", "BODY_LIMIT", Bytes),
         ["413, or APISIX's 400", "413，或 APISIX 的 400"],

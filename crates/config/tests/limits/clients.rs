@@ -217,6 +217,16 @@ pub(super) const BODIES: &[Row] = &[
         ["the Admin API refuses the condition", "Admin API 拒绝该条件"],
     ),
     row(
+        ["GraphQL request that a condition looks into, in bytes", "条件查看的 GraphQL 请求的字节数"],
+        Key("graphql.max_size"),
+        TOO_LARGE,
+    ),
+    row(
+        ["Root fields of its operation", "其操作的根字段"],
+        Const("plugin/src/variables/graphql.rs", "MAX_ROOT_FIELDS", Count),
+        BAD,
+    ),
+    row(
         ["Line with the size of a chunk", "分块大小行"],
         Const("wire/src/chunked.rs", "MAX_SIZE_LINE", Bytes),
         BAD,

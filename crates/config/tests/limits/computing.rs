@@ -6,7 +6,7 @@ use super::{
         Row,
         Unit::{Bytes, Count, Milliseconds},
     },
-    FORGOTTEN, TOO_LARGE, UNDECIDED, row,
+    FORGOTTEN, NOTHING, TOO_LARGE, UNDECIDED, row,
 };
 
 pub(super) const CONDITIONS: &[Row] = &[
@@ -30,6 +30,32 @@ pub(super) const CONDITIONS: &[Row] = &[
         ],
         Const("backtrack/src/time.rs", "MAX_TIME", Milliseconds),
         UNDECIDED,
+    ),
+    row(
+        [
+            "States of a pattern times bytes of a text: beyond that an automaton searches that ends when the time is up",
+            "模式的状态数乘以文本字节数：超出后由会在时间用尽时结束的自动机搜索",
+        ],
+        Const("backtrack/src/time.rs", "MAX_WORK", Count),
+        ["nothing, while there is time", "有时间时无影响"],
+    ),
+    row(
+        ["States of a pattern that has such an automaton", "拥有此类自动机的模式的状态数"],
+        Const("backtrack/src/lazy.rs", "MAX_STATES", Count),
+        UNDECIDED,
+    ),
+    row(
+        ["Memory of a compiled pattern", "编译后模式的内存"],
+        Const("backtrack/src/linear.rs", "MAX_COMPILED_BYTES", Bytes),
+        ["the Admin API refuses it", "Admin API 拒绝"],
+    ),
+    row(
+        [
+            "States of a pattern whose counts multiply each other, from which on the write is warned of",
+            "计数相乘的模式的状态数：达到后写入会有警告",
+        ],
+        Const("backtrack/src/large.rs", "MANY_STATES", Count),
+        NOTHING,
     ),
     row(
         ["Groups of such a pattern", "此类模式的分组数"],
@@ -112,6 +138,22 @@ pub(super) const LUA: &[Row] = &[
     row(
         ["A regular expression", "正则表达式"],
         Const("plugins/src/lua/api/regex.rs", "MAX_PATTERN_BYTES", Bytes),
+        ["an error in Lua", "Lua 错误"],
+    ),
+    row(
+        [
+            "States of a regular expression of ngx.re times bytes of its subject, with a limit of 50 ms; more with a longer one",
+            "ngx.re 的正则表达式状态数乘以主题字节数（时限 50 毫秒时；时限更长则更多）",
+        ],
+        Const("plugins/src/lua/api/regex.rs", "MAX_WORK", Count),
+        ["an error in Lua", "Lua 错误"],
+    ),
+    row(
+        [
+            "The square of the subject's bytes, where it looks around or back",
+            "含环视或反向引用时主题字节数的平方",
+        ],
+        Const("plugins/src/lua/api/regex.rs", "MAX_SQUARE", Count),
         ["an error in Lua", "Lua 错误"],
     ),
     row(

@@ -4,9 +4,9 @@ use super::{
     super::{
         Bound::{Const, Key, Schema},
         Row,
-        Unit::{Bytes, Count},
+        Unit::{Bytes, Count, Milliseconds},
     },
-    DROPPED, FORGOTTEN, NOTHING, row,
+    DROPPED, FORGOTTEN, LINES_LOST, NOTHING, row,
 };
 
 pub(super) const CACHES: &[Row] = &[
@@ -82,9 +82,22 @@ pub(super) const LOGS: &[Row] = &[
         ["nothing; it is cut in the log", "无影响；在日志中截断"],
     ),
     row(
-        ["Lines of the access log that wait for the disk", "等待写盘的访问日志"],
+        [
+            "Lines of the access, error or audit log that wait for the disk, each",
+            "等待写盘的访问日志、错误日志或审计日志，各自",
+        ],
+        Const("telemetry/src/log_writer.rs", "MOST_WAITING_BYTES", Bytes),
+        LINES_LOST,
+    ),
+    row(
+        ["file-logger: lines of a file that wait for the disk", "file-logger：等待写盘的一个文件的行"],
         Const("telemetry/src/log_writer/lines.rs", "WAITING_BYTES", Bytes),
-        DROPPED,
+        LINES_LOST,
+    ),
+    row(
+        ["Time between two lines about lost lines", "关于丢失行的两条日志之间的时间"],
+        Const("telemetry/src/log_writer/losses.rs", "BETWEEN_TWO_LINES", Milliseconds),
+        NOTHING,
     ),
     row(
         ["Line of the error log", "错误日志的一行"],
@@ -115,6 +128,14 @@ pub(super) const LOGS: &[Row] = &[
     row(
         ["Memory of one of them, on average", "其中平均每个的内存"],
         Const("telemetry/src/metrics/budget.rs", "BYTES_PER_SERIES", Bytes),
+        ["nothing; further ones share one", "无影响；更多的合为一个"],
+    ),
+    row(
+        [
+            "Their lines on the page of metrics, on average: a histogram repeats its labels in each line",
+            "其在指标页面上的行，平均每个：直方图在每一行都重复其标签",
+        ],
+        Const("telemetry/src/metrics/budget.rs", "PAGE_BYTES_PER_SERIES", Bytes),
         ["nothing; further ones share one", "无影响；更多的合为一个"],
     ),
     row(

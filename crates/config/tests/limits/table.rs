@@ -30,6 +30,11 @@ const NOT_SENT: [&str; 2] = ["502 instead of the answer, and a log line", "以 5
 const FORGOTTEN: [&str; 2] = ["nothing; the oldest are forgotten", "无影响；最旧的被遗忘"];
 const DROPPED: [&str; 2] = ["nothing; entries are dropped and counted", "无影响；条目被丢弃并计数"];
 
+const LINES_LOST: [&str; 2] = [
+    "nothing; lines are lost and counted (log_lines_lost_total), and a log line tells how many",
+    "无影响；行丢失并计数（log_lines_lost_total），并有一条日志说明数目",
+];
+
 /// Groups with their titles.
 pub const TABLE: &[([&str; 2], &[Row])] = &[
     (["Connections of clients", "客户端连接"], CONNECTIONS),

@@ -2,7 +2,7 @@
 //! value, so every check counts its steps: one for each visit of a node, others for what is in proportion to the size of
 //! texts and rules. A step is some ten nanoseconds.
 
-use std::{cell::Cell, ops::Add, time::Duration};
+use std::{cell::Cell, ops::Add};
 
 use backtrack::SearchTime;
 
@@ -11,15 +11,14 @@ use super::Pattern;
 /// Bytes of a text that cost one step to measure, copy or compare.
 const TEXT_BYTES_PER_STEP: usize = 64;
 
-/// What the patterns of a check may take for each step that it has: many patterns on short texts are many searches.
-const SEARCH_TIME_PER_STEP: Duration = Duration::from_nanos(50);
+const PATTERN_GAVE_UP: &str = "a pattern takes too long to match";
 
 /// Why a value did not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The library's message, without any prefix.
     Invalid(String),
-    /// The steps were spent: nothing is known of the value.
+    /// A limit ended the check: nothing is known of the value.
     Spent(String),
 }
 
@@ -31,28 +30,28 @@ impl Failure {
     }
 }
 
-pub(super) struct Budget {
+pub(super) struct Budget<'t> {
     limit: u32,
     left: Cell<u32>,
     spent: Cell<bool>,
     /// A limit ended a part of the check.
     unfinished: Cell<bool>,
     /// What its patterns may take.
-    searches: SearchTime,
+    searches: &'t SearchTime,
 }
 
-impl Budget {
-    pub fn new(limit: u32) -> Budget {
+impl<'t> Budget<'t> {
+    pub fn new(limit: u32, searches: &'t SearchTime) -> Budget<'t> {
         Budget {
             limit,
             left: Cell::new(limit),
             spent: Cell::default(),
             unfinished: Cell::default(),
-            searches: SearchTime::of(SEARCH_TIME_PER_STEP * limit),
+            searches,
         }
     }
 
-    pub fn depth(&self) -> Depth<'_> {
+    pub fn depth(&'t self) -> Depth<'t> {
         Depth { level: 0, budget: self }
     }
 
@@ -65,7 +64,10 @@ impl Budget {
     }
 
     pub fn message(&self) -> String {
-        format!("schema takes more than {} steps to check", self.limit)
+        match self.searches.is_spent() {
+            true => PATTERN_GAVE_UP.to_owned(),
+            false => format!("schema takes more than {} steps to check", self.limit),
+        }
     }
 }
 
@@ -73,7 +75,7 @@ impl Budget {
 #[derive(Clone, Copy)]
 pub(super) struct Depth<'a> {
     pub level: usize,
-    pub budget: &'a Budget,
+    pub budget: &'a Budget<'a>,
 }
 
 impl Depth<'_> {
@@ -104,7 +106,7 @@ impl Depth<'_> {
 
     /// Whether the pattern matches; an error when the budget does not reach.
     pub fn matches(self, pattern: &Pattern, text: &str) -> Result<bool, String> {
-        let searches = &self.budget.searches;
+        let searches = self.budget.searches;
         let found = pattern.find(text, searches, &mut |steps| self.spend(steps).is_ok());
         if found.is_none() {
             self.budget.unfinished.set(true);
@@ -112,7 +114,7 @@ impl Depth<'_> {
                 self.budget.spent.set(true);
             }
         }
-        found.ok_or_else(|| "a pattern takes too long to match".to_owned())
+        found.ok_or_else(|| PATTERN_GAVE_UP.to_owned())
     }
 }
 

@@ -1,5 +1,6 @@
 //! The checks, in the order in which the Lua library makes them.
 
+use backtrack::SearchTime;
 use serde_json::{Map, Number, Value};
 
 use super::{
@@ -11,12 +12,18 @@ use super::{
 };
 use crate::nearest::{hint, nearest};
 
-pub(super) fn check_root(schema: &Schema, value: &mut Value, steps: u32) -> Result<(), Failure> {
-    let budget = Budget::new(steps);
+pub(super) fn check_root(
+    schema: &Schema,
+    value: &mut Value,
+    steps: u32,
+    searches: &SearchTime,
+) -> Result<(), Failure> {
+    let budget = Budget::new(steps, searches);
     match check(schema, schema.root, value, budget.depth()) {
         // Below `not` and its like a check that gave up must not count as one that failed.
         _ if budget.is_spent() => Err(Failure::Spent(budget.message())),
-        Ok(()) if budget.is_unfinished() => Err(Failure::Invalid("value takes too long to check".into())),
+        Ok(()) if budget.is_unfinished() => Err(Failure::Spent("value takes too long to check".into())),
+        Err(reason) if budget.is_unfinished() => Err(Failure::Spent(reason)),
         result => result.map_err(Failure::Invalid),
     }
 }

@@ -1,7 +1,4 @@
 //! Patterns of schemas are PCRE without UTF mode: bytes in, ASCII classes.
-//!
-//! Most are the same to the `regex` crate once a few characters inside classes are escaped; look-around and
-//! back-references go to `fancy-regex`.
 
 use std::fmt;
 
@@ -9,83 +6,24 @@ use backtrack::{Expression, SearchTime};
 
 pub(crate) struct Pattern {
     pub source: String,
-    program: Program,
+    expression: Expression,
 }
 
-enum Program {
-    Linear(Expression),
-    Fancy(Box<Stages>),
-}
-
-/// One pattern under rising limits of its steps back: what is over soon is not charged for what it might have taken.
-struct Stages {
-    regexes: [(usize, fancy_regex::Regex); 3],
-    /// About how many states it has.
-    size: usize,
-}
-
-/// The last is where a search gives up.
-const STEPS_BACK: [usize; 3] = [100, 5_000, backtrack::MAX_STEPS];
-/// Steps back that cost one step of a check, on a short text.
-const STEPS_BACK_PER_STEP: usize = 5;
-/// Each step back may look at the text again.
-const LONG_TEXT_BYTES: usize = 1024;
-/// Bytes that a pattern without steps back looks at for one step of a check.
+/// Bytes that a pattern looks at for one step of a check; their time is counted beside.
 const BYTES_PER_STEP: usize = 16;
 
 impl Pattern {
     pub fn compile(source: &str) -> Result<Pattern, String> {
-        let adapted = adapt_pcre(source);
-        let program = match Expression::linear(&adapted, false) {
-            Ok(expression) => Program::Linear(expression),
-            Err(_) => match Stages::compile(&adapted) {
-                Ok(stages) => Program::Fancy(Box::new(stages)),
-                Err(error) => return Err(format!("invalid pattern \"{source}\": {error}")),
-            },
-        };
-        Ok(Pattern { source: source.to_owned(), program })
+        let expression = Expression::new(&adapt_pcre(source), false)
+            .map_err(|why| format!("invalid pattern \"{source}\": {why}"))?;
+        Ok(Pattern { source: source.to_owned(), expression })
     }
 
     /// Whether the text matches; `None`: the search ran into a limit, its own, that of `time`, or that of `spend`, which is
     /// asked for steps before they are taken.
     pub fn find(&self, text: &str, time: &SearchTime, spend: &mut dyn FnMut(usize) -> bool) -> Option<bool> {
-        match &self.program {
-            Program::Linear(expression) => {
-                let may = spend(text.len() / BYTES_PER_STEP);
-                may.then(|| expression.is_match(text.as_bytes(), Some(time)).ok())?
-            }
-            Program::Fancy(stages) => stages.find(text, time, spend),
-        }
-    }
-}
-
-impl Stages {
-    fn compile(source: &str) -> Result<Stages, Box<fancy_regex::Error>> {
-        let stage = |limit| {
-            let regex = fancy_regex::RegexBuilder::new(source).backtrack_limit(limit).build();
-            regex.map(|regex| (limit, regex)).map_err(Box::new)
-        };
-        let [first, second, third] = STEPS_BACK;
-        let regexes = [stage(first)?, stage(second)?, stage(third)?];
-        Ok(Stages { regexes, size: backtrack::states(source) })
-    }
-
-    fn find(&self, text: &str, time: &SearchTime, spend: &mut dyn FnMut(usize) -> bool) -> Option<bool> {
-        if self.size.saturating_mul(text.len()) > backtrack::MAX_WORK {
-            return None;
-        }
-        let looks = 1 + text.len() / LONG_TEXT_BYTES;
-        // Beyond what a search may take, nobody waits for it.
-        let most = backtrack::max_steps(text.len()).max(STEPS_BACK[0]);
-        let mut allowed = self.regexes.iter().filter(|(limit, _)| *limit <= most);
-        allowed.find_map(|(limit, regex)| {
-            let steps = (limit / STEPS_BACK_PER_STEP).saturating_mul(looks);
-            if !spend(steps) {
-                return Some(None);
-            }
-            let search = |_| Ok(regex.is_match(text).ok());
-            time.backtracking(search).map_or(Some(None), |found| found.map(Some))
-        })?
+        let may = spend(text.len() / BYTES_PER_STEP);
+        may.then(|| self.expression.is_match(text.as_bytes(), Some(time)).ok())?
     }
 }
 

@@ -12,7 +12,11 @@ use telemetry::error_log;
 use wire::HeaderId;
 
 use super::body::{self, BODY_TOO_LARGE, MALFORMED, Source, Unjudged};
-use crate::{Reply, Request, RequestBody, Variable, aside, document::TooLarge};
+use crate::{
+    Reply, Request, RequestBody, Variable, aside,
+    document::TooLarge,
+    memory::{self, Lease, Spent},
+};
 
 /// What a request remembers of its body.
 #[derive(Default)]
@@ -33,6 +37,8 @@ struct Known {
     body: Bytes,
     variable: Variable,
     value: Result<Operand<'static>, Unjudged>,
+    /// What the value takes of the memory for bodies, as long as the request may ask for it.
+    _held: Lease,
     next: OnceCell<Box<Known>>,
 }
 
@@ -49,12 +55,25 @@ impl BodyValues {
         None
     }
 
-    fn add(&self, body: Bytes, variable: Variable, value: Result<Operand<'static>, Unjudged>) {
+    fn add(
+        &self,
+        body: Bytes,
+        variable: Variable,
+        value: Result<Operand<'static>, Unjudged>,
+        client: IpAddr,
+    ) {
+        let mut held = Lease::new(client);
+        let value = value.and_then(|value| match bytes_of(&value) {
+            bytes if bytes > memory::UNCOUNTED && held.grow_to(bytes) == Err(Spent) => {
+                Err(Unjudged::TooLarge(TooLarge::Spent))
+            }
+            _ => Ok(value),
+        });
         let mut slot = &self.known;
         while let Some(entry) = slot.get() {
             slot = &entry.next;
         }
-        let _ = slot.set(Box::new(Known { body, variable, value, next: OnceCell::new() }));
+        let _ = slot.set(Box::new(Known { body, variable, value, _held: held, next: OnceCell::new() }));
     }
 }
 
@@ -86,7 +105,7 @@ pub(super) fn value<'a>(request: &'a Request, variable: &Variable) -> Operand<'a
             return Operand::Nil;
         }
         let value = body::look_up(variable, &source(request, body)).map(owned);
-        values.add(body.clone(), variable.clone(), value);
+        values.add(body.clone(), variable.clone(), value, request.remote_addr);
     }
     match values.find(body, variable) {
         Some(Ok(value)) => borrowed(value),
@@ -145,6 +164,16 @@ fn owned(value: Operand<'_>) -> Operand<'static> {
         Operand::Boolean(value) => Operand::Boolean(value),
         Operand::List(items) => Operand::List(items.into_iter().map(owned).collect()),
     }
+}
+
+/// What a value takes in memory.
+fn bytes_of(value: &Operand<'_>) -> usize {
+    let inside = match value {
+        Operand::Bytes(bytes) => bytes.len(),
+        Operand::List(items) => items.iter().map(bytes_of).sum(),
+        _ => 0,
+    };
+    size_of::<Operand<'_>>() + inside
 }
 
 impl Request {
@@ -240,7 +269,7 @@ impl Request {
         for variable in wanted {
             // A job that was not done is as good as a body that cannot be read.
             let value = found.next().unwrap_or(Err(Unjudged::TooLarge(TooLarge::Spent)));
-            self.body_values.add(body.clone(), variable, value);
+            self.body_values.add(body.clone(), variable, value, client);
         }
     }
 }

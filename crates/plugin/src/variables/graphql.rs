@@ -3,6 +3,9 @@
 
 use ahash::AHashMap;
 
+/// Root fields of an operation: a megabyte could name half a million.
+const MAX_ROOT_FIELDS: usize = 1000;
+
 #[derive(Debug)]
 pub struct Operation {
     /// `query`, `mutation` or `subscription`.
@@ -120,6 +123,7 @@ fn fields<'a>(tokens: &[Token<'a>], open: usize, names: &mut Vec<String>) -> Opt
                 at += 1;
                 match tokens.get(at) {
                     Some(Token::Punctuation(b':')) => at += 1,
+                    _ if names.len() == MAX_ROOT_FIELDS => return None,
                     _ => names.push(name.to_owned()),
                 }
             }
@@ -224,6 +228,7 @@ mod tests {
                 "{ ... @include(if: true) { a { b } ... on T @x(y: {z: 1}) { c } } d }",
                 Some(("query", "", "a,c,d")),
             ),
+            (&format!("{{ {} }}", "a ".repeat(MAX_ROOT_FIELDS + 1)), None),
             ("query A { a } query B { b }", None),
             ("{ a } type T { a: Int }", None),
             ("{ a", None),

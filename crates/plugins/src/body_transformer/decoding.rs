@@ -1,5 +1,7 @@
 //! Bodies as templates see them.
 
+use std::collections::HashSet;
+
 use plugin::{
     document::{Allowance, TooLarge},
     multipart,
@@ -35,12 +37,14 @@ impl Document {
     }
 }
 
+/// `only`: the members that the template can ask for.
 pub(super) fn decode(
     format: Option<Format>,
     body: Option<&[u8]>,
     query: &[u8],
     content_type: &[u8],
     allowance: &Allowance,
+    only: Option<&HashSet<Box<str>>>,
 ) -> Result<Document, Undecoded> {
     if format == Some(Format::Args) {
         return Ok(Document::Json(form::decode(query, allowance)?));
@@ -48,7 +52,7 @@ pub(super) fn decode(
     let Some(body) = body else { return Ok(Document::Empty) };
     match format {
         None | Some(Format::Plain | Format::Args) => Ok(Document::Empty),
-        Some(Format::Json) => json::decode(body, allowance).map(Document::Json),
+        Some(Format::Json) => json::decode_members(body, allowance, only).map(Document::Json),
         Some(Format::Encoded) => Ok(Document::Json(form::decode(body, allowance)?)),
         Some(Format::Xml) => xml::parse(&String::from_utf8_lossy(body), allowance).map(Document::Xml),
         Some(Format::Multipart) => Ok(Document::Json(parts(body, content_type, allowance)?)),

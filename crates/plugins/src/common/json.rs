@@ -1,6 +1,6 @@
 //! JSON that services answered, and JSON that clients sent, with errors in the words of lua-cjson, which APISIX shows.
 
-use std::fmt;
+use std::{collections::HashSet, fmt};
 
 use bytes::Bytes;
 use plugin::{
@@ -58,17 +58,29 @@ impl From<String> for Undecoded {
 
 /// Nesting is limited by the parser (128 levels).
 pub fn decode(text: &[u8], allowance: &Allowance) -> Result<Value, Undecoded> {
-    document::parse(text, allowance).map_err(|error| {
-        let error = match error {
-            Unread::TooLarge(error) => return Undecoded::TooLarge(error),
-            Unread::Syntax(error) => error,
-        };
-        let at = position(text, error.line(), error.column());
-        Undecoded::Invalid(if error.is_eof() || text.get(at - 1..).is_none_or(<[u8]>::is_empty) {
-            format!("Expected value but found T_END at character {}", text.len() + 1)
-        } else {
-            format!("Expected value but found invalid token at character {at}")
-        })
+    document::parse(text, allowance).map_err(|error| undecoded(text, error))
+}
+
+/// As [`decode`], with the members of these names, where somebody asks for no others.
+pub fn decode_members(
+    text: &[u8],
+    allowance: &Allowance,
+    only: Option<&HashSet<Box<str>>>,
+) -> Result<Value, Undecoded> {
+    let Some(only) = only else { return decode(text, allowance) };
+    document::parse_members(text, allowance, only).map_err(|error| undecoded(text, error))
+}
+
+fn undecoded(text: &[u8], error: Unread) -> Undecoded {
+    let error = match error {
+        Unread::TooLarge(error) => return Undecoded::TooLarge(error),
+        Unread::Syntax(error) => error,
+    };
+    let at = position(text, error.line(), error.column());
+    Undecoded::Invalid(if error.is_eof() || text.get(at - 1..).is_none_or(<[u8]>::is_empty) {
+        format!("Expected value but found T_END at character {}", text.len() + 1)
+    } else {
+        format!("Expected value but found invalid token at character {at}")
     })
 }
 

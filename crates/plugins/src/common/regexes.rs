@@ -36,13 +36,13 @@ impl Regex {
             None => Expression::new(&adapted, ignore_case),
             Some(steps) => Expression::with_steps(&adapted, ignore_case, steps),
         };
-        let expression = compiled.map_err(|why| match why.backtracking.contains("groups") {
-            true => {
-                let why = why.backtracking;
-                format!("pcre_compile() failed: {why}, in \"{}…\"", shortened(pattern))
-            }
-            false => format!("pcre_compile() failed: {} in \"{pattern}\"", reason(&why.linear)),
-        })?;
+        let expression =
+            compiled.map_err(|why| match why.is_too_large() || why.backtracking.contains("groups") {
+                true => {
+                    format!("pcre_compile() failed: {why}, in \"{}…\"", shortened(pattern))
+                }
+                false => format!("pcre_compile() failed: {} in \"{pattern}\"", reason(&why.linear)),
+            })?;
         if let Expression::Linear(linear) = &expression
             && linear.groups() > MAX_GROUPS
         {

@@ -9,10 +9,7 @@ use std::{
 use parking_lot::Mutex;
 use plugin::host;
 use rustc_hash::FxHashMap;
-use telemetry::{
-    error_log::{self, Level},
-    log_writer::{LineSink, LogWriter},
-};
+use telemetry::log_writer::{LineSink, LogWriter};
 
 static FILES: Mutex<Option<FxHashMap<PathBuf, Weak<LineSink>>>> = Mutex::new(None);
 
@@ -28,14 +25,6 @@ pub fn open(path: &str) -> Result<Arc<LineSink>, String> {
     let file = Arc::new(writer()?.lines(&path));
     files.insert(path, Arc::downgrade(&file));
     Ok(file)
-}
-
-pub fn append(file: &LineSink, line: &[u8]) {
-    // Said at powers of two: a disk that has stopped must not fill the error log as well.
-    if !file.append(line) && file.dropped().is_power_of_two() {
-        let dropped = file.dropped();
-        error_log::log(Level::Error, format_args!("file-logger: the disk is too slow, {dropped} lines lost"));
-    }
 }
 
 /// The process's log writer, or one of our own where there is no gateway around (unit tests).

@@ -3,6 +3,8 @@
 //! A document of 16 MB has some hundred thousand values: they would keep a worker for 60 ms. Tables that are not filled yet
 //! are kept in a list, not on the stack: the work can stop at each value.
 
+use std::{collections::HashSet, sync::Arc};
+
 use mlua::{Lua, Table, Value};
 
 use super::{bounds, json};
@@ -79,12 +81,30 @@ pub struct Making<'d> {
     first: Option<Source<'d>>,
     open: Vec<Open<'d>>,
     values: usize,
+    /// Members under other names are left out.
+    only: Option<Arc<HashSet<Box<str>>>>,
 }
 
 impl<'d> Making<'d> {
     pub fn new(lua: &Lua, source: Source<'d>) -> mlua::Result<Making<'d>> {
+        Making::of_members(lua, source, None)
+    }
+
+    /// As [`Making::new`], with the members of these names, at any depth.
+    pub fn of_members(
+        lua: &Lua,
+        source: Source<'d>,
+        only: Option<Arc<HashSet<Box<str>>>>,
+    ) -> mlua::Result<Making<'d>> {
         let array = json::array_metatable(lua)?;
-        Ok(Making { lua: lua.clone(), array, first: Some(source), open: Vec::new(), values: 0 })
+        Ok(Making { lua: lua.clone(), array, first: Some(source), open: Vec::new(), values: 0, only })
+    }
+
+    fn is_left_out(&self, key: Key<'_>) -> bool {
+        match (key, &self.only) {
+            (Key::Name(name), Some(only)) => !only.contains(name),
+            _ => false,
+        }
     }
 
     /// Goes on until the value is there, or as long as `may_go_on` says so.
@@ -109,6 +129,7 @@ impl<'d> Making<'d> {
             }
             let Some(open) = self.open.last_mut() else { return Ok(Some(Value::Nil)) };
             match open.each.next() {
+                Some((key, _)) if self.is_left_out(key) => {}
                 Some((key, source)) => {
                     if let Some(value) = self.make(key, source)? {
                         self.put(key, value)?;
@@ -136,6 +157,7 @@ impl<'d> Making<'d> {
             Source::Number(value) => Value::Number(value),
             Source::Text(text) => Value::String(self.lua.create_string(text)?),
             Source::Table(Entries { items, members, is_array, each }) => {
+                let members = self.only.as_ref().map_or(members, |only| members.min(only.len()));
                 let table = self.lua.create_table_with_capacity(items, members)?;
                 self.open.push(Open { table, key, is_array, each });
                 return Ok(None);

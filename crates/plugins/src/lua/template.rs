@@ -4,7 +4,10 @@
 //!
 //! A template becomes one Lua function. Names in it mean the document's members first, then Lua's.
 
+mod asked;
+
 use std::{
+    collections::HashSet,
     fmt::Write,
     rc::Rc,
     sync::{
@@ -33,6 +36,8 @@ pub struct Template {
     source: String,
     /// It names `_body`.
     shows_body: bool,
+    /// The only members of a document that it can ask for.
+    asked: Option<Arc<HashSet<Box<str>>>>,
 }
 
 /// A worker makes so many values of a document, and others get their turn.
@@ -76,13 +81,25 @@ impl Template {
     /// Reads the template; the error is Lua's or names what is not closed.
     pub fn new(text: &str) -> Result<Template, String> {
         static SERIAL: AtomicU64 = AtomicU64::new(1 << 62);
-        let source = to_lua(text)?;
+        let mut code = String::new();
+        let source = to_lua(text, &mut code)?;
         let vm = vm::vm()?;
         let environment = vm.new_environment.call::<Table>(()).map_err(|error| vm::message(&error))?;
         Vm::load(&vm.lua, &source, "template", &environment)?;
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let shows_body = source.contains("_body");
-        Ok(Template { serial, alive: Arc::new(()), source, shows_body })
+        Ok(Template {
+            serial,
+            alive: Arc::new(()),
+            source,
+            shows_body,
+            asked: asked::names(&code).map(Arc::new),
+        })
+    }
+
+    /// The only members of a document that it can ask for, at any depth; `None`: it may ask for any.
+    pub fn asked(&self) -> Option<Arc<HashSet<Box<str>>>> {
+        self.asked.clone()
     }
 
     /// Renders for a request. `names` becomes the table of names, in slices and bounded by what was read for it; the
@@ -110,7 +127,7 @@ impl Template {
             false => None,
         };
         let vm = vm::vm().map_err(mlua::Error::runtime)?;
-        let document = in_slices(&vm.lua, names).await?;
+        let document = in_slices(&vm.lua, names, self.asked.clone()).await?;
         self.fill(&vm, request, phase, body, document)
     }
 
@@ -156,8 +173,12 @@ impl Template {
 }
 
 /// The table of a document's names. Others get their turn while it is made.
-async fn in_slices(lua: &Lua, names: Entries<'_>) -> mlua::Result<Table> {
-    let mut making = Making::new(lua, Source::Table(names))?;
+async fn in_slices(
+    lua: &Lua,
+    names: Entries<'_>,
+    asked: Option<Arc<HashSet<Box<str>>>>,
+) -> mlua::Result<Table> {
+    let mut making = Making::of_members(lua, Source::Table(names), asked)?;
     loop {
         let started = Instant::now();
         match bounds::given(|| making.go_on(|| Ok(started.elapsed() < SLICE)))? {
@@ -174,8 +195,9 @@ fn run(frame: &Function, body: &Function, document: Table, helpers: Table) -> ml
     body.call((text, escaped))
 }
 
-/// The Lua code of a template: pieces are put into a table and joined.
-fn to_lua(text: &str) -> Result<String, String> {
+/// The Lua code of a template: pieces are put into a table and joined. What of it was written in the template goes to
+/// `written`.
+fn to_lua(text: &str, written: &mut String) -> Result<String, String> {
     let mut code = String::from("local text, escaped = ...\nlocal out = {}\n");
     let (mut rest, mut from) = (text, 0);
     // What closes nothing any more is not looked for again: a text of braces would be read once for each.
@@ -217,6 +239,7 @@ fn to_lua(text: &str) -> Result<String, String> {
                 literal(&mut code, before);
                 let function = if kind == '{' { "escaped" } else { "text" };
                 let _ = writeln!(code, "out[#out + 1] = {function}({inner})");
+                let _ = writeln!(written, ";{inner}");
             }
             '-' => {
                 literal(&mut code, before);
@@ -237,6 +260,7 @@ fn to_lua(text: &str) -> Result<String, String> {
                 rest = rest.strip_prefix('\n').unwrap_or(rest);
                 if kind == '%' {
                     let _ = writeln!(code, "{}", inner.trim());
+                    let _ = writeln!(written, ";{inner}");
                 }
             }
         }
@@ -273,7 +297,8 @@ mod tests {
     fn render(text: &str) -> String {
         let lua = &vm::vm().unwrap().lua;
         let environment = vm::vm().unwrap().new_environment.call::<Table>(()).unwrap();
-        let body = Vm::load(lua, &to_lua(text).unwrap(), "template", &environment).unwrap();
+        let body =
+            Vm::load(lua, &to_lua(text, &mut String::new()).unwrap(), "template", &environment).unwrap();
         let frame = Vm::load(lua, FRAME, "frame", &environment).unwrap().call::<Function>(()).unwrap();
         let document = lua.create_table().unwrap();
         document.raw_set("name", "<a/b>").unwrap();

@@ -93,7 +93,7 @@ impl OpenidConnect {
             self.introspect(request, &token).await.and_then(|claims| self.check_issuer(claims))
         };
         let claims = claims.and_then(|claims| {
-            let checked = self.check_claim_schema(claims.clone());
+            let checked = self.check_claim_schema(claims.clone(), &request.search_time);
             checked.map(|()| claims)
         });
         match claims {

@@ -7,6 +7,7 @@
 //! logout_path               -> session gone; 302 to the provider's logout
 //! ```
 
+use backtrack::SearchTime;
 use plugin::{Reply, Request, Verdict, location};
 use serde_json::{Value, json};
 use telemetry::error_log;
@@ -72,7 +73,7 @@ impl OpenidConnect {
         if self.conf.refresh_session_interval.is_some_and(|interval| age > interval) {
             return self.unauthenticated(sessions, session, request, &redirect_uri, Some("none")).await;
         }
-        self.check_identity(&identity)?;
+        self.check_identity(&identity, &request.search_time)?;
         self.pass_on(request, &identity);
         if changed || session.restarts > 0 || sessions.wants_saving(&session) {
             session.restarts = 0;
@@ -376,7 +377,7 @@ impl OpenidConnect {
     }
 
     /// Claims and scopes that the configuration asks of a session.
-    fn check_identity(&self, identity: &Identity) -> Result<(), Box<Reply>> {
+    fn check_identity(&self, identity: &Identity, searches: &SearchTime) -> Result<(), Box<Reply>> {
         let mut claims = serde_json::Map::new();
         let mut add = |name: &str, value: Option<Value>| {
             if let Some(value) = value {
@@ -386,7 +387,7 @@ impl OpenidConnect {
         add("user", identity.user.clone());
         add("access_token", identity.access_token.clone().map(Value::from));
         add("id_token", identity.id_token.clone());
-        self.check_claim_schema(Value::Object(claims)).map_err(|reason| {
+        self.check_claim_schema(Value::Object(claims), searches).map_err(|reason| {
             fail(401, &format!("claim validation failed: {reason}"));
             bearer::invalid_token(&self.conf.realm, &reason)
         })?;

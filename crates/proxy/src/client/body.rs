@@ -4,8 +4,11 @@ use std::task::{Context, Poll, ready};
 
 use plugin::{BodyError, BodyReader};
 
-use super::{Client, Framing};
+use super::{BodyState, Client, Framing};
 use crate::{claims, http2, pace::LeastRate, stream::Stream};
+
+/// Trailers are read as a whole: beyond the buffer, so that what is too long for it is seen to be.
+const TRAILERS_MORE: usize = 1024;
 
 fn too_slow(held: bool) -> BodyError {
     if held {
@@ -55,6 +58,18 @@ impl Client {
         }
     }
 
+    /// Nothing of the body is there. Its time begins when somebody waits for it first: what the head had left is of another
+    /// limit.
+    fn wait_for_more(&self, body: &mut BodyState) -> Result<(), BodyError> {
+        if !std::mem::replace(&mut body.waited, true) {
+            self.timer.set(self.body_timeout_ms(body.held));
+        } else if self.timer.expired() {
+            return Err(too_slow(body.held));
+        }
+        body.pace.waits(self.worker.deadlines.now_ms());
+        Ok(())
+    }
+
     /// The body of a stream, and its trailers after it.
     fn poll_http2_data(&self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, BodyError>> {
         let mut stream = self.stream.borrow_mut();
@@ -63,9 +78,8 @@ impl Client {
         let now_ms = self.worker.deadlines.now_ms();
         let mut body = self.body.borrow_mut();
         let more = match stream.poll_data(context, out) {
-            Poll::Pending if self.timer.expired() => return Poll::Ready(Err(too_slow(body.held))),
             Poll::Pending => {
-                body.pace.waits(now_ms);
+                self.wait_for_more(&mut body)?;
                 return Poll::Pending;
             }
             Poll::Ready(more) => more?,
@@ -98,7 +112,7 @@ impl Client {
             if self.is_http2() {
                 return self.poll_http2_data(context, out);
             }
-            match self.poll_fill(context, crate::buffer::SIZE) {
+            match self.poll_fill(context, crate::buffer::SIZE + TRAILERS_MORE) {
                 Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => {
                     self.gone.set(true);
                     return Poll::Ready(Err(BodyError::Closed));
@@ -111,12 +125,9 @@ impl Client {
                     }
                     self.timer.set(self.body_timeout_ms(body.held));
                 }
-                Poll::Pending if self.timer.expired() => {
-                    return Poll::Ready(Err(too_slow(self.body.borrow().held)));
-                }
                 Poll::Pending => {
+                    self.wait_for_more(&mut self.body.borrow_mut())?;
                     self.release_buffer();
-                    self.body.borrow().pace.waits(self.worker.deadlines.now_ms());
                     return Poll::Pending;
                 }
             }

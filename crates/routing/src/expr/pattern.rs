@@ -14,8 +14,8 @@ impl Pattern {
     /// The error names the pattern.
     pub fn new(pattern: &str, ignore_case: bool) -> Result<Self, String> {
         let expression = Expression::new(pattern, ignore_case).map_err(|why| {
-            if why.backtracking.contains("groups") {
-                format!("invalid regular expression '{pattern}': {}", why.backtracking)
+            if why.is_too_large() || why.backtracking.contains("groups") {
+                format!("invalid regular expression '{pattern}': {why}")
             } else {
                 format!("invalid regular expression '{pattern}'")
             }

@@ -3,19 +3,25 @@
 //! A line goes into the file's own buffer and the writer thread is told once per bufferful: while the disk is busy,
 //! lines gather and go out in one write. The buffer is bounded; what does not fit is dropped and counted.
 
-use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::SyncSender;
 
-use super::{Message, open};
+use super::{Appending, Losses, Message, open};
 use crate::error_log::{self, Level};
 
 /// What may wait for a stalled disk, per file.
 const WAITING_BYTES: usize = 8 << 20;
+
+/// Lines of all these files that were lost since start, by reason as a metric names it: a file that nobody names any more
+/// is forgotten, its losses are not.
+static LOST: [(&str, AtomicU64); 2] = [("backlog", AtomicU64::new(0)), ("failed", AtomicU64::new(0))];
+
+pub fn lines_lost() -> [(&'static str, u64); 2] {
+    LOST.each_ref().map(|(reason, lines)| (*reason, lines.load(Relaxed)))
+}
 
 /// One file; cheap to clone.
 #[derive(Clone, Debug)]
@@ -26,9 +32,8 @@ pub struct LineSink {
 
 #[derive(Debug)]
 pub(super) struct Waiting {
-    path: PathBuf,
     buffer: Mutex<Buffer>,
-    dropped: AtomicU64,
+    losses: Losses,
 }
 
 #[derive(Debug, Default)]
@@ -40,7 +45,7 @@ struct Buffer {
 
 impl LineSink {
     pub(super) fn new(queue: SyncSender<Message>, path: &Path) -> Self {
-        let waiting = Waiting { path: path.to_owned(), buffer: Mutex::default(), dropped: AtomicU64::new(0) };
+        let waiting = Waiting { buffer: Mutex::default(), losses: Losses::new(path) };
         LineSink { queue, waiting: Arc::new(waiting) }
     }
 
@@ -48,7 +53,9 @@ impl LineSink {
     pub fn append(&self, line: &[u8]) -> bool {
         let mut buffer = self.waiting.buffer.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if buffer.bytes.len() + line.len() > WAITING_BYTES {
-            self.waiting.dropped.fetch_add(1, Relaxed);
+            let [(_, backlog), _] = &LOST;
+            backlog.fetch_add(1, Relaxed);
+            self.waiting.losses.waited_too_long(1);
             return false;
         }
         buffer.bytes.extend_from_slice(line);
@@ -59,16 +66,16 @@ impl LineSink {
         true
     }
 
-    /// Lines lost because too many waited.
+    /// Lines lost because too many waited, or the disk refused them.
     pub fn dropped(&self) -> u64 {
-        self.waiting.dropped.load(Relaxed)
+        self.waiting.losses.sum()
     }
 }
 
 /// The files as the writer thread holds them.
 #[derive(Default)]
 pub(super) struct OpenFiles {
-    files: Vec<(Arc<Waiting>, File)>,
+    files: Vec<(Arc<Waiting>, Appending)>,
     /// Names that were open before the last rotation, to say so when they are opened again.
     closed: Vec<PathBuf>,
 }
@@ -76,7 +83,16 @@ pub(super) struct OpenFiles {
 impl OpenFiles {
     /// Closes all; the next line of each reopens it by name.
     pub(super) fn reopen(&mut self) {
-        self.closed = self.files.drain(..).map(|(waiting, _)| waiting.path.clone()).collect();
+        let close = |(waiting, mut file): (Arc<Waiting>, Appending)| {
+            // There may be room by now for the end of its last line.
+            let _ = file.write(&[]);
+            waiting.losses.path().to_owned()
+        };
+        self.closed = self.files.drain(..).map(close).collect();
+    }
+
+    pub(super) fn losses(&self) -> impl Iterator<Item = &Losses> + Clone {
+        self.files.iter().map(|(waiting, _)| &waiting.losses)
     }
 
     pub(super) fn write(&mut self, waiting: &Arc<Waiting>) {
@@ -85,36 +101,50 @@ impl OpenFiles {
             buffer.announced = false;
             std::mem::take(&mut buffer.bytes)
         };
-        let Some(file) = self.file(waiting) else { return };
-        if let Err(error) = file.write_all(&bytes) {
-            complain("write", waiting, &error);
+        let file = match self.file(waiting) {
+            Ok(file) => file,
+            Err(error) => {
+                lost(waiting, memchr::memchr_iter(b'\n', &bytes).count() as u64, &error);
+                return;
+            }
+        };
+        if let Err((lines, error)) = file.write(&bytes) {
+            lost(waiting, lines, &error);
         }
     }
 
-    fn file(&mut self, waiting: &Arc<Waiting>) -> Option<&mut File> {
+    fn file(&mut self, waiting: &Arc<Waiting>) -> std::io::Result<&mut Appending> {
         let found = self.files.iter().position(|(known, _)| Arc::ptr_eq(known, waiting));
         let index = match found {
             Some(index) => index,
             None => {
                 // Sinks that are gone leave their file here until another one opens.
                 self.files.retain(|(known, _)| Arc::strong_count(known) > 1);
-                let file = open(&waiting.path).map_err(|error| complain("open", waiting, &error)).ok()?;
-                if let Some(index) = self.closed.iter().position(|path| *path == waiting.path) {
+                let path = waiting.losses.path();
+                let file = open(path).inspect_err(|error| complain(path, error))?;
+                if let Some(index) = self.closed.iter().position(|closed| closed == path) {
                     self.closed.swap_remove(index);
-                    let path = waiting.path.display();
+                    let path = path.display();
                     error_log::log(Level::Notice, format_args!("reopen cached log file: {path}"));
                 }
-                self.files.push((Arc::clone(waiting), file));
+                self.files.push((Arc::clone(waiting), Appending::new(file)));
                 self.files.len() - 1
             }
         };
-        self.files.get_mut(index).map(|(_, file)| file)
+        let file = self.files.get_mut(index).map(|(_, file)| file);
+        file.ok_or_else(|| std::io::ErrorKind::NotFound.into())
     }
 }
 
-fn complain(what: &str, waiting: &Waiting, error: &std::io::Error) {
-    let path = waiting.path.display();
-    error_log::log(Level::Error, format_args!("failed to {what} file: {path}, error info: {error}"));
+fn lost(waiting: &Waiting, lines: u64, error: &std::io::Error) {
+    let [_, (_, failed)] = &LOST;
+    failed.fetch_add(lines, Relaxed);
+    waiting.losses.refused(lines, error);
+}
+
+fn complain(path: &Path, error: &std::io::Error) {
+    let path = path.display();
+    error_log::log(Level::Error, format_args!("failed to open file: {path}, error info: {error}"));
 }
 
 #[cfg(test)]

@@ -2,10 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use super::group::{CounterCell, GaugeCell, HistogramCell};
+use super::budget::Want;
+use super::group::{CounterCell, GaugeCell, GroupSpec, HistogramCell};
+use super::text::escaped_length;
 
-/// The names of the labels, and a place in two tables.
-const NAMES_OF_LABELS: usize = 256;
+/// The names of the labels, and a place in three tables.
+const NAMES_OF_LABELS: usize = 320;
 
 /// Cells of one label set. Only the worker whose shard made it may write: adding is a plain load and store,
 /// which is why it costs no locked instruction, and why a second writer would lose counts.
@@ -59,17 +61,30 @@ impl Block {
         self.retired.load(Relaxed)
     }
 
+    /// What it takes of its group's budget.
+    pub(super) fn want(&self, spec: &GroupSpec) -> Want {
+        let series = spec.members.iter().map(|member| {
+            let shown = |position: &usize| self.labels.shown(member.number, *position);
+            let names = member.shown.iter().filter_map(|position| spec.label_names.get(*position));
+            let names = names.map(String::len).sum::<usize>();
+            let values = member.shown.iter().map(|position| escaped_length(shown(position))).sum::<usize>();
+            let values_of_set: Vec<&str> = member.shown.iter().map(shown).collect();
+            let key = spec.budget.series_key((member.first_cell, values_of_set));
+            (key, member.bytes_on_the_page(names + values))
+        });
+        Want {
+            bytes: self.bytes(),
+            of_set: spec.members.len() * (NAMES_OF_LABELS + self.labels.text.len()),
+            series: series.collect(),
+        }
+    }
+
     /// What it takes in memory.
-    pub(super) fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         size_of::<Block>()
             + self.cells.len() * size_of::<AtomicU64>()
             + self.labels.text.capacity()
             + self.labels.ends.capacity() * size_of::<u32>()
-    }
-
-    /// What the text of its series takes, in each of so many members.
-    pub(super) fn bytes_of_series(&self, members: usize) -> usize {
-        members * (NAMES_OF_LABELS + self.labels.text.len())
     }
 
     pub(super) fn retire(&self) {

@@ -1,16 +1,24 @@
-//! How many label sets a group may have, over all workers, and how much memory they take. Only the first use of a label set
-//! comes here, and while there is no room any use of one that its worker does not know.
+//! How many label sets a group may have, over all workers, how much memory they take, and how much of the page. Only the
+//! first use of a label set comes here, and while there is no room any use of one that its worker does not know.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError, TryLockError};
 
 /// What one label set may take on average, with the text of its series.
 pub const BYTES_PER_SERIES: usize = 6 << 10;
 
+/// What one label set may take of the page on average: a histogram repeats its labels in each line.
+pub const PAGE_BYTES_PER_SERIES: usize = 8 << 10;
+
+/// So much of the page the label sets of a group may take together, however few there may be.
+const LEAST_PAGE_BYTES: usize = 1 << 20;
+
 #[derive(Debug)]
 pub struct Budget {
     limit: usize,
+    hasher: RandomState,
     /// There was no room the last time.
     is_full: AtomicBool,
     taken: Mutex<Taken>,
@@ -21,11 +29,30 @@ struct Taken {
     /// Workers that have each label set.
     sets: HashMap<u64, u32>,
     bytes: usize,
+    /// Blocks that feed each series, by the hash of its name and labels.
+    series: HashMap<u64, u32>,
+    page_bytes: usize,
+}
+
+/// What a block wants.
+#[derive(Debug)]
+pub struct Want {
+    /// Of the block itself.
+    pub bytes: usize,
+    /// What the first block of a label set takes more.
+    pub of_set: usize,
+    /// The series that it feeds, and what each takes of the page: once, however many blocks feed it.
+    pub series: Vec<(u64, usize)>,
 }
 
 impl Budget {
     pub fn new(limit: usize) -> Budget {
-        Budget { limit, is_full: AtomicBool::new(false), taken: Mutex::default() }
+        Budget { limit, hasher: RandomState::new(), is_full: AtomicBool::new(false), taken: Mutex::default() }
+    }
+
+    /// By which a series is known: clients choose labels.
+    pub fn series_key(&self, labels: impl std::hash::Hash) -> u64 {
+        self.hasher.hash_one(labels)
     }
 
     pub fn limit(&self) -> usize {
@@ -44,32 +71,48 @@ impl Budget {
         }
     }
 
-    /// For a block of these bytes; the first of its label set takes `of_set` more.
-    pub fn take(&self, key: u64, bytes: usize, of_set: usize) -> bool {
+    pub fn take(&self, key: u64, want: &Want) -> bool {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let known = taken.sets.contains_key(&key);
-        let more = if known { bytes } else { bytes.saturating_add(of_set) };
-        let sum = taken.bytes.saturating_add(more);
-        if sum > self.limit.saturating_mul(BYTES_PER_SERIES) || (!known && taken.sets.len() >= self.limit) {
+        let more = if known { want.bytes } else { want.bytes.saturating_add(want.of_set) };
+        let bytes = taken.bytes.saturating_add(more);
+        let new = want.series.iter().filter(|(series, _)| !taken.series.contains_key(series));
+        let page_bytes = new.fold(taken.page_bytes, |sum, (_, bytes)| sum.saturating_add(*bytes));
+        if bytes > self.limit.saturating_mul(BYTES_PER_SERIES)
+            || page_bytes > self.limit.saturating_mul(PAGE_BYTES_PER_SERIES).max(LEAST_PAGE_BYTES)
+            || (!known && taken.sets.len() >= self.limit)
+        {
             self.is_full.store(true, Relaxed);
             return false;
         }
-        taken.bytes = sum;
+        taken.bytes = bytes;
+        taken.page_bytes = page_bytes;
+        for (series, _) in &want.series {
+            *taken.series.entry(*series).or_default() += 1;
+        }
         *taken.sets.entry(key).or_default() += 1;
         true
     }
 
     /// As it was taken.
-    pub fn give_back(&self, key: u64, bytes: usize, of_set: usize) {
+    pub fn give_back(&self, key: u64, want: &Want) {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(workers) = taken.sets.get_mut(&key) else { return };
         *workers -= 1;
-        let mut less = bytes;
+        let mut less = want.bytes;
         if *workers == 0 {
             taken.sets.remove(&key);
-            less += of_set;
+            less += want.of_set;
         }
         taken.bytes = taken.bytes.saturating_sub(less);
+        for (series, bytes) in &want.series {
+            let Some(feeders) = taken.series.get_mut(series) else { continue };
+            *feeders -= 1;
+            if *feeders == 0 {
+                taken.series.remove(series);
+                taken.page_bytes = taken.page_bytes.saturating_sub(*bytes);
+            }
+        }
         self.is_full.store(false, Relaxed);
     }
 }
@@ -80,19 +123,40 @@ mod tests {
 
     #[test]
     fn sets_count_once_and_bytes_always() {
+        let want = |bytes, of_set| Want { bytes, of_set, series: Vec::new() };
+        let (usual, large) = (want(100, 1_000), want(2 * BYTES_PER_SERIES, 0));
         let budget = Budget::new(2);
-        assert!(budget.take(1, 100, 1_000) && budget.take(1, 100, 1_000) && budget.take(2, 100, 1_000));
+        assert!(budget.take(1, &usual) && budget.take(1, &usual) && budget.take(2, &usual));
         assert!(budget.may_have_room(3), "nobody has tried");
-        assert!(!budget.take(3, 100, 1_000), "two sets");
+        assert!(!budget.take(3, &usual), "two sets");
         assert!(!budget.may_have_room(3) && budget.may_have_room(1));
-        assert!(!budget.take(1, 2 * BYTES_PER_SERIES, 0), "bytes");
-        budget.give_back(1, 100, 1_000);
-        assert!(!budget.take(3, 100, 1_000), "another worker has it still");
-        budget.give_back(1, 100, 1_000);
-        assert!(budget.may_have_room(3) && budget.take(3, 100, 1_000));
-        budget.give_back(2, 100, 1_000);
-        budget.give_back(3, 100, 1_000);
+        assert!(!budget.take(1, &large), "bytes");
+        budget.give_back(1, &usual);
+        assert!(!budget.take(3, &usual), "another worker has it still");
+        budget.give_back(1, &usual);
+        assert!(budget.may_have_room(3) && budget.take(3, &usual));
+        budget.give_back(2, &usual);
+        budget.give_back(3, &usual);
         let taken = budget.taken.lock().expect("no panic");
         assert_eq!((taken.sets.len(), taken.bytes), (0, 0));
+    }
+
+    #[test]
+    fn series_take_their_part_of_the_page_once() {
+        const MUCH: usize = LEAST_PAGE_BYTES / 3 * 2;
+        let want = |series: &[(u64, usize)]| Want { bytes: 1, of_set: 0, series: series.to_vec() };
+        let (first, second) = (want(&[(1, MUCH), (2, 10)]), want(&[(2, 10), (3, 20)]));
+        let budget = Budget::new(2);
+        assert!(budget.take(1, &first) && budget.take(1, &first) && budget.take(2, &second));
+        assert_eq!(budget.taken.lock().expect("no panic").page_bytes, MUCH + 30);
+        budget.give_back(2, &second);
+        let large = want(&[(1, MUCH), (4, MUCH)]);
+        assert!(!budget.take(2, &large), "the page");
+        budget.give_back(1, &first);
+        budget.give_back(1, &first);
+        assert!(budget.take(2, &large));
+        budget.give_back(2, &large);
+        let taken = budget.taken.lock().expect("no panic");
+        assert_eq!((taken.series.len(), taken.page_bytes), (0, 0));
     }
 }

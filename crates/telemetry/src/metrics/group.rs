@@ -53,6 +53,23 @@ pub(super) struct Member {
     pub first_cell: usize,
 }
 
+impl Member {
+    /// What a series of it takes on the page, with so many bytes of names and values of labels.
+    pub fn bytes_on_the_page(&self, labels: usize) -> usize {
+        /// `=`, quotes and commas.
+        const AROUND_A_LABEL: usize = 4;
+        /// The prefix and the end of the name, the bound of a bucket, the number.
+        const OF_A_LINE: usize = 48;
+        let lines = match self.family.kind {
+            Kind::Counter | Kind::Gauge => 1,
+            Kind::Histogram => self.family.bounds.len() + 3,
+        };
+        let fixed: usize = self.fixed.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let around = AROUND_A_LABEL * (self.fixed.len() + self.shown.len());
+        lines * (OF_A_LINE + self.family.name.len() + fixed + around + labels)
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct FamilySpec {
     pub name: String,

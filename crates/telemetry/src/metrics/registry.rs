@@ -39,6 +39,8 @@ struct Control {
     shards: Vec<Arc<Signals>>,
     created: Sender<NewBlock>,
     arriving: Receiver<NewBlock>,
+    /// Bytes of the last page: the next one is not copied from one piece of memory to the next as it grows.
+    last_page: usize,
 }
 
 /// A block, the series each of its members feeds, and when it last changed.
@@ -66,6 +68,7 @@ impl Registry {
             shards: Vec::new(),
             created,
             arriving,
+            last_page: 0,
         };
         Registry { prefix: prefix.into(), control: Arc::new(Mutex::new(control)) }
     }
@@ -129,10 +132,11 @@ impl Registry {
             blocks: control.blocks.len(),
             overflowed,
         };
-        let mut text = TextWriter::default();
+        let mut text = TextWriter { out: Vec::with_capacity(control.last_page + control.last_page / 8) };
         for family in &control.families {
             family.write(&self.prefix, &mut text);
         }
+        control.last_page = text.out.len();
         drop(control);
         let name = format!("{}metric_series_overflow_total", self.prefix);
         text.family(&name, "Updates that found their label set over the series limit", Kind::Counter);
@@ -191,7 +195,7 @@ impl Control {
             tracked.block.retire();
             let (spec, block) = (&tracked.group.0, &tracked.block);
             if let Some(key) = tracked.key {
-                spec.budget.give_back(key, block.bytes(), block.bytes_of_series(spec.members.len()));
+                spec.budget.give_back(key, &block.want(spec));
             }
             if let Some(signals) = tracked.signals.upgrade() {
                 signals.retired.fetch_add(1, Relaxed);

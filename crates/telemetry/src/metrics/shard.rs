@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Weak};
 
 use super::block::{Block, Labels};
-use super::budget::BYTES_PER_SERIES;
+use super::budget::{BYTES_PER_SERIES, PAGE_BYTES_PER_SERIES};
 use super::group::Group;
 use crate::error_log::{self, Level};
 
@@ -126,7 +126,7 @@ impl Channel<'_> {
         let mut values = Labels::default();
         labels(&mut values);
         let block = Arc::new(Block::new(spec.cells, values));
-        if !spec.budget.take(key, block.bytes(), block.bytes_of_series(spec.members.len())) {
+        if !spec.budget.take(key, &block.want(spec)) {
             return None;
         }
         self.announce(block.clone(), Some(key));
@@ -164,8 +164,8 @@ fn tell_of_overflow(group: &Group) {
     error_log::log(
         Level::Warn,
         format_args!(
-            "metrics: there are more than {} combinations of values of labels, or they take more than {BYTES_PER_SERIES} bytes \
-             each on average; further ones are counted as {OVERFLOW_LABEL:?}; see plugin_attr.prometheus.max_series and expire",
+            "metrics: there are more than {} combinations of values of labels, or they take more than {BYTES_PER_SERIES} bytes of \
+             memory, or {PAGE_BYTES_PER_SERIES} of the page, each on average; further ones are counted as {OVERFLOW_LABEL:?}; see plugin_attr.prometheus.max_series and expire",
             group.0.budget.limit()
         ),
     );

@@ -97,6 +97,11 @@ impl TextWriter {
     }
 }
 
+/// What [`label_text`] makes of a value, in bytes.
+pub(super) fn escaped_length(value: &str) -> usize {
+    value.len() + value.bytes().filter(|byte| matches!(byte, b'\\' | b'"' | b'\n')).count()
+}
+
 /// `name="value",…` with the format's escapes.
 pub(super) fn label_text<'a>(pairs: impl IntoIterator<Item = &'a (&'a str, &'a str)>) -> String {
     let mut text = String::new();

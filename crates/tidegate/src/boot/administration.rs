@@ -37,9 +37,6 @@ use super::{
     sockets::Sockets,
 };
 
-/// How long a write waits for its answer until it takes effect. Past that it is durable, follows, and is said to.
-const PUBLISH_PATIENCE: Duration = Duration::from_secs(30);
-
 /// `apisix.control.port`
 const DEFAULT_CONTROL_PORT: u16 = 9090;
 
@@ -117,7 +114,15 @@ pub fn check_object(catalog: &dyn PluginCatalog, kind: Kind, id: &str, value: &V
 /// A store whose writes are acknowledged when every worker's next request sees them.
 struct Published {
     inner: Arc<dyn Store>,
+    compiled: UntilCompiled,
+}
+
+/// Holds the answer to a write until requests meet what was written.
+#[derive(Clone)]
+struct UntilCompiled {
     published: watch::Receiver<u64>,
+    /// Past that it is durable, follows, and is said to: in the answer (`said_if_behind` of the Admin API) and in the log.
+    at_most: Duration,
 }
 
 impl Published {
@@ -125,26 +130,29 @@ impl Published {
         &self,
         written: BoxFuture<'a, Result<Written, StoreError>>,
     ) -> BoxFuture<'a, Result<Written, StoreError>> {
-        let mut published = self.published.clone();
+        let compiled = self.compiled.clone();
         Box::pin(async move {
             let written = written.await?;
-            until_compiled(&mut published, written.revision).await;
+            compiled.wait(written.revision).await;
             Ok(written)
         })
     }
 }
 
-async fn until_compiled(published: &mut watch::Receiver<u64>, revision: u64) {
-    let compiled = published.wait_for(|published| *published >= revision);
-    if tokio::time::timeout(PUBLISH_PATIENCE, compiled).await.is_err() {
-        telemetry::error_log::log(
-            telemetry::error_log::Level::Warn,
-            format_args!(
-                "revision {revision} is stored and answered, but not compiled after {} s: requests do not meet it yet; \
-                 GET /apisix/admin/revision tells when they do",
-                PUBLISH_PATIENCE.as_secs()
-            ),
-        );
+impl UntilCompiled {
+    async fn wait(mut self, revision: u64) {
+        let compiled = self.published.wait_for(|published| *published >= revision);
+        if tokio::time::timeout(self.at_most, compiled).await.is_err() {
+            telemetry::error_log::log(
+                telemetry::error_log::Level::Warn,
+                format_args!(
+                    "revision {revision} is stored and answered, but not compiled after {} s \
+                     (deployment.admin.limits.compile_timeout): requests do not meet it yet; \
+                     GET /apisix/admin/revision tells when they do",
+                    self.at_most.as_secs()
+                ),
+            );
+        }
     }
 }
 
@@ -204,11 +212,13 @@ impl Apis {
         logs: &Logs,
     ) -> anyhow::Result<Arc<Apis>> {
         let audit = logs.audit.clone().map(|sink| Arc::new(Audit::new(sink)));
+        let at_most = settings.admin.limits.compile_timeout;
+        let compiled = UntilCompiled { published: control.published.clone(), at_most };
         let store: Arc<dyn Store> =
-            Arc::new(Published { inner: provider.store(), published: control.published.clone() });
+            Arc::new(Published { inner: provider.store(), compiled: compiled.clone() });
         let plugins: Arc<dyn PluginCatalog> = catalog.clone();
         let standalone = provider.api_driven().map(|store| {
-            Arc::new(ApiDrivenView { store: store.clone(), published: control.published.clone() })
+            Arc::new(ApiDrivenView { store: store.clone(), compiled: compiled.clone() })
                 as Arc<dyn Standalone>
         });
         let hooks =
@@ -369,7 +379,7 @@ impl Compiled for CompiledView {
 /// The API-driven store as the Admin API asks for it.
 struct ApiDrivenView {
     store: Arc<ApiDriven>,
-    published: watch::Receiver<u64>,
+    compiled: UntilCompiled,
 }
 
 impl Standalone for ApiDrivenView {
@@ -382,7 +392,7 @@ impl Standalone for ApiDrivenView {
     }
 
     fn replace(&self, configuration: Value) -> BoxFuture<'_, Result<(), String>> {
-        let mut published = self.published.clone();
+        let compiled = self.compiled.clone();
         Box::pin(async move {
             let Value::Object(mut body) = configuration else { return Err("not an object".to_owned()) };
             let digest = body.remove("X-Digest").and_then(|digest| digest.as_str().map(str::to_owned));
@@ -390,7 +400,7 @@ impl Standalone for ApiDrivenView {
             self.store.replace(&body, &digest.unwrap_or_default(), now)?;
             let mut revision = 0;
             self.store.read(&mut |state| revision = state.revision);
-            until_compiled(&mut published, revision).await;
+            compiled.wait(revision).await;
             Ok(())
         })
     }

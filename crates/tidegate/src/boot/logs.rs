@@ -20,6 +20,7 @@ pub struct Logs {
     pub access: Option<LogSink>,
     /// Of the Admin and the Control API.
     pub audit: Option<LogSink>,
+    error: LogSink,
 }
 
 impl Logs {
@@ -42,13 +43,20 @@ impl Logs {
         let to_stderr = is_stderr(&nginx.error_log);
         let error_sink = open(ERROR, if to_stderr { "/dev/stderr" } else { &nginx.error_log })?;
         super::notices::error_log_is_stderr(to_stderr);
-        error_log::init(level(nginx.error_log_level), error_sink);
+        error_log::init(level(nginx.error_log_level), error_sink.clone());
         log_panics();
         let access = nginx.access_log.enable.then(|| open(ACCESS, &nginx.access_log.path)).transpose()?;
         let audit = audit_log(settings).map(|path| if is_stderr(path) { "/dev/stderr" } else { path });
         let audit = audit.map(|path| open(AUDIT, path));
         let audit = audit.transpose()?;
-        Ok(Logs { writer, streams, access, audit })
+        Ok(Logs { writer, streams, access, audit, error: error_sink })
+    }
+
+    /// Each with its name in metrics.
+    pub fn sinks(&self) -> Vec<(&'static str, LogSink)> {
+        let all =
+            [("access", self.access.as_ref()), ("audit", self.audit.as_ref()), ("error", Some(&self.error))];
+        all.into_iter().filter_map(|(name, sink)| Some((name, sink?.clone()))).collect()
     }
 
     /// After logrotate has moved the files.

@@ -15,16 +15,20 @@ use bytes::Bytes;
 use config::Settings;
 use model::Kind as ObjectKind;
 use proxy::Workers;
-use telemetry::metrics::{Kind, Registry, TextWriter};
+use telemetry::{
+    log_writer::{LogSink, lines_lost},
+    metrics::{Kind, Registry, TextWriter},
+};
 use tokio::runtime::Runtime;
 
 use self::pages::Pages;
-use super::{administration, control::Control, data_plane, provider::Provider, sockets::Sockets};
+use super::{administration, control::Control, data_plane, logs::Logs, provider::Provider, sockets::Sockets};
 
 pub struct Metrics {
     pub registry: Arc<Registry>,
     prefix: String,
     process: OnceLock<Process>,
+    log_sinks: OnceLock<Vec<(&'static str, LogSink)>>,
     uri: String,
     pages: Pages,
 }
@@ -67,6 +71,7 @@ impl Metrics {
             registry: Arc::new(Registry::new(&prefix)),
             prefix,
             process: OnceLock::new(),
+            log_sinks: OnceLock::new(),
             uri: text("export_uri", "/apisix/prometheus/metrics"),
             pages: Pages::default(),
         }
@@ -75,6 +80,10 @@ impl Metrics {
     pub fn set_process(&self, workers: &Arc<Workers>, control: &Arc<Control>, provider: &Arc<Provider>) {
         let (workers, control, provider) = (workers.clone(), control.clone(), provider.clone());
         let _ = self.process.set(Process { workers, control, provider });
+    }
+
+    pub fn set_logs(&self, logs: &Logs) {
+        let _ = self.log_sinks.set(logs.sinks());
     }
 
     pub fn page(&self) -> Bytes {
@@ -112,6 +121,7 @@ impl Metrics {
         self.collect_certificates(writer, &process.control);
         self.collect_shared_memory(writer);
         self.collect_log_entries(writer);
+        self.collect_log_lines(writer);
         self.collect_body_memory(writer);
         self.collect_slow_answers(writer);
         self.collect_compressors(writer);
@@ -336,6 +346,20 @@ impl Metrics {
         for counts in &counts {
             for (reason, count) in counts.dropped {
                 writer.sample(&dropped, &[("plugin", counts.plugin), ("reason", reason)], count as f64);
+            }
+        }
+    }
+
+    /// Lines that did not reach their file.
+    fn collect_log_lines(&self, writer: &mut TextWriter) {
+        let name = self.name("log_lines_lost_total");
+        let help = "Lines of log files that were lost: too many waited for the disk (backlog), or it refused them (failed)";
+        writer.family(&name, help, Kind::Counter);
+        let sinks = self.log_sinks.get().into_iter().flatten();
+        let own = sinks.map(|(log, sink)| (*log, sink.losses().counts()));
+        for (log, counts) in own.chain([("file-logger", lines_lost())]) {
+            for (reason, lines) in counts {
+                writer.sample(&name, &[("log", log), ("reason", reason)], lines as f64);
             }
         }
     }

@@ -79,7 +79,7 @@ impl<'de> DeserializeSeed<'de> for At<'_> {
         if self.pending & selected == 0 {
             return deserializer.deserialize_any(self);
         }
-        let value = Tree(self.walk.allowance).deserialize(deserializer)?;
+        let value = Tree(self.walk.allowance, None).deserialize(deserializer)?;
         let below = self.pending & (selected - 1);
         if below == 0 {
             return self.walk.add(value);
