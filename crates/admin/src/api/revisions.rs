@@ -70,7 +70,7 @@ impl AdminApi {
         revision
     }
 
-    /// What was written stands, and is no failure, but the compiler has not come to it in the time that a write waits.
+    /// What was written stands: the compiler has not come to it in the time that a write waits, which makes no error of it.
     pub(super) fn said_if_behind(&self, mut response: Response) -> Response {
         let Some(revision) = revision_of(&response) else { return response };
         if response.status >= 300 || self.hooks.progress().compiled >= revision {

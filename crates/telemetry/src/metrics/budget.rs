@@ -150,7 +150,7 @@ mod tests {
         assert!(budget.take(1, &first) && budget.take(1, &first) && budget.take(2, &second));
         assert_eq!(budget.taken.lock().expect("no panic").page_bytes, MUCH + 30);
         budget.give_back(2, &second);
-        let large = want(&[(1, MUCH), (4, MUCH)]);
+        let large = want(&[(1, MUCH), (4, MUCH / 2)]);
         assert!(!budget.take(2, &large), "the page");
         budget.give_back(1, &first);
         budget.give_back(1, &first);
