@@ -105,6 +105,11 @@ fn hide(value: &mut Value, change: Change<'_>) {
 fn mask_nested(value: &mut Value, catalog: &dyn PluginCatalog, change: Change<'_>) {
     for (name, conf) in value.get_mut("plugins").and_then(Value::as_object_mut).into_iter().flatten() {
         let Some(facts) = catalog.facts(name) else { continue };
+        // Each of multi-auth's items is a table, which its schema does not say.
+        if let Some(items) = conf.get_mut("auth_plugins").and_then(Value::as_array_mut) {
+            let odd = items.iter_mut().filter(|item| !item.is_object());
+            odd.for_each(|item| change_all(item, change));
+        }
         let nested = (facts.nested)(conf);
         let places: Vec<(String, &[&str])> = nested
             .iter()

@@ -48,7 +48,7 @@ fn names_that_nobody_can_have() {
                 restriction(json!({"type": "consumer_group_id", "blacklist": ["a b"]})),
                 "blacklist: no object can be named \"a b\"",
             ),
-            (restriction(json!({"whitelist": ["jack"]})), ""),
+            (restriction(json!({"whitelist": ["jack"]})), "whitelist: consumer jack does not exist"),
             (
                 route(&json!({"key-auth": {}, "limit-count": {"count": 1, "time_window": 9,
                       "_meta": {"filter": [["consumer_name", "==", "ja ck"]]}}})),

@@ -220,15 +220,19 @@ fn other_spellings_of_fields_are_not_cached() {
         // The first answer tells what it varies by.
         assert_eq!(cached(&gateway, &by_vary, odd), "MISS", "{strategy}");
         assert_eq!(cached(&gateway, &by_vary, ""), "MISS", "the odd one was not kept, {strategy}");
-        assert_eq!(cached(&gateway, &by_vary, ""), "HIT", "{strategy}");
+        let is_kept = |path: &str, fields: &str| {
+            // A disk takes its time.
+            wait("it is kept", || cached(&gateway, path, fields) == "HIT");
+        };
+        is_kept(&by_vary, "");
         for fields in [odd, sly] {
             assert_eq!(cached(&gateway, &by_vary, fields), "BYPASS", "{fields}, {strategy}");
             assert_eq!(cached(&gateway, &by_key, fields), "BYPASS", "{fields}, {strategy}");
         }
         assert_eq!(cached(&gateway, &by_vary, "Accept-Language: de\r\n"), "MISS", "{strategy}");
-        assert_eq!(cached(&gateway, &by_vary, "Accept-Language: de\r\n"), "HIT", "{strategy}");
+        is_kept(&by_vary, "Accept-Language: de\r\n");
         assert_eq!(cached(&gateway, &by_key, ""), "MISS", "{strategy}");
-        assert_eq!(cached(&gateway, &by_key, ""), "HIT", "{strategy}");
+        is_kept(&by_key, "");
     }
 }
 

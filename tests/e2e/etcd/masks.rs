@@ -66,7 +66,9 @@ fn secrets_of_odd_objects_are_for_admins() {
     for path in paths.iter().chain(&lists) {
         let (status, text) = admin(&gateway, path, VIEWER_KEY);
         assert_eq!(status, 200, "{path}: {text}");
-        assert!(!text.contains(SECRET) && text.contains("***"), "{path}: {text}");
+        // Keys of certificates are left out for everybody.
+        let is_shown = path.starts_with("ssls") || text.contains("***");
+        assert!(!text.contains(SECRET) && is_shown, "{path}: {text}");
     }
     for (id, _) in odd_plugins() {
         for path in [format!("/v1/route/{id}"), format!("/v1/service/{id}")] {

@@ -272,7 +272,7 @@ fn what_has_no_effect_is_warned_of() {
         ),
         store(&[("apisix.data_encryption.keyring", json!([]))], Warns("nothing is encrypted")),
         store(&[("apisix.data_encryption.keyring", json!(null))], Warns("nothing is encrypted")),
-        store(&[], Warns("the key that encrypts is published in documentation")),
+        store(&[], Warns("apisix.data_encryption.keyring encrypts with a key that is published")),
         store(&[("deployment.admin.audit_log", json!(null))], Warns("there is no audit log")),
         store(&[("deployment.admin.allow_admin", json!([]))], Warns("nobody may use the Admin API")),
         store(

@@ -16,22 +16,25 @@ const MOST_COMPARED: usize = 1000;
 pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
     let value = object.value();
     let mut found = Found::default();
-    each(object.kind, &object.id, &value, catalog, &mut |place, name, known| {
+    each(object.kind, &object.id, &value, catalog, false, &mut |place, name, known| {
         found.push(&in_words(place), name, known);
     });
     found.in_words()
 }
 
-/// The JSON pointers of these fields.
+/// The JSON pointers of these fields, and of values of another type than their schema has.
 pub(crate) fn places(kind: Kind, id: &str, value: &Value, catalog: &dyn PluginCatalog) -> Vec<String> {
     let mut found = Vec::new();
-    each(kind, id, value, catalog, &mut |place, name, _| {
+    each(kind, id, value, catalog, true, &mut |place, name, _| {
         let steps = place.iter().map(Step::text);
         let steps = steps.chain([name.to_owned()]).map(|step| step.replace('~', "~0").replace('/', "~1"));
         found.push(steps.map(|step| format!("/{step}")).collect());
     });
     found
 }
+
+/// The schema of a plugin that is not known: no value fits it.
+static NOTHING: Value = Value::Bool(false);
 
 /// Takes the place of an object, the name of a field of it that is not known, and those that are.
 type Visit<'v> = &'v mut dyn FnMut(&[Step<'_>], &str, &[&str]);
@@ -64,9 +67,9 @@ fn in_words(place: &[Step<'_>]) -> String {
     words
 }
 
-fn each(kind: Kind, id: &str, value: &Value, catalog: &dyn PluginCatalog, visit: Visit<'_>) {
+fn each(kind: Kind, id: &str, value: &Value, catalog: &dyn PluginCatalog, misfits: bool, visit: Visit<'_>) {
     if let Some(schema) = schemas::name_of_kind(kind).and_then(schemas::document) {
-        let mut walk = Walk { root: schema, place: Vec::new(), visit };
+        let mut walk = Walk { root: schema, place: Vec::new(), misfits, visit };
         // Unknown fields of the object itself are refused.
         for (name, field) in value.as_object().into_iter().flatten().filter(|(name, _)| *name != "plugins") {
             let schemas = properties(schema, schema, name);
@@ -74,7 +77,7 @@ fn each(kind: Kind, id: &str, value: &Value, catalog: &dyn PluginCatalog, visit:
         }
     }
     for (name, conf) in value.get("plugins").and_then(Value::as_object).into_iter().flatten() {
-        plugin(catalog, kind, name, conf, visit);
+        plugin(catalog, kind, name, conf, misfits, visit);
     }
     let own = match kind {
         Kind::PluginMetadata => catalog.facts(id).and_then(|facts| facts.metadata_schema),
@@ -83,25 +86,33 @@ fn each(kind: Kind, id: &str, value: &Value, catalog: &dyn PluginCatalog, visit:
     };
     if let Some(schema) = own {
         let place = if kind == Kind::Secret { Vec::new() } else { vec![Step::Name(id)] };
-        Walk { root: schema, place, visit }.value(value, &[schema], 0);
+        Walk { root: schema, place, misfits, visit }.value(value, &[schema], 0);
     }
 }
 
-fn plugin(catalog: &dyn PluginCatalog, kind: Kind, name: &str, conf: &Value, visit: Visit<'_>) {
+fn plugin(
+    catalog: &dyn PluginCatalog,
+    kind: Kind,
+    name: &str,
+    conf: &Value,
+    misfits: bool,
+    visit: Visit<'_>,
+) {
     let Some(facts) = catalog.facts(name) else { return };
     let is_consumer = matches!(kind, Kind::Consumer | Kind::Credential);
     let schema = facts.consumer_schema.filter(|_| is_consumer).unwrap_or(facts.schema);
     let place = vec![Step::Name("plugins"), Step::Name(name)];
-    Walk { root: schema, place, visit }.value(conf, &[schema], 0);
+    Walk { root: schema, place, misfits, visit }.value(conf, &[schema], 0);
     // Plugins within plugins hold none themselves.
     for nested in (facts.nested)(conf) {
-        let Some(facts) = catalog.facts(nested.name) else { continue };
         let steps = nested.path.split(['.', '[']).map(|step| match step.strip_suffix(']') {
             Some(index) => Step::Item(index.parse().unwrap_or_default()),
             None => Step::Name(step),
         });
         let place = [Step::Name("plugins"), Step::Name(name)].into_iter().chain(steps).collect();
-        Walk { root: facts.schema, place, visit }.value(nested.conf, &[facts.schema], 0);
+        let facts = catalog.facts(nested.name);
+        let schema = facts.as_ref().map_or(&NOTHING, |facts| facts.schema);
+        Walk { root: schema, place, misfits, visit }.value(nested.conf, &[schema], 0);
     }
 }
 
@@ -141,6 +152,8 @@ impl Found {
 struct Walk<'a, 'v> {
     root: &'a Value,
     place: Vec<Step<'a>>,
+    /// Values of another type than their schema has are visited, too.
+    misfits: bool,
     visit: Visit<'v>,
 }
 
@@ -158,6 +171,12 @@ impl<'a> Walk<'a, '_> {
         let mut all = Vec::new();
         for schema in schemas {
             expand(schema, self.root, &mut all, 0);
+        }
+        if self.misfits && is_misfit(value, schemas, &all) {
+            if let Some((last, before)) = self.place.split_last() {
+                (self.visit)(before, &last.text(), &[]);
+            }
+            return;
         }
         match value {
             Value::Object(fields) => self.object(fields, &all, depth),
@@ -197,6 +216,22 @@ impl<'a> Walk<'a, '_> {
             }
         }
     }
+}
+
+/// Whether it is a text, a list or a table where none of the schemas has such a value.
+fn is_misfit(value: &Value, schemas: &[&Value], all: &[&Value]) -> bool {
+    let kind = match value {
+        Value::String(_) => "string",
+        Value::Array(items) if !items.is_empty() => "array",
+        Value::Object(_) => "object",
+        _ => return false,
+    };
+    let is_kind = |types: &&Value| match types {
+        Value::Array(types) => types.iter().any(|name| name == kind),
+        name => *name == kind,
+    };
+    let types: Vec<&Value> = all.iter().filter_map(|schema| schema.get("type")).collect();
+    schemas.contains(&&NOTHING) || !types.is_empty() && !types.iter().any(is_kind)
 }
 
 fn properties<'a>(schema: &'a Value, root: &'a Value, name: &str) -> Vec<&'a Value> {
