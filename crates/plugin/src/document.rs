@@ -160,9 +160,18 @@ const LARGE_TEXT: usize = 1 << 20;
 
 /// A whole document as `serde_json` reads it: of entries with one name the last counts.
 pub fn parse(text: &[u8], allowance: &Allowance) -> Result<Value, Unread> {
+    read(text, allowance, None)
+}
+
+/// As [`parse`], with the members of these names, at any depth: the others are passed over.
+pub fn parse_members(text: &[u8], allowance: &Allowance, only: &HashSet<Box<str>>) -> Result<Value, Unread> {
+    read(text, allowance, Some(only))
+}
+
+fn read(text: &[u8], allowance: &Allowance, only: Option<&HashSet<Box<str>>>) -> Result<Value, Unread> {
     if text.len() >= LARGE_TEXT {
         let left = Allowance::new(allowance.left.get());
-        let cost = Cost(&left).deserialize(&mut serde_json::Deserializer::from_slice(text));
+        let cost = Cost(&left, only).deserialize(&mut serde_json::Deserializer::from_slice(text));
         if let Err(error) = cost {
             return Err(match left.explain(error) {
                 Unread::TooLarge(_) => Unread::TooLarge(TooLarge::Limit(allowance.limit)),
@@ -170,66 +179,55 @@ pub fn parse(text: &[u8], allowance: &Allowance) -> Result<Value, Unread> {
             });
         }
     }
-    read(text, Tree(allowance, None))
-}
-
-/// As [`parse`], with the members of these names, at any depth: the others are passed over.
-pub fn parse_members(text: &[u8], allowance: &Allowance, only: &HashSet<Box<str>>) -> Result<Value, Unread> {
-    read(text, Tree(allowance, Some(only)))
-}
-
-fn read(text: &[u8], tree: Tree<'_>) -> Result<Value, Unread> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
-    let value = tree.deserialize(&mut deserializer);
-    value.and_then(|value| deserializer.end().map(|()| value)).map_err(|error| tree.0.explain(error))
+    let value = Tree(allowance, only).deserialize(&mut deserializer);
+    value.and_then(|value| deserializer.end().map(|()| value)).map_err(|error| allowance.explain(error))
 }
 
-/// What a value would take, without making it.
+/// What a value would take, or its members of these names, without making it.
 #[derive(Clone, Copy)]
-struct Cost<'a>(&'a Allowance);
+struct Cost<'a>(&'a Allowance, Option<&'a HashSet<Box<str>>>);
 
 impl<'de> DeserializeSeed<'de> for Cost<'_> {
-    type Value = usize;
+    type Value = ();
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<usize, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-/// Each gives the length of a text, for names.
 impl<'de> Visitor<'de> for Cost<'_> {
-    type Value = usize;
+    type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("any valid JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<usize, E> {
-        Ok(0)
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<usize, E> {
-        Ok(0)
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<usize, E> {
-        Ok(0)
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<usize, E> {
-        Ok(0)
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<usize, E> {
-        Ok(0)
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<usize, E> {
-        self.0.charge(text.len())?;
-        Ok(text.len())
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<(), E> {
+        self.0.charge(text.len())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<usize, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         let (mut items, mut room) = (0, 0);
         while list.next_element_seed(self)?.is_some() {
             if items == room {
@@ -239,16 +237,47 @@ impl<'de> Visitor<'de> for Cost<'_> {
             }
             items += 1;
         }
-        Ok(0)
+        Ok(())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut list: A) -> Result<usize, A::Error> {
-        // A name is charged where it is read.
-        while list.next_key_seed(self)?.is_some() {
-            self.0.charge(ENTRY_BYTES)?;
-            list.next_value_seed(self)?;
+    fn visit_map<A: MapAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while let Some(is_asked_for) = list.next_key_seed(Name(self))? {
+            if is_asked_for {
+                self.0.charge(ENTRY_BYTES)?;
+                list.next_value_seed(self)?;
+            } else {
+                list.next_value::<IgnoredAny>()?;
+            }
         }
-        Ok(0)
+        Ok(())
+    }
+}
+
+/// The name of a member: whether it is asked for, and then it is charged.
+struct Name<'a>(Cost<'a>);
+
+impl<'de> DeserializeSeed<'de> for Name<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Name<'_> {
+    type Value = bool;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the name of a member")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<bool, E> {
+        let Cost(allowance, only) = self.0;
+        let is_asked_for = only.is_none_or(|only| only.contains(name));
+        if is_asked_for {
+            allowance.charge(name.len())?;
+        }
+        Ok(is_asked_for)
     }
 }
 
