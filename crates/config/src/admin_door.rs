@@ -185,7 +185,7 @@ mod tests {
             Source { file: Some(path.clone()), prefix: folder.path().to_owned(), ..Source::default() };
         let mut warnings = load_with(&source, &|_| None).unwrap().warnings;
         // These files set no keyring.
-        warnings.retain(|warning| !warning.contains("the key that encrypts is published"));
+        warnings.retain(|warning| !warning.contains("encrypts with a key that is published"));
         assert_eq!(warnings.len(), expected.len(), "{text}: {warnings:?}");
         for (warning, expected) in warnings.iter().zip(expected) {
             let (place, said) = warning.split_once(": ").unwrap();

@@ -267,7 +267,7 @@ mod tests {
         let idle = |warning: &&String| {
             warning.contains("has no effect: deployment.role says")
                 || warning.contains("not from etcd")
-                || warning.contains("the key that encrypts is published")
+                || warning.contains("encrypts with a key that is published")
         };
         assert_eq!(
             loaded.warnings.iter().filter(|warning| !idle(warning)).collect::<Vec<_>>(),

@@ -413,7 +413,7 @@ mod tests {
         {
             let (said, taken) = (Allowance::new(1 << 24), Allowance::new(1 << 24));
             let mut deserializer = serde_json::Deserializer::from_str(&text);
-            Cost(&said).deserialize(&mut deserializer).unwrap();
+            Cost(&said, None).deserialize(&mut deserializer).unwrap();
             parse(text.as_bytes(), &taken).unwrap();
             assert_eq!(said.left, taken.left, "{text:.60}");
         }

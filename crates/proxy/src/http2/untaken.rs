@@ -3,8 +3,8 @@
 //! A request under way holds its task, its head and the state of its streams, whatever else is held for it. It is *open* in its
 //! first second, in which nobody knows whether its client will take the answer, and whenever it waits for its client
 //! ([`super::places`] tells when); after that second it is *slow* until its answer begins. Of both there are only so many;
-//! beyond that each connection has [`ALWAYS`], and others wait in line ([`super::line`]). Open requests whose clients have taken nothing for a second are *left*: of
-//! those there are fewer, and the rest are cut, so that clients who read find room.
+//! beyond that each connection has [`ALWAYS`], and others wait in line ([`super::line`]). Open requests whose clients have
+//! taken nothing for a second are *left*: of those there are fewer, and the rest are cut, so that clients who read find room.
 
 use std::{
     collections::HashMap,
