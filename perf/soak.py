@@ -5,8 +5,9 @@
 
 Load: requests at a fixed rate over the routes of `PATHS` (plain, key-auth with limit-count, gzip, a cache, Lua), and one
 in forty on a new connection. Meanwhile routes are put and deleted, metrics are scraped every second, and the
-configuration is reloaded: every second reload starts a new process. All reloads fall into the first half, so that the
-slope of the second half (the last hour of two) belongs to one process. The slope is that of a least-squares line.
+configuration is reloaded: every second reload starts a new process. All reloads fall into the first third, so that the
+slope of the second half (the last hour of two) belongs to one process that has filled what it fills once. The slope is that
+of a least-squares line.
 
 Ends with 1 if a request failed, a change was refused, memory grew by more than 1 MB an hour or descriptors grew at all; the
 gateway's folder, with its error log and the outcome of the load, is kept then.
@@ -168,7 +169,7 @@ class Soak:
         """By turns without a difference, which keeps the process, and with one, which replaces it."""
         path = os.path.join(self.prefix, "conf", "config.yaml")
         for number in range(self.options.reloads):
-            due = started + (number + 1) * self.length / 2 / (self.options.reloads + 1)
+            due = started + (number + 1) * self.length / 3 / (self.options.reloads + 1)
             if self.end.wait(max(0, due - time.monotonic())):
                 return
             if number % 2:

@@ -301,7 +301,7 @@ fn refusals_bodies_and_nodes_are_told_as_they_are_served() {
     let hashed = json!({"type": "chash", "hash_on": "vars", "key": "arg_k", "nodes": nodes});
     put(&gateway, "/routes/hashed", &json!({"uri": "/hashed", "upstream": hashed}));
     let mocked = |answer: &str| json!({"mocking": {"response_example": answer, "with_mock_header": false}});
-    let vars = json!([["post_arg_a", "==", "1"]]);
+    let vars = json!([["post_arg.a", "==", "1"]]);
     put(
         &gateway,
         "/routes/body",
@@ -320,6 +320,24 @@ fn refusals_bodies_and_nodes_are_told_as_they_are_served() {
     for (body, route) in [("a=1", "body"), ("a=2", "other"), ("", "other")] {
         let question = json!({"method": "POST", "url": "/body", "headers": form, "body": body});
         assert_eq!(explain(&gateway, &question)["route"]["id"], route, "{body}");
+    }
+    // A body that nobody can read: refused where a condition asks for it, and not where another route comes first.
+    put(
+        &gateway,
+        "/routes/before",
+        &json!({"uri": "/body", "methods": ["PUT"], "priority": 9, "plugins": mocked("before")}),
+    );
+    for (method, status, route) in [("POST", 400, json!(null)), ("PUT", 200, json!("before"))] {
+        let headers = json!({"Content-Type": "application/json"});
+        let question = json!({"method": method, "url": "/body", "headers": headers, "body": "{bad"});
+        let told = explain(&gateway, &question);
+        let request = format!(
+            "{method} /body HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\n{{bad"
+        );
+        assert_eq!(gateway.client().request(&request).expect("an answer").status(), status, "{method}");
+        let refused = if status == 200 { json!(null) } else { json!(status) };
+        assert_eq!((&told["refused"], &told["route"]["id"]), (&refused, &route), "{told}");
+        assert!(told["candidates"].as_array().is_some_and(|candidates| candidates.len() >= 2), "{told}");
     }
     let told = explain(&gateway, &json!({"url": "/a/%zz"}));
     let served = gateway.client().request("GET /a/%zz HTTP/1.1\r\nHost: h\r\n\r\n").expect("an answer");

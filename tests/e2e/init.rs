@@ -105,3 +105,17 @@ fn the_standalone_example_answers() {
     assert!(said.contains("no metrics page: cannot listen on 127.0.0.1:9091"), "{said}");
     process.stop();
 }
+
+/// A store that is there was written with the keys that are the default: a new key alone would not read it.
+#[test]
+fn init_beside_a_store_keeps_its_keys() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir(folder.path().join("data")).expect("a folder");
+    fs::write(folder.path().join("data/tidegate.redb"), "").expect("a store");
+    let (success, text) = tidegate(folder.path(), &["init"]);
+    assert!(success && text.contains("data/ has a store already"), "{text}");
+    let config = fs::read_to_string(folder.path().join("conf/config.yaml")).expect("config.yaml");
+    let keyring = config.lines().find(|line| line.trim_start().starts_with("keyring:")).expect("a keyring");
+    assert!(keyring.contains("qeddd145sfvddff3") && keyring.contains("edd1c9f0985e76a2"), "{keyring}");
+    assert!(!keyring.trim_start().starts_with("keyring: [qeddd145sfvddff3"), "{keyring}");
+}

@@ -67,6 +67,19 @@ fn objects() -> Vec<(&'static str, Value)> {
                     "discovery": "http://127.0.0.1:1/d", "authorization_params": {"api_key": secret("parameter")}}},
                 "upstream": {"type": "roundrobin", "nodes": {"127.0.0.1:1": 1}}}),
         ),
+        (
+            "routes/names",
+            json!({"uri": "/names", "plugins": {"proxy-rewrite": {"headers": {"set": {
+                "X-Functions-Key": secret("functions"), "Ocp-Apim-Subscription-Key": secret("subscription"),
+                "X-Auth": secret("auth"), "X-JWT": secret("jwt"), "X-Any": format!("Bearer {}", secret("bearer"))}}}},
+                "upstream": {"type": "roundrobin", "nodes": {"127.0.0.1:1": 1}}}),
+        ),
+        (
+            "plugin_metadata/http-logger",
+            json!({"log_format": {"a": "$host"}, "passwrd": secret("metadata"), "foo": {"token": secret("deeper")}}),
+        ),
+        // A plugin that has no metadata.
+        ("plugin_metadata/key-auth", json!({"keyy": secret("nowhere")})),
         ("secrets/vault/1", json!({"uri": "http://127.0.0.1:1", "prefix": "p", "token": secret("vault")})),
     ]
 }
@@ -79,6 +92,9 @@ fn secrets_are_for_admins() {
         let (status, answer) =
             gateway.admin("PUT", &format!("/apisix/admin/{path}?wait=applied"), &body.to_string());
         assert!(matches!(status, 200 | 201), "{path}: {status} {answer}");
+        if path == "plugin_metadata/key-auth" {
+            gateway.wait_for_log("keyy is not known and has no effect");
+        }
         if body.to_string().contains(SECRET) {
             holding.push(path);
         }

@@ -146,6 +146,8 @@ fn an_introspected_token_is_judged_with_its_fields() {
         ("X-Tenant: yours\r\n", 401),
         ("", 401),
         ("X-Tenant: mine\r\nX-Tenant: yours\r\n", 401),
+        // The provider would be asked without what some upstreams read.
+        ("X-Tenant: mine\r\nX_Tenant: yours\r\n", 401),
     ] {
         let fields = format!("Authorization: Bearer t\r\n{fields}");
         assert_eq!(status(&gateway, "/asked", &fields), expected, "{fields}");

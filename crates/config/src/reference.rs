@@ -76,12 +76,12 @@ impl Starter {
 
 /// conf/config.yaml of this repository.
 pub fn text() -> String {
-    starter(Starter::Embedded, None)
+    starter(Starter::Embedded, &[])
 }
 
-/// A config.yaml to start from. The store encrypts with `key`.
-pub fn starter(kind: Starter, key: Option<&str>) -> String {
-    let keyring = key.map(|key| Value::from(vec![key]).to_string());
+/// A config.yaml to start from. The store encrypts with the first of `keys`.
+pub fn starter(kind: Starter, keys: &[&str]) -> String {
+    let keyring = (!keys.is_empty()).then(|| Value::from(keys).to_string());
     let keyring = keyring.iter().map(|json| ("apisix.data_encryption.keyring", json.as_str()));
     let set: Vec<(&str, &str)> = kind.set().iter().copied().chain(keyring).collect();
     // Without an Admin API its keys are of no use.
@@ -208,7 +208,7 @@ mod tests {
         ] {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("config.yaml");
-            fs::write(&path, starter(kind, Some("0123456789abcdef"))).unwrap();
+            fs::write(&path, starter(kind, &["0123456789abcdef"])).unwrap();
             let source = Source { file: Some(path), ..Source::default() };
             let loaded = load_with(&source, &|_| None).unwrap_or_else(|error| panic!("{error}"));
             // One role and one provider leave the keys of the others idle.

@@ -17,7 +17,7 @@ use crate::{
 pub type Said = (String, String);
 
 /// The default keyring, APISIX's and ours.
-const PUBLISHED_KEYS: [&str; 2] = ["qeddd145sfvddff3", "edd1c9f0985e76a2"];
+pub const PUBLISHED_KEYS: [&str; 2] = ["qeddd145sfvddff3", "edd1c9f0985e76a2"];
 
 /// What keeps the gateway from starting.
 pub fn refusals(settings: &Settings) -> Vec<Said> {

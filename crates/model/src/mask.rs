@@ -11,7 +11,7 @@ use crate::{
     idle::unknown,
     schema::is_secret_reference,
     schemas,
-    secret::is_credential,
+    secret::{has_scheme, is_credential_field},
     url::without_user,
 };
 
@@ -170,12 +170,15 @@ fn mask_names(value: &mut Value, in_headers: bool, change: Change<'_>) {
                     .map(|(name, item)| (without_user(&name), item))
                     .collect();
             }
+            // Of a field written as `{"key": …, "value": …}`.
+            let is_pair = in_headers && entries.contains_key("value");
             let is_named =
-                in_headers && ["key", "name"].iter().any(|name| is_named_credential(entries.get(*name)));
+                is_pair && ["key", "name"].iter().any(|name| is_named_credential(entries.get(*name)));
             entries.iter_mut().for_each(|(name, item)| {
+                let is_field = in_headers && !(is_pair && name == "key");
                 let is_secret = is_named && name == "value"
                     || SECRET_NAMES.contains(&name.as_str())
-                    || in_headers && is_credential(name);
+                    || is_field && (is_credential_field(name) || shows_scheme(item));
                 // A schema may have a property of such a name.
                 if is_secret && (in_headers || !item.is_object()) {
                     hide(item, change);
@@ -193,15 +196,25 @@ fn mask_names(value: &mut Value, in_headers: bool, change: Change<'_>) {
     }
 }
 
+/// A value, or one of several.
+fn shows_scheme(value: &Value) -> bool {
+    match value {
+        Value::String(text) => has_scheme(text),
+        Value::Array(items) => items.iter().any(shows_scheme),
+        _ => false,
+    }
+}
+
 /// Of a field written as `{"key": …, "value": …}`.
 fn is_named_credential(name: Option<&Value>) -> bool {
-    name.and_then(Value::as_str).is_some_and(is_credential)
+    name.and_then(Value::as_str).is_some_and(is_credential_field)
 }
 
 /// Of a field in one text, `Authorization: Basic …`.
 fn without_value(text: &str) -> Option<String> {
     let (name, value) = text.split_once(':')?;
-    let is_hidden = is_credential(name) && !is_secret_reference(value.trim());
+    let is_secret = is_credential_field(name) || has_scheme(value);
+    let is_hidden = is_secret && !is_secret_reference(value.trim());
     is_hidden.then(|| format!("{name}: {MASK}"))
 }
 

@@ -16,6 +16,23 @@ pub fn secret_text(value: &Value) -> Option<String> {
 const CREDENTIALS: [&str; 8] =
     ["authorization", "cookie", "apikey", "token", "secret", "password", "passwd", "credential"];
 
+/// Names of header fields with one of these as a word are of credentials, too: `X-Functions-Key`, `X-Auth`.
+const WORDS: [&str; 10] =
+    ["auth", "bearer", "jwt", "key", "pass", "pwd", "session", "sid", "sig", "signature"];
+
+pub(crate) fn is_credential_field(name: &str) -> bool {
+    let mut words = name.split(|sign: char| !sign.is_ascii_alphanumeric());
+    is_credential(name) || words.any(|word| WORDS.iter().any(|known| word.eq_ignore_ascii_case(known)))
+}
+
+/// Whether the value of a header field says by itself that it is one (RFC 9110 section 11.4).
+pub(crate) fn has_scheme(value: &str) -> bool {
+    let scheme = value.trim_start().split(' ').next().unwrap_or_default();
+    ["Basic", "Bearer", "Digest", "Token"]
+        .iter()
+        .any(|known| scheme.eq_ignore_ascii_case(known) && scheme != value)
+}
+
 pub(crate) fn is_credential(name: &str) -> bool {
     let name: String = name
         .chars()
@@ -30,6 +47,26 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn fields_of_credentials() {
+        for (name, expected) in [
+            ("X-Functions-Key", true),
+            ("Ocp-Apim-Subscription-Key", true),
+            ("X_AUTH", true),
+            ("X-Vault-Token", true),
+            ("X-Keyboard", false),
+            ("X-Author", false),
+            ("X-Env", false),
+        ] {
+            assert_eq!(is_credential_field(name), expected, "{name}");
+        }
+        for (value, expected) in
+            [("Bearer x", true), (" basic eA==", true), ("Bearer", false), ("bearing x", false)]
+        {
+            assert_eq!(has_scheme(value), expected, "{value}");
+        }
+    }
 
     #[test]
     fn values() {

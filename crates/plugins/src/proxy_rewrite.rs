@@ -199,8 +199,7 @@ impl ProxyRewrite {
             request.edits.target = Some(request.canonical_target());
             return Ok(());
         }
-        let (slashes, servlet) = (request.slashes(), request.snapshot.options.normalize_uri_like_servlet);
-        let mut target = Target::new(Reading { raw: self.real_uri, slashes, servlet });
+        let mut target = Target::new(Reading { raw: self.real_uri, slashes: request.slashes() });
         let query = if let Some(template) = &self.uri {
             template.visit(request, |variable, text| match variable {
                 None => target.push(text),

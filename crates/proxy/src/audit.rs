@@ -85,7 +85,9 @@ fn difference(explained: &Explanation, request: &Request, chains: &Chains) -> Op
         return (!answered_before).then(|| format!("route {}, and route {}", name(told), name(taken)));
     }
     let won = explained.candidates.iter().find(|one| one.verdict == routing::router::Verdict::Won);
-    if !explained.more && won.map(|won| Arc::as_ptr(&won.route)) != told.map(Arc::as_ptr) {
+    // A path with two readings wins a route and is refused.
+    let is_served = explained.refused.is_none();
+    if is_served && !explained.more && won.map(|won| Arc::as_ptr(&won.route)) != told.map(Arc::as_ptr) {
         return Some(format!("route {} won, route {} serves", name(won.map(|won| &won.route)), name(told)));
     }
     unplanned(explained, chains).or_else(|| other_node(explained, request, chains))

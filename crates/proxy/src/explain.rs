@@ -25,9 +25,6 @@ use crate::{
     settings::Reading,
 };
 
-const UNDECIDED: &str =
-    "a condition cannot be judged on this request, which is refused; the error log says why";
-
 /// Routes of a path that are told about, at most.
 const MAX_CANDIDATES: usize = 100;
 
@@ -60,7 +57,8 @@ pub struct Explanation {
     pub candidates: Vec<Candidate>,
     /// There are more candidates than listed.
     pub more: bool,
-    /// The status of a request that comes to no route and no plugin: a bad path, a missing client certificate.
+    /// The status of a request that is refused by the gateway itself: for its path, for a missing client certificate, or because
+    /// of a condition that cannot be judged.
     pub refused: Option<u16>,
     pub route: Option<Arc<Route>>,
     /// The node, where it does not depend on turns or load, as long as no plugin changes the upstream or what is hashed.
@@ -133,21 +131,16 @@ pub(crate) fn of_request(
     let mut chains = Chains::new(request, false);
     let outcome = at_once(request::route(request, reading, &mut chains, None))
         .ok_or("the body is too large to look into here")?;
-    let undecided =
-        |request: &Request| request.require_decided().is_err() || request.require_readable_body().is_err();
-    if undecided(request) {
-        return Err(UNDECIDED.to_owned());
-    }
-    let refused = outcome.err().map(|reply: Box<Reply>| reply.status);
-    let (mut candidates, mut more) = (Vec::new(), false);
+    let mut refused = outcome.err().map(|reply: Box<Reply>| reply.status);
     let mut plan = Vec::new();
     if refused.is_none() {
-        (candidates, more) = self::candidates(request);
         plan = self::plan(request, &mut chains, consumer);
+        // A plugin's condition that nobody can judge.
+        let judged = request.require_decided().and_then(|()| request.require_readable_body());
+        refused = judged.err().map(|reply| reply.status);
     }
-    if undecided(request) {
-        return Err(UNDECIDED.to_owned());
-    }
+    // Last, because it judges conditions that the request does not come to.
+    let (candidates, more) = self::candidates(request);
     Ok(Explanation {
         method: request.head.method.as_str().to_owned(),
         host: String::from_utf8_lossy(&request.host).into_owned(),

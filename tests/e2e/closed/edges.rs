@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use testkit::gateway::{EMBEDDED, YAML_PROVIDER};
 use testkit::{Gateway, Upstream};
 
-use super::{OPEN, admin, ask, put, refused, status};
+use super::{OPEN, admin, ask, put, refused, rejected, status};
 
 fn warning(gateway: &Gateway, path: &str, object: &Value) -> String {
     let answer = admin(gateway, "PUT", path, "", &object.to_string());
@@ -259,4 +259,17 @@ fn what_would_be_ignored_is_refused() {
     let route = json!({"uri": "/s", "script": script});
     let why = refused(&gateway, "PUT", "routes/s", &route.to_string());
     assert!(why.contains("none of the functions that run"), "{why}");
+}
+
+/// What may be all that guards a route, with the `return` forgotten: APISIX serves the route without it.
+#[test]
+fn a_script_without_a_table_shuts_its_route() {
+    let upstream = Upstream::service(|_| (200, OPEN.to_owned()));
+    let script = "local _M = {} function _M.access() ngx.exit(403) end";
+    let route = json!({"id": "s", "uri": "/s", "script": script, "upstream": {"nodes": {upstream.address.to_string(): 1}}});
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&json!({"routes": [route]}).to_string()));
+    assert_eq!(status(&gateway, "/s"), 503);
+    gateway.wait_for_log("'script' should be a Lua object");
+    let found = rejected(&gateway);
+    assert!(found.iter().any(|(object, _)| object == "routes/s"), "{found:?}");
 }

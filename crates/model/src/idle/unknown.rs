@@ -1,6 +1,8 @@
 //! Fields that no schema has. APISIX accepts them, so they are not refused; but a guard with a misspelled field guards less.
 
-use serde_json::{Map, Value};
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value, json};
 
 use crate::{Kind, Object, PluginCatalog, nearest::hint, schemas};
 
@@ -26,7 +28,10 @@ pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
 pub(crate) fn places(kind: Kind, id: &str, value: &Value, catalog: &dyn PluginCatalog) -> Vec<String> {
     let mut found = Vec::new();
     each(kind, id, value, catalog, true, &mut |place, name, _| {
-        let steps = place.iter().map(Step::text);
+        // In messages a plugin's name stands in front of the fields of its metadata.
+        let above =
+            usize::from(kind == Kind::PluginMetadata && place.first().is_some_and(|step| step.text() == id));
+        let steps = place.iter().skip(above).map(Step::text);
         let steps = steps.chain([name.to_owned()]).map(|step| step.replace('~', "~0").replace('/', "~1"));
         found.push(steps.map(|step| format!("/{step}")).collect());
     });
@@ -35,6 +40,9 @@ pub(crate) fn places(kind: Kind, id: &str, value: &Value, catalog: &dyn PluginCa
 
 /// The schema of a plugin that is not known: no value fits it.
 static NOTHING: Value = Value::Bool(false);
+
+/// That of the metadata of a plugin that has none.
+static NO_FIELDS: LazyLock<Value> = LazyLock::new(|| json!({"type": "object", "properties": {"id": {}}}));
 
 /// Takes the place of an object, the name of a field of it that is not known, and those that are.
 type Visit<'v> = &'v mut dyn FnMut(&[Step<'_>], &str, &[&str]);
@@ -80,7 +88,7 @@ fn each(kind: Kind, id: &str, value: &Value, catalog: &dyn PluginCatalog, misfit
         plugin(catalog, kind, name, conf, misfits, visit);
     }
     let own = match kind {
-        Kind::PluginMetadata => catalog.facts(id).and_then(|facts| facts.metadata_schema),
+        Kind::PluginMetadata => catalog.facts(id).map(|facts| facts.metadata_schema.unwrap_or(&*NO_FIELDS)),
         Kind::Secret => schemas::secret_document(id.split('/').next().unwrap_or_default()),
         _ => None,
     };

@@ -6,7 +6,8 @@
 //!
 //! What counts is time on a processor. Reading that takes a system call, so it is read only when a call has lasted
 //! for [`FIRST_LOOK`], and when its time seems to be up: what the thread did not get is added, up to
-//! [`MOST_TIMES`] the limit. Before the first reading nobody knows what the thread got. Looks are some 20 us of work apart,
+//! [`MOST_TIMES`] the limit, of which one gap between two looks is once at most (a machine that stands still for a second is
+//! not the call's). Before the first reading nobody knows what the thread got. Looks are some 20 us of work apart,
 //! so a call that reaches its first one late lacked a processor: it is charged what a look in time would have seen.
 
 use std::{cell::Cell, sync::OnceLock, time::Duration};
@@ -32,6 +33,9 @@ struct Plan {
     limit: u64,
     /// When the thread's account was read first, and what it said.
     account: Option<(u64, u64)>,
+    /// The last look, and how long the call has lasted until then.
+    looked_at: u64,
+    lasted: u64,
     over: bool,
 }
 
@@ -40,7 +44,7 @@ thread_local! {
     static LOOK_AT: Cell<u64> = const { Cell::new(0) };
     /// What the largest block of memory can cost until the next look.
     static RESERVE: Cell<u64> = const { Cell::new(0) };
-    static PLAN: Cell<Plan> = const { Cell::new(Plan { begun: 0, limit: 0, account: None, over: false }) };
+    static PLAN: Cell<Plan> = const { Cell::new(Plan { begun: 0, limit: 0, account: None, looked_at: 0, lasted: 0, over: false }) };
 }
 
 /// `plugin_attr.serverless.time_limit_ms`, 50 by default: one call may run that long on a worker.
@@ -98,7 +102,9 @@ impl Plan {
         let (read_at, read) = *self.account.get_or_insert((now, used));
         let limit = self.limit - RESERVE.get().min(self.limit / 5 * 3);
         let spent = self.unseen(read_at) + used.saturating_sub(read);
-        let left = limit.saturating_sub(spent).min((self.begun + MOST_TIMES * limit).saturating_sub(now));
+        self.lasted += now.saturating_sub(self.looked_at).min(self.limit);
+        self.looked_at = now;
+        let left = limit.saturating_sub(spent).min((MOST_TIMES * limit).saturating_sub(self.lasted));
         (left >= LEAST_LEFT.min(limit / 5)).then_some(now + left + RESERVE.get())
     }
 
@@ -131,7 +137,7 @@ pub fn limited_by<R>(limit: Duration, run: impl FnOnce() -> R) -> R {
     let running = Running(LOOK_AT.get() == 0);
     if running.0 {
         let (begun, limit) = (now(), limit.as_nanos() as u64);
-        PLAN.set(Plan { begun, limit, account: None, over: false });
+        PLAN.set(Plan { begun, limit, looked_at: begun, ..Plan::default() });
         LOOK_AT.set(begun + FIRST_LOOK.min(limit));
     }
     run()
@@ -183,17 +189,34 @@ mod tests {
     fn time_without_a_processor_is_added() {
         const MS: u64 = 1_000_000;
         // The thread had computed for a second when the call began.
-        let cases: [(&str, &[(u64, u64, Option<u64>)]); 4] = [
+        let cases: [(&str, &[(u64, u64, Option<u64>)]); 5] = [
             ("it computes", &[(4, 1004, Some(50)), (50, 1050, None)]),
             ("it gets half of the processor", &[(4, 1004, Some(50)), (50, 1027, Some(73)), (74, 1050, None)]),
             (
                 "it gets nothing",
-                &[(4, 1004, Some(50)), (50, 1005, Some(95)), (95, 1005, Some(140)), (499, 1005, None)],
+                &[
+                    (4, 1004, Some(50)),
+                    (50, 1005, Some(95)),
+                    (95, 1005, Some(140)),
+                    (145, 1005, Some(190)),
+                    (195, 1005, Some(240)),
+                    (245, 1005, Some(290)),
+                    (295, 1005, Some(340)),
+                    (345, 1005, Some(390)),
+                    (395, 1005, Some(440)),
+                    (445, 1005, Some(490)),
+                    (490, 1005, Some(500)),
+                    (500, 1005, None),
+                ],
+            ),
+            (
+                "the machine stands still",
+                &[(4, 1004, Some(50)), (5000, 1005, Some(5045)), (5045, 1050, None)],
             ),
             ("it gets nothing before the first look", &[(60, 1000, Some(102)), (102, 1042, None)]),
         ];
         for (what, looks) in cases {
-            let mut plan = Plan { begun: 0, limit: 50 * MS, account: None, over: false };
+            let mut plan = Plan { limit: 50 * MS, ..Plan::default() };
             for (now, used, next) in looks {
                 assert_eq!(plan.next_look(now * MS, used * MS), next.map(|ms| ms * MS), "{what} at {now} ms");
             }

@@ -1,23 +1,21 @@
 //! A route's `script` (a table with a function per phase) and `_meta.pre_function`.
 
 use plugin::{BodyChunk, Plugin, Request, Step};
-use telemetry::error_log;
 
 use super::program::{Phase, Program};
 
-/// Without a table of functions there is nothing to run; files may hold such scripts, the Admin API refuses them.
-pub struct Script(Option<Program>);
+pub struct Script(Program);
 
 impl Script {
     pub fn new(source: &str) -> Result<Script, String> {
         match super::check(model::check::LuaChunk::Script, source) {
-            Ok(()) => Ok(Script(Some(Program::script(source)))),
+            Ok(()) => Ok(Script(Program::script(source))),
             Err(model::check::LuaFault::Load(reason)) => {
                 Err(format!("failed to load 'script' string: {reason}"))
             }
+            // APISIX serves such a route without its script, which may be all that guards it.
             Err(model::check::LuaFault::WrongKind) => {
-                error_log::log(error_log::Level::Error, format_args!("missing loaded script object"));
-                Ok(Script(None))
+                Err("'script' should be a Lua object: the chunk returns no table of functions".to_owned())
             }
         }
     }
@@ -25,29 +23,19 @@ impl Script {
 
 impl Plugin for Script {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        self.0.as_ref().map_or(Step::Next, |program| program.run(request, Phase::Rewrite))
+        self.0.run(request, Phase::Rewrite)
     }
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        self.0.as_ref().map_or(Step::Next, |program| program.run(request, Phase::Access))
+        self.0.run(request, Phase::Access)
     }
     fn header_filter(&self, request: &mut Request) {
-        self.late(request, Phase::HeaderFilter);
+        self.0.run_late(request, Phase::HeaderFilter);
     }
     fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
-        if let Some(program) = &self.0 {
-            program.run_on_chunk(request, chunk);
-        }
+        self.0.run_on_chunk(request, chunk);
     }
     fn log(&self, request: &mut Request) {
-        self.late(request, Phase::Log);
-    }
-}
-
-impl Script {
-    fn late(&self, request: &mut Request, phase: Phase) {
-        if let Some(program) = &self.0 {
-            program.run_late(request, phase);
-        }
+        self.0.run_late(request, Phase::Log);
     }
 }
 

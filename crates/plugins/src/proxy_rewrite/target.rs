@@ -14,8 +14,6 @@ pub(super) struct Reading {
     pub raw: bool,
     /// What `%2F` in a piece of the path is.
     pub slashes: Slashes,
-    /// Whoever gets the path drops what is behind a `;` in a segment.
-    pub servlet: bool,
 }
 
 pub(super) struct Target {
@@ -127,7 +125,8 @@ impl Target {
         self.is_unclear && !self.reading.raw
     }
 
-    /// Whether the client has written some of a segment `..`: with `/v2/$1` for `^/files(.*)` it might climb out of `/v2`.
+    /// Whether the client has written some of a segment `.` or `..`: with `/v2/$1` for `^/files(.*)` it might climb out of `/v2`.
+    /// What follows a `;` is left out: servlet containers take `..;x` for `..`.
     pub fn climbs(&self) -> bool {
         let mut start = 0;
         !self.reading.raw
@@ -135,9 +134,8 @@ impl Target {
                 let end = start + segment.len();
                 let is_written = self.written.iter().any(|part| part.start <= end && start <= part.end);
                 start = end + 1;
-                let parameters = segment.iter().position(|&byte| byte == b';' && self.reading.servlet);
-                let name = segment.get(..parameters.unwrap_or(segment.len()));
-                is_written && name == Some(b"..")
+                let name = segment.split(|&byte| byte == b';').next().unwrap_or_default();
+                is_written && matches!(name, b"." | b"..")
             })
     }
 
@@ -156,7 +154,7 @@ mod tests {
     use super::*;
 
     fn target() -> Target {
-        Target::new(Reading { raw: false, slashes: Slashes::Text, servlet: false })
+        Target::new(Reading { raw: false, slashes: Slashes::Text })
     }
 
     /// Parts in turn of the configuration and of the client's path.
@@ -216,7 +214,7 @@ mod tests {
 
     #[test]
     fn slashes_stay_encoded_where_the_client_encoded_them() {
-        let encoded = || Target::new(Reading { raw: false, slashes: Slashes::Encoded, servlet: false });
+        let encoded = || Target::new(Reading { raw: false, slashes: Slashes::Encoded });
         assert_eq!(text(built(encoded(), &["/v/", "a%2Fb%"]), None), "/v/a%2Fb%25");
         assert_eq!(text(built(encoded(), &["/v?id=", "a%2Fb%"]), None), "/v?id=a%2Fb%25");
         assert_eq!(text(built(encoded(), &["/v%2F", "a"]), None), "/v%252Fa", "of the configuration");
@@ -234,12 +232,12 @@ mod tests {
             (&["/v/", "..a/...", "/b"], false),
             (&["/v?a=", "/../"], false),
             (&["/v/..?a=", "b"], false),
-            (&["/v/", "..;x/a"], false),
+            (&["/v/", "..;x/a"], true),
+            (&["/v/", ".", "/a"], true),
+            (&["/v/", ".a/..b"], false),
         ];
         for (parts, expected) in cases {
             assert_eq!(built(target(), parts).climbs(), *expected, "{parts:?}");
         }
-        let servlet = Target::new(Reading { raw: false, slashes: Slashes::Text, servlet: true });
-        assert!(built(servlet, &["/v/", "..;x/a"]).climbs());
     }
 }

@@ -17,6 +17,9 @@ use super::{
 };
 use crate::{client::Client, refusal, request, respond, stall, stats, stream::Stream};
 
+/// How often a request's head is held.
+const HEADS: usize = 3;
+
 impl Life {
     /// Begins what has waited long enough for others to end. Returns how many.
     pub(super) fn advance(&mut self, context: &mut Context<'_>) -> u32 {
@@ -60,7 +63,10 @@ impl Life {
         let shared = &self.shared;
         shared.working.set(shared.working.get() + 1);
         shared.worker.memory.began();
-        let task = answer(Working(shared.clone()), fresh, Place::new(shared.sending.clone()));
+        let place = Place::new(shared.sending.clone());
+        // As it came, as it is read, and as it is written for the upstream.
+        place.weigh(fresh.head_bytes() * HEADS);
+        let task = answer(Working(shared.clone()), fresh, place);
         tokio::task::spawn_local(stall::watched(shared.worker, "an HTTP/2 request", task));
     }
 }

@@ -13,6 +13,9 @@ use super::{
 /// In line for so long, a request of a client that keeps taking answers begins all the same, and others are refused.
 pub const LONGEST_LINED_MS: u64 = 10_000;
 
+/// A client that has no processor for a while looks like one that leaves its answers: for so long nothing in line is refused for it.
+const PARDONED_MS: u64 = 2_000;
+
 /// A request that has not begun.
 pub struct Fresh {
     pub request: http::Request<RecvStream>,
@@ -20,6 +23,13 @@ pub struct Fresh {
 }
 
 impl Fresh {
+    /// What its head takes in memory, about.
+    pub fn head_bytes(&self) -> usize {
+        let fields = self.request.headers().iter();
+        fields.map(|(name, value)| name.as_str().len() + value.len()).sum::<usize>()
+            + self.request.uri().path_and_query().map_or(0, |target| target.as_str().len())
+    }
+
     /// The client may send it again.
     pub fn refuse(mut self) {
         self.respond.send_reset(Reason::REFUSED_STREAM);
@@ -71,7 +81,7 @@ impl Line {
         match verdict {
             Verdict::Begins => return Some(fresh),
             Verdict::Refused => fresh.refuse(),
-            Verdict::Waits => match places.account().line_up() {
+            Verdict::Waits => match places.account().line_up(fresh.head_bytes()) {
                 Some(counted) => {
                     self.0.push_back(Lined {
                         fresh,
@@ -94,7 +104,15 @@ impl Line {
             let first = self.0.front()?;
             let is_over = now_ms.saturating_sub(first.since_ms) >= LONGEST_LINED_MS;
             let keeps_up = places.total() - first.total >= KEEPS_UP_BYTES * LONGEST_LINED_MS / 1000;
+            let is_early = now_ms.saturating_sub(first.since_ms) < PARDONED_MS;
             let verdict = match judge(places) {
+                _ if places.held() > 0 && places.leaves() => {
+                    if is_early {
+                        Verdict::Waits
+                    } else {
+                        Verdict::Refused
+                    }
+                }
                 Verdict::Waits if is_over && keeps_up => Verdict::Begins,
                 Verdict::Waits if is_over => Verdict::Refused,
                 verdict => verdict,

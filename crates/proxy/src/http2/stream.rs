@@ -45,6 +45,11 @@ impl Place {
         Place { sending, index, waits: false }
     }
 
+    /// The request holds so much besides what each does.
+    pub fn weigh(&self, bytes: usize) {
+        self.sending.places.weigh(self.index, bytes);
+    }
+
     /// Notes who is waited for. A client that has left its answers for too long is waited for no more.
     fn watch<T>(&mut self, context: &Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if polled.is_ready() {

@@ -140,9 +140,9 @@ impl Account {
         self.all.lined.load(Relaxed) > half || self.counts.lined.load(Relaxed) > half / ADDRESS_PART
     }
 
-    /// `None`: too many are in line.
-    pub fn line_up(self: &Rc<Account>) -> Option<Counted> {
-        Counted::new(self, |counts| &counts.lined, 1, most_lined())
+    /// `None`: too many are in line. A large head counts as several requests.
+    pub fn line_up(self: &Rc<Account>, head_bytes: usize) -> Option<Counted> {
+        Counted::new(self, |counts| &counts.lined, 1 + head_bytes / LINED_BYTES, most_lined())
     }
 
     /// `None`: too many are left.

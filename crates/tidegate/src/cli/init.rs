@@ -38,7 +38,16 @@ pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     // A cluster's store has its key already, or each gateway would have another one.
     let key = (kind == Starter::Embedded).then(config::random_key).transpose();
     let key = key.context("cannot read random numbers")?;
-    write_new(&conf.join("config.yaml"), &starter(kind, key.as_deref()))?;
+    // A store that is there already was written without this file: with the key that is the default.
+    let is_new = !source.prefix.join("data/tidegate.redb").exists();
+    let published = config::PUBLISHED_KEYS.into_iter().filter(|_| key.is_some() && !is_new);
+    let keyring: Vec<&str> = key.as_deref().into_iter().chain(published).collect();
+    write_new(&conf.join("config.yaml"), &starter(kind, &keyring))?;
+    if !is_new {
+        println!(
+            "data/ has a store already: the default keys stand behind the new one, so that it can be read"
+        );
+    }
     if let Some(resources) = starter_resources(kind) {
         write_new(&conf.join("apisix.yaml"), resources)?;
     }

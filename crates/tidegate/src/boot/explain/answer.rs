@@ -216,10 +216,17 @@ fn hidden(objects: &Objects<'_>, explanation: &Explanation, planned: &Planned) -
 fn notes(question: &Question, snapshot: &Snapshot, explanation: &Explanation) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(status) = explanation.refused {
-        notes.push(format!(
-            "the request is refused with {status} before routes are looked at: its path cannot be read, or the host asks for a \
-             client certificate, which an explanation cannot show"
-        ));
+        notes.push(match explanation.route {
+            None => format!(
+                "the request is refused with {status} and comes to no route: its path cannot be read, a condition of a route \
+                 cannot be judged, or the host asks for a client certificate, which an explanation cannot show; the error log \
+                 says which"
+            ),
+            Some(_) => format!(
+                "a condition of a plugin cannot be judged: the request is refused with {status} when the plugin's turn comes, \
+                 unless another one answers before"
+            ),
+        });
         return notes;
     }
     if explanation.route.is_none() {
