@@ -76,7 +76,7 @@ impl Target {
             }
             rest = slash.unwrap_or(behind);
         }
-        self.written.extend(is_path.then(|| start..self.path.len()));
+        self.written.extend(is_path.then_some(start..self.path.len()));
     }
 
     /// The value of a variable.
@@ -86,7 +86,7 @@ impl Target {
         }
         let (kind, start, is_path) = (kind.at(self.place), self.path.len(), self.place == Place::Path);
         text.iter().for_each(|&byte| self.write_client(kind, byte));
-        self.written.extend(is_path.then(|| start..self.path.len()));
+        self.written.extend(is_path.then_some(start..self.path.len()));
     }
 
     fn write_client(&mut self, kind: Kind, byte: u8) {
