@@ -1,4 +1,4 @@
-//! Patterns that are accepted and so large that requests with long texts will probably meet their limit: whoever writes one
+//! Patterns that are accepted and so large that requests with long texts will probably meet their limit: an author who writes one
 //! is told.
 
 use std::cell::RefCell;

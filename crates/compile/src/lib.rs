@@ -183,7 +183,7 @@ impl Compiler {
         self.places = Some(places);
     }
 
-    /// The store never gives a revision twice, whoever restarts: an object is told from an earlier one by it.
+    /// The store never gives a revision twice, over restarts too: it tells an object from an earlier one.
     pub fn rely_on_revisions(&mut self) {
         self.revisions_last = true;
     }

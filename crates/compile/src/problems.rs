@@ -229,7 +229,7 @@ impl Compiler {
         }
     }
 
-    /// What whoever wrote an object should know although it is used.
+    /// What the author of an object should know although it is used.
     pub(crate) fn remark(&mut self, key: &Key, level: Level, reason: String) {
         let known = self.remarks.entry(key.clone()).or_default();
         if self.trial || known.contains(&reason) {

@@ -30,7 +30,7 @@ struct Model {
     grown: Compiler,
     stored: BTreeMap<Key, Object>,
     revision: u64,
-    /// For whoever has to find out why they differ.
+    /// The changes so far, for the message of a failure.
     said: Vec<String>,
 }
 

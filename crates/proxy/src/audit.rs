@@ -1,5 +1,5 @@
 //! Every request of a test is explained as well, and both have to agree: a fault on purpose is in [`crate::fault`], this looks for
-//! faults nobody wanted. As that one it exists with `debug_assertions` alone, and only where the environment asks for it.
+//! faults that nobody put there. As that one it exists with `debug_assertions` alone, and only where the environment asks for it.
 //!
 //! Compared are the route, the plugins that were asked to run, and the node, where it does not depend on turns. Not compared is
 //! what took long (twice would be too long) and large bodies.

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{client::Client, refusal, request, respond, stall, stats, stream::Stream};
 
-/// How often a request's head is held.
+/// Copies of a request's head in memory.
 const HEADS: usize = 3;
 
 impl Life {
