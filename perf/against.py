@@ -3,7 +3,7 @@
 
     python3 perf/against.py BEFORE AFTER [--only plain] [--rounds 15] [--seconds 3] [--instructions]
 
-Both gateways run at once, one worker each on core 0; only one has load at a time, and who goes first alternates.
+Both gateways run at once, one worker each on core 0; only one has load at a time, in turns of a tenth of a second.
 CPU: the ratio of each round, its median, and a 95 % interval from resampled rounds (bootstrap). The time that the
 hypervisor took from this machine meanwhile (steal) is shown beside it.
 Instructions: callgrind counts a few hundred requests less the same run with fewer, so the start cancels out.
@@ -18,7 +18,7 @@ import statistics
 import sys
 import tempfile
 
-from harness import figures, load, nginx, processes, throughput, tidegate, tls
+from harness import figures, load, nginx, processes, throughput, tidegate, tls, turns
 
 KEYS = [f"key-{number:03d}-0123456789abcdef" for number in range(100)]
 FEW, MANY = 500, 4500
@@ -64,7 +64,7 @@ def cpu(folder, binaries, upstream_port, options):
         scripts, rows = throughput.write_scripts(folder, KEYS), []
         for name in options.only or ["plain"]:
             stolen, total = steal()
-            result = throughput.run(name, servers, scripts, options.rounds, options.seconds, say)
+            result = turns.run(name, servers, scripts, options.rounds, options.seconds, say)
             ratios = [after["cpu_us"] / before["cpu_us"]
                       for before, after in zip(result["rounds"]["before"], result["rounds"]["after"])]
             low, high = interval(ratios)

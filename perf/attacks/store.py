@@ -41,7 +41,7 @@ def damages(scene):
     with open(os.path.join(good, "tidegate.redb"), "rb") as file:
         content = file.read()
     chance, outcomes = random.Random(SEED), {"refused": 0, "served whole": 0, "silent": []}
-    for number in range(20 if scene.quick else 200):
+    for number in range(20 if scene.quick else 1000):
         damaged, what = damage(bytearray(content), chance)
         shutil.rmtree(data)
         shutil.copytree(good, data)
@@ -105,7 +105,7 @@ def start_with(gateway, truncated):
 
 def kills(scene):
     """Writers note what was acknowledged; after each kill all of it must be there."""
-    gateway, rounds, lost, acknowledged = scene.gateway(name="killed"), (5 if scene.quick else 30), [], {}
+    gateway, rounds, lost, acknowledged = scene.gateway(name="killed"), (5 if scene.quick else 200), [], {}
     chance = random.Random(SEED)
     for _ in range(rounds):
         end = threading.Event()

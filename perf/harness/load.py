@@ -71,20 +71,29 @@ def plain_script():
 
 def wrk(port, path, script_path, seconds, scheme="http", connections=CONNECTIONS):
     """Runs wrk on the load core; returns its figures. Any failed request is an error: it was not measured."""
+    return wrk_result(start_wrk(port, path, script_path, seconds, scheme, connections), path)
+
+
+def start_wrk(port, path, script_path, seconds, scheme="http", connections=CONNECTIONS):
     # By name under TLS: certificates are found by it.
     host = "localhost" if scheme == "https" else "127.0.0.1"
-    output = subprocess.run(
+    return subprocess.Popen(
         ["taskset", "-c", str(processes.load_core()), "wrk", "-t1", f"-c{connections}", f"-d{seconds}s",
          "--latency", "-s", script_path, f"{scheme}://{host}:{port}{path}"],
-        capture_output=True, text=True, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )
-    for line in output.stdout.splitlines():
+
+
+def wrk_result(client, path):
+    """The figures of a wrk once it has ended."""
+    output, _ = client.communicate()
+    for line in output.splitlines():
         if line.startswith("RESULT "):
             result = json.loads(line[7:])
             if result["bad_statuses"] or result["socket_errors"] or not result["requests"]:
                 raise SystemExit(f"wrk on {path}: failed requests: {result}")
             return result
-    raise SystemExit(f"wrk on {path} failed:\n{output.stdout}{output.stderr}")
+    raise SystemExit(f"wrk on {path} failed:\n{output}")
 
 
 class Connection:
