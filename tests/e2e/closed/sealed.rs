@@ -73,7 +73,7 @@ fn an_encrypted_text_is_not_the_secret() {
     let transaction = json!({"changes": [change]}).to_string();
     let answer = admin(&gateway, "POST", "transactions", "", &transaction);
     assert!(answer.body_text().contains("is still encrypted"), "{}", answer.body_text());
-    // Neither a start nor the copy of the store has encrypted it once more.
+    // None of the starts has encrypted it once more.
     again(&mut gateway, before, BOTH);
     assert_eq!((with_key(&gateway, "bar"), with_key(&gateway, SEALED_BAR)), (200, 401));
     assert_eq!(rejected(&gateway), []);
