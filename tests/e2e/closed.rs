@@ -21,6 +21,7 @@ mod places;
 mod readings;
 mod references;
 mod rewritten;
+mod sealed;
 mod small_doors;
 mod spellings;
 mod stored;

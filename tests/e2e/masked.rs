@@ -80,6 +80,13 @@ fn objects() -> Vec<(&'static str, Value)> {
         ),
         // A plugin that has no metadata.
         ("plugin_metadata/key-auth", json!({"keyy": secret("nowhere")})),
+        (
+            "routes/urls",
+            json!({"uri": "/urls", "plugins": {"http-logger": {"uri": format!(
+                "http://127.0.0.1:1/x;api_key={}?{}&client_assertion={}&a=1;token={}#access_token={}",
+                secret("path"), secret("bare"), secret("assertion"), secret("behind"), secret("fragment"))}},
+                "upstream": {"type": "roundrobin", "nodes": {"127.0.0.1:1": 1}}}),
+        ),
         ("secrets/vault/1", json!({"uri": "http://127.0.0.1:1", "prefix": "p", "token": secret("vault")})),
     ]
 }

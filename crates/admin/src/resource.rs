@@ -18,6 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use model::{
     Kind, Object, Objects,
     check::{Context, NO_ID, check_resource, is_id},
+    encrypt::encrypted_fields,
     idle,
     schema::lua,
 };
@@ -176,6 +177,26 @@ fn check(
     let id = stored_id(target, id, conf);
     try_out(api, &proposed(target.kind, &target.store_id(&id), conf)).map_err(refuse)?;
     Ok(id)
+}
+
+/// Refuses a value that takes over a text which is still encrypted, as the answer to a GET shows it: the text itself would
+/// become the secret.
+fn still_sealed(
+    api: &AdminApi,
+    kind: Kind,
+    id: &str,
+    before: Option<&Object>,
+    value: &Value,
+) -> Result<(), String> {
+    let Some(before) = before.filter(|before| !patch::is_readable(before)) else { return Ok(()) };
+    let fields = |value: &Value| encrypted_fields(kind, id, value, api.plugins().as_ref());
+    let old = fields(&before.value());
+    match fields(value).into_iter().find(|field| old.contains(field)) {
+        Some((field, _)) => Err(format!(
+            "{field} is still encrypted: write the secret itself; if this text is the secret, delete the object first"
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Builds the object as the compiler would: what cannot be used is not stored.

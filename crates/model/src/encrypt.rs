@@ -4,6 +4,8 @@
 //! at the database, no more: equal values have equal texts. Kept for the sake of shared data; values in memory and
 //! in the Admin API are plain.
 
+use std::fmt;
+
 use aws_lc_rs::{
     cipher::{
         AES_128, AES_256, DecryptionContext, EncryptionContext, PaddedBlockDecryptingKey,
@@ -12,7 +14,7 @@ use aws_lc_rs::{
     iv::FixedLength,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::{Kind, PluginCatalog};
 
@@ -34,6 +36,11 @@ impl Keyring {
         }
     }
 
+    /// Without keys: encrypts nothing, decrypts nothing.
+    pub fn empty() -> Keyring {
+        Keyring { keys: Vec::new(), plugin_fields: true }
+    }
+
     /// As with `data_encryption.enable_encrypt_fields: false`: plugins' fields stay plain.
     pub fn for_private_keys_only(self) -> Keyring {
         Keyring { plugin_fields: false, ..self }
@@ -46,40 +53,94 @@ impl Keyring {
 
     /// `None` when `text` was not written with any of the keys.
     pub fn decrypt(&self, text: &str) -> Option<String> {
-        if self.keys.is_empty() {
-            return Some(text.to_owned());
-        }
         let bytes = STANDARD.decode(text).ok()?;
         self.keys.iter().find_map(|key| decrypt(key, &bytes))
     }
 
     /// Encrypts the secret fields of a resource: plugins' `encrypt_fields`, private keys.
     pub fn encrypt_resource(&self, kind: Kind, id: &str, value: &mut Value, catalog: &dyn PluginCatalog) {
-        let change = |text: &str| Some(self.encrypt(text));
-        each_private_key(kind, value, &change);
+        self.encrypt_private_keys(kind, value);
         if self.plugin_fields {
-            each_plugin_field(kind, id, value, catalog, &change);
+            each_plugin_field(kind, id, value, catalog, &mut |_, text| *text = self.encrypt(text));
         }
     }
 
-    /// The reverse; what does not decrypt stays as it is, since it may have been stored in plain.
-    pub fn decrypt_resource(&self, kind: Kind, id: &str, value: &mut Value, catalog: &dyn PluginCatalog) {
-        self.decrypt_private_keys(kind, value);
-        if self.plugin_fields {
-            each_plugin_field(kind, id, value, catalog, &|text| self.decrypt(text));
-        }
+    /// The reverse. A text that does not decrypt stays as it is, since it may have been stored in plain. The result: the
+    /// fields whose texts look encrypted and stay so.
+    pub fn decrypt_resource(
+        &self,
+        kind: Kind,
+        id: &str,
+        value: &mut Value,
+        catalog: &dyn PluginCatalog,
+    ) -> Vec<String> {
+        let mut left = Vec::new();
+        let mut decrypt = |is_read: bool, place: Place<'_>, text: &mut String| {
+            if is_read && let Some(plain) = self.decrypt(text) {
+                *text = plain;
+            } else if looks_encrypted(text) {
+                left.push(place.to_string());
+            }
+        };
+        each_private_key(kind, value, &mut |place, text| {
+            let is_key = self.decrypt(text).is_some_and(|plain| is_pem(&plain));
+            decrypt(is_key && !is_pem(text), place, text);
+        });
+        each_plugin_field(kind, id, value, catalog, &mut |place, text| {
+            decrypt(self.plugin_fields, place, text);
+        });
+        left
     }
 
     /// Private keys only, for showing an object whose other fields may be seen.
     pub fn encrypt_private_keys(&self, kind: Kind, value: &mut Value) {
-        each_private_key(kind, value, &|text| Some(self.encrypt(text)));
+        // What is not PEM is encrypted already.
+        each_private_key(kind, value, &mut |_, text| {
+            if is_pem(text) {
+                *text = self.encrypt(text);
+            }
+        });
     }
 
     /// Private keys only, as somebody may send back what an answer contained.
     pub fn decrypt_private_keys(&self, kind: Kind, value: &mut Value) {
-        each_private_key(kind, value, &|text| self.decrypt(text));
+        each_private_key(kind, value, &mut |_, text| {
+            if let Some(plain) = self.decrypt(text).filter(|plain| is_pem(plain) && !is_pem(text)) {
+                *text = plain;
+            }
+        });
     }
 }
+
+/// The secret fields of a resource that look encrypted, with their texts.
+pub fn encrypted_fields(
+    kind: Kind,
+    id: &str,
+    value: &Value,
+    catalog: &dyn PluginCatalog,
+) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut look = |place: Place<'_>, text: &mut String| {
+        if looks_encrypted(text) {
+            found.push((place.to_string(), text.clone()));
+        }
+    };
+    let mut value = value.clone();
+    each_private_key(kind, &mut value, &mut look);
+    each_plugin_field(kind, id, &mut value, catalog, &mut look);
+    found
+}
+
+/// Whether a text has the form of what [`Keyring::encrypt`] makes: base64 of whole blocks, at least one. So have some keys
+/// in plain, like those of `openssl rand -base64 32`.
+fn looks_encrypted(text: &str) -> bool {
+    let is_of_blocks = |bytes: Vec<u8>| !bytes.is_empty() && bytes.len().is_multiple_of(BLOCK_BYTES);
+    text.len() >= SHORTEST && STANDARD.decode(text).is_ok_and(is_of_blocks)
+}
+
+const BLOCK_BYTES: usize = 16;
+/// One block in base64.
+const SHORTEST: usize = 24;
 
 fn encrypt(key: &[u8], text: &str) -> Option<String> {
     let vector: [u8; 16] = key.get(..16)?.try_into().ok()?;
@@ -100,44 +161,52 @@ fn decrypt(key: &[u8], bytes: &[u8]) -> Option<String> {
     String::from_utf8(plain.to_vec()).ok()
 }
 
-pub(crate) type Change<'a> = &'a dyn Fn(&str) -> Option<String>;
+/// Where a secret stands.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    plugin: Option<&'a str>,
+    field: &'a str,
+}
 
-fn each_private_key(kind: Kind, value: &mut Value, change: Change<'_>) {
-    let change = |text: &str| private_key(text, change);
-    match kind {
-        Kind::Ssl => {
-            change_in(value, "key", &change);
-            change_in(value, "keys", &change);
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.plugin {
+            Some(plugin) => write!(out, "{} of plugin {plugin}", self.field),
+            None => out.write_str(self.field),
         }
-        Kind::Upstream => change_in(value, "tls.client_key", &change),
-        _ => change_in(value, "upstream.tls.client_key", &change),
     }
 }
 
-fn each_plugin_field(
-    kind: Kind,
-    id: &str,
-    value: &mut Value,
-    catalog: &dyn PluginCatalog,
-    change: Change<'_>,
-) {
+/// Takes the place of a secret and its text.
+type Visit<'a> = &'a mut dyn FnMut(Place<'_>, &mut String);
+
+fn each_private_key(kind: Kind, value: &mut Value, visit: Visit<'_>) {
+    let fields: &[&str] = match kind {
+        Kind::Ssl => &["key", "keys"],
+        Kind::Upstream => &["tls.client_key"],
+        _ => &["upstream.tls.client_key"],
+    };
+    for &field in fields {
+        visit_in(value, field, &mut |text| visit(Place { plugin: None, field }, text));
+    }
+}
+
+fn each_plugin_field(kind: Kind, id: &str, value: &mut Value, catalog: &dyn PluginCatalog, visit: Visit<'_>) {
     if kind == Kind::PluginMetadata {
-        for field in fields(catalog, id) {
-            change_in(value, field, change);
+        for &field in fields(catalog, id) {
+            visit_in(value, field, &mut |text| visit(Place { plugin: None, field }, text));
         }
         return;
     }
     for (name, conf) in value.get_mut("plugins").and_then(Value::as_object_mut).into_iter().flatten() {
-        for field in fields(catalog, name) {
-            change_in(conf, field, change);
+        for &field in fields(catalog, name) {
+            visit_in(conf, field, &mut |text| visit(Place { plugin: Some(name), field }, text));
         }
     }
 }
 
-/// Encrypting leaves alone what is not PEM (it is encrypted already), decrypting what is.
-fn private_key(text: &str, change: Change<'_>) -> Option<String> {
-    let changed = change(text)?;
-    (text.starts_with("---") != changed.starts_with("---")).then_some(changed)
+fn is_pem(text: &str) -> bool {
+    text.starts_with("---")
 }
 
 fn fields<'a>(catalog: &'a dyn PluginCatalog, plugin: &str) -> &'a [&'a str] {
@@ -146,21 +215,25 @@ fn fields<'a>(catalog: &'a dyn PluginCatalog, plugin: &str) -> &'a [&'a str] {
 
 /// Follows a path like `auth.header`; lists on the way and at its end apply to each item, an object at its end to
 /// each of its values.
-fn change_in(value: &mut Value, path: &str, change: Change<'_>) {
+fn visit_in(value: &mut Value, path: &str, visit: &mut dyn FnMut(&mut String)) {
     let (name, rest) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
     let Some(found) = value.get_mut(name) else { return };
     match (found, rest) {
-        (Value::Array(items), Some(rest)) => items.iter_mut().for_each(|item| change_in(item, rest, change)),
-        (found, Some(rest)) => change_in(found, rest, change),
-        (Value::Array(items), None) => items.iter_mut().for_each(|item| change_text(item, change)),
-        (Value::Object(entries), None) => change_values(entries, change),
-        (found, None) => change_text(found, change),
+        (Value::Array(items), Some(rest)) => items.iter_mut().for_each(|item| visit_in(item, rest, visit)),
+        (found, Some(rest)) => visit_in(found, rest, visit),
+        (Value::Array(items), None) => items.iter_mut().for_each(|item| visit_text(item, visit)),
+        (Value::Object(entries), None) => entries.values_mut().for_each(|item| visit_text(item, visit)),
+        (found, None) => visit_text(found, visit),
     }
 }
 
-fn change_values(entries: &mut Map<String, Value>, change: Change<'_>) {
-    entries.values_mut().for_each(|value| change_text(value, change));
+fn visit_text(value: &mut Value, visit: &mut dyn FnMut(&mut String)) {
+    if let Value::String(text) = value {
+        visit(text);
+    }
 }
+
+pub(crate) type Change<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 pub(crate) fn change_text(value: &mut Value, change: Change<'_>) {
     if let Value::String(text) = value
@@ -172,6 +245,8 @@ pub(crate) fn change_text(value: &mut Value, change: Change<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -188,9 +263,32 @@ mod tests {
     #[test]
     fn private_keys_are_encrypted_once() {
         let ring = Keyring::new(&["qeddd145sfvddff3"]).expect("16 bytes");
-        let plain = "-----BEGIN PRIVATE KEY-----";
-        let once = private_key(plain, &|text| Some(ring.encrypt(text))).expect("changed");
-        assert_eq!(private_key(&once, &|text| Some(ring.encrypt(text))), None);
-        assert_eq!(private_key(&once, &|text| ring.decrypt(text)).as_deref(), Some(plain));
+        let plain = json!({"tls": {"client_key": "-----BEGIN PRIVATE KEY-----"}});
+        let mut value = plain.clone();
+        ring.encrypt_private_keys(Kind::Upstream, &mut value);
+        let once = value.clone();
+        assert_ne!(once, plain);
+        ring.encrypt_private_keys(Kind::Upstream, &mut value);
+        assert_eq!(value, once);
+        ring.decrypt_private_keys(Kind::Upstream, &mut value);
+        assert_eq!(value, plain);
+        ring.decrypt_private_keys(Kind::Upstream, &mut value);
+        assert_eq!(value, plain);
+    }
+
+    #[test]
+    fn encrypted_texts_by_their_form() {
+        for (text, expected) in [
+            ("77+NmbYqNfN+oLm0aX5akg==", true),
+            ("", false),
+            ("open-sesame", false),
+            ("$env://A_NAME_OF_24_LETTERS", false),
+            ("0123456789abcdef01234567", false),
+            // 48 bytes, as base64 has it: a plain key may look so.
+            (&"0123456789abcdef".repeat(4), true),
+            ("77+NmbYqNfN+oLm0aX5akg", false),
+        ] {
+            assert_eq!(looks_encrypted(text), expected, "{text}");
+        }
     }
 }

@@ -12,7 +12,7 @@ mod without;
 
 use serde_json::Value;
 
-use crate::{Kind, Object, Objects, PluginCatalog};
+use crate::{Kind, Object, Objects, PluginCatalog, encrypt::encrypted_fields};
 
 /// A field without effect.
 #[derive(Debug, PartialEq, Eq)]
@@ -90,6 +90,9 @@ pub fn of(
     all: &dyn Objects,
 ) -> Vec<String> {
     let mut found = vain::of(object, matching, catalog);
+    if matching.is_document {
+        found.extend(encrypted(object, catalog));
+    }
     found.extend(references::of(object, catalog));
     found.extend(public::of(object, catalog));
     found.extend(without::of(object, catalog));
@@ -97,6 +100,14 @@ pub fn of(
     found.extend(remarks(object, catalog));
     found.extend(unknown::of(object, catalog));
     found
+}
+
+/// Secrets that were copied from a store, it seems. Plain texts may look so, too.
+fn encrypted(object: &Object, catalog: &dyn PluginCatalog) -> impl Iterator<Item = String> {
+    let fields = encrypted_fields(object.kind, &object.id, &object.value(), catalog).into_iter();
+    fields.map(|(field, _)| {
+        format!("{field} looks encrypted, and is not decrypted here: the text itself counts as the secret")
+    })
 }
 
 /// What its plugins say of their own configurations.

@@ -11,24 +11,12 @@ use crate::{
     idle::unknown,
     schema::is_secret_reference,
     schemas,
-    secret::{has_scheme, is_credential_field},
+    secret::{has_scheme, is_credential_field, is_secret_member},
     url::without_user,
 };
 
 /// Stands where a secret is not shown.
 pub const MASK: &str = "***";
-
-/// Secret wherever they stand, also in a configuration inside another one: an upstream's, or an action's.
-const SECRET_NAMES: [&str; 8] = [
-    "client_key",
-    "client_secret",
-    "password",
-    "private_key",
-    "redis_password",
-    "secret_access_key",
-    "sentinel_password",
-    "session_token",
-];
 
 /// Members that hold fields by name, beside those that end in `headers`.
 const FIELDS_BY_NAME: [&str; 3] = ["set", "add", "authorization_params"];
@@ -177,7 +165,7 @@ fn mask_names(value: &mut Value, in_headers: bool, change: Change<'_>) {
             entries.iter_mut().for_each(|(name, item)| {
                 let is_field = in_headers && !(is_pair && name == "key");
                 let is_secret = is_named && name == "value"
-                    || SECRET_NAMES.contains(&name.as_str())
+                    || is_secret_member(name)
                     || is_field && (is_credential_field(name) || shows_scheme(item));
                 // A schema may have a property of such a name.
                 if is_secret && (in_headers || !item.is_object()) {

@@ -12,17 +12,51 @@ pub fn secret_text(value: &Value) -> Option<String> {
     }
 }
 
-/// Names with one of these in them, without `-`, `_` and case, are of credentials.
-const CREDENTIALS: [&str; 8] =
-    ["authorization", "cookie", "apikey", "token", "secret", "password", "passwd", "credential"];
+/// How a name tells that its value is a credential.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum As {
+    /// As a part of any name, without `-`, `_` and case.
+    Part,
+    /// As a word of a name of a header field or an argument: `X-Functions-Key`, `X-Auth`.
+    Word,
+    /// As the whole name of an argument of a URL. In header fields it stands for other things: `X-Error-Code`.
+    Argument,
+    /// As the whole name of a member, wherever it stands in a configuration.
+    Member,
+}
 
-/// Names of header fields with one of these as a word are of credentials, too: `X-Functions-Key`, `X-Auth`.
-const WORDS: [&str; 10] =
-    ["auth", "bearer", "jwt", "key", "pass", "pwd", "session", "sid", "sig", "signature"];
+/// The one list of names of credentials.
+#[rustfmt::skip]
+const NAMES: &[(As, &[&str])] = &[
+    (As::Part, &[
+        "authorization", "cookie", "apikey", "token", "secret", "password", "passwd", "credential", "assertion", "sessionid",
+    ]),
+    (As::Word, &["auth", "bearer", "jwt", "key", "pass", "pwd", "session", "sid", "sig", "signature"]),
+    (As::Argument, &["code"]),
+    (As::Member, &[
+        "client_key", "client_secret", "password", "private_key", "redis_password", "secret_access_key", "sentinel_password",
+        "session_token",
+    ]),
+];
 
+fn has(how: As, is_it: impl Fn(&str) -> bool) -> bool {
+    NAMES.iter().filter(|(known, _)| *known == how).flat_map(|(_, names)| *names).any(|name| is_it(name))
+}
+
+/// Of a header field.
 pub(crate) fn is_credential_field(name: &str) -> bool {
     let mut words = name.split(|sign: char| !sign.is_ascii_alphanumeric());
-    is_credential(name) || words.any(|word| WORDS.iter().any(|known| word.eq_ignore_ascii_case(known)))
+    is_credential(name) || words.any(|word| has(As::Word, |known| word.eq_ignore_ascii_case(known)))
+}
+
+/// Of an argument of a URL.
+pub(crate) fn is_credential_argument(name: &str) -> bool {
+    is_credential_field(name) || has(As::Argument, |known| name.eq_ignore_ascii_case(known))
+}
+
+/// Of a member of a configuration.
+pub(crate) fn is_secret_member(name: &str) -> bool {
+    has(As::Member, |known| name == known)
 }
 
 /// Whether the value of a header field says by itself that it is one (RFC 9110 section 11.4).
@@ -33,13 +67,13 @@ pub(crate) fn has_scheme(value: &str) -> bool {
         .any(|known| scheme.eq_ignore_ascii_case(known) && scheme != value)
 }
 
-pub(crate) fn is_credential(name: &str) -> bool {
+fn is_credential(name: &str) -> bool {
     let name: String = name
         .chars()
         .filter(|sign| !matches!(sign, '-' | '_'))
         .map(|sign| sign.to_ascii_lowercase())
         .collect();
-    CREDENTIALS.iter().any(|credential| name.contains(credential))
+    has(As::Part, |part| name.contains(part))
 }
 
 #[cfg(test)]

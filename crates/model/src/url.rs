@@ -1,6 +1,6 @@
 //! URLs in messages.
 
-use crate::secret::is_credential;
+use crate::secret::is_credential_argument;
 
 /// A URL without the user name and password that it may carry, nor tokens among its arguments, for whatever is printed.
 pub fn without_user(text: &str) -> String {
@@ -33,21 +33,42 @@ fn is_user(text: &str) -> bool {
     text.split_once(':').is_some_and(|(user, password)| is_part(user) && is_part(password))
 }
 
+/// Arguments stand behind `?`, among the parameters of a path (`;`) and in the fragment.
 fn without_tokens(text: &str) -> String {
-    let Some((path, arguments)) = text.split_once('?').filter(|(path, _)| path.contains('/')) else {
+    let arguments = text.find(['?', '#', ';']).and_then(|at| text.split_at_checked(at));
+    let Some((path, mut rest)) = arguments.filter(|(path, _)| path.contains('/')) else {
         return text.to_owned();
     };
-    let shown = arguments.split('&').map(|argument| match argument.split_once('=') {
-        Some((name, value)) if is_secret_argument(name) && !value.starts_with('$') => format!("{name}=***"),
-        _ => argument.to_owned(),
-    });
-    format!("{path}?{}", shown.collect::<Vec<String>>().join("&"))
+    let mut shown = path.to_owned();
+    // A pattern has no arguments, only signs that look like the beginning of some.
+    let is_url = !path.starts_with(['^', '~']);
+    let (mut in_query, mut was_hidden) = (false, false);
+    while let Some(sign) = rest.chars().next() {
+        let (_, after) = rest.split_at(sign.len_utf8());
+        let (argument, next) = after.split_at(after.find(['?', '#', ';', '&']).unwrap_or(after.len()));
+        in_query |= sign != ';';
+        was_hidden &= sign == ';';
+        let hidden = match argument.split_once('=') {
+            Some((name, value)) if is_credential_argument(name) && !value.starts_with('$') => {
+                Some(format!("{name}=***"))
+            }
+            // A part of the value before it, or a token without a name.
+            None if was_hidden || is_url && in_query && is_token(argument) => Some("***".to_owned()),
+            _ => None,
+        };
+        was_hidden = hidden.is_some();
+        shown.push(sign);
+        shown.push_str(hidden.as_deref().unwrap_or(argument));
+        rest = next;
+    }
+    shown
 }
 
-/// Services of clouds take credentials as `key`, `sig` and `code`.
-fn is_secret_argument(name: &str) -> bool {
-    const SHORT: [&str; 7] = ["auth", "code", "key", "pass", "pwd", "sig", "signature"];
-    is_credential(name) || SHORT.iter().any(|short| name.eq_ignore_ascii_case(short))
+/// Whether an argument without a name may be a secret, not a word like `wsdl`.
+fn is_token(argument: &str) -> bool {
+    const SHORTEST: usize = 8;
+    argument.len() >= SHORTEST
+        && argument.bytes().all(|sign| sign.is_ascii_alphanumeric() || b"-._~%+/:@!,".contains(&sign))
 }
 
 #[cfg(test)]
@@ -72,6 +93,15 @@ mod tests {
             ("http://h/x?key=a&sig=b&Code=c&keys=d", "http://h/x?key=***&sig=***&Code=***&keys=d"),
             ("^/(a|b)?c=1", "^/(a|b)?c=1"),
             ("/a?token=$arg_token", "/a?token=$arg_token"),
+            ("/a;token=x/b?c=1;api_key=y", "/a;token=***?c=1;api_key=***"),
+            ("/a?key=x;y&z=1", "/a?key=***;***&z=1"),
+            ("http://h/#access_token=x&state=1", "http://h/#access_token=***&state=1"),
+            ("http://h/hook?0pen-Sesame&wsdl", "http://h/hook?***&wsdl"),
+            ("http://h/?client_assertion=x&client_id=a", "http://h/?client_assertion=***&client_id=a"),
+            ("^/a/?(.*)#long-text", "^/a/?(.*)#long-text"),
+            ("^/a?b;long-text", "^/a?b;long-text"),
+            ("a/b; charset=utf-8", "a/b; charset=utf-8"),
+            ("/a?$request_uri_long", "/a?$request_uri_long"),
         ] {
             assert_eq!(without_user(text), shown);
         }

@@ -91,15 +91,34 @@ fn check_chunk(chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
     }
 }
 
-/// A function under another name than a phase's would never run.
+/// A script whose table has nothing to run guards nothing, and what is not a function fails at each request. What a metatable
+/// adds shows only when it is asked.
 fn check_phases(table: &mlua::Table) -> Result<(), LuaFault> {
     const PHASES: [&str; 5] = ["rewrite", "access", "header_filter", "body_filter", "log"];
-    let names: Vec<String> =
-        table.pairs::<String, Value>().filter_map(Result::ok).map(|(name, _)| name).collect();
-    if names.is_empty() || names.iter().any(|name| PHASES.contains(&name.as_str())) {
+    let may_be_called = |value: &Value| match value {
+        Value::Function(_) => true,
+        Value::Table(table) => table.metatable().is_some(),
+        _ => false,
+    };
+    let mut runs = table.metatable().is_some();
+    for phase in PHASES {
+        match table.raw_get::<Value>(phase).unwrap_or(Value::Nil) {
+            // As for a phase that is not there.
+            Value::Nil | Value::Boolean(false) => {}
+            value if may_be_called(&value) => runs = true,
+            value => {
+                let kind = value.type_name();
+                return Err(LuaFault::Load(format!("its {phase} should be a function, not a {kind}")));
+            }
+        }
+    }
+    if runs {
         return Ok(());
     }
-    let (names, phases) = (names.join(", "), PHASES.join(", "));
+    let names: Vec<String> =
+        table.pairs::<String, Value>().filter_map(Result::ok).map(|(name, _)| name).collect();
+    let names = if names.is_empty() { "no members".to_owned() } else { names.join(", ") };
+    let phases = PHASES.join(", ");
     Err(LuaFault::Load(format!("its table has {names}, and none of the functions that run: {phases}")))
 }
 

@@ -18,6 +18,7 @@ mod progress;
 mod record;
 pub mod repair;
 mod retrieval;
+mod sealing;
 mod trimming;
 mod writer;
 
@@ -26,27 +27,18 @@ use std::{
     sync::Arc,
 };
 
-use model::Kind;
 use parking_lot::Mutex;
-use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 
-pub use self::last_good::{Lag, LastGood};
 use self::{copier::Copier, database::Database, expiries::Expiries, writer::Writer};
+pub use self::{
+    last_good::{Lag, LastGood},
+    sealing::Hooks,
+};
 use crate::{
     Author, BoxFuture, Changes, History, Operation, State, Store, StoreError, Written, history::Retention,
     live::Live,
 };
-
-/// Changes values on their way to and from the disk; plain values are in memory.
-pub type Hook = Box<dyn Fn(Kind, &mut Value) + Send + Sync>;
-
-/// Encryption at rest. Both or none: what `encrypt` writes, `decrypt` must read.
-#[derive(Default)]
-pub struct Hooks {
-    pub encrypt: Option<Hook>,
-    pub decrypt: Option<Hook>,
-}
 
 pub struct Embedded {
     live: Arc<Live>,

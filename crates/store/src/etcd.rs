@@ -46,6 +46,8 @@ use crate::{
 
 /// Changes a value on its way to and from etcd, in place: kind, id, value.
 pub type Seal = Box<dyn Fn(Kind, &str, &mut Value) + Send + Sync>;
+/// The same from etcd. The result: fields that look encrypted and stay as they are.
+pub type Unseal = Box<dyn Fn(Kind, &str, &mut Value) -> Vec<String> + Send + Sync>;
 
 /// How long a start waits for etcd when there is a snapshot to start from.
 const PATIENCE_WITH_SNAPSHOT: Duration = Duration::from_secs(3);
@@ -68,9 +70,9 @@ pub struct Options {
     /// Write the placeholders that APISIX expects in its directories.
     pub placeholders: bool,
     pub check: Check,
-    /// Both or none: what `encrypt` writes, `decrypt` must read.
+    /// What `encrypt` writes, `decrypt` must read.
     pub encrypt: Option<Seal>,
-    pub decrypt: Option<Seal>,
+    pub decrypt: Unseal,
 }
 
 pub struct Etcd {

@@ -92,6 +92,8 @@ pub struct Version {
     pub value: Arc<Value>,
     /// Milliseconds since 1970, of objects with a time to live.
     pub expires_at_ms: Option<u64>,
+    /// Why its secrets cannot be decrypted; the value is as it lies on the disk.
+    pub sealed: Option<String>,
 }
 
 /// Which entries: newest first.

@@ -4,10 +4,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use model::{Kind, Object};
 use serde_json::{Value, json};
-use store::{
-    Changes, Embedded, Operation, Store, StoreError, Written,
-    embedded::{Hook, Hooks},
-};
+use store::{Changes, Embedded, Operation, Store, StoreError, Written, embedded::Hooks};
 
 fn open(path: &Path) -> Embedded {
     Embedded::open(path, Hooks::default()).unwrap()
@@ -137,16 +134,20 @@ fn writers_at_once() {
 #[test]
 fn values_are_encrypted_on_disk_only() {
     let hooks = || {
-        let swap = |from: &'static str, to: &'static str| -> Hook {
-            Box::new(move |kind, value| {
-                assert_eq!(kind, Kind::Route);
-                assert_eq!(value["key"], from);
-                value["key"] = to.into();
-            })
+        let swap = |kind, value: &mut Value, from: &str, to: &str| {
+            assert_eq!(kind, Kind::Route);
+            assert_eq!(value["key"], from);
+            value["key"] = to.into();
         };
         Hooks {
-            encrypt: Some(swap("plain-words", "sealed-words")),
-            decrypt: Some(swap("sealed-words", "plain-words")),
+            encrypt: Some(Box::new(move |kind, _, value| {
+                swap(kind, value, "plain-words", "sealed-words");
+                false
+            })),
+            decrypt: Some(Box::new(move |kind, _, value| {
+                swap(kind, value, "sealed-words", "plain-words");
+                Ok(())
+            })),
         }
     };
     let folder = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@ use model::Kind;
 use serde_json::{Value, json};
 use store::{
     Author, Embedded, History, Operation, Store, StoreError, Written,
-    embedded::{Hook, Hooks},
+    embedded::Hooks,
     history::{Action, HistoryError, Point, Query, Retention},
 };
 
@@ -169,16 +169,20 @@ fn times_to_live_are_known_of_what_was() {
 /// Values are encrypted in the history as they are among the objects, and come back plain.
 #[test]
 fn secrets_are_in_the_history_as_at_rest() {
-    let swap = |from: &'static str, to: &'static str| -> Option<Hook> {
-        Some(Box::new(move |_, value: &mut Value| {
-            if value == from {
-                *value = to.into();
-            }
-        }))
+    let swap = |value: &mut Value, from: &str, to: &str| {
+        if value == from {
+            *value = to.into();
+        }
     };
     let hooks = || Hooks {
-        encrypt: swap("plain-words", "sealed-words"),
-        decrypt: swap("sealed-words", "plain-words"),
+        encrypt: Some(Box::new(move |_, _, value| {
+            swap(value, "plain-words", "sealed-words");
+            false
+        })),
+        decrypt: Some(Box::new(move |_, _, value| {
+            swap(value, "sealed-words", "plain-words");
+            Ok(())
+        })),
     };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");

@@ -261,6 +261,34 @@ fn what_would_be_ignored_is_refused() {
     assert!(why.contains("none of the functions that run"), "{why}");
 }
 
+/// A table without a function guards nothing; a phase that is not a function is an error at each request in APISIX.
+#[test]
+fn a_script_with_nothing_to_run_is_refused() {
+    let upstream = Upstream::service(|_| (200, OPEN.to_owned()));
+    let node = upstream.address.to_string();
+    let route =
+        |script: &str| json!({"id": "s", "uri": "/s", "script": script, "upstream": {"nodes": {&node: 1}}});
+    let gateway = Gateway::start(EMBEDDED, None);
+    for (script, why) in [
+        ("local _M = {} return _M", "none of the functions that run"),
+        ("return {access = 'ngx.exit(403)'}", "its access should be a function, not a string"),
+        ("return {access = function() end, log = {}}", "its log should be a function, not a table"),
+    ] {
+        let text = refused(&gateway, "PUT", "routes/s", &route(script).to_string());
+        assert!(text.contains(why), "{script}: {text}");
+        let file = Gateway::start(YAML_PROVIDER, Some(&json!({"routes": [route(script)]}).to_string()));
+        assert_eq!(status(&file, "/s"), 503, "{script}");
+        assert!(rejected(&file).iter().any(|(object, reason)| object == "routes/s" && reason.contains(why)));
+    }
+    for script in [
+        "return {access = function() ngx.exit(403) end, rewrite = false}",
+        "return setmetatable({}, {__index = {access = function() ngx.exit(403) end}})",
+    ] {
+        put(&gateway, "routes/s", &route(script).to_string());
+        assert_eq!(status(&gateway, "/s"), 403, "{script}");
+    }
+}
+
 /// What may be all that guards a route, with the `return` forgotten: APISIX serves the route without it.
 #[test]
 fn a_script_without_a_table_shuts_its_route() {

@@ -4,6 +4,7 @@ use model::{Kind, Object};
 use serde_json::{Map, Value, json};
 use store::{COLLECTIONS, State};
 
+use super::patch::is_readable;
 use crate::{
     AdminApi, Role,
     api::revisions::REVISION,
@@ -39,6 +40,10 @@ fn text_of(state: &State) -> Result<String, String> {
     let left_out = state.list(Kind::GraphqlCostDecoration).count();
     if left_out > 0 {
         text.push_str(&format!("# {left_out} graphql_cost_decorations have no place in this form\n"));
+    }
+    for object in state.all().filter(|object| !is_readable(object)) {
+        let fault = object.fault.as_ref().map_or("", |fault| &fault.reason);
+        text.push_str(&format!("# {}/{}: {fault}\n", object.kind.directory(), object.id));
     }
     let document = of_state(state);
     // Quoted throughout: what reads it may take on, no, 010 and others for more than text.

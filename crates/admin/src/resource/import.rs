@@ -197,7 +197,8 @@ fn plan(state: &State, items: &Items, mode: Mode) -> Vec<Wanted> {
             Some(current) if timed(*kind, value, Some(current), Some(current)) == *current => continue,
             current => timed(*kind, value, current, None),
         };
-        wanted.push(Wanted { kind: *kind, id: id.clone(), value: Some(Arc::new(value)), ttl_seconds: None });
+        let (kind, id, value) = (*kind, id.clone(), Some(Arc::new(value)));
+        wanted.push(Wanted { kind, id, value, ttl_seconds: None, sealed: None });
     }
     if mode == Mode::Replace {
         for object in state.all() {
@@ -207,7 +208,7 @@ fn plan(state: &State, items: &Items, mode: Mode) -> Vec<Wanted> {
             if kept {
                 continue;
             }
-            let gone = |kind, id| Wanted { kind, id, value: None, ttl_seconds: None };
+            let gone = |kind, id| Wanted { kind, id, value: None, ttl_seconds: None, sealed: None };
             wanted.push(gone(object.kind, object.id.clone()));
             if object.kind == Kind::Service {
                 let owned = delete::owned_by(state, object.kind, &object.id).into_iter();

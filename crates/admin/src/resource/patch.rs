@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::Kind;
+use model::{Kind, Object};
 use serde_json::{Map, Value, json};
 use store::Operation;
 
@@ -33,10 +33,8 @@ pub(super) async fn patch(
     }
     let store_id: Arc<str> = target.store_id(id).into();
     let previous = api.store.get(target.kind, &store_id).ok_or_else(not_found)?;
-    if previous.unread.is_some() || previous.fault.as_ref().is_some_and(|fault| fault.in_text) {
-        return Err(refuse(
-            "what is stored cannot be read, so that nothing can be merged into it: PUT the whole object",
-        ));
+    if !is_readable(&previous) {
+        return Err(refuse(UNREADABLE));
     }
     let mut value = patched(target, &previous.value(), conf).map_err(|error| refuse(&error))?;
     check(api, target, &mut value, true, true)?;
@@ -50,6 +48,14 @@ pub(super) async fn patch(
     let written = super::submit(api, request, vec![operation]).await.map_err(|error| store_failed(&error))?;
     let body = envelope::written(api, "compareAndSwap", (target.kind, &store_id), &value, written.lease);
     Ok(super::warned(api, super::written(200, &body, &written), target.kind, &store_id))
+}
+
+pub(super) const UNREADABLE: &str =
+    "what is stored cannot be read, so that nothing can be merged into it: PUT the whole object";
+
+/// Whether the document is what is stored, its secrets in plain.
+pub(super) fn is_readable(stored: &Object) -> bool {
+    stored.unread.is_none() && stored.fault.as_ref().is_none_or(|fault| !fault.in_text)
 }
 
 /// The object with the change in it, and the times it then has.

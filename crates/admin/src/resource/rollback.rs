@@ -74,10 +74,10 @@ fn wanted_of(past: Past) -> Vec<Wanted> {
     let objects = past.objects.into_iter();
     objects
         .map(|(kind, id, version)| match version.filter(|version| lives(version, now_ms)) {
-            None => Wanted { kind, id, value: None, ttl_seconds: None },
-            Some(Version { value, expires_at_ms }) => {
+            None => Wanted { kind, id, value: None, ttl_seconds: None, sealed: None },
+            Some(Version { value, expires_at_ms, sealed }) => {
                 let left = expires_at_ms.map(|at| at.saturating_sub(now_ms).div_ceil(1000));
-                Wanted { kind, id, value: Some(value), ttl_seconds: left }
+                Wanted { kind, id, value: Some(value), ttl_seconds: left, sealed }
             }
         })
         .collect()

@@ -30,6 +30,8 @@ pub(super) async fn put(
     }
     let store_id: Arc<str> = target.store_id(&id).into();
     let previous = api.store.get(target.kind, &store_id);
+    super::still_sealed(api, target.kind, &store_id, previous.as_ref(), &conf)
+        .map_err(|message| Response::error(400, &message))?;
     if target.kind == Kind::PluginMetadata {
         set(&mut conf, "id", json!(id));
     } else {

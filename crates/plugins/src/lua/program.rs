@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use mlua::{Function, Lua, MultiValue, Table, Value};
+use mlua::{FromLua, Function, Lua, MultiValue, Table, Value};
 use plugin::{
     BodyChunk, Passage, Reply, Request, RequestBody, Step, memory, reply::FINAL_STATUSES, step::Verdict,
 };
@@ -316,7 +316,11 @@ fn run_script(
     request: &mut Request,
     phase: Phase,
 ) -> mlua::Result<Ending> {
-    let Some(function) = table.get::<Option<Function>>(phase_name(phase))? else { return Ok(Ending::Next) };
+    // `phase = false` stands for none, as in APISIX.
+    let function = match table.get::<Value>(phase_name(phase))? {
+        Value::Nil | Value::Boolean(false) => return Ok(Ending::Next),
+        value => Function::from_lua(value, &vm.lua)?,
+    };
     let result = enter(request, phase, || {
         vm.run.call::<MultiValue>((function, context, context, &loaded.environment))
     });

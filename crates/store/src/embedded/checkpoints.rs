@@ -21,7 +21,7 @@ use super::{
     database::{Database, META, OBJECTS},
     entries,
     expiries::now_ms,
-    record,
+    record::{self, Record},
 };
 use crate::{
     Author,
@@ -134,9 +134,10 @@ pub fn restored(
     while !rest.is_empty() {
         let (key, value, tail) = record_of(rest).ok_or_else(damaged)?;
         rest = tail;
-        let record = database.decode(key, value).map_err(|_| damaged())?;
-        let version = Version { value: record.object.value(), expires_at_ms: record.expires_at_ms };
-        objects.insert((record.object.kind, record.object.id), Some(version));
+        let Record { object, expires_at_ms } = database.decode(key, value).map_err(|_| damaged())?;
+        let sealed = object.fault.as_ref().map(|fault| fault.reason.to_string());
+        let version = Version { value: object.value(), expires_at_ms, sealed };
+        objects.insert((object.kind, object.id), Some(version));
     }
     Ok((head.revision, objects))
 }

@@ -4,14 +4,11 @@ use std::{
     fs,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
 };
 
-use model::Object;
+use model::{Document, Object};
 use parking_lot::{MappedRwLockReadGuard, RwLock, RwLockReadGuard};
 use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 
@@ -245,23 +242,14 @@ impl Database {
 
     /// With its secrets encrypted.
     pub(super) fn at_rest(&self, mut object: Object) -> Object {
-        if let Some(encrypt) = &self.hooks.encrypt {
-            let mut value = Arc::unwrap_or_clone(object.value());
-            encrypt(object.kind, &mut value);
-            object.document = value.into();
+        if let Some(document) = Document::parse(&self.hooks.text_of(&object)) {
+            object.document = document;
         }
         object
     }
 
     fn encode(&self, object: &Object, expires_at_ms: Option<u64>) -> Vec<u8> {
-        match &self.hooks.encrypt {
-            Some(encrypt) => {
-                let mut value = Arc::unwrap_or_clone(object.value());
-                encrypt(object.kind, &mut value);
-                record::encode(object, &value.to_string(), expires_at_ms)
-            }
-            None => record::encode(object, object.document.text(), expires_at_ms),
-        }
+        record::encode(object, &self.hooks.text_of(object), expires_at_ms)
     }
 
     fn load_all(&self) -> Result<Loaded, StoreError> {
@@ -372,16 +360,11 @@ impl Database {
     }
 
     pub(super) fn decode(&self, key: &[u8], value: &[u8]) -> Result<Record, StoreError> {
-        let Some(mut record) = record::decode(key, value) else {
+        let Some(record) = record::decode(key, value) else {
             let key = String::from_utf8_lossy(key.get(1..).unwrap_or_default());
             return Err(damaged(&self.path, &format!("the object with id {key:?} cannot be read")));
         };
-        if let Some(decrypt) = &self.hooks.decrypt {
-            let mut value = Arc::unwrap_or_clone(record.object.value());
-            decrypt(record.object.kind, &mut value);
-            record.object.document = value.into();
-        }
-        Ok(record)
+        Ok(Record { object: self.hooks.open(record.object), ..record })
     }
 }
 

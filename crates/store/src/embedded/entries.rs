@@ -6,7 +6,7 @@
 
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
-use model::{Document, Kind};
+use model::{Kind, Object};
 use redb::{ReadableDatabase, TableDefinition, TableError, WriteTransaction};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -15,6 +15,7 @@ use super::{
     database::{Database, META},
     expiries::now_ms,
     record,
+    sealing::Sealed,
     trimming::{self, Added},
 };
 use crate::history::{Action, Author, Entry, Version};
@@ -32,6 +33,8 @@ pub const OLDEST: &str = "history_oldest";
 const NEWEST: &str = "history_newest";
 /// In the row of a write without values: what they would have taken. In the rows of its objects: what was done.
 const LEFT_OUT: &str = "x";
+/// Which of the values, `b` and `a`, were written in plain although they look encrypted.
+const PLAIN: &str = "p";
 
 /// An entry names so many of its objects by itself.
 const FIRST: usize = 10;
@@ -42,8 +45,8 @@ pub struct Draft<'a> {
     pub changes: Vec<Changed<'a>>,
 }
 
-/// A value, and when it expires.
-type At<'a> = Option<(&'a Document, Option<u64>)>;
+/// An object, and when it expires.
+type At<'a> = Option<(&'a Object, Option<u64>)>;
 
 #[derive(Clone, Copy)]
 pub struct Changed<'a> {
@@ -136,34 +139,36 @@ impl Database {
     }
 
     fn change_bytes(&self, change: &Changed<'_>) -> Vec<u8> {
-        let version = |at: At<'_>| match at {
-            None => Value::Null,
-            Some((document, expires)) => {
-                let mut value = Arc::unwrap_or_clone(document.value());
-                if let Some(encrypt) = &self.hooks.encrypt {
-                    encrypt(change.kind, &mut value);
+        let mut row = json!({"k": record::code(change.kind), "i": change.id});
+        let mut plain = String::new();
+        for (name, at) in [("b", change.before), ("a", change.after)] {
+            row[name] = match at {
+                None => Value::Null,
+                Some((object, expires)) => {
+                    let Sealed { value, is_plain } = self.hooks.seal(object);
+                    plain.push_str(if is_plain { name } else { "" });
+                    json!([*value, expires])
                 }
-                json!([value, expires])
-            }
-        };
-        let (before, after) = (version(change.before), version(change.after));
-        json!({"k": record::code(change.kind), "i": change.id, "b": before, "a": after})
-            .to_string()
-            .into_bytes()
+            };
+        }
+        if !plain.is_empty() {
+            row[PLAIN] = plain.into();
+        }
+        row.to_string().into_bytes()
     }
 
     /// `None` when the bytes are not such a row.
     pub fn change(&self, bytes: &[u8]) -> Option<crate::history::Difference> {
         let mut row: Value = serde_json::from_slice(bytes).ok()?;
         let (kind, id) = object_of(&row)?;
+        let plain = row.get(PLAIN).and_then(Value::as_str).unwrap_or_default().to_owned();
         let mut version = |name: &str| match row.get_mut(name).map(Value::take) {
             Some(Value::Array(mut pair)) if pair.len() == 2 => {
                 let expires_at_ms = pair.pop()?.as_u64();
-                let mut value = pair.pop()?;
-                if let Some(decrypt) = &self.hooks.decrypt {
-                    decrypt(kind, &mut value);
-                }
-                Some(Version { value: Arc::new(value), expires_at_ms })
+                let mut value = Arc::new(pair.pop()?);
+                let is_plain = plain.contains(name);
+                let opened = if is_plain { Ok(false) } else { self.hooks.open_value(kind, &id, &mut value) };
+                Some(Version { value, expires_at_ms, sealed: opened.err() })
             }
             _ => None,
         };
@@ -175,7 +180,7 @@ impl Database {
 
 /// What the rows of these changes take, about: without encryption.
 fn bytes_of(changes: &[Changed<'_>]) -> u64 {
-    let text = |at: At<'_>| at.map_or(0, |(document, _)| document.text().len());
+    let text = |at: At<'_>| at.map_or(0, |(object, _)| object.document.text().len());
     let row =
         |change: &Changed<'_>| trimming::taken(text(change.before) + text(change.after) + change.id.len());
     changes.iter().map(row).sum()

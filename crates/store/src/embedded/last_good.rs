@@ -181,12 +181,7 @@ fn decoded(kept: Kept, hooks: &Hooks) -> (State, Expiries) {
     let mut state = State::at(kept.head.revision);
     let mut stored = Vec::new();
     for record in kept.records {
-        let mut object = record.object;
-        if let Some(decrypt) = &hooks.decrypt {
-            let mut value = Arc::unwrap_or_clone(object.value());
-            decrypt(object.kind, &mut value);
-            object.document = value.into();
-        }
+        let object = hooks.open(record.object);
         if let Some(at_ms) = record.expires_at_ms {
             stored.push((at_ms, object.clone()));
         }

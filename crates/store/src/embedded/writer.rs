@@ -364,8 +364,8 @@ impl Pending {
     }
 
     fn told(&self) -> entries::Changed<'_> {
-        let before = self.before.0.as_ref().map(|object| (&object.document, self.before.1));
-        let after = self.change.object.as_ref().map(|object| (&object.document, self.expires_at_ms));
+        let before = self.before.0.as_ref().map(|object| (object, self.before.1));
+        let after = self.change.object.as_ref().map(|object| (object, self.expires_at_ms));
         entries::Changed { kind: self.change.kind, id: &self.change.id, before, after }
     }
 }

@@ -176,7 +176,7 @@ fn fault_of_text(line: &Value) -> Option<Fault> {
 
 fn unreadable(reason: String) -> values::Decoded {
     let fault = Fault { reason: reason.into(), in_text: true, place: None };
-    values::Decoded { value: json!({}), fault: Some(fault) }
+    values::Decoded { value: json!({}), fault: Some(fault), sealed: Vec::new() }
 }
 
 fn parse(options: &Options, text: &str) -> Result<Kept, String> {
@@ -212,12 +212,13 @@ fn parse(options: &Options, text: &str) -> Result<Kept, String> {
             Place::Object(kind, id) => {
                 objects += 1;
                 let (created, modified) = (number(&line, "created")?, number(&line, "modified")?);
-                let values::Decoded { value, fault } =
+                let values::Decoded { value, fault, sealed } =
                     values::decode(options, kind, id, &bytes, &|| None).unwrap_or_else(unreadable);
                 let fault = fault_of_text(&line).or(fault);
                 if let Some(fault) = &fault {
                     values::complain(key.as_bytes(), &format!("{}; what it guards is refused", fault.reason));
                 }
+                values::warn_of_sealed(key.as_bytes(), &sealed);
                 let unread = line.get("unread").and_then(Value::as_str).map(Arc::from);
                 let (id, document) = (id.into(), value.into());
                 kept.state.put(Object { kind, id, document, created, modified, fault, unread });

@@ -12,6 +12,8 @@ pub struct Decoded {
     pub value: Value,
     /// Why it cannot be used.
     pub fault: Option<Fault>,
+    /// Its secrets that look encrypted and do not decrypt. They count as they stand, as in APISIX: plain texts may look so.
+    pub sealed: Vec<String>,
 }
 
 /// The error says why there is no object in the bytes. `before`: the object in its place so far.
@@ -35,11 +37,9 @@ pub fn decode(
     if !value.is_object() {
         return Err("it should be an object".to_owned());
     }
-    if let Some(decrypt) = &options.decrypt {
-        decrypt(kind, id, &mut value);
-    }
+    let sealed = (options.decrypt)(kind, id, &mut value);
     let fault = twice.or_else(|| Some((options.check)(kind, id, &value).err()?.as_str().into()));
-    Ok(Decoded { value, fault })
+    Ok(Decoded { value, fault, sealed })
 }
 
 /// The object. What cannot be used, or not be read, is logged and noted in it.
@@ -51,7 +51,7 @@ pub fn object(
     before: &dyn Fn() -> Option<Object>,
 ) -> Object {
     let (created, modified) = (revision(entry.create_revision), revision(entry.mod_revision));
-    let made = |Decoded { value, fault }| {
+    let made = |Decoded { value, fault, .. }| {
         let document = value.into();
         Object { kind, id: id.into(), document, created, modified, fault, unread: None }
     };
@@ -59,6 +59,10 @@ pub fn object(
         Ok(decoded) => {
             if let Some(fault) = &decoded.fault {
                 complain(&entry.key, &format!("{}; what it guards is refused", fault.reason));
+            }
+            // What was read before has been told.
+            if before().is_none_or(|before| before.modified != modified) {
+                warn_of_sealed(&entry.key, &decoded.sealed);
             }
             return made(decoded);
         }
@@ -70,7 +74,7 @@ pub fn object(
     }
     complain(&entry.key, &format!("{reason}; there is no earlier version: {}", lost(kind)));
     let fault = Fault { reason: reason.into(), in_text: true, place: None };
-    made(Decoded { value: Value::Object(Map::new()), fault: Some(fault) })
+    made(Decoded { value: Value::Object(Map::new()), fault: Some(fault), sealed: Vec::new() })
 }
 
 /// What becomes of what an object guarded of which nothing can be read.
@@ -84,6 +88,20 @@ fn lost(kind: Kind) -> &'static str {
 pub fn complain(key: &[u8], reason: &str) {
     let key = String::from_utf8_lossy(key);
     log(Level::Error, format_args!("failed to check item data of [{key}] err:{reason}"));
+}
+
+/// One line for each field.
+pub fn warn_of_sealed(key: &[u8], fields: &[String]) {
+    let key = String::from_utf8_lossy(key);
+    for field in fields {
+        log(
+            Level::Warn,
+            format_args!(
+                "[{key}]: {field} looks encrypted, and no key of apisix.data_encryption.keyring decrypts it: the text in \
+                 etcd itself counts as the secret; if it is encrypted, put the old key back into the keyring"
+            ),
+        );
+    }
 }
 
 /// What is stored: the value with its secrets encrypted.

@@ -6,11 +6,11 @@ use anyhow::Context;
 use config::{Role, Settings};
 use model::encrypt::Keyring;
 use plugin::Catalog;
-use store::etcd::{Options, Seal, TlsOptions};
+use store::etcd::{Options, Seal, TlsOptions, Unseal};
 
 pub fn options(settings: &Settings, catalog: &Arc<Catalog>) -> Options {
     let etcd = &settings.etcd;
-    let (encrypt, decrypt) = seals(settings, catalog).unzip();
+    let (encrypt, decrypt) = seals(settings, catalog);
     Options {
         hosts: etcd.hosts.clone(),
         prefix: etcd.prefix.clone(),
@@ -64,16 +64,17 @@ fn tls(settings: &Settings) -> TlsOptions {
 }
 
 /// Secret fields are in etcd as APISIX writes them: private keys always, fields of plugins as configured.
-fn seals(settings: &Settings, catalog: &Arc<Catalog>) -> Option<(Seal, Seal)> {
-    let keyring = super::provider::keyring(settings)?;
+fn seals(settings: &Settings, catalog: &Arc<Catalog>) -> (Option<Seal>, Unseal) {
+    let keyring = super::provider::keyring(settings);
+    let is_on = keyring.is_some();
+    let keyring = keyring.unwrap_or_else(Keyring::empty);
     let fields = settings.apisix.data_encryption.enable_encrypt_fields;
     let keyring = Arc::new(if fields { keyring } else { Keyring::for_private_keys_only(keyring) });
     let (other, catalogs) = (keyring.clone(), (catalog.clone(), catalog.clone()));
     let encrypt: Seal = Box::new(move |kind, id, value| {
         keyring.encrypt_resource(kind, id, value, catalogs.0.as_ref());
     });
-    let decrypt: Seal = Box::new(move |kind, id, value| {
-        other.decrypt_resource(kind, id, value, catalogs.1.as_ref());
-    });
-    Some((encrypt, decrypt))
+    let decrypt: Unseal =
+        Box::new(move |kind, id, value| other.decrypt_resource(kind, id, value, catalogs.1.as_ref()));
+    (is_on.then_some(encrypt), decrypt)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use config::{Settings, settings::HttpRouter};
+use config::{Provider, Settings, settings::HttpRouter};
 use model::{Object, Objects, PluginCatalog, idle, mask::mask_message};
 use telemetry::error_log::{self, Level};
 
@@ -23,6 +23,7 @@ pub fn matching(settings: &Settings) -> idle::Matching {
         host_ports: router != HttpRouter::HostUri,
         parameters: router == HttpRouter::UriWithParameter,
         encoded_slash: settings.apisix.match_uri_encoded_slash,
+        is_document: matches!(settings.provider, Provider::Yaml | Provider::Json | Provider::ApiDriven),
     }
 }
 

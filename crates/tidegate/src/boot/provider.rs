@@ -8,7 +8,9 @@ use std::{
 
 use anyhow::{Context, bail};
 use config::Settings;
-use model::{Kind, PluginCatalog, SchemaKind, catalog::PluginFacts, mask::mask_message};
+use model::{
+    Kind, PluginCatalog, SchemaKind, catalog::PluginFacts, encrypt::encrypted_fields, mask::mask_message,
+};
 use plugin::Catalog;
 use serde_json::{Value, json};
 use store::{
@@ -328,24 +330,30 @@ pub fn keyring(settings: &Settings) -> Option<model::encrypt::Keyring> {
         .ok()
 }
 
-/// Secret fields are encrypted in the database file only.
+/// Secret fields are encrypted in the database file only. What cannot be decrypted is not used, also where encryption has been
+/// switched off: it would be a secret that whoever sees the file knows.
 fn encryption(settings: &Settings, catalog: &Arc<Catalog>) -> store::embedded::Hooks {
     let fields = settings.apisix.data_encryption.enable_encrypt_fields;
-    let Some(keyring) = keyring(settings).map(Arc::new) else { return store::embedded::Hooks::default() };
+    let keyring = keyring(settings);
+    let is_on = keyring.is_some();
+    let keyring = Arc::new(keyring.unwrap_or_else(model::encrypt::Keyring::empty));
     let (other, catalogs) = (keyring.clone(), (catalog.clone(), catalog.clone()));
-    let wanted = move |kind: Kind| fields || kind == Kind::Ssl;
-    let id = |value: &Value| value.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
     store::embedded::Hooks {
-        encrypt: Some(Box::new(move |kind, value| {
-            if wanted(kind) {
-                let id = id(value);
-                keyring.encrypt_resource(kind, &id, value, catalogs.0.as_ref());
+        encrypt: Some(Box::new(move |kind, id, value| {
+            if is_on && (fields || kind == Kind::Ssl) {
+                keyring.encrypt_resource(kind, id, value, catalogs.0.as_ref());
+                return false;
             }
+            !encrypted_fields(kind, id, value, catalogs.0.as_ref()).is_empty()
         })),
-        decrypt: Some(Box::new(move |kind, value| {
-            if wanted(kind) {
-                let id = id(value);
-                other.decrypt_resource(kind, &id, value, catalogs.1.as_ref());
+        decrypt: Some(Box::new(move |kind, id, value| {
+            match other.decrypt_resource(kind, id, value, catalogs.1.as_ref()).as_slice() {
+                [] => Ok(()),
+                fields => Err(format!(
+                    "{}: looks encrypted, and no key of apisix.data_encryption.keyring decrypts it; put the old key back \
+                     into the keyring, or write the object again with its secrets",
+                    fields.join(", ")
+                )),
             }
         })),
     }

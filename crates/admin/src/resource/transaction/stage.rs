@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use store::{Operation, State, Stored};
 
 use super::{
-    super::{Target, delete, in_vain, patch, prepare, stored_id, validate, write},
+    super::{Target, delete, in_vain, patch, prepare, still_sealed, stored_id, validate, write},
     Change, Fault, at_length, diff,
 };
 use crate::{AdminApi, api::configurations::MOST_FAULTS, compiled::named};
@@ -31,6 +31,8 @@ pub(in super::super) struct Wanted {
     /// `None`: gone.
     pub value: Option<Arc<Value>>,
     pub ttl_seconds: Option<u64>,
+    /// Why its secrets cannot be decrypted.
+    pub sealed: Option<String>,
 }
 
 pub(in super::super) struct Stage {
@@ -65,12 +67,17 @@ impl Stage {
         wanted: Vec<Wanted>,
     ) -> Result<Stage, Vec<Fault>> {
         let mut stage = Stage { state, touched: BTreeMap::new() };
-        for (index, Wanted { kind, id, value, ttl_seconds }) in wanted.into_iter().enumerate() {
+        let mut faults = Vec::new();
+        for (index, Wanted { kind, id, value, ttl_seconds, sealed }) in wanted.into_iter().enumerate() {
             let current = stage.state.get(kind, &id).map(Object::value);
             if current == value {
                 continue;
             }
             let path = format!("/{}/{id}", kind.directory());
+            if let Some(error) = sealed {
+                faults.push(Fault { index, path, error });
+                continue;
+            }
             let change = Change { index, method: String::new(), path, value: None };
             let target = Target::of(kind, &id);
             stage.touch(&change, target, &id);
@@ -90,7 +97,9 @@ impl Stage {
                 });
             }
         }
-        let faults = stage.check(api);
+        if faults.is_empty() {
+            faults = stage.check(api);
+        }
         if faults.is_empty() { Ok(stage) } else { Err(faults) }
     }
 
@@ -98,7 +107,9 @@ impl Stage {
         let target = parse_target(api, change)?;
         let id = target.id.clone().unwrap_or_default();
         let store_id: Arc<str> = target.store_id(&id).into();
-        let previous = self.state.get(target.kind, &store_id).map(|object| object.value());
+        let before = self.state.get(target.kind, &store_id);
+        let readable = before.is_none_or(patch::is_readable);
+        let previous = before.map(Object::value);
         let missing = || "Key not found".to_owned();
         match (change.method.as_str(), change.value.clone()) {
             ("PUT", Some(mut value)) => {
@@ -121,6 +132,9 @@ impl Stage {
                     return Err("invalid configuration".to_owned());
                 }
                 let previous = previous.ok_or_else(missing)?;
+                if !readable {
+                    return Err(patch::UNREADABLE.to_owned());
+                }
                 let mut value = patch::patched(&target, &previous, conf)?;
                 prepare(api, &target, &mut value, true, true)?;
                 self.put(change, target, store_id, value);
@@ -183,6 +197,7 @@ impl Stage {
                         _ => name,
                     };
                     validate(context, &touched.target, Some(own), &object.value())?;
+                    still_sealed(api, *kind, id, touched.before.as_ref(), &object.value())?;
                     self.check_owner(&touched.target)
                 }),
                 None if touched.before.is_none() => Ok(()),
