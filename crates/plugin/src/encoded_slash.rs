@@ -44,6 +44,29 @@ impl Request {
         }
     }
 
+    /// The path for those who decide by its text: `%2F` is a slash that the client has encoded, `%252F` its text `%2F`.
+    pub fn unambiguous_path(&self) -> Cow<'_, [u8]> {
+        if !self.snapshot.options.match_uri_encoded_slash || !has_written(&self.path) {
+            return Cow::Borrowed(&self.path);
+        }
+        let marked = self.marked_path();
+        let mut path = Vec::with_capacity(marked.len() + 8);
+        let mut rest = &marked[..];
+        while let Some((first, behind)) = rest.split_first() {
+            match rest.strip_prefix(WRITTEN) {
+                Some(after) => {
+                    path.extend_from_slice(b"%252F");
+                    rest = after;
+                    continue;
+                }
+                None if *first == MARK => path.extend_from_slice(WRITTEN),
+                None => path.push(*first),
+            }
+            rest = behind;
+        }
+        Cow::Owned(path)
+    }
+
     /// The path and the query as a request target, percent-encoded where a path requires it. Services that decide on the
     /// request get this form, so that they judge the same path as routes and plugins.
     pub fn canonical_target(&self) -> Vec<u8> {

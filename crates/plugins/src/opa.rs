@@ -204,7 +204,7 @@ fn describe(request: &Request) -> Value {
         "method": request.head.method.as_str(),
         "host": text(&request.host),
         "port": request.connection.local.port(),
-        "path": text(&request.path),
+        "path": text(&request.unambiguous_path()),
         "headers": headers,
         "query": query,
     })

@@ -165,7 +165,8 @@ fn https_location(request: &Request, ports: &[u16]) -> Option<(u16, Location)> {
     if let Some(port) = port.filter(|port| !matches!(port, 0 | 443)) {
         location.push(Origin::Author, format!(":{port}").as_bytes());
     }
-    location.push_target(&request.path, request.head.query());
+    // The same target: a text `%2F` of the client, written `%252F`, stays one.
+    location.push(Origin::Client, &request.canonical_target());
     let status = if matches!(request.head.method, Method::Get | Method::Head) { 301 } else { 308 };
     Some((status, location))
 }

@@ -103,6 +103,7 @@ fn locations() {
             "/v2/x%3Fa=1?b=2",
         ),
         ("f", json!({"redirect": {"http_to_https": true}}), "/x%3Fa=1?b=2", "https://h/f/x%3Fa=1?b=2"),
+        ("f", json!({"redirect": {"http_to_https": true}}), "/x%252Fa%25", "https://h/f/x%252Fa%25"),
         ("g", uri("https://$host$request_uri"), "/x%3Fa=1?b=2", "https://h/g/x%3Fa=1?b=2"),
         ("h", uri("/v2$uri"), "/x%3Fa=1?b=2", "/v2/h/x%3Fa=1"),
         ("i", uri("/login?next=$request_uri"), "/x?b=2&c=3", "/login?next=/i/x?b=2&c=3"),

@@ -120,6 +120,25 @@ fn a_service_is_told_what_the_upstream_gets() {
     }
 }
 
+/// A policy decides by the text of the path: it has to tell a slash from the text `%2F`.
+#[test]
+fn a_policy_tells_encoded_slashes_from_texts() {
+    let allow = |_: &Message| (200, json!({"result": {"allow": true}}).to_string());
+    let (service, upstream) = (Upstream::service(allow), mirror());
+    for (options, target, path) in [
+        ("  match_uri_encoded_slash: true\n", "/f/a%2fb%252Fc%252fd%25", "/f/a%2Fb%252Fc%2fd%"),
+        ("  match_uri_encoded_slash: true\n", "/f/a%2Fb", "/f/a%2Fb"),
+        ("", "/f/a%252Fb%2Fc", "/f/a%2Fb/c"),
+    ] {
+        let gateway = gateway(options);
+        let asks = json!({"opa": {"host": format!("http://{}", service.address), "policy": "p"}});
+        route(&gateway, "f", "/f/*", asks, &upstream);
+        assert_eq!(ask(&gateway, target, "").status(), 200, "{options}");
+        let told = service.take().first().map(|seen| seen.text()).unwrap_or_default();
+        assert!(told.contains(&format!("\"path\":\"{path}\"")), "{target}: {told}");
+    }
+}
+
 /// The key goes, and every slash stays what it was.
 #[test]
 fn a_key_is_taken_out_of_a_path_with_encoded_slashes() {
