@@ -173,6 +173,11 @@ async fn answer(
     }
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", "0".parse().expect("a value"));
+    let more = method.strip_prefix("Trailers").and_then(|count| count.parse().ok()).unwrap_or(0);
+    for number in 0..more {
+        let name = http::HeaderName::try_from(format!("x-{number}")).expect("a name");
+        trailers.insert(name, number.into());
+    }
     if let Some(sent) = body.trailers().await? {
         trailers.extend(sent);
     }

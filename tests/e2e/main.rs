@@ -64,6 +64,7 @@ mod history;
 mod http2;
 mod http2_floods;
 mod http2_storms;
+mod http2_trailers;
 mod import_bounds;
 mod imports;
 mod init;

@@ -119,15 +119,14 @@ pub async fn serve(worker: &'static Worker, stream: Stream, early: Buffer, facts
 }
 
 fn builder(limits: &Http2, worker: &Worker) -> Builder {
+    let list_bytes = (worker.settings.reading.limits.head_bytes * 2).max(frames::LIST_BYTES);
     let mut builder = h2::server::Builder::new();
     builder
         .max_concurrent_streams(limits.max_concurrent_streams)
         .initial_window_size(limits.stream_window_bytes)
         .initial_connection_window_size(limits.connection_window_bytes)
         // Twice ours: what is larger than that is 431 from h2 and leaves no line in a log; what is smaller is judged here.
-        .max_header_list_size(
-            u32::try_from(worker.settings.reading.limits.head_bytes * 2).unwrap_or(u32::MAX),
-        )
+        .max_header_list_size(u32::try_from(list_bytes).unwrap_or(u32::MAX))
         .max_send_buffer_size(64 * 1024)
         // Streams that were cancelled before anybody looked at them, and those in error.
         .max_pending_accept_reset_streams(limits.max_concurrent_streams as usize)
@@ -195,7 +194,7 @@ impl Life {
             }
             match self.connection.poll_accept(context) {
                 Poll::Ready(Some(Ok((request, respond)))) => {
-                    self.receive(Fresh { request, respond });
+                    self.receive(Fresh::new(request, respond));
                     starts += 1;
                 }
                 Poll::Ready(Some(Err(error))) => {

@@ -105,6 +105,16 @@ impl Http2Client {
         }
     }
 
+    /// The next frame that is none of these kinds.
+    pub fn read_other_than(&mut self, kinds: &[u8]) -> io::Result<Frame> {
+        loop {
+            let frame = self.read()?;
+            if !kinds.contains(&frame.kind) {
+                return Ok(frame);
+            }
+        }
+    }
+
     /// The second handle on the connection, to read while another thread writes.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Http2Client { stream: self.stream.try_clone()? })

@@ -5,12 +5,11 @@ use memchr::memchr;
 use crate::{
     Head, ParseError,
     request::{is_token_byte, split_field},
+    trailers::{MOST_BYTES, MOST_FIELDS},
 };
 
 /// Longest chunk-size line including extensions; extensions are dropped, not forwarded.
 const MAX_SIZE_LINE: usize = 256;
-const MAX_TRAILER_BYTES: usize = 16 * 1024;
-const MAX_TRAILERS: usize = 64;
 /// All extensions of one body together: an endless stream of them would carry no data.
 const MAX_EXTENSION_BYTES: usize = 16 * 1024;
 
@@ -195,7 +194,7 @@ fn trailer_section(rest: &[u8], trailers: &mut Head) -> Result<Option<usize>, Pa
     let mut lines: Vec<(usize, usize)> = Vec::new();
     loop {
         let Some(length) = memchr(b'\n', rest.get(at..).unwrap_or_default()) else {
-            return if rest.len() > MAX_TRAILER_BYTES {
+            return if rest.len() > MOST_BYTES {
                 Err(ParseError::with_status(431, "trailers larger than the limit"))
             } else {
                 Ok(None)
@@ -210,7 +209,7 @@ fn trailer_section(rest: &[u8], trailers: &mut Head) -> Result<Option<usize>, Pa
         }
         lines.push((at, end));
         at = end + 2;
-        if lines.len() > MAX_TRAILERS || at > MAX_TRAILER_BYTES {
+        if lines.len() > MOST_FIELDS || at > MOST_BYTES {
             return Err(ParseError::with_status(431, "trailers larger than the limit"));
         }
     }

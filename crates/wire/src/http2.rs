@@ -139,6 +139,17 @@ fn check_field(name: &[u8], value: &[u8]) -> Result<(), ParseError> {
     Ok(())
 }
 
+/// What HTTP/1 refuses behind a body is refused here too: more fields than there may be, and what no field may hold.
+pub fn check_trailers<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Result<(), ParseError> {
+    let mut invalid = Ok(());
+    let lengths = fields.map(|(name, value)| {
+        invalid = invalid.and_then(|()| check_field(name, value));
+        name.len() + value.len()
+    });
+    trailers::check_size(lengths)?;
+    invalid
+}
+
 /// Whether a trailer field may be passed on: valid in HTTP/2, and nothing that frames, routes or authenticates.
 pub fn is_allowed_trailer(name: &[u8], value: &[u8]) -> bool {
     check_field(name, value).is_ok() && trailers::may_be_trailer(name)

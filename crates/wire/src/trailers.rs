@@ -1,6 +1,23 @@
 //! Trailer fields: what may follow a body at all, and what a client may say there.
 
-use crate::{Head, HeaderId, claims};
+use crate::{Head, HeaderId, ParseError, claims};
+
+/// All of them together, each counted as a line of HTTP/1.
+pub const MOST_BYTES: usize = 16 * 1024;
+pub const MOST_FIELDS: usize = 64;
+
+/// Whether there are no more of them than there may be. `lengths`: of each name and value.
+pub fn check_size(lengths: impl Iterator<Item = usize>) -> Result<(), ParseError> {
+    let (mut count, mut bytes) = (0, 0);
+    for length in lengths {
+        count += 1;
+        bytes += length + ": \r\n".len();
+        if count > MOST_FIELDS || bytes > MOST_BYTES {
+            return Err(ParseError::with_status(431, "trailers larger than the limit"));
+        }
+    }
+    Ok(())
+}
 
 /// RFC 9110 section 6.5.1: framing, routing, authentication and content fields are not accepted as trailers.
 pub fn may_be_trailer(name: &[u8]) -> bool {

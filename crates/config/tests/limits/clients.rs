@@ -322,10 +322,7 @@ pub(super) const HTTP2: &[Row] = &[
             "计入的请求的内存，占 `apisix.body_memory.total` 的份额（几分之一）",
         ],
         Const("proxy/src/http2/untaken.rs", "PART", Count),
-        [
-            "the request waits; REFUSED_STREAM on connections that leave answers; a log line",
-            "请求等待；未接收应答的连接得到 REFUSED_STREAM；并写日志",
-        ],
+        ["the request waits; a log line", "请求等待；未接收应答的连接得到 REFUSED_STREAM；并写日志"],
     ),
     row(
         [

@@ -4,7 +4,7 @@ use std::task::{Context, Poll, ready};
 
 use plugin::{BodyError, BodyReader};
 
-use super::{BodyState, Client, Framing};
+use super::{BodyState, Client, Framing, unreadable};
 use crate::{claims, http2, pace::LeastRate, stream::Stream};
 
 /// Trailers are read as a whole: beyond the buffer, so that what is too long for it is seen to be.
@@ -95,7 +95,7 @@ impl Client {
         }
         if let Some(trailers) = ready!(stream.poll_trailers(context))? {
             let own = body.trailers.get_or_insert_default();
-            http2::head::add_fields(own, &trailers);
+            http2::head::add_trailers(own, &trailers).map_err(unreadable)?;
             claims::clean_trailers(self.worker, own);
         }
         body.framing = Framing::Ended;

@@ -3,6 +3,7 @@
 //! The upstream gets room for more only when the client has taken what came before.
 
 use std::{
+    fmt::Display,
     future::poll_fn,
     io,
     rc::Rc,
@@ -315,7 +316,10 @@ impl Relay<'_> {
                 match ready!(self.receive.poll_trailers(context)) {
                     Err(error) => return Poll::Ready(Err(self.broken(&error))),
                     Ok(Some(trailers)) => {
-                        http2::head::add_fields(&mut self.request.response.trailers, &trailers);
+                        let own = &mut self.request.response.trailers;
+                        if let Err(error) = http2::head::add_trailers(own, &trailers) {
+                            return Poll::Ready(Err(self.broken(&error.reason)));
+                        }
                     }
                     Ok(None) => {}
                 }
@@ -343,7 +347,7 @@ impl Relay<'_> {
         Ok(())
     }
 
-    fn broken(&self, error: &h2::Error) -> End {
+    fn broken(&self, error: &dyn Display) -> End {
         error_log::log(
             error_log::Level::Error,
             format_args!("upstream broke off its answer: {error}, client: {}", self.request.remote_addr),

@@ -65,7 +65,7 @@ impl Life {
         shared.worker.memory.began();
         let place = Place::new(shared.sending.clone());
         // As it came, as it is read, and as it is written for the upstream.
-        place.weigh(fresh.head_bytes() * HEADS);
+        place.weigh(fresh.head_bytes * HEADS);
         let task = answer(Working(shared.clone()), fresh, place);
         tokio::task::spawn_local(stall::watched(shared.worker, "an HTTP/2 request", task));
     }
@@ -89,7 +89,7 @@ impl Drop for Working {
 
 /// The life of a stream.
 async fn answer(working: Working, fresh: Fresh, place: Place) {
-    let Fresh { request, respond } = fresh;
+    let Fresh { request, respond, .. } = fresh;
     let shared = &working.0;
     let worker = shared.worker;
     let (parts, body) = request.into_parts();

@@ -7,6 +7,7 @@
 //! | PING, SETTINGS, PRIORITY | counted here |
 //! | WINDOW_UPDATE and frames of unknown type | their bytes against useful ones, here |
 //! | CONTINUATION, header bombs | `h2`: size of the header list |
+//! | trailers that `h2` leaves fields out of | bytes of their frames, here; what is not left out in `wire::http2` |
 //! | empty and tiny DATA | `h2`: budget of small frames |
 //!
 //! A bucket holds what ten seconds allow and fills again evenly, so that a burst is not a flood.
@@ -18,6 +19,12 @@ const PREFACE_BYTES: u32 = 24;
 const WINDOW_MS: u64 = 10_000;
 /// Bytes without use that every connection may send.
 const FREE_BYTES: u64 = 1 << 20;
+/// Bytes of the frames of one trailer section. From one that is larger than [`LIST_BYTES`] when it is unpacked, `h2` leaves fields
+/// out without a word. A section that seems small by that lacks one of 45 KiB at least, which takes 28 KiB on the wire: it is no
+/// part of the client's table of fields (4 KiB), and five bits stand for eight at best.
+const TRAILER_BYTES: u64 = 24 * 1024;
+/// The least size of header lists that `h2` is set to.
+pub const LIST_BYTES: usize = 64 * 1024;
 
 /// Follows the frames in received bytes, however they are cut.
 pub struct FrameWatch {
@@ -29,6 +36,10 @@ pub struct FrameWatch {
     control: Bucket,
     useless_bytes: u64,
     useful_bytes: u64,
+    /// The latest stream that the client has opened.
+    latest: u32,
+    /// Bytes of the trailers that are on their way.
+    trailers: Option<u64>,
     flood: Option<&'static str>,
 }
 
@@ -42,6 +53,8 @@ impl FrameWatch {
             control: Bucket::new(limits.max_control_frames),
             useless_bytes: 0,
             useful_bytes: 0,
+            latest: 0,
+            trailers: None,
             flood: None,
         }
     }
@@ -85,7 +98,10 @@ impl FrameWatch {
         let bytes = u64::from(self.skip) + HEADER_BYTES as u64;
         match kind {
             // DATA, HEADERS, CONTINUATION
-            0 | 1 | 9 => self.useful_bytes += bytes,
+            0 | 1 | 9 => {
+                self.useful_bytes += bytes;
+                self.fields(kind);
+            }
             3 => {
                 if !self.resets.take(now_ms) {
                     self.flood = Some("too many RST_STREAM frames");
@@ -101,6 +117,27 @@ impl FrameWatch {
         }
         if self.useless_bytes > FREE_BYTES + self.useful_bytes {
             self.flood = Some("too many frames without use");
+        }
+    }
+}
+
+impl FrameWatch {
+    /// What comes on a stream that was opened before is trailers.
+    fn fields(&mut self, kind: u8) {
+        let [.., a, b, c, d] = self.header;
+        let stream = u32::from_be_bytes([a & 0x7f, b, c, d]);
+        let length = u64::from(self.skip);
+        self.trailers = match kind {
+            1 if stream > self.latest => {
+                self.latest = stream;
+                None
+            }
+            1 => Some(length),
+            9 => self.trailers.map(|before| before + length),
+            _ => None,
+        };
+        if self.trailers.is_some_and(|bytes| bytes > TRAILER_BYTES) {
+            self.flood = Some("trailers larger than the limit");
         }
     }
 }
@@ -169,7 +206,20 @@ mod tests {
         }
         assert_eq!(allowed(0, 16_384, 4096), usize::MAX, "data");
         assert_eq!(allowed(1, 30, 4096), usize::MAX, "headers");
+        assert_eq!(allowed(9, 16_384, 4096), usize::MAX, "the fields of a head go on");
         assert_eq!(allowed(8, 4, 4096), (1 << 20) / 13, "window updates");
+    }
+
+    #[test]
+    fn trailers_are_bounded_by_their_frames() {
+        let mut watch = FrameWatch::new(&Http2::default());
+        watch.received(&[b'x'; PREFACE_BYTES as usize], 0);
+        for (kind, payload, flood) in
+            [(1, 60_000, false), (1, 16_384, false), (9, 8_192, false), (9, 1, true)]
+        {
+            watch.received(&frame(kind, payload), 0);
+            assert_eq!(watch.flood().is_some(), flood, "{kind} {payload}");
+        }
     }
 
     #[test]

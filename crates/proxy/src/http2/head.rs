@@ -87,6 +87,15 @@ pub fn trailers(from: &Head) -> Option<HeaderMap> {
     (!trailers.is_empty()).then_some(trailers)
 }
 
+/// Adds trailers that came over HTTP/2, if they are no more than they may be.
+pub fn add_trailers(head: &mut Head, from: &HeaderMap) -> Result<(), ParseError> {
+    wire::http2::check_trailers(
+        from.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes())),
+    )?;
+    add_fields(head, from);
+    Ok(())
+}
+
 /// Adds fields that came over HTTP/2.
 pub fn add_fields(head: &mut Head, from: &HeaderMap) {
     for (name, value) in from {

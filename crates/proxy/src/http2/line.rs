@@ -13,21 +13,19 @@ use super::{
 /// In line for so long, a request of a client that keeps taking answers begins all the same, and others are refused.
 pub const LONGEST_LINED_MS: u64 = 10_000;
 
-/// A client that has no processor for a while looks like one that leaves its answers: for so long nothing in line is refused for it.
-const PARDONED_MS: u64 = 2_000;
-
 /// A request that has not begun.
 pub struct Fresh {
     pub request: http::Request<RecvStream>,
     pub respond: SendResponse<Bytes>,
+    /// What its head takes in memory, about.
+    pub head_bytes: usize,
 }
 
 impl Fresh {
-    /// What its head takes in memory, about.
-    pub fn head_bytes(&self) -> usize {
-        let fields = self.request.headers().iter();
-        fields.map(|(name, value)| name.as_str().len() + value.len()).sum::<usize>()
-            + self.request.uri().path_and_query().map_or(0, |target| target.as_str().len())
+    pub fn new(request: http::Request<RecvStream>, respond: SendResponse<Bytes>) -> Fresh {
+        let fields = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len());
+        let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
+        Fresh { head_bytes: fields.sum::<usize>() + target, request, respond }
     }
 
     /// The client may send it again.
@@ -54,16 +52,16 @@ enum Verdict {
     Refused,
 }
 
-fn judge(places: &Places) -> Verdict {
-    let held = places.held();
-    if held == 0 || !places.account().is_full() {
+/// `lined`: it is in line. There it stays until its client goes on with the answers that it has left.
+fn judge(places: &Places, lined: bool) -> Verdict {
+    let (held, leaves) = (places.held(), places.leaves());
+    if held == 0 || !(places.account().is_full() || lined && leaves) {
         return Verdict::Begins;
     }
-    match places.leaves() {
-        true => Verdict::Refused,
+    match leaves {
         false if held < ALWAYS => Verdict::Begins,
-        false if places.stalls() && places.account().is_line_crowded() => Verdict::Refused,
-        false => Verdict::Waits,
+        _ if places.stalls() && places.account().is_line_crowded() => Verdict::Refused,
+        _ => Verdict::Waits,
     }
 }
 
@@ -74,14 +72,14 @@ impl Line {
 
     /// A request has come: it is given back if it may begin at once.
     pub fn enter(&mut self, fresh: Fresh, places: &Places, now_ms: u64) -> Option<Fresh> {
-        let verdict = match judge(places) {
+        let verdict = match judge(places, false) {
             Verdict::Begins if !self.0.is_empty() => Verdict::Waits,
             verdict => verdict,
         };
         match verdict {
             Verdict::Begins => return Some(fresh),
             Verdict::Refused => fresh.refuse(),
-            Verdict::Waits => match places.account().line_up(fresh.head_bytes()) {
+            Verdict::Waits => match places.account().line_up(fresh.head_bytes) {
                 Some(counted) => {
                     self.0.push_back(Lined {
                         fresh,
@@ -104,15 +102,7 @@ impl Line {
             let first = self.0.front()?;
             let is_over = now_ms.saturating_sub(first.since_ms) >= LONGEST_LINED_MS;
             let keeps_up = places.total() - first.total >= KEEPS_UP_BYTES * LONGEST_LINED_MS / 1000;
-            let is_early = now_ms.saturating_sub(first.since_ms) < PARDONED_MS;
-            let verdict = match judge(places) {
-                _ if places.held() > 0 && places.leaves() => {
-                    if is_early {
-                        Verdict::Waits
-                    } else {
-                        Verdict::Refused
-                    }
-                }
+            let verdict = match judge(places, true) {
                 Verdict::Waits if is_over && keeps_up => Verdict::Begins,
                 Verdict::Waits if is_over => Verdict::Refused,
                 verdict => verdict,

@@ -105,9 +105,10 @@ impl Places {
         self.total.get()
     }
 
-    /// The client has left answers, and has not taken much since.
+    /// The client has left answers that still wait, and has not taken much since: what is in line waits with them.
     pub fn leaves(&self) -> bool {
-        self.left_at.get().is_some_and(|then| self.total.get() - then < KEEPS_UP_BYTES)
+        self.waiting.get() > 0
+            && self.left_at.get().is_some_and(|then| self.total.get() - then < KEEPS_UP_BYTES)
     }
 
     pub fn hand_over(&self, bytes: usize) {

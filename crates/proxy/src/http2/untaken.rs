@@ -167,8 +167,7 @@ impl Account {
                 Level::Warn,
                 format_args!(
                     "HTTP/2 requests that are new, or whose answers are not taken, hold their part of \
-                     apisix.body_memory.total: connections with more than {ALWAYS} of them wait with others, and are refused \
-                     new ones while they leave answers, client: {}; {others} more since the line before",
+                     apisix.body_memory.total: connections with more than {ALWAYS} of them wait with others, client: {}; {others} more since the line before",
                     self.address
                 ),
             );

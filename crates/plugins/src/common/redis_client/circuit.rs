@@ -13,7 +13,8 @@ use std::{
 
 use super::TIMEOUT;
 
-const PAUSE: Duration = Duration::from_millis(500);
+/// A server that goes on is asked again after so long at the latest: while it hangs, somebody waits for it most of the time.
+const PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum State {
