@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
-use control::ocsp::{self, Subject};
-use wire::chunked::{ChunkedDecoder, Event};
-use wire::http2::Pseudo;
-use wire::proxy_protocol::{Announced, Decoder, Version};
-use wire::{BodyLength, Head, RequestHead, RequestLimits, ResponseHead};
+use tidegate_probes::ocsp::{self, Subject};
+use tidegate_protocol::chunked::{ChunkedDecoder, Event};
+use tidegate_protocol::http2::Pseudo;
+use tidegate_protocol::proxy_protocol::{Announced, Decoder, Version};
+use tidegate_protocol::{BodyLength, Head, RequestHead, RequestLimits, ResponseHead};
 
 /// A request head read at once, in pieces, and written again.
 pub fn request_head(data: &[u8]) {
@@ -32,7 +32,7 @@ pub fn request_head(data: &[u8]) {
     let Ok(Some(used)) = at_once else { return };
     assert!(used <= data.len(), "consumed more than there was");
     assert_eq!(fields(&whole.headers), fields(&pieces.headers), "fields differ when cut into reads");
-    let body = wire::framing::request_body(&whole);
+    let body = tidegate_protocol::framing::request_body(&whole);
     let written = [
         whole.method.as_bytes(),
         b" ",
@@ -52,7 +52,7 @@ pub fn request_head(data: &[u8]) {
         (again.target(), fields(&again.headers)),
         "rewritten"
     );
-    assert_eq!(body, wire::framing::request_body(&again), "framing changed by rewriting");
+    assert_eq!(body, tidegate_protocol::framing::request_body(&again), "framing changed by rewriting");
 }
 
 /// A response head, and that an unframed body can never be taken for a framed one.
@@ -67,9 +67,13 @@ pub fn response_head(data: &[u8]) {
     assert_eq!(again.parse(&written, 128 * 1024, 200), Ok(Some(written.len())), "written out");
     assert_eq!(fields(&head.headers), fields(&again.headers), "rewritten");
     if head.status == 200 {
-        let method = wire::Method::Get;
-        let framing = wire::framing::response_body(&head, &method);
-        assert_eq!(framing, wire::framing::response_body(&again, &method), "framing changed by rewriting");
+        let method = tidegate_protocol::Method::Get;
+        let framing = tidegate_protocol::framing::response_body(&head, &method);
+        assert_eq!(
+            framing,
+            tidegate_protocol::framing::response_body(&again, &method),
+            "framing changed by rewriting"
+        );
         assert_ne!(framing, Ok(BodyLength::Fixed(u64::MAX)), "length out of range");
     }
 }
@@ -82,9 +86,9 @@ pub fn chunked(data: &[u8]) {
     let Some((body, _)) = at_once else { return };
     let mut coded = Vec::new();
     for part in body.chunks(7) {
-        wire::chunked::write_chunk(&mut coded, part);
+        tidegate_protocol::chunked::write_chunk(&mut coded, part);
     }
-    wire::chunked::write_end(&mut coded, &Head::new());
+    tidegate_protocol::chunked::write_end(&mut coded, &Head::new());
     let length = coded.len();
     assert_eq!(decode(&coded, &[length]), Some((body, length)), "coded again");
 }
@@ -92,14 +96,14 @@ pub fn chunked(data: &[u8]) {
 /// Paths: normalising twice changes nothing more than normalising once, and never leaves a way out of the root.
 pub fn uri(data: &[u8]) {
     let mut once = Vec::new();
-    if wire::uri::normalize_path(data, &mut once).is_ok() && once.starts_with(b"/") {
+    if tidegate_protocol::uri::normalize_path(data, &mut once).is_ok() && once.starts_with(b"/") {
         let climbs = once.split(|byte| *byte == b'/').any(|part| part == b"..");
         assert!(!climbs, "{:?} became {:?}", String::from_utf8_lossy(data), String::from_utf8_lossy(&once));
     }
     let mut encoded = Vec::new();
-    wire::uri::encode_component(data, &mut encoded);
-    assert_eq!(wire::uri::percent_decode(&encoded, false), data, "component coded and decoded");
-    for (name, value) in wire::uri::query_pairs(data) {
+    tidegate_protocol::uri::encode_component(data, &mut encoded);
+    assert_eq!(tidegate_protocol::uri::percent_decode(&encoded, false), data, "component coded and decoded");
+    for (name, value) in tidegate_protocol::uri::query_pairs(data) {
         assert!(name.len() + value.map_or(0, <[u8]>::len) <= data.len(), "pair longer than the query");
     }
 }
@@ -155,7 +159,7 @@ pub fn http2_head(data: &[u8]) {
         return;
     }
     // What the request path asks before it goes on.
-    let (Ok(_), Ok(body)) = (head.host(), wire::framing::request_body(&head)) else { return };
+    let (Ok(_), Ok(body)) = (head.host(), tidegate_protocol::framing::request_body(&head)) else { return };
     // A body whose length the client does not tell goes on in chunks, with the gateway's own word for it.
     let chunked = body == BodyLength::Chunked;
     assert!(
@@ -187,7 +191,7 @@ pub fn http2_head(data: &[u8]) {
     let mut expected = fields_in_small_letters(&head.headers);
     expected.extend(chunked.then(|| (b"transfer-encoding".to_vec(), b"chunked".to_vec())));
     assert_eq!(expected, fields_in_small_letters(&again.headers), "rewritten");
-    assert_eq!(Ok(body), wire::framing::request_body(&again), "framing changed");
+    assert_eq!(Ok(body), tidegate_protocol::framing::request_body(&again), "framing changed");
 }
 
 /// An OCSP answer: one that passes with its signature passes without, and says the same.

@@ -3,13 +3,13 @@
 
 use std::{borrow::Cow, cell::Cell, collections::HashMap};
 
-use plugin::{multipart, request::cookie_in, template::Template, variables::json_path as paths};
-use plugins::{
+use serde_json::Value;
+use tidegate_plugin_api::{multipart, request::cookie_in, template::Template, variables::json_path as paths};
+use tidegate_plugins::{
     common::jws::{Algorithm, Token, VerifyingKey},
     parsers,
 };
-use routing::expr::{Expression, Operand, Variables};
-use serde_json::Value;
+use tidegate_routing::expr::{Expression, Operand, Variables};
 
 fn text(data: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(data)
@@ -31,7 +31,7 @@ pub fn xml(data: &[u8]) {
 
 /// Texts of `protos` objects.
 pub fn proto(data: &[u8]) {
-    let _ = plugins::check_proto(&text(data));
+    let _ = tidegate_plugins::check_proto(&text(data));
 }
 
 /// Templates of body-transformer, which are compiled to Lua, and those with variables.
@@ -48,9 +48,9 @@ pub fn template(data: &[u8]) {
 
 /// A document of YAML means the same when it is written as JSON, which is YAML too.
 pub fn yaml(data: &[u8]) {
-    let Ok(value) = config::yaml::to_value(&text(data)) else { return };
+    let Ok(value) = tidegate_config::yaml::to_value(&text(data)) else { return };
     let json = value.to_string();
-    match config::yaml::to_value(&json) {
+    match tidegate_config::yaml::to_value(&json) {
         Ok(again) => assert_eq!(again, value, "written as JSON: {json}"),
         // JSON nests where YAML's aliases repeat.
         Err(fault) => assert!(json.len() > data.len(), "{fault}: {json}"),
@@ -118,13 +118,15 @@ pub fn jwt(data: &[u8]) {
 }
 
 /// What an importer makes of any text can be read as the apisix.yaml that it writes.
-fn imported(source: import::Source, data: &[u8]) {
+fn imported(source: tidegate_import::Source, data: &[u8]) {
     let files = |name: &str| Err(format!("no file {name}"));
-    let Ok(imported) = import::import(source, &text(data), &files, import::Options::default()) else {
+    let Ok(imported) =
+        tidegate_import::import(source, &text(data), &files, tidegate_import::Options::default())
+    else {
         return;
     };
     let Ok(yaml) = imported.output.yaml() else { return };
-    let read = config::yaml::to_value(&yaml).unwrap_or_else(|fault| panic!("{fault}: {yaml}"));
+    let read = tidegate_config::yaml::to_value(&yaml).unwrap_or_else(|fault| panic!("{fault}: {yaml}"));
     for (collection, objects) in imported.output.lists() {
         let found = read.get(collection).and_then(Value::as_array).map_or(0, Vec::len);
         assert_eq!(found, objects.len(), "{collection} in {yaml}");
@@ -132,15 +134,15 @@ fn imported(source: import::Source, data: &[u8]) {
 }
 
 pub fn import_nginx(data: &[u8]) {
-    imported(import::Source::Nginx, data);
+    imported(tidegate_import::Source::Nginx, data);
 }
 
 pub fn import_kong(data: &[u8]) {
-    imported(import::Source::Kong, data);
+    imported(tidegate_import::Source::Kong, data);
 }
 
 pub fn import_apisix(data: &[u8]) {
-    imported(import::Source::Apisix, data);
+    imported(tidegate_import::Source::Apisix, data);
 }
 
 /// A body and its media type: the parts lie one behind the other in the body.

@@ -9,8 +9,8 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
-use testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway};
-use testkit::{Client, PATIENCE};
+use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway};
+use tidegate_testkit::{Client, PATIENCE};
 
 const ROUTE: &str = r#"{"uri": "/a", "plugins": {"mocking": {"response_example": "fine"}}}"#;
 

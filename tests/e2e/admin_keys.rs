@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use config::admin_door::PUBLISHED_KEYS;
-use testkit::gateway::{ADMIN_KEY, EMBEDDED, binary, run_command, workspace_root};
-use testkit::{Client, Gateway};
+use tidegate_config::admin_door::PUBLISHED_KEYS;
+use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED, binary, run_command, workspace_root};
+use tidegate_testkit::{Client, Gateway};
 
 const LISTED: &str = "admin_key: [{name: admin, key: test-admin-key, role: admin}]";
 const ROUTE: &str = r#"{"uri":"/open","plugins":{"mocking":{"response_status":200,"response_example":"x"}}}"#;

@@ -4,9 +4,9 @@ use std::process::Command;
 
 use flate2::Crc;
 use serde_json::json;
-use testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
-use testkit::upstream::{Behaviour, Step};
-use testkit::{Client, Message, Upstream, servers};
+use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
+use tidegate_testkit::upstream::{Behaviour, Step};
+use tidegate_testkit::{Client, Message, Upstream, servers};
 
 /// Routes by path, each with plugins (flow YAML), to one upstream.
 fn gateway(upstream: &Upstream, routes: &[(&str, &str)]) -> Gateway {

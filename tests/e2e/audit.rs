@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway};
-use testkit::{Client, PATIENCE};
+use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway};
+use tidegate_testkit::{Client, PATIENCE};
 
 const ROUTE: &str = r#"{"uri":"/a","plugins":{"mocking":{"response_example":"x"}}}"#;
 

@@ -6,9 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testkit::gateway::YAML_PROVIDER;
-use testkit::usage::{assert_done_in_pieces, longest_piece};
-use testkit::{Client, Gateway};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::usage::{assert_done_in_pieces, longest_piece};
+use tidegate_testkit::{Client, Gateway};
 
 const PLUGINS: &str = "plugins: [public-api, batch-requests, mocking]\n";
 

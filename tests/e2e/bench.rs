@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testkit::{Behaviour, PATIENCE, Step, Upstream, free_port, gateway, process::Process, servers};
+use tidegate_testkit::{Behaviour, PATIENCE, Step, Upstream, free_port, gateway, process::Process, servers};
 
 pub struct Run {
     pub code: Option<i32>,
@@ -55,7 +55,7 @@ fn headers_methods_bodies_and_templates() {
     let words = ["-n", "4", "-c", "1", "-m", "PUT", "-H", "X-Key: k{{seq}}", "--body", "n={{seq}}"];
     let run = bench(&[&[url.as_str()][..], &words].concat());
     assert_eq!(run.code, Some(0), "{}", run.err);
-    let seen: Vec<String> = upstream.take().iter().map(testkit::Seen::text).collect();
+    let seen: Vec<String> = upstream.take().iter().map(tidegate_testkit::Seen::text).collect();
     assert!(seen[0].starts_with("PUT /echo/5 HTTP/1.1\r\nHost: "), "{}", seen[0]);
     assert!(seen[3].starts_with("PUT /echo/6 ") && seen[3].contains("\r\nX-Key: k3\r\n"), "{}", seen[3]);
     assert!(seen[3].ends_with("Content-Length: 3\r\n\r\nn=3"), "{}", seen[3]);
@@ -127,7 +127,7 @@ fn failures_are_counted_named_and_shown_by_the_exit_code() {
         if turn % 2 == 1 {
             return Behaviour { read_body: true, steps: vec![Step::Reset] };
         }
-        testkit::upstream::behaviour::by_path(request)
+        tidegate_testkit::upstream::behaviour::by_path(request)
     });
     let run = bench(&[&url(&partly, "/bytes/1"), "-n", "10", "-c", "1"]);
     assert_eq!(run.code, Some(3), "{} {}", run.out, run.err);
@@ -246,7 +246,7 @@ fn every_style_has_the_lines_its_readers_look_for() {
 fn the_sequential_test_lists_slow_requests_and_sorts_the_rest() {
     let turn = std::sync::atomic::AtomicUsize::new(0);
     let upstream = Upstream::with(move |request| {
-        let mut behaviour = testkit::upstream::behaviour::by_path(request);
+        let mut behaviour = tidegate_testkit::upstream::behaviour::by_path(request);
         if turn.fetch_add(1, std::sync::atomic::Ordering::SeqCst) % 100 == 50 {
             behaviour.steps.insert(0, Step::Wait(Duration::from_millis(120)));
         }
@@ -292,8 +292,8 @@ fn ctrl_c_prints_the_report() {
 #[test]
 fn a_pause_is_in_the_tail_of_an_open_model_run() {
     let started = std::sync::Mutex::new(None::<Instant>);
-    let pause = move |request: &testkit::Message| {
-        let mut behaviour = testkit::upstream::behaviour::by_path(request);
+    let pause = move |request: &tidegate_testkit::Message| {
+        let mut behaviour = tidegate_testkit::upstream::behaviour::by_path(request);
         let begun = *started.lock().expect("no panic").get_or_insert_with(Instant::now);
         // All requests that come in the pause are answered when it is over.
         let (from, until) = (Duration::from_millis(700), Duration::from_millis(900));
@@ -383,7 +383,7 @@ fn reports_are_written_and_runs_compared() {
 fn doctor_checks_the_machine_the_configuration_and_the_target() {
     let nginx = servers::nginx("location / { return 200 hello; }");
     let url = format!("http://{}/", nginx.address);
-    let config = testkit::gateway::workspace_root().join("conf/config.yaml").display().to_string();
+    let config = tidegate_testkit::gateway::workspace_root().join("conf/config.yaml").display().to_string();
     let run = bench(&["doctor", &url, "--upstream", &url, "-c", &config]);
     assert!(matches!(run.code, Some(0 | 3)), "{}", run.err);
     for name in ["open files", "conntrack", "local ports", "CPU steal", "access log", "gateway", "upstream"] {

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use serde_json::json;
-use testkit::{Behaviour, Step, Upstream};
+use tidegate_testkit::{Behaviour, Step, Upstream};
 
 use super::bench::{outcome, url};
 

@@ -1,7 +1,7 @@
 //! `tidegate bench --fail-if`: what a pipeline asks of a run, and the exit code that answers.
 
 use serde_json::{Value, json};
-use testkit::{Behaviour, Step, Upstream};
+use tidegate_testkit::{Behaviour, Step, Upstream};
 
 use super::bench::{bench, url};
 
@@ -47,7 +47,7 @@ fn verdicts_are_in_the_json() {
 fn latency_is_corrected_in_the_open_model() {
     let turn = std::sync::atomic::AtomicUsize::new(0);
     let upstream = Upstream::with(move |request| {
-        let Behaviour { read_body, mut steps } = testkit::upstream::behaviour::by_path(request);
+        let Behaviour { read_body, mut steps } = tidegate_testkit::upstream::behaviour::by_path(request);
         if turn.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 10 {
             steps.insert(0, Step::Wait(std::time::Duration::from_millis(500)));
         }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
-use testkit::message::Message;
-use testkit::{Behaviour, Step, Upstream};
+use tidegate_testkit::message::Message;
+use tidegate_testkit::{Behaviour, Step, Upstream};
 
 use super::bench::{outcome, url};
 
@@ -53,7 +53,7 @@ fn named(outcome: &serde_json::Value) -> Vec<String> {
 fn a_healthy_server_has_no_finding() {
     let upstream = Upstream::with(|_| ok_after(Duration::ZERO));
     check_healthy(|| findings(&upstream, &["-R", "300", "-c", "6", "-d", "2s"]));
-    let nginx = testkit::servers::nginx("location / { return 200 hello; }");
+    let nginx = tidegate_testkit::servers::nginx("location / { return 200 hello; }");
     let url = format!("http://{}/", nginx.address);
     check_healthy(|| named(&outcome(&[&url, "-R", "500", "-c", "8", "-t", "1", "-d", "2s"])));
 }
@@ -233,7 +233,10 @@ fn a_closed_loop_on_a_server_with_room() {
 #[test]
 fn a_server_that_waits_for_another() {
     let upstream = Upstream::with(|_| ok_after(Duration::from_millis(80)));
-    let nginx = testkit::servers::nginx(&format!("location / {{ proxy_pass http://{}; }}", upstream.address));
+    let nginx = tidegate_testkit::servers::nginx(&format!(
+        "location / {{ proxy_pass http://{}; }}",
+        upstream.address
+    ));
     let url = format!("http://{}/", nginx.address);
     check("upstream-bound", || named(&outcome(&[&url, "-t", "1", "-c", "8", "-d", "1500ms"])));
 }

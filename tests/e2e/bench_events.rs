@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::{Behaviour, Gateway, Step, Upstream, gateway::YAML_PROVIDER};
+use tidegate_testkit::{Behaviour, Gateway, Step, Upstream, gateway::YAML_PROVIDER};
 
 use super::bench::{bench, outcome, url};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use testkit::Upstream;
+use tidegate_testkit::Upstream;
 
 use super::bench::{bench, url};
 

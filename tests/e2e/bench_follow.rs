@@ -1,7 +1,7 @@
 //! `tidegate bench --follow` and `--cookies`: what is asked for next, with which cookies, and what is counted.
 
 use serde_json::json;
-use testkit::{Behaviour, Gateway, Seen, Step, Upstream, gateway::YAML_PROVIDER};
+use tidegate_testkit::{Behaviour, Gateway, Seen, Step, Upstream, gateway::YAML_PROVIDER};
 
 use super::bench::{bench, outcome, url};
 
@@ -138,8 +138,8 @@ fn visits_go_over_http2_as_well() {
         found["messages"]
     );
     // A server that ends its connections after some streams is connected to again.
-    let port = testkit::free_port();
-    let _nginx = testkit::servers::nginx(&format!(
+    let port = tidegate_testkit::free_port();
+    let _nginx = tidegate_testkit::servers::nginx(&format!(
         "listen 127.0.0.1:{port} http2; keepalive_requests 3; location / {{ return 200 good; }}"
     ));
     let url = format!("http://127.0.0.1:{port}/");

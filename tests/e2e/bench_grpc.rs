@@ -1,7 +1,7 @@
 //! `tidegate bench --grpc`: what it sends, and what it makes of codes, streams and answers that are not gRPC.
 
 use serde_json::{Value, json};
-use testkit::{Gateway, Upstream, free_port, gateway::YAML_PROVIDER};
+use tidegate_testkit::{Gateway, Upstream, free_port, gateway::YAML_PROVIDER};
 
 use super::bench::{bench, outcome, url};
 use crate::grpc_peer::Server;

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use testkit::{Upstream, gateway};
+use tidegate_testkit::{Upstream, gateway};
 
 use super::bench::{bench, outcome, url};
 
@@ -36,7 +36,7 @@ fn a_report_that_cannot_be_written_costs_no_run() {
     // A run that comes to nothing leaves what was there, and nothing new.
     let (old, new) = (folder.path().join("old"), folder.path().join("new"));
     fs::write(&old, "what was there").expect("written");
-    let closed = format!("http://127.0.0.1:{}/", testkit::free_port());
+    let closed = format!("http://127.0.0.1:{}/", tidegate_testkit::free_port());
     let (json, html) = (old.display().to_string(), new.display().to_string());
     assert_eq!(bench(&[&closed, "-n", "1", "-c", "1", "--json", &json, "--html", &html]).code, Some(1));
     assert_eq!(fs::read_to_string(&old).expect("still there"), "what was there");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::{Behaviour, Step, Upstream};
+use tidegate_testkit::{Behaviour, Step, Upstream};
 
 use super::bench::{bench, outcome, url};
 
@@ -95,10 +95,10 @@ fn the_first_byte_comes_before_the_rest() {
 
 #[test]
 fn http_2_tells_the_same_apart() {
-    let address = std::net::SocketAddr::from(([127, 0, 0, 1], testkit::free_port()));
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], tidegate_testkit::free_port()));
     let text =
         format!("listen {address} http2; location / {{ return 200 hello; }} location /no {{ return 404; }}");
-    let _nginx = testkit::servers::nginx(&text);
+    let _nginx = tidegate_testkit::servers::nginx(&text);
     let (_folder, file) = list("weight=3 /yes\n/no\n");
     let url = format!("http://{address}/");
     let found = outcome(&[&url, "--urls-from", &file, "--http2", "-n", "400", "-c", "1", "-t", "1"]);

@@ -1,7 +1,7 @@
 //! `tidegate bench` and when it asks for what: stages, arrivals, weights.
 
 use serde_json::{Value, json};
-use testkit::{Upstream, free_port};
+use tidegate_testkit::{Upstream, free_port};
 
 use super::bench::{bench, outcome, url};
 
@@ -46,7 +46,7 @@ fn nothing_is_left_unsent_at_a_rate_that_is_kept() {
 fn stages_of_http_2() {
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], free_port()));
     let text = format!("listen {address} http2; location / {{ return 200 hello; }}");
-    let _nginx = testkit::servers::nginx(&text);
+    let _nginx = tidegate_testkit::servers::nginx(&text);
     let url = format!("http://{address}/");
     let found = outcome(&[&url, "--http2", "-c", "2", "-t", "1", "--stages", "0s:100,1s:100"]);
     let requests = found["requests"].as_u64().expect("requests");

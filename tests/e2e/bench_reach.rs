@@ -1,7 +1,7 @@
 //! `tidegate bench` and how it reaches a server: other addresses, Unix sockets, client certificates, sessions.
 
 use serde_json::json;
-use testkit::{Upstream, free_port, servers};
+use tidegate_testkit::{Upstream, free_port, servers};
 
 use super::bench::{bench, outcome};
 

@@ -1,7 +1,7 @@
 //! `tidegate bench` speaks gRPC, server-sent events and WebSocket over TLS as well.
 
 use serde_json::json;
-use testkit::{Gateway, free_port, gateway::YAML_PROVIDER};
+use tidegate_testkit::{Gateway, free_port, gateway::YAML_PROVIDER};
 
 use super::bench::{bench, outcome};
 use crate::certs::{quoted, self_signed};

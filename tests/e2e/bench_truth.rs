@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use testkit::{Behaviour, Step, Upstream};
+use tidegate_testkit::{Behaviour, Step, Upstream};
 
 use super::bench::{bench, outcome, url};
 
@@ -99,9 +99,10 @@ fn the_clock_starts_when_connections_are_warm() {
 
 #[test]
 fn connections_of_http2_are_warmed_up_too() {
-    let address = format!("127.0.0.1:{}", testkit::free_port());
-    let _server =
-        testkit::servers::nginx(&format!("listen {address} http2; location / {{ return 200 hello; }}"));
+    let address = format!("127.0.0.1:{}", tidegate_testkit::free_port());
+    let _server = tidegate_testkit::servers::nginx(&format!(
+        "listen {address} http2; location / {{ return 200 hello; }}"
+    ));
     let words = [&format!("http://{address}/"), "--http2", "-R", "100", "-c", "4", "-t", "2", "-d", "1s"];
     let found = outcome(&words);
     assert_eq!((&found["warm_up"], &found["connect"]["count"]), (&true.into(), &4.into()), "{found}");
@@ -146,7 +147,7 @@ fn closes_are_told_at_any_number() {
     });
     let run = bench(&[&url(&upstream, "/"), "-n", "300", "-c", "2"]);
     assert!(!run.out.contains("  closes "), "{}", run.out);
-    let nginx = testkit::servers::nginx("keepalive_requests 30; location / { return 200 hello; }");
+    let nginx = tidegate_testkit::servers::nginx("keepalive_requests 30; location / { return 200 hello; }");
     let run = bench(&[&format!("http://{}/", nginx.address), "-n", "900", "-c", "3", "-t", "1"]);
     assert!(run.out.contains("by the server, after 30 answers each, with notice"), "{}", run.out);
     assert!(run.out.contains("[connection-closes]"), "{}", run.out);

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::json;
-use testkit::{Gateway, Upstream, gateway::YAML_PROVIDER};
+use tidegate_testkit::{Gateway, Upstream, gateway::YAML_PROVIDER};
 
 use super::bench::{bench, outcome, url};
 

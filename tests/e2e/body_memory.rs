@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testkit::gateway::YAML_PROVIDER;
-use testkit::usage::{assert_done_in_pieces, growth};
-use testkit::{Client, Gateway, PATIENCE, Upstream};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::usage::{assert_done_in_pieces, growth};
+use tidegate_testkit::{Client, Gateway, PATIENCE, Upstream};
 
 const MEGABYTE: u64 = 1 << 20;
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::gateway::YAML_PROVIDER;
-use testkit::{Gateway, Upstream};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::{Gateway, Upstream};
 
 /// Time on a processor of all threads so far.
 pub(crate) fn cpu(gateway: &Gateway) -> Duration {
@@ -176,7 +176,7 @@ fn what_a_template_does_not_ask_for_is_not_made() {
     );
     // Reading the body is a part of it that stays.
     assert!(json.0 * 3 < json.1 * 2 && xml.0 * 3 < xml.2 * 2 && xml.1 * 3 < xml.2 * 2, "{json:?} {xml:?}");
-    testkit::usage::assert_done_in_pieces(&gateway);
+    tidegate_testkit::usage::assert_done_in_pieces(&gateway);
 }
 
 /// A megabyte of GraphQL could name half a million of them.

@@ -7,9 +7,9 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use testkit::gateway::YAML_PROVIDER;
-use testkit::usage::growth;
-use testkit::{Behaviour, Client, Gateway, PATIENCE, Step, Upstream, servers};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::usage::growth;
+use tidegate_testkit::{Behaviour, Client, Gateway, PATIENCE, Step, Upstream, servers};
 
 const MEGABYTE: u64 = 1 << 20;
 

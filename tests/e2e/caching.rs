@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use testkit::gateway::YAML_PROVIDER;
-use testkit::upstream::{Behaviour, Step};
-use testkit::{Gateway, Message, PATIENCE, Upstream};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::upstream::{Behaviour, Step};
+use tidegate_testkit::{Gateway, Message, PATIENCE, Upstream};
 
 use crate::tokens::token;
 

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use testkit::gateway::YAML_PROVIDER;
-use testkit::{Client, Gateway, ReadError, Seen, Upstream};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::{Client, Gateway, ReadError, Seen, Upstream};
 
 /// Bytes in, and what must come of them.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! `?wait=applied`, revisions and transactions: when a change takes effect, and that many are one.
 
 use serde_json::{Value, json};
-use testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway};
-use testkit::{Client, Message, Upstream};
+use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway};
+use tidegate_testkit::{Client, Message, Upstream};
 
 /// Some take longer to compile than a write waits, in the test of that.
 const PATTERNS: usize = 100;
@@ -89,7 +89,7 @@ fn a_write_that_is_not_compiled_in_time_says_so() {
     assert_eq!(ask(&gateway, "GET", "/routes/1", "", &Value::Null).status(), 200, "stored");
     let begun = std::time::Instant::now();
     while revision(&gateway)["compiled"].as_u64() < Some(written) {
-        assert!(begun.elapsed() < testkit::PATIENCE, "never compiled");
+        assert!(begun.elapsed() < tidegate_testkit::PATIENCE, "never compiled");
     }
     assert_eq!(gateway.client().get("h", "/slow").expect("an answer").body_text(), "served");
 }

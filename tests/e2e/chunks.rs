@@ -3,8 +3,8 @@
 //! A bad chunk may come when the head is already forwarded: what counts is that the upstream never gets a
 //! complete request, the client gets 400, and nothing after it is read.
 
-use testkit::Upstream;
-use testkit::gateway::{Gateway, YAML_PROVIDER};
+use tidegate_testkit::Upstream;
+use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
 
 use crate::case::{Case, check};
 

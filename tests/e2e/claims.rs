@@ -3,9 +3,9 @@
 
 mod recorder;
 
-use testkit::gateway::YAML_PROVIDER;
-use testkit::http2::{DATA, END_HEADERS, END_STREAM, HEADERS, field, request};
-use testkit::{Client, Gateway, Http2Client, Upstream};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::http2::{DATA, END_HEADERS, END_STREAM, HEADERS, field, request};
+use tidegate_testkit::{Client, Gateway, Http2Client, Upstream};
 
 use recorder::Recorder;
 
@@ -147,9 +147,9 @@ fn service() -> Upstream {
         } else {
             "HTTP/1.1 200 OK\r\nX-User: real\r\nContent-Length: 0\r\n\r\n".to_owned()
         };
-        testkit::upstream::Behaviour {
+        tidegate_testkit::upstream::Behaviour {
             read_body: true,
-            steps: vec![testkit::upstream::Step::Send(text.into_bytes())],
+            steps: vec![tidegate_testkit::upstream::Step::Send(text.into_bytes())],
         }
     })
 }
@@ -190,7 +190,7 @@ fn send_http2(front: std::net::SocketAddr, path: &str, attack: &Attack) {
         client.send(HEADERS, END_HEADERS | END_STREAM, 1, &block).expect("sends");
     }
     let head = client.wait_for(HEADERS).unwrap_or_else(|error| panic!("{path} {fields:?}: {error}"));
-    assert_eq!(testkit::http2::status(&head), Some(200), "{path}: {fields:?} {trailers:?}");
+    assert_eq!(tidegate_testkit::http2::status(&head), Some(200), "{path}: {fields:?} {trailers:?}");
 }
 
 fn count(gateway: &Gateway, reason: &str) -> f64 {
@@ -258,7 +258,7 @@ fn no_claim_reaches_an_upstream() {
     for reason in ["identity", "forwarding", "underscored_claim", "plugin", "trailer"] {
         let started = std::time::Instant::now();
         while count(&gateway, reason) == 0.0 {
-            assert!(started.elapsed() < testkit::PATIENCE, "drops are counted as {reason}");
+            assert!(started.elapsed() < tidegate_testkit::PATIENCE, "drops are counted as {reason}");
         }
     }
 }

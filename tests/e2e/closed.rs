@@ -31,8 +31,8 @@ mod ways;
 mod writes;
 
 use serde_json::Value;
-use testkit::gateway::{ADMIN_KEY, EMBEDDED};
-use testkit::{Client, Gateway, Message};
+use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED};
+use tidegate_testkit::{Client, Gateway, Message};
 
 /// A plugin that answers by itself: a route that has it is open unless something else refuses.
 const OPEN: &str = r#""mocking":{"response_example":"open"}"#;

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use brotli::DecompressorWriter;
 use flate2::write::GzDecoder;
-use testkit::gateway::{Gateway, YAML_PROVIDER};
-use testkit::upstream::{Behaviour, Step};
-use testkit::{Client, Message, Upstream};
-use wire::chunked::{ChunkedDecoder, Event};
+use tidegate_protocol::chunked::{ChunkedDecoder, Event};
+use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
+use tidegate_testkit::upstream::{Behaviour, Step};
+use tidegate_testkit::{Client, Message, Upstream};
 
 /// Text that a compressor has to work on, and that differs everywhere.
 fn text(bytes: usize) -> String {
@@ -158,7 +158,7 @@ fn events_do_not_wait_for_more() {
 /// How long after it was sent each event could be read.
 fn events(gateway: &Gateway, coding: &str, start: Instant) -> Vec<Duration> {
     let mut stream = std::net::TcpStream::connect(gateway.http).expect("connects");
-    stream.set_read_timeout(Some(testkit::PATIENCE)).expect("a limit");
+    stream.set_read_timeout(Some(tidegate_testkit::PATIENCE)).expect("a limit");
     let request = format!("GET /events HTTP/1.1\r\nHost: h\r\nAccept-Encoding: {coding}\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("sends");
     let mut decoder: Box<dyn Decoder> = match coding {
@@ -181,7 +181,7 @@ fn events(gateway: &Gateway, coding: &str, start: Instant) -> Vec<Duration> {
             headed = true;
         }
         let ended = loop {
-            match chunks.next(&received, &mut wire::Head::new()).expect("chunks") {
+            match chunks.next(&received, &mut tidegate_protocol::Head::new()).expect("chunks") {
                 Event::NeedMore { skip } => {
                     received.drain(..skip);
                     break false;

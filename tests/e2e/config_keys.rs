@@ -14,8 +14,8 @@ mod telemetry;
 mod witnesses;
 mod words;
 
-use config::keys;
 use serde_json::{Value, json};
+use tidegate_config::keys;
 
 /// A config.yaml of one worker that reads its routes from conf/apisix.yaml, with these keys set. `@HTTP@` and so on
 /// become ports.
@@ -34,7 +34,7 @@ pub fn standalone(set: &[(&str, Value)]) -> String {
     with(base, set)
 }
 
-/// The same for the embedded store, with an Admin API and the key of [`testkit::gateway::ADMIN_KEY`].
+/// The same for the embedded store, with an Admin API and the key of [`tidegate_testkit::gateway::ADMIN_KEY`].
 pub fn embedded(set: &[(&str, Value)]) -> String {
     let base = json!({
         "apisix": {

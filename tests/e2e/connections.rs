@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use testkit::{Client, Upstream};
+use tidegate_testkit::{Client, Upstream};
 
 use crate::case::gateway_for;
 

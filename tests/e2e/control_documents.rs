@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testkit::gateway::EMBEDDED;
-use testkit::usage::growth;
-use testkit::{Client, Gateway};
+use tidegate_testkit::gateway::EMBEDDED;
+use tidegate_testkit::usage::growth;
+use tidegate_testkit::{Client, Gateway};
 
 const ROUTES: usize = 1_500;
 const READERS: usize = 64;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rustix::process::Signal;
-use testkit::{Client, Gateway, gateway::YAML_PROVIDER};
+use tidegate_testkit::{Client, Gateway, gateway::YAML_PROVIDER};
 
 const ROUTES: &str = "routes:\n- {id: a, uri: /*, plugins: {mocking: {response_example: here}}}\n";
 
@@ -27,7 +27,7 @@ fn fill(gateway: &Gateway, prepare: impl Fn(&mut Client)) -> Vec<Client> {
 fn settled(gateway: &Gateway) {
     let begun = std::time::Instant::now();
     while !answered(gateway) {
-        assert!(begun.elapsed() < testkit::PATIENCE, "nobody is let in");
+        assert!(begun.elapsed() < tidegate_testkit::PATIENCE, "nobody is let in");
     }
 }
 

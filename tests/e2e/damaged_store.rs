@@ -7,7 +7,7 @@ use std::fs;
 use std::net::TcpStream;
 use std::path::PathBuf;
 
-use testkit::gateway::{EMBEDDED, Gateway};
+use tidegate_testkit::gateway::{EMBEDDED, Gateway};
 
 const DAMAGES: usize = 40;
 const ROUTES: usize = 30;

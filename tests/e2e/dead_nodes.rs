@@ -1,8 +1,8 @@
 //! An upstream with very many nodes that are all dead: a request gives up after some, whatever the balancer.
 
 use serde_json::{Value, json};
-use testkit::gateway::{ADMIN_KEY, EMBEDDED, YAML_PROVIDER};
-use testkit::{Client, Gateway};
+use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED, YAML_PROVIDER};
+use tidegate_testkit::{Client, Gateway};
 
 #[test]
 fn a_request_tries_a_bounded_number_of_nodes() {

@@ -6,7 +6,7 @@
 
 use std::net::SocketAddr;
 
-use testkit::Client;
+use tidegate_testkit::Client;
 
 use crate::case::Case;
 use crate::forwarding::{self, Outcome, Recorder};

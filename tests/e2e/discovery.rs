@@ -14,8 +14,8 @@ mod settings;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use testkit::gateway::EMBEDDED;
-use testkit::{Client, Gateway, PATIENCE, Upstream};
+use tidegate_testkit::gateway::EMBEDDED;
+use tidegate_testkit::{Client, Gateway, PATIENCE, Upstream};
 
 /// A node that answers its name to everything.
 fn node(name: &'static str) -> Upstream {

@@ -3,8 +3,10 @@
 
 use std::net::SocketAddr;
 
-use testkit::Http2Client;
-use testkit::http2::{DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, RST_STREAM, request, status};
+use tidegate_testkit::Http2Client;
+use tidegate_testkit::http2::{
+    DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, RST_STREAM, request, status,
+};
 
 use crate::downgrade_cases::{Case, Outlook, tables};
 use crate::forwarding::{self, Outcome, Recorder};
@@ -37,8 +39,11 @@ fn send(client: &mut Http2Client, case: &Case) {
     let last = case.trailers.is_empty();
     let _ = client.send(DATA, if last { END_STREAM } else { 0 }, 1, body.as_bytes());
     if !last {
-        let block: Vec<u8> =
-            case.trailers.iter().flat_map(|(name, value)| testkit::http2::field(name, value)).collect();
+        let block: Vec<u8> = case
+            .trailers
+            .iter()
+            .flat_map(|(name, value)| tidegate_testkit::http2::field(name, value))
+            .collect();
         let _ = client.send(HEADERS, END_HEADERS | END_STREAM, 1, &block);
     }
 }

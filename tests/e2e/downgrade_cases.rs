@@ -1,6 +1,6 @@
 //! Requests in HTTP/2 that would mean something else once they are written as HTTP/1: the tables of [`crate::downgrade`].
 
-use testkit::http2::field;
+use tidegate_testkit::http2::field;
 
 /// What this gateway must make of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

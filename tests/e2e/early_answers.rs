@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::json;
-use testkit::{Gateway, PATIENCE, gateway::YAML_PROVIDER};
+use tidegate_testkit::{Gateway, PATIENCE, gateway::YAML_PROVIDER};
 
 /// Reads a head and no more, and answers.
 fn answer(stream: &mut TcpStream) -> String {

@@ -15,8 +15,8 @@ mod without;
 
 use std::time::{Duration, Instant};
 
-use testkit::gateway::EMBEDDED;
-use testkit::{Gateway, PATIENCE};
+use tidegate_testkit::gateway::EMBEDDED;
+use tidegate_testkit::{Gateway, PATIENCE};
 
 /// config.yaml for these members, with one key to encrypt with.
 pub(crate) fn config(hosts: &str) -> String {
@@ -53,7 +53,8 @@ fn mock(uri: &str, status: u16) -> String {
 
 /// One sample of the gateway's metrics page, by its name and labels.
 fn metric(gateway: &Gateway, name: &str) -> String {
-    let mut client = testkit::Client::connect(gateway.metrics).expect("the metrics port accepts connections");
+    let mut client =
+        tidegate_testkit::Client::connect(gateway.metrics).expect("the metrics port accepts connections");
     let page = client.get("h", "/apisix/prometheus/metrics").expect("a page").body_text();
     let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no {name} in:\n{page}")).to_owned()

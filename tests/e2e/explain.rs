@@ -3,8 +3,8 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER, binary};
-use testkit::{Upstream, free_port};
+use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER, binary};
+use tidegate_testkit::{Upstream, free_port};
 
 fn explain(gateway: &Gateway, question: &Value) -> Value {
     let (status, body) = gateway.admin("POST", "/apisix/admin/explain", &question.to_string());

@@ -1,8 +1,8 @@
 //! Whatever status a function or plugin names, the client gets an answer that ends its request.
 
 use serde_json::{Value, json};
-use testkit::Gateway;
-use testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::Gateway;
+use tidegate_testkit::gateway::YAML_PROVIDER;
 
 const NO_STATUS: &str = "not a status that ends a request";
 
@@ -62,7 +62,7 @@ const CASES: &[(&str, u16, &str)] = &[
     ("ngx.redirect('/a', 308)", 308, ""),
 ];
 
-fn ask(client: &mut testkit::Client, path: &str) -> u16 {
+fn ask(client: &mut tidegate_testkit::Client, path: &str) -> u16 {
     client.send(format!("GET /{path} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes()).expect("sends");
     client.response().unwrap_or_else(|error| panic!("{path} is answered: {error:?}")).status()
 }

@@ -12,7 +12,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use testkit::gateway::{binary, workspace_root};
+use tidegate_testkit::gateway::{binary, workspace_root};
 
 const FIRST_RUN: &str = "<!-- first run -->";
 const AFTER_MAKE_RUN: &str = "<!-- after make run -->";

@@ -7,10 +7,10 @@ use std::io::{self, Read, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use testkit::gateway::{Gateway, YAML_PROVIDER, workspace_root};
-use testkit::message::{BodyEnd, Reader};
-use testkit::servers::{self, Server};
-use testkit::{Client, free_port};
+use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER, workspace_root};
+use tidegate_testkit::message::{BodyEnd, Reader};
+use tidegate_testkit::servers::{self, Server};
+use tidegate_testkit::{Client, free_port};
 
 use crate::readings;
 

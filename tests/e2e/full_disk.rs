@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use testkit::PATIENCE;
-use testkit::gateway::{EMBEDDED, Gateway, binary};
+use tidegate_testkit::PATIENCE;
+use tidegate_testkit::gateway::{EMBEDDED, Gateway, binary};
 
 const ROUNDS: usize = 2;
 /// Some attempts of the gateway to open its file again.

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use testkit::gateway::workspace_root;
+use tidegate_testkit::gateway::workspace_root;
 
 #[path = "../../fuzz/properties.rs"]
 mod properties;
@@ -159,17 +159,19 @@ fn texts_of_the_corpora_are_taken() {
         assert!(corpus(name).iter().any(|input| takes(input)), "{name}: every input is refused");
     };
     let text = |data: &[u8]| String::from_utf8(data.to_vec()).expect("a text");
-    taken("xml", &|data| plugins::parsers::xml(&text(data), 1 << 20));
-    taken("proto", &|data| plugins::check_proto(&text(data)).is_ok());
-    taken("template", &|data| plugins::parsers::template(&text(data)));
-    taken("yaml", &|data| config::yaml::to_value(&text(data)).is_ok());
-    taken("jwt", &|data| plugins::common::jws::Token::parse(data).is_ok());
+    taken("xml", &|data| tidegate_plugins::parsers::xml(&text(data), 1 << 20));
+    taken("proto", &|data| tidegate_plugins::check_proto(&text(data)).is_ok());
+    taken("template", &|data| tidegate_plugins::parsers::template(&text(data)));
+    taken("yaml", &|data| tidegate_config::yaml::to_value(&text(data)).is_ok());
+    taken("jwt", &|data| tidegate_plugins::common::jws::Token::parse(data).is_ok());
     let files = |_: &str| Err("none".to_owned());
-    for (name, source) in
-        [("nginx", import::Source::Nginx), ("kong", import::Source::Kong), ("apisix", import::Source::Apisix)]
-    {
+    for (name, source) in [
+        ("nginx", tidegate_import::Source::Nginx),
+        ("kong", tidegate_import::Source::Kong),
+        ("apisix", tidegate_import::Source::Apisix),
+    ] {
         taken(&format!("import_{name}"), &|data| {
-            import::import(source, &text(data), &files, import::Options::default())
+            tidegate_import::import(source, &text(data), &files, tidegate_import::Options::default())
                 .is_ok_and(|imported| imported.output.has("routes"))
         });
     }
@@ -197,7 +199,7 @@ fn corpora_hold() {
 /// A corpus of answers that are all refused at the first look would try nothing.
 #[test]
 fn answers_of_the_corpus_reach_the_judge() {
-    use control::ocsp::{Subject, judge};
+    use tidegate_probes::ocsp::{Subject, judge};
     let read =
         |name: &str| fs::read(workspace_root().join("fuzz").join(name)).expect("a file of the fuzz targets");
     let (certificate, issuer) = (read("data/ocsp-certificate.der"), read("data/ocsp-issuer.der"));

@@ -3,9 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use testkit::gateway::{Gateway, YAML_PROVIDER};
-use testkit::http2::{DATA, END_HEADERS, END_STREAM, HEADERS, Http2Client, request, status};
-use testkit::{Behaviour, Client, Step, Upstream, free_port};
+use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
+use tidegate_testkit::http2::{DATA, END_HEADERS, END_STREAM, HEADERS, Http2Client, request, status};
+use tidegate_testkit::{Behaviour, Client, Step, Upstream, free_port};
 
 /// Long enough for a byte to get through the gateway.
 const A_WHILE: Duration = Duration::from_millis(60);

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use testkit::gateway::YAML_PROVIDER;
-use testkit::{Client, Gateway};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::{Client, Gateway};
 
 use crate::grpc_peer::{Caller, Server, message, runtime};
 
@@ -150,7 +150,7 @@ fn a_client_that_cancels_frees_the_node() {
 
 #[test]
 fn nothing_listens() {
-    let port = testkit::free_port();
+    let port = tidegate_testkit::free_port();
     let routes = format!(
         "routes:\n- {{id: 1, uri: /*, upstream: {{scheme: grpc, type: roundrobin, nodes: {{\"127.0.0.1:{port}\": 1}}}}}}\n"
     );
@@ -165,7 +165,7 @@ fn nothing_listens() {
     });
 }
 
-fn post(client: &mut Client, path: &str, kind: &str, body: &[u8]) -> testkit::Message {
+fn post(client: &mut Client, path: &str, kind: &str, body: &[u8]) -> tidegate_testkit::Message {
     let length = body.len();
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: h\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n"
@@ -235,7 +235,7 @@ fn grpc_transcode() {
     let gateway = gateway(&server, &more);
     let mut client = gateway.client();
     let hello = "{\"message\":\"Hello world\",\"items\":[]}";
-    let check = |answer: testkit::Message| {
+    let check = |answer: tidegate_testkit::Message| {
         assert_eq!((answer.status(), answer.body_text().as_str()), (200, hello), "{answer:?}");
         assert_eq!(answer.header("content-type"), Some("application/json"));
     };
@@ -259,8 +259,8 @@ fn a_real_server_with_and_without_tls() {
     let (cert_file, key_file) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
     std::fs::write(&cert_file, cert.pem()).expect("cert.pem");
     std::fs::write(&key_file, key.serialize_pem()).expect("key.pem");
-    let (plain, secure) = (testkit::free_port(), testkit::free_port());
-    let nginx = testkit::servers::nginx(&format!(
+    let (plain, secure) = (tidegate_testkit::free_port(), tidegate_testkit::free_port());
+    let nginx = tidegate_testkit::servers::nginx(&format!(
         "listen 127.0.0.1:{plain} http2; listen 127.0.0.1:{secure} ssl http2; ssl_certificate {}; \
          ssl_certificate_key {}; location / {{ return 200 \"$server_protocol $https $http_te\"; }}",
         cert_file.display(),

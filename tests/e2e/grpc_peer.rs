@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use bytes::Bytes;
 use h2::{Reason, RecvStream, server::SendResponse};
 use http::{HeaderMap, Request, Response};
-use testkit::PATIENCE;
+use tidegate_testkit::PATIENCE;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 

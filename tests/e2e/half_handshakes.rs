@@ -5,9 +5,9 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use testkit::gateway::YAML_PROVIDER;
-use testkit::usage::growth;
-use testkit::{Client, Gateway, PATIENCE, free_port};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::usage::growth;
+use tidegate_testkit::{Client, Gateway, PATIENCE, free_port};
 
 use crate::admin_bounds::descriptors::with_few;
 use crate::certs::{quoted, self_signed};

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::json;
-use testkit::gateway::{YAML_PROVIDER, workspace_root};
-use testkit::usage::processor_time;
-use testkit::{Gateway, servers};
+use tidegate_testkit::gateway::{YAML_PROVIDER, workspace_root};
+use tidegate_testkit::usage::processor_time;
+use tidegate_testkit::{Gateway, servers};
 
 /// Rules of the route: each request brings so many keys.
 const KEYS_PER_REQUEST: usize = 50;
@@ -89,10 +89,10 @@ fn colliding_keys_cost_what_others_cost() {
 /// Where the hash with fixed seeds is used, and why no client chooses those keys.
 const FIXED_SEEDS: &[(&str, &str)] = &[
     ("routing/src/router/", "paths and hosts of routes"),
-    ("plugin/src/consumer.rs", "credentials and names of consumers; what clients send is only looked up"),
-    ("plugin/src/certificates.rs", "names of certificates"),
-    ("plugin/src/snapshot.rs", "identifiers of objects"),
-    ("plugin/src/catalog.rs", "names of plugins"),
+    ("plugin-api/src/consumer.rs", "credentials and names of consumers; what clients send is only looked up"),
+    ("plugin-api/src/certificates.rs", "names of certificates"),
+    ("plugin-api/src/snapshot.rs", "identifiers of objects"),
+    ("plugin-api/src/catalog.rs", "names of plugins"),
     ("tidegate/src/boot/", "nodes and certificates of the configuration"),
     ("proxy/src/pool", "numbers of pools"),
     ("proxy/src/http2/pool", "numbers of pools"),
@@ -107,9 +107,9 @@ const FIXED_SEEDS: &[(&str, &str)] = &[
     ("plugins/src/consumer_restriction.rs", "names of consumers"),
     ("plugins/src/referer_restriction.rs", "hosts of the configuration"),
     ("plugins/src/sla.rs", "routes of the configuration"),
-    ("compile/src/", "objects of the configuration"),
-    ("load/src/", "tidegate bench, which serves nobody"),
-    ("upstream/src/", "nodes of the configuration"),
+    ("compiler/src/", "objects of the configuration"),
+    ("bench/src/", "tidegate bench, which serves nobody"),
+    ("balancing/src/", "nodes of the configuration"),
 ];
 
 /// A map of clients' keys takes `ahash` or the standard library's hash, which draw their seeds at random.

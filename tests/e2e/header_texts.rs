@@ -1,8 +1,8 @@
 //! Names and values of header fields in configurations: a line break in one is refused when it is written, wherever it
 //! stands. And names on a terminal: what would act on it is escaped.
 
-use testkit::Gateway;
-use testkit::gateway::EMBEDDED;
+use tidegate_testkit::Gateway;
+use tidegate_testkit::gateway::EMBEDDED;
 
 /// Each plugin's configuration with `@` where a header's name, or its value, stands.
 const PLUGINS: &[(&str, &str)] = &[
@@ -136,7 +136,7 @@ fn names_on_a_terminal_are_escaped() {
         &["config", "history", "--json"],
         &["config", "history", "2"],
     ] {
-        let mut command = std::process::Command::new(testkit::gateway::binary());
+        let mut command = std::process::Command::new(tidegate_testkit::gateway::binary());
         let output = command.args(arguments).arg("--prefix").arg(gateway.prefix()).output().expect("runs");
         let printed = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         let raw: Vec<char> = printed

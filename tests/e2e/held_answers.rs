@@ -6,10 +6,10 @@ use std::process::Command;
 
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
-use testkit::gateway::YAML_PROVIDER;
-use testkit::upstream::{Behaviour, Step};
-use testkit::usage::{assert_done_in_pieces, growth};
-use testkit::{Gateway, Message, Upstream};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::upstream::{Behaviour, Step};
+use tidegate_testkit::usage::{assert_done_in_pieces, growth};
+use tidegate_testkit::{Gateway, Message, Upstream};
 
 use crate::body_work::cpu;
 

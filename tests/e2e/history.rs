@@ -4,8 +4,8 @@ mod bytes;
 mod documents;
 
 use serde_json::{Value, json};
-use testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway};
-use testkit::{Client, Message};
+use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway};
+use tidegate_testkit::{Client, Message};
 
 const VIEWER_KEY: &str = "test-viewer-key";
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use rcgen::{CertificateParams, KeyPair};
-use testkit::gateway::YAML_PROVIDER;
-use testkit::http2::{END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, request};
-use testkit::{Gateway, Http2Client, PATIENCE, Upstream, free_port};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::http2::{END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, request};
+use tidegate_testkit::{Gateway, Http2Client, PATIENCE, Upstream, free_port};
 
 use crate::grpc_peer::runtime;
 

@@ -3,12 +3,12 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use testkit::gateway::YAML_PROVIDER;
-use testkit::http2::{
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::http2::{
     ACK, CANCEL, CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, GOAWAY, HEADERS, PING,
     PRIORITY, REFUSED_STREAM, RST_STREAM, SETTINGS, WINDOW_UPDATE, field, frame, request,
 };
-use testkit::{Gateway, Http2Client, PATIENCE, Upstream};
+use tidegate_testkit::{Gateway, Http2Client, PATIENCE, Upstream};
 
 const INITIAL_WINDOW_SIZE: u16 = 4;
 

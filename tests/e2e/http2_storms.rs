@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Instant;
 
-use testkit::gateway::YAML_PROVIDER;
-use testkit::http2::{END_HEADERS, END_STREAM, HEADERS, RST_STREAM, frame, request};
-use testkit::{Gateway, Http2Client, PATIENCE, Relay};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::http2::{END_HEADERS, END_STREAM, HEADERS, RST_STREAM, frame, request};
+use tidegate_testkit::{Gateway, Http2Client, PATIENCE, Relay};
 use tokio::net::TcpListener;
 
 use crate::grpc_peer::{Server, runtime};

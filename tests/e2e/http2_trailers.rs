@@ -1,11 +1,11 @@
 //! Trailers over HTTP/2: bounded and checked as over HTTP/1, whoever reads the body, and those of answers too.
 
-use testkit::gateway::YAML_PROVIDER;
-use testkit::http2::{
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::http2::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, GOAWAY, HEADERS, RST_STREAM, field,
     frame, request, status,
 };
-use testkit::{Gateway, Http2Client, Upstream};
+use tidegate_testkit::{Gateway, Http2Client, Upstream};
 
 use crate::grpc_peer::{Caller, Server, runtime};
 

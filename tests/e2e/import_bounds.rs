@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use testkit::gateway::binary;
+use tidegate_testkit::gateway::binary;
 
 /// Success, what was printed, and the time that it took.
 fn import(kind: &str, file: &Path) -> (bool, String, Duration) {

@@ -23,8 +23,8 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::Value;
-use testkit::gateway::{ADMIN_KEY, EMBEDDED, binary, workspace_root};
-use testkit::{Gateway, Upstream};
+use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED, binary, workspace_root};
+use tidegate_testkit::{Gateway, Upstream};
 
 #[test]
 fn kong_configurations_run_as_they_are() {
@@ -142,7 +142,7 @@ fn play(kind: &str, text: &str) -> Result<(), String> {
     let upstream = Upstream::start();
     let (source, wanted) = text.split_once("\n---\n").ok_or("it has no second document")?;
     let source = source.replace("@UPSTREAM@", &upstream.address.to_string());
-    let wanted = config::yaml::to_value(wanted).map_err(|fault| fault.to_string())?;
+    let wanted = tidegate_config::yaml::to_value(wanted).map_err(|fault| fault.to_string())?;
     let gateway = Gateway::start_from(kind, &format!("{source}\n"));
     // The report's last line: what the process prints is read beside it.
     gateway.process.wait_for_output(" not supported\n");
@@ -182,7 +182,7 @@ fn answered(request: &Value, gateway: &Gateway, upstream: &Upstream) -> Result<(
         head += "\r\n";
     }
     let answer = gateway.client().request(&head).map_err(|error| format!("no answer: {error}"))?;
-    let seen: String = upstream.take().iter().map(testkit::Seen::text).collect();
+    let seen: String = upstream.take().iter().map(tidegate_testkit::Seen::text).collect();
     let shown = format!("answer {} {:?}, upstream saw {seen:?}", answer.status(), answer.body_text());
     if Some(u64::from(answer.status())) != request["status"].as_u64() {
         return Err(format!("not {}: {shown}", request["status"]));

@@ -5,9 +5,9 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use testkit::gateway::binary;
-use testkit::process::Process;
-use testkit::{Client, Etcd, PATIENCE, free_port};
+use tidegate_testkit::gateway::binary;
+use tidegate_testkit::process::Process;
+use tidegate_testkit::{Client, Etcd, PATIENCE, free_port};
 
 /// A verb that has to end by itself. One that serves instead is ended, and has failed.
 fn tidegate(prefix: &Path, words: &[&str]) -> (bool, String) {

@@ -4,9 +4,9 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use testkit::gateway::YAML_PROVIDER;
-use testkit::http2::{END_HEADERS, HEADERS, SETTINGS, frame};
-use testkit::{Gateway, PATIENCE};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::http2::{END_HEADERS, HEADERS, SETTINGS, frame};
+use tidegate_testkit::{Gateway, PATIENCE};
 
 /// Serves each connection by this, once it has said something.
 fn upstream(serve: impl Fn(TcpStream) + Copy + Send + 'static) -> SocketAddr {

@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command};
 
-use testkit::{
+use tidegate_testkit::{
     Gateway, Upstream,
     gateway::{YAML_PROVIDER, binary},
 };

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER, binary, run_command};
-use testkit::process::Process;
-use testkit::{Client, PATIENCE};
+use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER, binary, run_command};
+use tidegate_testkit::process::Process;
+use tidegate_testkit::{Client, PATIENCE};
 
 const OPEN: &str = r#"{"uri":"/x","plugins":{"mocking":{"response_example":"OPEN"}}}"#;
 const GUARD: &str = r#"{"plugins":{"key-auth":{}}}"#;

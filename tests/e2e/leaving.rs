@@ -6,8 +6,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, SockRef, Socket, Type};
-use testkit::gateway::{Gateway, YAML_PROVIDER};
-use testkit::{PATIENCE, Upstream, free_port};
+use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
+use tidegate_testkit::{PATIENCE, Upstream, free_port};
 
 use crate::certs::{quoted, self_signed};
 use crate::secure::{Offer, Secure};

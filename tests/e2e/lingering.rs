@@ -7,8 +7,8 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
-use testkit::gateway::YAML_PROVIDER;
-use testkit::{Gateway, PATIENCE, Upstream};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::{Gateway, PATIENCE, Upstream};
 
 const ANSWER_BYTES: usize = 3_000_000;
 

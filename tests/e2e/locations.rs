@@ -4,8 +4,8 @@
 use http::Request;
 use http::uri::{PathAndQuery, Uri};
 use serde_json::{Value, json};
-use testkit::Gateway;
-use testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::Gateway;
+use tidegate_testkit::gateway::YAML_PROVIDER;
 
 use crate::grpc_peer::runtime;
 

@@ -2,8 +2,8 @@
 //! out is counted.
 
 use serde_json::json;
-use testkit::Gateway;
-use testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::Gateway;
+use tidegate_testkit::gateway::YAML_PROVIDER;
 
 const REQUESTS: u64 = 1_500;
 const TOLD: &str = " more like it were left out)";
@@ -41,7 +41,10 @@ fn lines_that_differ_are_limited_and_counted() {
         if lines + left_out >= REQUESTS {
             break (asked, lines, left_out);
         }
-        assert!(begun.elapsed() < testkit::PATIENCE, "{lines} lines, {left_out} left out of {asked}");
+        assert!(
+            begun.elapsed() < tidegate_testkit::PATIENCE,
+            "{lines} lines, {left_out} left out of {asked}"
+        );
     };
     println!("{asked} failures: {lines} lines, {left_out} left out");
     assert!(lines + left_out <= asked, "{lines} lines, {left_out} left out of {asked}");

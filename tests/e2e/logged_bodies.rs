@@ -6,9 +6,9 @@ use std::net::TcpListener;
 
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
-use testkit::gateway::YAML_PROVIDER;
-use testkit::usage::growth;
-use testkit::{Behaviour, Gateway, Step, Upstream};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::usage::growth;
+use tidegate_testkit::{Behaviour, Gateway, Step, Upstream};
 
 const MEGABYTE: usize = 1 << 20;
 
@@ -101,7 +101,7 @@ fn long_bodies_are_logged_whole() {
     let line = loop {
         match std::fs::read_to_string(&path) {
             Ok(text) if text.ends_with('\n') => break text,
-            _ => assert!(started.elapsed() < testkit::PATIENCE, "a line in the file"),
+            _ => assert!(started.elapsed() < tidegate_testkit::PATIENCE, "a line in the file"),
         }
     };
     let entry: Value = serde_json::from_str(&line).expect("JSON");

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::gateway::{ADMIN_KEY, EMBEDDED};
-use testkit::{Client, Gateway, Upstream, usage};
+use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED};
+use tidegate_testkit::{Client, Gateway, Upstream, usage};
 
 use super::closed::put;
 
@@ -118,7 +118,7 @@ fn many_rules_take_no_longer_together() {
         // So many patterns take a while to compile.
         let begun = std::time::Instant::now();
         while ask(&gateway, "/p", "").0 == 404 {
-            assert!(begun.elapsed() < testkit::PATIENCE, "the route does not come");
+            assert!(begun.elapsed() < tidegate_testkit::PATIENCE, "the route does not come");
         }
     };
     let mut random = 7_u32;

@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testkit::gateway::YAML_PROVIDER;
-use testkit::usage::processor_time;
-use testkit::{Client, Gateway, PATIENCE, Upstream};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::usage::processor_time;
+use tidegate_testkit::{Client, Gateway, PATIENCE, Upstream};
 
 fn gateway(upstream: &Upstream, config: &str) -> Gateway {
     let node = |address: &str| json!({"type": "roundrobin", "nodes": {address: 1}});

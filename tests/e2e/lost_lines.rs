@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use testkit::gateway::{Gateway, YAML_PROVIDER, binary};
-use testkit::{Client, PATIENCE};
+use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER, binary};
+use tidegate_testkit::{Client, PATIENCE};
 
 use crate::full_disk::{has_own_mounts, with_small_disk};
 

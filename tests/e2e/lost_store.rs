@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER, run_command};
-use testkit::process::Process;
-use testkit::{Etcd, PATIENCE};
+use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER, run_command};
+use tidegate_testkit::process::Process;
+use tidegate_testkit::{Etcd, PATIENCE};
 
 const GUARDED: &str = r#"{"uri":"/guarded","plugins":{"key-auth":{},"mocking":{"response_example":"x"}}}"#;
 

@@ -7,8 +7,8 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testkit::gateway::{EMBEDDED, YAML_PROVIDER};
-use testkit::{Client, Gateway, PATIENCE};
+use tidegate_testkit::gateway::{EMBEDDED, YAML_PROVIDER};
+use tidegate_testkit::{Client, Gateway, PATIENCE};
 
 use crate::body_work::cpu;
 use inventions::INVENTIONS;

@@ -2,8 +2,8 @@
 //! interpreter, find everything as it was.
 
 use serde_json::{Value, json};
-use testkit::Gateway;
-use testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::Gateway;
+use tidegate_testkit::gateway::YAML_PROVIDER;
 
 /// Each spoils what it can reach. Most end in an error, of which the others must notice as little.
 const SPOILERS: &[&str] = &[
@@ -112,7 +112,7 @@ fn route(id: &str, function: &str) -> Value {
         "mocking": {"response_status": 200, "response_example": "mocked", "with_mock_header": false}}})
 }
 
-fn ask(client: &mut testkit::Client, path: &str) -> (u16, String) {
+fn ask(client: &mut tidegate_testkit::Client, path: &str) -> (u16, String) {
     client.send(format!("GET /{path} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes()).expect("sends");
     let answer = client.response().expect("an answer");
     (answer.status(), answer.body_text())

@@ -1,8 +1,8 @@
 //! Who sees secrets: keys with role admin. Not the Control API, which asks for no key, nor keys with role viewer.
 
 use serde_json::{Value, json};
-use testkit::gateway::{EMBEDDED, Gateway};
-use testkit::{Client, Message};
+use tidegate_testkit::gateway::{EMBEDDED, Gateway};
+use tidegate_testkit::{Client, Message};
 
 const VIEWER_KEY: &str = "test-viewer-key";
 
@@ -114,7 +114,7 @@ fn secrets_are_for_admins() {
             assert_eq!(shown.status(), 200, "{path}");
             let text = shown.body_text();
             assert!(!text.contains(SECRET) && text.contains("***"), "{path}: {text}");
-            let shown = ask(gateway.admin, &path, testkit::gateway::ADMIN_KEY).body_text();
+            let shown = ask(gateway.admin, &path, tidegate_testkit::gateway::ADMIN_KEY).body_text();
             assert!(shown.contains(SECRET), "{path}: {shown}");
         }
     }

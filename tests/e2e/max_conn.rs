@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use serde_json::json;
-use testkit::gateway::{EMBEDDED, Gateway};
-use testkit::{Behaviour, PATIENCE, Step, Upstream};
+use tidegate_testkit::gateway::{EMBEDDED, Gateway};
+use tidegate_testkit::{Behaviour, PATIENCE, Step, Upstream};
 
 /// Answers nothing below `/hold`, until the client goes away.
 fn holding() -> Upstream {

@@ -4,8 +4,8 @@
 use std::net::SocketAddr;
 use std::process::Command;
 
-use testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway, YAML_PROVIDER};
-use testkit::{Client, free_port};
+use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway, YAML_PROVIDER};
+use tidegate_testkit::{Client, free_port};
 
 use crate::certs::{Authority, Pair, quoted, self_signed};
 use crate::etcd::wait;

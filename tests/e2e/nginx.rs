@@ -3,8 +3,8 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use testkit::gateway::{ADMIN_KEY, EMBEDDED};
-use testkit::{Gateway, PATIENCE, servers};
+use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED};
+use tidegate_testkit::{Gateway, PATIENCE, servers};
 
 fn curl(arguments: &[&str]) -> String {
     let output = Command::new("curl").args(["-sS", "--max-time", "15"]).args(arguments).output();
@@ -62,7 +62,7 @@ fn an_edited_routes_file_is_taken_up_and_a_broken_one_is_not() {
     let nginx = servers::nginx("location / { return 200 $uri; }");
     let node = format!("upstream: {{type: roundrobin, nodes: {{\"{}\": 1}}}}", nginx.address);
     let routes = |uri: &str| format!("routes:\n  - id: 1\n    uri: {uri}\n    {node}\n");
-    let gateway = Gateway::start(testkit::gateway::YAML_PROVIDER, Some(&routes("/old")));
+    let gateway = Gateway::start(tidegate_testkit::gateway::YAML_PROVIDER, Some(&routes("/old")));
     assert_eq!(gateway.client().get("h", "/old").expect("answers").status(), 200);
     gateway.write_routes(&routes("/new"));
     let deadline = Instant::now() + PATIENCE;

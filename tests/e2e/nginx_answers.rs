@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use testkit::{Gateway, client::Client};
+use tidegate_testkit::{Gateway, client::Client};
 
 /// The upstream: redirects to itself in several ways, and cookies. `$http_host` is its own address.
 const ORIGIN: &str = r#"
@@ -46,9 +46,9 @@ fn told(address: SocketAddr, target: &str) -> (u16, Vec<String>) {
 
 #[test]
 fn what_upstreams_say_of_themselves_is_translated_as_in_nginx() {
-    let origin = testkit::servers::nginx(ORIGIN);
+    let origin = tidegate_testkit::servers::nginx(ORIGIN);
     let server = SERVER.replace("@UP@", &origin.address.to_string());
-    let nginx = testkit::servers::nginx(&server);
+    let nginx = tidegate_testkit::servers::nginx(&server);
     let gateway = Gateway::start_from("nginx", &format!("server {{ listen 80; {server} }}"));
     let mut wrong = Vec::new();
     for place in
@@ -78,14 +78,14 @@ const RINGS: &str = r#"
 #[test]
 fn keys_stay_where_nginx_has_them() {
     let nodes: Vec<_> = (0..3)
-        .map(|number| testkit::servers::nginx(&format!("location / {{ return 200 {number}; }}")))
+        .map(|number| tidegate_testkit::servers::nginx(&format!("location / {{ return 200 {number}; }}")))
         .collect();
     let mut text = RINGS.to_owned();
     for (name, node) in ["@A@", "@B@", "@C@"].iter().zip(&nodes) {
         text = text.replace(name, &node.address.to_string());
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let (path, port) = (folder.path().display(), testkit::free_port());
+    let (path, port) = (folder.path().display(), tidegate_testkit::free_port());
     let places =
         ["uri", "heavy", "field"].map(|name| format!("location /{name}/ {{ proxy_pass http://{name}; }}"));
     let whole = format!(
@@ -97,7 +97,7 @@ fn keys_stay_where_nginx_has_them() {
     let file = folder.path().join("nginx.conf");
     std::fs::write(&file, whole).expect("written");
     let _nginx = crate::nginx_check::run_nginx(&file, folder.path(), port);
-    let gateway = Gateway::start_from_file(testkit::gateway::YAML_PROVIDER, "nginx", &file);
+    let gateway = Gateway::start_from_file(tidegate_testkit::gateway::YAML_PROVIDER, "nginx", &file);
     let node = |address: SocketAddr, target: &str| {
         let request = format!("GET {target} HTTP/1.1\r\nHost: h\r\nX: {target}\r\nConnection: close\r\n\r\n");
         Client::connect(address).expect("connects").request(&request).expect("an answer").body_text()

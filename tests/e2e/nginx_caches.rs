@@ -1,6 +1,6 @@
 //! `proxy_cache` and `max_conns` of imported nginx configurations.
 
-use testkit::{Behaviour, Gateway, Step, Upstream, gateway::binary};
+use tidegate_testkit::{Behaviour, Gateway, Step, Upstream, gateway::binary};
 
 /// An answer that nginx keeps: caches may, and it is somebody's.
 fn origin() -> Upstream {

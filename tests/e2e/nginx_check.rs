@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, process::Command};
 
-use testkit::{Upstream, free_port, gateway::binary, process::Process, servers};
+use tidegate_testkit::{Upstream, free_port, gateway::binary, process::Process, servers};
 
 const EQUAL: &str = "
   add_header X-Site yes;

@@ -10,7 +10,7 @@ use std::{
     process::Command,
 };
 
-use testkit::{
+use tidegate_testkit::{
     client::Client,
     free_port,
     gateway::{Gateway, YAML_PROVIDER, binary, workspace_root},

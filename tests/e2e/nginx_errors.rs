@@ -2,7 +2,7 @@
 
 use std::{fs, net::SocketAddr, path::Path};
 
-use testkit::{Gateway, client::Client, servers};
+use tidegate_testkit::{Gateway, client::Client, servers};
 
 use crate::nginx_guards::{CHECK, make_readable};
 
@@ -198,7 +198,7 @@ const BARE: [(&str, &str, u16); 3] = [
 #[test]
 fn errors_without_their_page_show_nothing_else() {
     let (origin, check, site) = (servers::nginx(ORIGIN), servers::nginx(CHECK), site());
-    let closed = testkit::free_port();
+    let closed = tidegate_testkit::free_port();
     for (location, page, status) in BARE {
         let text = filled(location, &origin, site.path())
             .replace("@CHECK@", &check.address.to_string())

@@ -1,7 +1,7 @@
 //! nginx configurations that serve files, imported, and nginx itself on the same directory: the same answers.
 
-use testkit::Gateway;
-use testkit::client::Client;
+use tidegate_testkit::Gateway;
+use tidegate_testkit::client::Client;
 
 use crate::static_files::Site;
 
@@ -35,7 +35,7 @@ fn imported_sites_answer_as_nginx_does() {
         std::fs::set_permissions(folder, mode).expect("readable");
     }
     let body = format!("root {};\n{server}", root.display());
-    let nginx = testkit::servers::nginx(&body);
+    let nginx = tidegate_testkit::servers::nginx(&body);
     let gateway = Gateway::start_from("nginx", &format!("server {{ listen 80;\n{body}}}"));
     let mut wrong = Vec::new();
     for (target, fields) in [
@@ -60,7 +60,7 @@ fn imported_sites_answer_as_nginx_does() {
             client.request(&format!("GET {target} HTTP/1.1\r\nHost: h\r\n{fields}\r\n")).expect("an answer")
         };
         let (theirs, ours) = (ask(nginx.address), ask(gateway.http));
-        let telling = |answer: &testkit::Message| {
+        let telling = |answer: &tidegate_testkit::Message| {
             let page = answer.status() >= 300;
             let of = |name: &str| answer.header(name).unwrap_or_default().to_owned();
             let body = if page { String::new() } else { answer.body_text() };

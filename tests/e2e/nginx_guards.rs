@@ -5,7 +5,7 @@
 
 use std::{fmt::Write as _, fs, path::Path};
 
-use testkit::{
+use tidegate_testkit::{
     Gateway, Upstream,
     client::Client,
     free_port,

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, fs, net::SocketAddr, path::Path, process::Command};
 
-use testkit::{
+use tidegate_testkit::{
     Gateway, Upstream,
     client::Client,
     free_port,
@@ -170,7 +170,7 @@ fn names_lead_where_nginx_leads() {
     );
     let file = folder.path().join("nginx.conf");
     fs::write(&file, &text).expect("written");
-    let mut command = Command::new(testkit::servers::find("nginx"));
+    let mut command = Command::new(tidegate_testkit::servers::find("nginx"));
     command.arg("-c").arg(&file).arg("-p").arg(folder.path()).args(["-e", "stderr", "-g", "daemon off;"]);
     let mut nginx = Process::start("nginx", &mut command);
     nginx.wait_for_port(local(port));

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use testkit::{Gateway, client::Client, servers};
+use tidegate_testkit::{Gateway, client::Client, servers};
 
 const LISTS: [&str; 13] = [
     "none good.example",
@@ -79,7 +79,7 @@ fn referers_are_valid_where_nginx_says_so() {
     }
     // In nginx the last block is closed behind the text.
     let servers = servers.trim_end().strip_suffix('}').expect("it ends with a block").to_owned();
-    let port = testkit::free_port();
+    let port = tidegate_testkit::free_port();
     let nginx = servers::nginx(&servers.replace("@ADDRESS@", &port.to_string()));
     let ours = format!("server {{ listen 80; {} }}", servers.replace("@ADDRESS@", "80"));
     let gateway = Gateway::start_from("nginx", &ours);

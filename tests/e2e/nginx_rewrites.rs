@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use testkit::{
+use tidegate_testkit::{
     Gateway, Message, PATIENCE, Upstream,
     client::Client,
     free_port,
@@ -45,7 +45,7 @@ fn ask(address: SocketAddr, target: &str, fields: &str) -> Message {
 fn rewritten_requests_go_where_nginx_sends_them() {
     let upstream = Upstream::start();
     let server = SERVER.replace("@UPSTREAM@", &upstream.address.to_string());
-    let nginx = testkit::servers::nginx(&server);
+    let nginx = tidegate_testkit::servers::nginx(&server);
     let gateway = Gateway::start_from("nginx", &format!("server {{ listen 80; {server} }}"));
     let mut wrong = Vec::new();
     for target in [
@@ -80,7 +80,7 @@ fn rewritten_requests_go_where_nginx_sends_them() {
         let tell = |address: SocketAddr| {
             upstream.take();
             let answer = ask(address, target, "");
-            let seen: String = upstream.take().iter().map(testkit::Seen::text).collect();
+            let seen: String = upstream.take().iter().map(tidegate_testkit::Seen::text).collect();
             let of = |name: &str| answer.header(name).unwrap_or_default().to_owned();
             // nginx puts its own address before a path.
             let location = of("Location").replace(&format!("http://h:{}", address.port()), "");
@@ -133,13 +133,14 @@ fn compressed_answers_are_those_that_nginx_compresses() {
          location /short {{ default_type text/html; return 200 short; }}"
     );
     // What answers: the import proxies to it with the same gzip directives.
-    let origin = testkit::servers::nginx(&body.replace("gzip on;", "gzip off;"));
+    let origin = tidegate_testkit::servers::nginx(&body.replace("gzip on;", "gzip off;"));
     let front = format!(
         "gzip on; gzip_types text/css; gzip_min_length 30; gzip_vary on; \
          location / {{ proxy_pass http://{}; }}",
         origin.address
     );
-    let nginx = testkit::servers::nginx(&front.replace("proxy_pass", "proxy_http_version 1.1; proxy_pass"));
+    let nginx =
+        tidegate_testkit::servers::nginx(&front.replace("proxy_pass", "proxy_http_version 1.1; proxy_pass"));
     let gateway = Gateway::start_from("nginx", &format!("server {{ {front} }}"));
     for target in ["/page", "/style", "/plain", "/short"] {
         let coding = |address| {

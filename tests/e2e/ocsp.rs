@@ -6,9 +6,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rcgen::{CustomExtension, SerialNumber};
-use testkit::gateway::{Gateway, YAML_PROVIDER};
-use testkit::process::Process;
-use testkit::{PATIENCE, free_port};
+use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
+use tidegate_testkit::process::Process;
+use tidegate_testkit::{PATIENCE, free_port};
 
 use crate::certs::{Authority, Pair, quoted};
 
@@ -120,7 +120,7 @@ fn answers_of_the_authority_are_stapled() {
 
 #[test]
 fn the_field_needs_the_plugin() {
-    let mut gateway = Gateway::start(testkit::gateway::EMBEDDED, None);
+    let mut gateway = Gateway::start(tidegate_testkit::gateway::EMBEDDED, None);
     gateway.process.wait_for_port(gateway.admin);
     let pair = Authority::new().issue("a.test");
     let body = format!(

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
-use testkit::gateway::YAML_PROVIDER;
-use testkit::{Gateway, Message, Upstream, servers};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::{Gateway, Message, Upstream, servers};
 
 use crate::tokens::token;
 
@@ -230,7 +230,7 @@ fn sessions_in_cookies() {
     let routes = std::fs::read_to_string(conf).expect("routes").replace("\"/*\"", "\"/a*\"");
     fixture.gateway.write_routes(&routes);
     let start = std::time::Instant::now();
-    while fixture.get("/other", "").status() != 404 && start.elapsed() < testkit::PATIENCE {}
+    while fixture.get("/other", "").status() != 404 && start.elapsed() < tidegate_testkit::PATIENCE {}
     assert!(!fixture.is_in(&session));
 }
 
@@ -251,7 +251,7 @@ fn anonymous_clients_leave_nothing_in_redis() {
     let session = json!({"storage": "redis", "redis": {"port": redis.address.port()}});
     let fixture = fixture(json!({}), session);
     let keys = || {
-        let mut client = testkit::Client::connect(redis.address).expect("connects");
+        let mut client = tidegate_testkit::Client::connect(redis.address).expect("connects");
         client.send(b"DBSIZE\r\n").expect("sends");
         let answer = client.exactly(4).expect("an answer");
         String::from_utf8_lossy(&answer).trim().to_owned()

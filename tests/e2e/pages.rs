@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway, workspace_root};
-use testkit::upstream::{Behaviour, Step};
-use testkit::{Message, Upstream};
+use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway, workspace_root};
+use tidegate_testkit::upstream::{Behaviour, Step};
+use tidegate_testkit::{Message, Upstream};
 
 use crate::grpc_peer::Server;
 

@@ -5,8 +5,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use serde_json::json;
-use testkit::gateway::Gateway;
-use testkit::http2::{
+use tidegate_testkit::gateway::Gateway;
+use tidegate_testkit::http2::{
     DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, Http2Client, RST_STREAM, field, request,
 };
 

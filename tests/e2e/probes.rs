@@ -1,8 +1,8 @@
 //! What an active health check sends.
 
 use serde_json::{Value, json};
-use testkit::gateway::YAML_PROVIDER;
-use testkit::{Gateway, Upstream};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::{Gateway, Upstream};
 
 /// The `Host` of the first probe to an upstream with these fields.
 fn probed_host(fields: &Value) -> String {

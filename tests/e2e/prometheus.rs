@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
-use testkit::{Behaviour, Client, PATIENCE, Step, Upstream};
+use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
+use tidegate_testkit::{Behaviour, Client, PATIENCE, Step, Upstream};
 
 /// A sample of the page: its name, labels and value.
 struct Sample {

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use testkit::gateway::{Gateway, YAML_PROVIDER};
-use testkit::{Client, PATIENCE, free_port, servers};
+use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
+use tidegate_testkit::{Client, PATIENCE, free_port, servers};
 
 use crate::certs::{quoted, self_signed};
 

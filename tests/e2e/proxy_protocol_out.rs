@@ -7,9 +7,9 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
-use testkit::gateway::{Gateway, YAML_PROVIDER};
-use testkit::servers::{self, Server};
-use testkit::{Behaviour, Client, PATIENCE, Step, Upstream, free_port};
+use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
+use tidegate_testkit::servers::{self, Server};
+use tidegate_testkit::{Behaviour, Client, PATIENCE, Step, Upstream, free_port};
 
 use crate::certs::self_signed;
 use crate::grpc_peer::{Caller, runtime};
@@ -303,7 +303,7 @@ fn a_client_is_who_the_connection_came_from() {
 
 #[test]
 fn clients_over_ipv6() {
-    // Containers may have none at all; the bytes themselves are tested in `wire`.
+    // Containers may have none at all; the bytes themselves are tested in `protocol`.
     if TcpListener::bind("[::1]:0").is_err() {
         eprintln!("no IPv6 here: not tested");
         return;

@@ -1,9 +1,9 @@
 //! `proxy_protocol` of an upstream, wherever an upstream may stand: taken, kept, changed, refused.
 
 use serde_json::{Value, json};
-use testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
-use testkit::servers;
-use testkit::{Upstream, free_port};
+use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
+use tidegate_testkit::servers;
+use tidegate_testkit::{Upstream, free_port};
 
 #[test]
 fn every_upstream_may_have_it() {

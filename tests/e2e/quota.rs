@@ -5,9 +5,9 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use testkit::Client;
-use testkit::gateway::{Gateway, YAML_PROVIDER};
-use testkit::servers;
+use tidegate_testkit::Client;
+use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
+use tidegate_testkit::servers;
 
 const GATEWAYS: usize = 4;
 const CLIENTS_EACH: usize = 4;

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use testkit::gateway::YAML_PROVIDER;
-use testkit::process::Process;
-use testkit::{Client, Gateway, PATIENCE, Upstream, servers};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::process::Process;
+use tidegate_testkit::{Client, Gateway, PATIENCE, Upstream, servers};
 
 fn redis(address: SocketAddr) -> Process {
     let mut command = Command::new(servers::find("redis-server"));
@@ -52,7 +52,7 @@ fn wait_for_status(client: &mut Client, path: &str, wanted: u16, gateway: &Gatew
 
 #[test]
 fn a_redis_that_stays_away_is_not_counted_around() {
-    let address = SocketAddr::from(([127, 0, 0, 1], testkit::free_port()));
+    let address = SocketAddr::from(([127, 0, 0, 1], tidegate_testkit::free_port()));
     let mut server = redis(address);
     let upstream = Upstream::start();
     let gateway = gateway(address, upstream.address);

@@ -3,8 +3,8 @@
 
 use std::net::SocketAddr;
 
-use testkit::gateway::EMBEDDED;
-use testkit::{Client, Gateway, Message};
+use tidegate_testkit::gateway::EMBEDDED;
+use tidegate_testkit::{Client, Gateway, Message};
 
 fn get(address: SocketAddr, path: &str, fields: &str) -> Message {
     let version = if fields.contains("Host") { "1.1" } else { "1.0" };
@@ -47,7 +47,7 @@ fn pages_of_browsers_do_not_reach_what_asks_for_no_key() {
     check(&gateway, gateway.admin, "/apisix/admin/routes");
     // A key is what no page knows, and any name will do.
     let gateway = Gateway::start(EMBEDDED, None);
-    let key = format!("Host: evil.example\r\nX-API-KEY: {}\r\n", testkit::gateway::ADMIN_KEY);
+    let key = format!("Host: evil.example\r\nX-API-KEY: {}\r\n", tidegate_testkit::gateway::ADMIN_KEY);
     assert_eq!(get(gateway.admin, "/apisix/admin/routes", &key).status(), 200);
     assert_eq!(get(gateway.control, "/v1/schema", "Host: gateway.internal\r\n").status(), 403);
 }

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use testkit::gateway::YAML_PROVIDER;
-use testkit::http2::{END_HEADERS, END_STREAM, HEADERS, RST_STREAM, field, request};
-use testkit::{Gateway, Http2Client, PATIENCE};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::http2::{END_HEADERS, END_STREAM, HEADERS, RST_STREAM, field, request};
+use tidegate_testkit::{Gateway, Http2Client, PATIENCE};
 
 const FORMAT: &str = "enable_access_log: true, client_header_timeout: 300ms, \
     access_log_format: '$remote_addr|$request|$status|$body_bytes_sent|$request_method|$request_uri|$http_host'";
@@ -118,8 +118,11 @@ fn send_block(client: &mut Http2Client, block: &[u8]) {
     let mut pieces = block.chunks(16_384).enumerate().peekable();
     while let Some((number, piece)) = pieces.next() {
         let end = if pieces.peek().is_none() { END_HEADERS } else { 0 };
-        let (kind, flags) =
-            if number == 0 { (HEADERS, end | END_STREAM) } else { (testkit::http2::CONTINUATION, end) };
+        let (kind, flags) = if number == 0 {
+            (HEADERS, end | END_STREAM)
+        } else {
+            (tidegate_testkit::http2::CONTINUATION, end)
+        };
         client.send(kind, flags, 1, piece).expect("sends");
     }
 }

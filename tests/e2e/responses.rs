@@ -1,8 +1,8 @@
 //! What upstreams answer, well and badly, and what clients get.
 
-use testkit::gateway::{Gateway, YAML_PROVIDER};
-use testkit::upstream::{Behaviour, Step};
-use testkit::{Client, Message, ReadError, Upstream};
+use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
+use tidegate_testkit::upstream::{Behaviour, Step};
+use tidegate_testkit::{Client, Message, ReadError, Upstream};
 
 use crate::case::gateway_for;
 
@@ -214,13 +214,13 @@ fn a_kept_connection_the_upstream_closed_is_not_an_error() {
 #[test]
 fn no_listener_is_502_and_no_route_is_404() {
     let upstream = Upstream::start();
-    let gone = testkit::free_port();
+    let gone = tidegate_testkit::free_port();
     let routes = format!(
         "routes:\n  - id: 1\n    uri: /gone\n    upstream: {{type: roundrobin, nodes: {{\"127.0.0.1:{gone}\": 1}}}}\n\
          \x20 - id: 2\n    uri: /here\n    upstream: {{type: roundrobin, nodes: {{\"{}\": 1}}}}\n",
         upstream.address
     );
-    let gateway = testkit::Gateway::start(testkit::gateway::YAML_PROVIDER, Some(&routes));
+    let gateway = tidegate_testkit::Gateway::start(tidegate_testkit::gateway::YAML_PROVIDER, Some(&routes));
     let mut client = gateway.client();
     assert_eq!(client.get("h", "/here").expect("answers").status(), 200);
     assert_eq!(client.get("h", "/gone").expect("answers").status(), 502);

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::gateway::YAML_PROVIDER;
-use testkit::usage::processor_time;
-use testkit::{Gateway, Message, Upstream};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::usage::processor_time;
+use tidegate_testkit::{Gateway, Message, Upstream};
 
 const PATTERNS: usize = 400;
 

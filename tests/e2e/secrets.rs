@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
-use testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
-use testkit::{Message, PATIENCE, Upstream, free_port};
+use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
+use tidegate_testkit::{Message, PATIENCE, Upstream, free_port};
 
 /// What the Vault answers by path: a status and a body.
 #[derive(Clone, Default)]
@@ -175,8 +175,10 @@ fn the_admin_api_changes_managers_and_a_silent_one_delays_nothing_for_long() {
     let secrets = Secrets::default();
     secrets.set("/v1/kv/apisix/jack", 200, json!({"data": {"key": "from-vault"}}));
     let vault = vault(&secrets);
-    let silent =
-        Upstream::with(|_| testkit::Behaviour { read_body: true, steps: vec![testkit::Step::Silence] });
+    let silent = Upstream::with(|_| tidegate_testkit::Behaviour {
+        read_body: true,
+        steps: vec![tidegate_testkit::Step::Silence],
+    });
     let gateway = Gateway::start(EMBEDDED, None);
     let put = |path: &str, body: Value| {
         let (status, answer) = gateway.admin("PUT", &format!("/apisix/admin/{path}"), &body.to_string());

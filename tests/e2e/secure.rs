@@ -14,7 +14,7 @@ use rustls::{
     crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs},
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
 };
-use testkit::PATIENCE;
+use tidegate_testkit::PATIENCE;
 
 use crate::certs::Pair;
 

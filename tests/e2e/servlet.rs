@@ -4,8 +4,8 @@
 use std::fs;
 
 use serde_json::json;
-use testkit::gateway::{YAML_PROVIDER, workspace_root};
-use testkit::{Gateway, Upstream};
+use tidegate_testkit::gateway::{YAML_PROVIDER, workspace_root};
+use tidegate_testkit::{Gateway, Upstream};
 
 /// Refused though Tomcat resolves them: APISIX refuses them too, because containers and proxies read them differently.
 const REFUSED: &[&str] = &[

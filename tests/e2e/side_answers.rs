@@ -9,9 +9,9 @@ use std::sync::{
 };
 
 use serde_json::{Value, json};
-use testkit::gateway::YAML_PROVIDER;
-use testkit::usage::growth;
-use testkit::{Client, Gateway, Upstream};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::usage::growth;
+use tidegate_testkit::{Client, Gateway, Upstream};
 
 const MEGABYTE: u64 = 1 << 20;
 

@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use testkit::gateway::YAML_PROVIDER;
-use testkit::{Gateway, Upstream};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::{Gateway, Upstream};
 
 /// How a connection ends that has answered once.
 #[derive(Clone, Copy, Debug)]

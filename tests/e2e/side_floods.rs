@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Map, Value, json};
-use testkit::gateway::YAML_PROVIDER;
-use testkit::usage::{growth, processor_time};
-use testkit::{Gateway, Upstream};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::usage::{growth, processor_time};
+use tidegate_testkit::{Gateway, Upstream};
 
 const MEGABYTE: usize = 1 << 20;
 

@@ -4,8 +4,8 @@
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use testkit::gateway::YAML_PROVIDER;
-use testkit::{Client, Gateway, PATIENCE, Upstream};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::{Client, Gateway, PATIENCE, Upstream};
 
 const PLUGINS: &str = "plugins: [prometheus, public-api, batch-requests, proxy-rewrite, proxy-mirror, forward-auth, opa, \
     openid-connect, http-logger, loki-logger, elasticsearch-logger, opentelemetry]\n";

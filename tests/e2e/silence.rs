@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use testkit::gateway::YAML_PROVIDER;
-use testkit::{Client, Gateway, Relay, Upstream, servers};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::{Client, Gateway, Relay, Upstream, servers};
 
 use crate::grpc_peer::{Caller, Server, runtime};
 

@@ -3,11 +3,11 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use testkit::gateway::YAML_PROVIDER;
-use testkit::http2::{END_HEADERS, END_STREAM, HEADERS, RST_STREAM, WINDOW_UPDATE, frame, request};
-use testkit::servers::Server;
-use testkit::usage::status_bytes;
-use testkit::{Client, Gateway, Http2Client, PATIENCE, servers};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::http2::{END_HEADERS, END_STREAM, HEADERS, RST_STREAM, WINDOW_UPDATE, frame, request};
+use tidegate_testkit::servers::Server;
+use tidegate_testkit::usage::status_bytes;
+use tidegate_testkit::{Client, Gateway, Http2Client, PATIENCE, servers};
 
 const INITIAL_WINDOW_SIZE: u16 = 4;
 const KILOBYTE: u64 = 1 << 10;

@@ -1,9 +1,9 @@
 //! Scrapes that read nothing: pages of metrics that are held are few, whoever asks for more shares them.
 
 use serde_json::json;
-use testkit::gateway::YAML_PROVIDER;
-use testkit::usage::growth;
-use testkit::{Client, Gateway};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::usage::growth;
+use tidegate_testkit::{Client, Gateway};
 
 /// Enough for a page of some megabytes, which no socket takes as a whole.
 const SETS: usize = 3_000;
@@ -49,6 +49,6 @@ fn pages_for_slow_readers_are_shared() {
     let started = std::time::Instant::now();
     assert_eq!(client.get("h", "/?who=last").expect("an answer").status(), 200);
     while !scrape(&mut connect()).body_text().contains("who=\"last\"") {
-        assert!(started.elapsed() < testkit::PATIENCE, "the page is an old one");
+        assert!(started.elapsed() < tidegate_testkit::PATIENCE, "the page is an old one");
     }
 }

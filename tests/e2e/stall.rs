@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use testkit::gateway::{Gateway, YAML_PROVIDER};
-use testkit::{Client, PATIENCE};
+use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
+use tidegate_testkit::{Client, PATIENCE};
 
 const BUSY: &str = r##"routes:
   - id: busy

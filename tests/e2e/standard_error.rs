@@ -3,7 +3,7 @@
 use std::{fs::OpenOptions, process::Command};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use testkit::{
+use tidegate_testkit::{
     Gateway,
     gateway::{YAML_PROVIDER, binary},
 };

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use testkit::Gateway;
-use testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::Gateway;
+use tidegate_testkit::gateway::YAML_PROVIDER;
 
 #[test]
 fn no_path_is_too_long_for_a_pattern_with_many_stars() {

@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use testkit::{client::Client, free_port, gateway::binary, process::Process, servers};
+use tidegate_testkit::{client::Client, free_port, gateway::binary, process::Process, servers};
 
 /// Endings of nginx's table, and those that it lacks.
 const ENDINGS: &str = "html htm shtml css xml gif jpeg jpg js atom rss mml txt jad wml htc avif png svg svgz tif tiff wbmp webp \

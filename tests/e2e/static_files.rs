@@ -8,8 +8,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::gateway::{Gateway, YAML_PROVIDER};
-use testkit::{Message, free_port};
+use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
+use tidegate_testkit::{Message, free_port};
 
 use crate::certs::{quoted, self_signed};
 
@@ -307,7 +307,7 @@ fn changes_are_seen() {
     ]);
     let body = |target: &str| get(&gateway, target, "").body_text();
     let wait_for = |wanted: &str| {
-        let deadline = std::time::Instant::now() + testkit::PATIENCE;
+        let deadline = std::time::Instant::now() + tidegate_testkit::PATIENCE;
         while !body("/page.txt").contains(wanted) {
             assert!(std::time::Instant::now() < deadline, "never {wanted}");
         }
@@ -420,7 +420,7 @@ fn no_answer_waits_for_an_acknowledgement() {
         let before = segments(&stream);
         stream.write_all(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes()).expect("sent");
         let mut first = vec![0; 4096];
-        stream.set_read_timeout(Some(testkit::PATIENCE)).expect("set");
+        stream.set_read_timeout(Some(tidegate_testkit::PATIENCE)).expect("set");
         let count = std::io::Read::read(&mut stream, &mut first).expect("an answer");
         let text = String::from_utf8_lossy(&first[..count]).into_owned();
         let (head, body) = text.split_once("\r\n\r\n").expect("a whole head");
@@ -452,7 +452,7 @@ fn segments(stream: &TcpStream) -> u32 {
 fn serve_is_a_web_server_in_one_line() {
     let site = Site::new();
     let port = free_port();
-    let mut command = Command::new(testkit::gateway::binary());
+    let mut command = Command::new(tidegate_testkit::gateway::binary());
     command.args(["serve", "-r"]).arg(site.root()).args([
         "-p",
         &port.to_string(),
@@ -462,15 +462,18 @@ fn serve_is_a_web_server_in_one_line() {
         "1",
         "-d",
     ]);
-    let mut server = testkit::process::Process::start("tidegate serve", &mut command);
+    let mut server = tidegate_testkit::process::Process::start("tidegate serve", &mut command);
     server.wait_for_port(([127, 0, 0, 1], port).into());
     let url = format!("http://127.0.0.1:{port}/");
     assert_eq!(curl(&[&format!("{url}page.txt")], 1), b"0123456789");
     server.wait_for_output("\"GET /page.txt HTTP/1.1\" 200 10 ");
     assert!(server.stop().success());
     let refused = |arguments: &[&str], reason: &str| {
-        let output =
-            Command::new(testkit::gateway::binary()).arg("serve").args(arguments).output().expect("runs");
+        let output = Command::new(tidegate_testkit::gateway::binary())
+            .arg("serve")
+            .args(arguments)
+            .output()
+            .expect("runs");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && said.contains(reason), "{arguments:?}: {said}");
     };
@@ -484,7 +487,7 @@ fn serve_is_a_web_server_in_one_line() {
 
 fn in_background(site: &Site, port: &str) {
     let log = site.root().join("../log");
-    let started = Command::new(testkit::gateway::binary())
+    let started = Command::new(tidegate_testkit::gateway::binary())
         .args(["serve", "--daemon", "-p", port, "-r"])
         .arg(site.root())
         .stdout(fs::File::create(&log).expect("a file"))
@@ -496,7 +499,7 @@ fn in_background(site: &Site, port: &str) {
     assert_eq!(curl(&[&format!("http://127.0.0.1:{port}/page.txt")], 1), b"0123456789");
     let process = rustix::process::Pid::from_raw(id).expect("a process id");
     rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("signalled");
-    let deadline = std::time::Instant::now() + testkit::PATIENCE;
+    let deadline = std::time::Instant::now() + tidegate_testkit::PATIENCE;
     while Path::new(&format!("/proc/{id}")).exists() {
         assert!(std::time::Instant::now() < deadline, "process {id} does not end");
         std::thread::yield_now();

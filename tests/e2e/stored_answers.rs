@@ -2,8 +2,8 @@
 //! nobody on a route that did not store it.
 
 use serde_json::{Value, json};
-use testkit::gateway::YAML_PROVIDER;
-use testkit::{Gateway, Message, Upstream};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::{Gateway, Message, Upstream};
 
 /// Plugins that let in who says `X-Ok: 1` from 1.1.1.1, and run behind proxy-cache or in a later phase.
 fn guards() -> Vec<(&'static str, Value)> {

@@ -21,7 +21,7 @@ use rustix::{
     process::Signal,
 };
 use tempfile::TempDir;
-use testkit::{
+use tidegate_testkit::{
     Client, Gateway, Http2Client, PATIENCE, Upstream,
     gateway::{YAML_PROVIDER, run_command},
 };
@@ -213,7 +213,7 @@ fn all_connections_of_a_stuck_worker_end() {
     assert_eq!(tunnel.request(upgrade).expect("an answer").status(), 101);
     let mut http2 = Http2Client::connect(gateway.http, &[]).expect("a connection");
     http2.get(1, "/quick").expect("sent");
-    http2.wait_for(testkit::http2::HEADERS).expect("an answer");
+    http2.wait_for(tidegate_testkit::http2::HEADERS).expect("an answer");
 
     let computing = self::computing(held.folder.path(), FIRST);
     let mut client = gateway.client();

@@ -6,29 +6,32 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use testkit::gateway::workspace_root;
+use tidegate_testkit::gateway::workspace_root;
 
 /// Which workspace crates each crate may use: the architecture, as data. `tidegate`, the binary, may use all.
 const MAY_USE: &[(&str, &[&str])] = &[
-    ("wire", &[]),
+    ("protocol", &[]),
     ("backtrack", &[]),
     ("model", &["backtrack"]),
     ("telemetry", &[]),
     ("config", &["model"]),
     ("testkit", &[]),
-    ("trust", &[]),
+    ("tls", &[]),
     ("routing", &["backtrack", "model"]),
-    ("upstream", &["model"]),
-    ("control", &["model", "upstream", "telemetry", "trust"]),
-    ("discovery", &["model", "plugins", "telemetry", "wire"]),
-    ("plugin", &["wire", "model", "routing", "upstream", "telemetry", "trust"]),
-    ("plugins", &["plugin", "backtrack", "wire", "model", "routing", "upstream", "telemetry", "trust"]),
-    ("compile", &["backtrack", "model", "plugin", "routing", "upstream", "telemetry", "trust"]),
-    ("proxy", &["wire", "model", "plugin", "routing", "upstream", "telemetry", "compile", "trust"]),
-    ("store", &["model", "config", "telemetry", "trust"]),
+    ("balancing", &["model"]),
+    ("probes", &["model", "balancing", "telemetry", "tls"]),
+    ("discovery", &["model", "plugins", "telemetry", "protocol"]),
+    ("plugin-api", &["protocol", "model", "routing", "balancing", "telemetry", "tls"]),
+    (
+        "plugins",
+        &["plugin-api", "backtrack", "protocol", "model", "routing", "balancing", "telemetry", "tls"],
+    ),
+    ("compiler", &["backtrack", "model", "plugin-api", "routing", "balancing", "telemetry", "tls"]),
+    ("proxy", &["protocol", "model", "plugin-api", "routing", "balancing", "telemetry", "compiler", "tls"]),
+    ("store", &["model", "config", "telemetry", "tls"]),
     ("admin", &["model", "store", "config", "telemetry"]),
-    ("load", &["wire", "telemetry", "trust"]),
-    ("import", &["config", "wire"]),
+    ("bench", &["protocol", "telemetry", "tls"]),
+    ("import", &["config", "protocol"]),
 ];
 
 const LONGEST_FILE_LINES: usize = 600;
@@ -93,7 +96,7 @@ fn every_plugin_file_is_registered() {
     assert!(missing.is_empty(), "not in registry.rs: {missing:?}");
 }
 
-/// ADR 20: what makes a verifier of its own, or a handshake that explains nothing, belongs in crate `trust`.
+/// ADR 20: what makes a verifier of its own, or a handshake that explains nothing, belongs in crate `tls`.
 #[test]
 fn certificates_are_verified_in_one_place() {
     let own = [
@@ -104,10 +107,10 @@ fn certificates_are_verified_in_one_place() {
         "TlsConnector",
     ];
     let mut wrong = Vec::new();
-    for file in sources().iter().filter(|file| !file.starts_with(workspace_root().join("crates/trust"))) {
+    for file in sources().iter().filter(|file| !file.starts_with(workspace_root().join("crates/tls"))) {
         let text = fs::read_to_string(file).unwrap_or_default();
         for word in own.iter().filter(|word| text.contains(**word)) {
-            wrong.push(format!("{}: {word}; use crate trust", file.display()));
+            wrong.push(format!("{}: {word}; use crate tls", file.display()));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -179,7 +182,7 @@ fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
         .skip_while(|line| line.trim() != "[dependencies]")
         .skip(1)
         .take_while(|line| !line.starts_with('['))
-        .filter_map(|line| line.split(['.', '=', ' ']).next())
+        .filter_map(|line| line.split(['.', '=', ' ']).next()?.strip_prefix("tidegate-"))
         .filter(|name| !name.is_empty() && !name.starts_with('#'))
 }
 

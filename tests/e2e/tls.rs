@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use testkit::free_port;
-use testkit::gateway::{Gateway, YAML_PROVIDER};
+use tidegate_testkit::free_port;
+use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
 
 /// What curl prints for a connection without an answer.
 const NO_ANSWER: &str = "000";

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use rustls::{SignatureScheme, SupportedProtocolVersion};
-use testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
-use testkit::{PATIENCE, free_port};
+use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
+use tidegate_testkit::{PATIENCE, free_port};
 
 use crate::certs::{Authority, Pair, quoted, self_signed, self_signed_rsa};
 use crate::secure::{Offer, Secure};
@@ -184,7 +184,7 @@ fn keys_stay_and_ends_are_told() {
         assert_eq!(status, 200, "{answer}");
         assert!(!answer.contains(secret), "{path} shows the key: {answer}");
     }
-    let mut control = testkit::Client::connect(gateway.control).expect("connects");
+    let mut control = tidegate_testkit::Client::connect(gateway.control).expect("connects");
     let shown = control.get("localhost", "/v1/upstream/1").expect("answers").body_text();
     assert!(shown.contains("client_cert") && !shown.contains("client_key"), "{shown}");
     // What was read may be written back: the key in it is the same one.
@@ -197,7 +197,7 @@ fn keys_stay_and_ends_are_told() {
     let (_, again) = gateway.admin("GET", "/apisix/admin/upstreams/1", "");
     assert!(again.contains(&encrypted), "{again}");
 
-    let mut metrics = testkit::Client::connect(gateway.metrics).expect("connects");
+    let mut metrics = tidegate_testkit::Client::connect(gateway.metrics).expect("connects");
     let page = metrics.get("h", "/apisix/prometheus/metrics").expect("answers").body_text();
     let line = "apisix_ssl_certificate_expiry_timestamp_seconds{ssl=\"old\",sni=\"soon.test\",pair=\"0\"} 1577836800";
     assert!(page.contains(line), "{page}");

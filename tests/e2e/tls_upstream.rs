@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use testkit::free_port;
-use testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
-use testkit::servers::{self, Server};
+use tidegate_testkit::free_port;
+use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
+use tidegate_testkit::servers::{self, Server};
 
 use crate::certs::{Authority, Pair, quoted};
 

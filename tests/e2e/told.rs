@@ -5,8 +5,8 @@ use std::net::TcpListener;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway, YAML_PROVIDER, binary};
-use testkit::{Client, servers};
+use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway, YAML_PROVIDER, binary};
+use tidegate_testkit::{Client, servers};
 
 #[test]
 fn a_port_that_is_taken_is_told_with_its_process() {
@@ -81,7 +81,7 @@ fn all_faults_of_a_whole_configuration_are_told() {
     let config = EMBEDDED
         .replace("config_provider: embedded", "config_provider: yaml")
         .replace("apisix:\n", "apisix:\n  status: {ip: 127.0.0.1, port: @STATUS@}\n");
-    let status = testkit::free_port();
+    let status = tidegate_testkit::free_port();
     let mut gateway = Gateway::start_unready(&config.replace("@STATUS@", &status.to_string()), None);
     gateway.process.wait_for_port(gateway.admin);
     let ready = || {

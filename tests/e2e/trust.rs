@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
-use testkit::servers::{self, Server};
-use testkit::{PATIENCE, free_port};
+use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
+use tidegate_testkit::servers::{self, Server};
+use tidegate_testkit::{PATIENCE, free_port};
 
 use crate::certs::{quoted, self_signed};
 use chains::{Chain, HOST};

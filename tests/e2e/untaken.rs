@@ -5,13 +5,13 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use testkit::gateway::YAML_PROVIDER;
-use testkit::http2::{
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::http2::{
     DATA, END_HEADERS, END_STREAM, HEADERS, REFUSED_STREAM, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame,
     request,
 };
-use testkit::usage::status_bytes;
-use testkit::{Gateway, Http2Client, Upstream};
+use tidegate_testkit::usage::status_bytes;
+use tidegate_testkit::{Gateway, Http2Client, Upstream};
 
 const INITIAL_WINDOW_SIZE: u16 = 4;
 const MEGABYTE: u64 = 1 << 20;

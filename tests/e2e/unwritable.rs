@@ -2,7 +2,7 @@
 
 use std::{fs::OpenOptions, process::Command};
 
-use testkit::{Gateway, client::Client, free_port, gateway::binary};
+use tidegate_testkit::{Gateway, client::Client, free_port, gateway::binary};
 
 /// Standard output and error on a full disk.
 #[test]
@@ -16,7 +16,7 @@ fn a_greeting_that_cannot_be_written_is_left_out() {
     command.arg("run").arg("--prefix").arg(prefix.path()).args(["--listen", &format!("127.0.0.1:{port}")]);
     let mut child = command.stdout(full()).stderr(full()).spawn().expect("the binary runs");
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
-    let deadline = std::time::Instant::now() + testkit::PATIENCE;
+    let deadline = std::time::Instant::now() + tidegate_testkit::PATIENCE;
     let served = loop {
         if let Some(answer) = Client::connect(address).ok().and_then(|mut client| client.get("h", "/").ok()) {
             break answer.status();
@@ -35,7 +35,7 @@ fn a_log_may_be_a_pipe_without_a_reader() {
     let folder = tempfile::tempdir().expect("a folder");
     let pipe = folder.path().join("access");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
-    let config = testkit::gateway::YAML_PROVIDER
+    let config = tidegate_testkit::gateway::YAML_PROVIDER
         .replace("enable_access_log: false", &format!("access_log: {}", pipe.display()));
     assert!(config.contains("access_log: /"), "{config}");
     let gateway = Gateway::start(&config, Some("routes: []\n"));

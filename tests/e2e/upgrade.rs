@@ -20,7 +20,7 @@ use std::{
 };
 
 use rustix::process::Signal;
-use testkit::{
+use tidegate_testkit::{
     Client, Gateway, Http2Client, PATIENCE, Seen, Upstream, Wrk,
     gateway::{ADMIN_KEY, EMBEDDED, YAML_PROVIDER, binary, run_command},
     http2::{DATA, END_HEADERS, HEADERS, REFUSED_STREAM, RST_STREAM, request},
@@ -336,7 +336,7 @@ fn an_idle_connection_is_answered_once_more_and_addresses_come_and_go() {
     assert_eq!(used.get("a.test", "/a").expect("answers").status(), 200);
     let mut fresh = gateway.client();
     // The next process has one address more.
-    let added = testkit::free_port();
+    let added = tidegate_testkit::free_port();
     let (one, two) = (
         format!("[{{ip: 127.0.0.1, port: {}}}]\n  ssl", gateway.http.port()),
         format!(

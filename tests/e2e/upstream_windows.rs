@@ -10,9 +10,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use h2::SendStream;
 use http::Response;
-use testkit::gateway::YAML_PROVIDER;
-use testkit::http2::{END_HEADERS, END_STREAM, HEADERS, REFUSED_STREAM, RST_STREAM, frame, request};
-use testkit::{Client, Gateway, Http2Client, PATIENCE};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::http2::{END_HEADERS, END_STREAM, HEADERS, REFUSED_STREAM, RST_STREAM, frame, request};
+use tidegate_testkit::{Client, Gateway, Http2Client, PATIENCE};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::grpc_peer::runtime;

@@ -1,8 +1,8 @@
 //! Schemas that users write are checked when they are written, and what they say is checked in full.
 
 use serde_json::{Value, json};
-use testkit::gateway::{EMBEDDED, YAML_PROVIDER};
-use testkit::{Gateway, Upstream};
+use tidegate_testkit::gateway::{EMBEDDED, YAML_PROVIDER};
+use tidegate_testkit::{Gateway, Upstream};
 
 /// A broken schema, and where its fault is.
 fn broken() -> Vec<(Value, &'static str)> {

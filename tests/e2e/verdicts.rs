@@ -11,9 +11,9 @@ use std::process::{Command, Output};
 use std::time::Instant;
 
 use serde_json::json;
-use testkit::gateway::{Gateway, binary};
-use testkit::process::Process;
-use testkit::{PATIENCE, free_port};
+use tidegate_testkit::gateway::{Gateway, binary};
+use tidegate_testkit::process::Process;
+use tidegate_testkit::{PATIENCE, free_port};
 
 use self::cases::{Case, Verdict};
 use crate::config_keys::standalone;
@@ -191,7 +191,10 @@ fn copy_of_binary(folder: &Path) -> PathBuf {
 fn low_ports_need_a_capability() {
     let first = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").unwrap_or_default();
     let first = first.trim().parse::<u16>().unwrap_or(1024);
-    if !rustix::process::geteuid().is_root() || first <= 80 || !testkit::servers::installed("setpriv") {
+    if !rustix::process::geteuid().is_root()
+        || first <= 80
+        || !tidegate_testkit::servers::installed("setpriv")
+    {
         eprintln!("skipped: needs root, setpriv, and ports that only root may open");
         return;
     }

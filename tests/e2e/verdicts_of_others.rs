@@ -6,8 +6,8 @@ use std::net::{SocketAddr, TcpListener};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use testkit::gateway::{EMBEDDED, YAML_PROVIDER};
-use testkit::{Behaviour, Gateway, Upstream};
+use tidegate_testkit::gateway::{EMBEDDED, YAML_PROVIDER};
+use tidegate_testkit::{Behaviour, Gateway, Upstream};
 
 /// One route below `/NAME` for each of these, and a mock behind it.
 fn start(routes: &[(&str, Value)], consumers: &Value) -> Gateway {

@@ -8,8 +8,8 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use testkit::gateway::{Gateway, YAML_PROVIDER};
-use testkit::{Client, PATIENCE, Upstream, free_port};
+use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
+use tidegate_testkit::{Client, PATIENCE, Upstream, free_port};
 
 use crate::certs::{quoted, self_signed};
 use crate::secure::{Offer, Secure};

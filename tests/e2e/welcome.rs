@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use testkit::gateway::{ADMIN_KEY, EMBEDDED, YAML_PROVIDER};
-use testkit::{Etcd, Gateway, PATIENCE};
+use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED, YAML_PROVIDER};
+use tidegate_testkit::{Etcd, Gateway, PATIENCE};
 
 const HELLO: &str = "hello from tidegate";
 

@@ -8,16 +8,16 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use admin::{
+use serde_json::{Value, json};
+use tidegate_admin::{
     Access, AdminApi, AdminKey, AdminSettings, ApiVersion, ControlApi, ControlParts, NoControlHooks,
     NoHealth, NoHooks, Parts, Role, Standalone,
     listener::{Bounds, serve},
 };
-use model::{
+use tidegate_model::{
     PluginCatalog, Schema, SchemaKind, catalog::PluginFacts, check::AnyLanguage, encrypt::Keyring,
     schemas::with_meta,
 };
-use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 struct Catalog {
@@ -45,8 +45,8 @@ impl PluginCatalog for Catalog {
             consumer_schema: plugin.facts.get("consumer_schema"),
             metadata_schema: plugin.facts.get("metadata_schema"),
             encrypt_fields: &plugin.encrypt_fields,
-            nested: model::catalog::no_nested,
-            remarks: model::catalog::no_remarks,
+            nested: tidegate_model::catalog::no_nested,
+            remarks: tidegate_model::catalog::no_remarks,
         })
     }
 
@@ -132,7 +132,7 @@ impl Standalone for Document {
         self.0.lock().ok()?.clone()
     }
 
-    fn replace(&self, configuration: Value) -> store::BoxFuture<'_, Result<(), String>> {
+    fn replace(&self, configuration: Value) -> tidegate_store::BoxFuture<'_, Result<(), String>> {
         let replaced = self.0.lock().map(|mut document| *document = Some(Arc::new(configuration)));
         let replaced = replaced.map_err(|error| error.to_string());
         Box::pin(async move { replaced })
@@ -152,7 +152,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let stream: Arc<dyn PluginCatalog> = Arc::new(catalog(&schemas, "apisix.stream.plugins.")?);
     let provider = config.pointer("/deployment/role_traditional/config_provider");
     let yaml = provider.is_some_and(|provider| provider == "yaml");
-    let store = Arc::new(store::Memory::new());
+    let store = Arc::new(tidegate_store::Memory::new());
     let admin = Arc::new(AdminApi::new(Parts {
         settings: settings(&config),
         store: store.clone(),
@@ -160,7 +160,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         stream_plugins: Some(stream.clone()),
         languages: Arc::new(AnyLanguage),
         hooks: Arc::new(NoHooks),
-        compiled: Arc::new(admin::NoCompiler),
+        compiled: Arc::new(tidegate_admin::NoCompiler),
         standalone: yaml.then(|| Arc::new(Document::default()) as Arc<dyn Standalone>),
         audit: None,
     }));
@@ -173,11 +173,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         health: Arc::new(NoHealth),
         hooks: Arc::new(NoControlHooks),
         audit: None,
-        compiled: Arc::new(admin::NoCompiler),
-        hosts: admin::Hosts::default(),
+        compiled: Arc::new(tidegate_admin::NoCompiler),
+        hosts: tidegate_admin::Hosts::default(),
     }));
     let data = TcpListener::bind("127.0.0.2:1984").await?;
-    let (_doors, serving) = tokio::sync::watch::channel(admin::listener::Phase::Serving);
+    let (_doors, serving) = tokio::sync::watch::channel(tidegate_admin::listener::Phase::Serving);
     tokio::join!(
         serve(TcpListener::bind("127.0.0.1:9180").await?, admin.clone(), Bounds::default(), serving.clone()),
         serve(TcpListener::bind("127.0.0.1:9090").await?, control, Bounds::default(), serving.clone()),

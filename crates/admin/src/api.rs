@@ -11,12 +11,12 @@ mod standalone;
 use std::sync::{Arc, PoisonError, RwLock};
 
 pub use self::{entrance::Entered, revisions::Progress};
-use model::{
+use serde_json::{Value, json};
+use tidegate_model::{
     Kind, PluginCatalog,
     check::{Context, Languages, References},
 };
-use serde_json::{Value, json};
-use store::{BoxFuture, Store};
+use tidegate_store::{BoxFuture, Store};
 
 use crate::{
     AdminSettings, ApiVersion, Audit, Compiled,

@@ -9,7 +9,7 @@ use std::{
 };
 
 use serde_json::{Map, Value, json};
-use telemetry::{
+use tidegate_telemetry::{
     error_log::{Level, log},
     log_writer::LogSink,
 };
@@ -170,7 +170,7 @@ fn escaped(json: &str) -> String {
 mod tests {
     use std::time::Duration;
 
-    use telemetry::log_writer::LogWriter;
+    use tidegate_telemetry::log_writer::LogWriter;
 
     use super::*;
     use crate::testing::request;

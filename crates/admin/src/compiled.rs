@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use model::{Document, Kind, Object, Objects, Rejected};
 use serde_json::Value;
+use tidegate_model::{Document, Kind, Object, Objects, Rejected};
 
 /// The compiler, as the Admin API asks it.
 pub trait Compiled: Send + Sync {

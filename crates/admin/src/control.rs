@@ -7,9 +7,9 @@ mod view;
 
 use std::{fmt::Write, sync::Arc};
 
-use model::{Kind, PluginCatalog, Rejected, SchemaKind, mask::mask_resource, schemas};
 use serde_json::{Map, Value, json};
-use store::{BoxFuture, Store};
+use tidegate_model::{Kind, PluginCatalog, Rejected, SchemaKind, mask::mask_resource, schemas};
+use tidegate_store::{BoxFuture, Store};
 
 use self::documents::{Documents, Holds};
 pub use self::health::{HealthView, NoHealth, NodeHealth};

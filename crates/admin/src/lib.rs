@@ -1,6 +1,6 @@
 //! The Admin API, which changes the configuration, and the Control API, which shows what is going on.
 //!
-//! Both are plain functions from a request to an answer over a [`store::Store`]; sockets are in [`listener`] only, so
+//! Both are plain functions from a request to an answer over a [`tidegate_store::Store`]; sockets are in [`listener`] only, so
 //! that the data plane's port can offer them, too. Paths, statuses, shapes and messages are those of APISIX 3.18.
 
 #![forbid(unsafe_code)]

@@ -11,7 +11,7 @@ mod in_turns;
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use telemetry::{
+use tidegate_telemetry::{
     error_log::{Level, log},
     limiter::Limiter,
 };

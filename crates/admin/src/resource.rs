@@ -15,15 +15,15 @@ pub(crate) use transaction::at_length;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use model::{
+use serde_json::{Value, json};
+use tidegate_model::{
     Kind, Object, Objects,
     check::{Context, NO_ID, check_resource, is_id},
     encrypt::encrypted_fields,
     idle,
     schema::lua,
 };
-use serde_json::{Value, json};
-use store::{BoxFuture, Operation, StoreError, Stored, Written};
+use tidegate_store::{BoxFuture, Operation, StoreError, Stored, Written};
 
 use crate::{
     AdminApi, AdminSettings,

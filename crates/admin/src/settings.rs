@@ -7,7 +7,7 @@ use aws_lc_rs::{
     digest::{Digest, SHA256, digest},
 };
 use ipnet::IpNet;
-use model::encrypt::Keyring;
+use tidegate_model::encrypt::Keyring;
 
 use crate::Hosts;
 
@@ -28,7 +28,7 @@ pub struct AdminSettings {
     /// `apisix.enable_server_tokens`.
     pub server_tokens: bool,
     /// How routes are matched: some fields then have no effect.
-    pub matching: model::idle::Matching,
+    pub matching: tidegate_model::idle::Matching,
     /// xRPC protocols that stream routes may name.
     pub protocols: Vec<String>,
     /// Answers to writes show secret fields encrypted with it, as they are at rest.
@@ -46,7 +46,7 @@ impl Default for AdminSettings {
             allow: None,
             stream: false,
             server_tokens: true,
-            matching: model::idle::Matching::default(),
+            matching: tidegate_model::idle::Matching::default(),
             protocols: Vec::new(),
             keyring: None,
         }

@@ -2,9 +2,9 @@
 
 use std::{future::Future, net::IpAddr, pin::pin, sync::Arc, task::Poll};
 
-use model::{PluginCatalog, SchemaKind, catalog::PluginFacts, check::AnyLanguage};
 use serde_json::{Value, json};
-use store::Memory;
+use tidegate_model::{PluginCatalog, SchemaKind, catalog::PluginFacts, check::AnyLanguage};
+use tidegate_store::Memory;
 
 use crate::{
     Access, AdminApi, AdminHead, AdminResponse, AdminSettings, NoHooks, Parts, RequestBody, message::Request,
@@ -47,8 +47,8 @@ impl PluginCatalog for Catalog {
             consumer_schema,
             metadata_schema: None,
             encrypt_fields: &["key"],
-            nested: model::catalog::no_nested,
-            remarks: model::catalog::no_remarks,
+            nested: tidegate_model::catalog::no_nested,
+            remarks: tidegate_model::catalog::no_remarks,
         })
     }
 
@@ -63,7 +63,7 @@ impl PluginCatalog for Catalog {
     fn check(&self, name: &str, kind: SchemaKind, conf: &mut Value) -> Result<(), String> {
         let facts = self.facts(name).ok_or("unknown")?;
         let consumer = facts.consumer_schema.filter(|_| kind == SchemaKind::Consumer);
-        model::Schema::compile(consumer.unwrap_or(facts.schema))?.check(conf)
+        tidegate_model::Schema::compile(consumer.unwrap_or(facts.schema))?.check(conf)
     }
 }
 

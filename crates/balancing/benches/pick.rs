@@ -1,8 +1,8 @@
-//! Nanoseconds per pick for each balancer. Run with `cargo bench -p upstream`.
+//! Nanoseconds per pick for each balancer. Run with `cargo bench -p tidegate-balancing`.
 
 use std::{hint::black_box, time::Instant};
 
-use upstream::{Algorithm, NodeSpec, Upstream, UpstreamSpec};
+use tidegate_balancing::{Algorithm, NodeSpec, Upstream, UpstreamSpec};
 
 fn main() {
     let algorithms =

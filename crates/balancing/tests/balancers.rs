@@ -1,7 +1,7 @@
 //! Exact counts, proportions and what is skipped, through the public interface.
 
 use proptest::prelude::*;
-use upstream::{
+use tidegate_balancing::{
     Algorithm, Checks, NodeSpec, Outcome, Source, Upstream, UpstreamSpec,
     health::{State, Thresholds},
 };

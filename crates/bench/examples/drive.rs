@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use load::{
+use tidegate_bench::{
     Plan, Problem, Protocol, engine,
     request::{Http1, RequestSpec},
     target::Origin,

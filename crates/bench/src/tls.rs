@@ -3,7 +3,7 @@
 use std::{fs, sync::Arc};
 
 use rustls::{ClientConfig, client::Resumption, pki_types::ServerName};
-use trust::{Anchors, Trust};
+use tidegate_tls::{Anchors, Trust};
 
 use crate::{Problem, target::Origin};
 
@@ -25,16 +25,15 @@ pub fn config(options: &TlsOptions) -> Result<Arc<ClientConfig>, Problem> {
     let trust =
         if options.insecure { Trust::Anybody } else { Trust::Anchors(anchors(options.ca_file.as_deref())?) };
     let mut config = match &options.client {
-        None => {
-            trust::client_config(trust, None).map_err(|error| Problem::failed(format!("tls: {error}")))?
-        }
+        None => tidegate_tls::client_config(trust, None)
+            .map_err(|error| Problem::failed(format!("tls: {error}")))?,
         Some((certificate, key)) => {
             let wrong = |flag: &str, file: &str, why: &dyn std::fmt::Display| {
                 Problem::usage(format!("{flag} {file}: {why}"))
             };
             let chain = fs::read(certificate).map_err(|error| wrong("--cert", certificate, &error))?;
             let secret = fs::read(key).map_err(|error| wrong("--key", key, &error))?;
-            trust::client_config(trust, Some((&chain, &secret)))
+            tidegate_tls::client_config(trust, Some((&chain, &secret)))
                 .map_err(|error| Problem::usage(format!("--cert {certificate} --key {key}: {error}")))?
         }
     };

@@ -7,11 +7,6 @@ mod sessions;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use model::{Kind, check::server_name_fault, resources};
-use plugin::{
-    MISFIT,
-    certificates::{Certificates, Contest, Expiry, Pair, Stapling, TlsServer},
-};
 use rustls::{
     ServerConfig, SignatureAlgorithm, SupportedProtocolVersion,
     crypto::CryptoProvider,
@@ -20,6 +15,11 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 use serde_json::Value;
+use tidegate_model::{Kind, check::server_name_fault, resources};
+use tidegate_plugin_api::{
+    MISFIT,
+    certificates::{Certificates, Contest, Expiry, Pair, Stapling, TlsServer},
+};
 
 use self::{
     client::{Asking, Lenient},
@@ -162,7 +162,8 @@ impl Compiler {
         ciphers::limit(&mut provider, &self.options.tls_ciphers);
         let provider = Arc::new(provider);
         let pairs = std::iter::once((&conf.cert, &conf.key)).chain(conf.certs.iter().zip(&conf.keys));
-        let keys = pairs.map(|(cert, key)| trust::certified_key(&provider, cert.as_bytes(), key.as_bytes()));
+        let keys =
+            pairs.map(|(cert, key)| tidegate_tls::certified_key(&provider, cert.as_bytes(), key.as_bytes()));
         let keys: Vec<_> = keys.collect::<Result<_, _>>()?;
         let names: Vec<String> = conf.sni.iter().chain(&conf.snis).cloned().collect();
         if conf.kind == "server"

@@ -2,10 +2,10 @@
 
 use std::{ops::Bound, sync::Arc};
 
-use model::{Kind, PluginCatalog, SchemaKind, resources};
-use plugin::{AuthEntry, Consumer, ConsumerIndex, Instance, Owner};
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
+use tidegate_model::{Kind, PluginCatalog, SchemaKind, resources};
+use tidegate_plugin_api::{AuthEntry, Consumer, ConsumerIndex, Instance, Owner};
 
 use crate::{Compiler, Key, plugins::is_disabled};
 

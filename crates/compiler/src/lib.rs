@@ -1,4 +1,4 @@
-//! Objects in, [`plugin::Snapshot`] out.
+//! Objects in, [`tidegate_plugin_api::Snapshot`] out.
 //!
 //! The compiler keeps what it built: a changed object rebuilds itself and what refers to it, the rest is shared with the
 //! snapshot before. An object that does not compile is named, and what it guards is refused: a route answers 503, a plugin
@@ -23,18 +23,18 @@ mod upstreams;
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use model::{
+use references::References;
+use routes::Replaced;
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde_json::Value;
+use tidegate_model::{
     Kind, Object,
     resources::{DiscoveredService, Node},
 };
-use plugin::{
+use tidegate_plugin_api::{
     Catalog, Chain, Instance, LuaCompiler, Owner, Snapshot, UpstreamHandle, snapshot::RouterOptions,
 };
-use references::References;
-use routes::Replaced;
-use routing::router::Mode;
-use rustc_hash::{FxHashMap, FxHashSet};
-use serde_json::Value;
+use tidegate_routing::router::Mode;
 
 pub use certificates::ciphers::check as check_ciphers;
 pub use secrets::{SecretSource, resolve_environment, secret_references};
@@ -69,8 +69,8 @@ pub struct Options {
     pub http2: bool,
     /// `apisix.ssl.ssl_session_tickets`
     pub session_tickets: bool,
-    pub keepalive: plugin::snapshot::KeepalivePool,
-    pub timeouts: plugin::snapshot::Timeouts,
+    pub keepalive: tidegate_plugin_api::snapshot::KeepalivePool,
+    pub timeouts: tidegate_plugin_api::snapshot::Timeouts,
 }
 
 /// Tells where an object, or the part of it that a message names, stands in a file: the beginning of that message.
@@ -372,7 +372,7 @@ impl Compiler {
                     self.problem(key, format!("{reason}; the last valid version stays in use"));
                 }
             }
-            let ((), remarks) = backtrack::remarks_on_patterns(|| match key.0 {
+            let ((), remarks) = tidegate_backtrack::remarks_on_patterns(|| match key.0 {
                 Kind::Ssl => self.build_certificate(key),
                 Kind::Upstream => self.build_upstream_of(key),
                 Kind::Service | Kind::PluginConfig | Kind::ConsumerGroup | Kind::GlobalRule => {

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{Kind, PluginCatalog, SchemaKind};
-use plugin::{BuildContext, Instance, MISFIT, Owner, PluginDef, UpstreamHandle, Variable, snapshot::Scheme};
-use routing::expr::Expression;
 use serde_json::{Map, Value};
-use telemetry::error_log::{self, Level};
+use tidegate_model::{Kind, PluginCatalog, SchemaKind};
+use tidegate_plugin_api::{
+    BuildContext, Instance, MISFIT, Owner, PluginDef, UpstreamHandle, Variable, snapshot::Scheme,
+};
+use tidegate_routing::expr::Expression;
+use tidegate_telemetry::error_log::{self, Level};
 
 use crate::{Compiler, Key, references};
 
@@ -146,7 +148,7 @@ impl Compiler {
         }
         let upstreams = self.compile_inline(key, owner, def, &conf, previous)?;
         let proto = references::id(conf.get("proto_id")).and_then(|id| self.object(Kind::Proto, &id));
-        let proto = proto.map(model::Object::value);
+        let proto = proto.map(tidegate_model::Object::value);
         let proto = proto.as_deref().and_then(|proto| proto.get("content")).and_then(Value::as_str);
         let context = BuildContext { owner, metadata: metadata.as_ref(), upstreams: &upstreams, proto };
         let plugin = (def.build)(&conf, &context)?;
@@ -210,7 +212,7 @@ impl Compiler {
 }
 
 fn priority(value: &Value) -> Result<i64, String> {
-    model::typed(value).map_err(|reason| format!("{MISFIT}: _meta.priority: {reason}"))
+    tidegate_model::typed(value).map_err(|reason| format!("{MISFIT}: _meta.priority: {reason}"))
 }
 
 /// A text as it is, a table as JSON and a line break.

@@ -5,14 +5,14 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use model::{
+use serde_json::Value;
+use tidegate_model::{
     Kind, Rejected,
     mask::{mask_message, mask_texts},
     resources,
 };
-use plugin::MISFIT;
-use serde_json::Value;
-use telemetry::error_log::{self, Level};
+use tidegate_plugin_api::MISFIT;
+use tidegate_telemetry::error_log::{self, Level};
 
 use crate::{Compiler, Key, references, secrets};
 

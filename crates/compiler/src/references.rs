@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use model::{Kind, Object, schema::lua};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
+use tidegate_model::{Kind, Object, schema::lua};
 
 use crate::{Key, plugins::is_disabled, secrets::secret_references};
 

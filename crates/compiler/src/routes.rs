@@ -7,18 +7,18 @@ use std::{
     sync::Arc,
 };
 
-use model::{Kind, resources};
-use plugin::{
+use rustc_hash::FxHashMap;
+use serde_json::Value;
+use tidegate_model::{Kind, resources};
+use tidegate_plugin_api::{
     Chain, Instance, Owner, Route, UpstreamHandle, Variable,
     snapshot::{Birth, FilterFunction, RouteTable, RouteUpstream, Timeouts},
 };
-use routing::{
+use tidegate_routing::{
     AddressSet, HostPattern, Methods, RouteSpec, Router,
     expr::Expression,
     router::{Layer, Mode, Stale},
 };
-use rustc_hash::FxHashMap;
-use serde_json::Value;
 
 use crate::{Compiler, Key, UNAVAILABLE, plugins::is_disabled};
 
@@ -152,7 +152,7 @@ impl Compiler {
     fn compile_route(
         &mut self,
         key: &Key,
-        object: &model::Object,
+        object: &tidegate_model::Object,
     ) -> (Route, Option<RouteSpec<Variable>>, bool) {
         let value = object.place();
         let mut faults = Vec::new();

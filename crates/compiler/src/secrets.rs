@@ -124,8 +124,8 @@ fn environment(reference: &str) -> Option<String> {
     };
     let value = std::env::var(name).ok()?;
     match member {
-        None => model::secret_text(&Value::String(value)),
-        Some(member) => model::secret_text(serde_json::from_str::<Value>(&value).ok()?.get(member)?),
+        None => tidegate_model::secret_text(&Value::String(value)),
+        Some(member) => tidegate_model::secret_text(serde_json::from_str::<Value>(&value).ok()?.get(member)?),
     }
 }
 

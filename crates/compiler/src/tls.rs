@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use rustc_hash::FxHashMap;
 use rustls::{ClientConfig, client::Resumption};
-use trust::{Anchors, Trust, client_config};
+use tidegate_tls::{Anchors, Trust, client_config};
 
 /// What distinguishes two settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -4,12 +4,12 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use model::{
+use parking_lot::Mutex;
+use tidegate_model::{
     Kind, Object, Objects, Rejected,
     resources::{DiscoveredService, Node},
 };
-use parking_lot::Mutex;
-use plugin::{Catalog, LuaCompiler};
+use tidegate_plugin_api::{Catalog, LuaCompiler};
 
 use crate::{Addresses, Compiler, Key, Options, SecretSource, ServiceNodes, references};
 

@@ -5,16 +5,16 @@ use std::{
     sync::Arc,
 };
 
-use model::{
+use serde_json::{Value, json};
+use tidegate_balancing::{Algorithm, HashOn, NodeSpec, Upstream, UpstreamSpec, health};
+use tidegate_model::{
     Document, Kind,
     resources::{self, DiscoveredService, MOST_RETRIES},
 };
-use plugin::{
+use tidegate_plugin_api::{
     Template, UpstreamHandle, Variable,
     snapshot::{HashKey, KeepalivePool, Node, PassHost, ProxyProtocol, Scheme, TlsClient},
 };
-use serde_json::{Value, json};
-use upstream::{Algorithm, HashOn, NodeSpec, Upstream, UpstreamSpec, health};
 
 use crate::{Compiler, Key, routes::timeouts, tls::Wanted};
 
@@ -64,7 +64,7 @@ impl Compiler {
             hash_on: HashOn::from_name(&conf.hash_on).unwrap_or_default(),
             key: conf.key.as_deref().map(Box::from),
             checks: conf.checks.as_ref().map(|conf| Box::new(checks(conf, proxy_protocol))),
-            pass_host: upstream::PassHost::from_name(&conf.pass_host).unwrap_or_default(),
+            pass_host: tidegate_balancing::PassHost::from_name(&conf.pass_host).unwrap_or_default(),
             upstream_host: conf.upstream_host.as_deref().map(Box::from),
             ..UpstreamSpec::default()
         };
@@ -347,7 +347,7 @@ fn checks(conf: &resources::Checks, proxy_protocol: Option<ProxyProtocol>) -> he
 #[cfg(test)]
 mod tests {
     use super::{bracketed, split_port};
-    use model::resources::Node;
+    use tidegate_model::resources::Node;
 
     #[test]
     fn addresses_of_registries_get_brackets() {

@@ -12,8 +12,8 @@ mod world;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use compile::{Compiler, Key};
-use model::Object;
+use tidegate_compiler::{Compiler, Key};
+use tidegate_model::Object;
 
 use self::{
     objects::Dice,

@@ -21,7 +21,7 @@ pub mod yaml;
 
 pub use admin_key::random_key;
 pub use load::{LoadError, Loaded, Source, load, load_with};
-pub use model::units;
 pub use places::Places;
 pub use rules::PUBLISHED_KEYS;
 pub use settings::{Listener, Provider, Role, Settings};
+pub use tidegate_model::units;

@@ -5,9 +5,9 @@ mod table;
 
 use std::{env, fmt::Write, fs, path::Path};
 
-use config::keys::{self, Preset, Takes};
 use serde_json::Value;
 use table::TABLE;
+use tidegate_config::keys::{self, Preset, Takes};
 
 /// One bound, in English and Chinese.
 struct Row {
@@ -190,5 +190,5 @@ fn numbers_are_read_as_the_compiler_does() {
         assert_eq!(value(expression), expected, "{expression}");
     }
     assert_eq!(number("admin/src/listener/connection.rs", "LINGER_BYTES", false), 256 * 1024);
-    assert_eq!(number("wire/src/request.rs", "head_bytes", true), 32 * 1024);
+    assert_eq!(number("protocol/src/request.rs", "head_bytes", true), 32 * 1024);
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, env, fmt::Write, fs, path::Path};
 
-use config::{
+use tidegate_config::{
     Source,
     keys::{self, Fate, Key, Otherwise, Preset, Takes},
 };
@@ -175,7 +175,7 @@ fn the_defaults_of_apisix_load_with_few_words() {
     let file = folder.path().join("config.yaml");
     fs::write(&file, serde_json::to_string_pretty(&document).expect("JSON")).expect("config.yaml");
     let source = Source { file: Some(file), ..Source::default() };
-    let loaded = config::load_with(&source, &|_| None).unwrap_or_else(|error| panic!("{error}"));
+    let loaded = tidegate_config::load_with(&source, &|_| None).unwrap_or_else(|error| panic!("{error}"));
     // Keys at their defaults, sizes of dictionaries, the dashboard, the published keyring.
     assert!(loaded.warnings.len() <= 4, "{:#?}", loaded.warnings);
 }

@@ -1,8 +1,8 @@
 //! The configuration of registries: their schemas, which also fill in defaults.
 
-use model::Schema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tidegate_model::Schema;
 
 const KINDS: [(&str, &str); 6] = [
     ("dns", include_str!("../schemas/dns.json")),

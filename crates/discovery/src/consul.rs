@@ -8,9 +8,9 @@ pub mod registry;
 
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
-use model::resources::Node;
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_model::resources::Node;
 
 use crate::{Registry, Start, conf::typed, http, http::Client, known::Services, log_error, retry::Retry};
 use conf::{Common, Server};

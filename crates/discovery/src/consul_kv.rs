@@ -5,10 +5,10 @@
 use std::{convert::Infallible, sync::Arc, time::Instant};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use model::resources::Node;
 use regex::Regex;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tidegate_model::resources::Node;
 
 use crate::{
     Registry, Start,

@@ -17,9 +17,9 @@ use hickory_resolver::{
     net::runtime::TokioRuntimeProvider,
     system_conf::{parse_resolv_conf, read_system_conf},
 };
-use model::resources::{DiscoveredService, Node};
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_model::resources::{DiscoveredService, Node};
 use tokio::{runtime::Handle, task::AbortHandle};
 
 use crate::{Registry, Start, conf::typed, known::Known, log_error, retry::Retry};

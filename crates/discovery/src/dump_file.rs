@@ -6,9 +6,9 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use model::resources::Node;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tidegate_model::resources::Node;
 
 use crate::{http, known::Services, log_error, shown};
 

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use model::resources::{DiscoveredService, Node};
 use serde_json::{Value, json};
+use tidegate_model::resources::{DiscoveredService, Node};
 
 use crate::{
     Registry, Start,

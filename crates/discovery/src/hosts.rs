@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use plugins::common::http_client::Endpoint;
 use serde::Deserialize;
+use tidegate_plugins::common::http_client::Endpoint;
 
 use crate::{http, http::Client};
 

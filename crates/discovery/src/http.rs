@@ -6,8 +6,8 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{Request, Response, body::Incoming, client::conn::http1::SendRequest};
 use hyper_util::rt::TokioIo;
-use plugins::common::http_client::{Body, Endpoint, Method, TlsWanted, Transport, connect, gather};
 use serde_json::Value;
+use tidegate_plugins::common::http_client::{Body, Endpoint, Method, TlsWanted, Transport, connect, gather};
 
 /// A longer answer is an error. The list of all services of a large installation has some ten megabytes.
 const MAX_BODY_BYTES: usize = 256 << 20;
@@ -17,7 +17,7 @@ const MAX_VALUES: usize = 1_000_000;
 
 /// What a registry says, if it is not too much.
 pub fn document(text: &[u8]) -> Result<Value, String> {
-    model::json::parse_within(text, MAX_VALUES).map_err(|fault| fault.to_string())
+    tidegate_model::json::parse_within(text, MAX_VALUES).map_err(|fault| fault.to_string())
 }
 
 pub struct Client {
@@ -171,7 +171,7 @@ pub fn split_user(url: &str) -> (Option<&str>, String) {
 /// One value of a path or query.
 pub fn encoded(text: &str) -> String {
     let mut out = Vec::new();
-    wire::uri::encode_component(text.as_bytes(), &mut out);
+    tidegate_protocol::uri::encode_component(text.as_bytes(), &mut out);
     String::from_utf8_lossy(&out).into_owned()
 }
 

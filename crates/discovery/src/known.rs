@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use model::resources::Node;
+use tidegate_model::resources::Node;
 
 use crate::Signals;
 

@@ -9,8 +9,8 @@ mod follow;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use model::resources::{DiscoveredService, Node};
 use serde_json::{Map, Value, json};
+use tidegate_model::resources::{DiscoveredService, Node};
 
 use crate::{Registry, Start, conf::typed, known::Known, shown};
 use conf::{Cluster, Conf};

@@ -24,9 +24,9 @@ mod shown;
 
 use std::{collections::BTreeMap, path::Path, path::PathBuf, sync::Arc, time::Duration};
 
-use model::resources::{DiscoveredService, Node};
 use serde_json::Value;
-use telemetry::error_log::{self, Level};
+use tidegate_model::resources::{DiscoveredService, Node};
+use tidegate_telemetry::error_log::{self, Level};
 use tokio::{runtime::Handle, sync::watch};
 
 pub use conf::check;

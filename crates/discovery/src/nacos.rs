@@ -4,9 +4,9 @@ mod login;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use model::resources::{DiscoveredService, Node};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tidegate_model::resources::{DiscoveredService, Node};
 use tokio::sync::Notify;
 
 use crate::{

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use model::resources::Node;
-use model::url::without_user;
 use serde_json::{Map, Value, json};
+use tidegate_model::resources::Node;
+use tidegate_model::url::without_user;
 
 use crate::known::Services;
 

@@ -1,7 +1,7 @@
 //! apisix.yaml of APISIX 2.x and 3.x: the format is ours, so its lists are taken as they are.
 
-use config::yaml::{Content, Node};
 use serde_json::Value;
+use tidegate_config::yaml::{Content, Node};
 
 use crate::Imported;
 

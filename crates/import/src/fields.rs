@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 
-use config::yaml::{Content, Entry, Node};
 use serde_json::Value;
+use tidegate_config::yaml::{Content, Entry, Node};
 
 use crate::Report;
 

@@ -4,8 +4,8 @@
 mod clients;
 mod filters;
 
-use config::yaml::Node;
 use serde_json::{Map, Value, json};
+use tidegate_config::yaml::Node;
 
 use crate::{
     Imported, Report,

@@ -25,7 +25,7 @@ mod transform;
 mod unique;
 mod upstreams;
 
-use config::yaml::Node;
+use tidegate_config::yaml::Node;
 
 use crate::{Files, Imported, Options};
 use entities::Entities;

@@ -104,7 +104,7 @@ pub fn import(source: Source, text: &str, files: &dyn Files, options: Options) -
         return Ok(imported);
     }
     let text = if source == Source::Kong { &kong::readable(text) } else { text };
-    let mut root = config::yaml::parse(text).map_err(|fault| fault.to_string())?;
+    let mut root = tidegate_config::yaml::parse(text).map_err(|fault| fault.to_string())?;
     match source {
         Source::Kong => kong::convert(&mut root, files, &options, &mut imported)?,
         Source::Hyperapi => hyperapi::convert(&root, &mut imported)?,

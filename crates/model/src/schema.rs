@@ -20,8 +20,8 @@ mod pattern;
 
 use std::time::Duration;
 
-use backtrack::SearchTime;
 use serde_json::Value;
+use tidegate_backtrack::SearchTime;
 
 pub use self::{budget::Failure, pattern::adapt_pcre};
 

@@ -15,7 +15,7 @@ use std::{
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use telemetry::{
+use tidegate_telemetry::{
     error_log::{self, Level},
     limiter::Limiter,
 };

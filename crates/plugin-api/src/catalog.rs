@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use model::{PluginCatalog, SchemaKind, catalog::PluginFacts, schema::Schema};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
+use tidegate_model::{PluginCatalog, SchemaKind, catalog::PluginFacts, schema::Schema};
 
 use crate::PluginDef;
 

@@ -6,13 +6,13 @@
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use arc_swap::ArcSwap;
-use routing::expr::{Pattern, SearchTime};
 use rustc_hash::FxHashMap;
 use rustls::{
     pki_types::{CertificateDer, UnixTime},
     server::danger::ClientCertVerifier,
     sign::CertifiedKey,
 };
+use tidegate_routing::expr::{Pattern, SearchTime};
 
 /// An `ssl` resource ready for handshakes.
 pub struct TlsServer {
@@ -92,7 +92,7 @@ impl ClientCheck {
         let Some((leaf, rest)) = chain.and_then(<[_]>::split_first) else { return ClientVerdict::None };
         match self.verifier.verify_client_cert(leaf, rest, UnixTime::now()) {
             Ok(_) => ClientVerdict::Success,
-            Err(error) => ClientVerdict::Failed(trust::openssl_words(&error, leaf)),
+            Err(error) => ClientVerdict::Failed(tidegate_tls::openssl_words(&error, leaf)),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use routing::expr::Expression;
+use tidegate_routing::expr::Expression;
 
 use crate::{Owner, Phases, Plugin, PluginDef, Reply, Request, Step, Variable};
 

@@ -3,9 +3,9 @@
 use std::{any::Any, sync::Arc};
 
 use ahash::RandomState;
-use model::Document;
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
+use tidegate_model::Document;
 
 use crate::Instance;
 

@@ -8,12 +8,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use model::{
+use serde_json::Value;
+use tidegate_model::{
     Kind, SchemaKind,
     catalog::{Nested, no_nested, no_remarks},
     header_text::{self, Place},
 };
-use serde_json::Value;
 
 use crate::{BodyChunk, Request, Step, UpstreamHandle};
 

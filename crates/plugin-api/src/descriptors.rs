@@ -9,7 +9,7 @@ use std::{
     sync::atomic::{AtomicI32, Ordering::Relaxed},
 };
 
-use telemetry::{
+use tidegate_telemetry::{
     error_log::{Level, log},
     limiter::Limiter,
 };

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use wire::uri::{MARK, normalize_marking_slashes, unmarked};
+use tidegate_protocol::uri::{MARK, normalize_marking_slashes, unmarked};
 
 use crate::Request;
 
@@ -76,7 +76,7 @@ impl Request {
     /// As [`Request::canonical_target`], with another path, marked.
     pub fn target_with(&self, marked_path: &[u8]) -> Vec<u8> {
         let mut target = Vec::with_capacity(marked_path.len() + 16);
-        wire::uri::encode_marked_path(marked_path, &mut target);
+        tidegate_protocol::uri::encode_marked_path(marked_path, &mut target);
         if let Some(query) = self.head.query() {
             target.push(b'?');
             target.extend_from_slice(query);

@@ -1,7 +1,7 @@
 //! The page for a bare status. It carries nginx's reason phrase, and the address of APISIX: scripts look for both.
 
 pub fn html(status: u16) -> String {
-    let phrase = wire::status::reason(status);
+    let phrase = tidegate_protocol::status::reason(status);
     let title = if phrase.is_empty() { status.to_string() } else { format!("{status} {phrase}") };
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head><title>{title}</title></head>\n\

@@ -1,7 +1,7 @@
 //! Regular expressions that take too long on a client's text.
 
-use routing::expr::MAX_TIME;
-use telemetry::{
+use tidegate_routing::expr::MAX_TIME;
+use tidegate_telemetry::{
     error_log::{self, Level},
     limiter::Limiter,
 };

@@ -19,11 +19,11 @@ use std::{
     },
 };
 
-use telemetry::{
+use tidegate_protocol::HeaderId;
+use tidegate_telemetry::{
     error_log::{self, Level},
     limiter::Limiter,
 };
-use wire::HeaderId;
 
 use crate::{Reply, Request};
 

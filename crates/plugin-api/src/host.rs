@@ -11,9 +11,9 @@ pub struct Host {
     /// The control runtime: for work that must not run on a worker (batches, tokens, probes).
     pub background: tokio::runtime::Handle,
     pub catalog: Arc<Catalog>,
-    pub metrics: Arc<telemetry::metrics::Registry>,
+    pub metrics: Arc<tidegate_telemetry::metrics::Registry>,
     /// The thread that writes the log files; whoever moves them tells it to reopen.
-    pub log_writer: telemetry::log_writer::LogWriter,
+    pub log_writer: tidegate_telemetry::log_writer::LogWriter,
     /// Renders the metrics page. Takes its time: never on a worker.
     pub metrics_text: Box<dyn Fn() -> Bytes + Send + Sync>,
     /// Sums over all workers, at the moment of the call.

@@ -5,7 +5,7 @@
 //! its phases answer [`Step::Next`].
 //!
 //! The types of a compiled configuration ([`Snapshot`] and below) live here too, because they are what a request
-//! refers to; the code that builds them is crate `compile`.
+//! refers to; the code that builds them is crate `compiler`.
 
 #![forbid(unsafe_code)]
 
@@ -54,11 +54,11 @@ pub use file_body::FileBody;
 pub use host::{ConnectionCounts, Host, condition_body_bytes, host};
 pub use location::Location;
 pub use lua::LuaCompiler;
-pub use model::SchemaKind;
 pub use reply::Reply;
 pub use request::Request;
 pub use response::{BodyChunk, Passage, Response, Source};
 pub use snapshot::{Route, Snapshot, UpstreamHandle, WorkerSnapshot};
 pub use step::{Step, Verdict};
 pub use template::Template;
+pub use tidegate_model::SchemaKind;
 pub use variables::Variable;

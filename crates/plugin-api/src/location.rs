@@ -57,7 +57,7 @@ impl Location {
             escape.clear();
             let escaped = kind.escapes(self.place, *byte);
             match escaped {
-                true => wire::uri::encode_component(&[*byte], &mut escape),
+                true => tidegate_protocol::uri::encode_component(&[*byte], &mut escape),
                 false => escape.push(*byte),
             }
             self.place = self.place.behind(&escape);
@@ -81,7 +81,7 @@ impl Location {
         self.bytes.iter().any(|byte| byte.value == b'?')
     }
 
-    /// Encodes what may not stand in a path, as far as the query (see [`wire::uri::encode_path`]).
+    /// Encodes what may not stand in a path, as far as the query (see [`tidegate_protocol::uri::encode_path`]).
     pub fn encode_path(&mut self) {
         let path = self.bytes.iter().position(|byte| byte.value == b'?').unwrap_or(self.bytes.len());
         let query = self.bytes.split_off(path);
@@ -90,7 +90,7 @@ impl Location {
             encoded.clear();
             match byte.escaped {
                 true => encoded.push(byte.value),
-                false => wire::uri::encode_path(&[byte.value], &mut encoded),
+                false => tidegate_protocol::uri::encode_path(&[byte.value], &mut encoded),
             }
             self.bytes.extend(encoded.iter().map(|&value| Byte { value, ..byte }));
         }
@@ -202,7 +202,7 @@ impl Location {
             in_path &= !matches!(byte.value, b'?' | b'#');
             let unsafe_here = byte.value.is_ascii_control() || (byte.value == b'\\' && in_path);
             if byte.origin != Origin::Author && unsafe_here {
-                wire::uri::encode_component(&[byte.value], &mut out);
+                tidegate_protocol::uri::encode_component(&[byte.value], &mut out);
             } else {
                 out.push(byte.value);
             }

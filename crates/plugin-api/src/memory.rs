@@ -20,7 +20,7 @@ use std::{
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use telemetry::error_log;
+use tidegate_telemetry::error_log;
 
 pub use copies::Copy;
 pub use growing::{Full, Growing};

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use wire::Head;
+use tidegate_protocol::Head;
 
 use crate::FileBody;
 

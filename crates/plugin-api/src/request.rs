@@ -10,10 +10,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use routing::expr::SearchTime;
 use smallvec::SmallVec;
-pub use wire::proxy_protocol::Announced;
-use wire::{HeaderId, Method, RequestHead};
+pub use tidegate_protocol::proxy_protocol::Announced;
+use tidegate_protocol::{HeaderId, Method, RequestHead};
+use tidegate_routing::expr::SearchTime;
 
 use crate::{
     AuthEntry, Consumer, Extensions, Reply, RequestBody, Response, Route, UpstreamHandle, WorkerSnapshot,
@@ -96,7 +96,7 @@ pub struct Asserted {
 impl Asserted {
     /// Whether the name is one of them, to an upstream that folds signs.
     pub fn contains(&self, name: &[u8]) -> bool {
-        self.names.iter().any(|known| wire::claims::same_name(known, name))
+        self.names.iter().any(|known| tidegate_protocol::claims::same_name(known, name))
     }
 
     /// Fields of the client that were dropped although they were spelled otherwise.
@@ -162,7 +162,7 @@ pub struct Request {
     pub body_values: BodyValues,
     pub response: Response,
     /// Set by plugins before there is a response; put over its headers when it comes.
-    pub early_headers: wire::Head,
+    pub early_headers: tidegate_protocol::Head,
     pub extensions: Extensions,
     /// Variables set by plugins, over the built-in ones.
     pub variables: SmallVec<[(Box<str>, Vec<u8>); 0]>,
@@ -203,7 +203,7 @@ impl Request {
             body_limit: None,
             body_values: BodyValues::default(),
             response: Response::default(),
-            early_headers: wire::Head::new(),
+            early_headers: tidegate_protocol::Head::new(),
             extensions: Extensions::default(),
             variables: SmallVec::new(),
             started: Instant::now(),
@@ -237,17 +237,18 @@ impl Request {
     /// The first value of a query argument, decoded. None has an empty name.
     pub fn arg(&self, name: &str) -> Option<Vec<u8>> {
         let query = self.head.query().filter(|_| !name.is_empty())?;
-        wire::uri::query_pairs(query)
+        tidegate_protocol::uri::query_pairs(query)
             .find(|(key, _)| {
                 *key == name.as_bytes()
-                    || (memchr_any(key) && wire::uri::percent_decode(key, true) == name.as_bytes())
+                    || (memchr_any(key)
+                        && tidegate_protocol::uri::percent_decode(key, true) == name.as_bytes())
             })
-            .map(|(_, value)| wire::uri::percent_decode(value.unwrap_or_default(), true))
+            .map(|(_, value)| tidegate_protocol::uri::percent_decode(value.unwrap_or_default(), true))
     }
 
     /// As nginx's `$arg_NAME`: the first with a value whose name is this in any case, not decoded.
     pub fn raw_arg(&self, name: &str) -> Option<&[u8]> {
-        let mut pairs = wire::uri::query_pairs(self.head.query()?);
+        let mut pairs = tidegate_protocol::uri::query_pairs(self.head.query()?);
         pairs.find_map(|(key, value)| value.filter(|_| key.eq_ignore_ascii_case(name.as_bytes())))
     }
 
@@ -258,7 +259,7 @@ impl Request {
         let mut separator = b'?';
         for pair in query.split(|&byte| byte == b'&') {
             let key = pair.split(|&byte| byte == b'=').next().unwrap_or_default();
-            if wire::uri::percent_decode(key, true) != name.as_bytes() {
+            if tidegate_protocol::uri::percent_decode(key, true) != name.as_bytes() {
                 target.push(separator);
                 target.extend_from_slice(pair);
                 separator = b'&';
@@ -315,7 +316,7 @@ impl Request {
     }
 
     /// Sets a header of the request for the gateway: nothing the client sent under this name goes upstream, in whatever
-    /// spelling (see [`wire::claims`]), nor as a trailer. Without values the header is only taken away.
+    /// spelling (see [`tidegate_protocol::claims`]), nor as a trailer. Without values the header is only taken away.
     pub fn assert_header<V: AsRef<[u8]>>(
         &mut self,
         name: impl AsRef<[u8]>,

@@ -2,7 +2,7 @@
 
 use std::num::{NonZeroU16, NonZeroUsize};
 
-use wire::{Head, HeaderId};
+use tidegate_protocol::{Head, HeaderId};
 
 /// Who made a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

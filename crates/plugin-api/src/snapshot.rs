@@ -3,11 +3,11 @@
 use std::{cell::RefCell, fmt, net::SocketAddr, ops::Deref, rc::Rc, sync::Arc};
 
 use aws_lc_rs::digest;
-use model::{Document, Object};
-use routing::router::Router;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
-pub use wire::proxy_protocol::Version as ProxyProtocol;
+use tidegate_model::{Document, Object};
+pub use tidegate_protocol::proxy_protocol::Version as ProxyProtocol;
+use tidegate_routing::router::Router;
 
 use crate::{Chain, Consumer, ConsumerIndex, Request, Template, Variable, certificates::Certificates};
 
@@ -227,7 +227,7 @@ pub struct TlsClient {
 pub struct UpstreamHandle {
     /// `upstreams/1`, or `routes/1` for an inline one: the name health checks show.
     pub name: Arc<str>,
-    pub balancer: Arc<upstream::Upstream>,
+    pub balancer: Arc<tidegate_balancing::Upstream>,
     /// In the balancer's order.
     pub nodes: Vec<Node>,
     pub scheme: Scheme,

@@ -1,6 +1,6 @@
 //! Texts with variables: `$name`, `${name}`, `${name ?? default}`; `\$` is not a reference, and stays as it is written.
 
-use telemetry::{
+use tidegate_telemetry::{
     error_log::{self, Level},
     limiter::Limiter,
 };
@@ -39,7 +39,7 @@ impl Template {
 
     fn with(text: &str, reference: fn(&str) -> Option<Reference<'_>>) -> Template {
         // A reference to a secret that leads nowhere stays as text: `$env` in it is not a variable.
-        if model::schema::is_secret_reference(text) {
+        if tidegate_model::schema::is_secret_reference(text) {
             return Template { parts: vec![Part::Literal(text.as_bytes().into())] };
         }
         let mut parts = Vec::new();

@@ -78,7 +78,7 @@ mod tests {
         let mut out = Vec::new();
         for byte in text.bytes() {
             match kind.escapes(place, byte) {
-                true => wire::uri::encode_component(&[byte], &mut out),
+                true => tidegate_protocol::uri::encode_component(&[byte], &mut out),
                 false => out.push(byte),
             }
         }

@@ -14,9 +14,9 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use model::nearest;
-use routing::expr::{Operand, SearchTime, Variables};
-use wire::HeaderId;
+use tidegate_model::nearest;
+use tidegate_protocol::HeaderId;
+use tidegate_routing::expr::{Operand, SearchTime, Variables};
 
 use crate::{Request, host, snapshot::Peer};
 

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use plugin::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step,
-    variables::{is_json_path, json_path},
-};
 use regex::Regex;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use telemetry::error_log;
+use tidegate_plugin_api::{
+    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step,
+    variables::{is_json_path, json_path},
+};
+use tidegate_telemetry::error_log;
 
 use crate::{
     common::{auth::ExternalUser, conf::typed},

@@ -8,10 +8,12 @@ use std::{
     time::Instant,
 };
 
-use model::header_text::Text;
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Template, location};
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{
+    BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Template, location,
+};
 
 use crate::common::{
     clock::monotonic_seconds,

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use model::header_text::Text;
-use plugin::{
-    AuthEntry, BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, definition::ConsumerKey,
-};
 use serde::Deserialize;
 use serde_json::Value;
-use wire::uri::unmarked;
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{
+    AuthEntry, BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, definition::ConsumerKey,
+};
+use tidegate_protocol::uri::unmarked;
 
 use crate::common::{auth, conf::typed};
 
@@ -77,7 +77,7 @@ impl Plugin for AppKey {
         let path = unmarked(&marked);
         let is_unknown = entry(request, &key).is_none();
         // Otherwise the guards of that route would be bypassed.
-        let is_left = is_unknown || plugin::reroute::leads_elsewhere(request, &path);
+        let is_left = is_unknown || tidegate_plugin_api::reroute::leads_elsewhere(request, &path);
         request.extensions.insert(Found { key, is_unknown, is_left });
         if !is_left {
             let target = request.target_with(&marked);

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use model::header_text::Text;
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Request, Step};
 use serde_json::Value;
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, Step};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "attach-consumer-label",

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
-use model::{header_text::Text, schema::is_secret_reference};
-use plugin::{AuthEntry, BuildContext, Phases, Plugin, PluginDef, Request, Step, definition::ConsumerKey};
 use serde::Deserialize;
 use serde_json::Value;
-use wire::HeaderId;
+use tidegate_model::{header_text::Text, schema::is_secret_reference};
+use tidegate_plugin_api::{
+    AuthEntry, BuildContext, Phases, Plugin, PluginDef, Request, Step, definition::ConsumerKey,
+};
+use tidegate_protocol::HeaderId;
 
 use crate::common::{auth, basic_credentials, conf::typed};
 

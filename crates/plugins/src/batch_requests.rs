@@ -4,7 +4,7 @@
 //! Large batches and answers are read and written on the threads for blocking work, and each request is made when its turn
 //! comes: what all of them share may be large.
 //!
-//! The requests come in over a connection of their own ([`plugin::inner`]), so that routing, plugins and logs treat them
+//! The requests come in over a connection of their own ([`tidegate_plugin_api::inner`]), so that routing, plugins and logs treat them
 //! like any other of the same client.
 
 mod client;
@@ -12,16 +12,16 @@ mod outgoing;
 
 use std::{net::IpAddr, sync::LazyLock, time::Duration};
 
-use model::Schema;
-use plugin::{
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tidegate_model::Schema;
+use tidegate_plugin_api::{
     Api, BuildContext, Plugin, PluginDef, Reply, Request, Step, aside,
     body::BodyError,
     document::{Allowance, TooLarge},
     memory,
     step::Verdict,
 };
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
 
 use crate::common::json::{self as json_text, Undecoded};
 
@@ -109,7 +109,7 @@ fn handler(request: &mut Request) -> Step<'_> {
     Step::wait(async move {
         // APIs that answer with a table say so.
         answer(request).await.map_err(|mut reply| {
-            if matches!(reply.body, plugin::reply::ReplyBody::Bytes(_)) {
+            if matches!(reply.body, tidegate_plugin_api::reply::ReplyBody::Bytes(_)) {
                 reply.headers.set("Content-Type", "application/json");
             }
             reply
@@ -204,7 +204,7 @@ async fn read_body(request: &mut Request, limit: u64) -> Result<bytes::Bytes, Bo
         let message = format!("request size {size} is greater than the maximum size {limit} allowed");
         Box::new(Reply::error_msg(413, &message))
     };
-    if let plugin::RequestBody::Unread { length: Some(length), .. } = &request.body
+    if let tidegate_plugin_api::RequestBody::Unread { length: Some(length), .. } = &request.body
         && *length > limit
     {
         return Err(size(*length));

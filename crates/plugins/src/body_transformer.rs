@@ -6,7 +6,9 @@ mod xml;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use plugin::{
+use serde::Deserialize;
+use serde_json::Value;
+use tidegate_plugin_api::{
     BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, Step, WholeBody,
     aside::{self, Undone},
     body::BodyError,
@@ -14,10 +16,8 @@ use plugin::{
     memory::{self, Spent},
     step::Verdict,
 };
-use serde::Deserialize;
-use serde_json::Value;
-use telemetry::error_log;
-use wire::{HeaderId, Method};
+use tidegate_protocol::{HeaderId, Method};
+use tidegate_telemetry::error_log;
 
 use crate::{
     common::{conf::typed, held_body::HeldBody, instance_state, nginx_base64},

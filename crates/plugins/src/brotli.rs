@@ -6,9 +6,9 @@ use ::brotli::{
     CompressorWriter,
     enc::{BrotliEncoderParams, backward_references::BrotliEncoderMode},
 };
-use plugin::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request};
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_plugin_api::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request};
 
 use crate::common::{
     compression::{self, Eligible, memory::Lease},

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step};
 use serde::Deserialize;
 use serde_json::Value;
-use wire::HeaderId;
+use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step};
+use tidegate_protocol::HeaderId;
 
 use crate::common::conf::typed;
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
 
 use crate::common::conf::typed;
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use model::header_text::Text;
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
-use routing::expr::{GaveUp, SearchTime};
 use serde::Deserialize;
 use serde_json::Value;
-use wire::{HeaderId, Method};
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
+use tidegate_protocol::{HeaderId, Method};
+use tidegate_routing::expr::{GaveUp, SearchTime};
 
 use crate::common::{
     conf::typed,

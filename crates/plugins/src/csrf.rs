@@ -6,15 +6,15 @@ use std::{
 };
 
 use aws_lc_rs::{constant_time::verify_slices_are_equal, digest};
-use model::header_text::Text;
-use plugin::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, request::random_u64,
-};
 use serde::Deserialize;
 use serde_json::Value;
-use telemetry::error_log;
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{
+    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, request::random_u64,
+};
+use tidegate_protocol::Method;
+use tidegate_telemetry::error_log;
 use time::{OffsetDateTime, macros::format_description};
-use wire::Method;
 
 use crate::common::{conf::typed, nginx_base64, number};
 

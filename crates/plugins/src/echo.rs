@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use model::header_text::Text;
-use plugin::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request};
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request};
 
 use crate::common::{conf::typed, header_edits, instance_state};
 

@@ -7,11 +7,13 @@ mod strftime;
 use std::{sync::Arc, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use model::header_text::Text;
-use plugin::{BuildContext, Plugin, PluginDef, Request, SchemaKind, Template, request::random_u64};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use telemetry::error_log::{self, Level};
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{
+    BuildContext, Plugin, PluginDef, Request, SchemaKind, Template, request::random_u64,
+};
+use tidegate_telemetry::error_log::{self, Level};
 use tokio::sync::OnceCell;
 
 use crate::common::{

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use plugin::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request, Step};
 use serde_json::Value;
-use telemetry::error_log;
+use tidegate_plugin_api::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request, Step};
+use tidegate_telemetry::error_log;
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "example-plugin",

@@ -2,14 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use model::{header_text::Text, schema::lua};
-use plugin::{
+use serde::Deserialize;
+use serde_json::Value;
+use tidegate_model::{header_text::Text, schema::lua};
+use tidegate_plugin_api::{
     BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, Variable, Verdict,
     location, request::random_u64,
 };
-use routing::expr::Expression;
-use serde::Deserialize;
-use serde_json::Value;
+use tidegate_routing::expr::Expression;
 
 use crate::common::{conf::typed, header_edits};
 
@@ -141,7 +141,8 @@ impl Plugin for FaultInjection {
             || abort.is_some_and(|abort| abort.when.needs_body);
         if needs_body {
             return Step::wait(async move {
-                let (delay, abort) = request.judge(plugin::condition_body_bytes(), holds).await?;
+                let (delay, abort) =
+                    request.judge(tidegate_plugin_api::condition_body_bytes(), holds).await?;
                 inject(request, delay, abort).await
             });
         }

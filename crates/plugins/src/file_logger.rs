@@ -7,12 +7,12 @@ mod files;
 
 use std::sync::Arc;
 
-use plugin::{
+use serde_json::{Map, Value};
+use tidegate_plugin_api::{
     BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step, Variable, aside, stop,
 };
-use routing::expr::Expression;
-use serde_json::{Map, Value};
-use telemetry::log_writer::LineSink;
+use tidegate_routing::expr::Expression;
+use tidegate_telemetry::log_writer::LineSink;
 
 use crate::common::log_entry::{LogEntry, Made};
 
@@ -89,7 +89,7 @@ impl Plugin for FileLogger {
                 self.file.append(&line);
             }
             Made::Later(_, make) => {
-                let Some(host) = plugin::host() else { return };
+                let Some(host) = tidegate_plugin_api::host() else { return };
                 let (file, guard) = (self.file.clone(), stop::guard());
                 host.background.spawn(async move {
                     let _ = aside::run(move || file.append(&make())).await;

@@ -4,13 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use hyper::header::HeaderValue;
-use model::{header_text::Text, schema::is_secret_reference};
-use plugin::{
-    BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, Verdict,
-};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use telemetry::error_log;
+use tidegate_model::{header_text::Text, schema::is_secret_reference};
+use tidegate_plugin_api::{
+    BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, Verdict,
+};
+use tidegate_telemetry::error_log;
 
 use crate::common::{
     auth::{self, Identified},

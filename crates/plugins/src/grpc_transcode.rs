@@ -11,19 +11,19 @@ mod writing;
 use std::{net::IpAddr, sync::Arc};
 
 use bytes::Bytes;
-use plugin::{
+use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, prost::Message};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tidegate_plugin_api::{
     BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, SchemaKind, Step,
     Verdict, WholeBody,
     aside::{self, Undone},
     document::{self, Allowance, TooLarge, Unread},
     memory::{self, Lease, Spent},
 };
-use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, prost::Message};
-use routing::expr::GaveUp;
-use serde::Deserialize;
-use serde_json::{Value, json};
-use telemetry::error_log;
-use wire::{HeaderId, Method};
+use tidegate_protocol::{HeaderId, Method};
+use tidegate_routing::expr::GaveUp;
+use tidegate_telemetry::error_log;
 
 use crate::common::{
     conf::typed,

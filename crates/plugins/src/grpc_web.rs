@@ -4,16 +4,16 @@
 
 use std::sync::Arc;
 
-use model::header_text::Text;
-use plugin::{
+use serde::Deserialize;
+use serde_json::Value;
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{
     BodyChunk, BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, Step,
     Verdict, aside,
     memory::{self, Spent},
 };
-use serde::Deserialize;
-use serde_json::Value;
-use telemetry::error_log;
-use wire::{HeaderId, Method};
+use tidegate_protocol::{HeaderId, Method};
+use tidegate_telemetry::error_log;
 
 use crate::common::{conf::typed, instance_state, nginx_base64};
 
@@ -152,7 +152,7 @@ fn call_path(request: &Request) -> Option<Vec<u8>> {
     if call.first() != Some(&b'/') {
         path.push(b'/');
     }
-    wire::uri::encode_path(call, &mut path);
+    tidegate_protocol::uri::encode_path(call, &mut path);
     if let Some(query) = request.head.query() {
         path.push(b'?');
         path.extend_from_slice(query);
@@ -160,7 +160,7 @@ fn call_path(request: &Request) -> Option<Vec<u8>> {
     Some(path)
 }
 
-fn trailer_frame(trailers: &wire::Head) -> Vec<u8> {
+fn trailer_frame(trailers: &tidegate_protocol::Head) -> Vec<u8> {
     let status = trailers.get_str("grpc-status").filter(|status| !status.is_empty());
     let (status, message) = match status {
         Some(status) => (status, trailers.get("grpc-message").unwrap_or_default()),
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn trailers_become_a_frame() {
-        let mut trailers = wire::Head::new();
+        let mut trailers = tidegate_protocol::Head::new();
         assert_eq!(
             trailer_frame(&trailers),
             b"\x80\0\0\0\x3fgrpc-status:2\r\ngrpc-message:upstream grpc status not received\r\n"

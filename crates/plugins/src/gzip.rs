@@ -3,9 +3,9 @@
 use std::{io::Write, sync::Arc};
 
 use flate2::{Compression, write::GzEncoder};
-use plugin::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request};
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_plugin_api::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request};
 
 use crate::common::{
     compression::{self, Eligible, memory::Lease},
@@ -65,7 +65,7 @@ impl Plugin for Gzip {
         if !takes {
             return;
         }
-        let flush = request.response.headers.known(wire::HeaderId::ContentLength).is_none();
+        let flush = request.response.headers.known(tidegate_protocol::HeaderId::ContentLength).is_none();
         let Some(lease) = Lease::new(CONTEXT_BYTES) else { return };
         self.eligible.announce(request, "gzip");
         request.response.limit_body_step(STEP);

@@ -6,16 +6,16 @@ use std::{collections::HashMap, sync::Arc, time::SystemTime};
 
 use aws_lc_rs::{digest, hmac};
 use fields::Fields;
-use model::header_text::Text;
-use plugin::{
+use serde::Deserialize;
+use serde_json::Value;
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{
     AuthEntry, BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Verdict,
     aside::{self, Undone},
     definition::ConsumerKey,
 };
-use serde::Deserialize;
-use serde_json::Value;
-use telemetry::error_log;
-use wire::{HeaderId, claims::folded};
+use tidegate_protocol::{HeaderId, claims::folded};
+use tidegate_telemetry::error_log;
 
 use crate::common::{
     auth, clock,

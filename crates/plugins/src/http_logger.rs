@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use model::header_text::Text;
-use plugin::{BuildContext, Plugin, PluginDef};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{BuildContext, Plugin, PluginDef};
 
 use crate::common::{
     batch,

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
-use routing::address::AddressSet;
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
+use tidegate_routing::address::AddressSet;
 
 use crate::common::conf::typed;
 

@@ -8,12 +8,12 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use model::header_text::Text;
-use plugin::{
-    AuthEntry, BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step, definition::ConsumerKey,
-};
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{
+    AuthEntry, BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step, definition::ConsumerKey,
+};
 
 use crate::common::{
     auth,
@@ -305,7 +305,7 @@ fn http_time(seconds: f64) -> String {
     let at =
         std::time::Duration::try_from_secs_f64(seconds).ok().and_then(|since| UNIX_EPOCH.checked_add(since));
     at.filter(|_| seconds < 253_402_300_799.0)
-        .map_or_else(|| seconds.to_string(), plugin::variables::http_date)
+        .map_or_else(|| seconds.to_string(), tidegate_plugin_api::variables::http_date)
 }
 
 #[cfg(test)]

@@ -10,9 +10,9 @@ mod sasl;
 
 use std::{sync::Arc, time::Duration};
 
-use plugin::{BuildContext, Plugin, PluginDef, Request};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tidegate_plugin_api::{BuildContext, Plugin, PluginDef, Request};
 
 use self::{
     connection::{Broker, Settings},

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use model::header_text::Text;
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Request, Step, definition::ConsumerKey};
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, Step, definition::ConsumerKey};
 
 use crate::common::{auth, conf::typed};
 

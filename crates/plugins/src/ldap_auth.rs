@@ -4,12 +4,14 @@ mod bind;
 
 use std::{sync::Arc, time::Duration};
 
-use model::header_text::Text;
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Request, Step, Verdict, definition::ConsumerKey};
 use serde::Deserialize;
 use serde_json::Value;
-use telemetry::error_log;
-use wire::HeaderId;
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{
+    BuildContext, Phases, Plugin, PluginDef, Request, Step, Verdict, definition::ConsumerKey,
+};
+use tidegate_protocol::HeaderId;
+use tidegate_telemetry::error_log;
 
 use crate::common::{
     auth, basic_credentials,

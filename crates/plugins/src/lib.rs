@@ -75,8 +75,8 @@ mod zipkin;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use model::check::{LuaChunk, LuaFault};
-use plugin::LuaCompiler;
+use tidegate_model::check::{LuaChunk, LuaFault};
+use tidegate_plugin_api::LuaCompiler;
 
 /// Compiles the Lua in configurations.
 pub fn lua_compiler() -> Option<Arc<dyn LuaCompiler>> {

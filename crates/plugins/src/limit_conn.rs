@@ -5,11 +5,11 @@ mod held;
 use std::{sync::Arc, time::Duration};
 
 use held::{Held, Places};
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, step::Verdict};
 use serde::Deserialize;
 use serde_json::Value;
 use smallvec::SmallVec;
-use telemetry::error_log;
+use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, step::Verdict};
+use tidegate_telemetry::error_log;
 
 use crate::{
     common::{

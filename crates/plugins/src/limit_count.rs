@@ -17,16 +17,16 @@ use amount::Amount;
 use counters::{Counters, Quota, Taken};
 use delayed::Syncer;
 use headers::HeaderNames;
-use model::header_text::Text;
-use plugin::{
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use smallvec::SmallVec;
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{
     BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step,
     step::Verdict,
     variables::{RATE_LIMITING_INFO, wants_rate_limiting_info},
 };
-use serde::Deserialize;
-use serde_json::{Map, Value};
-use smallvec::SmallVec;
-use telemetry::error_log;
+use tidegate_telemetry::error_log;
 
 use crate::common::{
     clock::monotonic_seconds,

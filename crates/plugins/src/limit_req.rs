@@ -5,10 +5,10 @@ mod bucket;
 use std::{sync::Arc, time::Duration};
 
 use bucket::{Bucket, Buckets};
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, step::Verdict};
 use serde::Deserialize;
 use serde_json::Value;
-use telemetry::error_log;
+use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, step::Verdict};
+use tidegate_telemetry::error_log;
 
 use crate::common::{
     conf::typed,

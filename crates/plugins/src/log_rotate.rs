@@ -10,10 +10,10 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use plugin::{BuildContext, Phases, Plugin, PluginDef, host};
 use serde::Deserialize;
 use serde_json::Value;
-use telemetry::error_log::{self, Level};
+use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, host};
+use tidegate_telemetry::error_log::{self, Level};
 use time::{OffsetDateTime, UtcOffset, macros::format_description};
 
 pub static PLUGIN: PluginDef = PluginDef {
@@ -66,7 +66,7 @@ fn start(attributes: &Value) -> Result<(), String> {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            if !model::PluginCatalog::is_enabled(&*host.catalog, PLUGIN.name) {
+            if !tidegate_model::PluginCatalog::is_enabled(&*host.catalog, PLUGIN.name) {
                 continue;
             }
             // Files of gigabytes may be compressed: not on the control runtime's own threads.

@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use model::header_text::Text;
-use plugin::{BuildContext, Plugin, PluginDef, Request, Template, request::random_u64};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{BuildContext, Plugin, PluginDef, Request, Template, request::random_u64};
 
 use crate::common::{
     batch::Weigh,

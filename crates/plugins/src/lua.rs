@@ -29,8 +29,8 @@ use std::sync::Arc;
 pub use program::context_field;
 
 use mlua::Value;
-use model::check::{LuaChunk, LuaFault};
-use plugin::{LuaCompiler, Plugin, snapshot::FilterFunction};
+use tidegate_model::check::{LuaChunk, LuaFault};
+use tidegate_plugin_api::{LuaCompiler, Plugin, snapshot::FilterFunction};
 
 pub use making::{Entries, Key, Source};
 pub use program::{Phase, Program};

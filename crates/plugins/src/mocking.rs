@@ -2,13 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use model::header_text::Text;
-use plugin::{
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{
     BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, location,
     reply::ReplyBody, request::random_u64,
 };
-use serde::Deserialize;
-use serde_json::{Map, Value};
 
 use crate::common::{conf::typed, number, schemas};
 

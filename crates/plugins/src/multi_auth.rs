@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use model::PluginCatalog;
-use model::catalog::Nested;
-use plugin::{
+use serde_json::Value;
+use tidegate_model::PluginCatalog;
+use tidegate_model::catalog::Nested;
+use tidegate_plugin_api::{
     BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict, host,
     reply::ReplyBody,
 };
-use serde_json::Value;
-use telemetry::error_log;
+use tidegate_telemetry::error_log;
 
 use crate::common::auth::UnderMultiAuth;
 
@@ -127,7 +127,8 @@ impl MultiAuth {
                     message(&reply)
                 ),
             );
-            let header = reply.headers.known(wire::HeaderId::WwwAuthenticate).map(<[u8]>::to_vec);
+            let header =
+                reply.headers.known(tidegate_protocol::HeaderId::WwwAuthenticate).map(<[u8]>::to_vec);
             challenge = header.or(challenge);
         }
         let mut reply = Reply::message(401, "Authorization Failed");

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use plugin::{Api, BuildContext, Plugin, PluginDef, Reply, Request, Step, host};
 use serde_json::{Value, json};
+use tidegate_plugin_api::{Api, BuildContext, Plugin, PluginDef, Reply, Request, Step, host};
 
 use crate::common::instance_id;
 

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use plugin::{BuildContext, Plugin, PluginDef};
 use serde_json::Value;
+use tidegate_plugin_api::{BuildContext, Plugin, PluginDef};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "ocsp-stapling",

@@ -5,11 +5,13 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use model::{header_text::Text, schema::is_secret_reference};
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use telemetry::error_log;
+use tidegate_model::{header_text::Text, schema::is_secret_reference};
+use tidegate_plugin_api::{
+    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict,
+};
+use tidegate_telemetry::error_log;
 
 use crate::common::{
     auth::Identified,
@@ -192,11 +194,11 @@ fn describe(request: &Request) -> Value {
         add(&mut headers, text(name).to_ascii_lowercase(), text(value).into());
     }
     let mut query = Map::new();
-    for (name, value) in wire::uri::query_pairs(request.head.query().unwrap_or_default()) {
+    for (name, value) in tidegate_protocol::uri::query_pairs(request.head.query().unwrap_or_default()) {
         if name.is_empty() {
             continue;
         }
-        let decoded = |bytes: &[u8]| text(&wire::uri::percent_decode(bytes, true));
+        let decoded = |bytes: &[u8]| text(&tidegate_protocol::uri::percent_decode(bytes, true));
         add(&mut query, decoded(name), value.map_or(Value::Bool(true), |value| decoded(value).into()));
     }
     json!({
@@ -250,7 +252,7 @@ fn texts(value: &Value) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plugin::reply::ReplyBody;
+    use tidegate_plugin_api::reply::ReplyBody;
 
     #[test]
     fn refusals() {

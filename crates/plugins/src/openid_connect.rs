@@ -18,15 +18,15 @@ use std::{
 };
 
 use ahash::AHashMap;
-use backtrack::SearchTime;
 use client::Client;
 use conf::Conf;
-use model::header_text::Text;
-use model::schema::{Failure, Schema};
 use parking_lot::Mutex;
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Verdict};
 use provider::Provider;
 use serde_json::Value;
+use tidegate_backtrack::SearchTime;
+use tidegate_model::header_text::Text;
+use tidegate_model::schema::{Failure, Schema};
+use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Verdict};
 
 use crate::common::{
     auth::Identified,
@@ -185,7 +185,7 @@ impl OpenidConnect {
 
     fn check_claim_schema(&self, mut claims: Value, searches: &SearchTime) -> Result<(), String> {
         let Some(schema) = &self.claim_schema else { return Ok(()) };
-        let checked = schema.check_within(&mut claims, model::schema::MOST_STEPS, searches);
+        let checked = schema.check_within(&mut claims, tidegate_model::schema::MOST_STEPS, searches);
         checked.map_err(Failure::into_message)
     }
 }

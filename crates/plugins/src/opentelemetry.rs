@@ -10,14 +10,14 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use model::header_text::Text;
-use plugin::{
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{
     BuildContext, Phases, Plugin, PluginDef, Request, Source, Step, Variable, host, host::plugin_attribute,
     variables::Named,
 };
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use telemetry::error_log::{self, Level};
+use tidegate_telemetry::error_log::{self, Level};
 
 use self::{
     context::TraceContext,

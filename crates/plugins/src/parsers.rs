@@ -1,6 +1,6 @@
 //! Parsers that are nobody's interface, as the fuzz targets call them.
 
-use plugin::document::Allowance;
+use tidegate_plugin_api::document::Allowance;
 
 use crate::{body_transformer, lua::Template};
 

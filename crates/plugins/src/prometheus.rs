@@ -9,13 +9,13 @@ use std::{
 };
 
 use ahash::RandomState;
-use plugin::{
+use serde::Deserialize;
+use serde_json::Value;
+use tidegate_plugin_api::{
     Api, BuildContext, Phases, Plugin, PluginDef, Reply, Request, Source, Step, Variable, host,
     snapshot::Peer,
 };
-use serde::Deserialize;
-use serde_json::Value;
-use telemetry::metrics::{
+use tidegate_telemetry::metrics::{
     ExtraLabels, HTTP_FAMILIES, HTTP_LATENCY_BUCKETS_MS, HttpMetrics, HttpSample, Labels, Shard,
     label_position,
 };

@@ -21,14 +21,14 @@ use std::sync::{
 use conf::Settings;
 use disk::Disk;
 use entry::{Answer, Stored, Variants, base_key, variant_key};
-use plugin::memory::Growing;
-use plugin::{
-    BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Source, Step, Variable,
-};
 use rules::Asked;
 use serde_json::Value;
-use telemetry::error_log;
-use wire::Method;
+use tidegate_plugin_api::memory::Growing;
+use tidegate_plugin_api::{
+    BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Source, Step, Variable,
+};
+use tidegate_protocol::Method;
+use tidegate_telemetry::error_log;
 use zones::{Store, Zone};
 
 use crate::common::clock::unix_seconds;
@@ -256,7 +256,7 @@ impl ProxyCache {
         match &self.zone {
             Zone::Memory(memory) => _ = purge(memory.as_ref(), &keys),
             Zone::Disk(disk) => {
-                let Some(host) = plugin::host() else { return };
+                let Some(host) = tidegate_plugin_api::host() else { return };
                 let disk = disk.clone();
                 for key in &keys {
                     disk.invalidate(&base_key(key));
@@ -287,7 +287,7 @@ impl ProxyCache {
                 disk.begin_write(&base, vary.is_empty().then(|| Stored::Answer(answer.clone())));
                 let writing = Writing { disk, base };
                 // Taken or not, dropping the job ends the write.
-                let _ = plugin::disk::enqueue(Box::new(move || {
+                let _ = tidegate_plugin_api::disk::enqueue(Box::new(move || {
                     let (disk, _waits) = (writing.disk.as_ref(), waits);
                     save(disk, &key, vary, &signature, answer);
                     if disk.is_invalidated(&writing.base) {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Request, Step};
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, Step};
 
 use crate::common::conf::typed;
 

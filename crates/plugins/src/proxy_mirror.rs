@@ -12,15 +12,15 @@ use std::{
 };
 
 use bytes::Bytes;
-use model::header_text::Text;
-use plugin::{
-    BuildContext, Phases, Plugin, PluginDef, Request, RequestBody, Step, hops, memory,
-    snapshot::{PassHost, Peer},
-};
 use rustls::ClientConfig;
 use serde::Deserialize;
 use serde_json::Value;
-use telemetry::error_log;
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{
+    BuildContext, Phases, Plugin, PluginDef, Request, RequestBody, Step, hops, memory,
+    snapshot::{PassHost, Peer},
+};
+use tidegate_telemetry::error_log;
 
 use crate::common::{
     conf::typed,
@@ -86,7 +86,7 @@ fn duration(value: &Value) -> Option<Duration> {
     if let Some(seconds) = value.as_f64() {
         return Duration::try_from_secs_f64(seconds).ok();
     }
-    model::units::duration(value.as_str()?)
+    tidegate_model::units::duration(value.as_str()?)
 }
 
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
@@ -123,7 +123,7 @@ impl ProxyMirror {
 
 impl Plugin for ProxyMirror {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        let random = (plugin::request::random_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let random = (tidegate_plugin_api::request::random_u64() >> 11) as f64 / (1u64 << 53) as f64;
         if self.sample_ratio >= 1.0 || random < self.sample_ratio {
             let target = self.target(request);
             request.extensions.insert(Copy(target));

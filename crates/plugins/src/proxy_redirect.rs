@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Request, Source, Template, location};
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, Source, Template, location};
 
 use crate::common::conf::typed;
 

@@ -6,16 +6,16 @@ mod target;
 use std::{ops::Range, sync::Arc};
 
 use header_value::HeaderValue;
-use model::header_text::Text;
-use plugin::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, uri_text::Kind,
-};
-use routing::expr::GaveUp;
 use serde::Deserialize;
 use serde_json::Value;
 use target::{Reading, Target};
-use telemetry::error_log::{self, Level};
-use wire::{HeaderId, Method};
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{
+    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, uri_text::Kind,
+};
+use tidegate_protocol::{HeaderId, Method};
+use tidegate_routing::expr::GaveUp;
+use tidegate_telemetry::error_log::{self, Level};
 
 use crate::common::{
     conf::typed,
@@ -70,7 +70,7 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     }
     for pair in texts.chunks_exact(2) {
         if let [Value::String(pattern), Value::String(replacement)] = pair
-            && !model::schema::is_secret_reference(pattern)
+            && !tidegate_model::schema::is_secret_reference(pattern)
         {
             Regex::new(pattern, false)
                 .and_then(|_| Replacement::check(replacement))

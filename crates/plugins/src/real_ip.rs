@@ -2,12 +2,12 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step, Variable};
-use routing::{AddressSet, address::parse_address};
 use serde::Deserialize;
 use serde_json::Value;
-use telemetry::error_log;
-use wire::HeaderId;
+use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step, Variable};
+use tidegate_protocol::HeaderId;
+use tidegate_routing::{AddressSet, address::parse_address};
+use tidegate_telemetry::error_log;
 
 use crate::common::conf::typed;
 

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use model::header_text::Text;
-use plugin::{
+use serde::Deserialize;
+use serde_json::Value;
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{
     BuildContext, Location, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, host,
     host::plugin_attribute, location::Origin, request::random_u64,
 };
-use routing::expr::GaveUp;
-use serde::Deserialize;
-use serde_json::Value;
-use telemetry::error_log;
-use wire::{HeaderId, Method};
+use tidegate_protocol::{HeaderId, Method};
+use tidegate_routing::expr::GaveUp;
+use tidegate_telemetry::error_log;
 
 use crate::common::{
     conf::typed,
@@ -61,7 +61,7 @@ enum To {
 fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     let texts = conf.get("regex_uri").and_then(Value::as_array);
     if let Some([Value::String(pattern), Value::String(replacement)]) = texts.map(Vec::as_slice)
-        && !model::schema::is_secret_reference(pattern)
+        && !tidegate_model::schema::is_secret_reference(pattern)
     {
         Regex::new(pattern, false)
             .and_then(|_| Replacement::check(replacement))

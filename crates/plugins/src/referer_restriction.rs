@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
 use rustc_hash::FxHashSet;
 use serde::Deserialize;
 use serde_json::Value;
-use wire::HeaderId;
+use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
+use tidegate_protocol::HeaderId;
 
 use crate::common::conf::typed;
 

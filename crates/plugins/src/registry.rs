@@ -1,6 +1,6 @@
 //! Every plugin there is. Sorted by name; a test refuses a plugin file that is missing here.
 
-use plugin::PluginDef;
+use tidegate_plugin_api::PluginDef;
 
 pub static PLUGINS: &[&PluginDef] = &[
     &crate::acl::PLUGIN,

@@ -6,10 +6,10 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use model::header_text::Text;
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Request, Step, request::random_u64};
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, Step, request::random_u64};
 
 use crate::common::{
     conf::typed,

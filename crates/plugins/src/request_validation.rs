@@ -4,24 +4,24 @@ mod shapes;
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use backtrack::SearchTime;
 use bytes::Bytes;
-use model::{
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use shapes::Shapes;
+use tidegate_backtrack::SearchTime;
+use tidegate_model::{
     Schema,
     schema::{Failure, MOST_STEPS},
 };
-use plugin::{
+use tidegate_plugin_api::{
     BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, SchemaKind, Step,
     Verdict,
     aside::{self, Undone},
     document::{Allowance, TooLarge},
     memory::{self, Spent},
 };
-use serde::Deserialize;
-use serde_json::{Map, Value};
-use shapes::Shapes;
-use telemetry::error_log;
-use wire::{HeaderId, claims, media_type};
+use tidegate_protocol::{HeaderId, claims, media_type};
+use tidegate_telemetry::error_log;
 
 use crate::common::{
     conf::typed,
@@ -192,7 +192,7 @@ impl RequestValidation {
         };
         let checked = match checked {
             Err(Refused::Later(body)) => {
-                let searches = request.search_time.split(backtrack::MAX_TIME);
+                let searches = request.search_time.split(tidegate_backtrack::MAX_TIME);
                 let done = aside::run(whole(Limits { steps: MOST_STEPS, searches }, body)).await;
                 done.map(|(checked, time)| {
                     request.search_time.join(&time);

@@ -5,16 +5,16 @@ mod filtering;
 use std::sync::Arc;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use model::header_text::Text;
-use plugin::{
+use serde::Deserialize;
+use serde_json::Value;
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{
     BodyChunk, BuildContext, Passage, Phases, Plugin, PluginDef, Request, SchemaKind, Step, Template,
     Variable, WholeBody, location,
 };
-use routing::expr::Expression;
-use serde::Deserialize;
-use serde_json::Value;
-use telemetry::error_log;
-use wire::HeaderId;
+use tidegate_protocol::HeaderId;
+use tidegate_routing::expr::Expression;
+use tidegate_telemetry::error_log;
 
 use crate::common::{
     conf::typed,
@@ -109,7 +109,7 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     }
     let body = conf.get("body").and_then(Value::as_str).unwrap_or_default();
     if conf.get("body_base64") == Some(&Value::Bool(true))
-        && !model::schema::is_secret_reference(body)
+        && !tidegate_model::schema::is_secret_reference(body)
         && (body.is_empty() || STANDARD.decode(body).is_err())
     {
         return Err("invalid base64 content".to_owned());

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use plugin::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step};
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_plugin_api::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step};
 
 use crate::{
     common::conf::typed,

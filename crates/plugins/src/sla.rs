@@ -9,10 +9,10 @@ use std::{
     time::Instant,
 };
 
-use model::header_text::Text;
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step};
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step};
 
 use crate::common::{clock::monotonic_seconds, conf::typed};
 

@@ -1,7 +1,7 @@
 //! Answers with files of a directory.
 //!
 //! A worker finds a path in the cache of open files and answers at once. What the cache does not hold is opened by the
-//! disk threads ([`plugin::disk`]) while the request waits; large files are sent by `proxy`, which asks them as well.
+//! disk threads ([`tidegate_plugin_api::disk`]) while the request waits; large files are sent by `proxy`, which asks them as well.
 
 mod answer;
 mod cache;
@@ -21,12 +21,12 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use plugin::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, disk, step::Verdict,
-};
 use serde::Deserialize;
 use serde_json::Value;
-use wire::Method;
+use tidegate_plugin_api::{
+    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, disk, step::Verdict,
+};
+use tidegate_protocol::Method;
 
 use self::{
     cache::{Cache, Found},

@@ -4,10 +4,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use plugin::{BuildContext, Plugin, PluginDef};
 use serde::Deserialize;
 use serde_json::Value;
-use telemetry::error_log::{self, Level};
+use tidegate_plugin_api::{BuildContext, Plugin, PluginDef};
+use tidegate_telemetry::error_log::{self, Level};
 use time::{OffsetDateTime, macros::format_description};
 
 use crate::common::{
@@ -50,7 +50,7 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
     };
     let timeout = Duration::from_millis(typed.timeout);
     let sink = Arc::new(SocketSink { host: typed.host, port: typed.port, timeout, kind });
-    let make = |entry: &LogEntry, request: &mut plugin::Request| {
+    let make = |entry: &LogEntry, request: &mut tidegate_plugin_api::Request| {
         let host = String::from_utf8_lossy(&request.host).into_owned();
         entry.entry(request).then(move |entry| message(&host, &Value::from(entry).to_string()))
     };

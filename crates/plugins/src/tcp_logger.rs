@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use plugin::{BuildContext, Plugin, PluginDef};
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_plugin_api::{BuildContext, Plugin, PluginDef};
 
 use crate::common::{
     batch,

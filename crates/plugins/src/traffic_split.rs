@@ -2,13 +2,13 @@
 
 use std::{sync::Arc, time::Instant};
 
-use model::header_text::Text;
-use plugin::{
+use serde_json::Value;
+use tidegate_balancing::{Algorithm, NodeSpec, Upstream, UpstreamSpec};
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{
     BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, UpstreamHandle, Variable, host,
 };
-use routing::expr::Expression;
-use serde_json::Value;
-use upstream::{Algorithm, NodeSpec, Upstream, UpstreamSpec};
+use tidegate_routing::expr::Expression;
 
 use crate::common::conf::typed;
 
@@ -131,7 +131,7 @@ impl Plugin for TrafficSplit {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         if self.needs_body {
             return Step::wait(async move {
-                let limit = plugin::condition_body_bytes();
+                let limit = tidegate_plugin_api::condition_body_bytes();
                 if let Some(rule) = request.judge(limit, |request| self.choose(request)).await?? {
                     rule.apply(request);
                 }

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
 
 use crate::common::{
     conf::typed,
@@ -65,12 +65,12 @@ impl UriBlocker {
         let mut decoded = Vec::new();
         if !slashes {
             decoded.extend_from_slice(path);
-        } else if wire::uri::normalize_path(path, &mut decoded).is_err() {
-            decoded = wire::uri::percent_decode(path, false);
+        } else if tidegate_protocol::uri::normalize_path(path, &mut decoded).is_err() {
+            decoded = tidegate_protocol::uri::percent_decode(path, false);
         }
         if !query.is_empty() {
             decoded.push(b'?');
-            decoded.extend_from_slice(&wire::uri::percent_decode(query, true));
+            decoded.extend_from_slice(&tidegate_protocol::uri::percent_decode(query, true));
         }
         self.matches(request, &decoded)
     }

@@ -2,13 +2,15 @@
 
 use std::sync::{Arc, LazyLock};
 
-use model::{
+use serde_json::Value;
+use tidegate_model::{
     catalog::Nested,
     schema::{Schema, lua},
 };
-use plugin::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Variable};
-use routing::expr::Expression;
-use serde_json::Value;
+use tidegate_plugin_api::{
+    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Variable,
+};
+use tidegate_routing::expr::Expression;
 
 use crate::common::skip;
 
@@ -196,8 +198,9 @@ impl Plugin for Workflow {
             return self.run(request, chosen);
         }
         Step::wait(async move {
-            let chosen =
-                request.judge(plugin::condition_body_bytes(), |request| self.choose(request)).await?;
+            let chosen = request
+                .judge(tidegate_plugin_api::condition_body_bytes(), |request| self.choose(request))
+                .await?;
             match self.run(request, chosen) {
                 Step::Next => Ok(()),
                 Step::Reply(reply) => Err(reply),

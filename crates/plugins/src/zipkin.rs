@@ -7,13 +7,13 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use plugin::{
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tidegate_plugin_api::{
     BuildContext, Phases, Plugin, PluginDef, Reply, Request, Source, Step, Variable, host::plugin_attribute,
     request::random_u64, variables::Named,
 };
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use telemetry::error_log::{self, Level};
+use tidegate_telemetry::error_log::{self, Level};
 
 use crate::common::{
     batch::{self, Batch},
@@ -50,7 +50,7 @@ struct Zipkin {
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let typed: Conf = typed(conf)?;
     let endpoint = Endpoint::parse(&typed.endpoint)?;
-    let url = model::url::without_user(&typed.endpoint);
+    let url = tidegate_model::url::without_user(&typed.endpoint);
     let processor = json!({
         "name": "zipkin report",
         "batch_max_size": 1000,

@@ -1,7 +1,7 @@
 //! Every place in a plugin's configuration that holds names or values of headers is declared, and so checked.
 
-use plugin::PluginDef;
 use serde_json::Value;
+use tidegate_plugin_api::PluginDef;
 
 /// Properties about headers that hold no text of one.
 const OTHERS: [&str; 1] = ["request-validation header_schema"];
@@ -28,7 +28,7 @@ fn walk(schema: &Value, found: &mut Vec<(String, Value)>) {
 fn undeclared(
     def: &PluginDef,
     schema: Option<&str>,
-    declared: &[(&str, model::header_text::Text)],
+    declared: &[(&str, tidegate_model::header_text::Text)],
 ) -> Vec<String> {
     let schema: Value = serde_json::from_str(schema.unwrap_or("{}")).expect("a schema is JSON");
     let mut properties = Vec::new();
@@ -51,7 +51,7 @@ fn undeclared(
 #[test]
 fn every_header_in_a_configuration_is_checked() {
     let mut all = Vec::new();
-    for def in plugins::registry::PLUGINS {
+    for def in tidegate_plugins::registry::PLUGINS {
         all.extend(undeclared(def, Some(def.schema), def.headers));
         all.extend(undeclared(def, def.metadata_schema, def.metadata_headers));
     }

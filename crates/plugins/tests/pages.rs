@@ -1,15 +1,15 @@
 //! The tables of fields in docs/plugins are made from the plugins' schemas: names, types, limits and defaults. The last
 //! column, what a field means, is written by hand and kept.
 //!
-//! `UPDATE_DOCS=1 cargo test -p plugins --test pages` writes the pages; without it the test fails where one is out of
+//! `UPDATE_DOCS=1 cargo test -p tidegate-plugins --test pages` writes the pages; without it the test fails where one is out of
 //! date, misses a field, or leaves a meaning empty.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use plugin::PluginDef;
 use serde_json::{Map, Value};
+use tidegate_plugin_api::PluginDef;
 
 const END: &str = "<!-- end of fields -->";
 const HEAD: &str = "| Field | Type | Default | Meaning |\n|---|---|---|---|\n";
@@ -30,7 +30,7 @@ struct Field {
 fn tables_of_fields_are_what_the_schemas_say() {
     let update = std::env::var_os("UPDATE_DOCS").is_some();
     let mut wrong = Vec::new();
-    for def in plugins::registry::PLUGINS {
+    for def in tidegate_plugins::registry::PLUGINS {
         let path = page(def.name);
         let Ok(text) = fs::read_to_string(&path) else {
             wrong.push(format!("{} has no page {}", def.name, path.display()));
@@ -63,7 +63,7 @@ fn every_page_is_about_a_plugin() {
     let folder = folder.parent().expect("a folder");
     for entry in fs::read_dir(folder).expect("docs/plugins").flatten() {
         let name = entry.file_name().to_string_lossy().trim_end_matches(".md").to_owned();
-        let known = plugins::registry::PLUGINS.iter().any(|def| def.name == name);
+        let known = tidegate_plugins::registry::PLUGINS.iter().any(|def| def.name == name);
         assert!(known || name == "README", "docs/plugins/{name}.md is about no registered plugin");
     }
 }

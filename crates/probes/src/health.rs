@@ -8,13 +8,13 @@ mod tls;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use tidegate_balancing::{Health, Source, Upstream, health::Transition};
 use tokio::{
     runtime::Handle,
     sync::watch,
     task::{JoinHandle, JoinSet},
     time::{MissedTickBehavior, interval},
 };
-use upstream::{Health, Source, Upstream, health::Transition};
 
 pub use request::probe;
 pub use tls::ProbeTls;

@@ -1,7 +1,7 @@
 //! Background work that serves upstreams and certificates: health probes, name resolution, revocation (OCSP).
 //!
 //! It runs on the control runtime, never on a worker. Requests only read what it leaves behind: the health of an
-//! [`upstream::Upstream`] and the addresses of its nodes.
+//! [`tidegate_balancing::Upstream`] and the addresses of its nodes.
 
 #![forbid(unsafe_code)]
 

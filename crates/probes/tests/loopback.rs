@@ -6,17 +6,17 @@ use std::{
     time::Duration,
 };
 
-use control::{Domains, Monitor, Monitored, ProbeTls, SystemLookup, SystemLookupOptions, probe};
+use tidegate_balancing::{
+    Checks, NodeSpec, Outcome, Upstream, UpstreamSpec,
+    health::{Active, ProbeKind, State, Thresholds},
+};
+use tidegate_probes::{Domains, Monitor, Monitored, ProbeTls, SystemLookup, SystemLookupOptions, probe};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, UdpSocket},
     runtime::Handle,
     sync::mpsc,
     time::timeout,
-};
-use upstream::{
-    Checks, NodeSpec, Outcome, Upstream, UpstreamSpec,
-    health::{Active, ProbeKind, State, Thresholds},
 };
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -59,7 +59,7 @@ async fn closed() -> SocketAddr {
 }
 
 fn tls() -> ProbeTls {
-    ProbeTls::new(trust::Anchors::default()).unwrap()
+    ProbeTls::new(tidegate_tls::Anchors::default()).unwrap()
 }
 
 async fn outcome(address: SocketAddr, active: Active) -> Outcome {
@@ -139,7 +139,7 @@ async fn https_with_and_without_verification() {
     };
     assert_eq!(outcome(address, active("foo.com", true)).await, Outcome::TcpFailure);
     assert_eq!(outcome(address, active("foo.com", false)).await, Outcome::Status(200));
-    let mut anchors = trust::Anchors::default();
+    let mut anchors = tidegate_tls::Anchors::default();
     anchors.add(certificate).unwrap();
     let trusted = ProbeTls::new(anchors).unwrap();
     for (host, expected) in [("foo.com", Outcome::Status(200)), ("bar.com", Outcome::TcpFailure)] {
@@ -156,7 +156,7 @@ async fn the_monitor_starts_with_use_and_ends_with_the_upstream() {
     let watched = upstream(&[good, bad], Active { thresholds, ..Active::default() });
     let (sender, mut transitions) = mpsc::unbounded_channel();
     let on_transition =
-        Arc::new(move |monitored: &Monitored, node, transition: upstream::health::Transition| {
+        Arc::new(move |monitored: &Monitored, node, transition: tidegate_balancing::health::Transition| {
             let _ = sender.send((Arc::clone(&monitored.name), node, transition.to));
         });
     let monitor = Monitor::spawn(&Handle::current(), tls(), on_transition);

@@ -11,9 +11,9 @@ use std::{
     time::Duration,
 };
 
-use plugin::{Request, RequestBody, WorkerSnapshot, request::Connection};
-use telemetry::error_log;
-use wire::RequestHead;
+use tidegate_plugin_api::{Request, RequestBody, WorkerSnapshot, request::Connection};
+use tidegate_protocol::RequestHead;
+use tidegate_telemetry::error_log;
 
 use crate::{
     explain::{self, Explanation},
@@ -76,15 +76,16 @@ pub(crate) fn compare(asked: Option<Box<Asked>>, request: &Request, chains: &Cha
 }
 
 fn difference(explained: &Explanation, request: &Request, chains: &Chains) -> Option<String> {
-    let name =
-        |route: Option<&Arc<plugin::Route>>| route.map_or("none".to_owned(), |route| route.id.to_string());
+    let name = |route: Option<&Arc<tidegate_plugin_api::Route>>| {
+        route.map_or("none".to_owned(), |route| route.id.to_string())
+    };
     let (told, taken) = (explained.route.as_ref(), request.route.as_ref());
     if told.map(Arc::as_ptr) != taken.map(Arc::as_ptr) {
         // The gateway's own APIs answer before routes are looked at.
         let answered_before = taken.is_none() && chains.asked().is_empty();
         return (!answered_before).then(|| format!("route {}, and route {}", name(told), name(taken)));
     }
-    let won = explained.candidates.iter().find(|one| one.verdict == routing::router::Verdict::Won);
+    let won = explained.candidates.iter().find(|one| one.verdict == tidegate_routing::router::Verdict::Won);
     // A path with two readings wins a route and is refused.
     let is_served = explained.refused.is_none();
     if is_served && !explained.more && won.map(|won| Arc::as_ptr(&won.route)) != told.map(Arc::as_ptr) {

@@ -2,11 +2,11 @@
 
 use std::{cell::Cell, sync::Arc};
 
-use plugin::{
+use tidegate_plugin_api::{
     Reply, Request, UpstreamHandle,
     snapshot::{HashKey, Peer, RouteUpstream, Timeouts},
 };
-use telemetry::error_log;
+use tidegate_telemetry::error_log;
 
 use crate::worker::Worker;
 

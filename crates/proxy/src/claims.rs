@@ -1,4 +1,4 @@
-//! What a client says of itself although only the gateway may (see [`wire::claims`]): dropped, counted, named.
+//! What a client says of itself although only the gateway may (see [`tidegate_protocol::claims`]): dropped, counted, named.
 //!
 //! Twice: when the head came, so that neither routes nor plugins see it, and before the request goes upstream, when
 //! plugins have had their look at the one claim that is also a credential. Names with `_` or another sign for a dash are
@@ -12,9 +12,9 @@ use std::{
     },
 };
 
-use plugin::{Reply, Request, hops};
-use telemetry::error_log::{self, Level};
-use wire::{Head, HeaderId, claims::Claim};
+use tidegate_plugin_api::{Reply, Request, hops};
+use tidegate_protocol::{Head, HeaderId, claims::Claim};
+use tidegate_telemetry::error_log::{self, Level};
 
 use crate::{client::Client, settings::Reading, stats, worker::Worker};
 
@@ -82,8 +82,10 @@ impl Trust {
     fn keeps(&self, id: HeaderId, value: &[u8]) -> bool {
         match id {
             HeaderId::XRealIp => true,
-            HeaderId::XForwardedFor => self.forwarding != Some(false) && wire::forwarded::is_valid(id, value),
-            _ => self.forwarding == Some(true) && wire::forwarded::is_valid(id, value),
+            HeaderId::XForwardedFor => {
+                self.forwarding != Some(false) && tidegate_protocol::forwarded::is_valid(id, value)
+            }
+            _ => self.forwarding == Some(true) && tidegate_protocol::forwarded::is_valid(id, value),
         }
     }
 }
@@ -130,7 +132,7 @@ fn drop_claims(request: &mut Request, reading: &Reading, client: Option<&Client>
 fn strip(request: &mut Request, reading: &Reading, mut tell: impl FnMut(&[u8])) -> (usize, usize) {
     let trust = Trust::of(reading, request.connection.peer.ip());
     let (mut identity, mut forwarding) = (0, 0);
-    request.head.headers.retain_claims(|id, name, value| match wire::claims::of(name) {
+    request.head.headers.retain_claims(|id, name, value| match tidegate_protocol::claims::of(name) {
         Some(Claim::Identity) if !trust.identity => {
             identity += 1;
             tell(name);
@@ -183,7 +185,7 @@ pub fn clean_trailers(worker: &Worker, trailers: &mut Head) {
         return;
     }
     let (claims, underscored) =
-        wire::trailers::retain_clients_own(trailers, worker.settings.reading.limits.underscores);
+        tidegate_protocol::trailers::retain_clients_own(trailers, worker.settings.reading.limits.underscores);
     count(&worker.stats.dropped.trailer, claims);
     count(&worker.stats.dropped.underscore, underscored);
 }

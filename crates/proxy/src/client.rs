@@ -12,8 +12,8 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use plugin::{BodyError, BodyReader, request::Connection};
-use wire::{
+use tidegate_plugin_api::{BodyError, BodyReader, request::Connection};
+use tidegate_protocol::{
     BodyLength, Head, ParseError, RequestHead,
     chunked::{ChunkedDecoder, Event},
 };

@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use plugin::Request;
-use wire::HeaderId;
+use tidegate_plugin_api::Request;
+use tidegate_protocol::HeaderId;
 
 use crate::settings::RealIp;
 
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn addresses_are_read_from_the_right() {
         let check = |line: &str, recursive: bool, expected: Option<&str>| {
-            let trusted = routing::AddressSet::parse(["10.0.0.0/8"]).expect("a network");
+            let trusted = tidegate_routing::AddressSet::parse(["10.0.0.0/8"]).expect("a network");
             let settings =
                 RealIp { header: "x-forwarded-for".to_owned(), trusted: Arc::new(trusted), recursive };
             let found = last_client(line.as_bytes().rsplit(|&byte| byte == b','), &settings);

@@ -12,8 +12,8 @@ use std::{
     time::Duration,
 };
 
-use plugin::request::{Announced, Connection, TlsFacts};
-use telemetry::error_log;
+use tidegate_plugin_api::request::{Announced, Connection, TlsFacts};
+use tidegate_telemetry::error_log;
 use tokio::net::TcpStream;
 
 use crate::{
@@ -59,7 +59,7 @@ pub fn spawn(worker: &'static Worker, stream: TcpStream, peer: SocketAddr, liste
     tokio::task::spawn_local(stall::watched(worker, "a connection", run(client, guard)));
 }
 
-/// Takes a connection of the gateway to itself: see [`plugin::inner`]. It does not count for `client_limits`: the outer
+/// Takes a connection of the gateway to itself: see [`tidegate_plugin_api::inner`]. It does not count for `client_limits`: the outer
 /// connection does.
 pub fn spawn_inner(
     worker: &'static Worker,

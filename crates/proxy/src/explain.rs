@@ -9,13 +9,13 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use plugin::{
+use tidegate_plugin_api::{
     Consumer, Instance, Phases, Reply, Request, RequestBody, Route, Snapshot, WorkerSnapshot,
     request::{Connection, TlsFacts},
     snapshot::Peer,
 };
-use routing::router::Verdict;
-use wire::RequestHead;
+use tidegate_protocol::RequestHead;
+use tidegate_routing::router::Verdict;
 
 use crate::{
     balancer,
@@ -163,7 +163,8 @@ fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
 }
 
 fn hashed_node(request: &Request) -> Option<Peer> {
-    let plugin::snapshot::RouteUpstream::Some(upstream) = &request.route.as_ref()?.upstream else {
+    let tidegate_plugin_api::snapshot::RouteUpstream::Some(upstream) = &request.route.as_ref()?.upstream
+    else {
         return None;
     };
     let index = match balancer::hash_key(request, upstream) {

@@ -1,7 +1,7 @@
 //! The answer's head as the client gets it, and the framing of its body.
 
-use plugin::{Request, Source};
-use wire::{BodyLength, HeaderId, Method, Version, status};
+use tidegate_plugin_api::{Request, Source};
+use tidegate_protocol::{BodyLength, HeaderId, Method, Version, status};
 
 use crate::{client::Client, phases::Chains, upstream_head::write_decimal};
 
@@ -30,7 +30,9 @@ pub fn header_filter(request: &mut Request, client: &Client, chains: &Chains) ->
         let show_always = client.worker.settings.show_upstream_status;
         // 0: no answer at all, which counts as 502.
         if show_always || matches!(attempt.status, 0 | 500..) {
-            let list = request.variable(&plugin::Variable::Named(plugin::variables::Named::UpstreamStatus));
+            let list = request.variable(&tidegate_plugin_api::Variable::Named(
+                tidegate_plugin_api::variables::Named::UpstreamStatus,
+            ));
             if let Some(list) = list.map(std::borrow::Cow::into_owned) {
                 request.response.headers.set("X-APISIX-Upstream-Status", list);
             }

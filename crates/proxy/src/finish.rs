@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use plugin::Request;
+use tidegate_plugin_api::Request;
 
 use crate::{claims, client::Client, phases::Chains};
 

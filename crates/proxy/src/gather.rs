@@ -11,7 +11,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use plugin::{BodyError, BodyReader, Request, RequestBody, UpstreamHandle};
+use tidegate_plugin_api::{BodyError, BodyReader, Request, RequestBody, UpstreamHandle};
 
 use crate::client::Client;
 

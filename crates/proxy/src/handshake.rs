@@ -4,13 +4,13 @@
 
 use std::{cell::OnceCell, io, net::SocketAddr, sync::Arc};
 
-use plugin::{
+use rustls::server::Acceptor;
+use tidegate_plugin_api::{
     Reply, Request,
     certificates::{ClientVerdict, TlsServer},
     request::TlsFacts,
 };
-use rustls::server::Acceptor;
-use telemetry::{error_log, handshakes::Refused};
+use tidegate_telemetry::{error_log, handshakes::Refused};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 use tokio_rustls::{LazyConfigAcceptor, server::TlsStream};
 
@@ -40,7 +40,7 @@ impl Failed {
             ssl: self.server.as_ref().map(|server| &*server.id).unwrap_or_default(),
             port: "",
         };
-        refused.log(&self.error, &trust::reason(&self.error));
+        refused.log(&self.error, &tidegate_tls::reason(&self.error));
     }
 }
 

@@ -29,8 +29,8 @@ use h2::{
     Reason,
     server::{Builder, Connection},
 };
-use plugin::request::Connection as Facts;
-use telemetry::error_log;
+use tidegate_plugin_api::request::Connection as Facts;
+use tidegate_telemetry::error_log;
 
 use self::{
     frames::FrameWatch,

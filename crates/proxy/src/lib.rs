@@ -1,7 +1,7 @@
 //! The request path: workers, connections, and the way of a request from its first byte to its log line.
 //!
 //! Start reading at [`request`]: it is the table of contents. A worker is one thread with its own runtime, listeners,
-//! upstream connections, buffers and timers; workers share nothing but the [`plugin::Snapshot`] they read and the
+//! upstream connections, buffers and timers; workers share nothing but the [`tidegate_plugin_api::Snapshot`] they read and the
 //! counters they own. Configuration reaches them through [`publish::Publisher`].
 //!
 //! Deliberately absent: anything that reads a file, a store or JSON. [`port_owner`] looks into /proc, before a start fails.

@@ -5,13 +5,13 @@ mod servlet;
 
 use std::{net::IpAddr, rc::Rc};
 
-use plugin::{Reply, Request, RequestBody, Variable, request::Matched};
-use routing::{
+use tidegate_plugin_api::{Reply, Request, RequestBody, Variable, request::Matched};
+use tidegate_protocol::HeaderId;
+use tidegate_routing::{
     expr::{Operand, SearchTime, Variables},
     router::{MatchInput, Methods, without_port},
 };
-use telemetry::error_log;
-use wire::HeaderId;
+use tidegate_telemetry::error_log;
 
 pub(crate) use self::readings::routed_path;
 use crate::{
@@ -38,7 +38,7 @@ pub(crate) fn prepare(
     claims::drop_untrusted(request, reading, client)?;
     // Fields that `Connection` names are for this hop.
     if request.head.connection.nominates {
-        wire::framing::remove_nominated(&mut request.head.headers);
+        tidegate_protocol::framing::remove_nominated(&mut request.head.headers);
     }
     Ok(())
 }
@@ -76,13 +76,13 @@ fn normalize(request: &Request, path: &mut Vec<u8>) -> Result<(), &'static str> 
         // Not where dot segments have to be resolved: what they climb over would depend on how the slash is read.
         readings::normalize_with_encoded_slashes(raw, path)?;
     } else {
-        wire::uri::normalize_path(raw, path)?;
+        tidegate_protocol::uri::normalize_path(raw, path)?;
     }
     Ok(())
 }
 
 fn has_dot_segment(raw: &[u8]) -> bool {
-    wire::uri::percent_decode(raw, false)
+    tidegate_protocol::uri::percent_decode(raw, false)
         .split(|&byte| byte == b'/')
         .any(|segment| segment == b"." || segment == b"..")
 }

@@ -3,7 +3,7 @@
 use std::{cell::RefCell, future::poll_fn, rc::Rc, sync::Arc};
 
 use bytes::Bytes;
-use plugin::{
+use tidegate_plugin_api::{
     BodyChunk, Chain, Consumer, Instance, Passage, Phases, Reply, Request, Route, Step, WorkerSnapshot,
     hops::{self, Origin},
     reply::ReplyBody,
@@ -121,7 +121,7 @@ impl Chains {
         globals.chain(route.into_iter().flat_map(move |chain| chain.of_phase(phase)))
     }
 
-    /// See [`plugin::Plugin::received`].
+    /// See [`tidegate_plugin_api::Plugin::received`].
     pub fn received(&self, request: &mut Request) {
         if self.runs_in(Phases::RECEIVED) {
             self.of_phase(Phases::RECEIVED).for_each(|instance| instance.plugin.received(request));
@@ -183,7 +183,7 @@ impl Chains {
         #[cfg(debug_assertions)]
         crate::fault::hold(instance.def.name);
         if let Some(filter) = &instance.filter {
-            let limit = plugin::condition_body_bytes();
+            let limit = tidegate_plugin_api::condition_body_bytes();
             if !request.ask_with_body(limit, |request| filter.eval(request)).await? {
                 request.require_decided()?;
                 // A guard is left out for what the body says, not for what nobody could read.
@@ -349,7 +349,11 @@ pub(crate) fn applies(instance: &Instance, request: &Request) -> bool {
     instance.filter.as_ref().is_none_or(|filter| filter.eval(request))
 }
 
-fn step<'a>(plugin: &'a dyn plugin::Plugin, phase: Phases, request: &'a mut Request) -> Step<'a> {
+fn step<'a>(
+    plugin: &'a dyn tidegate_plugin_api::Plugin,
+    phase: Phases,
+    request: &'a mut Request,
+) -> Step<'a> {
     match phase {
         Phases::REWRITE => plugin.rewrite(request),
         Phases::ACCESS => plugin.access(request),

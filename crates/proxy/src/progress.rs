@@ -149,7 +149,8 @@ impl Mark {
 
 /// The plugin whose name is kept there.
 fn name_at(address: usize) -> &'static str {
-    let names = plugin::host().into_iter().flat_map(|host| host.catalog.defs()).map(|def| def.name);
+    let names =
+        tidegate_plugin_api::host().into_iter().flat_map(|host| host.catalog.defs()).map(|def| def.name);
     let mut names = names.chain([FILTER_FUNC]);
     names.find(|name| name.as_ptr().addr() == address).unwrap_or("a plugin")
 }

@@ -5,12 +5,12 @@
 
 use std::{io, net::SocketAddr};
 
-use plugin::{request::Connection, snapshot::ProxyProtocol};
+use tidegate_plugin_api::{request::Connection, snapshot::ProxyProtocol};
+use tidegate_protocol::proxy_protocol::{Announced, Decoder};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
-use wire::proxy_protocol::{Announced, Decoder};
 
 use crate::worker::Worker;
 

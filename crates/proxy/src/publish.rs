@@ -9,7 +9,7 @@ use std::sync::{
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use plugin::Snapshot;
+use tidegate_plugin_api::Snapshot;
 use tokio::sync::Notify;
 
 pub struct Publisher {

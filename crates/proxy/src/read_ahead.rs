@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-use telemetry::{
+use tidegate_telemetry::{
     error_log::{self, Level},
     limiter::Limiter,
 };
@@ -49,7 +49,7 @@ pub fn usage() -> Usage {
 }
 
 fn limit() -> usize {
-    plugin::memory::limit() / PART
+    tidegate_plugin_api::memory::limit() / PART
 }
 
 /// More is held than may be.
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn as_much_as_the_client_takes() {
-        plugin::memory::set_limit(usize::MAX);
+        tidegate_plugin_api::memory::set_limit(usize::MAX);
         let mut socket = ReadAhead::new(None);
         assert_eq!(socket.room(0), LARGE);
         socket.stalls(20_000);
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(connection.get(), 10);
         assert!(!stream.is_short());
         // A part of 1,000 bytes, which others hold already.
-        plugin::memory::set_limit(PART * 1000);
+        tidegate_plugin_api::memory::set_limit(PART * 1000);
         socket.stalls(20_001);
         assert!(stream.is_short() && is_spent());
         assert_eq!(stream.room(1), 0);

@@ -3,9 +3,9 @@
 use std::{future::Future, pin::Pin, rc::Rc, time::Instant};
 
 use http::request::Parts;
-use plugin::{Request, Source};
-use telemetry::error_log;
-use wire::{ParseError, RequestHead};
+use tidegate_plugin_api::{Request, Source};
+use tidegate_protocol::{ParseError, RequestHead};
+use tidegate_telemetry::error_log;
 
 use crate::{client::Client, client_address, http2, respond};
 

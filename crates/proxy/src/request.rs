@@ -2,8 +2,8 @@
 
 use std::{rc::Rc, sync::atomic::Ordering};
 
-use plugin::{Reply, Request, RequestBody};
-use wire::{BodyLength, Method, ParseError, RequestHead, ResponseHead, Version};
+use tidegate_plugin_api::{Reply, Request, RequestBody};
+use tidegate_protocol::{BodyLength, Method, ParseError, RequestHead, ResponseHead, Version};
 
 use crate::{
     claims, client::Client, client_address, exchange, finish, handshake, matching, phases::Chains, refusal,
@@ -62,7 +62,7 @@ pub(crate) fn acceptable(head: &RequestHead) -> Result<BodyLength, ParseError> {
     if head.method == Method::Trace {
         return Err(ParseError::with_status(405, "TRACE is not supported"));
     }
-    wire::framing::request_body(head)
+    tidegate_protocol::framing::request_body(head)
 }
 
 /// `Ok`: the upstream's answer is out, and whether the connection survives it. `Err`: answer this instead.

@@ -5,13 +5,13 @@ mod file;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use plugin::{
+use tidegate_plugin_api::{
     BodyChunk, BodyError, FileBody, Reply, Request, RequestBody, Source, error_page,
     reply::{FINAL_STATUSES, ReplyBody},
 };
-use telemetry::error_log;
+use tidegate_protocol::{BodyLength, Head, HeaderId, ParseError, chunked, status};
+use tidegate_telemetry::error_log;
 use tokio::task::JoinError;
-use wire::{BodyLength, Head, HeaderId, ParseError, chunked, status};
 
 use crate::{
     Internal, InternalHead, InternalResponse,
@@ -93,7 +93,7 @@ async fn put(request: &mut Request, client: &Client, mut body: Bytes) -> bool {
     }
     let mut out = client.worker.buffers.output();
     // What a 304 would have had as a body is not known here.
-    if request.head.method == wire::Method::Head
+    if request.head.method == tidegate_protocol::Method::Head
         && request.response.status != 304
         && !request.response.headers.contains("Content-Length")
     {
@@ -253,7 +253,7 @@ fn plain_page(client: &Client, code: u16, out: &mut Vec<u8>) -> u64 {
 /// Hands a request to the gateway's own API, which answers on the control runtime: first the head, and if that is let
 /// in, the body.
 pub async fn internal(request: &mut Request, api: Arc<dyn Internal>) -> Box<Reply> {
-    let Some(host) = plugin::host() else { return Box::new(Reply::page(503)) };
+    let Some(host) = tidegate_plugin_api::host() else { return Box::new(Reply::page(503)) };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let head = InternalHead {
         method: text(request.head.method.as_bytes()),

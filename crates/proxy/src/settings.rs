@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-pub use wire::RequestLimits;
+pub use tidegate_protocol::RequestLimits;
 
 use crate::{Internal, admission::Admission, handshake_room::Room, pace::LeastRate};
 
@@ -26,7 +26,7 @@ pub struct Listen {
 pub struct RealIp {
     /// In lower case. `x-forwarded-for` may hold several addresses; `proxy_protocol` is not a header.
     pub header: String,
-    pub trusted: Arc<routing::AddressSet>,
+    pub trusted: Arc<tidegate_routing::AddressSet>,
     /// Skip trusted addresses from the right instead of taking the last one.
     pub recursive: bool,
 }
@@ -61,9 +61,9 @@ impl Default for Http2 {
 pub struct Reading {
     pub limits: RequestLimits,
     /// Peers whose `X-Forwarded-*` are believed.
-    pub trusted_addresses: Option<Arc<routing::AddressSet>>,
+    pub trusted_addresses: Option<Arc<tidegate_routing::AddressSet>>,
     /// Peers that say who the client is (`X-Consumer-*` and the like): other gateways.
-    pub trusted_gateways: Option<Arc<routing::AddressSet>>,
+    pub trusted_gateways: Option<Arc<tidegate_routing::AddressSet>>,
     /// The header that names the client, and the peers it is believed from (`nginx_config.http.real_ip_*`).
     pub real_ip: Option<RealIp>,
     /// Bodies that routes look into are read up to this size (`apisix.max_post_args_readable_size`).

@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use telemetry::error_log;
+use tidegate_telemetry::error_log;
 
 use crate::{progress::Progress, schedule::Scheduled, stats, worker::Worker};
 

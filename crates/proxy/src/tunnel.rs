@@ -7,8 +7,8 @@ use std::{
     task::{Context, Poll},
 };
 
-use plugin::Request;
-use wire::{HeaderId, status};
+use tidegate_plugin_api::Request;
+use tidegate_protocol::{HeaderId, status};
 
 use crate::{buffer::Buffer, client::Client, exchange::Upstream, http2};
 

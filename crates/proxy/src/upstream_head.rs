@@ -3,13 +3,13 @@
 
 use std::io::Write;
 
-use plugin::{
+use tidegate_plugin_api::{
     Reply, Request, RequestBody, UpstreamHandle,
     request::UpstreamEdits,
     snapshot::{Node, PassHost},
 };
-use telemetry::error_log;
-use wire::{HeaderId, Method, request::is_end_to_end};
+use tidegate_protocol::{HeaderId, Method, request::is_end_to_end};
+use tidegate_telemetry::error_log;
 
 /// How the body follows the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,8 @@ pub fn body_plan(request: &Request) -> BodyPlan {
 /// Refuses what a plugin made of the request if it would not stay in its line: another request could begin in it.
 pub fn require_sendable(edits: &UpstreamEdits) -> Result<(), Box<Reply>> {
     let is_text = |text: &Vec<u8>| text.iter().all(|byte| *byte > b' ' && *byte != 0x7f);
-    let is_token = |method: &Method| method.as_bytes().iter().copied().all(wire::request::is_token_byte);
+    let is_token =
+        |method: &Method| method.as_bytes().iter().copied().all(tidegate_protocol::request::is_token_byte);
     let wrong = [
         ("request target", edits.target.as_ref().is_some_and(|target| target.is_empty() || !is_text(target))),
         ("Host", edits.host.as_ref().is_some_and(|host| !is_text(host))),

@@ -26,7 +26,7 @@ use std::{
 };
 
 use rustix::process::{Pid, setpriority_process};
-use telemetry::{
+use tidegate_telemetry::{
     error_log::{Level, log},
     limiter::Limiter,
 };

@@ -17,13 +17,13 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use plugin::{WorkerSnapshot, descriptors};
-use telemetry::{error_log, limiter::Limiter};
+use tidegate_plugin_api::{WorkerSnapshot, descriptors};
+use tidegate_protocol::{RequestHead, ResponseHead};
+use tidegate_telemetry::{error_log, limiter::Limiter};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Notify,
 };
-use wire::{RequestHead, ResponseHead};
 
 use crate::{
     Publisher, Settings,
@@ -186,7 +186,9 @@ impl Worker {
         let mut line = self.date_line.borrow_mut();
         line.clear();
         line.extend_from_slice(b"Date: ");
-        line.extend_from_slice(plugin::variables::http_date(std::time::SystemTime::now()).as_bytes());
+        line.extend_from_slice(
+            tidegate_plugin_api::variables::http_date(std::time::SystemTime::now()).as_bytes(),
+        );
         line.extend_from_slice(b"\r\n");
     }
 }
@@ -262,7 +264,7 @@ pub(crate) fn run(worker: Worker, doors: Doors, signals: &Arc<Signals>, introduc
     let signals = signals.clone();
     runtime.block_on(async move {
         worker.renew_date();
-        plugin::inner::serve_with(Box::new(move |socket, facts| {
+        tidegate_plugin_api::inner::serve_with(Box::new(move |socket, facts| {
             connection::spawn_inner(worker, socket, facts)
         }));
         let mut accepting = Vec::new();

@@ -113,11 +113,11 @@ const STACK_BYTES: usize = 4 << 20;
 
 /// Starts the workers on sockets that are open.
 pub fn start(settings: &Settings, listeners: Listeners, publisher: &Arc<Publisher>) -> io::Result<Workers> {
-    plugin::hops::install(
+    tidegate_plugin_api::hops::install(
         listeners.listening.iter().map(|listen| listen.address.port()),
         settings.max_own_hops,
     );
-    plugin::reroute::install(crate::matching::route_of);
+    tidegate_plugin_api::reroute::install(crate::matching::route_of);
     let crew = Arc::new(Crew {
         settings: settings.clone(),
         publisher: publisher.clone(),

@@ -1,7 +1,7 @@
 //! Nanoseconds per lookup at several sizes, and how long a router takes to build.
 //!
 //! A mix of what configurations hold: exact paths, prefixes, hosts; each lookup is another route, so that caches
-//! are not kinder than in production. Run with `cargo bench -p routing`.
+//! are not kinder than in production. Run with `cargo bench -p tidegate-routing`.
 
 use std::{
     hint::black_box,
@@ -10,7 +10,7 @@ use std::{
     time::Instant,
 };
 
-use routing::{HostPattern, MatchInput, Methods, Mode, Operand, RouteSpec, Router, Variables};
+use tidegate_routing::{HostPattern, MatchInput, Methods, Mode, Operand, RouteSpec, Router, Variables};
 
 struct Request {
     host: String,

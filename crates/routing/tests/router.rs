@@ -7,7 +7,7 @@ use std::{
 };
 
 use proptest::prelude::*;
-use routing::{
+use tidegate_routing::{
     AddressSet, Expression, HostPattern, MatchInput, Methods, Mode, Operand, RouteSpec, Router, Variables,
     router::{Stale, Verdict},
 };

@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Instant};
 
-use model::Kind;
 use serde_json::json;
-use store::{Embedded, Operation, Store, embedded::Hooks};
+use tidegate_model::Kind;
+use tidegate_store::{Embedded, Operation, Store, embedded::Hooks};
 
 fn main() {
     let count: usize = std::env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(1000);

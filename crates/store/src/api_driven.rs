@@ -4,9 +4,9 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use model::Kind;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
+use tidegate_model::Kind;
 use tokio::sync::watch;
 
 use crate::{

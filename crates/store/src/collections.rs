@@ -7,13 +7,13 @@ use std::{
     sync::Arc,
 };
 
-use model::{
+use serde_json::{Map, Value};
+use tidegate_model::{
     Document, Kind, Object,
     check::{NO_ID, clashes, is_id},
     nearest,
     schema::lua,
 };
-use serde_json::{Map, Value};
 
 use crate::{Change, State};
 
@@ -304,7 +304,7 @@ pub fn changes(
             continue;
         }
         let created = current.map_or(revision, |object| object.created);
-        let fault = item.fault.as_deref().map(model::Fault::from);
+        let fault = item.fault.as_deref().map(tidegate_model::Fault::from);
         let object =
             Object { kind, id: id.clone(), document, created, modified: revision, fault, unread: None };
         changes.push((revision, Change { kind, id, object: Some(object) }));

@@ -31,9 +31,9 @@ use std::{
     time::Duration,
 };
 
-use model::Kind;
 use parking_lot::Mutex;
 use serde_json::Value;
+use tidegate_model::Kind;
 use tokio::{runtime::Handle, sync::watch, task};
 
 pub use self::tls::TlsOptions;
@@ -208,8 +208,8 @@ impl Shared {
         let problem = problem.unwrap_or_else(|| "no answer yet".to_owned());
         if has_snapshot {
             let (revision, file) = (self.live.read(|state| state.revision), &self.options.snapshot);
-            telemetry::error_log::log(
-                telemetry::error_log::Level::Error,
+            tidegate_telemetry::error_log::log(
+                tidegate_telemetry::error_log::Level::Error,
                 format_args!(
                     "etcd cannot be used ({problem}); serving the configuration of revision {revision} from {} until it can",
                     file.display()

@@ -4,8 +4,8 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use model::Kind;
 use serde_json::Value;
+use tidegate_model::Kind;
 
 use crate::StoreError;
 

@@ -24,9 +24,9 @@ pub use etcd::Etcd;
 pub use file::File;
 pub use history::{Author, History};
 pub use memory::Memory;
-use model::{Kind, Object, Objects};
 use serde_json::Value;
 pub use state::State;
+use tidegate_model::{Kind, Object, Objects};
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 

@@ -5,8 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use model::Object;
 use parking_lot::RwLock;
+use tidegate_model::Object;
 use tokio::sync::watch;
 
 use crate::{Change, Changes, State};
@@ -134,8 +134,8 @@ impl Live {
 mod tests {
     use std::sync::Arc;
 
-    use model::Kind;
     use serde_json::json;
+    use tidegate_model::Kind;
 
     use super::*;
 

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use model::Object;
+use tidegate_model::Object;
 use tokio::sync::watch;
 
 use crate::{BoxFuture, Change, Changes, Operation, State, Store, StoreError, Written};
@@ -106,7 +106,7 @@ fn apply_one(
     let previous = state.get(kind, &id);
     check_expected(previous, expected)?;
     let created = previous.map_or(revision, |object| object.created);
-    let document = model::Document::new(&value);
+    let document = tidegate_model::Document::new(&value);
     let object =
         Object { kind, id: id.clone(), document, created, modified: revision, fault: None, unread: None };
     state.put(object.clone());

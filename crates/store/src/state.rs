@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use model::{Kind, Object, Objects};
+use tidegate_model::{Kind, Object, Objects};
 
 #[derive(Clone, Debug, Default)]
 pub struct State {

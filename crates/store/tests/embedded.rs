@@ -2,9 +2,9 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use model::{Kind, Object};
 use serde_json::{Value, json};
-use store::{Changes, Embedded, Operation, Store, StoreError, Written, embedded::Hooks};
+use tidegate_model::{Kind, Object};
+use tidegate_store::{Changes, Embedded, Operation, Store, StoreError, Written, embedded::Hooks};
 
 fn open(path: &Path) -> Embedded {
     Embedded::open(path, Hooks::default()).unwrap()

@@ -6,9 +6,9 @@ use std::{
     time::Duration,
 };
 
-use model::Kind;
 use serde_json::json;
-use store::{
+use tidegate_model::Kind;
+use tidegate_store::{
     Changes, File, Operation, Store, StoreError,
     file::{Format, Options},
 };

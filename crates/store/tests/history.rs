@@ -2,9 +2,9 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use model::Kind;
 use serde_json::{Value, json};
-use store::{
+use tidegate_model::Kind;
+use tidegate_store::{
     Author, Embedded, History, Operation, Store, StoreError, Written,
     embedded::Hooks,
     history::{Action, HistoryError, Point, Query, Retention},
@@ -46,7 +46,7 @@ fn of(id: &str) -> Query {
 /// What differs from a point, by id; `None` where there was nothing.
 fn past(store: &Embedded, point: &Point) -> Vec<(String, Option<Value>)> {
     let past = history(store).past(point).unwrap();
-    let value = |(_, id, version): (_, Arc<str>, Option<store::history::Version>)| {
+    let value = |(_, id, version): (_, Arc<str>, Option<tidegate_store::history::Version>)| {
         (id.to_string(), version.map(|version| version.value.as_ref().clone()))
     };
     past.objects.into_iter().map(value).collect()

@@ -12,9 +12,9 @@ use std::{
     sync::Arc,
 };
 
-use model::Kind;
 use serde_json::json;
-use store::{Embedded, Operation, Store, embedded::Hooks};
+use tidegate_model::Kind;
+use tidegate_store::{Embedded, Operation, Store, embedded::Hooks};
 
 /// `KILL_ROUNDS` asks for more.
 const ROUNDS: usize = 40;

@@ -4,7 +4,9 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use telemetry::metrics::{ExtraLabels, HTTP_LATENCY_BUCKETS_MS, HttpMetrics, HttpSample, Labels, Registry};
+use tidegate_telemetry::metrics::{
+    ExtraLabels, HTTP_LATENCY_BUCKETS_MS, HttpMetrics, HttpSample, Labels, Registry,
+};
 
 fn main() {
     let registry = Registry::new("apisix_");

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use testkit::message::Reader;
+use tidegate_testkit::message::Reader;
 
 /// (share of the requests in ten-thousandths, shortest and longest of their delays in microseconds). Percentiles that people
 /// look at lie inside of the parts, not where one ends.

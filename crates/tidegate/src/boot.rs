@@ -50,11 +50,11 @@ use std::{
 };
 
 use anyhow::Context;
-use config::{Provider, Settings};
-use model::PluginCatalog;
-use plugin::{Catalog, Host};
 use serde_json::Value;
-use telemetry::error_log;
+use tidegate_config::{Provider, Settings};
+use tidegate_model::PluginCatalog;
+use tidegate_plugin_api::{Catalog, Host};
+use tidegate_telemetry::error_log;
 
 pub use administration::check_object;
 
@@ -94,7 +94,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     let signals = signals::Signals::install()?;
     raise_descriptor_limit(settings.nginx.worker_rlimit_nofile);
     let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    plugin::descriptors::set_limit(
+    tidegate_plugin_api::descriptors::set_limit(
         descriptors.unwrap_or(u64::MAX),
         settings.admin.limits.reserved_descriptors,
     );
@@ -121,8 +121,8 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
         predecessor.prepared(left)?;
     }
 
-    let workers =
-        proxy::start(&proxy_settings, listeners, &control.publisher).context("cannot start workers")?;
+    let workers = tidegate_proxy::start(&proxy_settings, listeners, &control.publisher)
+        .context("cannot start workers")?;
     let workers = Arc::new(workers);
     let teller = signals.teller();
     workers.watch(move |count| teller.tell(signals::Event::Stuck(count))).context("cannot watch workers")?;
@@ -170,7 +170,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     if workers.lost_threads() > 0 {
         end_in_time(stays, &settings.files.pid);
     }
-    if !plugin::stop::finish(FLUSH_TIME) {
+    if !tidegate_plugin_api::stop::finish(FLUSH_TIME) {
         error_log::log(
             error_log::Level::Warn,
             format_args!("some log entries could not be sent before the end"),
@@ -241,7 +241,8 @@ pub fn explain_offline(
     let logs = logs::Logs::open(&settings)?;
     let runtime = control::runtime()?;
     let catalog = Arc::new(
-        Catalog::new(plugins::registry::PLUGINS, Some(&settings.plugins)).map_err(anyhow::Error::msg)?,
+        Catalog::new(tidegate_plugins::registry::PLUGINS, Some(&settings.plugins))
+            .map_err(anyhow::Error::msg)?,
     );
     let metrics = Arc::new(metrics::Metrics::new(&settings));
     install_host(&settings, &runtime, &catalog, &metrics, &logs);
@@ -275,7 +276,7 @@ fn install_host(
     logs: &logs::Logs,
 ) {
     body_memory::install(settings);
-    plugins::set_log_memory(usize::try_from(settings.apisix.log_memory_bytes).unwrap_or(usize::MAX));
+    tidegate_plugins::set_log_memory(usize::try_from(settings.apisix.log_memory_bytes).unwrap_or(usize::MAX));
     metrics.set_logs(logs);
     let (text, counts) = (metrics.clone(), metrics.clone());
     Host {

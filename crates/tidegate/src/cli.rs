@@ -25,9 +25,9 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, bail};
 use clap::{Args, Parser, Subcommand};
-use config::{Loaded, Settings, Source};
 use printable::printable_lines;
 use rustix::{fs::Mode, process::umask};
+use tidegate_config::{Loaded, Settings, Source};
 
 /// An API gateway that speaks Apache APISIX's Admin API and reads its configuration.
 #[derive(Parser)]
@@ -117,12 +117,12 @@ impl Place {
                 source.prefix.display()
             );
         }
-        Ok(config::load(&source)?)
+        Ok(tidegate_config::load(&source)?)
     }
 
     /// As [`Place::load`], for what needs no configuration of its own.
     fn load_anywhere(&self) -> anyhow::Result<Loaded> {
-        Ok(config::load(&self.source()?)?)
+        Ok(tidegate_config::load(&self.source()?)?)
     }
 
     /// The settings for verbs that ask the Admin API, which take a generated key from its file.

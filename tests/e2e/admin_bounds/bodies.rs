@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use testkit::Client;
-use testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway};
+use tidegate_testkit::Client;
+use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway};
 
 use super::{ROUTE, ask, forget_peak, head, peak_kb, start, upload};
 

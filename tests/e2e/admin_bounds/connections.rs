@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use testkit::gateway::Gateway;
-use testkit::{Client, PATIENCE};
+use tidegate_testkit::gateway::Gateway;
+use tidegate_testkit::{Client, PATIENCE};
 
 use super::{ask, get, start, with};
 use crate::certs::Authority;

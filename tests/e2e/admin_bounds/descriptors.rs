@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::Command;
 
 use rustix::process::{Signal, geteuid};
-use testkit::gateway::{EMBEDDED, Gateway, run_command};
-use testkit::{Client, Upstream, servers};
+use tidegate_testkit::gateway::{EMBEDDED, Gateway, run_command};
+use tidegate_testkit::{Client, Upstream, servers};
 
 use super::{ask, with};
 
@@ -41,13 +41,13 @@ fn idle_clients(gateway: &Gateway) -> Vec<std::net::TcpStream> {
 }
 
 /// An answer to a client that comes now. Who comes with the crowd may find the places of the idle ones still taken.
-fn soon(gateway: &Gateway, path: &str) -> testkit::Message {
+fn soon(gateway: &Gateway, path: &str) -> tidegate_testkit::Message {
     let begun = std::time::Instant::now();
     loop {
         if let Ok(answer) = gateway.client().get("h", path) {
             return answer;
         }
-        assert!(begun.elapsed() < testkit::PATIENCE, "{path} is not answered");
+        assert!(begun.elapsed() < tidegate_testkit::PATIENCE, "{path} is not answered");
     }
 }
 
@@ -112,7 +112,7 @@ fn idle_clients_leave_descriptors_for_the_work() {
     gateway.process.signal(Signal::USR1);
     let started = std::time::Instant::now();
     while !std::fs::read_to_string(&log).is_ok_and(|text| text.contains("/after")) {
-        assert!(started.elapsed() < testkit::PATIENCE, "the access log is not reopened");
+        assert!(started.elapsed() < tidegate_testkit::PATIENCE, "the access log is not reopened");
         assert_eq!(soon(&gateway, "/after").status(), 404);
     }
     drop(clients);

@@ -1,7 +1,7 @@
 //! The Control API, the metrics page and the status page: nobody reads a body there.
 
-use testkit::gateway::{EMBEDDED, Gateway};
-use testkit::{Client, free_port};
+use tidegate_testkit::gateway::{EMBEDDED, Gateway};
+use tidegate_testkit::{Client, free_port};
 
 use super::{forget_peak, peak_kb, upload};
 

@@ -2,7 +2,7 @@
 //! another one overrules, hosts without a scheme.
 
 use serde_json::{Value, json};
-use testkit::gateway::{EMBEDDED, Gateway};
+use tidegate_testkit::gateway::{EMBEDDED, Gateway};
 
 use super::{admin, refused};
 

@@ -2,8 +2,8 @@
 //! of it: it ends no path, starts no query and adds no argument.
 
 use serde_json::{Value, json};
-use testkit::gateway::{EMBEDDED, Gateway};
-use testkit::{Message, Upstream};
+use tidegate_testkit::gateway::{EMBEDDED, Gateway};
+use tidegate_testkit::{Message, Upstream};
 
 use super::{ask, put};
 

@@ -1,8 +1,8 @@
 //! Conditions that nobody can judge: refused when they are written, and the request is refused where they turn out so.
 
 use serde_json::{Value, json};
-use testkit::gateway::{EMBEDDED, YAML_PROVIDER};
-use testkit::{Gateway, Upstream};
+use tidegate_testkit::gateway::{EMBEDDED, YAML_PROVIDER};
+use tidegate_testkit::{Gateway, Upstream};
 
 use super::{OPEN, ask, is_rejected, put, refused, status};
 

@@ -1,8 +1,8 @@
 //! Requests of which nobody can say what they are: a guard that asks about them lets none of them through.
 
 use serde_json::{Value, json};
-use testkit::gateway::{EMBEDDED, YAML_PROVIDER};
-use testkit::{Gateway, Upstream};
+use tidegate_testkit::gateway::{EMBEDDED, YAML_PROVIDER};
+use tidegate_testkit::{Gateway, Upstream};
 
 use super::{OPEN, put};
 

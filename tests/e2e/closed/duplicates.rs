@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
+use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
 
 use super::{admin, api_driven, configure, status};
 use crate::etcd::wait;
@@ -77,7 +77,7 @@ fn config_yaml_is_no_exception() {
         fs::create_dir_all(folder.path().join("conf")).expect("a folder");
         fs::write(folder.path().join("conf/config.yaml"), text).expect("written");
         for verb in ["test", "run"] {
-            let mut command = std::process::Command::new(testkit::gateway::binary());
+            let mut command = std::process::Command::new(tidegate_testkit::gateway::binary());
             let output = command.args([verb, "--prefix"]).arg(folder.path()).output().expect("runs");
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             assert!(!output.status.success() && said.contains(message), "{verb}: {said}");
@@ -104,7 +104,7 @@ fn files_of_other_gateways_neither() {
         let ways: &[&[&str]] =
             &[&["import", kind, &file.display().to_string()], &["run", "--prefix", &prefix, "--from", &from]];
         for arguments in ways {
-            let mut command = std::process::Command::new(testkit::gateway::binary());
+            let mut command = std::process::Command::new(tidegate_testkit::gateway::binary());
             let output = command.args(*arguments).current_dir(folder.path()).output().expect("runs");
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             assert!(!output.status.success() && said.contains(message), "{arguments:?}: {said}");

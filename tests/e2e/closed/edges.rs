@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testkit::gateway::{EMBEDDED, YAML_PROVIDER};
-use testkit::{Gateway, Upstream};
+use tidegate_testkit::gateway::{EMBEDDED, YAML_PROVIDER};
+use tidegate_testkit::{Gateway, Upstream};
 
 use super::{OPEN, admin, ask, put, refused, rejected, status};
 

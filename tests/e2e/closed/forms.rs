@@ -1,6 +1,6 @@
 //! request-validation: a field that comes again, or without a value, does not get around what a schema asks of its text.
 
-use testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::gateway::YAML_PROVIDER;
 
 use super::*;
 

@@ -2,8 +2,8 @@
 //! without effect.
 
 use serde_json::{Value, json};
-use testkit::Gateway;
-use testkit::gateway::{EMBEDDED, YAML_PROVIDER};
+use tidegate_testkit::Gateway;
+use tidegate_testkit::gateway::{EMBEDDED, YAML_PROVIDER};
 
 use super::{admin, refused};
 

@@ -1,8 +1,8 @@
 //! Guards written in Lua: what they ask for they see, and what they end or fail at does not pass.
 
 use serde_json::{Value, json};
-use testkit::gateway::EMBEDDED;
-use testkit::{Gateway, Upstream};
+use tidegate_testkit::gateway::EMBEDDED;
+use tidegate_testkit::{Gateway, Upstream};
 
 use super::{ask, put, status};
 
@@ -124,10 +124,10 @@ fn a_header_filter_that_fails_lets_nothing_pass() {
     let meta = json!({"pre_function": "return function() error('broken') end"});
     guarded(&gateway, uri, json!({"response-rewrite": {"headers": {"remove": ["X"]}, "_meta": meta}}));
     assert_eq!(ask(&gateway, uri, "").status(), 500);
-    let mut client = testkit::Http2Client::connect(gateway.http, &[]).expect("connects");
+    let mut client = tidegate_testkit::Http2Client::connect(gateway.http, &[]).expect("connects");
     client.get(1, "/fails-upstream").expect("sends");
-    let head = client.wait_for(testkit::http2::HEADERS).expect("a head");
-    assert_eq!(testkit::http2::status(&head), Some(500), "HTTP/2");
+    let head = client.wait_for(tidegate_testkit::http2::HEADERS).expect("a head");
+    assert_eq!(tidegate_testkit::http2::status(&head), Some(500), "HTTP/2");
 }
 
 /// From upstreams of every kind, out of a cache, and to HEAD; and where the function is a route's script.
@@ -136,9 +136,9 @@ fn a_header_filter_that_fails_lets_nothing_of_an_upstream_pass() {
     let gateway = Gateway::start(EMBEDDED, None);
     let secret = || Upstream::service(|_| (200, "SECRET".to_owned()));
     let (first, cached) = (secret(), secret());
-    let address = format!("127.0.0.1:{}", testkit::free_port());
+    let address = format!("127.0.0.1:{}", tidegate_testkit::free_port());
     let text = format!("listen {address} http2; location / {{ return 200 SECRET; }}");
-    let _http2 = testkit::servers::nginx(&text);
+    let _http2 = tidegate_testkit::servers::nginx(&text);
     let body = "error('broken')";
     let conf = json!({"phase": "header_filter", "functions": [format!("return function() {body} end")]});
     let cache = json!({"cache_strategy": "memory", "cache_zone": "memory_cache", "cache_ttl": 60});

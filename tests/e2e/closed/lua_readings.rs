@@ -2,8 +2,8 @@
 //! in another case.
 
 use serde_json::{Value, json};
-use testkit::gateway::EMBEDDED;
-use testkit::{Behaviour, Gateway, Upstream};
+use tidegate_testkit::gateway::EMBEDDED;
+use tidegate_testkit::{Behaviour, Gateway, Upstream};
 
 use super::put;
 
@@ -123,7 +123,7 @@ fn trailers_are_part_of_the_answer() {
         .to_vec();
     let upstream = Upstream::with(move |_| Behaviour {
         read_body: true,
-        steps: vec![testkit::Step::Send(answer.clone())],
+        steps: vec![tidegate_testkit::Step::Send(answer.clone())],
     });
     let gateway = Gateway::start(EMBEDDED, None);
     let hide = "ngx.header['X-Secret'] = nil";

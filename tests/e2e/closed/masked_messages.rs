@@ -1,8 +1,8 @@
 //! Why an object is refused is said in the log and by the Control API without its values: a secret in the wrong field is one.
 
 use serde_json::{Value, json};
-use testkit::gateway::{EMBEDDED, YAML_PROVIDER, run_command};
-use testkit::{Client, Gateway};
+use tidegate_testkit::gateway::{EMBEDDED, YAML_PROVIDER, run_command};
+use tidegate_testkit::{Client, Gateway};
 
 use super::{admin, rejected};
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
-use testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER, workspace_root};
-use testkit::{Etcd, Upstream};
+use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER, workspace_root};
+use tidegate_testkit::{Etcd, Upstream};
 
 use super::{ask, put, refused, rejected, status};
 use crate::etcd::wait;

@@ -4,8 +4,8 @@
 use std::process::Command;
 
 use rcgen::{CertificateParams, KeyPair};
-use testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
-use testkit::{Client, Etcd, free_port};
+use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
+use tidegate_testkit::{Client, Etcd, free_port};
 
 use super::{ask, is_rejected, put, status};
 use crate::etcd::wait;
@@ -100,7 +100,7 @@ fn send(gateway: &Gateway, digest: &str, body: &str) -> (u16, String) {
     let request = format!(
         "PUT /apisix/admin/configs HTTP/1.1\r\nHost: a\r\nX-API-KEY: {}\r\nX-Digest: {digest}\r\n\
          Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-        testkit::gateway::ADMIN_KEY,
+        tidegate_testkit::gateway::ADMIN_KEY,
         body.len()
     );
     let answer = client.request(&request).expect("an answer");

@@ -1,8 +1,8 @@
 //! What names something that is not there, or not there yet: told to whoever writes it, and in the log with its place.
 
 use serde_json::{Value, json};
-use testkit::Gateway;
-use testkit::gateway::{EMBEDDED, YAML_PROVIDER};
+use tidegate_testkit::Gateway;
+use tidegate_testkit::gateway::{EMBEDDED, YAML_PROVIDER};
 
 use super::{admin, put};
 use crate::certs::Authority;

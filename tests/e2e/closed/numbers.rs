@@ -2,8 +2,8 @@
 //! works, and a whole number is the same with a fraction as without.
 
 use serde_json::{Map, Value, json};
-use testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway};
-use testkit::{Client, Upstream};
+use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway};
+use tidegate_testkit::{Client, Upstream};
 
 use super::rejected;
 

@@ -1,8 +1,8 @@
 //! Routes whose place or guard depends on another field: `status`, `script`, plugins that are not listed.
 
-use testkit::Gateway;
-use testkit::gateway::{EMBEDDED, YAML_PROVIDER};
-use testkit::{Client, Message};
+use tidegate_testkit::Gateway;
+use tidegate_testkit::gateway::{EMBEDDED, YAML_PROVIDER};
+use tidegate_testkit::{Client, Message};
 
 use super::{ask, is_rejected, put, refused, status};
 
@@ -85,7 +85,7 @@ pub const ANSWERING: [(&str, &str); 9] = [
 
 #[test]
 fn plugins_that_answer_are_missed() {
-    let upstream = testkit::Upstream::start();
+    let upstream = tidegate_testkit::Upstream::start();
     let node = format!("upstream: {{type: roundrobin, nodes: {{\"{}\": 1}}}}", upstream.address);
     let mut routes = format!("routes:\n- {{id: gzip, uri: /gzip, plugins: {{gzip: {{}}}}, {node}}}\n");
     for (name, conf) in ANSWERING {

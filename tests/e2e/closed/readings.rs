@@ -1,7 +1,7 @@
 //! Requests that can be read in two ways: none of the readings may open what the other one guards.
 
-use testkit::Gateway;
-use testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::Gateway;
+use tidegate_testkit::gateway::YAML_PROVIDER;
 
 use super::{ask, status};
 

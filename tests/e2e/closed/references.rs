@@ -1,7 +1,7 @@
 //! What names something that is not there keeps its place, is told, and recovers when that comes.
 
-use testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
-use testkit::{Client, Etcd, Upstream};
+use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
+use tidegate_testkit::{Client, Etcd, Upstream};
 
 use super::{OPEN, admin, api_driven, ask, configure, is_rejected, put, rejected, status};
 use crate::etcd::wait;

@@ -1,8 +1,8 @@
 //! What proxy-rewrite and forward-auth say of a path means what the client wrote: each escape is written once.
 
 use serde_json::{Value, json};
-use testkit::gateway::{EMBEDDED, Gateway};
-use testkit::{Message, Upstream};
+use tidegate_testkit::gateway::{EMBEDDED, Gateway};
+use tidegate_testkit::{Message, Upstream};
 
 use super::{ask, put};
 

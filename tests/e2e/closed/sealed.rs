@@ -3,8 +3,8 @@
 use std::fs;
 
 use serde_json::json;
-use testkit::gateway::{EMBEDDED, YAML_PROVIDER};
-use testkit::{Etcd, Gateway};
+use tidegate_testkit::gateway::{EMBEDDED, YAML_PROVIDER};
+use tidegate_testkit::{Etcd, Gateway};
 
 use super::{OPEN, admin, ask, put, rejected};
 

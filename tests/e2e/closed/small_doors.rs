@@ -3,7 +3,7 @@
 use std::{io::Read, io::Write, net::TcpListener};
 
 use serde_json::json;
-use testkit::{
+use tidegate_testkit::{
     Gateway, Upstream,
     gateway::{EMBEDDED, YAML_PROVIDER},
 };
@@ -105,7 +105,7 @@ fn a_list_of_plugins_that_is_none_is_told() {
 #[test]
 fn a_gateway_without_routes_has_an_empty_table() {
     let gateway = Gateway::start(YAML_PROVIDER, Some("routes: []\n"));
-    let mut command = std::process::Command::new(testkit::gateway::binary());
+    let mut command = std::process::Command::new(tidegate_testkit::gateway::binary());
     let output = command.arg("routes").arg("--prefix").arg(gateway.prefix()).output().expect("runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -1,9 +1,9 @@
 //! Spellings that servers read in two ways, and that a guard must not be passed by.
 
 use serde_json::{Value, json};
-use testkit::gateway::{EMBEDDED, YAML_PROVIDER};
-use testkit::http2::{self, END_HEADERS, END_STREAM, HEADERS};
-use testkit::{Gateway, Http2Client, Upstream, servers};
+use tidegate_testkit::gateway::{EMBEDDED, YAML_PROVIDER};
+use tidegate_testkit::http2::{self, END_HEADERS, END_STREAM, HEADERS};
+use tidegate_testkit::{Gateway, Http2Client, Upstream, servers};
 
 use super::put;
 
@@ -170,7 +170,7 @@ fn forward_auth_respells_no_name() {
     {
         let request = format!("GET /x HTTP/1.1\r\nHost: h\r\n{field}: good\r\n\r\n");
         let status = status_of(&gateway, &request);
-        let asked = service.take().iter().map(testkit::Seen::text).collect::<String>();
+        let asked = service.take().iter().map(tidegate_testkit::Seen::text).collect::<String>();
         assert_eq!(status, expected, "{field}: {asked}");
     }
 }
@@ -194,7 +194,7 @@ fn forward_auth_tells_the_path_that_counts() {
     service.take();
     let request = "GET /ab/a%20b%0d%0aX:%3f?c=%2f HTTP/1.1\r\nHost: h\r\n\r\n";
     assert_eq!(status_of(&gateway, request), 200);
-    let asked = service.take().iter().map(testkit::Seen::text).collect::<String>();
+    let asked = service.take().iter().map(tidegate_testkit::Seen::text).collect::<String>();
     assert!(asked.contains("X-Forwarded-Uri: /ab/a%20b%0D%0AX:%3F?c=%2f\r\n"), "{asked}");
 }
 
@@ -209,7 +209,7 @@ fn names_with_odd_signs_are_dropped() {
     let fields: String = signs.chars().map(|sign| format!("X{sign}Role: admin\r\n")).collect();
     let request = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}X-Kept: a\r\nX_Kept: b\r\n\r\n");
     assert_eq!(status_of(&gateway, &request), 200);
-    let seen = upstream.take().iter().map(testkit::Seen::text).collect::<String>();
+    let seen = upstream.take().iter().map(tidegate_testkit::Seen::text).collect::<String>();
     assert!(!seen.contains("Role"), "{seen}");
     assert!(seen.contains("X-Kept: a\r\n") && seen.contains("X_Kept: b\r\n"), "{seen}");
 }

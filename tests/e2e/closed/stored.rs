@@ -2,8 +2,8 @@
 //! where a request goes.
 
 use serde_json::{Value, json};
-use testkit::gateway::{EMBEDDED, YAML_PROVIDER};
-use testkit::{Gateway, Upstream, upstream::Behaviour};
+use tidegate_testkit::gateway::{EMBEDDED, YAML_PROVIDER};
+use tidegate_testkit::{Gateway, Upstream, upstream::Behaviour};
 
 use super::{admin, ask, put};
 use crate::etcd::wait;

@@ -1,8 +1,8 @@
 //! What a stranger found, who tried to get in without the key.
 
 use serde_json::{Value, json};
-use testkit::gateway::{EMBEDDED, YAML_PROVIDER};
-use testkit::{Client, Gateway, Upstream};
+use tidegate_testkit::gateway::{EMBEDDED, YAML_PROVIDER};
+use tidegate_testkit::{Client, Gateway, Upstream};
 
 use super::{OPEN, admin, ask, put, refused, status};
 

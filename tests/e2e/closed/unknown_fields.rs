@@ -1,7 +1,7 @@
 //! A misspelled field of a guard: taken, as by APISIX, and told.
 
 use serde_json::{Value, json};
-use testkit::{
+use tidegate_testkit::{
     Client, Gateway,
     gateway::{ADMIN_KEY, EMBEDDED, YAML_PROVIDER},
 };

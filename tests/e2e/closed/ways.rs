@@ -2,7 +2,7 @@
 
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
-use testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
+use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
 
 use super::{OPEN, admin, api_driven, ask, configure, is_rejected, put, refused, rejected, status};
 use crate::etcd::wait;

@@ -2,9 +2,9 @@
 
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::json;
-use testkit::Gateway;
-use testkit::gateway::{ADMIN_KEY, EMBEDDED};
-use testkit::{Client, Message, Upstream};
+use tidegate_testkit::Gateway;
+use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED};
+use tidegate_testkit::{Client, Message, Upstream};
 
 use super::{OPEN, ask, is_rejected, put, refused, rejected, status};
 

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use testkit::gateway::{ADMIN_KEY, Gateway, binary};
-use testkit::{Client, free_port};
+use tidegate_testkit::gateway::{ADMIN_KEY, Gateway, binary};
+use tidegate_testkit::{Client, free_port};
 
 use super::embedded;
 use crate::certs::Authority;

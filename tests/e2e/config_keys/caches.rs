@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testkit::gateway::Gateway;
-use testkit::{PATIENCE, Upstream};
+use tidegate_testkit::gateway::Gateway;
+use tidegate_testkit::{PATIENCE, Upstream};
 
 use super::standalone;
 

@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use testkit::gateway::Gateway;
-use testkit::{PATIENCE, free_port};
+use tidegate_testkit::gateway::Gateway;
+use tidegate_testkit::{PATIENCE, free_port};
 
 use super::{embedded, standalone};
 
@@ -57,7 +57,7 @@ fn ports_and_addresses_are_those_of_the_file() {
 }
 
 fn answers(address: SocketAddr, path: &str) -> String {
-    let mut client = testkit::Client::connect(address).expect("connects");
+    let mut client = tidegate_testkit::Client::connect(address).expect("connects");
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     client.send(request.as_bytes()).expect("sends");
     String::from_utf8_lossy(&client.to_close().unwrap_or_default()).into_owned()
@@ -90,13 +90,14 @@ fn what_is_switched_off_does_not_listen() {
 
 #[test]
 fn a_name_server_of_the_file_is_asked() {
-    if !testkit::servers::installed("dnsmasq") {
+    if !tidegate_testkit::servers::installed("dnsmasq") {
         eprintln!("skipped: dnsmasq is not installed");
         return;
     }
-    let upstream = testkit::Upstream::start();
+    let upstream = tidegate_testkit::Upstream::start();
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-    let _names = testkit::servers::dnsmasq(Some(address), &["--host-record=only.here.test,127.0.0.1"]);
+    let _names =
+        tidegate_testkit::servers::dnsmasq(Some(address), &["--host-record=only.here.test,127.0.0.1"]);
     let routes = format!(
         "routes:\n- {{id: 1, uri: /*, upstream: {{type: roundrobin, nodes: {{\"only.here.test:{}\": 1}}}}}}\n",
         upstream.address.port()
@@ -112,17 +113,17 @@ fn a_name_server_of_the_file_is_asked() {
 
 #[test]
 fn names_are_kept_as_long_as_the_file_says() {
-    if !testkit::servers::installed("dnsmasq") {
+    if !tidegate_testkit::servers::installed("dnsmasq") {
         eprintln!("skipped: dnsmasq is not installed");
         return;
     }
-    let upstream = testkit::Upstream::start();
+    let upstream = tidegate_testkit::Upstream::start();
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let routes = format!(
         "routes:\n- {{id: 1, uri: /*, upstream: {{type: roundrobin, nodes: {{\"moving.test:{}\": 1}}}}}}\n",
         upstream.address.port()
     );
-    let names = testkit::servers::dnsmasq(
+    let names = tidegate_testkit::servers::dnsmasq(
         Some(address),
         &["--host-record=moving.test,127.0.0.1,600", "--local-ttl=600"],
     );
@@ -135,7 +136,8 @@ fn names_are_kept_as_long_as_the_file_says() {
     );
     assert_eq!(gateway.client().get("h", "/echo").expect("an answer").status(), 200);
     drop(names);
-    let _names = testkit::servers::dnsmasq(Some(address), &["--host-record=moving.test,127.0.0.2,600"]);
+    let _names =
+        tidegate_testkit::servers::dnsmasq(Some(address), &["--host-record=moving.test,127.0.0.2,600"]);
     let deadline = Instant::now() + PATIENCE;
     // The record itself is good for ten minutes.
     while gateway.client().get("h", "/echo").expect("an answer").status() == 200 {
@@ -145,7 +147,7 @@ fn names_are_kept_as_long_as_the_file_says() {
 
 #[test]
 fn health_checks_can_be_switched_off() {
-    let upstream = testkit::Upstream::start();
+    let upstream = tidegate_testkit::Upstream::start();
     let routes = format!(
         "routes:\n- {{id: 1, uri: /*, upstream: {{type: roundrobin, nodes: {{\"{}\": 1}}, checks: {{active: {{http_path: /probe, \
          healthy: {{interval: 1}}, unhealthy: {{interval: 1}}}}}}}}}}\n",

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use testkit::PATIENCE;
-use testkit::gateway::Gateway;
+use tidegate_testkit::PATIENCE;
+use tidegate_testkit::gateway::Gateway;
 
 use super::standalone;
 

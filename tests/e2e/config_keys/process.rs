@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::json;
-use testkit::gateway::Gateway;
-use testkit::{PATIENCE, Upstream};
+use tidegate_testkit::gateway::Gateway;
+use tidegate_testkit::{PATIENCE, Upstream};
 
 use super::standalone;
 

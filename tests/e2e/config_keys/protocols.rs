@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use serde_json::json;
-use testkit::gateway::Gateway;
-use testkit::http2::{
+use tidegate_testkit::gateway::Gateway;
+use tidegate_testkit::http2::{
     CANCEL, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS,
     WINDOW_UPDATE, frame, request,
 };
-use testkit::{Http2Client, PATIENCE, Upstream, free_port};
+use tidegate_testkit::{Http2Client, PATIENCE, Upstream, free_port};
 
 use super::standalone;
 use crate::certs::{quoted, self_signed};
@@ -160,7 +160,7 @@ fn clients_get_the_protocols_of_the_file() {
 
 #[test]
 fn upstreams_are_told_the_name_that_is_meant_unless_the_file_says_no() {
-    if !testkit::servers::installed("nginx") {
+    if !tidegate_testkit::servers::installed("nginx") {
         eprintln!("skipped: nginx is not installed");
         return;
     }
@@ -172,7 +172,7 @@ fn upstreams_are_told_the_name_that_is_meant_unless_the_file_says_no() {
         path.display().to_string()
     });
     let port = free_port();
-    let _nginx = testkit::servers::nginx(&format!(
+    let _nginx = tidegate_testkit::servers::nginx(&format!(
         "listen 127.0.0.1:{port} ssl; ssl_certificate {cert}; ssl_certificate_key {key}; \
          location / {{ return 200 \"<$ssl_server_name>\"; }}"
     ));

@@ -1,8 +1,8 @@
 //! Keys that one request shows: the same request with the key and without it.
 
 use serde_json::{Value, json};
-use testkit::Upstream;
-use testkit::gateway::Gateway;
+use tidegate_testkit::Upstream;
+use tidegate_testkit::gateway::Gateway;
 
 use super::standalone;
 

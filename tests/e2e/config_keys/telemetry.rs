@@ -5,14 +5,14 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testkit::gateway::Gateway;
-use testkit::{Client, PATIENCE, Upstream};
+use tidegate_testkit::gateway::Gateway;
+use tidegate_testkit::{Client, PATIENCE, Upstream};
 
 use super::standalone;
 
 /// Spans that a collector got: heads and bodies.
 fn reports(collector: &Upstream) -> Vec<String> {
-    collector.seen().iter().map(testkit::upstream::Seen::text).collect()
+    collector.seen().iter().map(tidegate_testkit::upstream::Seen::text).collect()
 }
 
 fn traced(keys: &[(&'static str, Value)], collector: &Upstream) -> Gateway {

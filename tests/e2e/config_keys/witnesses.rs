@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::fs;
 
-use config::keys;
-use testkit::gateway::workspace_root;
+use tidegate_config::keys;
+use tidegate_testkit::gateway::workspace_root;
 
 /// Key, and the file and function of the test.
 #[rustfmt::skip]

@@ -1,8 +1,8 @@
 //! What keys without effect make the gateway say, and which keys keep it from starting.
 
 use serde_json::{Value, json};
-use testkit::Client;
-use testkit::gateway::{EMBEDDED, Gateway};
+use tidegate_testkit::Client;
+use tidegate_testkit::gateway::{EMBEDDED, Gateway};
 
 use super::{embedded, standalone};
 

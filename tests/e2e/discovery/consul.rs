@@ -1,7 +1,7 @@
 //! Consul's services.
 
-use testkit::upstream::Upstream;
-use testkit::{Consul, Relay};
+use tidegate_testkit::upstream::Upstream;
+use tidegate_testkit::{Consul, Relay};
 
 use super::{control, gateway, get, node, route, wait_for};
 
@@ -46,7 +46,7 @@ fn instances_come_and_go_and_stay_while_consul_is_down() {
     consul.kill();
     let start = std::time::Instant::now();
     while !gateway.error_log().contains("discovery consul: http://") {
-        assert!(start.elapsed() < testkit::PATIENCE, "{}", gateway.error_log());
+        assert!(start.elapsed() < tidegate_testkit::PATIENCE, "{}", gateway.error_log());
         assert_eq!(get(&gateway, "/web"), (200, "b".to_owned()));
     }
     assert_eq!(get(&gateway, "/web"), (200, "b".to_owned()));
@@ -67,7 +67,7 @@ fn a_partition_changes_nothing_and_heals() {
     consul.deregister("web-1");
     let start = std::time::Instant::now();
     while !gateway.error_log().contains("discovery consul: http://") {
-        assert!(start.elapsed() < testkit::PATIENCE, "{}", gateway.error_log());
+        assert!(start.elapsed() < tidegate_testkit::PATIENCE, "{}", gateway.error_log());
         assert_eq!(get(&gateway, "/web"), (200, "a".to_owned()));
     }
     network.heal();
@@ -133,7 +133,7 @@ fn the_dump_file_serves_a_start_without_consul() {
         if status == 200 {
             break shown;
         }
-        assert!(start.elapsed() < testkit::PATIENCE, "no dump file");
+        assert!(start.elapsed() < tidegate_testkit::PATIENCE, "no dump file");
     };
     assert_eq!(shown["services"]["web"][0]["host"], "127.0.0.1", "{shown}");
     consul.kill();

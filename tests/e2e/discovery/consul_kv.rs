@@ -1,6 +1,6 @@
 //! Nodes in Consul's keys.
 
-use testkit::Consul;
+use tidegate_testkit::Consul;
 
 use super::{control, gateway, get, node, route, wait_for};
 
@@ -8,7 +8,7 @@ use super::{control, gateway, get, node, route, wait_for};
 fn keys_come_and_go() {
     let mut consul = Consul::start();
     let (a, b) = (node("a"), node("b"));
-    let key = |node: &testkit::Upstream| format!("upstreams/web/127.0.0.1:{}", node.address.port());
+    let key = |node: &tidegate_testkit::Upstream| format!("upstreams/web/127.0.0.1:{}", node.address.port());
     consul.put_key(&key(&a), r#"{"weight": 5}"#);
     let gateway = gateway(&format!("  consul_kv: {{servers: [\"{}\"]}}", consul.url()));
     let service = format!("{}/v1/kv/upstreams/web/", consul.url());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use testkit::servers;
+use tidegate_testkit::servers;
 
 use super::{answering, control, gateway, get, node, route, wait_for};
 
@@ -29,7 +29,7 @@ fn addresses_of_a_name_with_a_port() {
 #[test]
 fn services_with_ports_weights_and_priorities() {
     let (a, b, spare) = (node("a"), node("b"), node("spare"));
-    let record = |node: &testkit::Upstream, priority: u16, weight: u16| {
+    let record = |node: &tidegate_testkit::Upstream, priority: u16, weight: u16| {
         format!("--srv-host=web.service,host.service,{},{priority},{weight}", node.address.port())
     };
     let (first, second, third) = (record(&a, 10, 3), record(&b, 10, 1), record(&spare, 20, 1));
@@ -51,8 +51,9 @@ fn services_with_ports_weights_and_priorities() {
 #[test]
 fn records_change_and_outages_change_nothing() {
     let (a, b) = (node("a"), node("b"));
-    let record =
-        |node: &testkit::Upstream| format!("--srv-host=web.service,host.service,{}", node.address.port());
+    let record = |node: &tidegate_testkit::Upstream| {
+        format!("--srv-host=web.service,host.service,{}", node.address.port())
+    };
     let host = "--host-record=host.service,127.0.0.1";
     let mut server = servers::dnsmasq(None, &[host, &record(&a)]);
     let address = server.address;
@@ -64,7 +65,7 @@ fn records_change_and_outages_change_nothing() {
     // Until a lookup has failed.
     let start = std::time::Instant::now();
     while !gateway.error_log().contains("discovery dns: web.service") {
-        assert!(start.elapsed() < 2 * testkit::PATIENCE, "{}", gateway.error_log());
+        assert!(start.elapsed() < 2 * tidegate_testkit::PATIENCE, "{}", gateway.error_log());
         assert_eq!(get(&gateway, "/web"), (200, "a".to_owned()));
     }
     assert_eq!(get(&gateway, "/web"), (200, "a".to_owned()));

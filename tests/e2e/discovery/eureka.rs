@@ -1,8 +1,8 @@
 //! Eureka, by a fake of `GET /eureka/apps` with the documents that Netflix' server writes.
 
 use base64::Engine;
-use testkit::usage::growth;
-use testkit::{Message, Upstream};
+use tidegate_testkit::usage::growth;
+use tidegate_testkit::{Message, Upstream};
 
 use super::registry::Registry;
 use super::{control, gateway, get, node, route, wait_for};

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use testkit::{Behaviour, Message, Upstream};
+use tidegate_testkit::{Behaviour, Message, Upstream};
 
 use super::registry::argument;
 use super::{control, gateway, get, node, route, wait_for};
@@ -233,7 +233,7 @@ fn several_clusters_and_one_that_is_gone() {
     drop(second);
     let start = std::time::Instant::now();
     while !gateway.error_log().contains("discovery kubernetes: ") {
-        assert!(start.elapsed() < testkit::PATIENCE, "{}", gateway.error_log());
+        assert!(start.elapsed() < tidegate_testkit::PATIENCE, "{}", gateway.error_log());
         assert_eq!(get(&gateway, "/two"), (200, "b".to_owned()));
     }
     first.put("web", endpoints("web", &[&b]));
@@ -244,29 +244,31 @@ fn several_clusters_and_one_that_is_gone() {
 #[test]
 fn the_gateway_is_ready_when_the_list_has_come() {
     let server = Server::start(false);
-    let port = testkit::free_port();
+    let port = tidegate_testkit::free_port();
     let apisix = format!("apisix:\n  status: {{ip: 127.0.0.1, port: {port}}}\n");
-    let config = testkit::gateway::EMBEDDED.replace("apisix:\n", &apisix);
+    let config = tidegate_testkit::gateway::EMBEDDED.replace("apisix:\n", &apisix);
     // The list fails until there is the right token.
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("token");
     std::fs::write(&file, "bad-token\n").expect("a file");
     let token = format!("token_file: \"{}\"", file.display());
     let conf = server.conf().replace(&format!("token: {TOKEN}"), &token);
-    let gateway = testkit::Gateway::start(&format!("{config}discovery:\n  kubernetes: {conf}\n"), None);
+    let gateway =
+        tidegate_testkit::Gateway::start(&format!("{config}discovery:\n  kubernetes: {conf}\n"), None);
     let ready = || {
-        let mut client = testkit::Client::connect(([127, 0, 0, 1], port).into()).expect("the status port");
+        let mut client =
+            tidegate_testkit::Client::connect(([127, 0, 0, 1], port).into()).expect("the status port");
         client.get("h", "/status/ready").expect("an answer").status()
     };
     assert_eq!(ready(), 503);
     let start = std::time::Instant::now();
     while !gateway.error_log().contains("list: status 401") {
-        assert!(start.elapsed() < testkit::PATIENCE, "{}", gateway.error_log());
+        assert!(start.elapsed() < tidegate_testkit::PATIENCE, "{}", gateway.error_log());
         assert_eq!(ready(), 503);
     }
     std::fs::write(&file, format!("{TOKEN}\n")).expect("a file");
     let start = std::time::Instant::now();
     while ready() != 200 {
-        assert!(start.elapsed() < testkit::PATIENCE, "never ready");
+        assert!(start.elapsed() < tidegate_testkit::PATIENCE, "never ready");
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use base64::Engine;
-use testkit::Message;
+use tidegate_testkit::Message;
 
 use super::registry::{Registry, argument};
 use super::{control, gateway, get, node, route, wait_for};
@@ -68,7 +68,7 @@ fn signature(secret: &str, data: &str) -> String {
     base64::engine::general_purpose::STANDARD.encode(hmac::sign(&key, data.as_bytes()))
 }
 
-fn host(node: &testkit::Upstream, more: &str) -> String {
+fn host(node: &tidegate_testkit::Upstream, more: &str) -> String {
     let port = node.address.port();
     format!(r#"{{"ip":"127.0.0.1","port":{port},"weight":1.0,"healthy":true,"enabled":true{more}}}"#)
 }

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use testkit::gateway::EMBEDDED;
-use testkit::servers::{self, Server};
-use testkit::{Gateway, PATIENCE, free_port};
+use tidegate_testkit::gateway::EMBEDDED;
+use tidegate_testkit::servers::{self, Server};
+use tidegate_testkit::{Gateway, PATIENCE, free_port};
 
 use super::{control, get, route};
 

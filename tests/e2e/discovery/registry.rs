@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use testkit::{Behaviour, Message, Step, Upstream};
+use tidegate_testkit::{Behaviour, Message, Step, Upstream};
 
 /// Answers from a state that the test changes.
 pub struct Registry<S> {

@@ -1,7 +1,7 @@
 //! What config.yaml may say, and what upstreams may ask for.
 
-use testkit::gateway::EMBEDDED;
-use testkit::{Consul, Gateway};
+use tidegate_testkit::gateway::EMBEDDED;
+use tidegate_testkit::{Consul, Gateway};
 
 use super::{control, gateway, get, node, route, wait_for};
 
@@ -27,7 +27,7 @@ fn a_registry_that_is_not_configured_has_no_nodes() {
     assert_eq!(get(&gateway, "/web").0, 503);
     let start = std::time::Instant::now();
     while !gateway.error_log().contains("config.yaml has no discovery.nacos") {
-        assert!(start.elapsed() < testkit::PATIENCE, "{}", gateway.error_log());
+        assert!(start.elapsed() < tidegate_testkit::PATIENCE, "{}", gateway.error_log());
     }
     assert_eq!(control(&gateway, "/v1/discovery/nacos/dump").0, 404);
     assert_eq!(control(&gateway, "/v1/discovery/consul/dump").0, 200);

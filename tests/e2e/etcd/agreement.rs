@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use testkit::{Etcd, Gateway};
+use tidegate_testkit::{Etcd, Gateway};
 
 use super::{config, mock, status, wait};
 
@@ -104,12 +104,12 @@ fn of_transactions_on_one_revision_one_is_done() {
 
 /// A transaction with `If-Match`; its status.
 fn at_revision(admin: std::net::SocketAddr, revision: u64, body: &str) -> u16 {
-    let mut client = testkit::Client::connect(admin).expect("the admin port");
+    let mut client = tidegate_testkit::Client::connect(admin).expect("the admin port");
     let length = body.len();
     let answer = client.request(&format!(
         "POST /apisix/admin/transactions HTTP/1.1\r\nHost: admin\r\nX-API-KEY: {}\r\nIf-Match: {revision}\r\n\
          Content-Length: {length}\r\nConnection: close\r\n\r\n{body}",
-        testkit::gateway::ADMIN_KEY
+        tidegate_testkit::gateway::ADMIN_KEY
     ));
     answer.expect("an answer").status()
 }

@@ -1,7 +1,7 @@
 //! What cannot be used is named, and what it guards is shut; the rest stays. Where there is no object at all, what was in
 //! force before stays.
 
-use testkit::{Etcd, Gateway};
+use tidegate_testkit::{Etcd, Gateway};
 
 use super::{config, mock, status, wait};
 

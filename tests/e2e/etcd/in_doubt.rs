@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use testkit::{Client, Etcd, Gateway};
+use tidegate_testkit::{Client, Etcd, Gateway};
 
 use super::{config, metric, mock, status, wait};
 

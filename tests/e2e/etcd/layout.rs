@@ -1,6 +1,6 @@
 //! The keys and values are APISIX's: what it writes is served, what is written here it can read.
 
-use testkit::{Etcd, Gateway, servers};
+use tidegate_testkit::{Etcd, Gateway, servers};
 
 use super::{config, metric, mock, status, wait};
 

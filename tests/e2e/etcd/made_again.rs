@@ -1,7 +1,7 @@
 //! A route that is deleted in etcd and put again is another one, though its text is the same.
 
 use serde_json::json;
-use testkit::{Etcd, Gateway, Upstream};
+use tidegate_testkit::{Etcd, Gateway, Upstream};
 
 use super::{config, mock, status, wait};
 

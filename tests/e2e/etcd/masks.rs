@@ -2,7 +2,7 @@
 //! API.
 
 use serde_json::{Value, json};
-use testkit::{Client, Etcd, Gateway, gateway::ADMIN_KEY};
+use tidegate_testkit::{Client, Etcd, Gateway, gateway::ADMIN_KEY};
 
 use super::{config, wait};
 

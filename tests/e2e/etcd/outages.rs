@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use testkit::{Client, Etcd, Gateway, Relay, servers};
+use tidegate_testkit::{Client, Etcd, Gateway, Relay, servers};
 
 use super::{config, metric, mock, status, wait};
 

@@ -2,7 +2,7 @@
 
 use std::net::TcpStream;
 
-use testkit::{Etcd, Gateway};
+use tidegate_testkit::{Etcd, Gateway};
 
 use super::{config, mock, status, wait};
 

@@ -1,6 +1,6 @@
 //! A config.yaml of APISIX 2.10 runs as it is: all keys of its defaults, Admin API on the data port, etcd at the top.
 
-use testkit::{Etcd, Gateway, free_port};
+use tidegate_testkit::{Etcd, Gateway, free_port};
 
 use super::{mock, status, wait};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
-use testkit::{Etcd, Gateway, Relay};
+use tidegate_testkit::{Etcd, Gateway, Relay};
 
 use super::{check_refused, config, metric, mock, status, wait};
 
@@ -133,7 +133,7 @@ fn write_certificates(folder: &Path) {
 fn another_member_takes_over() {
     let etcd = Etcd::start();
     let (first, second) = (Relay::to(etcd.address), Relay::to(etcd.address));
-    let dead = format!("http://127.0.0.1:{}", testkit::free_port());
+    let dead = format!("http://127.0.0.1:{}", tidegate_testkit::free_port());
     let hosts = format!("'{dead}', 'http://{}', 'http://{}'", first.address, second.address);
     let gateway = Gateway::start(&config(&hosts), None);
     assert_eq!(gateway.admin("PUT", "/apisix/admin/routes/1", &mock("/one", 201)).0, 201);

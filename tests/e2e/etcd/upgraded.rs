@@ -1,6 +1,6 @@
 //! An upgrade with etcd: the store is nobody's to hand over, and both processes follow it while both live.
 
-use testkit::{Etcd, Gateway};
+use tidegate_testkit::{Etcd, Gateway};
 
 use super::{config, mock, status};
 

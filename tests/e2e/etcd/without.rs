@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use testkit::{Etcd, Gateway};
+use tidegate_testkit::{Etcd, Gateway};
 
 use super::{check_refused, config, mock, status, wait};
 

@@ -78,7 +78,7 @@ fn what_was_changed_is_not_kept_in_memory() {
     };
     // What the gateway takes for a few of them.
     (0..12).for_each(put);
-    let ((), grown) = testkit::usage::growth(&gateway, || (12..72).for_each(put));
+    let ((), grown) = tidegate_testkit::usage::growth(&gateway, || (12..72).for_each(put));
     println!("60 writes of 1 MB: +{} MB", grown >> 20);
     assert!(grown < 45 * MIB, "+{} MB", grown >> 20);
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use testkit::gateway::{Gateway, YAML_PROVIDER, binary};
+use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER, binary};
 
 use super::{VIEWER_KEY, ask, checked, get, route, start, status};
 use crate::certs;

@@ -10,8 +10,8 @@ use base64::{
 };
 use rcgen::{KeyPair, PKCS_RSA_SHA256, RsaKeySize};
 use serde_json::{Value, json};
-use testkit::gateway::{Gateway, YAML_PROVIDER};
-use testkit::{Message, Upstream};
+use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
+use tidegate_testkit::{Message, Upstream};
 
 const SECRET_KEY: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
 

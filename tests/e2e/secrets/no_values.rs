@@ -1,7 +1,7 @@
 //! References whose value is empty, or no text: whoever has such a secret has none.
 
 use serde_json::{Value, json};
-use testkit::gateway::{Gateway, YAML_PROVIDER, run_command};
+use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER, run_command};
 
 use super::{JACK, KEY_AUTH_ROUTE, Secrets, get, managers, until_status, vault};
 
@@ -80,7 +80,7 @@ fn a_value_that_becomes_empty_is_gone() {
 /// Keys that are empty as written, or as decoded.
 #[test]
 fn empty_keys_are_refused() {
-    let gateway = Gateway::start(testkit::gateway::EMBEDDED, None);
+    let gateway = Gateway::start(tidegate_testkit::gateway::EMBEDDED, None);
     let put =
         |path: &str, body: Value| gateway.admin("PUT", &format!("/apisix/admin/{path}"), &body.to_string());
     let csrf = |key: &str| json!({"uri": "/c", "plugins": {"csrf": {"key": key}}});

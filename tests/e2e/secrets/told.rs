@@ -1,8 +1,8 @@
 //! Whoever writes a reference that leads nowhere is told, whatever the plugin.
 
 use serde_json::{Value, json};
-use testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway};
-use testkit::{Client, Message};
+use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway};
+use tidegate_testkit::{Client, Message};
 
 const NOWHERE: &str = "$env://TIDEGATE_UNSET";
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use testkit::gateway::workspace_root;
+use tidegate_testkit::gateway::workspace_root;
 
 const SECTIONS: [&str; 4] = ["Context", "Decision", "Alternatives", "Consequences"];
 

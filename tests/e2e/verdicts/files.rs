@@ -11,7 +11,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use testkit::{free_port, gateway::binary, process::Process};
+use tidegate_testkit::{free_port, gateway::binary, process::Process};
 
 use super::{text, write};
 use crate::config_keys::{embedded, standalone};
@@ -64,7 +64,7 @@ fn a_store_needs_a_folder() {
 /// Root may write everywhere: the verdict of a user is asked for.
 #[test]
 fn a_store_needs_a_folder_that_its_user_may_write() {
-    if !rustix::process::geteuid().is_root() || !testkit::servers::installed("setpriv") {
+    if !rustix::process::geteuid().is_root() || !tidegate_testkit::servers::installed("setpriv") {
         eprintln!("skipped: needs root and setpriv");
         return;
     }

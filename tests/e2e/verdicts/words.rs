@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use testkit::gateway::binary;
+use tidegate_testkit::gateway::binary;
 
 use super::cases::{
     Case,
@@ -34,7 +34,7 @@ fn refusal(config: &str) -> String {
 fn all_refused(values: &[(&str, Value)]) {
     let mut root = json!({});
     for (key, value) in values {
-        config::keys::set(&mut root, key, value.clone());
+        tidegate_config::keys::set(&mut root, key, value.clone());
     }
     let said = refusal(&root.to_string());
     for (key, value) in values {
@@ -165,7 +165,7 @@ fn contradictions() -> Vec<(&'static str, Value, &'static str)> {
 fn keys_that_contradict_each_other_are_refused_with_their_place() {
     for (key, value, cause) in contradictions() {
         let mut root: Value = serde_json::from_str(&crate::config_keys::standalone(&[])).expect("JSON");
-        config::keys::set(&mut root, key, value.clone());
+        tidegate_config::keys::set(&mut root, key, value.clone());
         let said = refusal(
             &root
                 .to_string()
@@ -290,7 +290,7 @@ fn what_has_no_effect_is_warned_of() {
     ];
     cases.iter().for_each(check);
     // Without any port for HTTP there is nothing to wait for.
-    let gateway = testkit::gateway::Gateway::start_unready(
+    let gateway = tidegate_testkit::gateway::Gateway::start_unready(
         &crate::config_keys::standalone(&[("apisix.node_listen", json!([]))]),
         Some("routes: []\n"),
     );

@@ -5,13 +5,13 @@ use std::{
     sync::Arc,
 };
 
-use model::{
+use serde_json::{Value, json};
+use tidegate_model::{
     Kind, Object, Rejected,
     check::{self, Context, References, check_resource},
     schema::lua,
 };
-use serde_json::{Value, json};
-use store::State;
+use tidegate_store::State;
 
 use super::{AdminApi, json as body_json, too_large};
 use crate::{

@@ -5,8 +5,8 @@
 
 use std::fmt::Write;
 
-use model::{json, schema::lua};
 use serde_json::{Value, error::Category};
+use tidegate_model::{json, schema::lua};
 
 pub(super) fn parse(bytes: &[u8]) -> Result<Value, String> {
     let parsed = json::parse(bytes).or_else(|fault| {

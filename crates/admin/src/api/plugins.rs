@@ -1,7 +1,7 @@
 //! What plugins there are: `/plugins/list`, `/plugins/{name}`, `/plugins?all=true`, `/plugins/reload`.
 
-use model::{PluginCatalog, catalog::PluginFacts, schemas::with_meta};
 use serde_json::{Map, Value, json};
+use tidegate_model::{PluginCatalog, catalog::PluginFacts, schemas::with_meta};
 
 use super::AdminApi;
 use crate::message::{Request, Response};

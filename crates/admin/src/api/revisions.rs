@@ -120,7 +120,7 @@ fn revision_of(response: &Response) -> Option<u64> {
 mod tests {
     use std::sync::Arc;
 
-    use store::BoxFuture;
+    use tidegate_store::BoxFuture;
 
     use super::*;
     use crate::{
@@ -151,6 +151,6 @@ mod tests {
         let body = body(&response);
         assert_eq!((&body["revision"], &body["applied"]), (&json!(1), &json!([1, 0])));
         assert!(body["error_msg"].as_str().is_some_and(|text| text.contains("workers [1]")), "{body}");
-        assert!(api.store.get(model::Kind::Route, "1").is_some(), "the write stands");
+        assert!(api.store.get(tidegate_model::Kind::Route, "1").is_some(), "the write stands");
     }
 }

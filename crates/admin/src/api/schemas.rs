@@ -1,7 +1,7 @@
 //! `/schema/{name}` and `/schema/validate/{resource}`.
 
-use model::schemas::{document, of_kind};
 use serde_json::Value;
+use tidegate_model::schemas::{document, of_kind};
 
 use super::{AdminApi, read_body};
 use crate::{

@@ -2,9 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use model::nearest::hint;
 use serde_json::{Map, Value, json};
-use telemetry::error_log::{Level, log};
+use tidegate_model::nearest::hint;
+use tidegate_telemetry::error_log::{Level, log};
 
 use super::{
     AdminApi, Standalone,
@@ -189,7 +189,7 @@ fn get_configuration(request: &Request, current: Option<&Value>) -> Response {
 fn with_metadata(mut response: Response, configuration: Option<&Value>) -> Response {
     for name in [LAST_MODIFIED, DIGEST] {
         if let Some(value) = configuration.and_then(|configuration| configuration.get(name)) {
-            response = response.with_header(name, model::schema::lua::text(value));
+            response = response.with_header(name, tidegate_model::schema::lua::text(value));
         }
     }
     response

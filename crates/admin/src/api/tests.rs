@@ -1,8 +1,8 @@
 use std::sync::{Arc, Mutex};
 
-use model::encrypt::Keyring;
 use serde_json::{Value, json};
-use store::BoxFuture;
+use tidegate_model::encrypt::Keyring;
+use tidegate_store::BoxFuture;
 
 use crate::{
     Access, AdminApi, AdminKey, AdminSettings, ApiVersion, Parts, RequestBody, Role, Standalone,

@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use telemetry::{
+use tidegate_telemetry::{
     error_log::{Level, log},
     limiter::Limiter,
 };

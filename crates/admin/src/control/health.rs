@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use model::{Kind, Object};
 use serde_json::{Value, json};
+use tidegate_model::{Kind, Object};
 
 use super::{ControlParts, list_response, view};
 use crate::message::{Head, Response};
@@ -125,7 +125,7 @@ fn page(checkers: &[Value]) -> Response {
 
 fn row(rows: &mut String, index: usize, checker: &Value, node: &Value) {
     let text = |value: Option<&Value>| {
-        let text = value.map(model::schema::lua::text).unwrap_or_default();
+        let text = value.map(tidegate_model::schema::lua::text).unwrap_or_default();
         text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
     };
     let healthy = matches!(node.get("status").and_then(Value::as_str), Some("healthy" | "mostly_healthy"));

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
-use model::{Object, Objects, Rejected};
 use serde_json::{Value, json};
-use store::{Memory, Operation, Store};
+use tidegate_model::{Object, Objects, Rejected};
+use tidegate_store::{Memory, Operation, Store};
 
 use super::*;
 use crate::testing::{Catalog, body, finish, request};

@@ -1,7 +1,7 @@
 //! Objects as the process holds them: defaults filled in, nodes as a list.
 
-use model::{Object, SchemaKind, check::parse_address, mask::mask_resource, schema::lua, schemas};
 use serde_json::{Map, Value, json};
+use tidegate_model::{Object, SchemaKind, check::parse_address, mask::mask_resource, schema::lua, schemas};
 
 use super::ControlParts;
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use ipnet::IpNet;
-use telemetry::{
+use tidegate_telemetry::{
     error_log::{Level, log},
     limiter::Limiter,
 };

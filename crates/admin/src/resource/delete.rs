@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use model::{Kind, Object, schema::lua};
 use serde_json::Value;
-use store::{Operation, State};
+use tidegate_model::{Kind, Object, schema::lua};
+use tidegate_store::{Operation, State};
 
 use super::{Target, WARNING, envelope, header_text, key, not_found, store_failed};
 use crate::{

@@ -1,8 +1,8 @@
 //! `GET /export`, and the form it shares with apisix.yaml: one list for each kind, credentials among the consumers.
 
-use model::{Kind, Object};
 use serde_json::{Map, Value, json};
-use store::{COLLECTIONS, State};
+use tidegate_model::{Kind, Object};
+use tidegate_store::{COLLECTIONS, State};
 
 use super::patch::is_readable;
 use crate::{

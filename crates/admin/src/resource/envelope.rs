@@ -1,7 +1,7 @@
 //! How objects are wrapped in answers: bare in v3, in etcd v2's `action` and `node` in v2.
 
-use model::{Kind, Object, mask::mask_resource};
 use serde_json::{Map, Value, json};
+use tidegate_model::{Kind, Object, mask::mask_resource};
 
 use super::{key, object_key};
 use crate::{AdminApi, AdminSettings, ApiVersion, Role, message::Request};

@@ -1,8 +1,8 @@
 //! `/history` and `/checkpoints`: what was changed, by whom, and the states that have a name.
 
-use model::Kind;
 use serde_json::{Map, Value, json};
-use store::{
+use tidegate_model::Kind;
+use tidegate_store::{
     Author, History,
     history::{Checkpoint, Difference, Entry, HistoryError, Query},
 };

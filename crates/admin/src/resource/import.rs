@@ -2,14 +2,14 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use model::{
+use serde_json::{Map, Value, json};
+use tidegate_model::{
     Kind,
     check::{NO_ID, is_id},
     nearest,
     schema::lua,
 };
-use serde_json::{Map, Value, json};
-use store::{COLLECTIONS, State};
+use tidegate_store::{COLLECTIONS, State};
 
 use super::{
     Target, delete, document, now, set,
@@ -74,8 +74,11 @@ async fn parse(request: &Request) -> Result<Map<String, Value>, Response> {
     let json = request.header("content-type").is_some_and(|kind| kind.starts_with("application/json"));
     // Reading megabytes takes a while: not on a thread that others wait for.
     let read = tokio::task::spawn_blocking(move || {
-        let read: Result<Value, String> =
-            if json { model::json::parse(&bytes).map_err(|fault| fault.to_string()) } else { yaml(&bytes) };
+        let read: Result<Value, String> = if json {
+            tidegate_model::json::parse(&bytes).map_err(|fault| fault.to_string())
+        } else {
+            yaml(&bytes)
+        };
         read.map(|mut value| {
             lua::whole_numbers(&mut value);
             value
@@ -95,7 +98,7 @@ fn yaml(bytes: &[u8]) -> Result<Value, String> {
     if !text.trim_end().ends_with(document::END) {
         return Err("missing valid end flag: the last line should be #END".to_owned());
     }
-    match config::yaml::to_value(text).map_err(|fault| fault.to_string())? {
+    match tidegate_config::yaml::to_value(text).map_err(|fault| fault.to_string())? {
         // Nothing but comments: an empty configuration.
         Value::Null => Ok(json!({})),
         document => Ok(document),
@@ -192,7 +195,7 @@ fn read_item(
 fn plan(state: &State, items: &Items, mode: Mode) -> Vec<Wanted> {
     let mut wanted = Vec::new();
     for ((kind, id), value) in items {
-        let current = state.get(*kind, id).map(model::Object::value);
+        let current = state.get(*kind, id).map(tidegate_model::Object::value);
         let value = match current.as_deref() {
             Some(current) if timed(*kind, value, Some(current), Some(current)) == *current => continue,
             current => timed(*kind, value, current, None),

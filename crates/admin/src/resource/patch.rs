@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use model::{Kind, Object};
 use serde_json::{Map, Value, json};
-use store::Operation;
+use tidegate_model::{Kind, Object};
+use tidegate_store::Operation;
 
 use super::{Target, check, envelope, not_found, now, set, store_failed, ttl, write};
 use crate::{

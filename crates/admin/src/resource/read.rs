@@ -1,8 +1,8 @@
 //! `GET` of one object or of a collection, with filters and pages.
 
-use model::{Kind, Object};
 use regex::Regex;
 use serde_json::{Value, json};
+use tidegate_model::{Kind, Object};
 
 use super::{Target, envelope, not_found};
 use crate::{

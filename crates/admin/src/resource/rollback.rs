@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
-use store::history::{Past, Point, Version};
+use tidegate_store::history::{Past, Point, Version};
 
 use super::{
     history,

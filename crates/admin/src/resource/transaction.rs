@@ -4,9 +4,9 @@
 pub(super) mod diff;
 mod stage;
 
-use model::schema::lua;
 use serde_json::{Value, json};
-use store::{Author, State, StoreError};
+use tidegate_model::schema::lua;
+use tidegate_store::{Author, State, StoreError};
 
 pub(super) use self::stage::{Stage, Wanted};
 use super::{history, store_failed};

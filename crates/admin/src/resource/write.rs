@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use model::{Kind, schema::lua};
 use serde_json::{Value, json};
-use store::{Operation, Written};
+use tidegate_model::{Kind, schema::lua};
+use tidegate_store::{Operation, Written};
 
 use super::{Target, check, envelope, now, set, store_failed, ttl};
 use crate::{
@@ -35,7 +35,7 @@ pub(super) async fn put(
     if target.kind == Kind::PluginMetadata {
         set(&mut conf, "id", json!(id));
     } else {
-        set_times(&mut conf, previous.as_ref().map(model::Object::value).as_deref());
+        set_times(&mut conf, previous.as_ref().map(tidegate_model::Object::value).as_deref());
     }
     let put = Operation::Put {
         kind: target.kind,

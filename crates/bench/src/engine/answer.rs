@@ -1,9 +1,9 @@
-//! Reads answers from the bytes of a connection, over the `wire` codec.
+//! Reads answers from the bytes of a connection, over the codec of `protocol`.
 //!
 //! A server that is measured sends the same head again and again, apart from `Date` once a second. The last head is
 //! remembered with what it meant; when the next answer begins with the very same bytes it is not parsed again.
 
-use wire::{
+use tidegate_protocol::{
     BodyLength, Head, Method, ParseError, ResponseHead,
     chunked::{ChunkedDecoder, Event},
     framing::{self, ConnectionOptions},

@@ -59,7 +59,7 @@ impl Way {
         name: ServerName<'static>,
         socket: TcpStream,
     ) -> Result<impl AsyncRead + AsyncWrite + Unpin + 'static, Broken> {
-        let connected = timeout(self.limit, trust::connect(config, name, socket));
+        let connected = timeout(self.limit, tidegate_tls::connect(config, name, socket));
         let session = connected.await.map_err(|_| self.late())?;
         session.map_err(|error| Broken::new(Failure::Tls, format!("tls: {}", plain(&error))))
     }

@@ -2,9 +2,6 @@
 
 use std::sync::Arc;
 
-use model::resources;
-use plugin::certificates::ClientCheck;
-use routing::expr::Pattern;
 use rustls::{
     DigitallySignedStruct, DistinguishedName, SignatureScheme,
     client::danger::HandshakeSignatureValid,
@@ -12,7 +9,10 @@ use rustls::{
     server::danger::{ClientCertVerified, ClientCertVerifier},
 };
 use rustls_pki_types::{CertificateDer, UnixTime};
-use trust::{Anchors, ClientVerifier};
+use tidegate_model::resources;
+use tidegate_plugin_api::certificates::ClientCheck;
+use tidegate_routing::expr::Pattern;
+use tidegate_tls::{Anchors, ClientVerifier};
 
 pub fn check(client: &resources::SslClient, provider: &Arc<CryptoProvider>) -> Result<ClientCheck, String> {
     let failed = |error: String| format!("client.ca: {error}");

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use der::Decode;
-use plugin::certificates::Expiry;
 use rustls::sign::CertifiedKey;
+use tidegate_plugin_api::certificates::Expiry;
 use x509_cert::Certificate;
 
 /// The end of each pair's first certificate. One that cannot be read has none: the library may still serve it.

@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use model::resources;
 use rustc_hash::FxHashMap;
 use rustls::{
     ServerConfig,
     server::{ProducesTickets, ServerSessionMemoryCache, StoresServerSessions},
 };
+use tidegate_model::resources;
 
 /// Sessions that are kept at most, the oldest go first. Some hundred bytes each, more with a client's certificate.
 const KEPT: usize = 20_000;

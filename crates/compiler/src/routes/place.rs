@@ -3,8 +3,8 @@
 //! What is lost widens the route: a condition that nobody can read could hold for every request. A route without any
 //! readable path has no place.
 
-use model::resources;
 use serde_json::{Map, Value, json};
+use tidegate_model::resources;
 
 /// What of a route has a part in its place besides its conditions. Everything else is about what becomes of its requests.
 const PLACE: [&str; 6] = ["priority", "status", "service_id", "plugin_config_id", "id", "name"];

@@ -3,10 +3,10 @@
 
 use std::net::IpAddr;
 
-use compile::Compiler;
-use model::Rejected;
-use plugin::{Instance, Snapshot, UpstreamHandle, Variable, snapshot::RouteUpstream};
-use routing::{
+use tidegate_compiler::Compiler;
+use tidegate_model::Rejected;
+use tidegate_plugin_api::{Instance, Snapshot, UpstreamHandle, Variable, snapshot::RouteUpstream};
+use tidegate_routing::{
     expr::{Operand, Variables},
     router::{MatchInput, Methods},
 };
@@ -47,7 +47,7 @@ fn rejected(found: &Rejected) -> Vec<String> {
     found.reason.split("; ").map(line).collect()
 }
 
-fn route_line(route: &plugin::Route) -> String {
+fn route_line(route: &tidegate_plugin_api::Route) -> String {
     let to = match &route.upstream {
         RouteUpstream::None => "none".to_owned(),
         RouteUpstream::Missing => "missing".to_owned(),

@@ -2,12 +2,12 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use compile::Key;
-use model::{
+use serde_json::{Value, json};
+use tidegate_compiler::Key;
+use tidegate_model::{
     Document, Kind, Object,
     resources::{DiscoveredService, Node},
 };
-use serde_json::{Value, json};
 
 pub const HOSTS: [&str; 2] = ["one.test", "two.test"];
 pub const SERVICES: [&str; 2] = ["orders", "users"];

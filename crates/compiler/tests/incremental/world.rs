@@ -2,11 +2,11 @@
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
-use compile::{Addresses, Compiler, Options, SecretSource, ServiceNodes, UpstreamTrust};
-use model::resources::{DiscoveredService, Node};
 use parking_lot::Mutex;
-use plugin::{Catalog, snapshot::RouterOptions};
-use routing::router::Mode;
+use tidegate_compiler::{Addresses, Compiler, Options, SecretSource, ServiceNodes, UpstreamTrust};
+use tidegate_model::resources::{DiscoveredService, Node};
+use tidegate_plugin_api::{Catalog, snapshot::RouterOptions};
+use tidegate_routing::router::Mode;
 
 #[derive(Default)]
 pub struct World {
@@ -34,7 +34,7 @@ impl SecretSource for World {
 }
 
 pub fn compiler(world: &Arc<World>) -> Compiler {
-    let catalog = Catalog::new(plugins::registry::PLUGINS, None).expect("a catalog");
+    let catalog = Catalog::new(tidegate_plugins::registry::PLUGINS, None).expect("a catalog");
     let options = Options {
         router: Mode::HostUri,
         options: RouterOptions::default(),

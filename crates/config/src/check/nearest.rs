@@ -1,6 +1,6 @@
 //! What an unknown key was probably meant to be.
 
-use model::nearest::nearest;
+use tidegate_model::nearest::nearest;
 
 use crate::keys::{self, Fate};
 

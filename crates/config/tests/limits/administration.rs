@@ -158,7 +158,7 @@ pub(super) const STORE: &[Row] = &[
     ),
     row(
         ["Hosts times paths of a route", "路由的主机数乘以路径数"],
-        Const("compile/src/routes.rs", "MOST_PLACES", Count),
+        Const("compiler/src/routes.rs", "MOST_PLACES", Count),
         ["400; in a file the route answers 503", "400；文件中的路由返回 503"],
     ),
     row(

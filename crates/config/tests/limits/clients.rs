@@ -58,7 +58,7 @@ pub(super) const CONNECTIONS: &[Row] = &[
             "Requests of plugins in a row that lead to the gateway itself",
             "插件发出并返回网关自身的连续请求数",
         ],
-        Const("plugin/src/hops/side.rs", "MOST", Count),
+        Const("plugin-api/src/hops/side.rs", "MOST", Count),
         ["the guard refuses; what is a copy is left out", "守卫插件拒绝；副本不再发送"],
     ),
     row(
@@ -125,12 +125,12 @@ pub(super) const CONNECTIONS: &[Row] = &[
     ),
     row(
         ["PROXY header, text", "PROXY 头（文本）"],
-        Const("wire/src/proxy_protocol.rs", "LONGEST_LINE", Bytes),
+        Const("protocol/src/proxy_protocol.rs", "LONGEST_LINE", Bytes),
         CLOSED,
     ),
     row(
         ["PROXY header, binary", "PROXY 头（二进制）"],
-        Const("wire/src/proxy_protocol.rs", "LONGEST_BINARY", Bytes),
+        Const("protocol/src/proxy_protocol.rs", "LONGEST_BINARY", Bytes),
         CLOSED,
     ),
 ];
@@ -138,12 +138,12 @@ pub(super) const CONNECTIONS: &[Row] = &[
 pub(super) const HEADS: &[Row] = &[
     row(
         ["Request line and fields together", "请求行与所有字段之和"],
-        Field("wire/src/request.rs", "head_bytes", Bytes),
+        Field("protocol/src/request.rs", "head_bytes", Bytes),
         ["431", "431"],
     ),
-    row(["Target", "请求目标"], Field("wire/src/request.rs", "target_bytes", Bytes), ["414", "414"]),
-    row(["Fields", "字段数"], Field("wire/src/request.rs", "fields", Count), ["431", "431"]),
-    row(["Method", "方法"], Const("wire/src/request.rs", "MAX_METHOD", Bytes), ["501", "501"]),
+    row(["Target", "请求目标"], Field("protocol/src/request.rs", "target_bytes", Bytes), ["414", "414"]),
+    row(["Fields", "字段数"], Field("protocol/src/request.rs", "fields", Count), ["431", "431"]),
+    row(["Method", "方法"], Const("protocol/src/request.rs", "MAX_METHOD", Bytes), ["501", "501"]),
     row(
         ["Time for the head", "请求头的时间"],
         Key("nginx_config.http.client_header_timeout"),
@@ -177,7 +177,7 @@ pub(super) const BODIES: &[Row] = &[
     ),
     row(
         ["Part of it that one client may hold: one in", "其中一个客户端可占的份额：分之一"],
-        Const("plugin/src/memory.rs", "CLIENT_PART", Count),
+        Const("plugin-api/src/memory.rs", "CLIENT_PART", Count),
         ["503", "503"],
     ),
     row(
@@ -208,12 +208,12 @@ pub(super) const BODIES: &[Row] = &[
             "Body that is read by a worker itself; larger ones by threads for blocking work",
             "由工作线程自己读取的请求体；更大的由专门线程读取",
         ],
-        Const("plugin/src/aside.rs", "SMALL", Bytes),
+        Const("plugin-api/src/aside.rs", "SMALL", Bytes),
         NOTHING,
     ),
     row(
         ["Steps of a path like post_arg.a.b", "post_arg.a.b 这类路径的步数"],
-        Const("plugin/src/variables/json_path.rs", "MOST_STEPS", Count),
+        Const("plugin-api/src/variables/json_path.rs", "MOST_STEPS", Count),
         ["the Admin API refuses the condition", "Admin API 拒绝该条件"],
     ),
     row(
@@ -223,23 +223,27 @@ pub(super) const BODIES: &[Row] = &[
     ),
     row(
         ["Root fields of its operation", "其操作的根字段"],
-        Const("plugin/src/variables/graphql.rs", "MAX_ROOT_FIELDS", Count),
+        Const("plugin-api/src/variables/graphql.rs", "MAX_ROOT_FIELDS", Count),
         BAD,
     ),
     row(
         ["Line with the size of a chunk", "分块大小行"],
-        Const("wire/src/chunked.rs", "MAX_SIZE_LINE", Bytes),
+        Const("protocol/src/chunked.rs", "MAX_SIZE_LINE", Bytes),
         BAD,
     ),
     row(
         ["Chunk extensions of one body", "一个请求体的分块扩展"],
-        Const("wire/src/chunked.rs", "MAX_EXTENSION_BYTES", Bytes),
+        Const("protocol/src/chunked.rs", "MAX_EXTENSION_BYTES", Bytes),
         BAD,
     ),
-    row(["Trailers", "尾部字段"], Const("wire/src/chunked.rs", "MAX_TRAILER_BYTES", Bytes), ["431", "431"]),
+    row(
+        ["Trailers", "尾部字段"],
+        Const("protocol/src/chunked.rs", "MAX_TRAILER_BYTES", Bytes),
+        ["431", "431"],
+    ),
     row(
         ["Number of trailers", "尾部字段数"],
-        Const("wire/src/chunked.rs", "MAX_TRAILERS", Count),
+        Const("protocol/src/chunked.rs", "MAX_TRAILERS", Count),
         ["431", "431"],
     ),
     row(
@@ -406,7 +410,7 @@ pub(super) const UPSTREAMS: &[Row] = &[
             "Nodes that are tried after the first, where `retries` is not set",
             "未设 `retries` 时首个节点之后尝试的节点",
         ],
-        Const("upstream/src/retry.rs", "MOST_UNSET", Count),
+        Const("balancing/src/retry.rs", "MOST_UNSET", Count),
         GONE_502,
     ),
     row(
@@ -499,7 +503,7 @@ pub(super) const UPSTREAMS: &[Row] = &[
     ),
     row(
         ["Points of a hash ring", "哈希环的点数"],
-        Const("upstream/src/balancer/ring.rs", "MAX_POINTS", Count),
+        Const("balancing/src/balancer/ring.rs", "MAX_POINTS", Count),
         NOTHING,
     ),
     row(

@@ -127,7 +127,7 @@ pub(super) const PLUGINS: &[Row] = &[
             "proxy-mirror: bodies of mirrored requests, as a part of `apisix.body_memory.total` (one in)",
             "proxy-mirror：镜像请求体占 `apisix.body_memory.total` 的份额（几分之一）",
         ],
-        Const("plugin/src/memory/copies.rs", "PART", Count),
+        Const("plugin-api/src/memory/copies.rs", "PART", Count),
         ["nothing; it is not mirrored, and a log line", "无影响；不镜像，并写日志"],
     ),
     row(
@@ -135,7 +135,7 @@ pub(super) const PLUGINS: &[Row] = &[
             "The same, as a part of what one address may hold (one in)",
             "同上，占一个地址可用份额的份额（几分之一）",
         ],
-        Const("plugin/src/memory/copies.rs", "PART_OF_CLIENT", Count),
+        Const("plugin-api/src/memory/copies.rs", "PART_OF_CLIENT", Count),
         ["nothing; it is not mirrored, and a log line", "无影响；不镜像，并写日志"],
     ),
     row(

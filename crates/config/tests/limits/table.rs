@@ -1,4 +1,4 @@
-//! Every bound of the gateway: one row each. To add one, add a row and run `UPDATE_DOCS=1 cargo test -p config --test limits`.
+//! Every bound of the gateway: one row each. To add one, add a row and run `UPDATE_DOCS=1 cargo test -p tidegate-config --test limits`.
 //!
 //! Numbers are not repeated here: a row names a key of config.yaml, a field of a plugin's schema, or a constant of the code.
 

@@ -6,10 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use model::resources::Node;
-use plugins::common::http_client::Endpoint;
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_model::resources::Node;
+use tidegate_plugins::common::http_client::Endpoint;
 
 use crate::{
     dump_file::Dump,
@@ -84,7 +84,7 @@ impl Common {
             let endpoint =
                 Endpoint::parse(url).map_err(|reason| format!("discovery.{kind}.servers: {reason}"))?;
             if endpoint.target != "/" || url.ends_with('/') {
-                let shown = model::url::without_user(url);
+                let shown = tidegate_model::url::without_user(url);
                 return Err(format!("discovery.{kind}.servers: {shown}: write http://address:port"));
             }
             Ok(Server { url: url.clone(), endpoint, token: self.token.clone(), timeout: self.timeout })

@@ -3,8 +3,8 @@
 
 use std::{convert::Infallible, future::Future, path::PathBuf, sync::Arc};
 
-use model::resources::{DiscoveredService, Node};
 use serde_json::{Value, json};
+use tidegate_model::resources::{DiscoveredService, Node};
 
 use super::conf::{Common, Server};
 use crate::{

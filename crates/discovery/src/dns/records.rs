@@ -10,8 +10,8 @@ use hickory_resolver::{
         rr::{RData, Record, RecordType},
     },
 };
-use model::resources::Node;
 use serde::Deserialize;
+use tidegate_model::resources::Node;
 
 /// What is asked for, in this order, until there are records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

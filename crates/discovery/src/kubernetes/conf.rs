@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use plugins::common::http_client::Endpoint;
 use regex::Regex;
 use serde::Deserialize;
+use tidegate_plugins::common::http_client::Endpoint;
 
 use crate::http::{Client, encoded};
 

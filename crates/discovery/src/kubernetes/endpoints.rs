@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use model::resources::Node;
 use serde_json::Value;
+use tidegate_model::resources::Node;
 
 use super::conf::Cluster;
 use crate::{http, known::Services};

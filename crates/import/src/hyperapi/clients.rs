@@ -1,7 +1,7 @@
 //! Clients to consumers.
 
-use config::yaml::{Content, Node};
 use serde_json::{Map, json};
+use tidegate_config::yaml::{Content, Node};
 
 use crate::{
     Imported,

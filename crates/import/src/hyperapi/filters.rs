@@ -1,7 +1,7 @@
 //! Filters of a service, and of those of its clients that share an SLA.
 
-use config::yaml::{Content, Node};
 use serde_json::{Map, Value, json};
+use tidegate_config::yaml::{Content, Node};
 
 use crate::{
     Report,

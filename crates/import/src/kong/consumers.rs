@@ -1,7 +1,7 @@
 //! Consumers, their credentials and groups.
 
-use config::yaml::Node;
 use serde_json::{Map, Value, json};
+use tidegate_config::yaml::Node;
 
 use super::{
     entities::{CREDENTIALS, Entities, key_text, label, name},

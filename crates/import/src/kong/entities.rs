@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use config::yaml::Node;
+use tidegate_config::yaml::Node;
 
 use super::named::{Named, Owned};
 use crate::{

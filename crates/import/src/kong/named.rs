@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, ops::Deref};
 
-use config::yaml::Node;
+use tidegate_config::yaml::Node;
 
 use super::entities::key_text;
 use crate::fields;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use config::yaml::{Content, Entry, Node};
+use tidegate_config::yaml::{Content, Entry, Node};
 
 use super::entities;
 use crate::fields;

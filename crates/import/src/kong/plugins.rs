@@ -4,8 +4,8 @@ mod table;
 
 use std::collections::BTreeMap;
 
-use config::yaml::{Content, Node};
 use serde_json::{Map, Value, json};
+use tidegate_config::yaml::{Content, Node};
 
 use super::{
     entities::{Entities, Plugin, key_text, name},

@@ -1,8 +1,8 @@
 //! What decK does to a file before Kong sees it: variables of the environment, defaults, and shared plugin configurations;
 //! and what is switched off.
 
-use config::yaml::{Content, Entry, Node};
 use serde_json::Value;
+use tidegate_config::yaml::{Content, Entry, Node};
 
 use crate::{Files, Report, fields};
 

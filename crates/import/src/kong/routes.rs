@@ -9,8 +9,8 @@ mod expand;
 
 use std::{cmp::Reverse, collections::HashMap};
 
-use config::yaml::Node;
 use serde_json::{Value, json};
+use tidegate_config::yaml::Node;
 
 use super::{
     conditions::{conditions, rewrite},

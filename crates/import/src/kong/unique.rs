@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use config::yaml::Node;
+use tidegate_config::yaml::Node;
 
 use super::entities::{Entities, children, key_text, name};
 use crate::fields;

@@ -1,7 +1,7 @@
 //! Services and upstreams to upstreams, certificates to ssls.
 
-use config::yaml::Node;
 use serde_json::{Map, Value, json};
+use tidegate_config::yaml::Node;
 
 use super::entities::{Entities, children, key_text, label, name};
 use crate::{

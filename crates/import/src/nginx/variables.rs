@@ -205,7 +205,7 @@ impl<'a> Variables<'a> {
     /// Whether a condition sees what nginx would: a running gateway takes what only it may say out of requests first.
     pub fn require_seen(&self, name: &str) -> Made<()> {
         let field = name.strip_prefix("http_").unwrap_or_default().replace('_', "-");
-        if self.drops_claims && wire::claims::of(field.as_bytes()).is_some() {
+        if self.drops_claims && tidegate_protocol::claims::of(field.as_bytes()).is_some() {
             return Err(Stop::closed(format!(
                 "`${name}` is compared after the gateway has dropped it: see apisix.trusted_addresses and \
                  apisix.trusted_gateways, or use `run --from`"

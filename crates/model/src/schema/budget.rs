@@ -4,7 +4,7 @@
 
 use std::{cell::Cell, ops::Add};
 
-use backtrack::SearchTime;
+use tidegate_backtrack::SearchTime;
 
 use super::Pattern;
 

@@ -1,7 +1,7 @@
 //! The checks, in the order in which the Lua library makes them.
 
-use backtrack::SearchTime;
 use serde_json::{Map, Number, Value};
+use tidegate_backtrack::SearchTime;
 
 use super::{
     Additional, ArrayRules, Contains, DEPTH_LIMIT, Dependency, Format, Index, Items, Node, NumberRules,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use backtrack::{Expression, SearchTime};
+use tidegate_backtrack::{Expression, SearchTime};
 
 pub(crate) struct Pattern {
     pub source: String,
@@ -105,7 +105,7 @@ mod tests {
         ] {
             let compiled = Pattern::compile(pattern).unwrap();
             assert_eq!(
-                compiled.find(text, &backtrack::SearchTime::default(), &mut |_| true),
+                compiled.find(text, &tidegate_backtrack::SearchTime::default(), &mut |_| true),
                 Some(expected),
                 "{pattern} on {text}"
             );

@@ -5,7 +5,7 @@
 use std::{collections::HashMap, net::IpAddr, sync::LazyLock};
 
 use parking_lot::Mutex;
-use telemetry::{
+use tidegate_telemetry::{
     error_log::{self, Level},
     limiter::Limiter,
 };

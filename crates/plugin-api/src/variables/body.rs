@@ -3,8 +3,8 @@
 
 use std::{borrow::Cow, net::IpAddr};
 
-use routing::expr::Operand;
 use serde_json::Value;
+use tidegate_routing::expr::Operand;
 
 use super::{
     Named, Variable, body_values, graphql,
@@ -42,12 +42,12 @@ impl Source<'_> {
 
     /// What only begins like a form may be JSON to the upstream.
     fn is_form(&self) -> bool {
-        wire::media_type::is(self.content_type, FORM)
+        tidegate_protocol::media_type::is(self.content_type, FORM)
     }
 
     /// Whether the upstream may take it for a form, which nobody can tell.
     fn is_like_form(&self) -> bool {
-        wire::media_type::is_like(self.content_type, FORM)
+        tidegate_protocol::media_type::is_like(self.content_type, FORM)
     }
 
     /// Media types have no case (RFC 9110 section 8.3.1).
@@ -90,11 +90,12 @@ pub(super) fn look_up<'a>(variable: &Variable, source: &Source<'a>) -> Result<Op
 /// The first value of a url-encoded body.
 fn form_value(body: &[u8], name: &str) -> Operand<'static> {
     let plain = |key: &[u8]| memchr::memchr2(b'%', b'+', key).is_none();
-    let found = wire::uri::query_pairs(body).find(|(key, _)| {
-        *key == name.as_bytes() || (!plain(key) && wire::uri::percent_decode(key, true) == name.as_bytes())
+    let found = tidegate_protocol::uri::query_pairs(body).find(|(key, _)| {
+        *key == name.as_bytes()
+            || (!plain(key) && tidegate_protocol::uri::percent_decode(key, true) == name.as_bytes())
     });
     found.map_or(Operand::Nil, |(_, value)| {
-        Operand::Bytes(Cow::Owned(wire::uri::percent_decode(value.unwrap_or_default(), true)))
+        Operand::Bytes(Cow::Owned(tidegate_protocol::uri::percent_decode(value.unwrap_or_default(), true)))
     })
 }
 
@@ -218,7 +219,7 @@ fn of(operation: graphql::Operation, named: Named) -> Operand<'static> {
 /// A variable of GraphQL, from the query of a GET request or from the body of another.
 pub(super) fn graphql(request: &Request, named: Named) -> Operand<'_> {
     match request.head.method {
-        wire::Method::Get => {
+        tidegate_protocol::Method::Get => {
             let Some(query) = request.arg("query") else { return Operand::Nil };
             if query.len() > most() {
                 return body_values::unjudged(request, BODY_TOO_LARGE);

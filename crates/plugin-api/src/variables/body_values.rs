@@ -7,9 +7,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use routing::expr::Operand;
-use telemetry::error_log;
-use wire::HeaderId;
+use tidegate_protocol::HeaderId;
+use tidegate_routing::expr::Operand;
+use tidegate_telemetry::error_log;
 
 use super::body::{self, BODY_TOO_LARGE, MALFORMED, Source, Unjudged};
 use crate::{

@@ -4,8 +4,8 @@ use std::{fmt::Write, time::Duration};
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::{Engine, prelude::BASE64_STANDARD};
+use tidegate_tls::Certificate;
 use time::{OffsetDateTime, macros::format_description};
-use trust::Certificate;
 
 /// Made with the first variable that asks, once per connection.
 #[derive(Debug)]
@@ -30,10 +30,10 @@ impl ClientCertificate {
         Some(ClientCertificate {
             fingerprint: hex(digest(&SHA1_FOR_LEGACY_USE_ONLY, der).as_ref(), false),
             serial: serial(certificate.serial),
-            subject: trust::rfc2253(certificate.subject)?,
-            subject_legacy: trust::one_line(certificate.subject)?,
-            issuer: trust::rfc2253(certificate.issuer)?,
-            issuer_legacy: trust::one_line(certificate.issuer)?,
+            subject: tidegate_tls::rfc2253(certificate.subject)?,
+            subject_legacy: tidegate_tls::one_line(certificate.subject)?,
+            issuer: tidegate_tls::rfc2253(certificate.issuer)?,
+            issuer_legacy: tidegate_tls::one_line(certificate.issuer)?,
             pem: pem(der),
             start: date(certificate.not_before),
             end: date(certificate.not_after),

@@ -6,20 +6,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use plugin::{Request, hops::Ticket};
 use serde_json::{Map, Value, json};
+use tidegate_plugin_api::{Request, hops::Ticket};
+use tidegate_protocol::{
+    BodyLength, Head, Method, ResponseHead, Version,
+    chunked::{ChunkedDecoder, Event},
+    framing::{self, ConnectionOptions},
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
     time::timeout,
 };
-use wire::{
-    BodyLength, Head, Method, ResponseHead, Version,
-    chunked::{ChunkedDecoder, Event},
-    framing::{self, ConnectionOptions},
-};
 
-use plugin::{aside, memory};
+use tidegate_plugin_api::{aside, memory};
 
 use super::outgoing::Requests;
 use crate::common::{batch::Weigh, form};
@@ -64,7 +64,7 @@ pub(super) async fn run(
         // Making and answering small ones may never wait.
         tokio::task::yield_now().await;
         let Some(request) = requests.get(index, outer) else {
-            texts.push(text_of(&json!({ "status": 431, "reason": wire::status::reason(431) })));
+            texts.push(text_of(&json!({ "status": 431, "reason": tidegate_protocol::status::reason(431) })));
             continue;
         };
         let open = match connection.take() {
@@ -110,7 +110,7 @@ struct Answer {
 
 fn connect(outer: &Request, limit: Duration) -> io::Result<Connection> {
     Ok(Connection {
-        stream: plugin::inner::connect(outer)?,
+        stream: tidegate_plugin_api::inner::connect(outer)?,
         limit,
         received: Vec::new(),
         due: Instant::now(),
@@ -236,7 +236,7 @@ impl Outgoing {
                     | "expect"
                     | "content-length"
             );
-            let is_token = !name.is_empty() && name.bytes().all(wire::request::is_token_byte);
+            let is_token = !name.is_empty() && name.bytes().all(tidegate_protocol::request::is_token_byte);
             if !is_own && is_token {
                 head.add(name, value);
             }
@@ -284,7 +284,7 @@ impl Answer {
             form::insert(&mut headers, text(name), Value::String(text(value)));
         }
         let reason = match self.head.reason.as_slice() {
-            b"" => wire::status::reason(self.head.status).to_owned(),
+            b"" => tidegate_protocol::status::reason(self.head.status).to_owned(),
             reason => text(reason),
         };
         let mut answer = json!({ "status": self.head.status, "reason": reason, "headers": headers });

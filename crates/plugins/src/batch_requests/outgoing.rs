@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use plugin::{Request, hops};
 use serde_json::{Map, Value};
-use wire::claims::{self, Claim};
+use tidegate_plugin_api::{Request, hops};
+use tidegate_protocol::claims::{self, Claim};
 
 use super::{Batch, Item, client::Outgoing};
 
@@ -134,10 +134,10 @@ fn target(
             }
             target.push(separator);
             separator = b'&';
-            wire::uri::encode_component(name.as_bytes(), &mut target);
+            tidegate_protocol::uri::encode_component(name.as_bytes(), &mut target);
             if *value != Value::Bool(true) {
                 target.push(b'=');
-                wire::uri::encode_component(plain_text(value).as_bytes(), &mut target);
+                tidegate_protocol::uri::encode_component(plain_text(value).as_bytes(), &mut target);
             }
         }
     }

@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use plugin::{
+use serde_json::{Map, Value};
+use tidegate_plugin_api::{
     document::{Allowance, TooLarge},
     multipart,
 };
-use serde_json::{Map, Value};
 
 use super::{Format, xml};
 use crate::{

@@ -1,7 +1,7 @@
 //! XML documents as trees of Lua tables, in the shape of the Lua library xml2lua: an element is a table of its children
 //! by name, several of a name are a list, an element with nothing but text is the text. Namespace prefixes are dropped.
 
-use plugin::document::{Allowance, TooLarge};
+use tidegate_plugin_api::document::{Allowance, TooLarge};
 
 use crate::{
     common::json::Undecoded,

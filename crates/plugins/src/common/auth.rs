@@ -1,11 +1,11 @@
 //! What the authentication plugins share: the anonymous consumer and how a rejection looks.
 
 use hyper::header::HeaderName;
-use model::schema::is_secret_reference;
-use plugin::{Reply, Request, Step, Verdict};
 use serde_json::Value;
-use telemetry::error_log;
-use wire::claims::same_name;
+use tidegate_model::schema::is_secret_reference;
+use tidegate_plugin_api::{Reply, Request, Step, Verdict};
+use tidegate_protocol::claims::same_name;
+use tidegate_telemetry::error_log;
 
 /// Set while plugin `multi-auth` tries one plugin after the other: a failure then must say its real reason.
 pub struct UnderMultiAuth;

@@ -17,10 +17,10 @@ use std::{
 };
 
 use gauge::Gauge;
-use plugin::{Request, aside, hops, stop};
 use serde::Deserialize;
 use serde_json::Value;
-use telemetry::error_log::{self, Level};
+use tidegate_plugin_api::{Request, aside, hops, stop};
+use tidegate_telemetry::error_log::{self, Level};
 use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
     task::JoinSet,
@@ -126,7 +126,7 @@ impl<T: Weigh + Send + Sync + 'static> Batch<T> {
         if hops::origin(request).is_of_delivery() {
             return self.shared.pending.count_own_delivery();
         }
-        let (Some(queue), Some(host)) = (self.queue().cloned(), plugin::host()) else { return };
+        let (Some(queue), Some(host)) = (self.queue().cloned(), tidegate_plugin_api::host()) else { return };
         let expected = size_of::<T>() + weight;
         if !self.shared.pending.add(self.limit, expected) {
             return;
@@ -175,7 +175,7 @@ impl<T: Weigh + Send + Sync + 'static> Batch<T> {
 
     fn queue(&self) -> Option<&UnboundedSender<(T, usize)>> {
         if self.queue.get().is_none() {
-            let background = &plugin::host()?.background;
+            let background = &tidegate_plugin_api::host()?.background;
             self.queue.get_or_init(|| {
                 let (sender, receiver) = unbounded_channel();
                 background.spawn(collect(self.shared.clone(), receiver, stop::guard()));

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use plugin::{BodyChunk, BuildContext, Phases, Plugin, Request, Step};
 use serde_json::{Map, Value};
+use tidegate_plugin_api::{BodyChunk, BuildContext, Phases, Plugin, Request, Step};
 
 use super::{
     batch::{Batch, Sending, Weigh},

@@ -2,10 +2,10 @@
 
 pub mod memory;
 
-use plugin::Request;
 use serde::Deserialize;
 use serde_json::Value;
-use wire::{HeaderId, Version};
+use tidegate_plugin_api::Request;
+use tidegate_protocol::{HeaderId, Version};
 
 /// The fields that `gzip` and `brotli` have in common.
 #[derive(Deserialize)]
@@ -48,7 +48,7 @@ impl Eligible {
             && length.is_none_or(|length| length >= self.min_length)
             && request.head.version >= self.min_version
             && headers.known(HeaderId::ContentEncoding).is_none()
-            && request.head.method != wire::Method::Head
+            && request.head.method != tidegate_protocol::Method::Head
     }
 
     /// Describes the compressed body in the head.

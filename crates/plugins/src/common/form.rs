@@ -1,7 +1,7 @@
 //! Forms in URL encoding as JSON values, in the shape of `ngx.decode_args`.
 
-use plugin::document::{Allowance, TooLarge};
 use serde_json::{Map, Value};
+use tidegate_plugin_api::document::{Allowance, TooLarge};
 
 /// Beside its name and value: its place in the list and in the table that finds it, which grow by doubling.
 pub const FIELD_BYTES: usize = 2 * size_of::<Value>() + 96;
@@ -9,10 +9,11 @@ pub const FIELD_BYTES: usize = 2 * size_of::<Value>() + 96;
 /// A name without `=` is `true`; one that comes again makes an array.
 pub fn decode(body: &[u8], allowance: &Allowance) -> Result<Value, TooLarge> {
     let mut fields = Map::new();
-    for (name, value) in wire::uri::query_pairs(body) {
+    for (name, value) in tidegate_protocol::uri::query_pairs(body) {
         allowance.take(FIELD_BYTES + name.len() + value.map_or(0, <[u8]>::len))?;
-        let text =
-            |bytes: &[u8]| String::from_utf8_lossy(&wire::uri::percent_decode(bytes, true)).into_owned();
+        let text = |bytes: &[u8]| {
+            String::from_utf8_lossy(&tidegate_protocol::uri::percent_decode(bytes, true)).into_owned()
+        };
         let value = value.map_or(Value::Bool(true), |value| Value::String(text(value)));
         insert(&mut fields, text(name), value);
     }

@@ -1,8 +1,8 @@
 //! Values of header fields in configurations: texts with variables, or numbers.
 
-pub use model::header_text::has_operations;
-use plugin::Template;
 use serde_json::Value;
+pub use tidegate_model::header_text::has_operations;
+use tidegate_plugin_api::Template;
 
 use super::number;
 

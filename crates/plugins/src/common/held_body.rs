@@ -6,12 +6,12 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use plugin::{
+use tidegate_plugin_api::{
     BodyChunk, Passage, Request,
     memory::{Full, Growing},
 };
-use telemetry::error_log;
-use wire::Method;
+use tidegate_protocol::Method;
+use tidegate_telemetry::error_log;
 
 /// Pieces are put together in blocks of this size: none is copied for the next.
 const BLOCK: usize = 256 << 10;

@@ -23,7 +23,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::HeaderValue;
 use hyper_util::rt::TokioIo;
-use plugin::{
+use tidegate_plugin_api::{
     answers::Answer,
     hops::{self, Ticket, Way},
 };

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use plugin::host;
+use tidegate_plugin_api::host;
 
 use super::uuid;
 

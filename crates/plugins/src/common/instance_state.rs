@@ -1,7 +1,7 @@
 //! What one configured plugin keeps between the phases of a request. A global rule and a route may both have the
 //! plugin; each keeps its own.
 
-use plugin::Request;
+use tidegate_plugin_api::Request;
 
 struct States<T>(Vec<(usize, T)>);
 

@@ -3,11 +3,11 @@
 use std::{collections::HashSet, fmt};
 
 use bytes::Bytes;
-use plugin::{
+use serde_json::Value;
+use tidegate_plugin_api::{
     aside,
     document::{self, Allowance, TooLarge, Unread},
 };
-use serde_json::Value;
 
 /// Values in an answer of a service that a request waits for.
 const MAX_ANSWER_VALUES: usize = 65_536;
@@ -15,7 +15,9 @@ const MAX_ANSWER_VALUES: usize = 65_536;
 /// What a service answered. A long answer is read on another thread; a member that is there twice could be read in two ways.
 pub async fn of_service(body: Bytes) -> Result<Value, String> {
     let bytes = body.len();
-    let read = move || model::json::parse_within(&body, MAX_ANSWER_VALUES).map_err(|fault| fault.to_string());
+    let read = move || {
+        tidegate_model::json::parse_within(&body, MAX_ANSWER_VALUES).map_err(|fault| fault.to_string())
+    };
     aside::run_by_size(bytes, read).await.unwrap_or_else(|aside::Undone| Err("it was not read".to_owned()))
 }
 

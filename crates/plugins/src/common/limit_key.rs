@@ -4,8 +4,8 @@
 //! changes elsewhere in the resource, start over when the limit itself changes, and are the same on every gateway
 //! that shares a store.
 
-use plugin::{Owner, Request, Template, Variable, variables::Named};
 use serde_json::{Map, Value};
+use tidegate_plugin_api::{Owner, Request, Template, Variable, variables::Named};
 
 pub enum LimitKey {
     /// The usual one; counted by its bytes where the key stays in memory.
@@ -173,7 +173,7 @@ pub struct Scope {
 
 impl Scope {
     pub fn new(owner: &Owner, conf: &Value) -> Scope {
-        let prefix = plugin::host().map_or("", |host| &host.resource_prefix);
+        let prefix = tidegate_plugin_api::host().map_or("", |host| &host.resource_prefix);
         let text = format!("{prefix}/{}/{}:{}:", owner.kind.directory(), owner.id, conf_version(conf));
         let suffix = conf.get("_vid").and_then(Value::as_u64).map_or_else(String::new, |id| format!(":{id}"));
         Scope::named(text, suffix)
@@ -218,7 +218,7 @@ pub fn conf_version(conf: &Value) -> u32 {
         conf.entry("_meta").or_insert_with(|| Value::Object(Map::new()));
     }
     write_sorted(&conf, &mut text);
-    upstream::crc32::checksum(text.as_bytes())
+    tidegate_balancing::crc32::checksum(text.as_bytes())
 }
 
 fn write_sorted(value: &Value, out: &mut String) {
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn scopes_differ_by_owner_configuration_and_action() {
         let scope = |id: &str, conf: &Value| {
-            Scope::new(&Owner { kind: model::Kind::Route, id: id.into(), version: 1 }, conf)
+            Scope::new(&Owner { kind: tidegate_model::Kind::Route, id: id.into(), version: 1 }, conf)
         };
         let plain = json!({ "count": 1 });
         let first = scope("1", &plain);

@@ -5,11 +5,13 @@
 
 mod bodies;
 
-use plugin::{BodyChunk, Phases, Request, SchemaKind, Step, Variable, aside, host, variables::Named};
-use routing::expr::Expression;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use wire::{Head, HeaderId};
+use tidegate_plugin_api::{
+    BodyChunk, Phases, Request, SchemaKind, Step, Variable, aside, host, variables::Named,
+};
+use tidegate_protocol::{Head, HeaderId};
+use tidegate_routing::expr::Expression;
 
 pub use bodies::{Entry, Made};
 use bodies::{Kept, MARKS, RequestBody, ResponseBody};
@@ -119,7 +121,7 @@ impl LogEntry {
 
     /// Reads the request's body where it will be logged.
     pub fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        let unread = matches!(request.body, plugin::RequestBody::Unread { .. });
+        let unread = matches!(request.body, tidegate_plugin_api::RequestBody::Unread { .. });
         if !self.include_req_body || !unread || !holds(&self.req_expr, request) {
             return Step::Next;
         }
@@ -186,7 +188,7 @@ impl LogEntry {
 
     /// Of a request whose body has a mark in the entry.
     fn unread_request_body(&self, request: &Request) -> Option<RequestBody> {
-        let plugin::RequestBody::Collected(body) = &request.body else { return None };
+        let tidegate_plugin_api::RequestBody::Collected(body) = &request.body else { return None };
         let length = body.len().min(self.max_req_body_bytes);
         (length > aside::SMALL).then(|| RequestBody(body.slice(..length)))
     }
@@ -233,7 +235,7 @@ impl LogEntry {
         }
         out.extend_from_slice(b"\r\n");
         match &request.body {
-            plugin::RequestBody::Collected(body) if self.include_req_body => {
+            tidegate_plugin_api::RequestBody::Collected(body) if self.include_req_body => {
                 bodies::with_request_body(out, &body.slice(..body.len().min(self.max_req_body_bytes)))
             }
             _ => Made::Now(text(&out)),
@@ -270,8 +272,10 @@ fn add(map: &mut Map<String, Value>, name: String, value: Value) {
 
 fn query(request: &Request) -> Map<String, Value> {
     let mut map = Map::new();
-    for (name, value) in wire::uri::query_pairs(request.head.query().unwrap_or_default()).take(100) {
-        let decode = |bytes| text(&wire::uri::percent_decode(bytes, true));
+    for (name, value) in
+        tidegate_protocol::uri::query_pairs(request.head.query().unwrap_or_default()).take(100)
+    {
+        let decode = |bytes| text(&tidegate_protocol::uri::percent_decode(bytes, true));
         add(&mut map, decode(name), value.map_or(Value::Bool(true), |value| decode(value).into()));
     }
     map

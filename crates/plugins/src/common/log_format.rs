@@ -1,7 +1,7 @@
 //! Formats of log entries that users give: `{"field": "$variable", "other": {"nested": "text"}}`.
 
-use plugin::{Request, RequestBody, Variable, variables::Named};
 use serde_json::{Map, Value};
+use tidegate_plugin_api::{Request, RequestBody, Variable, variables::Named};
 
 /// Deeper tables come out empty.
 const MAX_DEPTH: usize = 5;

@@ -4,13 +4,13 @@
 
 use std::{ops::Range, time::Duration};
 
-use backtrack::Expression;
-pub use backtrack::Groups;
-use plugin::{
+use tidegate_backtrack::Expression;
+pub use tidegate_backtrack::Groups;
+use tidegate_plugin_api::{
     location::{Location, Origin},
     uri_text::Kind,
 };
-use routing::expr::{GaveUp, SearchTime};
+use tidegate_routing::expr::{GaveUp, SearchTime};
 
 /// With more groups the engine's tables grow to hundreds of megabytes.
 const MAX_GROUPS: usize = 200;
@@ -31,7 +31,7 @@ impl Regex {
     }
 
     fn with_steps(pattern: &str, ignore_case: bool, steps: Option<usize>) -> Result<Regex, String> {
-        let adapted = model::schema::adapt_pcre(pattern);
+        let adapted = tidegate_model::schema::adapt_pcre(pattern);
         let compiled = match steps {
             None => Expression::new(&adapted, ignore_case),
             Some(steps) => Expression::with_steps(&adapted, ignore_case, steps),
@@ -154,9 +154,9 @@ impl Search<'_> {
         if found.is_err() && !self.regex.quiet {
             match self.time {
                 Some(time) if time.is_spent() => {
-                    plugin::gave_up::warn_of_many(self.regex.expression.as_str())
+                    tidegate_plugin_api::gave_up::warn_of_many(self.regex.expression.as_str())
                 }
-                _ => plugin::gave_up::warn(self.regex.expression.as_str()),
+                _ => tidegate_plugin_api::gave_up::warn(self.regex.expression.as_str()),
             }
         }
         found
@@ -302,7 +302,7 @@ impl Replacement {
 
     /// `$` must be followed by a group's number, or by another `$`.
     pub fn check(text: &str) -> Result<(), String> {
-        if model::schema::is_secret_reference(text) {
+        if tidegate_model::schema::is_secret_reference(text) {
             return Ok(());
         }
         let mut rest = text.as_bytes();

@@ -1,7 +1,7 @@
 //! Schemas in configurations of plugins, which users write to have data of clients checked.
 
-use model::Schema;
 use serde_json::Value;
+use tidegate_model::Schema;
 
 /// The only way from such a field to a schema, at the write and at each build: what is not a sound schema is refused with
 /// the field and the pointer of the fault.

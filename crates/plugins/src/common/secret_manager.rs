@@ -38,7 +38,8 @@ pub async fn fetch(manager: &str, conf: &Value, path: &str) -> Result<String, Fa
         "gcp" => gcp::fetch(conf, path).await,
         other => Err(Failure::Missing(format!("no secret manager: {other}"))),
     }?;
-    model::secret_text(&Value::String(value)).ok_or_else(|| Failure::Missing("the value is empty".to_owned()))
+    tidegate_model::secret_text(&Value::String(value))
+        .ok_or_else(|| Failure::Missing("the value is empty".to_owned()))
 }
 
 /// How long a manager may take for connecting, and again for answering.
@@ -67,13 +68,13 @@ fn need<'a>(conf: &'a Value, name: &str) -> Result<&'a str, Failure> {
 }
 
 fn json(body: &[u8]) -> Result<Value, Failure> {
-    model::json::parse_within(body, MAX_VALUES)
+    tidegate_model::json::parse_within(body, MAX_VALUES)
         .map_err(|fault| Failure::Unavailable(format!("failed to decode result: {fault}")))
 }
 
 /// A member as it is put into a configuration. What is empty, or no text, is as good as not there.
 fn member(object: &Value, name: &str) -> Option<String> {
-    model::secret_text(object.get(name)?)
+    tidegate_model::secret_text(object.get(name)?)
 }
 
 /// A member of a secret that is JSON itself.

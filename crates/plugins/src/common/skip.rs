@@ -1,6 +1,6 @@
 //! Plugins that another plugin has done the work of for this request.
 
-use plugin::Request;
+use tidegate_plugin_api::Request;
 
 #[derive(Default)]
 struct Skipped(Vec<&'static str>);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plugin::descriptors;
+use tidegate_plugin_api::descriptors;
 use tokio::{
     io::AsyncWriteExt,
     net::{TcpStream, UdpSocket},
@@ -43,7 +43,7 @@ impl SocketSink {
                 let config = tls_config(&wanted).map_err(failed)?;
                 let name = server_name.as_deref().unwrap_or(&self.host).to_owned();
                 let name = name.try_into().map_err(|_| failed("invalid server name".to_owned()))?;
-                let handshake = self.within(trust::connect(config, name, stream)).await;
+                let handshake = self.within(tidegate_tls::connect(config, name, stream)).await;
                 let mut stream = handshake.map_err(failed)?;
                 self.write(&mut stream, data).await
             }

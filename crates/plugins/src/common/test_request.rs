@@ -2,10 +2,10 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use plugin::{
+use tidegate_plugin_api::{
     Chain, ConsumerIndex, Request, Snapshot, WorkerSnapshot, request::Connection, snapshot::RouterOptions,
 };
-use wire::{RequestHead, RequestLimits};
+use tidegate_protocol::{RequestHead, RequestLimits};
 
 /// The request that these bytes are.
 pub fn request(text: &str) -> Request {
@@ -25,7 +25,10 @@ pub fn request(text: &str) -> Request {
     };
     let snapshot = Snapshot {
         revision: 1,
-        router: routing::router::Router::build(routing::router::Mode::HostUri, std::iter::empty()),
+        router: tidegate_routing::router::Router::build(
+            tidegate_routing::router::Mode::HostUri,
+            std::iter::empty(),
+        ),
         routes: Default::default(),
         globals: Chain::default(),
         consumers: ConsumerIndex::default(),

@@ -7,9 +7,9 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use plugin::host;
 use rustc_hash::FxHashMap;
-use telemetry::log_writer::{LineSink, LogWriter};
+use tidegate_plugin_api::host;
+use tidegate_telemetry::log_writer::{LineSink, LogWriter};
 
 static FILES: Mutex<Option<FxHashMap<PathBuf, Weak<LineSink>>>> = Mutex::new(None);
 

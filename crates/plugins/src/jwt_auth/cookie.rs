@@ -1,7 +1,7 @@
 //! Removing one cookie from a request.
 
-use plugin::Request;
-use wire::HeaderId;
+use tidegate_plugin_api::Request;
+use tidegate_protocol::HeaderId;
 
 pub fn remove(request: &mut Request, name: &str) {
     let mut kept = Vec::new();

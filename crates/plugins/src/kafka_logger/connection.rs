@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plugin::descriptors;
+use tidegate_plugin_api::descriptors;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
@@ -56,7 +56,7 @@ impl Connection {
                 None => Box::new(stream),
                 Some(wanted) => {
                     let name = host.to_owned().try_into().map_err(|_| "invalid server name".to_owned())?;
-                    let secured = trust::connect(tls_config(wanted)?, name, stream).await;
+                    let secured = tidegate_tls::connect(tls_config(wanted)?, name, stream).await;
                     Box::new(secured.map_err(|error| format!("TLS handshake: {error}"))?)
                 }
             };

@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 
 use aws_lc_rs::{digest, hmac, pbkdf2};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use plugin::request::random_u64;
 use serde::Deserialize;
+use tidegate_plugin_api::request::random_u64;
 
 #[derive(Clone, Debug, Deserialize)]
 pub struct Credentials {

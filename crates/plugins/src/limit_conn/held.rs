@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
-use plugin::Request;
 use smallvec::SmallVec;
-use telemetry::error_log;
+use tidegate_plugin_api::Request;
+use tidegate_telemetry::error_log;
 
 use crate::common::{
     clock::unix_seconds,
@@ -121,7 +121,8 @@ pub async fn take_remote(
     ttl_seconds: f64,
 ) -> Result<Option<f64>, String> {
     // Not the request's id: a plugin may let clients choose it, and equal members would share a place.
-    let (high, low) = (plugin::request::random_u64(), plugin::request::random_u64());
+    let (high, low) =
+        (tidegate_plugin_api::request::random_u64(), tidegate_plugin_api::request::random_u64());
     let member: Box<str> = format!("{high:016x}{low:016x}").into();
     let arguments = [
         Argument::Number(limit),

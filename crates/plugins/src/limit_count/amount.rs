@@ -1,7 +1,7 @@
 //! Numbers in a configuration that may depend on the request.
 
-use plugin::{Request, Template};
 use serde_json::Value;
+use tidegate_plugin_api::{Request, Template};
 
 use crate::common::number;
 

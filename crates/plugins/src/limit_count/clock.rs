@@ -3,9 +3,9 @@
 //! The headers are those of the draft `RateLimit-*`, which tell of the quota with the least left, and a pair for each
 //! period: `X-RateLimit-Limit-Minute`. Not in APISIX; what is converted from Kong needs it.
 
-use plugin::{Reply, Request, Step};
 use serde_json::{Map, Value};
 use smallvec::SmallVec;
+use tidegate_plugin_api::{Reply, Request, Step};
 use time::{OffsetDateTime, Time};
 
 use super::{
@@ -18,11 +18,11 @@ use crate::common::{
     limit_key::{Form, LimitKey},
     number,
 };
-use plugin::{
+use tidegate_plugin_api::{
     step::Verdict,
     variables::{RATE_LIMITING_INFO, wants_rate_limiting_info},
 };
-use telemetry::error_log;
+use tidegate_telemetry::error_log;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Period {

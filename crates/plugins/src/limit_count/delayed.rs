@@ -15,7 +15,7 @@ use std::{
 
 use ahash::AHashMap;
 use parking_lot::Mutex;
-use telemetry::error_log;
+use tidegate_telemetry::error_log;
 
 use super::{
     counters::{Counters, Quota, Taken},

@@ -1,7 +1,7 @@
 //! The headers that tell a client about its quota.
 
-use plugin::Request;
 use serde_json::Value;
+use tidegate_plugin_api::Request;
 
 use super::counters::Taken;
 use crate::common::number;

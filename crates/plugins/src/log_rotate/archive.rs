@@ -8,7 +8,7 @@ use std::{
 };
 
 use flate2::{Compression, write::GzEncoder};
-use telemetry::error_log::{self, Level};
+use tidegate_telemetry::error_log::{self, Level};
 
 const BLOCK: usize = 512;
 

@@ -244,7 +244,7 @@ impl Own {
     /// Some milliseconds for the kernel. When too much waits already, it is freed here.
     fn free_elsewhere(self) -> *mut c_void {
         let waiting = WAITING_BYTES.fetch_add(self.bytes, Relaxed);
-        match plugin::host() {
+        match tidegate_plugin_api::host() {
             Some(host) if waiting < MAX_WAITING_BYTES => {
                 host.background.spawn_blocking(move || self.free());
             }

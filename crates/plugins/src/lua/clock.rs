@@ -52,7 +52,9 @@ pub fn time_limit() -> Duration {
     static LIMIT: OnceLock<Duration> = OnceLock::new();
     *LIMIT.get_or_init(|| {
         let configured = ["serverless", "serverless-pre-function"].into_iter().find_map(|name| {
-            plugin::host::plugin_attribute(name)?.get("time_limit_ms").and_then(serde_json::Value::as_u64)
+            tidegate_plugin_api::host::plugin_attribute(name)?
+                .get("time_limit_ms")
+                .and_then(serde_json::Value::as_u64)
         });
         Duration::from_millis(configured.unwrap_or(50).clamp(1, 60_000))
     })

@@ -5,8 +5,8 @@
 
 use std::cell::{Cell, RefCell};
 
-use plugin::{BodyChunk, Request};
 use scoped_tls_hkt::scoped_thread_local;
+use tidegate_plugin_api::{BodyChunk, Request};
 
 scoped_thread_local!(static mut REQUEST: Request);
 scoped_thread_local!(static mut CHUNK: BodyChunk);

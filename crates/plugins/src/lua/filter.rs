@@ -6,8 +6,8 @@ use std::{
 };
 
 use mlua::Value;
-use plugin::{Request, snapshot::FilterFunction};
-use telemetry::error_log::{self, Level};
+use tidegate_plugin_api::{Request, snapshot::FilterFunction};
+use tidegate_telemetry::error_log::{self, Level};
 
 use super::{
     clock,

@@ -3,8 +3,8 @@
 use std::{cell::Cell, io};
 
 use mlua::{Lua, LuaString, Table, Value};
-use plugin::document::{self, Allowance, Unread};
 use serde_json::{Map, Number};
+use tidegate_plugin_api::document::{self, Allowance, Unread};
 
 use super::{
     bounds, clock,

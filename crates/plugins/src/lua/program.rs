@@ -11,10 +11,10 @@ use std::{
 };
 
 use mlua::{FromLua, Function, Lua, MultiValue, Table, Value};
-use plugin::{
+use tidegate_plugin_api::{
     BodyChunk, Passage, Reply, Request, RequestBody, Step, memory, reply::FINAL_STATUSES, step::Verdict,
 };
-use telemetry::error_log::{self, Level};
+use tidegate_telemetry::error_log::{self, Level};
 
 pub use super::current::Phase;
 use super::{

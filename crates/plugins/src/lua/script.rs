@@ -1,6 +1,6 @@
 //! A route's `script` (a table with a function per phase) and `_meta.pre_function`.
 
-use plugin::{BodyChunk, Plugin, Request, Step};
+use tidegate_plugin_api::{BodyChunk, Plugin, Request, Step};
 
 use super::program::{Phase, Program};
 
@@ -8,13 +8,13 @@ pub struct Script(Program);
 
 impl Script {
     pub fn new(source: &str) -> Result<Script, String> {
-        match super::check(model::check::LuaChunk::Script, source) {
+        match super::check(tidegate_model::check::LuaChunk::Script, source) {
             Ok(()) => Ok(Script(Program::script(source))),
-            Err(model::check::LuaFault::Load(reason)) => {
+            Err(tidegate_model::check::LuaFault::Load(reason)) => {
                 Err(format!("failed to load 'script' string: {reason}"))
             }
             // APISIX serves such a route without its script, which may be all that guards it.
-            Err(model::check::LuaFault::WrongKind) => {
+            Err(tidegate_model::check::LuaFault::WrongKind) => {
                 Err("'script' should be a Lua object: the chunk returns no table of functions".to_owned())
             }
         }

@@ -18,7 +18,7 @@ use std::{
 };
 
 use mlua::{Function, Lua, LuaString, Table, Value};
-use plugin::Request;
+use tidegate_plugin_api::Request;
 use tokio::sync::Semaphore;
 
 use super::{

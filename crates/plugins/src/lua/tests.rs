@@ -1,8 +1,8 @@
 //! Functions as users write them, and what they do to a request.
 
-use model::check::{LuaChunk, LuaFault};
-use plugin::{Request, RequestBody, Step, reply::ReplyBody};
 use serde_json::json;
+use tidegate_model::check::{LuaChunk, LuaFault};
+use tidegate_plugin_api::{Request, RequestBody, Step, reply::ReplyBody};
 
 use super::{Phase, Program, check, check_function, vm};
 use crate::common::test_request::request;
@@ -199,7 +199,7 @@ fn late_phases_see_the_response() {
     program.run_late(&mut request, Phase::HeaderFilter);
     assert_eq!(request.response.headers.get("x-late"), Some(&b"200"[..]));
     assert_eq!((request.response.status, request.response.body_changed), (201, true));
-    let mut chunk = plugin::BodyChunk::new(b"hello".to_vec(), true);
+    let mut chunk = tidegate_plugin_api::BodyChunk::new(b"hello".to_vec(), true);
     let program = Program::new(
         "test",
         vec!["return function() ngx.arg[1] = ngx.arg[1]:upper() .. tostring(ngx.arg[2]) end".to_owned()],
@@ -226,10 +226,10 @@ fn messages_of_checks() {
     assert!(matches!(check(LuaChunk::Script, "return {}"), Ok(())));
     assert!(matches!(check(LuaChunk::FilterFunction, "function("), Err(LuaFault::Load(_))));
     let filter = super::filter::Filter::new("function(vars) return vars.arg_x == '1' end").unwrap();
-    assert!(plugin::snapshot::FilterFunction::matches(&filter, &request(GET)));
+    assert!(tidegate_plugin_api::snapshot::FilterFunction::matches(&filter, &request(GET)));
 }
 
-/// `cargo test --release -p plugins cost_of -- --nocapture --ignored`
+/// `cargo test --release -p tidegate-plugins cost_of -- --nocapture --ignored`
 #[test]
 #[ignore = "a measurement, not a check"]
 fn cost_of_setting_a_header() {

@@ -13,7 +13,7 @@ use std::{
 
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 use rustc_hash::FxHashMap;
-use telemetry::error_log::{self, Level};
+use tidegate_telemetry::error_log::{self, Level};
 
 use super::{
     api,

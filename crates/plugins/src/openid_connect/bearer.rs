@@ -6,9 +6,9 @@ use std::{
 };
 
 use aws_lc_rs::digest::{Context, SHA256};
-use plugin::{Reply, Request};
 use serde_json::{Value, json};
-use telemetry::error_log;
+use tidegate_plugin_api::{Reply, Request};
+use tidegate_telemetry::error_log;
 
 use super::{OpenidConnect, now_seconds};
 use crate::common::{

@@ -96,7 +96,7 @@ pub fn assertion_algorithm(configured: Option<&str>, hmac: bool) -> Algorithm {
 
 pub fn encoded(text: &str) -> String {
     let mut out = Vec::new();
-    wire::uri::encode_component(text.as_bytes(), &mut out);
+    tidegate_protocol::uri::encode_component(text.as_bytes(), &mut out);
     String::from_utf8_lossy(&out).into_owned()
 }
 

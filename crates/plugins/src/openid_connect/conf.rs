@@ -1,8 +1,8 @@
 //! The configuration as written, and the rules that its schema cannot say.
 
-use model::SchemaKind;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tidegate_model::SchemaKind;
 
 use super::client::assertion_algorithm;
 use crate::common::{
@@ -157,7 +157,7 @@ pub fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     if let Some((name, owner)) = RESERVED.iter().find(|(name, _)| conf.get(name).is_some()) {
         return Err(format!("property \"{name}\" is not allowed, use \"{owner}\" instead"));
     }
-    if let Some(key) = text("public_key").filter(|key| !model::schema::is_secret_reference(key)) {
+    if let Some(key) = text("public_key").filter(|key| !tidegate_model::schema::is_secret_reference(key)) {
         let expected = text("token_signing_alg_values_expected").and_then(Algorithm::of);
         check_public_key(expected, key)?;
     }
@@ -174,8 +174,9 @@ fn check_urls(conf: &Value) -> Result<(), String> {
         && (has("public_key") || has("introspection_endpoint"));
     for name in ["discovery", "introspection_endpoint", "par/endpoint"] {
         let url = conf.pointer(&format!("/{name}")).and_then(Value::as_str);
-        let is_needed =
-            |url: &&str| !(model::schema::is_secret_reference(url) || asks_nobody && name == "discovery");
+        let is_needed = |url: &&str| {
+            !(tidegate_model::schema::is_secret_reference(url) || asks_nobody && name == "discovery")
+        };
         if let Some(url) = url.filter(is_needed) {
             Endpoint::parse(url).map_err(|reason| format!("{}: {reason}", name.replace('/', ".")))?;
         }
@@ -266,7 +267,7 @@ fn check_assertion(conf: &Value) -> Result<(), String> {
 /// A key that signs the client's assertions has to fit their algorithm.
 fn check_signing(conf: &Value, algorithm: Algorithm) -> Result<(), String> {
     let key = conf.get("client_rsa_private_key").and_then(Value::as_str);
-    match key.filter(|key| !algorithm.is_hmac() && !model::schema::is_secret_reference(key)) {
+    match key.filter(|key| !algorithm.is_hmac() && !tidegate_model::schema::is_secret_reference(key)) {
         None => Ok(()),
         Some(key) => SigningKey::from_pem(algorithm, key, None).map(|_| ()).map_err(|reason| {
             format!(

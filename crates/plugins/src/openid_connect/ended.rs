@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-use telemetry::error_log;
+use tidegate_telemetry::error_log;
 
 use crate::common::spent::{self, Claim, Spent};
 

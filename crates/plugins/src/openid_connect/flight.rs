@@ -3,7 +3,7 @@
 use std::{collections::HashMap, future::Future, sync::Arc};
 
 use parking_lot::Mutex;
-use plugin::hops;
+use tidegate_plugin_api::hops;
 use tokio::sync::OnceCell;
 
 type Flight<T> = Arc<OnceCell<Result<T, String>>>;

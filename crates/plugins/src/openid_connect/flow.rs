@@ -7,11 +7,11 @@
 //! logout_path               -> session gone; 302 to the provider's logout
 //! ```
 
-use backtrack::SearchTime;
-use plugin::{Reply, Request, Verdict, location};
 use serde_json::{Value, json};
-use telemetry::error_log;
-use wire::HeaderId;
+use tidegate_backtrack::SearchTime;
+use tidegate_plugin_api::{Reply, Request, Verdict, location};
+use tidegate_protocol::HeaderId;
+use tidegate_telemetry::error_log;
 
 use super::{
     OpenidConnect, PendingCookies, bearer,

@@ -1,7 +1,7 @@
 //! What an ID token must say (OpenID Connect Core 1.0, 3.1.3.7).
 
 use serde_json::Value;
-use telemetry::error_log::{Level, log};
+use tidegate_telemetry::error_log::{Level, log};
 
 use super::{OpenidConnect, bearer, now_seconds};
 use crate::common::jws::{Algorithm, Token, VerifyingKey};

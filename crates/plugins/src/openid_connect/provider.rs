@@ -7,10 +7,10 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use plugin::answers::Lease;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
-use telemetry::{
+use tidegate_plugin_api::answers::Lease;
+use tidegate_telemetry::{
     error_log::{self, Level},
     limiter::Limiter,
 };

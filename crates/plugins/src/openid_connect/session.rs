@@ -9,9 +9,9 @@ use aws_lc_rs::{
     aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
     hmac, rand,
 };
-use plugin::Request;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tidegate_plugin_api::Request;
 
 use super::{conf::SessionConf, ended, now_ms, random_token};
 use crate::common::{

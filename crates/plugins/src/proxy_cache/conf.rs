@@ -3,10 +3,10 @@
 use std::sync::OnceLock;
 
 use md5::{Digest, Md5};
-use plugin::{Request, Variable, snapshot::Birth, variables::Named};
 use serde::Deserialize;
 use serde_json::Value;
-use wire::{HeaderId, Method};
+use tidegate_plugin_api::{Request, Variable, snapshot::Birth, variables::Named};
+use tidegate_protocol::{HeaderId, Method};
 
 use super::{
     entry::has_other_spelling,
@@ -151,7 +151,7 @@ const CREDENTIALS: &str = "$http_authorization";
 /// Of the gateway's own folder, wherever it was started from.
 fn installation() -> [u8; 16] {
     static DIGEST: OnceLock<[u8; 16]> = OnceLock::new();
-    let Some(host) = plugin::host() else { return [0; 16] };
+    let Some(host) = tidegate_plugin_api::host() else { return [0; 16] };
     *DIGEST.get_or_init(|| {
         let prefix = host.prefix.canonicalize().unwrap_or_else(|_| host.prefix.clone());
         Md5::digest(prefix.as_os_str().as_encoded_bytes()).into()

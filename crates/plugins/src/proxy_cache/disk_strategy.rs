@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use plugin::{Reply, Request, Source, Step};
-use wire::Method;
+use tidegate_plugin_api::{Reply, Request, Source, Step};
+use tidegate_protocol::Method;
 
 use super::{
     Capture, Exchange, ProxyCache, STATUS_HEADER,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use md5::{Digest, Md5};
-use plugin::Request;
+use tidegate_plugin_api::Request;
 
 use crate::common::{clock::unix_seconds, hex};
 

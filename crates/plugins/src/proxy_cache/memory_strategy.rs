@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plugin::{Reply, Request, Step};
+use tidegate_plugin_api::{Reply, Request, Step};
 
 use super::{
     Capture, Exchange, ProxyCache, STATUS_HEADER, entry,

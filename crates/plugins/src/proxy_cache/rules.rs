@@ -5,7 +5,7 @@
 
 use std::time::UNIX_EPOCH;
 
-use wire::Head;
+use tidegate_protocol::Head;
 
 use crate::common::clock::unix_seconds;
 

@@ -5,10 +5,10 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use model::units;
-use plugin::host;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
+use tidegate_model::units;
+use tidegate_plugin_api::host;
 
 use super::{disk::Disk, entry::Stored, memory::Memory};
 
@@ -104,7 +104,7 @@ impl Zone {
         work: impl FnOnce(&Disk) -> T + Send + 'static,
     ) -> Option<T> {
         let disk = disk.clone();
-        plugin::disk::run(move || work(&disk)).ok()?.await
+        tidegate_plugin_api::disk::run(move || work(&disk)).ok()?.await
     }
 }
 

@@ -6,12 +6,12 @@ use std::{future::poll_fn, pin::Pin, sync::Arc};
 use bytes::Bytes;
 use h2::{RecvStream, SendStream, client};
 use http::{HeaderName, HeaderValue, Request, Uri, Version};
-use plugin::{
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+use tidegate_plugin_api::{
     descriptors,
     hops::{self, Ticket, Way},
 };
-use rustls::ClientConfig;
-use rustls_pki_types::ServerName;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -63,7 +63,7 @@ async fn connect(call: &mut Call) -> Result<(Pin<Box<dyn Io>>, Option<Ticket>), 
     let ticket = mark(&mut call.headers, &stream)?;
     let Some(tls) = call.tls.clone() else { return Ok((Box::pin(stream), ticket)) };
     let name = ServerName::try_from(host.clone()).map_err(|error| format!("{host}: {error}"))?;
-    let stream = trust::connect(tls, name, stream)
+    let stream = tidegate_tls::connect(tls, name, stream)
         .await
         .map_err(|error| format!("TLS handshake with {host}:{port} failed: {error}"))?;
     Ok((Box::pin(stream), ticket))

@@ -1,7 +1,7 @@
 //! A header value with variables and with `$1`, what `regex_uri` caught.
 
-use plugin::{Request, Template};
 use serde_json::Value;
+use tidegate_plugin_api::{Request, Template};
 
 use super::Captures;
 use crate::common::header_edits;

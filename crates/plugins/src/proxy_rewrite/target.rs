@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use plugin::{
+use tidegate_plugin_api::{
     Slashes,
     uri_text::{Kind, Place},
 };
@@ -98,7 +98,7 @@ impl Target {
             };
         }
         if kind.escapes(self.place, byte) {
-            return wire::uri::encode_component(&[byte], &mut self.bytes);
+            return tidegate_protocol::uri::encode_component(&[byte], &mut self.bytes);
         }
         self.place = self.place.behind(&[byte]);
         self.write_query(byte);
@@ -108,14 +108,14 @@ impl Target {
         self.path.push(byte);
         match self.reading.raw {
             true => self.bytes.push(byte),
-            false => wire::uri::encode_path(&[byte], &mut self.bytes),
+            false => tidegate_protocol::uri::encode_path(&[byte], &mut self.bytes),
         }
     }
 
     /// Encodes what no request line may have. A `#` would cut off what is behind it (RFC 9112 section 3.2 has no fragment).
     fn write_query(&mut self, byte: u8) {
         if !self.reading.raw && (byte <= 0x20 || byte == 0x7f || byte == b'#') {
-            wire::uri::encode_component(&[byte], &mut self.bytes);
+            tidegate_protocol::uri::encode_component(&[byte], &mut self.bytes);
         } else {
             self.bytes.push(byte);
         }

@@ -14,12 +14,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use plugin::{
+use rustix::time::{ClockId, clock_gettime};
+use tidegate_plugin_api::{
     aside::{self, Undone},
     memory::{Full, Growing},
 };
-use routing::expr::GaveUp;
-use rustix::time::{ClockId, clock_gettime};
+use tidegate_routing::expr::GaveUp;
 
 use crate::common::{
     content_coding::{self, Decoder},

@@ -3,8 +3,8 @@
 use std::time::SystemTime;
 
 use bytes::{Bytes, BytesMut};
-use plugin::{FileBody, Reply, Request, file_body::Part, location, reply::ReplyBody};
-use wire::{Head, HeaderId, Method};
+use tidegate_plugin_api::{FileBody, Reply, Request, file_body::Part, location, reply::ReplyBody};
+use tidegate_protocol::{Head, HeaderId, Method};
 
 use super::{
     coding,

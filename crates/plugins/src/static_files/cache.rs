@@ -182,7 +182,7 @@ fn evict(shard: &mut Map<Arc<Entry>>, dropped: &mut Vec<Arc<Entry>>) {
 
 /// Sweeps until the cache is gone. On the control runtime.
 pub fn look_after(cache: &Arc<Cache>) {
-    let Some(host) = plugin::host() else { return };
+    let Some(host) = tidegate_plugin_api::host() else { return };
     let every = Duration::from_millis((cache.inactive_ms / 2).clamp(500, 60_000));
     let cache = Arc::downgrade(cache);
     host.background.spawn(async move {
@@ -190,7 +190,7 @@ pub fn look_after(cache: &Arc<Cache>) {
             tokio::time::sleep(every).await;
             let Some(cache) = cache.upgrade() else { return };
             // Closing files may wait for a disk. A full queue leaves it for the next round.
-            let _ = plugin::disk::enqueue(Box::new(move || cache.sweep()));
+            let _ = tidegate_plugin_api::disk::enqueue(Box::new(move || cache.sweep()));
         }
     });
 }

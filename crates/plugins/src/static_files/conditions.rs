@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use wire::{Head, HeaderId};
+use tidegate_protocol::{Head, HeaderId};
 
 /// What identifies the version of a file.
 pub struct Validators<'a> {

@@ -12,8 +12,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use plugin::file_body::Residence;
-use wire::Head;
+use tidegate_plugin_api::file_body::Residence;
+use tidegate_protocol::Head;
 
 use super::coding::Coding;
 

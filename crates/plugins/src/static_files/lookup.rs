@@ -9,7 +9,7 @@ use std::{
     time::Instant,
 };
 
-use telemetry::error_log;
+use tidegate_telemetry::error_log;
 
 use super::{
     Files,
@@ -248,7 +248,7 @@ fn kind(root: &OwnedFd, name: &[u8]) -> io::Result<Kind> {
 
 /// Where a relative root starts: the installation's directory.
 pub fn absolute_root(root: &str) -> PathBuf {
-    plugin::host().map_or_else(|| PathBuf::from(root), |host| host.prefix.join(root))
+    tidegate_plugin_api::host().map_or_else(|| PathBuf::from(root), |host| host.prefix.join(root))
 }
 
 #[cfg(test)]

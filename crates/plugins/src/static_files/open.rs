@@ -13,11 +13,11 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use plugin::descriptors;
 use rustix::{
     fs::{Mode, OFlags, ResolveFlags, open, openat, openat2, readlink},
     io::Errno,
 };
+use tidegate_plugin_api::descriptors;
 
 /// Nonblocking: a FIFO must not hold a thread; it makes no difference for regular files.
 const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);

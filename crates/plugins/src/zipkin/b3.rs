@@ -1,6 +1,6 @@
 //! B3 propagation: the header `b3`, or `x-b3-*` (https://github.com/openzipkin/b3-propagation).
 
-use plugin::{Request, request::random_u64};
+use tidegate_plugin_api::{Request, request::random_u64};
 
 /// What the client's headers say, unchecked.
 #[derive(Debug, Default, PartialEq)]

@@ -2,14 +2,14 @@
 
 use std::{net::SocketAddr, time::Duration};
 
+use tidegate_balancing::{
+    Outcome, PassHost, Upstream,
+    health::{Active, ProbeKind},
+};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
     time::timeout,
-};
-use upstream::{
-    Outcome, PassHost, Upstream,
-    health::{Active, ProbeKind},
 };
 
 use super::ProbeTls;

@@ -4,13 +4,13 @@ use std::{io, sync::Arc};
 
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
-use telemetry::{
+use tidegate_telemetry::{
     error_log::{self, Level},
     limiter::Limiter,
 };
+use tidegate_tls::{Anchors, Trust, client_config};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
-use trust::{Anchors, Trust, client_config};
 
 /// A line a minute: probes come every second or so, and the change of state is logged anyway.
 static LIMITER: Limiter = Limiter::new(1, 60_000);
@@ -40,7 +40,7 @@ impl ProbeTls {
         let name = ServerName::try_from(bare).map_err(io::Error::other)?;
         let config = if verify { &self.verifying } else { &self.trusting };
         let peer = stream.peer_addr();
-        trust::connect(config.clone(), name, stream).await.inspect_err(|error| {
+        tidegate_tls::connect(config.clone(), name, stream).await.inspect_err(|error| {
             if LIMITER.pass().is_some() {
                 let peer = peer.map_or_else(|_| host.to_owned(), |peer| peer.to_string());
                 let line = format_args!("health check of {peer} ({host}): TLS handshake failed: {error}");

@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll, ready};
 
-use plugin::{BodyError, BodyReader};
+use tidegate_plugin_api::{BodyError, BodyReader};
 
 use super::{BodyState, Client, Framing, unreadable};
 use crate::{claims, http2, pace::LeastRate, stream::Stream};
@@ -12,7 +12,7 @@ const TRAILERS_MORE: usize = 1024;
 
 fn too_slow(held: bool) -> BodyError {
     if held {
-        plugin::memory::count_slow();
+        tidegate_plugin_api::memory::count_slow();
     }
     BodyError::Timeout
 }

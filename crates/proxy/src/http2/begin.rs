@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use telemetry::error_log;
+use tidegate_telemetry::error_log;
 
 use super::{
     Life, STARTS, Shared, head,

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use h2::ext::Protocol;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, request::Parts};
-use plugin::{Request, Source};
-use wire::{Head, HeaderId, ParseError, RequestHead, RequestLimits, http2::Pseudo};
+use tidegate_plugin_api::{Request, Source};
+use tidegate_protocol::{Head, HeaderId, ParseError, RequestHead, RequestLimits, http2::Pseudo};
 
 use crate::{client::Client, filters::ClientFraming};
 
@@ -28,7 +28,8 @@ pub fn read(head: &mut RequestHead, parts: &Parts, limits: &RequestLimits) -> Re
 /// 16 bytes in base64, as RFC 6455 section 4.1 wants. The upstream's proof of it is not asked for: HTTP/2 has none.
 fn websocket_key() -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let (mut high, mut low) = (plugin::request::random_u64(), plugin::request::random_u64());
+    let (mut high, mut low) =
+        (tidegate_plugin_api::request::random_u64(), tidegate_plugin_api::request::random_u64());
     let mut key = String::with_capacity(24);
     for at in 0..21 {
         let bits = if at < 10 { &mut high } else { &mut low };
@@ -80,7 +81,7 @@ pub fn response(request: &Request, client: &Client, framing: ClientFraming) -> R
 pub fn trailers(from: &Head) -> Option<HeaderMap> {
     let mut trailers = HeaderMap::new();
     for (name, value) in from.iter() {
-        if wire::http2::is_allowed_trailer(&name.to_ascii_lowercase(), value) {
+        if tidegate_protocol::http2::is_allowed_trailer(&name.to_ascii_lowercase(), value) {
             append(&mut trailers, name, value);
         }
     }
@@ -89,7 +90,7 @@ pub fn trailers(from: &Head) -> Option<HeaderMap> {
 
 /// Adds trailers that came over HTTP/2, if they are no more than they may be.
 pub fn add_trailers(head: &mut Head, from: &HeaderMap) -> Result<(), ParseError> {
-    wire::http2::check_trailers(
+    tidegate_protocol::http2::check_trailers(
         from.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes())),
     )?;
     add_fields(head, from);
@@ -120,7 +121,7 @@ fn append_line(headers: &mut HeaderMap, line: &[u8]) {
 
 /// The page of a bare status, for what never became a request.
 pub fn page(client: &Client, status: u16) -> (Response<()>, Bytes) {
-    let body = Bytes::from(plugin::error_page::html(status));
+    let body = Bytes::from(tidegate_plugin_api::error_page::html(status));
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
     let headers = response.headers_mut();

@@ -18,8 +18,8 @@ use std::{
 
 use bytes::Bytes;
 use h2::client::SendRequest;
-use plugin::snapshot::KeepalivePool;
 use rustc_hash::FxHashMap;
+use tidegate_plugin_api::snapshot::KeepalivePool;
 
 use self::gate::{Existing, Gate, Turn};
 use crate::{pool::ages::Ages, worker::Worker};
@@ -34,7 +34,7 @@ const SMALL_WINDOW_BYTES: u32 = 8 * 1024;
 /// The connections that a request may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The pool number of a [`plugin::snapshot::Node`].
+    /// The pool number of a [`tidegate_plugin_api::snapshot::Node`].
     pub pool: u32,
     /// The client connection that they belong to; `None`: anybody's.
     pub client: Option<u64>,
@@ -226,7 +226,7 @@ struct Node {
     gate: Rc<Gate>,
 }
 
-/// By the pool number of a [`plugin::snapshot::Node`].
+/// By the pool number of a [`tidegate_plugin_api::snapshot::Node`].
 #[derive(Default)]
 pub struct Http2Pool {
     nodes: RefCell<FxHashMap<u32, Node>>,

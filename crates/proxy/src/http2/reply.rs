@@ -3,8 +3,8 @@
 use std::{future::poll_fn, io, task::Poll};
 
 use bytes::Bytes;
-use plugin::Request;
-use wire::{Head, ParseError};
+use tidegate_plugin_api::Request;
+use tidegate_protocol::{Head, ParseError};
 
 use super::head;
 use crate::{client::Client, filters::ClientFraming};

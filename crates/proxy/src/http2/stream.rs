@@ -13,7 +13,7 @@ use std::{
 use bytes::{Buf, Bytes};
 use h2::{Reason, RecvStream, SendStream, server::SendResponse};
 use http::{HeaderMap, Response};
-use plugin::BodyError;
+use tidegate_plugin_api::BodyError;
 
 use super::sending::Sending;
 

@@ -17,7 +17,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use telemetry::{
+use tidegate_telemetry::{
     error_log::{self, Level},
     limiter::Limiter,
 };
@@ -54,15 +54,15 @@ static ALL: LazyLock<Counts> = LazyLock::new(Counts::default);
 static ADDRESSES: LazyLock<Mutex<HashMap<IpAddr, Arc<Counts>>>> = LazyLock::new(Mutex::default);
 
 fn most_open() -> usize {
-    plugin::memory::limit() / PART / STREAM_BYTES
+    tidegate_plugin_api::memory::limit() / PART / STREAM_BYTES
 }
 
 fn most_slow() -> usize {
-    plugin::memory::limit() / SLOW_PART / STREAM_BYTES
+    tidegate_plugin_api::memory::limit() / SLOW_PART / STREAM_BYTES
 }
 
 fn most_lined() -> usize {
-    plugin::memory::limit() / LINED_PART / LINED_BYTES
+    tidegate_plugin_api::memory::limit() / LINED_PART / LINED_BYTES
 }
 
 /// What a connection has at work, in units of [`STREAM_BYTES`].

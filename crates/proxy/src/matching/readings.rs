@@ -4,8 +4,8 @@
 
 use std::borrow::Cow;
 
-use plugin::{Reply, Request};
-use telemetry::error_log;
+use tidegate_plugin_api::{Reply, Request};
+use tidegate_telemetry::error_log;
 
 use super::Input;
 
@@ -65,9 +65,9 @@ pub(super) fn refuse_encoded_slash(request: &Request) -> Box<Reply> {
 
 /// Writes the normal form with `%2F` left in it.
 pub(super) fn normalize_with_encoded_slashes(raw: &[u8], path: &mut Vec<u8>) -> Result<(), &'static str> {
-    wire::uri::normalize_marking_slashes(raw, path)?;
-    if path.contains(&wire::uri::MARK) {
-        *path = wire::uri::unmarked(path);
+    tidegate_protocol::uri::normalize_marking_slashes(raw, path)?;
+    if path.contains(&tidegate_protocol::uri::MARK) {
+        *path = tidegate_protocol::uri::unmarked(path);
     }
     Ok(())
 }

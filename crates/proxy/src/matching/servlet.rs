@@ -19,7 +19,7 @@ pub(super) fn normalize(raw: &[u8], out: &mut Vec<u8>) -> Result<(), &'static st
         ends_in_dots = check(name, end.is_some(), is_last)?;
         plain.extend_from_slice(name);
     }
-    wire::uri::normalize_path(&plain, out)?;
+    tidegate_protocol::uri::normalize_path(&plain, out)?;
     if ends_in_dots && out.len() > 1 && out.last() == Some(&b'/') {
         out.pop();
     }
@@ -28,7 +28,7 @@ pub(super) fn normalize(raw: &[u8], out: &mut Vec<u8>) -> Result<(), &'static st
 
 /// Whether the name of a segment ends in a dot segment. `%2F` in it is a slash to some.
 fn check(name: &[u8], has_parameters: bool, is_last: bool) -> Result<bool, &'static str> {
-    let decoded = wire::uri::percent_decode(name, false);
+    let decoded = tidegate_protocol::uri::percent_decode(name, false);
     if decoded.contains(&b'\\') {
         return Err("backslash in the path");
     }
@@ -43,7 +43,7 @@ fn check(name: &[u8], has_parameters: bool, is_last: bool) -> Result<bool, &'sta
         };
         is_dots = is_dot_segment(head);
         if encoded_parameters || (at_end && has_parameters) {
-            if is_dots || is_dot_segment(&wire::uri::percent_decode(head, false)) {
+            if is_dots || is_dot_segment(&tidegate_protocol::uri::percent_decode(head, false)) {
                 return Err("dot segment with parameters in the path");
             }
             if head.is_empty() && !(at_end && is_last) {

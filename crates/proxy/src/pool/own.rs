@@ -10,7 +10,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use plugin::request::Connection;
+use tidegate_plugin_api::request::Connection;
 
 use super::{Idle, ages::Ages};
 use crate::{stream::Stream, worker::Worker};

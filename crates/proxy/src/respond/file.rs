@@ -13,12 +13,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use plugin::{
+use tidegate_plugin_api::{
     BodyChunk, FileBody, Request, disk,
     file_body::{Part, Residence, fetch},
 };
-use telemetry::error_log;
-use wire::{BodyLength, Head, Method, chunked};
+use tidegate_protocol::{BodyLength, Head, Method, chunked};
+use tidegate_telemetry::error_log;
 
 use super::DRAINED_BODY_BYTES;
 use crate::{

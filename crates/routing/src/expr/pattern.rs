@@ -1,7 +1,7 @@
 //! Regular expressions of `~~` and `~*`. PCRE without its UTF mode works on bytes, and so does this.
 
-use backtrack::Expression;
-pub use backtrack::{GaveUp, MAX_STEPS, MAX_TIME, SearchTime};
+use tidegate_backtrack::Expression;
+pub use tidegate_backtrack::{GaveUp, MAX_STEPS, MAX_TIME, SearchTime};
 
 #[derive(Debug)]
 pub struct Pattern {

@@ -10,12 +10,12 @@ use std::{
 };
 
 use flate2::{Compression, read::ZlibDecoder, write::ZlibEncoder};
-use model::Kind;
 use redb::{
     ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition,
     WriteTransaction,
 };
 use serde_json::{Value, json};
+use tidegate_model::Kind;
 
 use super::{
     database::{Database, META, OBJECTS},

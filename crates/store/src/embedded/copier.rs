@@ -14,9 +14,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use model::Object;
 use parking_lot::Mutex;
-use telemetry::error_log::{Level, log};
+use tidegate_model::Object;
+use tidegate_telemetry::error_log::{Level, log};
 
 use super::{
     copy::{self, Head},

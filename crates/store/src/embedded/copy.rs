@@ -16,8 +16,8 @@ use std::{
 };
 
 use aws_lc_rs::digest;
-use model::{Document, Kind, Object};
 use serde_json::{Value, json};
+use tidegate_model::{Document, Kind, Object};
 
 use super::{creation::sync_folder, record::Record};
 

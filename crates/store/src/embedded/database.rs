@@ -8,9 +8,9 @@ use std::{
     thread,
 };
 
-use model::{Document, Object};
 use parking_lot::{MappedRwLockReadGuard, RwLock, RwLockReadGuard};
 use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
+use tidegate_model::{Document, Object};
 
 pub(super) use super::creation::damaged;
 use super::{
@@ -21,7 +21,7 @@ use super::{
     opening,
     record::{self, Record},
 };
-use telemetry::error_log::{Level, log};
+use tidegate_telemetry::error_log::{Level, log};
 
 use crate::{State, StoreError, history::Retention};
 

@@ -6,10 +6,10 @@
 
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
-use model::{Kind, Object};
 use redb::{ReadableDatabase, TableDefinition, TableError, WriteTransaction};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tidegate_model::{Kind, Object};
 
 use super::{
     database::{Database, META},

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use model::{Kind, Object};
+use tidegate_model::{Kind, Object};
 
 pub type Key = (Kind, Arc<str>);
 

@@ -11,8 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use model::Object;
-use telemetry::error_log::{Level, log};
+use tidegate_model::Object;
+use tidegate_telemetry::error_log::{Level, log};
 use tokio::sync::watch;
 
 use super::{

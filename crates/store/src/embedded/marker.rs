@@ -17,7 +17,7 @@ use std::{
 
 use aws_lc_rs::digest::{SHA256, digest};
 use parking_lot::Mutex;
-use telemetry::error_log::{Level, log};
+use tidegate_telemetry::error_log::{Level, log};
 
 use super::{
     creation::{damaged, marker, sync_folder},

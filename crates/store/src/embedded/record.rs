@@ -5,7 +5,7 @@
 
 use std::{str, sync::Arc};
 
-use model::{Document, Kind, Object};
+use tidegate_model::{Document, Kind, Object};
 
 /// An object and when it expires, in milliseconds since 1970.
 #[derive(Debug, PartialEq)]

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use model::Kind;
 use redb::{ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata};
+use tidegate_model::Kind;
 
 use super::{
     checkpoints,

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use model::{Document, Fault, Kind, Object};
 use serde_json::Value;
+use tidegate_model::{Document, Fault, Kind, Object};
 
 /// Whether the value has a secret that stays in plain and looks encrypted.
 pub type Encrypt = Box<dyn Fn(Kind, &str, &mut Value) -> bool + Send + Sync>;

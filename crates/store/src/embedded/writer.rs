@@ -7,9 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use model::{Document, Object};
 use parking_lot::Mutex;
-use telemetry::error_log::{Level, log};
+use tidegate_model::{Document, Object};
+use tidegate_telemetry::error_log::{Level, log};
 use tokio::sync::oneshot;
 
 use super::{

@@ -34,7 +34,7 @@ pub struct Member {
 impl Member {
     pub fn parse(address: &str) -> Result<Self, String> {
         // Not quoted: it may carry a password.
-        let (tls, host, port) = config::keys::forms::etcd_member(address).ok_or(
+        let (tls, host, port) = tidegate_config::keys::forms::etcd_member(address).ok_or(
             "deployment.etcd.host: this is not an address of a member; write http://HOST:PORT or https://HOST:PORT, and user \
              name and password at deployment.etcd.user and deployment.etcd.password",
         )?;
@@ -82,7 +82,7 @@ async fn open(
     stream.set_nodelay(true)?;
     let Some(tls) = tls else { return Ok(Box::new(stream)) };
     let name = ServerName::try_from(sni.unwrap_or_else(|| member.host.clone())).map_err(io::Error::other)?;
-    Ok(Box::new(trust::connect(tls, name, stream).await?))
+    Ok(Box::new(tidegate_tls::connect(tls, name, stream).await?))
 }
 
 /// The words of a failure, which for gRPC are the server's own.

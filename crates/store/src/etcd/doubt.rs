@@ -3,9 +3,9 @@
 
 use std::{collections::HashSet, fmt};
 
-use model::{Document, Kind, Object};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
+use tidegate_model::{Document, Kind, Object};
 
 /// Conditions that go together: a route whose host is in doubt must not be narrowed by the hosts of its service.
 const CONDITIONS: [&[&str]; 5] = [

@@ -13,7 +13,7 @@ use std::{
 };
 
 use rustls::ClientConfig;
-use telemetry::error_log::{Level, log};
+use tidegate_telemetry::error_log::{Level, log};
 
 use super::{
     Shared, connection,

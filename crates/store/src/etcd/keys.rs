@@ -1,6 +1,6 @@
 //! Which key of etcd holds which object: APISIX's layout, `PREFIX/routes/1`.
 
-use model::Kind;
+use tidegate_model::Kind;
 
 /// What a key below the prefix is.
 #[derive(Debug, PartialEq, Eq)]

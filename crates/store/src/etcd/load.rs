@@ -6,8 +6,8 @@ use std::{
     time::Duration,
 };
 
-use model::Kind;
-use telemetry::error_log::{Level, log};
+use tidegate_model::Kind;
+use tidegate_telemetry::error_log::{Level, log};
 
 use super::{
     Shared, connection,

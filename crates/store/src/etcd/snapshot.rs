@@ -15,9 +15,9 @@ use std::{
 };
 
 use aws_lc_rs::digest;
-use model::{Document, Fault, Object};
 use serde_json::{Value, json};
-use telemetry::error_log::{Level, log};
+use tidegate_model::{Document, Fault, Object};
+use tidegate_telemetry::error_log::{Level, log};
 
 use super::{
     Options, Shared,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rustls::ClientConfig;
-use trust::{Anchors, Trust};
+use tidegate_tls::{Anchors, Trust};
 
 /// `deployment.etcd.tls`, with paths that can be opened.
 #[derive(Clone, Debug, Default)]
@@ -23,10 +23,10 @@ pub fn client_config(options: &TlsOptions) -> Result<ClientConfig, String> {
     let trust =
         if options.verify { Trust::Anchors(authorities(&options.authorities)?) } else { Trust::Anybody };
     let mut config = match &options.client {
-        None => trust::client_config(trust, None)?,
+        None => tidegate_tls::client_config(trust, None)?,
         Some((certificate, key)) => {
             let (chain, secret) = (read(certificate)?, read(key)?);
-            trust::client_config(trust, Some((&chain, &secret))).map_err(|error| {
+            tidegate_tls::client_config(trust, Some((&chain, &secret))).map_err(|error| {
                 let (certificate, key) = (certificate.display(), key.display());
                 format!("deployment.etcd.tls.cert ({certificate}) and key ({key}): {error}")
             })?

@@ -1,8 +1,8 @@
 //! From a key and its bytes to an object, or to the reason why it is none.
 
-use model::{Fault, Kind, Object, json};
 use serde_json::{Map, Value};
-use telemetry::error_log::{Level, log};
+use tidegate_model::{Fault, Kind, Object, json};
+use tidegate_telemetry::error_log::{Level, log};
 
 use super::{Options, doubt, rpc::messages::KeyValue};
 use crate::collections::{self, PluginList};

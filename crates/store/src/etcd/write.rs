@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use model::{Document, Kind, Object};
 use serde_json::Value;
+use tidegate_model::{Document, Kind, Object};
 use tonic::Status;
 
 use super::{

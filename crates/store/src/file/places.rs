@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use config::yaml::{self, Content, Node};
+use tidegate_config::yaml::{self, Content, Node};
 
 use crate::collections::{Places, Twice};
 

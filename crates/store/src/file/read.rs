@@ -2,9 +2,9 @@
 
 use std::{fs, io, path::Path};
 
-use config::{environment, yaml};
-use model::json;
 use serde_json::Value;
+use tidegate_config::{environment, yaml};
+use tidegate_model::json;
 
 use super::{Format, places::Text};
 use crate::collections;

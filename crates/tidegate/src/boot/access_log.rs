@@ -2,9 +2,9 @@
 
 use std::cell::RefCell;
 
-use plugin::{Request, Variable, variables::Named};
-use proxy::finish::AccessLog;
-use telemetry::{
+use tidegate_plugin_api::{Request, Variable, variables::Named};
+use tidegate_proxy::finish::AccessLog;
+use tidegate_telemetry::{
     access_log::WorkerLog,
     clock::TimeStrings,
     log_writer::LogSink,

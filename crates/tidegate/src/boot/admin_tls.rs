@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use admin::listener::{Accept, Connection};
-use config::Settings;
 use rustls::ServerConfig;
-use telemetry::handshakes::Refused;
+use tidegate_admin::listener::{Accept, Connection};
+use tidegate_config::Settings;
+use tidegate_telemetry::handshakes::Refused;
+use tidegate_tls::{Anchors, ClientVerifier};
 use tokio_rustls::TlsAcceptor;
-use trust::{Anchors, ClientVerifier};
 
 use super::preflight::{Fault, pair, read};
 
@@ -34,7 +34,7 @@ pub fn accept(settings: &Settings) -> anyhow::Result<Option<Accept>> {
                 Err(error) => {
                     let peer = peer.map_or_else(|_| "unknown".to_owned(), |peer| peer.to_string());
                     let refused = Refused { client: &peer, port: "Admin API", ..Refused::default() };
-                    refused.log(&error, &trust::reason(&error));
+                    refused.log(&error, &tidegate_tls::reason(&error));
                     None
                 }
             }
@@ -64,5 +64,5 @@ fn server(settings: &Settings) -> Result<Option<ServerConfig>, Fault> {
             builder.with_client_cert_verifier(verifier)
         }
     };
-    Ok(Some(builder.with_cert_resolver(trust::single(pair))))
+    Ok(Some(builder.with_cert_resolver(tidegate_tls::single(pair))))
 }

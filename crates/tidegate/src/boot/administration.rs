@@ -8,25 +8,25 @@ use std::{
     time::Duration,
 };
 
-use admin::{
+use anyhow::Context;
+use ipnet::IpNet;
+use serde_json::Value;
+use tidegate_admin::{
     AdminApi, AdminSettings, ApiVersion, Audit, Compiled, ControlApi, ControlHooks, ControlParts, Hooks,
     Hosts, Parts, Role, Standalone, listener::Bounds,
 };
-use anyhow::Context;
-use config::{
+use tidegate_config::{
     Settings,
     settings::{Access, AdminKey, AdminRole},
 };
-use ipnet::IpNet;
-use model::{
+use tidegate_model::{
     Kind, Object, Objects, PluginCatalog, Rejected,
     check::{Context as CheckContext, Languages, LuaChunk, LuaFault, NoReferences},
 };
-use plugin::{Catalog, Variable};
-use proxy::Internal;
-use routing::expr::Expression;
-use serde_json::Value;
-use store::{
+use tidegate_plugin_api::{Catalog, Variable};
+use tidegate_proxy::Internal;
+use tidegate_routing::expr::Expression;
+use tidegate_store::{
     ApiDriven, Author, BoxFuture, Changes, History, LastGoodState, Operation, State, Store, StoreError,
     Written,
 };
@@ -56,11 +56,11 @@ impl Languages for Checks {
     }
 
     fn lua(&self, chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
-        plugins::check_lua(chunk, source)
+        tidegate_plugins::check_lua(chunk, source)
     }
 
     fn proto(&self, content: &str) -> Result<(), String> {
-        plugins::check_proto(content)
+        tidegate_plugins::check_proto(content)
     }
 }
 
@@ -89,7 +89,7 @@ fn check_body_paths(vars: &Value) -> Result<(), String> {
     let Value::Array(items) = vars else { return Ok(()) };
     let path = items.first().and_then(Value::as_str).and_then(|name| name.strip_prefix("post_arg."));
     match path {
-        Some(path) if items.len() >= 3 => plugin::variables::json_path::check(path),
+        Some(path) if items.len() >= 3 => tidegate_plugin_api::variables::json_path::check(path),
         _ => items.iter().try_for_each(check_body_paths),
     }
 }
@@ -108,7 +108,7 @@ pub fn check_object(catalog: &dyn PluginCatalog, kind: Kind, id: &str, value: &V
         Some((owner, id)) => (Some(owner), id),
         None => (None, id),
     };
-    model::check::check_resource(&context, kind, Some(id), owner, &mut value.clone())
+    tidegate_model::check::check_resource(&context, kind, Some(id), owner, &mut value.clone())
 }
 
 /// A store whose writes are acknowledged when every worker's next request sees them.
@@ -143,8 +143,8 @@ impl UntilCompiled {
     async fn wait(mut self, revision: u64) {
         let compiled = self.published.wait_for(|published| *published >= revision);
         if tokio::time::timeout(self.at_most, compiled).await.is_err() {
-            telemetry::error_log::log(
-                telemetry::error_log::Level::Warn,
+            tidegate_telemetry::error_log::log(
+                tidegate_telemetry::error_log::Level::Warn,
                 format_args!(
                     "revision {revision} is stored and answered, but not compiled after {} s \
                      (deployment.admin.limits.compile_timeout): requests do not meet it yet; \
@@ -279,10 +279,13 @@ impl Apis {
             match (socket, super::admin_tls::accept(settings)?) {
                 (None, _) => {}
                 (Some(socket), Some(accept)) => {
-                    sockets.spawn(runtime, admin::listener::serve_with(socket, admin, accept, bounds, phase));
+                    sockets.spawn(
+                        runtime,
+                        tidegate_admin::listener::serve_with(socket, admin, accept, bounds, phase),
+                    );
                 }
                 (Some(socket), None) => {
-                    sockets.spawn(runtime, admin::listener::serve(socket, admin, bounds, phase));
+                    sockets.spawn(runtime, tidegate_admin::listener::serve(socket, admin, bounds, phase));
                 }
             }
         }
@@ -293,7 +296,10 @@ impl Apis {
             Ok(None) => Ok(Some(address)),
             Ok(Some(socket)) => {
                 let (control, phase) = (self.control.clone(), sockets.phase());
-                sockets.spawn(runtime, admin::listener::serve(socket, control, bounds(settings), phase));
+                sockets.spawn(
+                    runtime,
+                    tidegate_admin::listener::serve(socket, control, bounds(settings), phase),
+                );
                 Ok(Some(address))
             }
             // Two gateways on one machine, neither told where: traffic matters more than the second's API.
@@ -313,8 +319,8 @@ fn admin_settings(settings: &Settings) -> AdminSettings {
     AdminSettings {
         key_prefix: settings.etcd.prefix.clone(),
         access: match &admin.access {
-            Access::Open => admin::Access::Open,
-            Access::Keys(keys) => admin::Access::Keys(keys.iter().filter_map(admin_key).collect()),
+            Access::Open => tidegate_admin::Access::Open,
+            Access::Keys(keys) => tidegate_admin::Access::Keys(keys.iter().filter_map(admin_key).collect()),
         },
         version: if admin.version_2 { ApiVersion::V2 } else { ApiVersion::V3 },
         cors: admin.cors,
@@ -351,12 +357,12 @@ fn canonical(network: IpNet) -> IpNet {
 }
 
 /// `None` while the key is not known: no request can have it.
-fn admin_key(key: &AdminKey) -> Option<admin::AdminKey> {
+fn admin_key(key: &AdminKey) -> Option<tidegate_admin::AdminKey> {
     let role = match key.role {
         AdminRole::Admin => Role::Admin,
         AdminRole::Viewer => Role::Viewer,
     };
-    admin::AdminKey::new(&key.name, key.value()?, role)
+    tidegate_admin::AdminKey::new(&key.name, key.value()?, role)
 }
 
 /// The compiler as the APIs ask it.

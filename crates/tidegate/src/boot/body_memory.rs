@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use config::Settings;
+use tidegate_config::Settings;
 
 const PART: u64 = 4;
 const PART_OF_ANSWERS: u64 = 8;
@@ -14,8 +14,10 @@ pub fn install(settings: &Settings) {
     let part = |part: u64| there_is.map_or(LEAST, |bytes| bytes / part).max(LEAST);
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let apisix = &settings.apisix;
-    plugin::memory::set_limit(size(apisix.body_memory.total_bytes.unwrap_or_else(|| part(PART))));
-    plugin::answers::set_limit(size(
+    tidegate_plugin_api::memory::set_limit(size(
+        apisix.body_memory.total_bytes.unwrap_or_else(|| part(PART)),
+    ));
+    tidegate_plugin_api::answers::set_limit(size(
         apisix.plugin_answer_memory_bytes.unwrap_or_else(|| part(PART_OF_ANSWERS)),
     ));
 }

@@ -7,16 +7,16 @@ use std::{
 };
 
 use anyhow::Context;
-use compile::{Compiler, Options, Trial, UpstreamTrust};
-use config::{Settings, settings::HttpRouter};
-use model::{Rejected, idle, resources::DiscoveredService};
-use plugin::{
+use tidegate_compiler::{Compiler, Options, Trial, UpstreamTrust};
+use tidegate_config::{Settings, settings::HttpRouter};
+use tidegate_model::{Rejected, idle, resources::DiscoveredService};
+use tidegate_plugin_api::{
     Catalog, Snapshot,
     snapshot::{KeepalivePool, RouterOptions, Timeouts},
 };
-use proxy::Publisher;
-use routing::router::Mode;
-use store::{Changes, Store, Stored};
+use tidegate_proxy::Publisher;
+use tidegate_routing::router::Mode;
+use tidegate_store::{Changes, Store, Stored};
 use tokio::{runtime::Runtime, sync::watch};
 
 use super::{
@@ -110,7 +110,7 @@ pub fn start(
     let rejected = follower.rejected.subscribe();
     let warnings = follower.warnings.subscribe();
     let secrets = follower.secrets.clone();
-    let trial = Trial::new(options(settings), catalog.clone(), secrets, plugins::lua_compiler());
+    let trial = Trial::new(options(settings), catalog.clone(), secrets, tidegate_plugins::lua_compiler());
     let (stop, stopped) = watch::channel(false);
     let handle = runtime.handle().clone();
     let to_publish = publisher.clone();
@@ -142,7 +142,7 @@ fn follower(
         names.clone(),
         nodes.clone(),
         secrets.clone(),
-        plugins::lua_compiler(),
+        tidegate_plugins::lua_compiler(),
     );
     let known = places.clone();
     compiler.tell_places(Arc::new(move |kind, id, message| known.tell(kind, id, message)));

@@ -7,8 +7,8 @@ use std::{
 };
 
 use anyhow::Context;
-use config::{Listener, Role, Settings};
-use proxy::{
+use tidegate_config::{Listener, Role, Settings};
+use tidegate_proxy::{
     admission::Admission,
     handshake_room::Room,
     pace::LeastRate,
@@ -32,7 +32,11 @@ pub fn address(listener: &Listener) -> anyhow::Result<SocketAddr> {
     Ok(SocketAddr::new(ip, listener.port))
 }
 
-pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::Result<proxy::Settings> {
+pub fn settings(
+    settings: &Settings,
+    logs: &Logs,
+    apis: &Arc<Apis>,
+) -> anyhow::Result<tidegate_proxy::Settings> {
     let nginx = &settings.nginx;
     let ms = |duration: Duration| duration.as_millis() as u64;
     let access_log = match &logs.access {
@@ -41,13 +45,13 @@ pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::R
             let log = &nginx.access_log;
             let formatted = FormattedLog::new(&log.format, &log.escape, sink.clone(), log.buffer_bytes)
                 .context("nginx_config.http.access_log_format")?;
-            Some(Arc::new(formatted) as Arc<dyn proxy::finish::AccessLog>)
+            Some(Arc::new(formatted) as Arc<dyn tidegate_proxy::finish::AccessLog>)
         }
     };
     let limits = &settings.apisix.client_limits;
     let handshakes = limits.handshakes.unwrap_or_else(super::body_memory::handshakes);
     let rate = |bytes_per_second| LeastRate { bytes_per_second, window_ms: ms(limits.rate_window) };
-    Ok(proxy::Settings {
+    Ok(tidegate_proxy::Settings {
         listen: listeners(settings)?,
         workers: nginx.workers,
         cpu_affinity: nginx.enable_cpu_affinity,
@@ -77,7 +81,7 @@ pub fn settings(settings: &Settings, logs: &Logs, apis: &Arc<Apis>) -> anyhow::R
         http2: settings.apisix.enable_http2.then(|| http2(settings)),
         release_memory: Some(release_memory),
         fallback_sni: settings.apisix.tls.fallback_sni.as_ref().map(|name| name.to_ascii_lowercase()),
-        ..proxy::Settings::default()
+        ..tidegate_proxy::Settings::default()
     })
 }
 
@@ -148,7 +152,8 @@ fn announced(settings: &Settings) -> anyhow::Result<Vec<Listen>> {
 /// How requests are understood, on workers and by explain.
 pub fn reading(settings: &Settings) -> anyhow::Result<Reading> {
     let addresses = |key: &str, list: &Option<Vec<String>>| {
-        let set = list.as_ref().map(|list| routing::AddressSet::parse(list.iter().map(String::as_str)));
+        let set =
+            list.as_ref().map(|list| tidegate_routing::AddressSet::parse(list.iter().map(String::as_str)));
         let set = set.transpose().map_err(|reason| anyhow::anyhow!("{key}: {reason}"))?;
         anyhow::Ok(set.map(Arc::new))
     };
@@ -173,7 +178,7 @@ fn real_ip(settings: &Settings) -> anyhow::Result<Option<RealIp>> {
     if peers.is_empty() {
         return Ok(None);
     }
-    let trusted = routing::AddressSet::parse(peers)
+    let trusted = tidegate_routing::AddressSet::parse(peers)
         .map_err(|reason| anyhow::anyhow!("nginx_config.http.real_ip_from: {reason}"))?;
     Ok(Some(RealIp {
         header: nginx.real_ip_header.to_ascii_lowercase(),

@@ -11,15 +11,15 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use config::Settings;
 use serde_json::Value;
-use telemetry::error_log;
+use tidegate_config::Settings;
+use tidegate_telemetry::error_log;
 
 /// The switch, kept up to date from now on. Needs the host's runtime.
 pub fn follow(settings: &Settings) -> Arc<AtomicBool> {
     let path = settings.below_prefix("conf/debug.yaml");
     let switch = Arc::new(AtomicBool::new(wanted(&path)));
-    if let Some(host) = plugin::host() {
+    if let Some(host) = tidegate_plugin_api::host() {
         let switch = switch.clone();
         host.background.spawn(async move {
             let mut seen = modified(&path);
@@ -43,7 +43,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
 /// Off without the file.
 fn wanted(path: &Path) -> bool {
     let Ok(text) = std::fs::read_to_string(path) else { return false };
-    match config::yaml::to_value(&text) {
+    match tidegate_config::yaml::to_value(&text) {
         Ok(value) => enabled(&value),
         Err(fault) => {
             error_log::log(error_log::Level::Error, format_args!("{}: not read: {fault:?}", path.display()));
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn only_basic_counts() {
         let check = |text: &str, expected: bool| {
-            let value = config::yaml::to_value(text).expect("valid YAML");
+            let value = tidegate_config::yaml::to_value(text).expect("valid YAML");
             assert_eq!(enabled(&value), expected, "{text}");
         };
         check("basic:\n  enable: true\n", true);

@@ -3,10 +3,10 @@
 use std::{path::PathBuf, sync::Arc};
 
 use anyhow::Context;
-use config::{Role, Settings};
-use model::encrypt::Keyring;
-use plugin::Catalog;
-use store::etcd::{Options, Seal, TlsOptions, Unseal};
+use tidegate_config::{Role, Settings};
+use tidegate_model::encrypt::Keyring;
+use tidegate_plugin_api::Catalog;
+use tidegate_store::etcd::{Options, Seal, TlsOptions, Unseal};
 
 pub fn options(settings: &Settings, catalog: &Arc<Catalog>) -> Options {
     let etcd = &settings.etcd;

@@ -5,9 +5,9 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use plugin::certificates::Expiry;
 use rustc_hash::FxHashSet;
-use telemetry::error_log::{self, Level};
+use tidegate_plugin_api::certificates::Expiry;
+use tidegate_telemetry::error_log::{self, Level};
 use tokio::runtime::Runtime;
 
 use super::control::Control;

@@ -6,12 +6,12 @@ mod fields;
 
 use std::{net::IpAddr, sync::Arc};
 
-use plugin::Snapshot;
-use proxy::{
+use serde_json::Value;
+use tidegate_plugin_api::Snapshot;
+use tidegate_proxy::{
     explain::{Question, explain},
     settings::Reading,
 };
-use serde_json::Value;
 
 pub use self::answer::Objects;
 

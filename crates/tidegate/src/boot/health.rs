@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use admin::{HealthView, NodeHealth};
-use config::Settings;
-use control::{Monitor, Monitored, ProbeTls};
-use model::Kind;
-use plugin::UpstreamHandle;
 use rustc_hash::FxHashSet;
-use telemetry::error_log;
-use upstream::health::{State, Transition};
+use tidegate_admin::{HealthView, NodeHealth};
+use tidegate_balancing::health::{State, Transition};
+use tidegate_config::Settings;
+use tidegate_model::Kind;
+use tidegate_plugin_api::UpstreamHandle;
+use tidegate_probes::{Monitor, Monitored, ProbeTls};
+use tidegate_telemetry::error_log;
 
 pub struct Health {
     handles: Mutex<Vec<Arc<UpstreamHandle>>>,
@@ -22,7 +22,7 @@ impl Health {
             None
         } else {
             let setting = settings.apisix.tls.trusted_certificate.as_deref().unwrap_or("system");
-            let anchors = trust::Anchors::from_setting(setting, &settings.files.prefix);
+            let anchors = tidegate_tls::Anchors::from_setting(setting, &settings.files.prefix);
             let tls = anchors.and_then(ProbeTls::new);
             let tls =
                 tls.map_err(|reason| anyhow::anyhow!("apisix.ssl.ssl_trusted_certificate: {reason}"))?;

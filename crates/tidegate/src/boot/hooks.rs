@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use admin::{Hooks, Progress};
-use plugin::Catalog;
-use proxy::{Workers, settings::Reading};
 use serde_json::Value;
-use store::{BoxFuture, Store};
+use tidegate_admin::{Hooks, Progress};
+use tidegate_plugin_api::Catalog;
+use tidegate_proxy::{Workers, settings::Reading};
+use tidegate_store::{BoxFuture, Store};
 
 use super::{control::Control, explain};
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use config::{Provider, Settings, settings::HttpRouter};
-use model::{Object, Objects, PluginCatalog, idle, mask::mask_message};
-use telemetry::error_log::{self, Level};
+use tidegate_config::{Provider, Settings, settings::HttpRouter};
+use tidegate_model::{Object, Objects, PluginCatalog, idle, mask::mask_message};
+use tidegate_telemetry::error_log::{self, Level};
 
 use super::kept_places::KeptPlaces;
 

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use model::Kind;
-use store::{ObjectPlaces, Store};
+use tidegate_model::Kind;
+use tidegate_store::{ObjectPlaces, Store};
 
 pub struct KeptPlaces {
     store: Arc<dyn Store>,

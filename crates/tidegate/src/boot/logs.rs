@@ -4,8 +4,8 @@
 use std::{panic, path::Path, thread, time::Duration};
 
 use anyhow::Context;
-use config::Settings;
-use telemetry::{
+use tidegate_config::Settings;
+use tidegate_telemetry::{
     error_log,
     log_writer::{LogSink, LogWriter},
 };
@@ -121,8 +121,8 @@ fn is_stderr(path: &str) -> bool {
     matches!(path, "stderr" | "/dev/stderr")
 }
 
-pub fn level(level: config::settings::Level) -> error_log::Level {
-    use config::settings::Level;
+pub fn level(level: tidegate_config::settings::Level) -> error_log::Level {
+    use tidegate_config::settings::Level;
     match level {
         Level::Debug => error_log::Level::Debug,
         Level::Info => error_log::Level::Info,

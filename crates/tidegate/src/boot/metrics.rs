@@ -9,13 +9,13 @@ use std::{
     time::Duration,
 };
 
-use admin::{AdminHead, AdminResponse};
 use anyhow::Context;
 use bytes::Bytes;
-use config::Settings;
-use model::Kind as ObjectKind;
-use proxy::Workers;
-use telemetry::{
+use tidegate_admin::{AdminHead, AdminResponse};
+use tidegate_config::Settings;
+use tidegate_model::Kind as ObjectKind;
+use tidegate_proxy::Workers;
+use tidegate_telemetry::{
     log_writer::{LogSink, lines_lost},
     metrics::{Kind, Registry, TextWriter},
 };
@@ -90,11 +90,11 @@ impl Metrics {
         self.pages.get(|| self.registry.render(|writer| self.collect(writer)).0)
     }
 
-    pub fn connections(&self) -> plugin::ConnectionCounts {
+    pub fn connections(&self) -> tidegate_plugin_api::ConnectionCounts {
         let Some(Process { workers, .. }) = self.process.get() else {
-            return plugin::ConnectionCounts::default();
+            return tidegate_plugin_api::ConnectionCounts::default();
         };
-        let mut counts = plugin::ConnectionCounts::default();
+        let mut counts = tidegate_plugin_api::ConnectionCounts::default();
         for seat in workers.stats() {
             let accepted = seat.count(|stats| &stats.accepted);
             counts.accepted += accepted;
@@ -130,10 +130,10 @@ impl Metrics {
         let help = "Requests answered 508: they had come back to this gateway as often as apisix.max_own_hops lets them, or as \
                     requests of its plugins";
         writer.family(&loops, help, Kind::Counter);
-        writer.sample(&loops, &[], plugin::hops::refused() as f64);
+        writer.sample(&loops, &[], tidegate_plugin_api::hops::refused() as f64);
         let (unfinished, ended) =
             (self.name("tls_handshakes_unfinished"), self.name("tls_handshakes_ended_total"));
-        let usage = proxy::handshake_room::usage();
+        let usage = tidegate_proxy::handshake_room::usage();
         writer.family(&unfinished, "TLS handshakes of clients that are not finished", Kind::Gauge);
         writer.sample(&unfinished, &[], usage.unfinished as f64);
         let help = "TLS handshakes ended because too many were unfinished: the oldest (oldest), or a new one (refused)";
@@ -142,7 +142,7 @@ impl Metrics {
         writer.sample(&ended, &[("reason", "refused")], usage.refused as f64);
         let (held, refused) =
             (self.name("plugin_answer_memory_bytes"), self.name("plugin_answers_refused_total"));
-        let usage = plugin::answers::usage();
+        let usage = tidegate_plugin_api::answers::usage();
         writer.family(
             &held,
             "Memory that answers of services take (apisix.plugin_answer_memory)",
@@ -156,11 +156,11 @@ impl Metrics {
         let left_out = self.name("plugin_requests_left_out_total");
         let help = "Requests of plugins (copies, questions) that were not sent because they would have led back without end";
         writer.family(&left_out, help, Kind::Counter);
-        writer.sample(&left_out, &[], plugin::hops::left_out() as f64);
+        writer.sample(&left_out, &[], tidegate_plugin_api::hops::left_out() as f64);
     }
 
     fn collect_limiter_keys(&self, writer: &mut TextWriter) {
-        let usage = plugins::limiter_keys();
+        let usage = tidegate_plugins::limiter_keys();
         let (keys, forgotten) = (self.name("limiter_keys"), self.name("limiter_keys_forgotten_total"));
         writer.family(&keys, "Keys by which a plugin counts in memory", Kind::Gauge);
         for one in &usage {
@@ -174,7 +174,7 @@ impl Metrics {
     }
 
     fn collect_compressors(&self, writer: &mut TextWriter) {
-        let usage = plugins::compression_memory();
+        let usage = tidegate_plugins::compression_memory();
         let (bytes, left_out) =
             (self.name("compression_memory_bytes"), self.name("answers_not_compressed_total"));
         let help = "Memory of the compressors under way: what is held, and the most that may be";
@@ -187,7 +187,7 @@ impl Metrics {
     }
 
     fn collect_slow_answers(&self, writer: &mut TextWriter) {
-        let usage = proxy::read_ahead::usage();
+        let usage = tidegate_proxy::read_ahead::usage();
         let (bytes, ended) = (self.name("slow_answer_memory_bytes"), self.name("slow_answers_ended_total"));
         let help =
             "Memory for what was read of answers and waits for their clients: what is held, and its share";
@@ -200,7 +200,7 @@ impl Metrics {
     }
 
     fn collect_body_memory(&self, writer: &mut TextWriter) {
-        let usage = plugin::memory::usage();
+        let usage = tidegate_plugin_api::memory::usage();
         let bytes = self.name("body_memory_bytes");
         writer.family(
             &bytes,
@@ -279,7 +279,7 @@ impl Metrics {
 
     /// APISIX shows nginx's shared memory here; ours are the zones of proxy-cache.
     fn collect_shared_memory(&self, writer: &mut TextWriter) {
-        let zones = plugins::shared_memory();
+        let zones = tidegate_plugins::shared_memory();
         let capacity = self.name("shared_dict_capacity_bytes");
         writer.family(&capacity, "The capacity of memory that all workers share", Kind::Gauge);
         for (zone, bytes, _) in &zones {
@@ -313,7 +313,7 @@ impl Metrics {
 
     /// What the batching loggers hold and what they had to drop.
     fn collect_log_entries(&self, writer: &mut TextWriter) {
-        let entries = plugins::batch_entries();
+        let entries = tidegate_plugins::batch_entries();
         if !entries.is_empty() {
             let name = self.name("batch_process_entries");
             writer.family(&name, "Log entries of a configuration that are not sent yet", Kind::Gauge);
@@ -322,7 +322,7 @@ impl Metrics {
                 writer.sample(&name, &labels, *count as f64);
             }
         }
-        let counts = plugins::log_entry_counts();
+        let counts = tidegate_plugins::log_entry_counts();
         if counts.is_empty() {
             return;
         }
@@ -407,17 +407,18 @@ impl Metrics {
             }
         };
         let bounds = administration::bounds(settings);
-        sockets.spawn(runtime, admin::listener::serve(listener, self.clone(), bounds, sockets.phase()));
+        sockets
+            .spawn(runtime, tidegate_admin::listener::serve(listener, self.clone(), bounds, sockets.phase()));
         Ok(())
     }
 }
 
-impl admin::listener::Page for Metrics {
+impl tidegate_admin::listener::Page for Metrics {
     async fn answer(&self, request: AdminHead) -> AdminResponse {
         if request.path != self.uri {
             return AdminResponse::page(404);
         }
-        let Some(host) = plugin::host() else { return AdminResponse::page(500) };
+        let Some(host) = tidegate_plugin_api::host() else { return AdminResponse::page(500) };
         match tokio::task::spawn_blocking(|| (host.metrics_text)()).await {
             Ok(body) => AdminResponse { body, ..AdminResponse::empty(200) }
                 .with_header("Content-Type", "text/plain; version=0.0.4"),

@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use control::{Answer, Lookup, LookupError, MOST_ADDRESSES};
-use telemetry::{
+use tidegate_probes::{Answer, Lookup, LookupError, MOST_ADDRESSES};
+use tidegate_telemetry::{
     error_log::{self, Level},
     limiter::Limiter,
 };

@@ -7,10 +7,10 @@ use std::{
     time::Duration,
 };
 
-use compile::Addresses;
-use config::Settings;
-use control::{Domains, Lookup, LookupError, SystemLookup, SystemLookupOptions};
-use telemetry::error_log;
+use tidegate_compiler::Addresses;
+use tidegate_config::Settings;
+use tidegate_probes::{Domains, Lookup, LookupError, SystemLookup, SystemLookupOptions};
+use tidegate_telemetry::error_log;
 use tokio::{runtime::Runtime, sync::watch};
 
 use super::name_failures::{Failures, Reporting};
@@ -29,14 +29,15 @@ impl Lookup for NoServer {
     fn lookup<'a>(
         &'a self,
         name: &'a str,
-    ) -> std::pin::Pin<Box<dyn Future<Output = Result<control::Answer, LookupError>> + Send + 'a>> {
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<tidegate_probes::Answer, LookupError>> + Send + 'a>>
+    {
         Box::pin(async move {
             // The system's own resolver still knows /etc/hosts.
             let found = tokio::net::lookup_host((name, 0)).await;
             let found =
                 found.map_err(|error| LookupError { reason: format!("{}; {error}", self.0), gone: false })?;
             let addresses = found.map(|address| address.ip()).collect();
-            Ok(control::Answer { addresses, valid_for: Duration::from_secs(60) })
+            Ok(tidegate_probes::Answer { addresses, valid_for: Duration::from_secs(60) })
         })
     }
 }
@@ -44,8 +45,11 @@ impl Lookup for NoServer {
 impl Names {
     pub fn start(settings: &Settings, runtime: &Runtime) -> Arc<Names> {
         let apisix = &settings.apisix;
-        let servers =
-            apisix.dns_resolver.iter().filter_map(|text| config::keys::forms::name_server(text)).collect();
+        let servers = apisix
+            .dns_resolver
+            .iter()
+            .filter_map(|text| tidegate_config::keys::forms::name_server(text))
+            .collect();
         let options = SystemLookupOptions {
             servers,
             valid_s: apisix.dns_resolver_valid.map(|valid| valid.as_secs()),

@@ -6,12 +6,12 @@ use std::{
     time::Duration,
 };
 
-use admin::{AdminHead, AdminResponse, ControlHooks};
-use compile::ServiceNodes;
-use config::Settings;
-use discovery::Discovery;
-use model::resources::{DiscoveredService, Node};
-use telemetry::error_log;
+use tidegate_admin::{AdminHead, AdminResponse, ControlHooks};
+use tidegate_compiler::ServiceNodes;
+use tidegate_config::Settings;
+use tidegate_discovery::Discovery;
+use tidegate_model::resources::{DiscoveredService, Node};
+use tidegate_telemetry::error_log;
 use tokio::{runtime::Runtime, sync::watch};
 
 pub struct Nodes {

@@ -7,12 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use control::ocsp::{self, Subject};
-use plugin::certificates::{Pair, Stapling};
-use plugins::common::http_client::{self, Body, ClientOptions, Endpoint, Outgoing};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustls_pki_types::CertificateDer;
-use telemetry::error_log::{self, Level};
+use tidegate_plugin_api::certificates::{Pair, Stapling};
+use tidegate_plugins::common::http_client::{self, Body, ClientOptions, Endpoint, Outgoing};
+use tidegate_probes::ocsp::{self, Subject};
+use tidegate_telemetry::error_log::{self, Level};
 use tokio::{runtime::Runtime, task::JoinSet};
 
 use super::control::Control;

@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 
 use anyhow::anyhow;
-use config::{Loaded, Places, Provider, Settings};
 use rustls::sign::CertifiedKey;
+use tidegate_config::{Loaded, Places, Provider, Settings};
 
 use super::access_log;
 
@@ -17,7 +17,7 @@ pub fn check(loaded: &Loaded) -> anyhow::Result<()> {
     let fault = |(key, reason): Fault| anyhow!("{}", places.message(&key, &format!("{key}: {reason}")));
     for (kind, conf) in settings.discovery.as_object().into_iter().flatten() {
         let one = serde_json::Map::from_iter([(kind.clone(), conf.clone())]);
-        discovery::check(&one.into())
+        tidegate_discovery::check(&one.into())
             .map_err(|reason| anyhow!("{}", places.message(&format!("discovery.{kind}"), &reason)))?;
     }
     ciphers(settings).map_err(fault)?;
@@ -81,7 +81,7 @@ fn socket(settings: &Settings) -> Option<String> {
 /// Labels of the configuration beside those that every series has.
 fn labels(settings: &Settings) -> Result<(), Fault> {
     let families = settings.plugin_attribute("prometheus").get("metrics");
-    for (family, built_in) in telemetry::metrics::HTTP_FAMILIES {
+    for (family, built_in) in tidegate_telemetry::metrics::HTTP_FAMILIES {
         let list = families.and_then(|families| families.get(family)?.get("extra_labels")?.as_array());
         for (index, entry) in list.into_iter().flatten().enumerate() {
             let names = entry.as_object().into_iter().flatten().map(|(name, _)| name);
@@ -136,7 +136,9 @@ fn unread_resources(settings: &Settings) -> Option<String> {
 
 /// One line for all names of the user's list that are not here: routes that use them are refused.
 fn absent_plugins(settings: &Settings, places: &Places) -> Option<String> {
-    let here = |name: &&String| plugins::registry::PLUGINS.iter().any(|plugin| plugin.name == name.as_str());
+    let here = |name: &&String| {
+        tidegate_plugins::registry::PLUGINS.iter().any(|plugin| plugin.name == name.as_str())
+    };
     let absent: Vec<&str> = settings.plugins.iter().filter(|name| !here(name)).map(String::as_str).collect();
     if absent.is_empty() {
         return None;
@@ -158,12 +160,12 @@ fn ciphers(settings: &Settings) -> Result<(), Fault> {
     if !tls.enable || !tls.protocols.iter().any(|version| version == "TLSv1.2") {
         return Ok(());
     }
-    compile::check_ciphers(&tls.ciphers).map_err(|reason| ("apisix.ssl.ssl_ciphers".into(), reason))
+    tidegate_compiler::check_ciphers(&tls.ciphers).map_err(|reason| ("apisix.ssl.ssl_ciphers".into(), reason))
 }
 
 fn authorities(settings: &Settings) -> Result<(), Fault> {
     let Some(setting) = &settings.apisix.tls.trusted_certificate else { return Ok(()) };
-    trust::Anchors::from_setting(setting, &settings.files.prefix)
+    tidegate_tls::Anchors::from_setting(setting, &settings.files.prefix)
         .map(|_| ())
         .map_err(|reason| ("apisix.ssl.ssl_trusted_certificate".into(), reason))
 }
@@ -186,9 +188,11 @@ pub fn pair(
     let chain = read(settings, certificate_name, certificate)?;
     let pem = read(settings, key_name, key)?;
     let provider = rustls::crypto::aws_lc_rs::default_provider();
-    trust::certified_key(&provider, &chain, &pem).map_err(|error| match error.starts_with("certificate:") {
-        true => (certificate_name.into(), format!("{certificate}: {error}")),
-        false => (key_name.into(), format!("{key}: {error}; give the PEM key of {certificate}")),
+    tidegate_tls::certified_key(&provider, &chain, &pem).map_err(|error| {
+        match error.starts_with("certificate:") {
+            true => (certificate_name.into(), format!("{certificate}: {error}")),
+            false => (key_name.into(), format!("{key}: {error}; give the PEM key of {certificate}")),
+        }
     })
 }
 

@@ -11,8 +11,8 @@ use std::{
     },
 };
 
-use config::Settings;
-use plugin::Catalog;
+use tidegate_config::Settings;
+use tidegate_plugin_api::Catalog;
 use tokio::{net::TcpListener, runtime::Runtime};
 
 use super::{
@@ -58,8 +58,8 @@ pub struct Prepared {
     pub control: Arc<Control>,
     pub compiler: StopCompiler,
     pub apis: Arc<Apis>,
-    pub proxy: proxy::Settings,
-    pub listeners: proxy::Listeners,
+    pub proxy: tidegate_proxy::Settings,
+    pub listeners: tidegate_proxy::Listeners,
     /// Why HTTPS is not served, where that is not asked for.
     pub without_tls: Option<String>,
     /// Where the Control API listens.
@@ -78,7 +78,8 @@ pub fn prepare(
     warnings.iter().for_each(|warning| notices::warn(warning));
     let runtime = control::runtime()?;
     let catalog = Arc::new(
-        Catalog::new(plugins::registry::PLUGINS, Some(&settings.plugins)).map_err(anyhow::Error::msg)?,
+        Catalog::new(tidegate_plugins::registry::PLUGINS, Some(&settings.plugins))
+            .map_err(anyhow::Error::msg)?,
     );
     let metrics = Arc::new(Metrics::new(settings));
     install_host(settings, &runtime, &catalog, &metrics, &logs);
@@ -119,9 +120,11 @@ pub fn prepare(
 }
 
 /// An address that cannot be listened at, with the key that wants it.
-fn taken(settings: &Settings, proxy: &proxy::Settings, error: &std::io::Error) -> anyhow::Error {
+fn taken(settings: &Settings, proxy: &tidegate_proxy::Settings, error: &std::io::Error) -> anyhow::Error {
     let text = error.to_string();
-    let named = |listen: &&proxy::settings::Listen| text.contains(&format!("listen on {}: ", listen.address));
+    let named = |listen: &&tidegate_proxy::settings::Listen| {
+        text.contains(&format!("listen on {}: ", listen.address))
+    };
     let key = proxy.listen.iter().find(named).map(|listen| match (listen.proxy_protocol, listen.tls) {
         (false, false) => "apisix.node_listen",
         (false, true) => "apisix.ssl.listen",
@@ -135,7 +138,7 @@ fn taken(settings: &Settings, proxy: &proxy::Settings, error: &std::io::Error) -
 }
 
 /// Says which of the default ports for HTTPS are left out, and why.
-fn without_tls(listeners: &proxy::Listeners) -> Option<String> {
+fn without_tls(listeners: &tidegate_proxy::Listeners) -> Option<String> {
     if listeners.left_out.is_empty() {
         return None;
     }

@@ -7,16 +7,16 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use config::Settings;
-use model::{
+use serde_json::{Value, json};
+use tidegate_config::Settings;
+use tidegate_model::{
     Kind, PluginCatalog, SchemaKind, catalog::PluginFacts, encrypt::encrypted_fields, mask::mask_message,
 };
-use plugin::Catalog;
-use serde_json::{Value, json};
-use store::{
+use tidegate_plugin_api::Catalog;
+use tidegate_store::{
     ApiDriven, Embedded, Etcd, File, LastGood, Store, StoreError, embedded::Opened, history::Retention,
 };
-use telemetry::error_log;
+use tidegate_telemetry::error_log;
 
 use super::{
     notices,
@@ -142,9 +142,10 @@ pub fn open(
     purpose: &Purpose,
 ) -> anyhow::Result<Arc<Provider>> {
     let document = match (purpose, settings.provider) {
-        (Purpose::Serve(Some(predecessor)), config::Provider::Embedded | config::Provider::ApiDriven) => {
-            predecessor.take_store()?
-        }
+        (
+            Purpose::Serve(Some(predecessor)),
+            tidegate_config::Provider::Embedded | tidegate_config::Provider::ApiDriven,
+        ) => predecessor.take_store()?,
         _ => None,
     };
     let trial = match purpose {
@@ -171,7 +172,7 @@ fn open_kind(
     runtime: &tokio::runtime::Runtime,
     trial: Option<&Trial>,
 ) -> anyhow::Result<Provider> {
-    let report = || -> store::file::Report {
+    let report = || -> tidegate_store::file::Report {
         let problems = trial.map(|trial| trial.problems.clone());
         Box::new(move |text: &str| {
             if let Some(problems) = &problems {
@@ -181,9 +182,9 @@ fn open_kind(
         })
     };
     match settings.provider {
-        config::Provider::Embedded => {
+        tidegate_config::Provider::Embedded => {
             let path = &settings.files.database;
-            if settings.role == config::Role::DataPlane && !path.exists() {
+            if settings.role == tidegate_config::Role::DataPlane && !path.exists() {
                 bail!(
                     "database {} is missing, and role data_plane does not write to it; restore it from a backup, or \
                      correct deployment.role_data_plane.config_provider",
@@ -191,7 +192,7 @@ fn open_kind(
                 );
             }
             if let Some(folder) = path.parent() {
-                let writes = settings.role != config::Role::DataPlane;
+                let writes = settings.role != tidegate_config::Role::DataPlane;
                 let usable = if writes { writable_folder(folder) } else { Ok(()) };
                 usable.context(
                     "there is no place for the store; check permissions, or give another --prefix",
@@ -241,11 +242,15 @@ fn open_kind(
             }
             Ok(Provider::Embedded(Arc::new(store)))
         }
-        config::Provider::Yaml | config::Provider::Json => {
-            let yaml = settings.provider == config::Provider::Yaml;
+        tidegate_config::Provider::Yaml | tidegate_config::Provider::Json => {
+            let yaml = settings.provider == tidegate_config::Provider::Yaml;
             let path = if yaml { &settings.files.resources_yaml } else { &settings.files.resources_json };
-            let options = store::file::Options {
-                format: if yaml { store::file::Format::Yaml } else { store::file::Format::Json },
+            let options = tidegate_store::file::Options {
+                format: if yaml {
+                    tidegate_store::file::Format::Yaml
+                } else {
+                    tidegate_store::file::Format::Json
+                },
                 check: check(catalog),
                 choose_plugins: Some(choose_plugins(settings, catalog)),
                 report: report(),
@@ -253,10 +258,10 @@ fn open_kind(
             };
             Ok(Provider::File(Arc::new(File::open(path, options)?)))
         }
-        config::Provider::ApiDriven => {
+        tidegate_config::Provider::ApiDriven => {
             Ok(Provider::ApiDriven(Arc::new(ApiDriven::new(check(catalog), report()))))
         }
-        config::Provider::Etcd => {
+        tidegate_config::Provider::Etcd => {
             let mut options = super::etcd::options(settings, catalog);
             if trial.is_some() {
                 options = super::etcd::without_writing(options)?;
@@ -270,20 +275,20 @@ fn open_kind(
 }
 
 /// The file's plugin list counts for the objects beside it; without one config.yaml's does.
-fn choose_plugins(settings: &Settings, catalog: &Arc<Catalog>) -> store::file::ChoosePlugins {
+fn choose_plugins(settings: &Settings, catalog: &Arc<Catalog>) -> tidegate_store::file::ChoosePlugins {
     let (configured, catalog) = (settings.plugins.clone(), catalog.clone());
     Box::new(move |list| catalog.enable(Some(list.map_or(&configured, |list| &list.http))))
 }
 
 /// What an object that did not come through the Admin API must pass to be used. Plugins that are off do not make it bad:
 /// whoever compiles it decides, and the Admin API goes on showing it.
-pub fn check(catalog: &Arc<Catalog>) -> store::file::Check {
+pub fn check(catalog: &Arc<Catalog>) -> tidegate_store::file::Check {
     let catalog = AnyPlugin(catalog.clone());
     Box::new(move |kind: Kind, id: &str, value: &Value| {
         let checked = super::administration::check_object(&catalog, kind, id, value);
         let checked = checked.and_then(|()| match kind {
             Kind::StreamRoute => Ok(()),
-            _ => model::check::check_known(&catalog, value),
+            _ => tidegate_model::check::check_known(&catalog, value),
         });
         // The reason goes into the log.
         checked.map_err(|reason| mask_message(kind, id, value, &catalog, &reason))
@@ -318,12 +323,12 @@ impl PluginCatalog for AnyPlugin {
 }
 
 /// `None`: nothing is encrypted.
-pub fn keyring(settings: &Settings) -> Option<model::encrypt::Keyring> {
+pub fn keyring(settings: &Settings) -> Option<tidegate_model::encrypt::Keyring> {
     let keys = &settings.apisix.data_encryption.keyring;
     if keys.is_empty() {
         return None;
     }
-    model::encrypt::Keyring::new(keys)
+    tidegate_model::encrypt::Keyring::new(keys)
         .inspect_err(|reason| {
             error_log::log(error_log::Level::Error, format_args!("apisix.data_encryption.keyring: {reason}"));
         })
@@ -332,13 +337,13 @@ pub fn keyring(settings: &Settings) -> Option<model::encrypt::Keyring> {
 
 /// Secret fields are encrypted in the database file only. What cannot be decrypted is not used, also where encryption has been
 /// switched off: it would be a secret that whoever sees the file knows.
-fn encryption(settings: &Settings, catalog: &Arc<Catalog>) -> store::embedded::Hooks {
+fn encryption(settings: &Settings, catalog: &Arc<Catalog>) -> tidegate_store::embedded::Hooks {
     let fields = settings.apisix.data_encryption.enable_encrypt_fields;
     let keyring = keyring(settings);
     let is_on = keyring.is_some();
-    let keyring = Arc::new(keyring.unwrap_or_else(model::encrypt::Keyring::empty));
+    let keyring = Arc::new(keyring.unwrap_or_else(tidegate_model::encrypt::Keyring::empty));
     let (other, catalogs) = (keyring.clone(), (catalog.clone(), catalog.clone()));
-    store::embedded::Hooks {
+    tidegate_store::embedded::Hooks {
         encrypt: Some(Box::new(move |kind, id, value| {
             if is_on && (fields || kind == Kind::Ssl) {
                 keyring.encrypt_resource(kind, id, value, catalogs.0.as_ref());

@@ -10,11 +10,11 @@ use std::{
     time::Duration,
 };
 
-use config::Settings;
-use model::{Kind, Object};
-use plugins::common::secret_manager::{Failure, fetch};
 use serde_json::Value;
-use telemetry::error_log::{self, Level};
+use tidegate_config::Settings;
+use tidegate_model::{Kind, Object};
+use tidegate_plugins::common::secret_manager::{Failure, fetch};
+use tidegate_telemetry::error_log::{self, Level};
 use tokio::{
     runtime::Handle,
     sync::{Notify, Semaphore, watch},
@@ -114,7 +114,7 @@ impl Secrets {
             state.set_manager(&key.1, object.map(Object::value).as_ref());
         } else {
             let value = object.map(Object::value);
-            let references = value.as_deref().map(compile::secret_references);
+            let references = value.as_deref().map(tidegate_compiler::secret_references);
             state.set_references(key, &references.unwrap_or_default());
         }
     }
@@ -185,7 +185,7 @@ impl Secrets {
                     }
                     Some(conf) => {
                         let mut conf = (*conf).clone();
-                        compile::resolve_environment(&mut conf);
+                        tidegate_compiler::resolve_environment(&mut conf);
                         fetch(manager, &conf, path).await
                     }
                 }
@@ -302,7 +302,7 @@ fn parts(reference: &str) -> Result<(&str, &str, &str), &'static str> {
     Ok((reference.get(..manager.len() + 1 + id.len()).unwrap_or_default(), manager, path))
 }
 
-impl compile::SecretSource for Secrets {
+impl tidegate_compiler::SecretSource for Secrets {
     fn get(&self, reference: &str) -> Result<String, String> {
         match self.lock().entries.get(reference).map(|entry| &entry.value) {
             Some(Ok(value)) => Ok(value.to_string()),

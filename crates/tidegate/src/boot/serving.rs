@@ -7,10 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use config::Settings;
-use proxy::Workers;
 use serde_json::Value;
-use telemetry::error_log::{self, Level};
+use tidegate_config::Settings;
+use tidegate_proxy::Workers;
+use tidegate_telemetry::error_log::{self, Level};
 
 use super::{
     commands::{Answer, Command, Reply},

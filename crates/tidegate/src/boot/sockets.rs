@@ -10,8 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use admin::listener::Phase;
-use proxy::{Listeners, Workers, port_owner};
+use tidegate_admin::listener::Phase;
+use tidegate_proxy::{Listeners, Workers, port_owner};
 use tokio::{net::TcpListener, runtime::Runtime, sync::watch, task::JoinHandle};
 
 /// A busy machine may need that long; more is not waited for.
@@ -70,10 +70,10 @@ impl Sockets {
     }
 
     /// To be called before [`Sockets::bind`]: the data plane takes all sockets of its addresses.
-    pub fn open_data_plane(&self, settings: &proxy::Settings) -> io::Result<Listeners> {
+    pub fn open_data_plane(&self, settings: &tidegate_proxy::Settings) -> io::Result<Listeners> {
         match &self.trial {
-            Some(held) => proxy::listeners::try_out(settings, &|address| held.has(address)),
-            None => proxy::listeners::open(settings, &mut lock(&self.inherited)),
+            Some(held) => tidegate_proxy::listeners::try_out(settings, &|address| held.has(address)),
+            None => tidegate_proxy::listeners::open(settings, &mut lock(&self.inherited)),
         }
     }
 
@@ -82,7 +82,7 @@ impl Sockets {
         if let Some(held) = &self.trial {
             return match held.has(address) {
                 true => Ok(None),
-                false => proxy::listeners::refuse_shared(address).map(|()| None),
+                false => tidegate_proxy::listeners::refuse_shared(address).map(|()| None),
             };
         }
         let mut inherited = lock(&self.inherited);

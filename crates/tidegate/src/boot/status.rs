@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use admin::{AdminHead, AdminResponse};
 use anyhow::Context;
-use config::Settings;
-use proxy::Workers;
 use serde_json::json;
+use tidegate_admin::{AdminHead, AdminResponse};
+use tidegate_config::Settings;
+use tidegate_proxy::Workers;
 use tokio::{net::TcpListener, runtime::Runtime};
 
 use super::{administration, control::Control, data_plane, provider::Provider, sockets::Sockets};
@@ -36,10 +36,10 @@ pub fn serve(
     let (workers, control, provider) = (workers.clone(), control.clone(), provider.clone());
     let status = Arc::new(Status { workers, control, provider });
     let bounds = administration::bounds(settings);
-    sockets.spawn(runtime, admin::listener::serve(listener, status, bounds, sockets.phase()));
+    sockets.spawn(runtime, tidegate_admin::listener::serve(listener, status, bounds, sockets.phase()));
 }
 
-impl admin::listener::Page for Status {
+impl tidegate_admin::listener::Page for Status {
     async fn answer(&self, request: AdminHead) -> AdminResponse {
         match request.path.as_str() {
             "/status" => AdminResponse::json(200, &json!({ "status": "ok" })),

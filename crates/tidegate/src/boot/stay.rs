@@ -6,7 +6,7 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
-use telemetry::error_log::{self, Level};
+use tidegate_telemetry::error_log::{self, Level};
 
 use super::{
     pid_file,

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow, bail};
-use config::{Settings, settings::Level};
+use tidegate_config::{Settings, settings::Level};
 
 use super::{
     etcd, logs, pid_file,
@@ -48,14 +48,15 @@ pub fn run(mut settings: Settings) -> anyhow::Result<Outcome> {
     // Nobody asked for probes of upstreams.
     settings.apisix.disable_upstream_healthcheck = true;
     let trial = Trial { running: pid_file::running(&settings.files.pid)?, ..Trial::default() };
-    let sockets = Sockets::trial(trial.running.map(proxy::port_owner::addresses_of).unwrap_or_default());
+    let sockets =
+        Sockets::trial(trial.running.map(tidegate_proxy::port_owner::addresses_of).unwrap_or_default());
     let prepared = prepare(&settings, &sockets, &Purpose::Trial(&trial), &[]).map(|prepared| {
         let Prepared { runtime, provider, compiler, .. } = prepared;
         drop(compiler);
         provider.close();
         runtime.shutdown_timeout(Duration::from_millis(100));
     });
-    if settings.provider == config::Provider::Etcd {
+    if settings.provider == tidegate_config::Provider::Etcd {
         // There need not have been one.
         let _ = fs::remove_file(etcd::trial_snapshot());
     }

@@ -7,12 +7,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use config::{
+use tidegate_config::{
     Provider, Role, Settings,
     settings::{Access, AdminKey},
 };
-use proxy::settings::Listen;
-use store::LastGoodState;
+use tidegate_proxy::settings::Listen;
+use tidegate_store::LastGoodState;
 
 const EXAMPLE: &str = r#""uri":"/hello","plugins":{"mocking":{"content_type":"text/plain","response_example":"hello from tidegate\n"}}"#;
 

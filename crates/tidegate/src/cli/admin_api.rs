@@ -7,8 +7,8 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use config::{Settings, settings::AdminKey};
 use serde_json::Value;
+use tidegate_config::{Settings, settings::AdminKey};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 

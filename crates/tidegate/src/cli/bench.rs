@@ -17,7 +17,7 @@ mod websocket;
 
 use std::process::ExitCode;
 
-use load::Problem;
+use tidegate_bench::Problem;
 
 use crate::say::complain;
 

@@ -6,8 +6,8 @@ use std::{borrow::Cow, fs, io::Write, num::NonZeroUsize, path::PathBuf, process:
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use config::Settings;
 use serde_json::{Value, json};
+use tidegate_config::Settings;
 
 use super::{
     Place, admin_api,

@@ -3,8 +3,8 @@
 mod text;
 
 use clap::Args;
-use config::Provider;
 use serde_json::{Map, Value, json};
+use tidegate_config::Provider;
 
 use super::{Place, admin_api, printable::printable_lines};
 use crate::boot;

@@ -13,10 +13,10 @@ use std::{
 use anyhow::{Context, anyhow, bail};
 use beside::Beside;
 pub use beside::Reading;
-use config::settings::{Access, AdminKey};
-use import::{Imported, Options, Placement, Source};
-use model::Kind;
-use plugin::Catalog;
+use tidegate_config::settings::{Access, AdminKey};
+use tidegate_import::{Imported, Options, Placement, Source};
+use tidegate_model::Kind;
+use tidegate_plugin_api::Catalog;
 
 use super::{Place, printable::printable_lines};
 use crate::boot;
@@ -113,7 +113,7 @@ fn read(
     let shown = file.display().to_string();
     let text = beside::read_text(file).with_context(|| format!("cannot read {shown}"))?;
     let files = Beside::new(file, reading)?;
-    let imported = import::import(
+    let imported = tidegate_import::import(
         source,
         &text,
         &files,
@@ -130,9 +130,9 @@ fn read(
 
 /// What the gateway would leave out: values that the other one takes and this one does not.
 fn check(imported: &mut Imported) -> anyhow::Result<()> {
-    let catalog = Catalog::new(plugins::registry::PLUGINS, None).map_err(anyhow::Error::msg)?;
+    let catalog = Catalog::new(tidegate_plugins::registry::PLUGINS, None).map_err(anyhow::Error::msg)?;
     for (collection, objects) in imported.output.lists() {
-        let Some((_, kind)) = store::COLLECTIONS.iter().find(|(name, _)| *name == collection) else {
+        let Some((_, kind)) = tidegate_store::COLLECTIONS.iter().find(|(name, _)| *name == collection) else {
             continue;
         };
         for object in objects {

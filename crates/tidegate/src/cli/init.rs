@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use config::reference::{Starter, starter, starter_resources};
+use tidegate_config::reference::{Starter, starter, starter_resources};
 
 use super::Place;
 use crate::boot::welcome::shown;
@@ -36,11 +36,11 @@ pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     let conf = source.prefix.join("conf");
     fs::create_dir_all(&conf).with_context(|| format!("cannot create {}", conf.display()))?;
     // A cluster's store has its key already, or each gateway would have another one.
-    let key = (kind == Starter::Embedded).then(config::random_key).transpose();
+    let key = (kind == Starter::Embedded).then(tidegate_config::random_key).transpose();
     let key = key.context("cannot read random numbers")?;
     // A store that is there already was written without this file: with the key that is the default.
     let is_new = !source.prefix.join("data/tidegate.redb").exists();
-    let published = config::PUBLISHED_KEYS.into_iter().filter(|_| key.is_some() && !is_new);
+    let published = tidegate_config::PUBLISHED_KEYS.into_iter().filter(|_| key.is_some() && !is_new);
     let keyring: Vec<&str> = key.as_deref().into_iter().chain(published).collect();
     write_new(&conf.join("config.yaml"), &starter(kind, &keyring))?;
     if !is_new {

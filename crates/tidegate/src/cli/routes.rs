@@ -7,8 +7,8 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use config::Listener;
 use serde_json::Value;
+use tidegate_config::Listener;
 
 use super::{Place, printable::printable};
 

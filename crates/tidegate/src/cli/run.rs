@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use ::import::{Listeners, Placement};
-use config::{
+use ::tidegate_import::{Listeners, Placement};
+use tidegate_config::{
     Loaded, Provider, Role, Settings,
     settings::{HttpRouter, Listener},
 };
@@ -115,7 +115,7 @@ fn serve_imported(
         }
     }
     // The other gateway has no list to switch plugins on: what its configuration names is on.
-    for plugin in plugins::registry::PLUGINS {
+    for plugin in tidegate_plugins::registry::PLUGINS {
         if !settings.plugins.iter().any(|name| name == plugin.name) {
             settings.plugins.push(plugin.name.to_owned());
         }

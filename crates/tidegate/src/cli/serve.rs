@@ -15,8 +15,8 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use config::{Settings, Source};
 use serde_json::json;
+use tidegate_config::{Settings, Source};
 
 use super::{Place, daemon, start::ReadySocket};
 use crate::boot::{self, RunOptions, notify, pid_file::PidFile, serving::Origin};
@@ -73,7 +73,7 @@ pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     let listen = place.listen.clone().unwrap_or_else(|| arguments.port.to_string());
     let source = Source { prefix: home.0.clone(), file: None, listen: Some(listen.clone()) };
     let load = move || -> anyhow::Result<Settings> {
-        let mut settings = config::load(&source)?.settings;
+        let mut settings = tidegate_config::load(&source)?.settings;
         settings.own_name = true;
         Ok(settings)
     };

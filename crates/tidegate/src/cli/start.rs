@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::Args;
-use config::Settings;
+use tidegate_config::Settings;
 
 use super::{Place, daemon};
 use crate::boot::{notices, notify, pid_file, preflight, welcome::shown};

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use config::Provider;
+use tidegate_config::Provider;
 
 use super::Place;
 use crate::boot::{notices, preflight, trial};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use model::{Kind, PluginCatalog, mask::mask_resource};
 use serde_json::{Value, json};
+use tidegate_model::{Kind, PluginCatalog, mask::mask_resource};
 
 /// The time of the write, which differs always.
 const UPDATE_TIME: &str = "/update_time";

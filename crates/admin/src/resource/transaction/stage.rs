@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use model::{Document, Kind, Object, Rejected, check::References};
 use serde_json::{Value, json};
-use store::{Operation, State, Stored};
+use tidegate_model::{Document, Kind, Object, Rejected, check::References};
+use tidegate_store::{Operation, State, Stored};
 
 use super::{
     super::{Target, delete, in_vain, patch, prepare, still_sealed, stored_id, validate, write},
@@ -287,8 +287,8 @@ impl Stage {
     pub(super) fn differences(&self, api: &AdminApi) -> Vec<Value> {
         let catalog = api.plugins();
         let with_diff = |(mut entry, key, touched): (Value, &Key, &Touched)| {
-            let before = touched.before.as_ref().map(model::Object::value);
-            let after = self.state.get(key.0, &key.1).map(model::Object::value);
+            let before = touched.before.as_ref().map(tidegate_model::Object::value);
+            let after = self.state.get(key.0, &key.1).map(tidegate_model::Object::value);
             let diff = diff::of_object(key, before.as_deref(), after.as_deref(), catalog.as_ref());
             if let Some(fields) = entry.as_object_mut() {
                 fields.insert("diff".to_owned(), Value::Array(diff));

@@ -1,6 +1,6 @@
 //! The body of an answer without its framing.
 
-use wire::{
+use tidegate_protocol::{
     BodyLength, Head,
     chunked::{ChunkedDecoder, Event},
 };

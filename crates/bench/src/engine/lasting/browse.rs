@@ -6,8 +6,8 @@ mod page;
 
 use std::{ops::ControlFlow, time::Duration};
 
+use tidegate_protocol::{Method, framing, framing::ConnectionOptions};
 use tokio::time::{sleep, timeout};
-use wire::{Method, framing, framing::ConnectionOptions};
 
 use self::{jar::Jar, location::Target, page::Page};
 use super::{
@@ -154,7 +154,7 @@ async fn ask(
     }
     let came = line.came();
     let persists = ConnectionOptions::of(&head.headers).persists(head.version);
-    let closes = !persists || length == wire::BodyLength::UntilClose;
+    let closes = !persists || length == tidegate_protocol::BodyLength::UntilClose;
     let mut shared = common.borrow_mut();
     shared.tally.bytes_out += bytes.len() as u64;
     shared.tally.bytes_in += came;

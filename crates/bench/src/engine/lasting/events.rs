@@ -2,8 +2,8 @@
 
 mod reader;
 
+use tidegate_protocol::{Method, ResponseHead, framing};
 use tokio::time::{sleep, timeout};
-use wire::{Method, ResponseHead, framing};
 
 use self::reader::EventReader;
 use super::{

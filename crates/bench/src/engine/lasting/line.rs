@@ -5,8 +5,8 @@
 mod http2;
 
 use h2::client::SendRequest;
+use tidegate_protocol::ResponseHead;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use wire::ResponseHead;
 
 use crate::engine::failure::{Broken, Failure, plain};
 

@@ -1,7 +1,7 @@
 //! Who converts which plugin.
 
-use config::yaml::Node;
 use serde_json::json;
+use tidegate_config::yaml::Node;
 
 use super::{
     super::{

@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-use config::yaml::Node;
 use serde_json::json;
+use tidegate_config::yaml::Node;
 
 use super::{
     super::{

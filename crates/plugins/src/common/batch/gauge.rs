@@ -9,7 +9,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use plugin::{Request, Variable, variables::Named};
+use tidegate_plugin_api::{Request, Variable, variables::Named};
 
 /// The entries of one configuration. As in APISIX, route and address are those of its first request.
 pub struct Gauge {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use telemetry::{
+use tidegate_telemetry::{
     error_log::{self, Level},
     limiter::Limiter,
 };

@@ -6,7 +6,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed},
 };
 
-use telemetry::{
+use tidegate_telemetry::{
     error_log::{self, Level},
     limiter::Limiter,
 };
@@ -31,7 +31,7 @@ pub fn usage() -> Usage {
 }
 
 fn limit() -> usize {
-    plugin::memory::limit() / PART
+    tidegate_plugin_api::memory::limit() / PART
 }
 
 /// The memory of one compressor. Dropping it gives it back.

@@ -3,14 +3,14 @@
 use std::{io, net::SocketAddr, path::Path, sync::Arc};
 
 use parking_lot::Mutex;
-use plugin::{descriptors, host};
 use rustc_hash::FxHashMap;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use serde_json::Value;
+use tidegate_plugin_api::{descriptors, host};
+use tidegate_tls::{Anchors, Trust, client_config};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
-use trust::{Anchors, Trust, client_config};
 
 use super::Endpoint;
 
@@ -56,7 +56,7 @@ pub async fn connect(endpoint: &Endpoint, tls: &TlsWanted) -> Result<Transport, 
         return Ok(Transport::Plain(stream));
     }
     let name = ServerName::try_from(host.clone()).map_err(|error| format!("{host}: {error}"))?;
-    let stream = trust::connect(tls_config(tls)?, name, stream)
+    let stream = tidegate_tls::connect(tls_config(tls)?, name, stream)
         .await
         .map_err(|error| format!("TLS handshake with {host}:{port} failed: {error}"))?;
     Ok(Transport::Tls(Box::new(stream)))

@@ -12,7 +12,7 @@ pub struct Endpoint {
 
 impl Endpoint {
     pub fn parse(url: &str) -> Result<Endpoint, String> {
-        let bad = |reason: &str| format!("bad URL {}: {reason}", model::url::without_user(url));
+        let bad = |reason: &str| format!("bad URL {}: {reason}", tidegate_model::url::without_user(url));
         let (scheme, rest) = url
             .split_once("://")
             .ok_or_else(|| bad("it has no scheme; write http:// or https:// before it"))?;
@@ -60,9 +60,9 @@ impl Endpoint {
     pub fn add_argument(&mut self, name: &str, value: &str) {
         self.target.push(if self.target.contains('?') { '&' } else { '?' });
         let mut pair = Vec::new();
-        wire::uri::encode_component(name.as_bytes(), &mut pair);
+        tidegate_protocol::uri::encode_component(name.as_bytes(), &mut pair);
         pair.push(b'=');
-        wire::uri::encode_component(value.as_bytes(), &mut pair);
+        tidegate_protocol::uri::encode_component(value.as_bytes(), &mut pair);
         self.target.push_str(&String::from_utf8_lossy(&pair));
     }
 }

@@ -6,9 +6,9 @@
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use plugin::aside;
 use serde_json::{Map, Value};
-use telemetry::{
+use tidegate_plugin_api::aside;
+use tidegate_telemetry::{
     error_log::{self, Level},
     limiter::Limiter,
 };
@@ -27,7 +27,7 @@ const MADE_OF_A_BYTE: usize = 3;
 
 /// No client can guess them.
 pub static MARKS: LazyLock<Marks> = LazyLock::new(|| {
-    let random = plugin::request::random_u64;
+    let random = tidegate_plugin_api::request::random_u64;
     let mark = |name| format!("{name} {:016x}{:016x}", random(), random());
     Marks { request: mark("request body"), response: mark("response body") }
 });

@@ -65,7 +65,7 @@ fn check_host(field: &str, host: &str) -> Result<(), String> {
     if is_address || !host.contains(wrong) {
         return Ok(());
     }
-    let host = model::url::without_user(host);
+    let host = tidegate_model::url::without_user(host);
     Err(format!(
         "{field}: {host} is not a host; write a name or an address there, and the port in its own field"
     ))

@@ -2,7 +2,6 @@
 
 use std::{future::Future, io, time::Duration};
 
-use plugin::descriptors;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Pipeline,
     RedisError, RedisFuture, RedisResult, Value,
@@ -10,6 +9,7 @@ use redis::{
     cluster_async::Connect,
 };
 use rustls_pki_types::ServerName;
+use tidegate_plugin_api::descriptors;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -44,7 +44,7 @@ pub async fn connect(
         let wanted = TlsWanted { verify: !insecure, client: None };
         let settings = tls_config(&wanted).map_err(io::Error::other)?;
         let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
-        trust::connect(settings, name, tcp.await?).await
+        tidegate_tls::connect(settings, name, tcp.await?).await
     };
     start(&info, within(handshake).await?, config).await
 }

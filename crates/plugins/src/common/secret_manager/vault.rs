@@ -56,7 +56,7 @@ fn normalized(path: &str) -> String {
     let mut out = Vec::new();
     for segment in segments {
         out.push(b'/');
-        wire::uri::encode_path(segment.as_bytes(), &mut out);
+        tidegate_protocol::uri::encode_path(segment.as_bytes(), &mut out);
     }
     String::from_utf8_lossy(&out).into_owned()
 }

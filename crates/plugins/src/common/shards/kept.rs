@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
-use telemetry::{
+use tidegate_telemetry::{
     error_log::{self, Level},
     limiter::Limiter,
 };

@@ -1,10 +1,10 @@
 //! `ngx.header`, `ngx.resp`, `ngx.status` and the request's headers.
 
 use mlua::{Lua, LuaString, Table, Value};
-use plugin::Request;
-use wire::Head;
+use tidegate_plugin_api::Request;
+use tidegate_protocol::Head;
 
-use plugin::reply::FINAL_STATUSES;
+use tidegate_plugin_api::reply::FINAL_STATUSES;
 
 use super::{bytes, native_function};
 use crate::lua::current::{self, Phase};
@@ -43,7 +43,7 @@ fn checked_name(name: &LuaString) -> mlua::Result<Vec<u8>> {
         return Err(mlua::Error::runtime("invalid header name"));
     }
     let name = name.as_bytes().to_vec();
-    if name.is_empty() || !name.iter().all(|&byte| wire::request::is_token_byte(byte)) {
+    if name.is_empty() || !name.iter().all(|&byte| tidegate_protocol::request::is_token_byte(byte)) {
         return Err(mlua::Error::runtime("invalid header name"));
     }
     Ok(name)

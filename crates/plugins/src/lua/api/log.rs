@@ -1,7 +1,7 @@
 //! `ngx.log` and `core.log` write to the error log.
 
 use mlua::{Lua, Table, Value, Variadic};
-use telemetry::error_log::{self, Level};
+use tidegate_telemetry::error_log::{self, Level};
 
 use super::native_function;
 use crate::common::number;

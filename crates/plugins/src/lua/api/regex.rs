@@ -5,7 +5,7 @@ use std::{borrow::Cow, cell::RefCell, ops::Range, rc::Rc};
 use ahash::AHashMap;
 use fancy_regex::{Match, Regex, RegexBuilder};
 use mlua::{Lua, LuaString, Table, Value};
-use routing::expr::MAX_STEPS;
+use tidegate_routing::expr::MAX_STEPS;
 
 use super::native_function;
 use crate::lua::clock;
@@ -76,7 +76,7 @@ impl Cache {
             .map_err(|error| format!("pcre2_compile() failed: {error} in \"{pattern}\""))?;
         let expression = Expression {
             regex: Rc::new(regex),
-            states: backtrack::states(pattern),
+            states: tidegate_backtrack::states(pattern),
             backtracks: backtracks(pattern),
         };
         if self.compiled.len() >= MAX_CACHED || self.states > MAX_CACHED_STATES {
@@ -214,7 +214,7 @@ mod tests {
     /// A byte that is not UTF-8 becomes two: what the engine passes through counts, not what came.
     #[test]
     fn widened_subjects_are_bounded_by_what_is_searched() {
-        let longest = clock::scaled(MAX_WORK) / backtrack::states("x");
+        let longest = clock::scaled(MAX_WORK) / tidegate_backtrack::states("x");
         let ascii = vec![b'b'; longest];
         assert_eq!(find(&ascii, "x"), Ok(false));
         let bytes = vec![0xff; longest];

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use mlua::{Lua, LuaString, Table, Value};
-use plugin::{Request, RequestBody, memory};
-use wire::{HeaderId, uri};
+use tidegate_plugin_api::{Request, RequestBody, memory};
+use tidegate_protocol::{HeaderId, uri};
 
 use super::{bytes, native_function};
 use crate::{
@@ -121,7 +121,7 @@ fn install_target(lua: &Lua, native: &Table) -> mlua::Result<()> {
         "set_method",
         native_function(lua, |_, method: LuaString| {
             current::write(method.as_bytes().len())?;
-            let method = wire::Method::of(&method.as_bytes());
+            let method = tidegate_protocol::Method::of(&method.as_bytes());
             current::edit(|request| request.edits.method = Some(method))
         })?,
     )?;
@@ -279,7 +279,7 @@ fn hold_chunk(bytes: usize) -> mlua::Result<()> {
 }
 
 /// What the router found, under the names of APISIX's router.
-fn matched(request: &plugin::Request) -> serde_json::Value {
+fn matched(request: &tidegate_plugin_api::Request) -> serde_json::Value {
     let text = |bytes: &[u8]| serde_json::Value::from(String::from_utf8_lossy(bytes));
     let matched = &request.matched;
     let mut fields = serde_json::Map::new();

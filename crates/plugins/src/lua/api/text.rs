@@ -9,7 +9,7 @@ use base64::{
 };
 use md5::{Digest, Md5};
 use mlua::{Lua, LuaString, Table, Value};
-use wire::uri;
+use tidegate_protocol::uri;
 
 use super::{bytes, native_function};
 use crate::{common::hex, lua::clock};
@@ -140,12 +140,15 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set("http_time", native_function(lua, |_, seconds: f64| Ok(http_time(seconds)))?)?;
     native.set(
         "random",
-        native_function(lua, |_, ()| Ok((plugin::request::random_u64() >> 11) as f64 / (1u64 << 53) as f64))?,
+        native_function(lua, |_, ()| {
+            Ok((tidegate_plugin_api::request::random_u64() >> 11) as f64 / (1u64 << 53) as f64)
+        })?,
     )?;
     native.set(
         "hostname",
         native_function(lua, |_, ()| {
-            Ok(plugin::host().map_or_else(|| "localhost".to_owned(), |host| host.hostname.clone()))
+            Ok(tidegate_plugin_api::host()
+                .map_or_else(|| "localhost".to_owned(), |host| host.hostname.clone()))
         })?,
     )?;
     native.set(

@@ -12,8 +12,8 @@ use std::{
 
 use bytes::Bytes;
 use h2::client::Connection;
-use plugin::snapshot::KeepalivePool;
-use telemetry::error_log;
+use tidegate_plugin_api::snapshot::KeepalivePool;
+use tidegate_telemetry::error_log;
 
 use super::{
     super::io::{Io, SharedWire, Wire},

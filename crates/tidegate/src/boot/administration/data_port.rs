@@ -2,9 +2,9 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use admin::{AdminApi, AdminHead, AdminResponse, Entered, RequestBody};
 use bytes::Bytes;
-use proxy::{Internal, InternalCall, InternalFuture, InternalHead, InternalResponse};
+use tidegate_admin::{AdminApi, AdminHead, AdminResponse, Entered, RequestBody};
+use tidegate_proxy::{Internal, InternalCall, InternalFuture, InternalHead, InternalResponse};
 
 pub struct OnDataPort {
     pub admin: Arc<AdminApi>,
@@ -42,7 +42,7 @@ struct Call {
 impl InternalCall for Call {
     /// Large bodies are for the API's own port, where they are counted.
     fn body_limit(&self) -> usize {
-        self.entered.body_limit().min(2 * admin::api::BODY_LIMIT) as usize
+        self.entered.body_limit().min(2 * tidegate_admin::api::BODY_LIMIT) as usize
     }
 
     fn answer(self: Box<Self>, body: Result<Bytes, u64>) -> InternalFuture {

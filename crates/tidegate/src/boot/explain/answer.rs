@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use model::{Kind, PluginCatalog, schema::lua};
-use plugin::{
+use serde_json::{Value, json};
+use tidegate_model::{Kind, PluginCatalog, schema::lua};
+use tidegate_plugin_api::{
     Route, Snapshot,
     snapshot::{Peer, RouteUpstream},
 };
-use proxy::explain::{Candidate, Explanation, Planned, Question};
-use routing::router::{Loss, Verdict};
-use serde_json::{Value, json};
+use tidegate_proxy::explain::{Candidate, Explanation, Planned, Question};
+use tidegate_routing::router::{Loss, Verdict};
 
 use super::fields;
 
@@ -234,7 +234,8 @@ fn notes(question: &Question, snapshot: &Snapshot, explanation: &Explanation) ->
             .push("no route: answered with 404 after the global rules' rewrite and access phases".to_owned());
     }
     let globals = snapshot.globals.instances().first();
-    if let Some(refusal) = globals.filter(|instance| instance.def.name == plugin::chain::REFUSAL) {
+    if let Some(refusal) = globals.filter(|instance| instance.def.name == tidegate_plugin_api::chain::REFUSAL)
+    {
         notes.push(format!(
             "global rule {} cannot be built: every request is answered with 503; see GET /v1/rejected of the Control API",
             refusal.owner.id

@@ -1,7 +1,7 @@
 //! A plugin's configuration, field by field with where each one comes from.
 
-use model::{Kind, PluginCatalog, SchemaKind, mask::mask_resource};
 use serde_json::{Value, json};
+use tidegate_model::{Kind, PluginCatalog, SchemaKind, mask::mask_resource};
 
 /// Fields that one plugin is told about with, at most.
 const MAX_FIELDS: usize = 500;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use telemetry::{
+use tidegate_telemetry::{
     error_log::{self, Level},
     limiter::Limiter,
 };

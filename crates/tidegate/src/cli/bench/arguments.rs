@@ -3,7 +3,7 @@
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
-use load::{
+use tidegate_bench::{
     reach::{ConnectTo, Resolve},
     report::Style,
 };

@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::Args;
-use load::{Outcome, Problem, report::compare};
+use tidegate_bench::{Outcome, Problem, report::compare};
 
 use super::files;
 

@@ -9,14 +9,14 @@ use std::{
 
 use super::files;
 use clap::Args;
-use config::{Settings, Source};
-use load::{
+use tidegate_bench::{
     Plan, Problem, Protocol,
     doctor::{self, Check, Involved},
     hold, interrupt, preflight,
     request::{Http1, Request, RequestSpec},
     target::Origin,
 };
+use tidegate_config::{Settings, Source};
 
 /// Checks that found something.
 const SOMETHING_BAD: u8 = 3;
@@ -100,7 +100,7 @@ fn configuration(file: &std::path::Path, prefix: &std::path::Path) -> Result<Vec
         std::path::absolute(path).map_err(|error| Problem::usage(format!("{}: {error}", path.display())))
     };
     let source = Source { prefix: absolute(prefix)?, file: Some(absolute(file)?), listen: None };
-    let loaded = config::load(&source).map_err(|error| Problem::usage(error.to_string()))?;
+    let loaded = tidegate_config::load(&source).map_err(|error| Problem::usage(error.to_string()))?;
     Ok(judge(&loaded.settings))
 }
 

@@ -1,6 +1,6 @@
 //! `--sse`: streams of events in place of answers.
 
-use load::{Problem, request::RequestSpec};
+use tidegate_bench::{Problem, request::RequestSpec};
 
 use super::arguments::{Load, StyleName};
 

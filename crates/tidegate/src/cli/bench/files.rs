@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use load::Problem;
+use tidegate_bench::Problem;
 
 pub fn read(path: &Path) -> Result<String, Problem> {
     fs::read_to_string(path).map_err(|error| Problem::usage(format!("{}: {error}", path.display())))

@@ -1,7 +1,7 @@
 //! `--grpc`: calls in place of requests.
 
 use bytes::Bytes;
-use load::{Problem, grpc, request::RequestSpec};
+use tidegate_bench::{Problem, grpc, request::RequestSpec};
 
 use super::{arguments::Load, files};
 

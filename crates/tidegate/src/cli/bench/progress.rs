@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use load::{engine::Running, report::units};
+use tidegate_bench::{engine::Running, report::units};
 
 const STEP: Duration = Duration::from_millis(50);
 const STEPS_PER_LINE: u32 = 10;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use load::{
+use tidegate_bench::{
     Outcome, Problem,
     report::{self, Style},
 };

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use load::{Problem, plan::options, request::RequestSpec, target::Origin};
+use tidegate_bench::{Problem, plan::options, request::RequestSpec, target::Origin};
 
 use super::{arguments::Load, events, files, grpc, websocket};
 
@@ -10,7 +10,7 @@ pub struct Wanted {
     /// The one server of all URLs.
     pub origin: Origin,
     pub requests: Vec<RequestSpec>,
-    /// See [`load::plan::Options::order`].
+    /// See [`tidegate_bench::plan::Options::order`].
     pub order: Arc<[u32]>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::{process::ExitCode, sync::Arc};
 
-use load::{
+use tidegate_bench::{
     Outcome, Plan, Problem, Protocol,
     condition::Condition,
     control, engine, flame, interrupt,
@@ -32,7 +32,7 @@ const JITTER_REQUESTS: u64 = 10_000;
 
 pub fn run(arguments: &Load) -> Result<ExitCode, Problem> {
     if arguments.help_templates {
-        files::print(load::template::HELP)?;
+        files::print(tidegate_bench::template::HELP)?;
         return Ok(ExitCode::SUCCESS);
     }
     let conditions: Result<Vec<Condition>, Problem> =
@@ -56,7 +56,7 @@ pub fn run(arguments: &Load) -> Result<ExitCode, Problem> {
     if wants_probe(arguments) {
         control::run(&plan, &mut outcome, &stop);
     }
-    load::diagnosis::diagnose(&mut outcome);
+    tidegate_bench::diagnosis::diagnose(&mut outcome);
     outcome.verdicts = conditions.iter().map(|condition| condition.judge(&outcome)).collect();
     let flame_graph = reports.write(Style::from(arguments.style), &outcome)?;
     // After the report: a process that may not be sampled does not cost the figures.

@@ -2,7 +2,7 @@
 
 use std::{process::ExitCode, time::Duration};
 
-use load::{Problem, interrupt, selftest};
+use tidegate_bench::{Problem, interrupt, selftest};
 
 use super::{INTERRUPTED, PARTLY_FAILED, files, progress};
 

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use load::plan::{
+use tidegate_bench::plan::{
     Arrivals,
     stages::{Ramp, Stage},
 };

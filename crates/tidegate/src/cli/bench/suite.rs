@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Args;
-use load::{
+use tidegate_bench::{
     Problem, interrupt,
     suite::{self, Runner, Settings, Suite},
 };
@@ -41,7 +41,7 @@ pub struct Arguments {
 fn target(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, url)) if !name.is_empty() => {
-            load::target::Origin::parse(url).map_err(|problem| problem.text)?;
+            tidegate_bench::target::Origin::parse(url).map_err(|problem| problem.text)?;
             Ok((name.to_owned(), url.to_owned()))
         }
         _ => Err("a target is written NAME=URL".into()),

@@ -1,6 +1,6 @@
 //! `--websocket`: upgrades in place of requests, and a message.
 
-use load::{Problem, request::RequestSpec, template::Template, websocket::FIELDS};
+use tidegate_bench::{Problem, request::RequestSpec, template::Template, websocket::FIELDS};
 
 use super::{arguments::Load, requests};
 

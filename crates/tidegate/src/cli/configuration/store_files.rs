@@ -7,8 +7,8 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use config::{Provider, Settings};
-use store::embedded::{
+use tidegate_config::{Provider, Settings};
+use tidegate_store::embedded::{
     Lag, copy,
     repair::{self, Repair, Source},
 };

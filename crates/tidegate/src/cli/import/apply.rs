@@ -6,8 +6,8 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use import::Output;
 use serde_json::Value;
+use tidegate_import::Output;
 
 use crate::cli::admin_api::answer_to;
 

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use glob::{MatchOptions, Pattern};
-use import::Files;
+use tidegate_import::Files;
 
 /// Where nginx's configuration is on Debian, and what its absolute names begin with.
 const USUAL: &str = "/etc/nginx";

@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use import::{Imported, Sample};
+use tidegate_import::{Imported, Sample};
 
 use super::{Reading, answer::Answer};
 use crate::cli::{daemon, printable::printable_lines};

@@ -1,7 +1,7 @@
 //! The handshake (RFC 6455 section 4): a request of HTTP/1.1, and 101 as its answer.
 
+use tidegate_protocol::ResponseHead;
 use tokio::time::timeout;
-use wire::ResponseHead;
 
 use crate::{
     engine::{
