@@ -3,6 +3,7 @@
 mod answer;
 mod attempt;
 mod connect;
+mod failure;
 mod http2;
 mod http2_answer;
 mod outgoing;
@@ -11,17 +12,17 @@ mod tls;
 
 use std::{rc::Rc, sync::Arc, time::Instant};
 
-use plugin::{
+use smallvec::SmallVec;
+use tidegate_balancing::{
+    RetryPolicy,
+    retry::{Progress, Verdict},
+};
+use tidegate_plugin_api::{
     Reply, Request, UpstreamHandle,
     request::Attempt,
     snapshot::{Node, Peer},
 };
-use smallvec::SmallVec;
-use telemetry::error_log;
-use upstream::{
-    RetryPolicy,
-    retry::{Progress, Verdict},
-};
+use tidegate_telemetry::error_log;
 
 use crate::{
     balancer::{self, InFlight},
@@ -32,7 +33,7 @@ use crate::{
 };
 
 pub use attempt::Upstream;
-use attempt::{Failure, FailureKind};
+use failure::{Failure, FailureKind};
 
 /// Proxies the request. `Ok`: answered, and whether the client's connection may go on.
 pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) -> Result<bool, Box<Reply>> {
@@ -60,8 +61,8 @@ pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) 
             Ok(answer) => {
                 in_flight.answered(answer.header_seconds() * 1000.0);
                 if upstream.balancer.has_passive_checks() {
-                    let outcome = upstream::Outcome::Status(request.response.status);
-                    upstream.balancer.report(index, upstream::Source::Passive, outcome);
+                    let outcome = tidegate_balancing::Outcome::Status(request.response.status);
+                    upstream.balancer.report(index, tidegate_balancing::Source::Passive, outcome);
                 }
                 return Ok(match answer {
                     Answer::Http1(answer) => {
@@ -169,9 +170,12 @@ fn verdict(
 fn report_failure(handle: &UpstreamHandle, node: u16, failure: &Failure) {
     // That its streams are taken says nothing against a node.
     if handle.balancer.has_passive_checks() && !matches!(failure.kind, FailureKind::NoStream) {
-        let outcome =
-            if failure.timed_out() { upstream::Outcome::Timeout } else { upstream::Outcome::TcpFailure };
-        handle.balancer.report(node, upstream::Source::Passive, outcome);
+        let outcome = if failure.timed_out() {
+            tidegate_balancing::Outcome::Timeout
+        } else {
+            tidegate_balancing::Outcome::TcpFailure
+        };
+        handle.balancer.report(node, tidegate_balancing::Source::Passive, outcome);
     }
 }
 

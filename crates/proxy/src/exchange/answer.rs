@@ -8,12 +8,12 @@ use std::{
     time::Instant,
 };
 
-use plugin::{BodyChunk, Request, snapshot::Peer};
-use telemetry::error_log;
-use wire::{
+use tidegate_plugin_api::{BodyChunk, Request, snapshot::Peer};
+use tidegate_protocol::{
     BodyLength, Head,
     chunked::{self, ChunkedDecoder, Event},
 };
+use tidegate_telemetry::error_log;
 
 use super::{
     attempt::{Answer, SendBody, Upstream},
@@ -466,7 +466,7 @@ impl Relay<'_> {
                 Ok(Event::End { skip }) => {
                     let response = &self.request.response;
                     self.trailers.retain(|name, _| {
-                        wire::trailers::may_be_trailer(name) && response.passes_trailer(name)
+                        tidegate_protocol::trailers::may_be_trailer(name) && response.passes_trailer(name)
                     });
                     (skip, 0, true)
                 }

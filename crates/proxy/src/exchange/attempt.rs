@@ -11,18 +11,15 @@ use std::{
 };
 
 use bytes::{Buf, Bytes};
-use plugin::{
+use tidegate_balancing::retry;
+use tidegate_plugin_api::{
     BodyError, Request, RequestBody, Source, UpstreamHandle, hops, request::Attempt, snapshot::Peer,
 };
-use telemetry::{
-    error_log::{self, Level},
-    limiter::Limiter,
-};
-use upstream::retry;
-use wire::{BodyLength, HeaderId, Method, chunked, framing::ConnectionOptions};
+use tidegate_protocol::{BodyLength, HeaderId, Method, chunked, framing::ConnectionOptions};
 
 use super::{
     connect::{self, Connected},
+    failure::{Failure, FailureKind, warn_of_tls},
     record,
 };
 use crate::{
@@ -33,97 +30,6 @@ use crate::{
     stream::Stream,
     upstream_head::{self, BodyPlan},
 };
-
-const SPEAKS_TLS: &str = "speaks TLS, not plain HTTP; set the upstream's scheme to https or grpcs";
-
-/// Why an attempt failed.
-pub struct Failure {
-    pub kind: FailureKind,
-    /// Bytes of the request have gone out.
-    pub request_sent: bool,
-    /// Body bytes are gone: they cannot be sent again.
-    pub body_consumed: bool,
-}
-
-pub enum FailureKind {
-    Unresolved,
-    Connect(io::Error),
-    ConnectTimeout,
-    /// Other requests have all connections that there may be.
-    NoStream,
-    Send(io::Error),
-    SendTimeout,
-    Read(io::Error),
-    ReadTimeout,
-    /// Closed without an answer.
-    Closed,
-    Malformed(&'static str),
-    /// The answer to plain HTTP was a TLS record.
-    SpeaksTls(SocketAddr),
-    Client(BodyError),
-}
-
-impl FailureKind {
-    /// For `$upstream_status`.
-    pub fn attempt_status(&self) -> u16 {
-        match self {
-            FailureKind::ConnectTimeout
-            | FailureKind::NoStream
-            | FailureKind::SendTimeout
-            | FailureKind::ReadTimeout => 504,
-            FailureKind::Client(BodyError::Closed) => Attempt::ABANDONED,
-            _ => 502,
-        }
-    }
-}
-
-impl Failure {
-    pub fn is_client(&self) -> bool {
-        matches!(self.kind, FailureKind::Client(_))
-    }
-
-    pub fn timed_out(&self) -> bool {
-        matches!(self.kind, FailureKind::ConnectTimeout | FailureKind::SendTimeout | FailureKind::ReadTimeout)
-    }
-
-    pub fn status(&self) -> u16 {
-        match &self.kind {
-            FailureKind::Client(error) => error.status(),
-            _ if self.timed_out() || matches!(self.kind, FailureKind::NoStream) => 504,
-            // Nobody was asked: there is no node to be had.
-            FailureKind::Unresolved => 503,
-            _ => 502,
-        }
-    }
-
-    pub fn reason(&self) -> String {
-        match &self.kind {
-            FailureKind::Unresolved => "upstream host could not be resolved".to_owned(),
-            FailureKind::Connect(error) => format!("connect to upstream failed: {error}"),
-            FailureKind::ConnectTimeout => "upstream timed out while connecting".to_owned(),
-            FailureKind::NoStream => "no HTTP/2 stream to the upstream became free".to_owned(),
-            FailureKind::Send(error) => format!("sending to upstream failed: {error}"),
-            FailureKind::SendTimeout => "upstream timed out while sending".to_owned(),
-            FailureKind::Read(error) => format!("reading from upstream failed: {error}"),
-            FailureKind::ReadTimeout => "upstream timed out while reading response header".to_owned(),
-            FailureKind::Closed => {
-                "upstream prematurely closed connection while reading response header".to_owned()
-            }
-            FailureKind::Malformed(reason) => (*reason).to_owned(),
-            FailureKind::SpeaksTls(server) => format!("the server at {server} {SPEAKS_TLS}"),
-            FailureKind::Client(_) => "client failed to send its body".to_owned(),
-        }
-    }
-
-    /// An idle connection that the upstream closed in the same moment: worth a fresh one.
-    fn was_stale(&self) -> bool {
-        match &self.kind {
-            FailureKind::Send(_) | FailureKind::Closed => true,
-            FailureKind::Read(error) => error.kind() == io::ErrorKind::ConnectionReset,
-            _ => false,
-        }
-    }
-}
 
 /// Interim answers (1xx) of one request. Together they may be as long as one head.
 pub(super) const MOST_INTERIM: u32 = 100;
@@ -142,7 +48,7 @@ pub struct Upstream {
     pub address: SocketAddr,
     pub started: Instant,
     pub connect_seconds: Option<f64>,
-    pub response: wire::ResponseHead,
+    pub response: tidegate_protocol::ResponseHead,
     /// Interim answers that came, and their bytes.
     interim: (u32, usize),
 }
@@ -276,8 +182,8 @@ async fn once(
 async fn reach(
     client: &Client,
     handle: &UpstreamHandle,
-    node: &plugin::snapshot::Node,
-    timeouts: plugin::snapshot::Timeouts,
+    node: &tidegate_plugin_api::snapshot::Node,
+    timeouts: tidegate_plugin_api::snapshot::Timeouts,
     sni: &[u8],
     fresh: bool,
 ) -> Result<Connected, FailureKind> {
@@ -294,7 +200,7 @@ async fn reach(
 /// Writes down an attempt that came to no connection.
 pub fn note_failed(
     request: &mut Request,
-    node: &plugin::snapshot::Node,
+    node: &tidegate_plugin_api::snapshot::Node,
     started: Instant,
     kind: &FailureKind,
 ) {
@@ -319,7 +225,7 @@ fn wants_upgrade(request: &Request) -> bool {
     let allowed = request.route.as_ref().is_some_and(|route| route.enable_websocket);
     allowed
         && request.head.method == Method::Get
-        && request.head.version >= wire::Version::Http11
+        && request.head.version >= tidegate_protocol::Version::Http11
         && matches!(request.body, RequestBody::Empty)
         && request.head.connection.upgrade
         && request
@@ -336,14 +242,6 @@ pub fn sent_host(out: &[u8]) -> &[u8] {
     line.strip_prefix(b"Host: ").unwrap_or_default().trim_ascii()
 }
 
-/// The server's words for it are the client's to read; ours are for the operator.
-fn warn_of_tls(server: SocketAddr) {
-    static LIMITER: Limiter = Limiter::new(1, 10_000);
-    if LIMITER.pass().is_some() {
-        error_log::log(Level::Warn, format_args!("the server at {server} {SPEAKS_TLS}"));
-    }
-}
-
 fn discard(connection: &mut Option<Upstream>, client: &Client) {
     if let Some(upstream) = connection.take() {
         upstream.discard(client);
@@ -358,22 +256,26 @@ fn finish_head(request: &mut Request, upstream: &mut Upstream, upgrade: bool) ->
     if upgraded && !upgrade {
         return Err(FailureKind::Malformed("upstream switched protocols without being asked"));
     }
-    if upgrade && !upgraded && head.status < 300 && request.head.version == wire::Version::Http2 {
+    if upgrade && !upgraded && head.status < 300 && request.head.version == tidegate_protocol::Version::Http2
+    {
         // To HTTP/2 a 2xx would say that the tunnel stands.
         return Err(FailureKind::Malformed("upstream did not switch protocols"));
     }
-    let length = match wire::framing::response_body(head, method) {
+    let length = match tidegate_protocol::framing::response_body(head, method) {
         Ok(length) => length,
         Err(error) => return Err(FailureKind::Malformed(error.reason)),
     };
-    if head.status == 400 && upstream.server_name.is_empty() && trust::wants_tls(upstream.input.filled()) {
+    if head.status == 400
+        && upstream.server_name.is_empty()
+        && tidegate_tls::wants_tls(upstream.input.filled())
+    {
         warn_of_tls(upstream.address);
     }
     let options = ConnectionOptions::of(&head.headers);
-    let persists = wire::framing::response_persists(head, options, length);
+    let persists = tidegate_protocol::framing::response_persists(head, options, length);
     let header_seconds = upstream.started.elapsed().as_secs_f64();
     if options.nominates {
-        wire::framing::remove_nominated(&mut head.headers);
+        tidegate_protocol::framing::remove_nominated(&mut head.headers);
     }
     let response = &mut request.response;
     response.clear();
@@ -390,7 +292,7 @@ impl Upstream {
         &mut self,
         request: &Request,
         client: &Rc<Client>,
-        timeouts: plugin::snapshot::Timeouts,
+        timeouts: tidegate_plugin_api::snapshot::Timeouts,
     ) -> Result<(), FailureKind> {
         let max_head = client.worker.settings.max_response_head_bytes;
         client.timer.set(timeouts.send_ms);
@@ -486,7 +388,7 @@ impl Upstream {
             }
             if !more {
                 if *chunked {
-                    chunked::write_end(&mut self.out, &wire::Head::new());
+                    chunked::write_end(&mut self.out, &tidegate_protocol::Head::new());
                 }
                 self.body = SendBody::Done;
             }
@@ -531,7 +433,9 @@ impl Upstream {
             while !self.input.is_empty() {
                 let parsed = self.response.parse(self.input.filled(), max_head, 200);
                 match parsed {
-                    Err(_) if self.server_name.is_empty() && trust::speaks_tls(self.input.filled()) => {
+                    Err(_)
+                        if self.server_name.is_empty() && tidegate_tls::speaks_tls(self.input.filled()) =>
+                    {
                         return Poll::Ready(Err(FailureKind::SpeaksTls(self.address)));
                     }
                     Err(error) => return Poll::Ready(Err(FailureKind::Malformed(error.reason))),
@@ -542,7 +446,9 @@ impl Upstream {
                         if self.response.status >= 200 || self.response.status == 101 {
                             return Poll::Ready(Ok(()));
                         }
-                        if let Err(error) = wire::framing::response_body(&self.response, &Method::Get) {
+                        if let Err(error) =
+                            tidegate_protocol::framing::response_body(&self.response, &Method::Get)
+                        {
                             return Poll::Ready(Err(FailureKind::Malformed(error.reason)));
                         }
                         let (count, bytes) = &mut self.interim;
@@ -579,7 +485,7 @@ impl Upstream {
     }
 
     /// Gives the buffers back and keeps the connection for the next request.
-    pub fn keep(self, client: &Client, handle: &UpstreamHandle, node: &plugin::snapshot::Node) {
+    pub fn keep(self, client: &Client, handle: &UpstreamHandle, node: &tidegate_plugin_api::snapshot::Node) {
         let worker = client.worker;
         let uses = self.uses + 1;
         let pool = handle.keepalive;

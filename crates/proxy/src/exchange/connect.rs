@@ -2,13 +2,13 @@
 
 use std::{future::poll_fn, net::SocketAddr, pin::pin, task::Poll};
 
-use plugin::{
+use tidegate_plugin_api::{
     UpstreamHandle, descriptors,
     snapshot::{Node, ProxyProtocol, Timeouts},
 };
 use tokio::net::TcpStream;
 
-use super::{attempt::FailureKind, tls};
+use super::{failure::FailureKind, tls};
 use crate::{client::Client, proxy_protocol, stream::Stream};
 
 /// Sent and not acknowledged; by itself Linux waits a quarter of an hour.

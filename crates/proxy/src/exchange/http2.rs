@@ -15,17 +15,18 @@ use std::{
 use bytes::Bytes;
 use h2::{Reason, RecvStream, SendStream, client::ResponseFuture};
 use http::{HeaderMap, HeaderValue, Request as HttpRequest, Uri, header};
-use plugin::{
+use tidegate_balancing::retry;
+use tidegate_plugin_api::{
     BodyError, Request, RequestBody, Source, UpstreamHandle, hops,
     request::Attempt,
     snapshot::{Node, Peer, Timeouts},
 };
-use upstream::retry;
-use wire::BodyLength;
+use tidegate_protocol::BodyLength;
 
 use super::{
-    attempt::{Failure, FailureKind, MOST_INTERIM, TOO_MANY_INTERIM, note_failed, sent_host},
+    attempt::{MOST_INTERIM, TOO_MANY_INTERIM, note_failed, sent_host},
     connect,
+    failure::{Failure, FailureKind},
 };
 use crate::{
     balancer, claims,

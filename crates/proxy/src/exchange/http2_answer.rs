@@ -12,12 +12,12 @@ use std::{
 
 use bytes::{Buf, Bytes};
 use h2::RecvStream;
-use plugin::{BodyChunk, Request, UpstreamHandle};
-use telemetry::error_log;
-use wire::{BodyLength, Head, chunked};
+use tidegate_plugin_api::{BodyChunk, Request, UpstreamHandle};
+use tidegate_protocol::{BodyLength, Head, chunked};
+use tidegate_telemetry::error_log;
 
 use super::{
-    attempt::FailureKind,
+    failure::FailureKind,
     http2::{Answer, Stream},
     outgoing::Outgoing,
     remade::Remade,
@@ -399,7 +399,8 @@ impl Relay<'_> {
             self.out.window = 0;
             let trailers = std::mem::take(&mut self.request.response.trailers);
             for (name, value) in trailers.iter() {
-                if wire::http2::is_allowed_trailer(name, value) && self.request.response.passes_trailer(name)
+                if tidegate_protocol::http2::is_allowed_trailer(name, value)
+                    && self.request.response.passes_trailer(name)
                 {
                     self.trailers.add(name, value);
                 }

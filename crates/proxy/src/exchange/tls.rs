@@ -2,11 +2,11 @@
 
 use std::{future::poll_fn, pin::pin, task::Poll};
 
-use plugin::snapshot::{Timeouts, TlsClient};
 use rustls_pki_types::ServerName;
+use tidegate_plugin_api::snapshot::{Timeouts, TlsClient};
 use tokio::net::TcpStream;
 
-use super::attempt::FailureKind;
+use super::failure::FailureKind;
 use crate::{client::Client, stream::Stream};
 
 pub async fn handshake(
@@ -21,7 +21,7 @@ pub async fn handshake(
         ServerName::IpAddress(address.into())
     });
     client.timer.set(timeouts.connect_ms);
-    let mut shaking = pin!(trust::connect(settings.config.clone(), name, stream));
+    let mut shaking = pin!(tidegate_tls::connect(settings.config.clone(), name, stream));
     let done = poll_fn(|context| match shaking.as_mut().poll(context) {
         Poll::Pending if client.timer.expired() => Poll::Ready(None),
         other => other.map(Some),

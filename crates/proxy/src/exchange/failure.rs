@@ -1,0 +1,108 @@
+//! Why an attempt failed, and what that says to the client and to the operator.
+
+use std::{io, net::SocketAddr};
+
+use tidegate_plugin_api::{BodyError, request::Attempt};
+use tidegate_telemetry::{
+    error_log::{self, Level},
+    limiter::Limiter,
+};
+
+const SPEAKS_TLS: &str = "speaks TLS, not plain HTTP; set the upstream's scheme to https or grpcs";
+
+/// Why an attempt failed.
+pub struct Failure {
+    pub kind: FailureKind,
+    /// Bytes of the request have gone out.
+    pub request_sent: bool,
+    /// Body bytes are gone: they cannot be sent again.
+    pub body_consumed: bool,
+}
+
+pub enum FailureKind {
+    Unresolved,
+    Connect(io::Error),
+    ConnectTimeout,
+    /// Other requests have all connections that there may be.
+    NoStream,
+    Send(io::Error),
+    SendTimeout,
+    Read(io::Error),
+    ReadTimeout,
+    /// Closed without an answer.
+    Closed,
+    Malformed(&'static str),
+    /// The answer to plain HTTP was a TLS record.
+    SpeaksTls(SocketAddr),
+    Client(BodyError),
+}
+
+impl FailureKind {
+    /// For `$upstream_status`.
+    pub fn attempt_status(&self) -> u16 {
+        match self {
+            FailureKind::ConnectTimeout
+            | FailureKind::NoStream
+            | FailureKind::SendTimeout
+            | FailureKind::ReadTimeout => 504,
+            FailureKind::Client(BodyError::Closed) => Attempt::ABANDONED,
+            _ => 502,
+        }
+    }
+}
+
+impl Failure {
+    pub fn is_client(&self) -> bool {
+        matches!(self.kind, FailureKind::Client(_))
+    }
+
+    pub fn timed_out(&self) -> bool {
+        matches!(self.kind, FailureKind::ConnectTimeout | FailureKind::SendTimeout | FailureKind::ReadTimeout)
+    }
+
+    pub fn status(&self) -> u16 {
+        match &self.kind {
+            FailureKind::Client(error) => error.status(),
+            _ if self.timed_out() || matches!(self.kind, FailureKind::NoStream) => 504,
+            // Nobody was asked: there is no node to be had.
+            FailureKind::Unresolved => 503,
+            _ => 502,
+        }
+    }
+
+    pub fn reason(&self) -> String {
+        match &self.kind {
+            FailureKind::Unresolved => "upstream host could not be resolved".to_owned(),
+            FailureKind::Connect(error) => format!("connect to upstream failed: {error}"),
+            FailureKind::ConnectTimeout => "upstream timed out while connecting".to_owned(),
+            FailureKind::NoStream => "no HTTP/2 stream to the upstream became free".to_owned(),
+            FailureKind::Send(error) => format!("sending to upstream failed: {error}"),
+            FailureKind::SendTimeout => "upstream timed out while sending".to_owned(),
+            FailureKind::Read(error) => format!("reading from upstream failed: {error}"),
+            FailureKind::ReadTimeout => "upstream timed out while reading response header".to_owned(),
+            FailureKind::Closed => {
+                "upstream prematurely closed connection while reading response header".to_owned()
+            }
+            FailureKind::Malformed(reason) => (*reason).to_owned(),
+            FailureKind::SpeaksTls(server) => format!("the server at {server} {SPEAKS_TLS}"),
+            FailureKind::Client(_) => "client failed to send its body".to_owned(),
+        }
+    }
+
+    /// An idle connection that the upstream closed in the same moment: worth a fresh one.
+    pub fn was_stale(&self) -> bool {
+        match &self.kind {
+            FailureKind::Send(_) | FailureKind::Closed => true,
+            FailureKind::Read(error) => error.kind() == io::ErrorKind::ConnectionReset,
+            _ => false,
+        }
+    }
+}
+
+/// The server's words for it are the client's to read; ours are for the operator.
+pub fn warn_of_tls(server: SocketAddr) {
+    static LIMITER: Limiter = Limiter::new(1, 10_000);
+    if LIMITER.pass().is_some() {
+        error_log::log(Level::Warn, format_args!("the server at {server} {SPEAKS_TLS}"));
+    }
+}
