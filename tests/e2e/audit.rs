@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway};
-use tidegate_testkit::{Client, PATIENCE};
+use tidegate_testkit::{Client, PATIENCE, eventually};
 
 const ROUTE: &str = r#"{"uri":"/a","plugins":{"mocking":{"response_example":"x"}}}"#;
 
@@ -126,11 +126,7 @@ fn every_attempt_to_write_leaves_a_line() {
     fs::rename(&file, &moved).expect("moved");
     gateway.process.signal(Signal::USR1);
     let again = || fs::read_to_string(&file).unwrap_or_default();
-    let start = Instant::now();
-    while !file.exists() {
-        assert!(start.elapsed() < PATIENCE, "the log is not opened again");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    eventually("the log is opened again", || file.exists());
     assert_eq!(admin("DELETE", "/routes/1", &key, ""), 404);
     assert_eq!(lines(again, 1), ["admin o\nps DELETE /apisix/admin/routes/1 404 null"]);
 }
@@ -152,11 +148,8 @@ fn what_a_client_wrote_without_waiting_is_on_record() {
     // Some may not have been read before their client was gone: those were not done either.
     let written = |id: &usize| gateway.admin("GET", &format!("/apisix/admin/routes/{id}"), "").0 == 200;
     for id in (0..100).filter(written) {
-        let start = Instant::now();
-        while !read().contains(&format!("/apisix/admin/routes/{id}\"")) {
-            assert!(start.elapsed() < PATIENCE, "route {id} has no line:\n{}", read());
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let line = format!("/apisix/admin/routes/{id}\"");
+        eventually(format_args!("route {id} has a line"), || read().contains(&line));
     }
 }
 

@@ -13,10 +13,8 @@ mod secured;
 mod upgraded;
 mod without;
 
-use std::time::{Duration, Instant};
-
+use tidegate_testkit::Gateway;
 use tidegate_testkit::gateway::EMBEDDED;
-use tidegate_testkit::{Gateway, PATIENCE};
 
 /// config.yaml for these members, with one key to encrypt with.
 pub(crate) fn config(hosts: &str) -> String {
@@ -27,16 +25,6 @@ pub(crate) fn config(hosts: &str) -> String {
         .replace("deployment:\n", &etcd)
         .replace("  role_traditional: {config_provider: embedded}\n", "")
         .replace("apisix:\n", "apisix:\n  data_encryption: {keyring: [edd1c9f0985e76a2]}\n")
-}
-
-/// Waits until something holds, asking again and again; returns how long it took.
-pub(crate) fn wait(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < PATIENCE, "never: {what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    start.elapsed()
 }
 
 /// The status of one GET to the proxy port.

@@ -1,14 +1,13 @@
 //! HTTP/2 with clients: `curl` and `nghttp` in front, HTTP/1 behind, over TLS and in the clear.
 
 use std::process::Command;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
 use rcgen::{CertificateParams, KeyPair};
 use tidegate_testkit::gateway::YAML_PROVIDER;
 use tidegate_testkit::http2::{END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, request};
-use tidegate_testkit::{Gateway, Http2Client, PATIENCE, Upstream, free_port};
+use tidegate_testkit::{Gateway, Http2Client, PATIENCE, Upstream, eventually, free_port};
 
 use crate::grpc_peer::runtime;
 
@@ -74,17 +73,11 @@ fn both_protocols_on_both_ports() {
         assert_eq!(fixture.curl(tls, "/status/404", more).0, expected.replace("200", "404"));
     }
     let log = fixture.gateway.prefix().join("logs/access.log");
-    let deadline = std::time::Instant::now() + PATIENCE;
     let wanted = ["HTTP/2.0 https h2.test 200", "HTTP/2.0 http h2.test 200", "HTTP/1.1 https h2.test 200"];
-    loop {
+    eventually("the log has a line of each protocol", || {
         let text = std::fs::read_to_string(&log).unwrap_or_default();
-        if wanted.iter().all(|line| text.contains(line)) {
-            break;
-        }
-        assert!(std::time::Instant::now() < deadline, "{text}");
-        // The log is written in batches; looking again is the event.
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        wanted.iter().all(|line| text.contains(line))
+    });
 }
 
 #[test]

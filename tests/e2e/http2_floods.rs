@@ -1,14 +1,13 @@
 //! HTTP/2 clients that cost more than they pay for: each is cut off, and others are served all the while.
 
 use std::io;
-use std::time::{Duration, Instant};
 
 use tidegate_testkit::gateway::YAML_PROVIDER;
 use tidegate_testkit::http2::{
     ACK, CANCEL, CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, GOAWAY, HEADERS, PING,
     PRIORITY, REFUSED_STREAM, RST_STREAM, SETTINGS, WINDOW_UPDATE, field, frame, request,
 };
-use tidegate_testkit::{Gateway, Http2Client, PATIENCE, Upstream};
+use tidegate_testkit::{Gateway, Http2Client, Upstream, eventually};
 
 const INITIAL_WINDOW_SIZE: u16 = 4;
 
@@ -44,15 +43,7 @@ fn goaway_code(gateway: &Gateway, mut next: impl FnMut(usize) -> Vec<u8>) -> Opt
 
 /// The log is written behind the gateway's back; looking again is the event.
 fn wait_for_floods(gateway: &Gateway, count: usize) {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let log = gateway.error_log();
-        if log.matches("HTTP/2 flood: ").count() >= count {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{log}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    eventually("the flood is logged", || gateway.error_log().matches("HTTP/2 flood: ").count() >= count);
 }
 
 fn check_others(gateway: &Gateway) {
@@ -215,11 +206,10 @@ fn a_client_that_reads_nothing_is_disconnected() {
         client.get(stream(number), "/bytes/5000000").expect("sends");
     }
     // More than the buffers of two sockets hold: once the gateway has waited long enough, what was sent ends early.
-    let deadline = Instant::now() + PATIENCE;
-    while client.send(WINDOW_UPDATE, 0, 0, &1_u32.to_be_bytes()).is_ok() && Instant::now() < deadline {
-        // Nothing but a failing write tells a client that does not read; asking again is the event.
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    // Nothing but a failing write tells a client that does not read.
+    eventually("what was sent ends early", || {
+        client.send(WINDOW_UPDATE, 0, 0, &1_u32.to_be_bytes()).is_err()
+    });
     let mut received = 0;
     let ended = loop {
         match client.read() {

@@ -3,11 +3,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::Instant;
 
 use tidegate_testkit::gateway::YAML_PROVIDER;
 use tidegate_testkit::http2::{END_HEADERS, END_STREAM, HEADERS, RST_STREAM, frame, request};
-use tidegate_testkit::{Gateway, Http2Client, PATIENCE, Relay};
+use tidegate_testkit::{Gateway, Http2Client, Relay, eventually};
 use tokio::net::TcpListener;
 
 use crate::grpc_peer::{Server, runtime};
@@ -34,14 +33,6 @@ fn ask(client: &mut Http2Client, count: u32) {
     client.send_raw(&all).expect("sends");
 }
 
-fn wait_until(what: &str, condition: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !condition() {
-        assert!(started.elapsed() < PATIENCE, "{what}");
-        std::thread::yield_now();
-    }
-}
-
 /// A thousand requests that were at work when the node paused end without being sent again on connections of their own.
 /// Then one connection asks whether the node is there, and who has left waits for nothing.
 #[test]
@@ -63,9 +54,9 @@ fn a_node_that_pauses_gets_no_storm() {
     assert!(opened <= MOST, "{opened} connections for 1000 requests");
     let mut waiting: Vec<_> = (0..10).map(|_| connect(&gateway)).collect();
     waiting.iter_mut().for_each(|client| ask(client, 100));
-    wait_until("a new connection", || relay.opened() > opened);
+    eventually("a new connection", || relay.opened() > opened);
     // The one that asks is given up in its turn, and the next one asks.
-    wait_until("another one", || relay.opened() > opened + 1);
+    eventually("another one", || relay.opened() > opened + 1);
     drop(waiting);
     let (opened, calls) = (relay.opened(), server.calls());
     relay.heal();
@@ -129,7 +120,7 @@ fn a_node_gets_no_more_connections_than_the_bound() {
         ask(&mut client, 1);
         client.wait_for(HEADERS).expect("an answer");
         clients.push(client);
-        wait_until("the stream is open", || held.load(SeqCst) == number + 1);
+        eventually("the stream is open", || held.load(SeqCst) == number + 1);
     }
     let mut patient = connect(&gateway);
     ask(&mut patient, 1);

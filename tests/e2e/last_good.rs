@@ -6,12 +6,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER, binary, run_command};
 use tidegate_testkit::process::Process;
-use tidegate_testkit::{Client, PATIENCE};
+use tidegate_testkit::{Client, eventually, eventually_within};
 
 const OPEN: &str = r#"{"uri":"/x","plugins":{"mocking":{"response_example":"OPEN"}}}"#;
 const GUARD: &str = r#"{"plugins":{"key-auth":{}}}"#;
@@ -299,23 +299,17 @@ fn a_backup_under_writers_is_restored() {
             let (gateway, ends) = (&gateway, &ends);
             scope.spawn(move || write_on(gateway, writer, ends, count));
         }
-        let begin = Instant::now();
-        while counts.iter().any(|count| count.load(SeqCst) < 5) {
-            assert!(begin.elapsed() < PATIENCE, "the writers do not write");
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        eventually("each writer writes", || counts.iter().all(|count| count.load(SeqCst) >= 5));
         before.extend(
             counts.iter().enumerate().map(|(writer, count)| (format!("w{writer}"), count.load(SeqCst))),
         );
         let (code, said) = config(&gateway, &["backup", files[0].to_str().expect("a path")]);
         assert_eq!(code, 0, "{said}");
         // The copy follows although there is no moment without writes.
-        let (begin, known) = (Instant::now(), counts[0].load(SeqCst));
-        let wanted = format!("w0-{}\"", known - 1);
-        while !fs::read_to_string(&copy).is_ok_and(|text| text.contains(&wanted)) {
-            assert!(begin.elapsed() < LONGEST_LAG, "the copy stays behind");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let wanted = format!("w0-{}\"", counts[0].load(SeqCst) - 1);
+        eventually_within(LONGEST_LAG, "the copy follows", || {
+            fs::read_to_string(&copy).is_ok_and(|text| text.contains(&wanted))
+        });
         ends.store(true, SeqCst);
     });
     let (code, said) = config(&gateway, &["backup", files[1].to_str().expect("a path")]);

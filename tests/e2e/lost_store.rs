@@ -3,11 +3,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER, run_command};
 use tidegate_testkit::process::Process;
-use tidegate_testkit::{Etcd, PATIENCE};
+use tidegate_testkit::{Etcd, eventually};
 
 const GUARDED: &str = r#"{"uri":"/guarded","plugins":{"key-auth":{},"mocking":{"response_example":"x"}}}"#;
 
@@ -21,14 +20,6 @@ fn refused(gateway: &mut Gateway, words: &[&str]) {
     assert!(!gateway.process.wait_for_exit().success(), "{}", gateway.process.output());
     for word in words {
         gateway.process.wait_for_output(word);
-    }
-}
-
-fn wait(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < PATIENCE, "never: {what}");
-        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -90,7 +81,7 @@ fn a_first_start_that_was_killed_can_be_repeated() {
         let data = gateway.prefix().join("data");
         // As soon as the first file is there, or a little later.
         let files = || fs::read_dir(&data).map_or(0, |entries| entries.flatten().count());
-        wait("a file of the store", || files() > round % 2 || data.join("tidegate.redb").exists());
+        eventually("a file of the store", || files() > round % 2 || data.join("tidegate.redb").exists());
         gateway.process.signal_kill();
         gateway.process.wait_for_exit();
         gateway.restart();
@@ -156,7 +147,7 @@ fn a_resource_file_that_is_not_whole_is_not_served() {
             log.lines()
                 .any(|line| line.contains(problem) && line.contains("the last good configuration stays"))
         };
-        wait(problem, problem_is_told);
+        eventually(problem, problem_is_told);
         assert_eq!(status(&gateway, "/guarded"), 401, "{problem}");
         gateway.process.stop();
         // a start has nothing, and tells what the test tells.

@@ -5,10 +5,9 @@ use std::net::SocketAddr;
 use std::process::Command;
 
 use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway, YAML_PROVIDER};
-use tidegate_testkit::{Client, free_port};
+use tidegate_testkit::{Client, eventually, free_port};
 
 use crate::certs::{Authority, Pair, quoted, self_signed};
-use crate::etcd::wait;
 use crate::secure::{Offer, Secure};
 
 const ROUTES: &str = "routes:\n- {id: m, uri: \"/*\", hosts: [mtls.test, \"*.m.test\"], plugins: {mocking: {response_example: secret}}}\n\
@@ -184,7 +183,7 @@ fn an_ssl_object_that_cannot_be_read_shuts_its_names() {
         "sni: \"mtls.test, x\"",
     ] {
         write(&format!("- {{id: m, {names}, {certificate}, {client}}}}}\n"));
-        wait(names, || fixture.secure("mtls.test", "mtls.test", None) == 0);
+        eventually(names, || fixture.secure("mtls.test", "mtls.test", None) == 0);
         assert_eq!(fixture.secure("other.test", "mtls.test", None), 400, "{names}");
         assert_eq!(fixture.host("mtls.test"), 400, "{names}");
         assert_eq!(
@@ -193,13 +192,13 @@ fn an_ssl_object_that_cannot_be_read_shuts_its_names() {
             "{names}"
         );
         write("");
-        wait("it is gone", || fixture.secure("mtls.test", "mtls.test", None) == 200);
+        eventually("it is gone", || fixture.secure("mtls.test", "mtls.test", None) == 200);
     }
     // Whatever its names were: what only a wildcard serves could be meant.
     write(&format!(
         "- {{id: m, snis: 7, {certificate}, {client}}}}}\n- {{id: x, sni: own.test, {certificate}}}\n"
     ));
-    wait("names of wildcards are shut", || fixture.secure("any.test", "any.test", None) == 0);
+    eventually("names of wildcards are shut", || fixture.secure("any.test", "any.test", None) == 0);
     assert_eq!((fixture.host("any.test"), fixture.host("other.org")), (400, 200));
     assert_eq!((fixture.secure("own.test", "own.test", None), fixture.host("own.test")), (200, 200));
     assert!(fixture.gateway.error_log().contains("ssls/m cannot be used: its server names cannot be read"));

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED};
-use tidegate_testkit::{Gateway, PATIENCE, servers};
+use tidegate_testkit::{Gateway, eventually, servers};
 
 fn curl(arguments: &[&str]) -> String {
     let output = Command::new("curl").args(["-sS", "--max-time", "15"]).args(arguments).output();
@@ -65,17 +65,13 @@ fn an_edited_routes_file_is_taken_up_and_a_broken_one_is_not() {
     let gateway = Gateway::start(tidegate_testkit::gateway::YAML_PROVIDER, Some(&routes("/old")));
     assert_eq!(gateway.client().get("h", "/old").expect("answers").status(), 200);
     gateway.write_routes(&routes("/new"));
-    let deadline = Instant::now() + PATIENCE;
-    while gateway.client().get("h", "/new").expect("answers").status() != 200 {
-        assert!(Instant::now() < deadline, "the new file is not read:\n{}", gateway.error_log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    eventually("the new file is read", || {
+        gateway.client().get("h", "/new").expect("answers").status() == 200
+    });
     gateway.write_routes("routes: [not, a: route");
-    let deadline = Instant::now() + PATIENCE;
-    while !(gateway.error_log() + &gateway.process.output()).contains("apisix.yaml") {
-        assert!(Instant::now() < deadline, "the broken file is not reported");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    eventually("the broken file is reported", || {
+        (gateway.error_log() + &gateway.process.output()).contains("apisix.yaml")
+    });
     assert_eq!(
         gateway.client().get("h", "/new").expect("answers").status(),
         200,

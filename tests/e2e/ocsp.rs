@@ -3,12 +3,11 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use rcgen::{CustomExtension, SerialNumber};
 use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
 use tidegate_testkit::process::Process;
-use tidegate_testkit::{PATIENCE, free_port};
+use tidegate_testkit::{eventually, free_port};
 
 use crate::certs::{Authority, Pair, quoted};
 
@@ -88,24 +87,12 @@ fn answers_of_the_authority_are_stapled() {
         + &resource("silent", &silent, "");
     let gateway = Gateway::start(&config, Some(&format!("routes: []\nssls:\n{ssls}")));
     let wait = |name: &str, expected: &str| {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let found = stapled(tls, name);
-            if found == expected {
-                return;
-            }
-            assert!(Instant::now() < deadline, "{name}: {found}, not {expected}:\n{}", gateway.error_log());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        eventually(format_args!("{name} is {expected}"), || stapled(tls, name) == expected);
     };
     wait("good.test", "good");
     wait("unknown.test", "unknown");
-    let deadline = Instant::now() + PATIENCE;
-    let told = |what: &str| gateway.error_log().contains(what);
-    while !told("names no OCSP responder") || !told("status \"revoked\"") {
-        assert!(Instant::now() < deadline, "{}", gateway.error_log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    gateway.wait_for_log("names no OCSP responder");
+    gateway.wait_for_log("status \"revoked\"");
     assert_eq!(stapled(tls, "revoked.test"), "none");
     assert_eq!(stapled(tls, "silent.test"), "none");
 

@@ -8,12 +8,11 @@ mod told;
 use std::collections::HashMap;
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
-use tidegate_testkit::{Message, PATIENCE, Upstream, free_port};
+use tidegate_testkit::{Message, Upstream, eventually, free_port};
 
 /// What the Vault answers by path: a status and a body.
 #[derive(Clone, Default)]
@@ -57,12 +56,8 @@ fn get(gateway: &Gateway, path: &str, key: &str) -> Message {
 
 /// Asks until the status is this one.
 fn until_status(gateway: &Gateway, path: &str, key: &str, status: u16) {
-    let deadline = Instant::now() + PATIENCE;
-    while get(gateway, path, key).status() != status {
-        assert!(Instant::now() < deadline, "never {status} for {path} {key}\n{}", gateway.error_log());
-        // Nothing announces that a secret was fetched again.
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    // Nothing announces that a secret was fetched again.
+    eventually(format_args!("{status} for {path} {key}"), || get(gateway, path, key).status() == status);
 }
 
 const KEY_AUTH_ROUTE: &str =

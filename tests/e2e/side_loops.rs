@@ -1,11 +1,9 @@
 //! Plugins whose service, receiver or mirror is the gateway itself: what they ask, copy and log does not go round, and nobody can
 //! use what ends it to pass a guard or to stay out of the log.
 
-use std::time::Instant;
-
 use serde_json::{Value, json};
 use tidegate_testkit::gateway::YAML_PROVIDER;
-use tidegate_testkit::{Client, Gateway, PATIENCE, Upstream};
+use tidegate_testkit::{Client, Gateway, Upstream, eventually};
 
 const PLUGINS: &str = "plugins: [prometheus, public-api, batch-requests, proxy-rewrite, proxy-mirror, forward-auth, opa, \
     openid-connect, http-logger, loki-logger, elasticsearch-logger, opentelemetry]\n";
@@ -40,13 +38,6 @@ fn metric(gateway: &Gateway, start: &str) -> f64 {
 
 fn requests(gateway: &Gateway) -> f64 {
     metric(gateway, "apisix_http_requests_total ")
-}
-
-fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !holds() {
-        assert!(started.elapsed() < PATIENCE, "{what}");
-    }
 }
 
 fn get(gateway: &Gateway, path: &str) -> u16 {
@@ -114,7 +105,7 @@ fn deliveries_are_not_delivered() {
                 &format!("apisix_log_entries_dropped_total{{plugin=\"{plugin}\",reason=\"{reason}\"}}"),
             )
         };
-        wait_until(plugin, || dropped("loop") >= 1.0 && waiting() == 0.0);
+        eventually(plugin, || dropped("loop") >= 1.0 && waiting() == 0.0);
         // Elasticsearch is asked for its version first.
         let came = requests(&gateway) - before;
         assert!((2.0..=3.0).contains(&came), "{plugin}: {came}");
@@ -132,11 +123,11 @@ fn copies_do_not_double_at_each_hop() {
     ]});
     let gateway = start(&objects);
     assert_eq!(get(&gateway, "/once"), 200);
-    wait_until("the copy arrives", || upstream.seen().len() == 2);
+    eventually("the copy arrives", || upstream.seen().len() == 2);
     let before = requests(&gateway);
     assert_eq!(get(&gateway, "/loop"), 508);
     // The client's comes back ten times and is refused the eleventh; its only copy has come back once as it starts.
-    wait_until("all have ended", || metric(&gateway, "apisix_loops_ended_total ") == 2.0);
+    eventually("all have ended", || metric(&gateway, "apisix_loops_ended_total ") == 2.0);
     assert_eq!(requests(&gateway) - before, 12.0 + 11.0);
     assert_eq!(upstream.seen().len(), 2);
 }
@@ -168,9 +159,9 @@ fn one_question_and_one_copy_of_another_route_pass() {
     assert!(gateway.client().request(&batch).expect("an answer").body_text().contains("\"status\":200"));
     assert!(arrived("/asks"));
     assert_eq!(get(&gateway, "/mirrored"), 200);
-    wait_until("the copy", || arrived("/shadow"));
+    eventually("the copy", || arrived("/shadow"));
     assert_eq!(get(&gateway, "/logged"), 200);
-    wait_until("the entry", || {
+    eventually("the entry", || {
         upstream
             .seen()
             .iter()
@@ -219,7 +210,7 @@ fn a_forged_field_opens_and_hides_nothing() {
         assert!(matches!(send("guarded-by-itself"), 401 | 508), "{forged}");
         assert_eq!(send("watched"), 200, "{forged}");
         (logged, copied) = (logged + 1, copied + 1);
-        wait_until(forged, || receiver.seen().len() == logged && copies.seen().len() == copied);
+        eventually(forged, || receiver.seen().len() == logged && copies.seen().len() == copied);
     }
     assert_eq!(upstream.seen().len(), arrived + logged, "only what is not guarded");
     let sent = format!("GET /watched HTTP/1.1\r\nHost: h\r\nCDN-Loop: {name};side=3;hops=3\r\n\r\n");

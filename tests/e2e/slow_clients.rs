@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
-use tidegate_testkit::{Client, PATIENCE, Upstream, free_port};
+use tidegate_testkit::{Client, PATIENCE, Upstream, eventually, free_port};
 
 use crate::certs::{quoted, self_signed};
 use crate::secure::{Offer, Secure};
@@ -183,11 +183,7 @@ fn tls_does_not_hide_a_client_that_takes_nothing() {
     let mut client = Secure::connect(tls, "a.test", &Offer::default().config(None)).expect("connects");
     client.send(b"GET /bytes/60000000 HTTP/1.1\r\nHost: a.test\r\n\r\n").expect("sends");
     // Nobody reads. The gateway gives up by itself.
-    let deadline = Instant::now() + PATIENCE;
-    while upstream.seen().is_empty() || active(&gateway) > before {
-        assert!(Instant::now() < deadline, "the connection is still open");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    eventually("the connection is closed", || !upstream.seen().is_empty() && active(&gateway) <= before);
 }
 
 /// Open client connections, as the metrics page counts them.

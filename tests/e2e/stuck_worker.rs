@@ -21,6 +21,7 @@ use rustix::{
     process::Signal,
 };
 use tempfile::TempDir;
+use tidegate_testkit::eventually;
 use tidegate_testkit::{
     Client, Gateway, Http2Client, PATIENCE, Upstream,
     gateway::{YAML_PROVIDER, run_command},
@@ -106,21 +107,13 @@ fn threads(process: u32, name: &str) -> usize {
     names.filter(|comm| comm.starts_with(name)).count()
 }
 
-fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
 fn page(gateway: &Gateway) -> String {
     let mut client = Client::connect(gateway.metrics).expect("the metrics port accepts connections");
     client.get("metrics", "/apisix/prometheus/metrics").expect("a page").body_text()
 }
 
 fn wait_for_metric(gateway: &Gateway, line: &str) {
-    wait_for(line, || page(gateway).lines().any(|found| found == line));
+    eventually(line, || page(gateway).lines().any(|found| found == line));
 }
 
 /// One connection after the other with a request each, until told to stop: how many were answered, and how many ended
@@ -221,7 +214,7 @@ fn all_connections_of_a_stuck_worker_end() {
     assert!(client.to_close().expect("the end").is_empty());
     assert!(idle.to_close().expect("the end").is_empty());
     assert!(tunnel.to_close().expect("the end").is_empty());
-    wait_for("the end of the HTTP/2 connection", || http2.read().is_err());
+    eventually("the end of the HTTP/2 connection", || http2.read().is_err());
     assert_eq!(gateway.client().get("h", "/quick").expect("an answer").status(), 204);
     gateway.wait_for_log("plugin request-id (rewrite), route: first");
     drop(computing);

@@ -201,9 +201,5 @@ fn keys_stay_and_ends_are_told() {
     let page = metrics.get("h", "/apisix/prometheus/metrics").expect("answers").body_text();
     let line = "apisix_ssl_certificate_expiry_timestamp_seconds{ssl=\"old\",sni=\"soon.test\",pair=\"0\"} 1577836800";
     assert!(page.contains(line), "{page}");
-    let deadline = Instant::now() + PATIENCE;
-    while !gateway.error_log().contains("ssls/old (soon.test): cert has expired") {
-        assert!(Instant::now() < deadline, "no warning:\n{}", gateway.error_log());
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    gateway.wait_for_log("ssls/old (soon.test): cert has expired");
 }

@@ -20,6 +20,7 @@ use std::{
 };
 
 use rustix::process::Signal;
+use tidegate_testkit::eventually;
 use tidegate_testkit::{
     Client, Gateway, Http2Client, PATIENCE, Seen, Upstream, Wrk,
     gateway::{ADMIN_KEY, EMBEDDED, YAML_PROVIDER, binary, run_command},
@@ -305,25 +306,19 @@ fn a_successor_that_fails_changes_nothing() {
     // A program that is not a gateway, by the signal, which leaves only the log for an answer.
     replace(&file, Path::new("/bin/false"));
     gateway.process.signal(Signal::USR2);
-    wait_until(|| gateway.error_log().contains("it ended (exit status: 1) before it served"));
+    eventually("the new process ended before it served", || {
+        gateway.error_log().contains("it ended (exit status: 1) before it served")
+    });
     serves("another program");
     fs::remove_file(&file).expect("removed");
     gateway.process.signal(Signal::USR2);
-    wait_until(|| gateway.error_log().contains("cannot start"));
+    eventually("it has happened", || gateway.error_log().contains("cannot start"));
     serves("no program");
     // The program that runs is still at hand for a reload that needs a new process.
     edit_config(&gateway, "worker_processes: 1", "worker_processes: 2");
     let (done, text) = gateway.verb("reload");
     assert!(done, "{text}");
     assert_ne!(gateway.pid(), pid);
-}
-
-fn wait_until(condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < deadline, "it never happened");
-        thread::yield_now();
-    }
 }
 
 const MOCK: &str =
@@ -348,7 +343,7 @@ fn an_idle_connection_is_answered_once_more_and_addresses_come_and_go() {
     gateway.process.signal(Signal::HUP);
     let mut client = Client::connect(([127, 0, 0, 1], added).into()).expect("the new address is open");
     assert_eq!(client.get("a.test", "/a").expect("answers").status(), 200);
-    wait_until(|| gateway.pid() != i32::try_from(gateway.process.id()).ok());
+    eventually("it has happened", || gateway.pid() != i32::try_from(gateway.process.id()).ok());
     // Its worker learns a moment later that it drains.
     let last = loop {
         let answer = used.get("a.test", "/a").expect("the old process answers");
@@ -367,7 +362,7 @@ fn an_idle_connection_is_answered_once_more_and_addresses_come_and_go() {
     let (done, text) = gateway.verb("reload");
     assert!(done, "{text}");
     drop(client);
-    wait_until(|| TcpStream::connect(("127.0.0.1", added)).is_err());
+    eventually("it has happened", || TcpStream::connect(("127.0.0.1", added)).is_err());
     assert_eq!(gateway.client().get("a.test", "/a").expect("answers").status(), 200);
     let (done, text) = gateway.verb("stop");
     assert!(done, "{text}");
@@ -381,7 +376,7 @@ fn requests_under_way_finish() {
         upstream.address
     );
     let mut gateway = Gateway::start(YAML_PROVIDER, Some(&routes));
-    wait_until(|| gateway.prefix().join("logs/tidegate.sock").exists());
+    eventually("it has happened", || gateway.prefix().join("logs/tidegate.sock").exists());
     // A body half sent, an answer half made over HTTP/1.1 and over HTTP/2.
     let mut sending = gateway.client();
     sending.send(b"POST /echo HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\nhello").expect("sent");
@@ -390,7 +385,7 @@ fn requests_under_way_finish() {
     let mut stream = Http2Client::connect(gateway.http, &[]).expect("connects");
     stream.get(1, "/delay/3000").expect("sent");
     let late = |seen: &Seen| seen.message.target() == "/delay/3000";
-    wait_until(|| upstream.seen().iter().filter(|seen| late(seen)).count() == 2);
+    eventually("it has happened", || upstream.seen().iter().filter(|seen| late(seen)).count() == 2);
     let (done, text) = gateway.verb("upgrade");
     assert!(done, "{text}");
     assert_eq!(
@@ -450,7 +445,7 @@ fn service_managers_are_told_who_serves() {
     assert!(done, "{text}");
     assert_eq!(heard(), "STOPPING=1\n");
     // The pid file is empty once it has ended.
-    wait_until(|| gateway.pid().is_none());
+    eventually("it has happened", || gateway.pid().is_none());
 }
 
 #[test]
@@ -461,7 +456,7 @@ fn the_first_process_can_stay() {
         command
     });
     gateway.process.wait_for_port(gateway.http);
-    wait_until(|| gateway.prefix().join("logs/tidegate.sock").exists());
+    eventually("it has happened", || gateway.prefix().join("logs/tidegate.sock").exists());
     let first = gateway.pid();
     let (done, text) = gateway.verb("upgrade");
     assert!(done, "{text}");
@@ -469,7 +464,7 @@ fn the_first_process_can_stay() {
     assert_ne!(second, first);
     // What its supervisor tells it is for whoever serves; that one's successor is found, too.
     gateway.process.signal(Signal::USR2);
-    wait_until(|| gateway.pid().is_some_and(|pid| Some(pid) != second));
+    eventually("it has happened", || gateway.pid().is_some_and(|pid| Some(pid) != second));
     assert_ne!(gateway.pid(), first);
     assert_eq!(gateway.client().get("a.test", "/a").expect("answers").status(), 200);
     assert!(gateway.process.stop().success());
@@ -513,7 +508,7 @@ fn command(gateway: &Gateway, line: &str) -> String {
 fn commands_are_for_the_user_of_the_gateway_and_have_limits() {
     let gateway = Gateway::start(YAML_PROVIDER, Some(MOCK));
     let path = gateway.prefix().join("logs/tidegate.sock");
-    wait_until(|| path.exists());
+    eventually("it has happened", || path.exists());
     let mode = fs::metadata(&path).expect("the socket").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let answer = command(&gateway, "{\"command\": \"dance\"}\n");
@@ -535,7 +530,7 @@ fn commands_are_for_the_user_of_the_gateway_and_have_limits() {
             let answers = std::iter::repeat_with(|| command(&gateway, &line(2)));
             answers.into_iter().find(|answer| !answer.contains("is about to take over")).unwrap_or_default()
         });
-        wait_until(|| command(&gateway, &line(0)).contains("is about to take over"));
+        eventually("it has happened", || command(&gateway, &line(0)).contains("is about to take over"));
         let answer = long.join().expect("answered");
         assert!(answer.contains("it did not serve in time"), "{answer}");
     });

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
 use crate::message::Message;
 use crate::process::Process;
-use crate::{Behaviour, Client, PATIENCE, Upstream, free_port};
+use crate::{Behaviour, Client, Upstream, eventually, free_port};
 
 #[derive(Debug)]
 pub struct Consul {
@@ -78,14 +78,10 @@ impl Consul {
         let mut process = Process::start("consul", &mut command);
         process.wait_for_port(address);
         let consul = Consul { address, token: token.to_owned(), agent: Agent::Real(process, folder) };
-        let start = Instant::now();
-        // A leader, and one that has its tokens.
-        while consul.call("GET", "/v1/status/leader", "").1.len() < 5
-            || consul.call("GET", "/v1/agent/self", "").0 != 200
-        {
-            assert!(start.elapsed() < PATIENCE, "consul has no leader");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        eventually("consul has a leader, and one that has its tokens", || {
+            consul.call("GET", "/v1/status/leader", "").1.len() >= 5
+                && consul.call("GET", "/v1/agent/self", "").0 == 200
+        });
         consul
     }
 

@@ -29,11 +29,30 @@ pub use relay::Relay;
 pub use upstream::{Behaviour, Seen, Step, Upstream};
 pub use wrk::Wrk;
 
-use std::time::Duration;
+use std::{
+    fmt::Display,
+    time::{Duration, Instant},
+};
 
 /// How long a test waits for something that must happen. Long, because machines that run tests are slow;
 /// no test that passes waits it out.
 pub const PATIENCE: Duration = Duration::from_secs(45);
+
+/// Waits until something holds of which nothing announces that it does: asks again and again, for [`PATIENCE`]. Returns how
+/// long it took.
+pub fn eventually(what: impl Display, holds: impl FnMut() -> bool) -> Duration {
+    eventually_within(PATIENCE, what, holds)
+}
+
+/// As [`eventually`], where the time is a part of what is tested.
+pub fn eventually_within(limit: Duration, what: impl Display, mut holds: impl FnMut() -> bool) -> Duration {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < limit, "not within {limit:?}: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    begun.elapsed()
+}
 
 /// A port nobody listens on now. Below those that the system gives to outgoing connections (32768 and up on Linux), one
 /// of which could take it before whoever asked has bound it.

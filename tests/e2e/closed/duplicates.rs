@@ -2,10 +2,10 @@
 
 use std::fs;
 
+use tidegate_testkit::eventually;
 use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
 
 use super::{admin, api_driven, configure, status};
-use crate::etcd::wait;
 
 const OPEN: &str = r#"{"id":1,"uri":"/x","plugins":{"mocking":{"response_example":"open"}}}"#;
 const GUARD: &str = r#"{"id":1,"plugins":{"key-auth":{}}}"#;
@@ -50,7 +50,7 @@ fn a_file_with_something_twice_is_refused() {
         gateway.write_routes(&text);
         let path = gateway.prefix().join("conf/apisix.yaml");
         let told = format!("{}{message}; the last good configuration stays", path.display());
-        wait("it is told", || gateway.error_log().contains(&told));
+        eventually("it is told", || gateway.error_log().contains(&told));
         assert_eq!(status(&gateway, "/x"), 401, "{text}");
         let (good, said) = gateway.verb("test");
         assert!(!good && said.contains(message), "{text}: {said}");

@@ -8,10 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER, workspace_root};
-use tidegate_testkit::{Etcd, Upstream};
+use tidegate_testkit::{Etcd, Upstream, eventually};
 
 use super::{ask, put, refused, rejected, status};
-use crate::etcd::wait;
 
 /// Each with a configuration that can be built.
 const GUARDS: [(&str, &str); 29] = [
@@ -194,7 +193,7 @@ fn secrets_that_are_gone_open_nothing() {
     assert_eq!(rejected(&gateway), []);
     gone.store(true, Ordering::Relaxed);
     let rules = |(name, _): &&(String, String)| name.starts_with("global_rules/");
-    wait("every rule is shut", || rejected(&gateway).iter().filter(rules).count() == GUARDS.len());
+    eventually("every rule is shut", || rejected(&gateway).iter().filter(rules).count() == GUARDS.len());
     assert_eq!(status(&gateway, "/open"), 503);
     gateway.process.stop();
     gateway.restart();
@@ -205,9 +204,9 @@ fn secrets_that_are_gone_open_nothing() {
     assert_eq!(status(&gateway, "/open"), 200);
     check_all(&gateway, "after a restart");
     gone.store(false, Ordering::Relaxed);
-    wait("the secret is back", || rejected(&gateway).is_empty());
+    eventually("the secret is back", || rejected(&gateway).is_empty());
     gone.store(true, Ordering::Relaxed);
-    wait("it is gone again", || !rejected(&gateway).is_empty());
+    eventually("it is gone again", || !rejected(&gateway).is_empty());
     check_all(&gateway, "while running");
 }
 
@@ -246,10 +245,10 @@ fn numbers_that_cannot_be_open_nothing_in_files() {
     let mut gateway = Gateway::start(&with_plugins(YAML_PROVIDER), Some(&bad));
     check_all(&gateway, "at the start");
     gateway.write_routes(&good);
-    wait("all is good", || rejected(&gateway).is_empty());
+    eventually("all is good", || rejected(&gateway).is_empty());
     assert_eq!(status(&gateway, "/route/ip-restriction"), 403);
     gateway.write_routes(&bad);
-    wait("all is bad again", || !rejected(&gateway).is_empty());
+    eventually("all is bad again", || !rejected(&gateway).is_empty());
     check_all(&gateway, "while running");
     gateway.process.stop();
     gateway.restart();
@@ -261,18 +260,18 @@ fn numbers_that_cannot_be_open_nothing_in_global_rules() {
     let etcd = Etcd::start();
     etcd.put("/apisix/routes/open", r#"{"uri":"/open","plugins":{"mocking":{"response_example":"open"}}}"#);
     let mut gateway = Gateway::start(&with_plugins(&crate::etcd::config(&etcd.url())), None);
-    wait("the route is there", || status(&gateway, "/open") == 200);
+    eventually("the route is there", || status(&gateway, "/open") == 200);
     for (name, text) in GUARDS {
         let rule = json!({"plugins": {name: bad_number(text)}}).to_string();
         etcd.put("/apisix/global_rules/1", &rule);
-        wait(name, || status(&gateway, "/open") == 503);
+        eventually(name, || status(&gateway, "/open") == 503);
         etcd.control(&["del", "/apisix/global_rules/1"]);
-        wait(name, || status(&gateway, "/open") == 200);
+        eventually(name, || status(&gateway, "/open") == 200);
     }
     let all: serde_json::Map<String, Value> =
         GUARDS.iter().map(|(name, text)| ((*name).to_owned(), bad_number(text))).collect();
     etcd.put("/apisix/global_rules/1", &json!({ "plugins": all }).to_string());
-    wait("all of them", || status(&gateway, "/open") == 503);
+    eventually("all of them", || status(&gateway, "/open") == 503);
     gateway.process.stop();
     gateway.restart();
     assert_eq!(status(&gateway, "/open"), 503, "after a restart");

@@ -5,10 +5,9 @@ use std::process::Command;
 
 use rcgen::{CertificateParams, KeyPair};
 use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
-use tidegate_testkit::{Client, Etcd, free_port};
+use tidegate_testkit::{Client, Etcd, eventually, free_port};
 
 use super::{ask, is_rejected, put, status};
-use crate::etcd::wait;
 
 /// Routes that cannot be built, by what is wrong, each with a request that is theirs. The broader route is open.
 const BROKEN: [(&str, &str); 8] = [
@@ -40,9 +39,9 @@ fn routes_keep_their_place_in_file_mode() {
     let mut gateway = Gateway::start(YAML_PROVIDER, Some(&bad));
     check_broken(&gateway, "at the start");
     gateway.write_routes(&good);
-    wait("they are gone", || status(&gateway, "/b/vars") == 200);
+    eventually("they are gone", || status(&gateway, "/b/vars") == 200);
     gateway.write_routes(&bad);
-    wait("they are back", || status(&gateway, "/b/vars") == 503);
+    eventually("they are back", || status(&gateway, "/b/vars") == 503);
     check_broken(&gateway, "while running");
     gateway.process.stop();
     gateway.restart();
@@ -58,22 +57,22 @@ fn routes_keep_their_place_in_etcd_mode() {
     let etcd = Etcd::start();
     etcd.put("/apisix/routes/broad", BROADER);
     let mut gateway = Gateway::start(&crate::etcd::config(&etcd.url()), None);
-    wait("the broader route is open", || status(&gateway, "/b/vars") == 200);
+    eventually("the broader route is open", || status(&gateway, "/b/vars") == 200);
     for (id, route) in BROKEN {
         etcd.put(&format!("/apisix/routes/{id}"), route);
     }
     let last = BROKEN[BROKEN.len() - 1].0;
-    wait("the last is there", || status(&gateway, &format!("/b/{last}")) == 503);
+    eventually("the last is there", || status(&gateway, &format!("/b/{last}")) == 503);
     check_broken(&gateway, "while running");
     gateway.process.stop();
     gateway.restart();
     check_broken(&gateway, "after a restart");
     // A global rule that cannot be read guards everything.
     etcd.put("/apisix/global_rules/1", "{half a ru");
-    wait("everything is shut", || status(&gateway, "/b/other") == 503);
+    eventually("everything is shut", || status(&gateway, "/b/other") == 503);
     assert_eq!(status(&gateway, "/nowhere"), 503);
     etcd.control(&["del", "/apisix/global_rules/1"]);
-    wait("it is open again", || status(&gateway, "/b/other") == 200);
+    eventually("it is open again", || status(&gateway, "/b/other") == 200);
 }
 
 #[test]

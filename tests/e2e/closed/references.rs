@@ -1,10 +1,9 @@
 //! What names something that is not there keeps its place, is told, and recovers when that comes.
 
 use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
-use tidegate_testkit::{Client, Etcd, Upstream};
+use tidegate_testkit::{Client, Etcd, Upstream, eventually};
 
 use super::{OPEN, admin, api_driven, ask, configure, is_rejected, put, rejected, status};
-use crate::etcd::wait;
 
 const SPLIT: &str = r#""traffic-split":{"rules":[{"weighted_upstreams":[{"upstream_id":"9","weight":1}]}]}"#;
 
@@ -69,7 +68,7 @@ fn in_a_file() {
     );
     let text = text.replace(r#""services":["#, r#""services":[{"id":9},"#);
     gateway.write_routes(&format!("{{{more},{}", text.trim_start_matches('{')));
-    wait("nothing is missing", || rejected(&gateway).is_empty());
+    eventually("nothing is missing", || rejected(&gateway).is_empty());
     for path in ["/upstream", "/service", "/config", "/split", "/through"] {
         assert_eq!(status(&gateway, path), 200, "{path}\n{}", gateway.error_log());
     }
@@ -91,15 +90,15 @@ fn in_etcd_in_any_order() {
     let etcd = Etcd::start();
     etcd.put("/apisix/routes/1", &format!(r#"{{"uri":"/x","service_id":"1","plugins":{{{OPEN}}}}}"#));
     let gateway = Gateway::start(&crate::etcd::config(&etcd.url()), None);
-    wait("its place is shut", || status(&gateway, "/x") == 503);
+    eventually("its place is shut", || status(&gateway, "/x") == 503);
     assert!(is_rejected(&gateway, "routes/1"));
     etcd.put("/apisix/services/1", "{}");
-    wait("it is open", || status(&gateway, "/x") == 200);
+    eventually("it is open", || status(&gateway, "/x") == 200);
     assert_eq!(rejected(&gateway), []);
     etcd.put("/apisix/consumers/a/credentials/1", r#"{"plugins":{"key-auth":{"key":"k"}}}"#);
-    wait("nobody has it", || is_rejected(&gateway, "consumers/a/credentials/1"));
+    eventually("nobody has it", || is_rejected(&gateway, "consumers/a/credentials/1"));
     etcd.put("/apisix/consumers/a", r#"{"username":"a"}"#);
-    wait("somebody has it", || rejected(&gateway).is_empty());
+    eventually("somebody has it", || rejected(&gateway).is_empty());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 use tidegate_testkit::gateway::{EMBEDDED, YAML_PROVIDER};
-use tidegate_testkit::{Etcd, Gateway};
+use tidegate_testkit::{Etcd, Gateway, eventually};
 
 use super::{OPEN, admin, ask, put, rejected};
 
@@ -132,7 +132,7 @@ fn in_etcd_it_is_warned_of() {
         "/apisix/consumers/jill",
         &json!({"username": "jill", "plugins": {"key-auth": {"key": "j"}}}).to_string(),
     );
-    crate::etcd::wait("the second consumer", || with_key(&gateway, "j") == 200);
+    eventually("the second consumer", || with_key(&gateway, "j") == 200);
     assert_eq!(gateway.error_log().matches(warning).count(), 1);
 }
 

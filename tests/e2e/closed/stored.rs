@@ -3,10 +3,9 @@
 
 use serde_json::{Value, json};
 use tidegate_testkit::gateway::{EMBEDDED, YAML_PROVIDER};
-use tidegate_testkit::{Gateway, Upstream, upstream::Behaviour};
+use tidegate_testkit::{Gateway, Upstream, eventually, upstream::Behaviour};
 
 use super::{admin, ask, put};
-use crate::etcd::wait;
 
 fn node(upstream: &Upstream) -> Value {
     json!({"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}})
@@ -182,7 +181,7 @@ fn what_is_kept_is_of_one_route_of_a_file() {
         cached(&gateway, "/kept", "");
         assert_eq!(cached(&gateway, "/kept", ""), "HIT", "{strategy}");
         gateway.write_routes(&file(&[&yours]));
-        wait("the file is read", || ask(&gateway, "/other", "").status() == 404);
+        eventually("the file is read", || ask(&gateway, "/other", "").status() == 404);
         assert_eq!(cached(&gateway, "/kept", ""), "MISS", "another route, {strategy}");
         assert_eq!(cached(&gateway, "/kept", ""), "HIT", "{strategy}");
         gateway.process.stop();
@@ -222,7 +221,7 @@ fn other_spellings_of_fields_are_not_cached() {
         assert_eq!(cached(&gateway, &by_vary, ""), "MISS", "the odd one was not kept, {strategy}");
         let is_kept = |path: &str, fields: &str| {
             // A disk takes its time.
-            wait("it is kept", || cached(&gateway, path, fields) == "HIT");
+            eventually("it is kept", || cached(&gateway, path, fields) == "HIT");
         };
         is_kept(&by_vary, "");
         for fields in [odd, sly] {

@@ -2,10 +2,10 @@
 
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
+use tidegate_testkit::eventually;
 use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
 
 use super::{OPEN, admin, api_driven, ask, configure, is_rejected, put, refused, rejected, status};
-use crate::etcd::wait;
 
 fn consumers(list: &[(&str, &str)]) -> String {
     let one = |(name, key): &(&str, &str)| json!({"username": name, "plugins": {"key-auth": {"key": key}}});
@@ -35,7 +35,7 @@ fn a_key_of_two_consumers_identifies_nobody() {
     let (good, said) = gateway.verb("test");
     assert!(!good && said.contains("consumers/a cannot be used: plugin key-auth"), "{said}");
     gateway.write_routes(&with_route(&consumers(&[("b", "k"), ("c", "other")])));
-    wait("it is b's alone", || asked_with(&gateway, "k") == 200);
+    eventually("it is b's alone", || asked_with(&gateway, "k") == 200);
     assert_eq!(rejected(&gateway), []);
 }
 

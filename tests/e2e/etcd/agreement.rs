@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_testkit::{Etcd, Gateway};
+use tidegate_testkit::{Etcd, Gateway, eventually};
 
-use super::{config, mock, status, wait};
+use super::{config, mock, status};
 
 const ROUNDS: usize = 30;
 
@@ -21,7 +21,7 @@ fn three_gateways_agree() {
         assert_eq!(code, 201, "{answer}");
         assert_eq!(status(writer, &path), 202, "the writer sees its own write");
         for other in &gateways {
-            wait("the others serve it", || status(other, &path) == 202);
+            eventually("the others serve it", || status(other, &path) == 202);
         }
         delays.push(start.elapsed());
     }
@@ -37,12 +37,12 @@ fn three_gateways_agree() {
     }
     let modified = |gateway: &Gateway| gateway.admin("GET", "/apisix/admin/routes/same", "").1;
     for gateway in &gateways {
-        wait("all serve the last one", || status(gateway, "/same") == 203);
+        eventually("all serve the last one", || status(gateway, "/same") == 203);
         assert_eq!(modified(gateway), modified(&gateways[0]));
     }
     assert_eq!(gateways[1].admin("DELETE", "/apisix/admin/routes/same", "").0, 200);
     for gateway in &gateways {
-        wait("it is gone everywhere", || status(gateway, "/same") == 404);
+        eventually("it is gone everywhere", || status(gateway, "/same") == 404);
     }
 }
 
@@ -73,7 +73,7 @@ fn of_transactions_on_one_revision_one_is_done() {
     let (code, answer) = transact(&gateways[0], &routes(1..129, "/first"));
     assert_eq!(code, 200, "{answer}");
     for gateway in &gateways {
-        wait("all are there", || status(gateway, "/first128") == 203);
+        eventually("all are there", || status(gateway, "/first128") == 203);
     }
     let (code, answer) = transact(&gateways[0], &routes(1..130, "/more"));
     assert_eq!(code, 501, "{answer}");
@@ -87,7 +87,7 @@ fn of_transactions_on_one_revision_one_is_done() {
             let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
             answer["stored"].as_u64().expect("a number")
         };
-        wait("both stand at one revision", || stored(&gateways[0]) == stored(&gateways[1]));
+        eventually("both stand at one revision", || stored(&gateways[0]) == stored(&gateways[1]));
         let revision = stored(&gateways[0]);
         let uris = [format!("/left{round}-"), format!("/right{round}-")];
         let codes: Vec<u16> = std::thread::scope(|scope| {

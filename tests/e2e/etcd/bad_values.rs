@@ -1,9 +1,9 @@
 //! What cannot be used is named, and what it guards is shut; the rest stays. Where there is no object at all, what was in
 //! force before stays.
 
-use tidegate_testkit::{Etcd, Gateway};
+use tidegate_testkit::{Etcd, Gateway, eventually};
 
-use super::{config, mock, status, wait};
+use super::{config, mock, status};
 
 #[test]
 fn bad_values_are_named_and_change_nothing() {
@@ -14,7 +14,7 @@ fn bad_values_are_named_and_change_nothing() {
     let gateway = Gateway::start(&config(&etcd.url()), None);
     assert_eq!(status(&gateway, "/good"), 201);
     let logged = |what: &str| {
-        wait(what, || gateway.error_log().lines().any(|line| line.contains(what)));
+        eventually(what, || gateway.error_log().lines().any(|line| line.contains(what)));
     };
     logged("[/apisix/routes/broken] err:it should be JSON");
     logged("[/apisix/rotes/1] err:unknown kind of resource");
@@ -24,9 +24,9 @@ fn bad_values_are_named_and_change_nothing() {
         "/apisix/routes/foreign",
         r#"{"uri":"/foreign","plugins":{"mocking":{"response_example":"x"},"only-there":{}}}"#,
     );
-    wait("it is listed", || gateway.admin("GET", "/apisix/admin/routes/foreign", "").0 == 200);
+    eventually("it is listed", || gateway.admin("GET", "/apisix/admin/routes/foreign", "").0 == 200);
     logged("only-there");
-    wait("its requests are refused", || status(&gateway, "/foreign") == 503);
+    eventually("its requests are refused", || status(&gateway, "/foreign") == 503);
 
     // Good ones become bad: not JSON, no object, against the schema.
     for (value, reason, expected) in [
@@ -38,28 +38,30 @@ fn bad_values_are_named_and_change_nothing() {
     ] {
         etcd.put("/apisix/routes/good", value);
         etcd.put("/apisix/routes/marker", &mock("/marker", 201));
-        wait("the change after the bad one takes effect", || status(&gateway, "/marker") == 201);
+        eventually("the change after the bad one takes effect", || status(&gateway, "/marker") == 201);
         logged(&format!("[/apisix/routes/good] err:{reason}"));
         assert_eq!(status(&gateway, "/good"), expected, "{value}");
         etcd.control(&["del", "/apisix/routes/marker"]);
-        wait("the marker is gone", || status(&gateway, "/marker") == 404);
+        eventually("the marker is gone", || status(&gateway, "/marker") == 404);
     }
 
     // Whoever reads everything again keeps the last good version, too.
     etcd.compact();
     etcd.put("/apisix/routes/good", &mock("/good", 202));
-    wait("it is good again", || status(&gateway, "/good") == 202);
+    eventually("it is good again", || status(&gateway, "/good") == 202);
 
     // A bad one can be deleted, like all below a prefix at once.
     etcd.put("/apisix/routes/good", "no");
     for id in 0..20 {
         etcd.put(&format!("/apisix/routes/{id}"), &mock(&format!("/{id}"), 201));
     }
-    wait("the last one is there", || status(&gateway, "/19") == 201);
+    eventually("the last one is there", || status(&gateway, "/19") == 201);
     etcd.control(&["del", "--prefix", "/apisix/routes/"]);
-    wait("all are gone", || gateway.admin("GET", "/apisix/admin/routes", "").1.contains(r#""total":0"#));
+    eventually("all are gone", || {
+        gateway.admin("GET", "/apisix/admin/routes", "").1.contains(r#""total":0"#)
+    });
     for path in ["/good", "/0", "/19"] {
-        wait("none is served", || status(&gateway, path) == 404);
+        eventually("none is served", || status(&gateway, path) == 404);
     }
     assert!(!gateway.error_log().contains("panicked"));
 }

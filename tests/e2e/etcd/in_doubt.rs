@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tidegate_testkit::{Client, Etcd, Gateway};
+use tidegate_testkit::{Client, Etcd, Gateway, eventually};
 
-use super::{config, metric, mock, status, wait};
+use super::{config, metric, mock, status};
 
 /// What `GET /v1/rejected` says of one object: the reason and the effect.
 fn rejected(gateway: &Gateway, kind: &str, id: &str) -> Option<(String, String)> {
@@ -36,7 +36,7 @@ fn a_key_that_is_given_twice_shuts_every_place() {
     assert_eq!(statuses(&gateway, &["/e/a", "/host", "/service"]), [401, 200, 200]);
 
     etcd.put("/apisix/routes/1", &format!(r#"{{"uri":"/f/*","uri":"/g/*","uris":["/u"],{guard}}}"#));
-    wait("the last path is shut", || status(&gateway, "/g/a") == 503);
+    eventually("the last path is shut", || status(&gateway, "/g/a") == 503);
     assert_eq!(statuses(&gateway, &["/e/a", "/f/a", "/u", "/h/a"]), [503, 503, 503, 200]);
     let (reason, effect) = rejected(&gateway, "routes", "1").expect("it is listed");
     assert_eq!(
@@ -45,9 +45,9 @@ fn a_key_that_is_given_twice_shuts_every_place() {
     );
     // For which host it is nobody can say.
     etcd.put("/apisix/routes/2", &format!(r#"{{"uri":"/host","host":"h","host":"other",{guard}}}"#));
-    wait("it is for every host", || status(&gateway, "/host") == 503);
+    eventually("it is for every host", || status(&gateway, "/host") == 503);
     etcd.put("/apisix/services/s", &format!(r#"{{"hosts":["h"],"hosts":["other"],{guard}}}"#));
-    wait("its routes are for every host", || status(&gateway, "/service") == 503);
+    eventually("its routes are for every host", || status(&gateway, "/service") == 503);
     // Nothing can be merged into it.
     let (refused, body) = gateway.admin("PATCH", "/apisix/admin/routes/1", r#"{"desc":"x"}"#);
     assert!(refused == 400 && body.contains("PUT the whole object"), "{body}");
@@ -64,7 +64,7 @@ fn a_key_that_is_given_twice_shuts_every_place() {
     assert_eq!(status(&gateway, "/h/a"), 200);
     etcd.restart();
     etcd.put("/apisix/routes/1", &format!(r#"{{"uri":"/f/*",{guard}}}"#));
-    wait("it is mended", || status(&gateway, "/f/a") == 401);
+    eventually("it is mended", || status(&gateway, "/f/a") == 401);
     assert_eq!(statuses(&gateway, &["/e/a", "/g/a", "/u"]), [200; 3]);
     assert_eq!(rejected(&gateway, "routes", "1"), None);
 }
@@ -84,7 +84,9 @@ fn what_is_no_json_is_listed_while_the_last_version_serves() {
         ("[]", "it should be an object"),
     ] {
         etcd.put("/apisix/routes/1", value);
-        wait(value, || rejected(&gateway, "routes", "1").is_some_and(|(told, _)| told.starts_with(reason)));
+        eventually(value, || {
+            rejected(&gateway, "routes", "1").is_some_and(|(told, _)| told.starts_with(reason))
+        });
         let (told, effect) = rejected(&gateway, "routes", "1").expect("it is listed");
         assert!(told.ends_with("; the last valid version stays in use"), "{told}");
         assert_eq!(effect, "none: the last valid version stays in use");
@@ -128,13 +130,13 @@ fn what_is_no_json_at_a_start_is_told_each_time() {
         gateway.restart();
     }
     etcd.put("/apisix/global_rules/1", "no");
-    wait("a rule of which nothing is known guards everything", || status(&gateway, "/x") == 503);
+    eventually("a rule of which nothing is known guards everything", || status(&gateway, "/x") == 503);
     // What cannot be read can be deleted.
     for path in ["global_rules/1", "routes/1", "plugin_configs/p?force=true"] {
         let (deleted, body) = gateway.admin("DELETE", &format!("/apisix/admin/{path}"), "");
         assert_eq!(deleted, 200, "{path}: {body}");
     }
-    let patience = wait("all is served", || status(&gateway, "/x") == 200);
+    let patience = eventually("all is served", || status(&gateway, "/x") == 200);
     assert!(patience < Duration::from_secs(5));
     assert_eq!(rejected(&gateway, "routes", "1"), None);
 }

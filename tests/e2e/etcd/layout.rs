@@ -1,8 +1,8 @@
 //! The keys and values are APISIX's: what it writes is served, what is written here it can read.
 
-use tidegate_testkit::{Etcd, Gateway, servers};
+use tidegate_testkit::{Etcd, Gateway, eventually, servers};
 
-use super::{config, metric, mock, status, wait};
+use super::{config, metric, mock, status};
 
 /// What APISIX stores for the password "bar" with the keyring of these tests.
 const SEALED_BAR: &str = "77+NmbYqNfN+oLm0aX5akg==";
@@ -50,9 +50,9 @@ fn what_apisix_wrote_is_served() {
 
     // What APISIX does from now on is seen at once: a new route, a change, a deletion.
     etcd.put("/apisix/routes/2", &mock("/late", 202));
-    wait("the new route is served", || status(&gateway, "/late") == 202);
+    eventually("the new route is served", || status(&gateway, "/late") == 202);
     etcd.put("/apisix/routes/2", &mock("/late", 203));
-    wait("the change is served", || status(&gateway, "/late") == 203);
+    eventually("the change is served", || status(&gateway, "/late") == 203);
     let index = |key: &str| {
         let value = metric(&gateway, &format!("apisix_etcd_modify_indexes{{key=\"{key}\"}}"));
         value.parse::<u64>().expect("a number")
@@ -61,14 +61,14 @@ fn what_apisix_wrote_is_served() {
     assert_eq!(index("routes"), index("max_modify_index"));
     assert_eq!(index("routes"), index("x_etcd_index"), "the newest change in etcd was to a route");
     etcd.control(&["del", "/apisix/routes/2"]);
-    wait("the route is gone", || status(&gateway, "/late") == 404);
+    eventually("the route is gone", || status(&gateway, "/late") == 404);
 }
 
 #[test]
 fn what_is_written_here_is_apisix_own_form() {
     let etcd = Etcd::start();
     let gateway = Gateway::start(&config(&etcd.url()), None);
-    wait("directories have placeholders", || etcd.get("/apisix/secrets/") == "init_dir");
+    eventually("directories have placeholders", || etcd.get("/apisix/secrets/") == "init_dir");
     let put = |path: &str, body: &str, expected: u16| {
         let (code, answer) = gateway.admin("PUT", &format!("/apisix/admin/{path}"), body);
         assert_eq!(code, expected, "{path}: {answer}");
@@ -111,7 +111,7 @@ fn what_is_written_here_is_apisix_own_form() {
     let (code, answer) = gateway.admin("PUT", "/apisix/admin/routes/short?ttl=1", &mock("/short", 201));
     assert_eq!(code, 201, "{answer}");
     assert_eq!(status(&gateway, "/short"), 201);
-    wait("the lease ends", || status(&gateway, "/short") == 404);
+    eventually("the lease ends", || status(&gateway, "/short") == 404);
 }
 
 #[test]
@@ -121,10 +121,10 @@ fn the_list_of_plugins_in_etcd_is_followed() {
     let gateway = Gateway::start(&config(&etcd.url()), None);
     assert_eq!(status(&gateway, "/mock"), 202);
     etcd.put("/apisix/plugins", r#"[{"name":"cors"},{"name":"mqtt-proxy","stream":true}]"#);
-    wait("mocking is off", || status(&gateway, "/mock") == 503);
+    eventually("mocking is off", || status(&gateway, "/mock") == 503);
     etcd.put("/apisix/plugins", "no list");
     etcd.put("/apisix/plugins", r#"[{"name":"mocking"}]"#);
-    wait("mocking is on", || status(&gateway, "/mock") == 202);
+    eventually("mocking is on", || status(&gateway, "/mock") == 202);
     assert!(
         gateway.error_log().contains("[/apisix/plugins] err:it should be JSON"),
         "{}",

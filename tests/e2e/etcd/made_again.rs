@@ -1,9 +1,9 @@
 //! A route that is deleted in etcd and put again is another one, though its text is the same.
 
 use serde_json::json;
-use tidegate_testkit::{Etcd, Gateway, Upstream};
+use tidegate_testkit::{Etcd, Gateway, Upstream, eventually};
 
-use super::{config, mock, status, wait};
+use super::{config, mock, status};
 
 #[test]
 fn a_route_made_again_has_an_empty_cache() {
@@ -24,14 +24,14 @@ fn a_route_made_again_has_an_empty_cache() {
     etcd.put("/apisix/routes/1", &route.to_string());
     etcd.put("/apisix/routes/first", &mock("/first", 201));
     for gateway in &gateways {
-        wait("it is written again", || status(gateway, "/first") == 201);
+        eventually("it is written again", || status(gateway, "/first") == 201);
         assert_eq!(cached(gateway), "HIT", "written again");
     }
     etcd.control(&["del", "/apisix/routes/1"]);
     etcd.put("/apisix/routes/1", &route.to_string());
     etcd.put("/apisix/routes/second", &mock("/second", 201));
     for gateway in &gateways {
-        wait("it is made again", || status(gateway, "/second") == 201);
+        eventually("it is made again", || status(gateway, "/second") == 201);
         assert_eq!([cached(gateway), cached(gateway)], ["MISS", "HIT"], "made again");
     }
 }

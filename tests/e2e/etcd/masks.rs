@@ -2,9 +2,9 @@
 //! API.
 
 use serde_json::{Value, json};
-use tidegate_testkit::{Client, Etcd, Gateway, gateway::ADMIN_KEY};
+use tidegate_testkit::{Client, Etcd, Gateway, eventually, gateway::ADMIN_KEY};
 
-use super::{config, wait};
+use super::config;
 
 const VIEWER_KEY: &str = "test-viewer-key";
 
@@ -61,7 +61,7 @@ fn secrets_of_odd_objects_are_for_admins() {
     paths.extend(["ssls/odd".to_owned(), "secrets/vault/odd".to_owned()]);
     let keys = format!("role: admin}}, {{name: guest, key: {VIEWER_KEY}, role: viewer}}]");
     let gateway = Gateway::start(&config(&etcd.url()).replace("role: admin}]", &keys), None);
-    wait("all are there", || paths.iter().all(|path| admin(&gateway, path, ADMIN_KEY).0 == 200));
+    eventually("all are there", || paths.iter().all(|path| admin(&gateway, path, ADMIN_KEY).0 == 200));
     let lists = ["routes", "services", "consumers", "ssls", "secrets"].map(str::to_owned);
     for path in paths.iter().chain(&lists) {
         let (status, text) = admin(&gateway, path, VIEWER_KEY);

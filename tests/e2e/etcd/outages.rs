@@ -7,9 +7,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use tidegate_testkit::{Client, Etcd, Gateway, Relay, servers};
+use tidegate_testkit::{Client, Etcd, Gateway, Relay, eventually, servers};
 
-use super::{config, metric, mock, status, wait};
+use super::{config, metric, mock, status};
 
 const ROUNDS: usize = 20;
 /// From the return of etcd to the newest configuration in effect.
@@ -57,7 +57,7 @@ fn outages_cost_no_request() {
                 etcd.compact();
             }
         }
-        let caught_up = wait("the change takes effect", || status(&gateway, &path) == 201);
+        let caught_up = eventually("the change takes effect", || status(&gateway, &path) == 201);
         worst = worst.max(caught_up);
     }
     let requests = traffic.end();
@@ -72,7 +72,7 @@ fn a_long_partition_is_noticed_and_survived() {
     let relay = Relay::to(etcd.address);
     etcd.put("/apisix/routes/before", &mock("/before", 201));
     let gateway = Gateway::start(&config(&format!("http://{}", relay.address)), None);
-    wait("the gateway says that etcd is there", || metric(&gateway, "apisix_etcd_reachable") == "1");
+    eventually("the gateway says that etcd is there", || metric(&gateway, "apisix_etcd_reachable") == "1");
     relay.partition();
     // A write under way ends with the connection, long before its own time limit.
     let start = Instant::now();
@@ -80,7 +80,7 @@ fn a_long_partition_is_noticed_and_survived() {
     assert!(code == 503 && answer.contains("read the object again"), "{code} {answer}");
     assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
     // Nobody closed anything: only silence tells.
-    wait("the gateway says that etcd is away", || metric(&gateway, "apisix_etcd_reachable") == "0");
+    eventually("the gateway says that etcd is away", || metric(&gateway, "apisix_etcd_reachable") == "0");
     let (code, answer) = gateway.admin("PUT", "/apisix/admin/routes/x", &mock("/x", 201));
     assert_eq!(code, 503, "{answer}");
     assert!(answer.contains("has no healthy etcd endpoint available"), "{answer}");
@@ -88,7 +88,7 @@ fn a_long_partition_is_noticed_and_survived() {
     etcd.compact();
     assert_eq!(status(&gateway, "/before"), 201);
     relay.heal();
-    let took = wait("what changed meanwhile takes effect", || status(&gateway, "/after") == 201);
+    let took = eventually("what changed meanwhile takes effect", || status(&gateway, "/after") == 201);
     println!("after a long partition: caught up within {took:?}");
     assert!(took < CATCH_UP, "{took:?}");
     assert_eq!(metric(&gateway, "apisix_etcd_reachable"), "1");
@@ -108,7 +108,7 @@ fn members_of_a_cluster_die_one_after_the_other() {
         cluster[victim].kill();
         let path = format!("/round{round}");
         let put = || gateway.admin("PUT", "/apisix/admin/routes/2", &mock(&path, 201)).0 < 300;
-        worst = worst.max(wait("a write through the members that are left", put));
+        worst = worst.max(eventually("a write through the members that are left", put));
         assert_eq!(status(&gateway, &path), 201);
         cluster[victim].restart();
     }
@@ -124,13 +124,13 @@ fn a_cluster_that_lost_its_data_takes_nothing_away() {
     etcd.kill();
     etcd.lose_data();
     etcd.restart();
-    wait("the loss is logged", || gateway.error_log().contains("the cluster starts over"));
+    eventually("the loss is logged", || gateway.error_log().contains("the cluster starts over"));
     assert_eq!(status(&gateway, "/one"), 201);
     let (code, answer) = gateway.admin("PUT", "/apisix/admin/routes/2", &mock("/two", 201));
     assert!(code == 503 && answer.contains("restore its data"), "{code} {answer}");
     // A restored cluster counts from the start; its revisions are below those known.
     etcd.put("/apisix/routes/2", &mock("/two", 202));
-    wait("the restored configuration takes effect", || status(&gateway, "/two") == 202);
+    eventually("the restored configuration takes effect", || status(&gateway, "/two") == 202);
     assert_eq!(status(&gateway, "/one"), 404);
     assert_eq!(gateway.admin("PUT", "/apisix/admin/routes/3", &mock("/three", 201)).0, 201);
     assert_eq!(status(&gateway, "/three"), 201);
@@ -145,7 +145,7 @@ fn revisions_that_are_used_twice_leave_nothing_stale() {
         etcd.put("/apisix/routes/deleted", &mock("/deleted", 201));
         etcd.put("/apisix/routes/changed", &mock("/changed", 201));
         let gateway = Gateway::start(&config(&etcd.url()), None);
-        wait("both take effect", || {
+        eventually("both take effect", || {
             status(&gateway, "/deleted") == 201 && status(&gateway, "/changed") == 201
         });
         let kept = etcd.copy_data();
@@ -153,7 +153,7 @@ fn revisions_that_are_used_twice_leave_nothing_stale() {
         etcd.control(&["del", "/apisix/routes/deleted"]);
         etcd.put("/apisix/routes/changed", &mock("/changed", 202));
         etcd.put("/apisix/routes/lost", &mock("/lost", 201));
-        wait("the writes take effect", || status(&gateway, "/lost") == 201);
+        eventually("the writes take effect", || status(&gateway, "/lost") == 201);
         assert_eq!(status(&gateway, "/deleted"), 404);
         gateway.process.signal(Signal::STOP);
         etcd.kill();
@@ -167,12 +167,12 @@ fn revisions_that_are_used_twice_leave_nothing_stale() {
             etcd.compact();
         }
         gateway.process.signal(Signal::CONT);
-        wait("the new writes take effect", || status(&gateway, "/other") == 201);
+        eventually("the new writes take effect", || status(&gateway, "/other") == 201);
         for (path, expected) in [("/deleted", 201), ("/changed", 203), ("/lost", 404), ("/third", 201)] {
             assert_eq!(status(&gateway, path), expected, "{path}, compacted: {compacted}");
         }
         etcd.put("/apisix/routes/next", &mock("/next", 201));
-        wait("the watch goes on", || status(&gateway, "/next") == 201);
+        eventually("the watch goes on", || status(&gateway, "/next") == 201);
     }
 }
 
@@ -184,7 +184,7 @@ fn unclean_restarts_leave_nothing_stale() {
     for round in 0..6 {
         let (path, away) = (format!("/round{round}"), round % 3 == 0);
         etcd.put("/apisix/routes/deleted", &mock("/deleted", 201));
-        wait("the route takes effect", || status(&gateway, "/deleted") == 201);
+        eventually("the route takes effect", || status(&gateway, "/deleted") == 201);
         if away {
             gateway.process.stop();
         } else {
@@ -204,8 +204,8 @@ fn unclean_restarts_leave_nothing_stale() {
         } else {
             gateway.process.signal(Signal::CONT);
         }
-        wait("the route takes effect", || status(&gateway, &path) == 201);
-        wait("the deletion takes effect", || status(&gateway, "/deleted") == 404);
+        eventually("the route takes effect", || status(&gateway, &path) == 201);
+        eventually("the deletion takes effect", || status(&gateway, "/deleted") == 404);
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::net::TcpStream;
 
-use tidegate_testkit::{Etcd, Gateway};
+use tidegate_testkit::{Etcd, Gateway, eventually};
 
-use super::{config, mock, status, wait};
+use super::{config, mock, status};
 
 #[test]
 fn a_control_plane_writes_and_a_data_plane_serves() {
@@ -19,7 +19,7 @@ fn a_control_plane_writes_and_a_data_plane_serves() {
     let control = Gateway::start_unready(&role("control_plane"), None);
     let (code, answer) = control.admin("PUT", "/apisix/admin/routes/1", &mock("/one", 201));
     assert_eq!(code, 201, "{answer}");
-    wait("the data plane serves it", || status(&data, "/one") == 201);
+    eventually("the data plane serves it", || status(&data, "/one") == 201);
     assert_eq!(etcd.get("/apisix/routes/"), "init_dir");
     assert!(TcpStream::connect(control.http).is_err(), "a control plane has no traffic");
     assert!(TcpStream::connect(data.admin).is_err(), "a data plane has no Admin API");

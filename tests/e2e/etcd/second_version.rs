@@ -1,8 +1,8 @@
 //! A config.yaml of APISIX 2.10 runs as it is: all keys of its defaults, Admin API on the data port, etcd at the top.
 
-use tidegate_testkit::{Etcd, Gateway, free_port};
+use tidegate_testkit::{Etcd, Gateway, eventually, free_port};
 
-use super::{mock, status, wait};
+use super::{mock, status};
 
 /// Every key of that version, with its value then; ports and the address of etcd are the test's.
 const CONFIG: &str = "
@@ -135,7 +135,7 @@ fn a_config_of_2_10_runs_unchanged() {
     assert!(answer.contains(r#""nodes":["#) && answer.contains(r#""key":"/apisix/routes/old""#), "{answer}");
     assert_eq!(call("PUT", "/apisix/admin/routes/1", "test-viewer-key", "{}").0, 401);
     assert_eq!(call("GET", "/apisix/admin/routes", "wrong", "").0, 401);
-    wait("it is in etcd", || etcd.get("/apisix/routes/1").contains(r#""uri":"/new""#));
+    eventually("it is in etcd", || etcd.get("/apisix/routes/1").contains(r#""uri":"/new""#));
 
     let said = gateway.process.output();
     for note in [

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
-use tidegate_testkit::{Etcd, Gateway, Relay};
+use tidegate_testkit::{Etcd, Gateway, Relay, eventually};
 
-use super::{check_refused, config, metric, mock, status, wait};
+use super::{check_refused, config, metric, mock, status};
 
 #[test]
 fn tokens_are_renewed_and_passwords_checked() {
@@ -47,7 +47,7 @@ fn tokens_are_renewed_and_passwords_checked() {
         assert_eq!(code, 200, "{answer}");
     }
     etcd.put("/apisix/routes/3", &mock("/watched", 201));
-    wait("the watch goes on", || status(&gateway, "/watched") == 201);
+    eventually("the watch goes on", || status(&gateway, "/watched") == 201);
 
     for (config, reason) in [
         (with_user("wrong"), "authentication failed, invalid user ID or password"),
@@ -141,9 +141,9 @@ fn another_member_takes_over() {
         cut.partition();
         let path = format!("/cut{round}");
         etcd.put("/apisix/routes/2", &mock(&path, 201));
-        let took = wait("the other member tells", || status(&gateway, &path) == 201);
+        let took = eventually("the other member tells", || status(&gateway, &path) == 201);
         println!("one of two members cut off: caught up within {took:?}");
-        wait("etcd is reachable", || metric(&gateway, "apisix_etcd_reachable") == "1");
+        eventually("etcd is reachable", || metric(&gateway, "apisix_etcd_reachable") == "1");
         let (code, answer) = gateway.admin("PUT", "/apisix/admin/routes/3", &mock("/three", 201));
         assert!(code < 300, "{answer}");
         cut.heal();

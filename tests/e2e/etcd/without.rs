@@ -3,9 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use tidegate_testkit::{Etcd, Gateway};
+use tidegate_testkit::{Etcd, Gateway, eventually};
 
-use super::{check_refused, config, mock, status, wait};
+use super::{check_refused, config, mock, status};
 
 #[test]
 fn the_last_good_configuration_serves_until_etcd_is_back() {
@@ -23,7 +23,7 @@ fn the_last_good_configuration_serves_until_etcd_is_back() {
     assert_eq!(code, 201, "{answer}");
     let file = gateway.prefix().join("data/etcd.snapshot");
     // Not asked to stop: what is on disk then is what was written after changes settled.
-    wait("the snapshot has the newest object", || {
+    eventually("the snapshot has the newest object", || {
         fs::read_to_string(&file).is_ok_and(|text| text.contains("consumers/jack"))
     });
     gateway.process.signal_kill();
@@ -42,9 +42,9 @@ fn the_last_good_configuration_serves_until_etcd_is_back() {
 
     etcd.restart();
     etcd.put("/apisix/routes/three", &mock("/three", 203));
-    let took = wait("the gateway catches up", || status(&gateway, "/three") == 203);
+    let took = eventually("the gateway catches up", || status(&gateway, "/three") == 203);
     println!("after a start without etcd: caught up within {took:?}");
-    wait("writes work again", || put(&gateway, "two", 202) == 201);
+    eventually("writes work again", || put(&gateway, "two", 202) == 201);
     assert_eq!(status(&gateway, "/two"), 202);
 
     // Asked to stop, it leaves the newest state behind at once.
@@ -103,7 +103,9 @@ fn other_keys_read_etcd_and_not_the_snapshot() {
     assert!(shown.contains(r#""key":"jacks""#), "{shown}");
     let touched = gateway.prefix().join("data/etcd.snapshot");
     assert_eq!(gateway.admin("PUT", "/apisix/admin/routes/1", &mock("/one", 201)).0, 201);
-    wait("the snapshot is new", || fs::read_to_string(&touched).is_ok_and(|text| text.contains("routes/1")));
+    eventually("the snapshot is new", || {
+        fs::read_to_string(&touched).is_ok_and(|text| text.contains("routes/1"))
+    });
     let shown = restart(&mut gateway, "[qeddd145sfvddff3, edd1c9f0985e76a2]", "[edd1c9f0985e76a2]");
     assert!(shown.contains(r#""key":"jacks""#), "{shown}");
 }

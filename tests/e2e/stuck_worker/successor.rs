@@ -7,7 +7,9 @@ use std::{
 
 use rustix::process::{Pid, Signal, test_kill_process};
 
-use super::{FIRST, Held, ROUTES, SECOND, connect_until, threads, wait_for};
+use tidegate_testkit::eventually;
+
+use super::{FIRST, Held, ROUTES, SECOND, connect_until, threads};
 
 fn is_alive(process: u32) -> bool {
     let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
@@ -20,7 +22,7 @@ fn lose_two_workers(held: &Held) -> [super::Hold; 2] {
     let first = held.hold("/first", FIRST);
     held.gateway.wait_for_log("has another in its place");
     let second = held.hold("/second", SECOND);
-    wait_for("another process serves", || held.gateway.pid() != before);
+    eventually("another process serves", || held.gateway.pid() != before);
     [first, second]
 }
 
@@ -55,14 +57,14 @@ fn a_first_process_stays_without_the_stuck_threads() {
     let first = held.gateway.process.id();
     let holds = lose_two_workers(&held);
     let new = held.gateway.pid().expect("a process");
-    wait_for("the threads are gone", || threads(first, "worker-") == 0);
+    eventually("the threads are gone", || threads(first, "worker-") == 0);
     assert!(is_alive(first));
     // Those that only this process had are closed with it.
     for mut hold in holds {
         assert!(hold.client.to_close().expect("the end").is_empty());
     }
     // It is told by a signal that it can take again.
-    wait_for("it listens to signals", || threads(first, "signals") == 1);
+    eventually("it listens to signals", || threads(first, "signals") == 1);
     held.gateway.process.signal(Signal::TERM);
     assert!(held.gateway.process.wait_for_exit().success());
     assert!(!is_alive(u32::try_from(new).expect("a process id")));
