@@ -29,9 +29,9 @@ enum As {
 #[rustfmt::skip]
 const NAMES: &[(As, &[&str])] = &[
     (As::Part, &[
-        "authorization", "cookie", "apikey", "token", "secret", "password", "passwd", "credential", "assertion", "sessionid",
+        "authorization", "cookie", "apikey", "token", "secret", "password", "passwd", "passphrase", "credential", "assertion", "sessionid",
     ]),
-    (As::Word, &["auth", "bearer", "jwt", "key", "pass", "pwd", "session", "sid", "sig", "signature"]),
+    (As::Word, &["auth", "bearer", "jwt", "key", "otp", "pass", "pin", "pw", "pwd", "session", "sid", "sig", "signature"]),
     (As::Argument, &["code"]),
     (As::Member, &[
         "client_key", "client_secret", "password", "private_key", "redis_password", "secret_access_key", "sentinel_password",

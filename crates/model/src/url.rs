@@ -1,6 +1,6 @@
 //! URLs in messages.
 
-use crate::secret::is_credential_argument;
+use crate::secret::{has_scheme, is_credential_argument};
 
 /// A URL without the user name and password that it may carry, nor tokens among its arguments, for whatever is printed.
 pub fn without_user(text: &str) -> String {
@@ -36,7 +36,7 @@ fn is_user(text: &str) -> bool {
 /// Arguments stand behind `?`, among the parameters of a path (`;`) and in the fragment.
 fn without_tokens(text: &str) -> String {
     let arguments = text.find(['?', '#', ';']).and_then(|at| text.split_at_checked(at));
-    let Some((path, mut rest)) = arguments.filter(|(path, _)| path.contains('/')) else {
+    let Some((path, mut rest)) = arguments.filter(|(path, _)| path.contains('/') || path.is_empty()) else {
         return text.to_owned();
     };
     let mut shown = path.to_owned();
@@ -49,7 +49,7 @@ fn without_tokens(text: &str) -> String {
         in_query |= sign != ';';
         was_hidden &= sign == ';';
         let hidden = match argument.split_once('=') {
-            Some((name, value)) if is_credential_argument(name) && !value.starts_with('$') => {
+            Some((name, value)) if !value.starts_with('$') && is_credential(name, value) => {
                 Some(format!("{name}=***"))
             }
             // A part of the value before it, or a token without a name.
@@ -62,6 +62,24 @@ fn without_tokens(text: &str) -> String {
         rest = next;
     }
     shown
+}
+
+/// As the receiver reads them: with their escapes. What is a structure may have credentials anywhere.
+fn is_credential(name: &str, value: &str) -> bool {
+    let value = decoded(value);
+    is_credential_argument(&decoded(name)) || has_scheme(&value) || value.starts_with(['{', '['])
+}
+
+fn decoded(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.filter(|_| *first == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        out.push(byte.unwrap_or(if *first == b'+' { b' ' } else { *first }));
+        rest = if byte.is_some() { after.get(2..).unwrap_or_default() } else { after };
+    }
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// Whether an argument without a name may be a secret, not a word like `wsdl`.
@@ -98,6 +116,10 @@ mod tests {
             ("http://h/#access_token=x&state=1", "http://h/#access_token=***&state=1"),
             ("http://h/hook?0pen-Sesame&wsdl", "http://h/hook?***&wsdl"),
             ("http://h/?client_assertion=x&client_id=a", "http://h/?client_assertion=***&client_id=a"),
+            ("http://h/?%61pi%4BEY=x&a[b]=1", "http://h/?%61pi%4BEY=***&a[b]=1"),
+            ("http://h/?q=%7B%22a%22%3A1%7D&p={}", "http://h/?q=***&p=***"),
+            ("http://h/?a=Bearer%20x&b=Basic+y&c=Basic", "http://h/?a=***&b=***&c=Basic"),
+            ("?apikey=x&passphrase=y", "?apikey=***&passphrase=***"),
             ("^/a/?(.*)#long-text", "^/a/?(.*)#long-text"),
             ("^/a?b;long-text", "^/a?b;long-text"),
             ("a/b; charset=utf-8", "a/b; charset=utf-8"),

@@ -333,6 +333,13 @@ impl Request {
         }
     }
 
+    /// Takes a credential away: it goes upstream in no spelling, nor as a trailer.
+    pub fn hide_header(&mut self, name: impl AsRef<[u8]>) {
+        let dropped = self.asserted.others_dropped;
+        self.assert_header(name, [] as [&[u8]; 0]);
+        self.asserted.others_dropped = dropped;
+    }
+
     /// Seconds since the request came in, or until it was answered.
     pub fn elapsed_seconds(&self) -> f64 {
         self.outcome.finished.unwrap_or_else(Instant::now).duration_since(self.started).as_secs_f64()

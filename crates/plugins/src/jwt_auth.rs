@@ -250,7 +250,7 @@ impl JwtAuth {
             return;
         }
         match place {
-            Place::Header => _ = request.head.headers.remove(&self.header),
+            Place::Header => request.hide_header(&self.header),
             Place::Query => request.remove_arg(&self.query),
             Place::Cookie => cookie::remove(request, &self.cookie),
         }

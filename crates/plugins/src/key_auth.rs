@@ -86,7 +86,7 @@ impl KeyAuth {
     /// Wherever a key may be: one that was not looked at may be good, too.
     fn hide(&self, request: &mut Request) {
         if self.hide_credentials {
-            request.head.headers.remove(&self.header);
+            request.hide_header(&self.header);
             request.remove_arg(&self.query);
         }
     }

@@ -19,10 +19,25 @@ pub fn check_size(lengths: impl Iterator<Item = usize>) -> Result<(), ParseError
     Ok(())
 }
 
-/// RFC 9110 section 6.5.1: framing, routing, authentication and content fields are not accepted as trailers.
+/// Names without a [`HeaderId`] of their own: controls and conditionals of a request (RFC 9110 sections 7.6.2 and 13.1), and what
+/// servers take for such.
+const MODIFIERS: [&str; 9] = [
+    "max-forwards",
+    "if-match",
+    "if-none-match",
+    "if-modified-since",
+    "if-unmodified-since",
+    "if-range",
+    "proxy",
+    "x-http-method-override",
+    "cdn-loop",
+];
+
+/// RFC 9110 section 6.5.1: framing, routing, authentication, content fields and modifiers are not accepted as trailers.
 pub fn may_be_trailer(name: &[u8]) -> bool {
     use HeaderId::*;
-    !matches!(
+    let modifies = || MODIFIERS.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+    let has_other_place = matches!(
         HeaderId::of(name),
         Host | Connection
             | ContentLength
@@ -43,7 +58,8 @@ pub fn may_be_trailer(name: &[u8]) -> bool {
             | Range
             | CacheControl
             | WwwAuthenticate
-    )
+    );
+    !has_other_place && !modifies()
 }
 
 /// Takes out of a client's trailers what may not be there: claims (see [`claims`]), names with `_` where those are not
@@ -78,6 +94,7 @@ mod tests {
             "Content_Length",
             "X-Real-IP",
             "Cookie",
+            "If-Match",
             "a_b",
         ];
         let left = |underscores| {

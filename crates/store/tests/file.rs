@@ -179,7 +179,7 @@ fn plugins_ring_the_bell() {
 fn json() {
     let subject = Subject::new(Format::Json, r#"{"routes": [{"id": "1", "uri": "${{CARGO_PKG_NAME}}"}]}"#);
     subject.check(&[("1", 1)], &[]);
-    assert_eq!(subject.file.get(Kind::Route, "1").unwrap().value()["uri"], json!("store"));
+    assert_eq!(subject.file.get(Kind::Route, "1").unwrap().value()["uri"], json!("tidegate-store"));
     subject.rewrite("{\"routes\": [\n}");
     subject.check(&[("1", 1)], &[":2:1: "]);
 }

@@ -98,6 +98,20 @@ fn no_rollback_to_what_nobody_can_decrypt() {
     assert_eq!((with_key(&gateway, "bar"), with_key(&gateway, "new")), (200, 401));
 }
 
+/// Imported elsewhere, the encrypted text would be a key.
+#[test]
+fn what_cannot_be_read_is_not_exported() {
+    let mut gateway = Gateway::start(&config(EMBEDDED, OLD), None);
+    put(&gateway, "consumers/jack", &consumer("bar"));
+    again(&mut gateway, OLD, OTHER);
+    let (status, text) = gateway.admin("GET", "/apisix/admin/export", "");
+    assert_eq!(status, 409, "{text}");
+    assert!(text.contains("consumers/jack: ") && text.contains("keyring"), "{text}");
+    assert!(!text.contains(SEALED_BAR), "{text}");
+    assert_eq!(gateway.admin("DELETE", "/apisix/admin/consumers/jack", "").0, 200);
+    assert_eq!(gateway.admin("GET", "/apisix/admin/export", "").0, 200);
+}
+
 /// Without encryption a key is stored as it is, whatever it looks like, and stays one.
 #[test]
 fn a_plain_key_that_looks_encrypted_stays_a_key() {

@@ -117,8 +117,7 @@ upstreams:
     assert!(log.contains("scheme of upstreams/u has no effect"), "{log}");
 
     let gateway = Gateway::start(EMBEDDED, None);
-    let service =
-        r#"{"script": "return { }", "upstream": {"type": "roundrobin", "nodes": {"127.0.0.1:1": 1}}}"#;
+    let service = r#"{"script": "return { access = function() end }", "upstream": {"type": "roundrobin", "nodes": {"127.0.0.1:1": 1}}}"#;
     let (status, answer) = gateway.admin("PUT", "/apisix/admin/services/1", service);
     assert_eq!(status, 201, "{answer}");
     let log = gateway.error_log();

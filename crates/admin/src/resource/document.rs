@@ -21,6 +21,9 @@ pub(super) async fn export(api: &AdminApi, request: &Request) -> Result<Response
     }
     let mut state = State::default();
     api.store.read(&mut |current| state = current.clone());
+    if let Some(reason) = unreadable(&state) {
+        return Err(Response::error(409, &reason));
+    }
     let revision = state.revision;
     // Megabytes of text: not on a thread that others wait for.
     let text = if state.all().count() > 100 {
@@ -35,15 +38,36 @@ pub(super) async fn export(api: &AdminApi, request: &Request) -> Result<Response
         .with_header(REVISION, revision.to_string()))
 }
 
+/// What cannot be read has no place in an export: without it a guard would be missing, and an encrypted text would be the secret
+/// of whoever imports it.
+fn unreadable(state: &State) -> Option<String> {
+    const MOST_NAMED: usize = 10;
+    let mut objects = state.all().filter(|object| !is_readable(object));
+    let named: Vec<String> = objects
+        .by_ref()
+        .take(MOST_NAMED)
+        .map(|object| {
+            let reason = object.fault.as_ref().map_or("it cannot be read", |fault| &fault.reason);
+            format!("{}/{}: {reason}", object.kind.directory(), object.id)
+        })
+        .collect();
+    let more = match objects.count() {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    (!named.is_empty()).then(|| {
+        format!(
+            "nothing is exported while objects cannot be read; repair or delete them: {}{more}",
+            named.join("; ")
+        )
+    })
+}
+
 fn text_of(state: &State) -> Result<String, String> {
     let mut text = String::new();
     let left_out = state.list(Kind::GraphqlCostDecoration).count();
     if left_out > 0 {
         text.push_str(&format!("# {left_out} graphql_cost_decorations have no place in this form\n"));
-    }
-    for object in state.all().filter(|object| !is_readable(object)) {
-        let fault = object.fault.as_ref().map_or("", |fault| &fault.reason);
-        text.push_str(&format!("# {}/{}: {fault}\n", object.kind.directory(), object.id));
     }
     let document = of_state(state);
     // Quoted throughout: what reads it may take on, no, 010 and others for more than text.

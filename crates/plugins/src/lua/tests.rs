@@ -223,7 +223,8 @@ fn messages_of_checks() {
     }
     assert!(check(LuaChunk::FilterFunction, "function(vars) return true end").is_ok());
     assert!(matches!(check(LuaChunk::FilterFunction, "1"), Err(LuaFault::WrongKind)));
-    assert!(matches!(check(LuaChunk::Script, "return {}"), Ok(())));
+    assert!(matches!(check(LuaChunk::Script, "return {access = function() end}"), Ok(())));
+    assert!(matches!(check(LuaChunk::Script, "return {}"), Err(LuaFault::Load(_))));
     assert!(matches!(check(LuaChunk::FilterFunction, "function("), Err(LuaFault::Load(_))));
     let filter = super::filter::Filter::new("function(vars) return vars.arg_x == '1' end").unwrap();
     assert!(tidegate_plugin_api::snapshot::FilterFunction::matches(&filter, &request(GET)));

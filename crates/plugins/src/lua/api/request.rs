@@ -101,7 +101,11 @@ fn set_path(request: &mut Request, path: &[u8]) {
     if path.first() != Some(&b'/') {
         target.push(b'/');
     }
-    uri::encode_path(path, &mut target);
+    // What is set to itself stays what it was: a slash that is still encoded does not become a text.
+    match path == request.path {
+        true => uri::encode_marked_path(&request.marked_path(), &mut target),
+        false => uri::encode_path(path, &mut target),
+    }
     if let Some(query) = request.head.query() {
         target.push(b'?');
         target.extend_from_slice(query);
