@@ -318,9 +318,8 @@ pub(super) const HTTP2: &[Row] = &[
     ),
     row(
         [
-            "Memory of those that count, as a part of `apisix.body_memory.total` (one in); of one address (IPv6: of one /64) at \
-             most as much as is free of it",
-            "计入的请求的内存，占 `apisix.body_memory.total` 的份额（几分之一）；每个地址（IPv6 为每个 /64）至多占用其空闲部分的大小",
+            "Memory of those that count, as a part of `apisix.body_memory.total` (one in)",
+            "计入的请求的内存，占 `apisix.body_memory.total` 的份额（几分之一）",
         ],
         Const("proxy/src/http2/untaken.rs", "PART", Count),
         [
@@ -334,6 +333,14 @@ pub(super) const HTTP2: &[Row] = &[
             "等待上游应答的较早请求的上述份额（几分之一）",
         ],
         Const("proxy/src/http2/untaken.rs", "SLOW_PART", Count),
+        ["the same", "同上"],
+    ),
+    row(
+        [
+            "The same of one address, IPv6: of one /64, as a part of that (one in)",
+            "每个地址（IPv6 为每个 /64）占上述内存的份额（几分之一）",
+        ],
+        Const("proxy/src/http2/untaken.rs", "ADDRESS_PART", Count),
         ["the same", "同上"],
     ),
     row(
@@ -359,17 +366,16 @@ pub(super) const HTTP2: &[Row] = &[
     ),
     row(
         [
-            "Memory of those, as a part of `apisix.body_memory.total` (one in); of one address at most as much as is free of it",
-            "等待中的请求的内存，占 `apisix.body_memory.total` 的份额（几分之一）；每个地址至多占用其空闲部分的大小",
+            "Memory of those, as a part of `apisix.body_memory.total`; of one address half of it (one in)",
+            "等待中的请求的内存，占 `apisix.body_memory.total` 的份额；每个地址为其一半（几分之一）",
         ],
         Const("proxy/src/http2/untaken.rs", "LINED_PART", Count),
         ["REFUSED_STREAM, and a log line", "REFUSED_STREAM，并写日志"],
     ),
     row(
         [
-            "Pause of a connection that leaves answers, after which its requests wait only while its address has less than half of \
-             what is free",
-            "有应答未被接收的连接的停顿，超过后其请求仅在其地址占用少于空闲部分的一半时等待",
+            "Pause of a connection that leaves answers, after which its requests wait only while half of that is free",
+            "有应答未被接收的连接的停顿，超过后其请求仅在上述内存尚有一半空闲时等待",
         ],
         Const("proxy/src/http2/places.rs", "STALLS_AFTER_MS", Milliseconds),
         ["REFUSED_STREAM, and a log line", "REFUSED_STREAM，并写日志"],

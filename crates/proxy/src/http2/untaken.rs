@@ -1,6 +1,4 @@
 //! The memory of HTTP/2 requests that nobody may ever take the answers of: bounded in all and for each address, over all workers.
-//! An address may have as many as are free (dynamic thresholds, Choudhury and Hahne 1998), which is half of what others leave, so
-//! that some are free for the next one.
 //!
 //! A request under way holds its task, its head and the state of its streams, whatever else is held for it. It is *open* in its
 //! first second, in which nobody knows whether its client will take the answer, and whenever it waits for its client
@@ -36,7 +34,9 @@ const PART: usize = 4;
 const LINED_PART: usize = 2;
 /// Slow ones together: they wait for upstreams, not for clients.
 const SLOW_PART: usize = 2;
-/// Those whose clients have taken nothing for a second: one part in so many of the open ones.
+/// Those of one address: one part in so many of that.
+const ADDRESS_PART: usize = 2;
+/// Those whose clients have taken nothing for a second: one part in so many of all, and of those of the address.
 const LEFT_PART: usize = 2;
 
 /// How many requests there are; those with a body of their own count for as many as have its size.
@@ -120,11 +120,10 @@ impl Account {
     }
 
     fn is_full_of(&self, most: Held) -> bool {
-        let reached = |all: &AtomicUsize, own: &AtomicUsize, most: usize| {
-            own.load(Relaxed) >= most.saturating_sub(all.load(Relaxed))
+        let reached = |counts: &Counts, part: usize| {
+            counts.open.load(Relaxed) >= most.open / part || counts.slow.load(Relaxed) >= most.slow / part
         };
-        reached(&self.all.open, &self.counts.open, most.open)
-            || reached(&self.all.slow, &self.counts.slow, most.slow)
+        reached(self.all, 1) || reached(&self.counts, ADDRESS_PART)
     }
 
     /// A connection had so much beyond what it may always have, and has `now`.
@@ -135,10 +134,10 @@ impl Account {
         }
     }
 
-    /// Of the address more than half are in line of those that may be.
+    /// More than half of those are in line that may be.
     pub fn is_line_crowded(&self) -> bool {
-        let free = most_lined().saturating_sub(self.all.lined.load(Relaxed));
-        self.counts.lined.load(Relaxed) > free / 2
+        let half = most_lined() / 2;
+        self.all.lined.load(Relaxed) > half || self.counts.lined.load(Relaxed) > half / ADDRESS_PART
     }
 
     /// `None`: too many are in line. A large head counts as several requests.
@@ -168,8 +167,7 @@ impl Account {
                 Level::Warn,
                 format_args!(
                     "HTTP/2 requests that are new, or whose answers are not taken, hold their part of \
-                     apisix.body_memory.total: further ones of connections with more than {ALWAYS} of them wait, and are refused after 10 s \
-                     or where too many wait, client: {}; {others} more since the line before",
+                     apisix.body_memory.total: connections with more than {ALWAYS} of them wait with others, client: {}; {others} more since the line before",
                     self.address
                 ),
             );
@@ -216,11 +214,11 @@ impl Counted {
         most: usize,
     ) -> Option<Counted> {
         let counted = Counted { account: account.clone(), which, units };
-        let all = which(account.all).fetch_add(units, Relaxed);
-        let own = which(&account.counts).fetch_add(units, Relaxed);
+        let all = which(account.all).fetch_add(units, Relaxed) + units;
+        let others = which(&account.counts).fetch_add(units, Relaxed);
         // What is alone may be larger than the part of an address. Dropping it takes it out again.
-        let fits = own == 0 || own + units <= most.saturating_sub(all);
-        (all + units <= most && fits).then_some(counted)
+        let fits = others == 0 || others + units <= most / ADDRESS_PART;
+        (all <= most && fits).then_some(counted)
     }
 }
 
@@ -244,11 +242,8 @@ mod tests {
         let leave = |account: &Rc<Account>| account.leave_within(1, 8);
         let first: Vec<_> = (0..4).map(|_| leave(&one).expect("room")).collect();
         assert!(leave(&one).is_none() && leave(&account(1)).is_none());
-        let second: Vec<_> = (0..2).map(|_| leave(&two).expect("room")).collect();
-        assert!(leave(&two).is_none(), "no more than are free");
-        let third = leave(&three).expect("some are free");
-        assert!(leave(&three).is_none());
-        drop(third);
+        let second: Vec<_> = (0..4).map(|_| leave(&two).expect("room")).collect();
+        assert!(leave(&three).is_none(), "eight are left in all");
         drop((first, second));
         assert!(leave(&three).is_some());
         let large = one.leave_within(7, 8).expect("alone");
