@@ -183,14 +183,14 @@ fn who_takes_nothing_is_cut() {
     let mut greedy = Http2Client::connect(gateway.http, &[(INITIAL_WINDOW_SIZE, 0)]).expect("connects");
     ask_for_endless(&mut greedy, 0..40);
     let (mut refused, mut cut) = (0, 0);
-    // Ten begin, and three of them may stay.
-    while refused < 30 || cut < 7 {
+    // Ten begin at once, and three may stay; of those in line some may begin where others are cut.
+    while refused + cut < 37 {
         match greedy.wait_for(RST_STREAM).expect("the end of a stream").code() {
             Some(REFUSED_STREAM) => refused += 1,
             _ => cut += 1,
         }
     }
-    assert_eq!((refused, cut), (30, 7));
+    assert!(cut >= 7, "{refused} refused, {cut} cut");
     let mut other = Http2Client::connect(gateway.http, &[]).expect("connects");
     for number in 0..20 {
         other.get(2 * number + 1, "/ok").expect("sends");
