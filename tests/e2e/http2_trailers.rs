@@ -1,4 +1,4 @@
-//! Trailers over HTTP/2: bounded and checked as over HTTP/1, whoever reads the body, and those of answers too.
+//! Trailers over HTTP/2: bounded and checked as over HTTP/1, however the body is read; those of answers, too.
 
 use tidegate_testkit::gateway::YAML_PROVIDER;
 use tidegate_testkit::http2::{

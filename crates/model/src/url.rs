@@ -66,17 +66,21 @@ fn without_tokens(text: &str) -> String {
 
 /// As the receiver reads them: with their escapes. What is a structure may have credentials anywhere.
 fn is_credential(name: &str, value: &str) -> bool {
-    let value = decoded(value);
-    is_credential_argument(&decoded(name)) || has_scheme(&value) || value.starts_with(['{', '['])
+    let value = percent_decoded(&value.replace('+', " "));
+    is_credential_argument(&percent_decoded(name)) || has_scheme(&value) || value.starts_with(['{', '['])
 }
 
-fn decoded(text: &str) -> String {
+/// With each escape as the byte that it stands for; what is not an escape stays.
+pub(crate) fn percent_decoded(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
-        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        let byte = digits.filter(|_| *first == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        out.push(byte.unwrap_or(if *first == b'+' { b' ' } else { *first }));
+        let digits =
+            after.get(..2).filter(|digits| *first == b'%' && digits.iter().all(u8::is_ascii_hexdigit));
+        let byte = digits
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        out.push(byte.unwrap_or(*first));
         rest = if byte.is_some() { after.get(2..).unwrap_or_default() } else { after };
     }
     String::from_utf8_lossy(&out).into_owned()

@@ -98,7 +98,7 @@ fn in_etcd_in_any_order() {
     etcd.put("/apisix/consumers/a/credentials/1", r#"{"plugins":{"key-auth":{"key":"k"}}}"#);
     eventually("nobody has it", || is_rejected(&gateway, "consumers/a/credentials/1"));
     etcd.put("/apisix/consumers/a", r#"{"username":"a"}"#);
-    eventually("somebody has it", || rejected(&gateway).is_empty());
+    eventually("the secret can be had", || rejected(&gateway).is_empty());
 }
 
 #[test]

@@ -38,8 +38,8 @@ pub(super) async fn export(api: &AdminApi, request: &Request) -> Result<Response
         .with_header(REVISION, revision.to_string()))
 }
 
-/// What cannot be read has no place in an export: without it a guard would be missing, and an encrypted text would be the secret
-/// of whoever imports it.
+/// An export without an object that cannot be read lacks a guard; with its encrypted text, that text becomes the secret where
+/// the export is imported.
 fn unreadable(state: &State) -> Option<String> {
     const MOST_NAMED: usize = 10;
     let mut objects = state.all().filter(|object| !is_readable(object));

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::conditions;
-use crate::{Kind, Object, PluginCatalog, resources::MOST_RETRIES};
+use crate::{Kind, Object, PluginCatalog, resources::MOST_RETRIES, url::percent_decoded};
 
 /// How routes are matched, by `apisix.router.http`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -142,20 +142,10 @@ pub(super) fn compared(path: &str, matching: Matching) -> String {
 }
 
 fn decoded(path: &str, encoded_slash: bool) -> String {
-    let mut out = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let [first, after @ ..] = rest {
-        let code = after.get(..2).filter(|_| *first == b'%').and_then(|code| std::str::from_utf8(code).ok());
-        let byte = code
-            .filter(|code| code.bytes().all(|digit| digit.is_ascii_hexdigit()))
-            .and_then(|code| u8::from_str_radix(code, 16).ok());
-        match byte {
-            Some(b'/') if encoded_slash => out.extend_from_slice(b"%2F"),
-            byte => out.push(byte.unwrap_or(*first)),
-        }
-        rest = if byte.is_some() { after.get(2..).unwrap_or_default() } else { after };
+    match encoded_slash {
+        true => percent_decoded(&path.replace("%2F", "%252F").replace("%2f", "%252F")),
+        false => percent_decoded(path),
     }
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 fn host(host: &str, ports: bool) -> Option<String> {

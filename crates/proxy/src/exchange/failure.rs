@@ -64,7 +64,7 @@ impl Failure {
         match &self.kind {
             FailureKind::Client(error) => error.status(),
             _ if self.timed_out() || matches!(self.kind, FailureKind::NoStream) => 504,
-            // Nobody was asked: there is no node to be had.
+            // No node was tried: none is available.
             FailureKind::Unresolved => 503,
             _ => 502,
         }

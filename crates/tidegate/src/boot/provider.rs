@@ -336,7 +336,7 @@ pub fn keyring(settings: &Settings) -> Option<tidegate_model::encrypt::Keyring> 
 }
 
 /// Secret fields are encrypted in the database file only. What cannot be decrypted is not used, also where encryption has been
-/// switched off: it would be a secret that whoever sees the file knows.
+/// switched off: anybody who can read the file would know that secret.
 fn encryption(settings: &Settings, catalog: &Arc<Catalog>) -> tidegate_store::embedded::Hooks {
     let fields = settings.apisix.data_encryption.enable_encrypt_fields;
     let keyring = keyring(settings);
