@@ -123,6 +123,39 @@ fn who_takes_nothing_is_refused_at_last() {
     assert!(started.elapsed() >= Duration::from_secs(9), "{:?}", started.elapsed());
 }
 
+/// Addresses ask for more than there is, and leave room for another one.
+#[test]
+fn large_heads_leave_room_for_other_addresses() {
+    for addresses in [2, 20] {
+        let slow = "- {uri: /slow, plugins: {mocking: {response_example: slow, delay: 30}}}\n";
+        let quick = "- {uri: /mocked, plugins: {mocking: {response_example: mocked}}}\n";
+        let gateway = small_gateway("8m", &format!("{slow}{quick}"));
+        let value = "a".repeat(4000);
+        let head = request("GET", "/slow", &[("x-0", &value), ("x-1", &value), ("x-2", &value)]);
+        let mut attackers: Vec<Http2Client> = (0..addresses.max(6))
+            .map(|n| {
+                let from = SocketAddr::from((Ipv4Addr::new(127, 1, 1, 1 + n % addresses), 0));
+                let mut client = Http2Client::connect_from(from, gateway.http, &[]).expect("connects");
+                let all: Vec<u8> = (0..120)
+                    .flat_map(|n| frame(HEADERS, END_HEADERS | END_STREAM, 1 + 2 * n, &head))
+                    .collect();
+                client.send_raw(&all).expect("sends");
+                client
+            })
+            .collect();
+        // The share of each address in line is full.
+        for attacker in attackers.iter_mut().rev().take(addresses as usize) {
+            let refused = attacker.wait_for(RST_STREAM).expect("a frame");
+            assert_eq!(refused.code(), Some(REFUSED_STREAM));
+        }
+        for round in 0..20 {
+            let mut honest = Http2Client::connect(gateway.http, &[]).expect("connects");
+            ask(&mut honest, "/mocked", 1, 24);
+            assert_eq!(outcomes(&mut honest, 24), (24, 0, 0), "{addresses} addresses, round {round}");
+        }
+    }
+}
+
 /// A client without a processor for three seconds takes nothing meanwhile, and then all: nothing is refused.
 #[test]
 fn a_pause_costs_nothing() {

@@ -7,7 +7,7 @@ use h2::{Reason, RecvStream, server::SendResponse};
 
 use super::{
     places::{KEEPS_UP_BYTES, Places},
-    untaken::{ALWAYS, Counted},
+    untaken::{self, ALWAYS},
 };
 
 /// In line for so long, a request of a client that keeps taking answers begins all the same, and others are refused.
@@ -39,7 +39,7 @@ struct Lined {
     since_ms: u64,
     /// What the connection had taken then.
     total: u64,
-    _counted: Counted,
+    _counted: untaken::Lined,
 }
 
 #[derive(Default)]
@@ -96,8 +96,11 @@ impl Line {
         None
     }
 
-    /// The next one that may begin.
+    /// The next one that may begin. What exceeds the share of the address is refused, the last first.
     pub fn next(&mut self, places: &Places, now_ms: u64) -> Option<Fresh> {
+        while places.account().exceeds_share() {
+            self.0.pop_back()?.fresh.refuse();
+        }
         loop {
             let first = self.0.front()?;
             let is_over = now_ms.saturating_sub(first.since_ms) >= LONGEST_LINED_MS;

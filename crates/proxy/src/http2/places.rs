@@ -10,7 +10,7 @@ use std::{
     task::{Context, Waker},
 };
 
-use super::untaken::{ALWAYS, Account, Counted, Held, STREAM_BYTES};
+use super::untaken::{ALWAYS, Account, Held, Left, STREAM_BYTES};
 use crate::timers::{Deadlines, Timer};
 
 /// A client that takes nothing of an answer for so long does not take it.
@@ -66,7 +66,7 @@ struct Wait {
     /// The connection's total then, or when it was last looked at.
     total: u64,
     waker: Waker,
-    left: Option<Counted>,
+    left: Option<Left>,
 }
 
 impl Places {

@@ -1,5 +1,9 @@
 //! The memory of HTTP/2 requests that nobody may ever take the answers of: bounded in all and for each address, over all workers.
 //!
+//! An address may have as many at work as are free (dynamic thresholds, Choudhury and Hahne 1998), which is half of what others
+//! leave. In line, where waiting is all that happens, the shares are equal (max-min fairness): once the line is more than half
+//! full, addresses with more than an equal share of that half give up the rest, and new ones find room.
+//!
 //! A request under way holds its task, its head and the state of its streams, whatever else is held for it. It is *open* in its
 //! first second, in which nobody knows whether its client will take the answer, and whenever it waits for its client
 //! ([`super::places`] tells when); after that second it is *slow* until its answer begins. Of both there are only so many;
@@ -34,10 +38,10 @@ const PART: usize = 4;
 const LINED_PART: usize = 2;
 /// Slow ones together: they wait for upstreams, not for clients.
 const SLOW_PART: usize = 2;
-/// Those of one address: one part in so many of that.
-const ADDRESS_PART: usize = 2;
-/// Those whose clients have taken nothing for a second: one part in so many of all, and of those of the address.
+/// Those whose clients have taken nothing for a second: one part in so many of the open ones.
 const LEFT_PART: usize = 2;
+/// The line is full beyond one part in so many: the rest is for addresses that have less than an equal share.
+const SHARED_PART: usize = 2;
 
 /// How many requests there are; those with a body of their own count for as many as have its size.
 #[derive(Default)]
@@ -45,6 +49,8 @@ struct Counts {
     open: AtomicUsize,
     slow: AtomicUsize,
     lined: AtomicUsize,
+    /// Addresses with requests in line.
+    lined_addresses: AtomicUsize,
     left: AtomicUsize,
     /// Connections that count here.
     accounts: AtomicUsize,
@@ -120,10 +126,10 @@ impl Account {
     }
 
     fn is_full_of(&self, most: Held) -> bool {
-        let reached = |counts: &Counts, part: usize| {
-            counts.open.load(Relaxed) >= most.open / part || counts.slow.load(Relaxed) >= most.slow / part
+        let reached = |which: fn(&Counts) -> &AtomicUsize, most: usize| {
+            which(&self.counts).load(Relaxed) >= most.saturating_sub(which(self.all).load(Relaxed))
         };
-        reached(self.all, 1) || reached(&self.counts, ADDRESS_PART)
+        reached(|counts| &counts.open, most.open) || reached(|counts| &counts.slow, most.slow)
     }
 
     /// A connection had so much beyond what it may always have, and has `now`.
@@ -134,24 +140,47 @@ impl Account {
         }
     }
 
-    /// More than half of those are in line that may be.
+    /// More than half of those are in line that may be of this address, or beyond what all may fill.
     pub fn is_line_crowded(&self) -> bool {
-        let half = most_lined() / 2;
-        self.all.lined.load(Relaxed) > half || self.counts.lined.load(Relaxed) > half / ADDRESS_PART
+        let shared = most_lined() / SHARED_PART;
+        self.all.lined.load(Relaxed) > shared || self.counts.lined.load(Relaxed) > self.share(shared) / 2
     }
 
     /// `None`: too many are in line. A large head counts as several requests.
-    pub fn line_up(self: &Rc<Account>, head_bytes: usize) -> Option<Counted> {
-        Counted::new(self, |counts| &counts.lined, 1 + head_bytes / LINED_BYTES, most_lined())
+    pub fn line_up(self: &Rc<Account>, head_bytes: usize) -> Option<Lined> {
+        self.line_up_within(1 + head_bytes / LINED_BYTES, most_lined())
+    }
+
+    fn line_up_within(self: &Rc<Account>, units: usize, most: usize) -> Option<Lined> {
+        let shared = most / SHARED_PART;
+        let lined = Lined::new(self, units);
+        let (all, own) = (self.all.lined.load(Relaxed), self.counts.lined.load(Relaxed));
+        // What is alone may be larger than a share. Dropping it takes it out again.
+        let fits = all <= shared || own <= self.share(shared).max(units);
+        (all <= most && fits).then_some(lined)
+    }
+
+    /// The address has more in line than its equal share, and the room is wanted.
+    pub fn exceeds_share(&self) -> bool {
+        self.exceeds_share_of(most_lined())
+    }
+
+    fn exceeds_share_of(&self, most: usize) -> bool {
+        let shared = most / SHARED_PART;
+        self.all.lined.load(Relaxed) > shared && self.counts.lined.load(Relaxed) > self.share(shared)
+    }
+
+    fn share(&self, shared: usize) -> usize {
+        shared / self.all.lined_addresses.load(Relaxed).max(1)
     }
 
     /// `None`: too many are left.
-    pub fn leave(self: &Rc<Account>, units: usize) -> Option<Counted> {
+    pub fn leave(self: &Rc<Account>, units: usize) -> Option<Left> {
         self.leave_within(units, most_open() / LEFT_PART)
     }
 
-    fn leave_within(self: &Rc<Account>, units: usize, most: usize) -> Option<Counted> {
-        let left = Counted::new(self, |counts| &counts.left, units, most);
+    fn leave_within(self: &Rc<Account>, units: usize, most: usize) -> Option<Left> {
+        let left = Left::new(self, units, most);
         if left.is_none() {
             self.tell_cut();
         }
@@ -167,7 +196,8 @@ impl Account {
                 Level::Warn,
                 format_args!(
                     "HTTP/2 requests that are new, or whose answers are not taken, hold their part of \
-                     apisix.body_memory.total: connections with more than {ALWAYS} of them wait with others, client: {}; {others} more since the line before",
+                     apisix.body_memory.total: further ones of connections with more than {ALWAYS} of them wait, and are refused after 10 s \
+                     or where too many wait, client: {}; {others} more since the line before",
                     self.address
                 ),
             );
@@ -199,33 +229,53 @@ impl Drop for Account {
     }
 }
 
-/// A request that is counted.
-pub struct Counted {
+/// A request whose client has left its answer.
+pub struct Left {
     account: Rc<Account>,
-    which: fn(&Counts) -> &AtomicUsize,
     units: usize,
 }
 
-impl Counted {
-    fn new(
-        account: &Rc<Account>,
-        which: fn(&Counts) -> &AtomicUsize,
-        units: usize,
-        most: usize,
-    ) -> Option<Counted> {
-        let counted = Counted { account: account.clone(), which, units };
-        let all = which(account.all).fetch_add(units, Relaxed) + units;
-        let others = which(&account.counts).fetch_add(units, Relaxed);
+impl Left {
+    fn new(account: &Rc<Account>, units: usize, most: usize) -> Option<Left> {
+        let left = Left { account: account.clone(), units };
+        let all = account.all.left.fetch_add(units, Relaxed);
+        let own = account.counts.left.fetch_add(units, Relaxed);
         // What is alone may be larger than the part of an address. Dropping it takes it out again.
-        let fits = others == 0 || others + units <= most / ADDRESS_PART;
-        (all <= most && fits).then_some(counted)
+        let fits = own == 0 || own + units <= most.saturating_sub(all);
+        (all + units <= most && fits).then_some(left)
     }
 }
 
-impl Drop for Counted {
+impl Drop for Left {
     fn drop(&mut self) {
-        (self.which)(self.account.all).fetch_sub(self.units, Relaxed);
-        (self.which)(&self.account.counts).fetch_sub(self.units, Relaxed);
+        self.account.all.left.fetch_sub(self.units, Relaxed);
+        self.account.counts.left.fetch_sub(self.units, Relaxed);
+    }
+}
+
+/// A request in line.
+pub struct Lined {
+    account: Rc<Account>,
+    units: usize,
+}
+
+impl Lined {
+    fn new(account: &Rc<Account>, units: usize) -> Lined {
+        account.all.lined.fetch_add(units, Relaxed);
+        if account.counts.lined.fetch_add(units, Relaxed) == 0 {
+            account.all.lined_addresses.fetch_add(1, Relaxed);
+        }
+        Lined { account: account.clone(), units }
+    }
+}
+
+impl Drop for Lined {
+    fn drop(&mut self) {
+        let Account { all, counts, .. } = &*self.account;
+        all.lined.fetch_sub(self.units, Relaxed);
+        if counts.lined.fetch_sub(self.units, Relaxed) == self.units {
+            all.lined_addresses.fetch_sub(1, Relaxed);
+        }
     }
 }
 
@@ -242,9 +292,11 @@ mod tests {
         let leave = |account: &Rc<Account>| account.leave_within(1, 8);
         let first: Vec<_> = (0..4).map(|_| leave(&one).expect("room")).collect();
         assert!(leave(&one).is_none() && leave(&account(1)).is_none());
-        let second: Vec<_> = (0..4).map(|_| leave(&two).expect("room")).collect();
-        assert!(leave(&three).is_none(), "eight are left in all");
-        drop((first, second));
+        let second: Vec<_> = (0..2).map(|_| leave(&two).expect("room")).collect();
+        assert!(leave(&two).is_none(), "no more than are free");
+        let third = leave(&three).expect("some are free");
+        assert!(leave(&three).is_none());
+        drop((first, second, third));
         assert!(leave(&three).is_some());
         let large = one.leave_within(7, 8).expect("alone");
         assert!(leave(&one).is_none() && leave(&two).is_some());
@@ -268,5 +320,31 @@ mod tests {
         assert_eq!(held.map(|count| count.load(Relaxed)), [0; 5]);
         drop((one, two, three));
         assert!((1..=3).all(|last| !ADDRESSES.lock().contains_key(&address(last))));
+    }
+
+    #[test]
+    fn shares_of_the_line_are_equal() {
+        let all: &'static Counts = Box::leak(Box::default());
+        let account = |last: u8| Account::among(all, IpAddr::from([192, 0, 3, last]));
+        let (one, two, three) = (account(1), account(2), account(3));
+        let line_up = |account: &Rc<Account>, units: usize| account.line_up_within(units, 24);
+        let mut first: Vec<_> = std::iter::from_fn(|| line_up(&one, 1)).collect();
+        assert_eq!(first.len(), 12, "who is alone has the half that all share");
+        assert!(!one.exceeds_share_of(24));
+        let second: Vec<_> = std::iter::from_fn(|| line_up(&two, 2)).collect();
+        assert_eq!(second.len(), 3, "an equal share, beyond that half");
+        assert!(one.exceeds_share_of(24) && !two.exceeds_share_of(24));
+        while one.exceeds_share_of(24) {
+            first.pop();
+        }
+        assert_eq!(first.len(), 6);
+        let third = line_up(&three, 7).expect("one that is larger than a share");
+        assert!(line_up(&three, 1).is_none() && line_up(&one, 1).is_none());
+        assert_eq!(all.lined_addresses.load(Relaxed), 3);
+        drop((first, second, third));
+        assert_eq!(
+            [&all.lined, &all.lined_addresses, &one.counts.lined].map(|count| count.load(Relaxed)),
+            [0; 3]
+        );
     }
 }
