@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
 use tidegate_testkit::gateway::YAML_PROVIDER;
-use tidegate_testkit::{Gateway, PATIENCE, Upstream};
+use tidegate_testkit::{Gateway, PATIENCE, Upstream, servers};
 
 const ANSWER_BYTES: usize = 3_000_000;
 
@@ -120,4 +120,27 @@ fn a_client_that_never_ends_is_closed() {
         assert!(sent < 64 << 20, "{sent} bytes were taken");
     };
     assert!(started.elapsed() < Duration::from_secs(15), "{ended} after {:?}", started.elapsed());
+}
+
+/// curl before 8.1 drops an answer whose stream is reset before it has looked at it.
+#[test]
+fn an_early_answer_over_http2_reaches_curl() {
+    let upstream = Upstream::start();
+    let gateway = gateway(&upstream);
+    let folder = tempfile::tempdir().expect("a folder");
+    let body = folder.path().join("body");
+    std::fs::write(&body, vec![b'b'; 3_000_000]).expect("a body");
+    for (path, wanted) in [("/key", "401"), ("/abort", "403"), ("/small", "413")] {
+        for round in 0..5 {
+            let output = std::process::Command::new(servers::find("curl"))
+                .args(["-s", "-m", "20", "--http2-prior-knowledge", "-o", "/dev/null", "-w", "%{http_code}"])
+                .args(["-H", "Expect:", "-X", "POST", "--data-binary"])
+                .arg(format!("@{}", body.display()))
+                .arg(format!("http://{}{path}", gateway.http))
+                .output()
+                .expect("curl runs");
+            let status = String::from_utf8_lossy(&output.stdout);
+            assert_eq!((status.as_ref(), output.status.code()), (wanted, Some(0)), "{path}, round {round}");
+        }
+    }
 }

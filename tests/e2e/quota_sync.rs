@@ -90,3 +90,54 @@ fn a_redis_that_stays_away_is_not_counted_around() {
     wait_for_status(&mut client, "/strict", 200, &gateway);
     gateway.wait_for_log("limit-count of routes/strict: counts are written to Redis again");
 }
+
+/// Without `sync_interval` each request asks. The log has a line when Redis goes away, not one for each request, and one when
+/// it is back.
+#[test]
+fn a_redis_that_goes_away_is_logged_once() {
+    let address = SocketAddr::from(([127, 0, 0, 1], tidegate_testkit::free_port()));
+    let mut server = redis(address);
+    let upstream = Upstream::start();
+    let at =
+        format!("policy: redis, redis_host: 127.0.0.1, redis_port: {}, key: remote_addr", address.port());
+    let plugins = [
+        ("count", format!("limit-count: {{count: 100000, time_window: 3600, {at}}}")),
+        ("clock", format!("limit-count: {{windows: {{minute: 100000}}, {at}}}")),
+        ("req", format!("limit-req: {{rate: 100000, burst: 0, {at}}}")),
+        ("conn", format!("limit-conn: {{conn: 1000, burst: 0, default_conn_delay: 0.1, {at}}}")),
+    ];
+    let routes: String = plugins
+        .iter()
+        .map(|(id, plugin)| {
+            format!(
+                "- {{id: {id}, uri: /{id}, plugins: {{{plugin}}}, upstream: {{nodes: {{\"{}\": 1}}}}}}\n",
+                upstream.address
+            )
+        })
+        .collect();
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&format!("routes:\n{routes}")));
+    let mut client = gateway.client();
+    let paths = plugins.map(|(id, _)| format!("/{id}"));
+    for path in &paths {
+        assert_eq!(client.get("h", path).expect("an answer").status(), 200, "{path}");
+    }
+    server.stop();
+    for path in paths.iter().cycle().take(100) {
+        assert_eq!(client.get("h", path).expect("an answer").status(), 500, "{path}");
+    }
+    let _server = redis(address);
+    for path in &paths {
+        wait_for_status(&mut client, path, 200, &gateway);
+    }
+    for path in ["count", "clock", "req", "conn"] {
+        gateway.wait_for_log(&format!("answers again (route {path})"));
+        let log = gateway.error_log();
+        let of_route: Vec<&str> =
+            log.lines().filter(|line| line.contains(&format!("(route {path})"))).collect();
+        assert_eq!(of_route.len(), 2, "{of_route:#?}");
+        assert!(
+            of_route[0].contains("failed to limit") && of_route[0].contains(&address.to_string()),
+            "{of_route:#?}"
+        );
+    }
+}

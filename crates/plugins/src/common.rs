@@ -24,6 +24,7 @@ pub mod log_entry;
 pub mod log_format;
 pub mod nginx_base64;
 pub mod number;
+pub mod outage;
 pub mod paced;
 pub mod redis_client;
 pub mod regexes;

@@ -15,6 +15,7 @@ use crate::{
     common::{
         conf::typed,
         limit_key::{self, Form, LimitKey, Scope},
+        outage::Outage,
         redis_client::RedisClient,
         skip,
     },
@@ -67,6 +68,7 @@ struct LimitConn {
     has_rules: bool,
     scope: Scope,
     redis: Option<RedisClient>,
+    outage: Outage,
     delay_seconds: f64,
     key_ttl_seconds: f64,
     rejected_code: u16,
@@ -109,6 +111,7 @@ fn build(value: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, Strin
         has_rules: conf.rules.is_some(),
         scope: Scope::new(context.owner, value),
         redis: RedisClient::from_conf(&conf.policy, value)?,
+        outage: Outage::default(),
         delay_seconds: conf.default_conn_delay,
         key_ttl_seconds: conf.key_ttl.unwrap_or(3600.0),
         rejected_code: conf.rejected_code,
@@ -154,7 +157,10 @@ impl Plugin for LimitConn {
                     Some(redis) => {
                         match held::take_remote(request, redis, &rule.key, limit, self.key_ttl_seconds).await
                         {
-                            Ok(taken) => taken,
+                            Ok(taken) => {
+                                self.outage.passed(PLUGIN.name, request);
+                                taken
+                            }
                             Err(reason) => {
                                 self.failed(request, &reason)?;
                                 continue;
@@ -211,7 +217,7 @@ impl LimitConn {
 
     fn failed(&self, request: &Request, reason: &str) -> Verdict {
         let route = limit_key::on_route(request);
-        error_log::log(error_log::Level::Error, format_args!("failed to limit conn: {reason}{route}"));
+        self.outage.failed(format_args!("failed to limit conn: {reason}{route}"));
         if self.allow_degradation { Ok(()) } else { Err(Box::new(Reply::page(500))) }
     }
 }

@@ -32,6 +32,7 @@ use crate::common::{
     clock::monotonic_seconds,
     conf::typed,
     limit_key::{self, Form, LimitKey, Scope},
+    outage::Outage,
     redis_client::RedisClient,
     skip,
 };
@@ -182,6 +183,7 @@ pub struct LimitCount {
     clock: Option<clock::Clock>,
     scope: Scope,
     store: Store,
+    outage: Outage,
     sliding: bool,
     rejected_code: u16,
     rejected_msg: Option<String>,
@@ -233,6 +235,7 @@ impl LimitCount {
                 None => Scope::new(context.owner, conf),
             },
             store,
+            outage: Outage::default(),
             sliding: fields.window_type == "sliding",
             rejected_code: fields.rejected_code,
             rejected_msg: fields.rejected_msg,
@@ -272,6 +275,9 @@ impl LimitCount {
         Step::wait(async move {
             for rule in &applied {
                 let taken = self.take_from_redis(&rule.key, rule.quota, cost).await;
+                if taken.is_ok() {
+                    self.outage.passed(PLUGIN.name, request);
+                }
                 self.judge(request, rule, taken)?;
             }
             Ok(())
@@ -316,10 +322,7 @@ impl LimitCount {
             Ok(taken) => taken,
             Err(reason) => {
                 let route = limit_key::on_route(request);
-                error_log::log(
-                    error_log::Level::Error,
-                    format_args!("failed to limit count: {reason}{route}"),
-                );
+                self.outage.failed(format_args!("failed to limit count: {reason}{route}"));
                 return match self.allow_degradation {
                     true => Ok(()),
                     false => Err(Box::new(Reply::error_msg(500, "failed to limit count"))),

@@ -8,11 +8,11 @@ use bucket::{Bucket, Buckets};
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, step::Verdict};
-use tidegate_telemetry::error_log;
 
 use crate::common::{
     conf::typed,
     limit_key::{self, Form, LimitKey, Scope},
+    outage::Outage,
     redis_client::RedisClient,
 };
 
@@ -46,6 +46,7 @@ struct LimitReq {
     key: LimitKey,
     scope: Scope,
     redis: Option<RedisClient>,
+    outage: Outage,
     rejected_code: u16,
     rejected_msg: Option<String>,
     nodelay: bool,
@@ -62,6 +63,7 @@ fn build(value: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, Strin
         key: LimitKey::new(&conf.key, &conf.key_type),
         scope: Scope::new(context.owner, value),
         redis: RedisClient::from_conf(&conf.policy, value)?,
+        outage: Outage::default(),
         rejected_code: conf.rejected_code,
         rejected_msg: conf.rejected_msg,
         nodelay: conf.nodelay,
@@ -75,7 +77,10 @@ impl Plugin for LimitReq {
             let key = self.scope.key(&self.key, request, Form::Text, "limit_req:").unwrap_or_default();
             return Step::wait(async move {
                 match self.bucket.take_remote(redis, &key).await {
-                    Ok(delay) => self.settle(delay).await,
+                    Ok(delay) => {
+                        self.outage.passed(PLUGIN.name, request);
+                        self.settle(delay).await
+                    }
                     Err(reason) => self.failed(request, &reason),
                 }
             });
@@ -103,7 +108,7 @@ impl LimitReq {
 
     fn failed(&self, request: &Request, reason: &str) -> Verdict {
         let route = limit_key::on_route(request);
-        error_log::log(error_log::Level::Error, format_args!("failed to limit req: {reason}{route}"));
+        self.outage.failed(format_args!("failed to limit req: {reason}{route}"));
         if self.allow_degradation { Ok(()) } else { Err(Box::new(Reply::page(500))) }
     }
 }

@@ -4,7 +4,7 @@ mod body;
 mod gone;
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, RefCell, RefMut},
     fs::File,
     future::poll_fn,
     io,
@@ -137,16 +137,21 @@ impl Client {
         (self.stream.into_inner(), self.input.into_inner(), self.facts)
     }
 
+    pub fn http2(&self) -> Option<RefMut<'_, Http2Stream>> {
+        RefMut::filter_map(self.stream.borrow_mut(), |stream| match stream {
+            Stream::Http2(stream) => Some(stream.as_mut()),
+            _ => None,
+        })
+        .ok()
+    }
+
     pub fn with_http2<R>(&self, act: impl FnOnce(&mut Http2Stream) -> io::Result<R>) -> io::Result<R> {
-        match &mut *self.stream.borrow_mut() {
-            Stream::Http2(stream) => act(stream),
-            _ => Err(io::ErrorKind::Unsupported.into()),
-        }
+        self.http2().map_or_else(|| Err(io::ErrorKind::Unsupported.into()), |mut stream| act(&mut stream))
     }
 
     /// An answer that is not whole ends with an error instead of looking whole.
     pub fn give_up(&self) {
-        if let Stream::Http2(stream) = &mut *self.stream.borrow_mut() {
+        if let Some(mut stream) = self.http2() {
             stream.reset(h2::Reason::INTERNAL_ERROR);
         }
     }

@@ -119,6 +119,14 @@ pub(super) const CONNECTIONS: &[Row] = &[
         CLOSED,
     ),
     row(
+        [
+            "Wait of a stream of HTTP/2 whose answer is whole, while its client still sends",
+            "HTTP/2 流的应答已完整发送而客户端仍在发送时的等待时间",
+        ],
+        Const("proxy/src/linger.rs", "STREAM_MS", Milliseconds),
+        ["the stream is reset (NO_ERROR)", "重置该流（NO_ERROR）"],
+    ),
+    row(
         ["Connections of a worker in this state", "每个工作线程处于此状态的连接"],
         Const("proxy/src/linger.rs", "MOST", Count),
         ["the connection closes at once", "连接立即关闭"],
@@ -318,8 +326,8 @@ pub(super) const HTTP2: &[Row] = &[
     ),
     row(
         [
-            "Memory of those that count, as a part of `apisix.body_memory.total` (one in)",
-            "计入的请求的内存，占 `apisix.body_memory.total` 的份额（几分之一）",
+            "Memory of those that count, as a part of `apisix.body_memory.total`; of one address (IPv6: one /64) as much as is free (one in)",
+            "计入的请求的内存，占 `apisix.body_memory.total` 的份额；每个地址（IPv6 为每个 /64）不超过空闲的部分（几分之一）",
         ],
         Const("proxy/src/http2/untaken.rs", "PART", Count),
         [
@@ -333,14 +341,6 @@ pub(super) const HTTP2: &[Row] = &[
             "等待上游应答的较早请求的上述份额（几分之一）",
         ],
         Const("proxy/src/http2/untaken.rs", "SLOW_PART", Count),
-        ["the same", "同上"],
-    ),
-    row(
-        [
-            "The same of one address, IPv6: of one /64, as a part of that (one in)",
-            "每个地址（IPv6 为每个 /64）占上述内存的份额（几分之一）",
-        ],
-        Const("proxy/src/http2/untaken.rs", "ADDRESS_PART", Count),
         ["the same", "同上"],
     ),
     row(
@@ -366,10 +366,18 @@ pub(super) const HTTP2: &[Row] = &[
     ),
     row(
         [
-            "Memory of those, as a part of `apisix.body_memory.total`; of one address half of it (one in)",
-            "等待中的请求的内存，占 `apisix.body_memory.total` 的份额；每个地址为其一半（几分之一）",
+            "Memory of those, as a part of `apisix.body_memory.total` (one in)",
+            "等待中的请求的内存，占 `apisix.body_memory.total` 的份额（几分之一）",
         ],
         Const("proxy/src/http2/untaken.rs", "LINED_PART", Count),
+        ["REFUSED_STREAM, and a log line", "REFUSED_STREAM，并写日志"],
+    ),
+    row(
+        [
+            "The part of this that any address may fill; beyond it each address has an equal share, and what exceeds one is refused (one in)",
+            "其中任一地址可占用的部分；超出后各地址份额相等，超出份额的请求被拒绝（几分之一）",
+        ],
+        Const("proxy/src/http2/untaken.rs", "SHARED_PART", Count),
         ["REFUSED_STREAM, and a log line", "REFUSED_STREAM，并写日志"],
     ),
     row(
@@ -390,8 +398,8 @@ pub(super) const HTTP2: &[Row] = &[
     ),
     row(
         [
-            "Memory of those that are left, as a part of the memory above, in all and of one address (one in)",
-            "被搁置的请求的内存，占上述内存（总量及每个地址）的份额（几分之一）",
+            "Memory of those that are left, as a part of the memory above, in all; of one address as much as is free (one in)",
+            "被搁置的请求的内存，占上述内存总量的份额；每个地址不超过空闲的部分（几分之一）",
         ],
         Const("proxy/src/http2/untaken.rs", "LEFT_PART", Count),
         ["the answer is cut, and a log line", "应答被截断，并写日志"],

@@ -9,13 +9,13 @@ use tidegate_plugin_api::{Reply, Request, Step};
 use time::{OffsetDateTime, Time};
 
 use super::{
-    LimitCount, Store,
+    LimitCount, PLUGIN, Store,
     counters::{Counters, Quota, Taken},
     info,
 };
 use crate::common::{
     clock::{monotonic_seconds, unix_seconds},
-    limit_key::{Form, LimitKey},
+    limit_key::{self, Form, LimitKey},
     number,
 };
 use tidegate_plugin_api::{
@@ -178,9 +178,13 @@ impl LimitCount {
         }
         Step::wait(async move {
             let taken = match self.take_all(&current, cost).await {
-                Ok(taken) => taken,
+                Ok(taken) => {
+                    self.outage.passed(PLUGIN.name, request);
+                    taken
+                }
                 Err(reason) => {
-                    error_log::log(error_log::Level::Error, format_args!("failed to limit count: {reason}"));
+                    let route = limit_key::on_route(request);
+                    self.outage.failed(format_args!("failed to limit count: {reason}{route}"));
                     return match self.allow_degradation {
                         true => Ok(()),
                         false => Err(Box::new(Reply::error_msg(500, "failed to limit count"))),

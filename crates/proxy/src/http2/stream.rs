@@ -26,6 +26,8 @@ pub struct Http2Stream {
     rest: Bytes,
     /// END_STREAM is out.
     ended: bool,
+    /// It ended with an error.
+    is_reset: bool,
     place: Place,
     /// The round in which it last found no room.
     asked: u64,
@@ -74,7 +76,16 @@ impl Drop for Place {
 
 impl Http2Stream {
     pub fn new(respond: SendResponse<Bytes>, receive: RecvStream, place: Place) -> Http2Stream {
-        Http2Stream { respond, send: None, receive, rest: Bytes::new(), ended: false, place, asked: 0 }
+        Http2Stream {
+            respond,
+            send: None,
+            receive,
+            rest: Bytes::new(),
+            ended: false,
+            is_reset: false,
+            place,
+            asked: 0,
+        }
     }
 
     pub fn held_by_connection(&self) -> &Rc<Cell<usize>> {
@@ -199,10 +210,24 @@ impl Http2Stream {
             return;
         }
         self.ended = true;
+        self.is_reset = true;
         match &mut self.send {
             Some(send) => send.send_reset(reason),
             None => self.respond.send_reset(reason),
         }
+    }
+
+    /// The answer is whole, and the client still sends.
+    pub fn has_rest(&self) -> bool {
+        self.ended && !self.is_reset && !self.receive.is_end_stream()
+    }
+
+    /// Reads and drops a piece of what the client still sends. `None`: it has ended.
+    pub fn poll_drop(&mut self, context: &mut Context<'_>) -> Poll<Option<usize>> {
+        let Some(Ok(data)) = ready!(self.receive.poll_data(context)) else { return Poll::Ready(None) };
+        // As above.
+        let _ = self.receive.flow_control().release_capacity(data.len());
+        Poll::Ready(Some(data.len()))
     }
 
     /// Bytes of a tunnel; 0 at the end.
