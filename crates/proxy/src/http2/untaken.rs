@@ -140,10 +140,10 @@ impl Account {
         }
     }
 
-    /// More than half of those are in line that may be of this address, or beyond what all may fill.
+    /// More are in line than all may fill, or half of that is of this address.
     pub fn is_line_crowded(&self) -> bool {
         let shared = most_lined() / SHARED_PART;
-        self.all.lined.load(Relaxed) > shared || self.counts.lined.load(Relaxed) > self.share(shared) / 2
+        self.all.lined.load(Relaxed) > shared || self.counts.lined.load(Relaxed) > shared / 2
     }
 
     /// `None`: too many are in line. A large head counts as several requests.
