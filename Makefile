@@ -40,11 +40,11 @@ test: deps
 
 # What takes too long for every change: tests that are marked `ignore`, with the reason beside it.
 test-all: test
-	$(CARGO) test -p tidegate-e2e --test e2e -- --ignored --nocapture
+	$(CARGO) test --workspace --test e2e -- --ignored --nocapture
 
 upgrade-test: build
 	TIDEGATE_BIN=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/tidegate TIDEGATE_UPGRADES=10 TIDEGATE_RELOADS=100 \
-	$(CARGO) test -p tidegate-e2e --test e2e upgrades_and_reloads -- --nocapture
+	$(CARGO) test --workspace --test e2e upgrades_and_reloads -- --nocapture
 
 lint:
 	$(CARGO) fmt --all --check
