@@ -2,7 +2,7 @@
 """Records how Tomcat 10 resolves the paths in spellings.txt: tests/servlet/record.py > tests/servlet/tomcat10.tsv
 
 Needs a JDK and, unless TOMCAT names the folder of another Tomcat 10, Debian's apt-get to download the packages. They are
-unpacked into a temporary folder, not installed. Only the recording is used by the tests (tests/e2e/servlet.rs).
+unpacked into a temporary folder, not installed. Only the recording is used by the tests (tests/e2e/config/servlet.rs).
 """
 
 import glob

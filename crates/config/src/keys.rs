@@ -2,7 +2,7 @@
 //!
 //! The checks, the defaults, the file conf/config.yaml and docs/config.md all come from this table. The keys are those
 //! of APISIX 3.18 and a few of our own. A key that is [`Fate::Served`] has a test that sees its effect from outside
-//! (`tests/e2e/config_keys/witnesses.rs`); a value that is not served is refused, or warned of with file and line.
+//! (`tests/e2e/config/config_keys/witnesses.rs`); a value that is not served is refused, or warned of with file and line.
 
 mod apisix;
 mod attributes;

@@ -16,7 +16,7 @@ use tidegate_testkit::process::Process;
 use tidegate_testkit::{PATIENCE, free_port};
 
 use self::cases::{Case, Verdict};
-use crate::config_keys::standalone;
+use crate::config::config_keys::standalone;
 
 /// Starts, refused, leaves objects out.
 const CODES: [i32; 3] = [0, 1, 2];
@@ -161,7 +161,7 @@ fn a_running_gateway_does_not_stand_in_its_own_way() {
 
 #[test]
 fn a_running_gateway_keeps_its_store() {
-    let config = crate::config_keys::embedded(&[]);
+    let config = crate::config::config_keys::embedded(&[]);
     let gateway = Gateway::start(&config, None);
     let (works, said) = gateway.verb("test");
     assert!(works && said.contains("its store was left alone"), "{said}");

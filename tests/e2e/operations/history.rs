@@ -103,8 +103,8 @@ fn every_acknowledged_change_is_in_the_history_after_a_kill() {
 #[test]
 fn private_keys_and_secrets_are_never_shown() {
     let gateway = start();
-    let [first, second] = ["test.com", "test.org"].map(crate::certs::self_signed);
-    let ssl = |pair: &crate::certs::Pair| json!({"cert": pair.cert, "key": pair.key, "certs": [pair.cert], "keys": [pair.key], "snis": ["test.com"]});
+    let [first, second] = ["test.com", "test.org"].map(crate::protocols::certs::self_signed);
+    let ssl = |pair: &crate::protocols::certs::Pair| json!({"cert": pair.cert, "key": pair.key, "certs": [pair.cert], "keys": [pair.key], "snis": ["test.com"]});
     let vault = json!({"uri": "http://127.0.0.1:1", "prefix": "kv/apisix", "token": "plain-token"});
     checked(&gateway, "PUT", "/ssls/1", &ssl(&first), 201);
     checked(&gateway, "PUT", "/ssls/1", &ssl(&second), 200);

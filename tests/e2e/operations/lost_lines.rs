@@ -10,7 +10,7 @@ use std::time::Instant;
 use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER, binary};
 use tidegate_testkit::{Client, PATIENCE};
 
-use crate::full_disk::{has_own_mounts, with_small_disk};
+use crate::operations::full_disk::{has_own_mounts, with_small_disk};
 
 const ROUTES: &str = "routes:\n- {id: 1, uri: /, plugins: {mocking: {response_example: x}}}\n";
 

@@ -9,7 +9,7 @@ use tidegate_testkit::gateway::YAML_PROVIDER;
 use tidegate_testkit::upstream::{Behaviour, Step};
 use tidegate_testkit::{Gateway, Message, PATIENCE, Upstream};
 
-use crate::tokens::token;
+use crate::plugins::tokens::token;
 
 use Reuse::{Always, Never, Said};
 

@@ -11,7 +11,7 @@ use tidegate_testkit::upstream::{Behaviour, Step};
 use tidegate_testkit::usage::{assert_done_in_pieces, growth};
 use tidegate_testkit::{Gateway, Message, Upstream};
 
-use crate::body_work::cpu;
+use crate::plugins::body_work::cpu;
 
 const MEGABYTE: u64 = 1 << 20;
 const SECRET: &str = "secret=a1b2";

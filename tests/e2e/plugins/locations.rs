@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tidegate_testkit::Gateway;
 use tidegate_testkit::gateway::YAML_PROVIDER;
 
-use crate::grpc_peer::runtime;
+use crate::protocols::grpc_peer::runtime;
 
 /// What follows a template's path in requests. `H` stands for the host that must never be reached.
 const PAYLOADS: &[&str] = &[

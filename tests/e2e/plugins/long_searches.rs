@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED};
 use tidegate_testkit::{Client, Gateway, Upstream, usage};
 
-use super::closed::put;
+use crate::config::closed::put;
 
 /// Each held a worker for seconds on some thousand characters.
 const LARGE: [&str; 3] = ["(x{1,100}){1,100}y", r"(?i)(?:\w{1,80} ?){80}y", "(x{1,100}){1,100}(?=y)"];

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tidegate_testkit::gateway::{EMBEDDED, YAML_PROVIDER};
 use tidegate_testkit::{Client, Gateway, PATIENCE};
 
-use crate::body_work::cpu;
+use crate::plugins::body_work::cpu;
 use inventions::INVENTIONS;
 use scripts::SCRIPTS;
 

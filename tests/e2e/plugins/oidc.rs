@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tidegate_testkit::gateway::YAML_PROVIDER;
 use tidegate_testkit::{Gateway, Message, Upstream, servers};
 
-use crate::tokens::token;
+use crate::plugins::tokens::token;
 
 const SECRET: &str = "the secret of the client";
 

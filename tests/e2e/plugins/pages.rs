@@ -13,7 +13,7 @@ use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway, workspace_root};
 use tidegate_testkit::upstream::{Behaviour, Step};
 use tidegate_testkit::{Message, Upstream};
 
-use crate::grpc_peer::Server;
+use crate::protocols::grpc_peer::Server;
 
 /// Header fields of answers that differ from run to run, or say nothing about the plugin.
 const UNTOLD: [&str; 7] =

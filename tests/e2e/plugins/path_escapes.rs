@@ -10,7 +10,7 @@ use tidegate_testkit::http2::{
     DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, Http2Client, RST_STREAM, field, request,
 };
 
-use crate::static_files::{SECRET, Site};
+use crate::plugins::static_files::{SECRET, Site};
 
 /// Targets as sent; `X` becomes `secret.txt`, which lies beside the root, and `etc/passwd`.
 const CLIMBS: &[&str] = &[

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
 use tidegate_testkit::{Message, free_port};
 
-use crate::certs::{quoted, self_signed};
+use crate::protocols::certs::{quoted, self_signed};
 
 /// Larger than what is kept in memory, and no multiple of anything.
 pub const LARGE_BYTES: usize = 3_000_017;

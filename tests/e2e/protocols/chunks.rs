@@ -6,7 +6,7 @@
 use tidegate_testkit::Upstream;
 use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
 
-use crate::case::{Case, check};
+use crate::protocols::case::{Case, check};
 
 macro_rules! chunked {
     ($body:literal) => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_testkit::{Client, Upstream};
 
-use crate::case::gateway_for;
+use crate::protocols::case::gateway_for;
 
 fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n")

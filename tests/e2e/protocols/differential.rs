@@ -8,9 +8,9 @@ use std::net::SocketAddr;
 
 use tidegate_testkit::Client;
 
-use crate::case::Case;
-use crate::forwarding::{self, Outcome, Recorder};
-use crate::{chunks, malformed, smuggling, valid};
+use crate::protocols::case::Case;
+use crate::protocols::forwarding::{self, Outcome, Recorder};
+use crate::{protocols::chunks, protocols::malformed, protocols::smuggling, protocols::valid};
 
 const SENTINEL: &str = "GET /sentinel HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
 const BARRIER: &str = "GET /barrier HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
@@ -69,7 +69,7 @@ fn nothing_is_forwarded_that_can_be_read_two_ways() {
          {} requests, most of them attacks, each followed by an honest one on the same connection, went through \
          this gateway and through\nnginx and haproxy as Debian 12 ships them. The upstream wrote down every byte, and \
          64 ways to read them, strict and\nlenient, were compared. A test does this on every run \
-         (`tests/e2e/differential.rs`). What came in HTTP/2 is in the second\npart.\n\n{}\n\
+         (`tests/e2e/protocols/differential.rs`). What came in HTTP/2 is in the second\npart.\n\n{}\n\
          Each cell: statuses that the client got, and how many whole requests a strict upstream saw. `+`: and the \
          beginning of one that\nwas broken off. `*`: a lenient upstream sees others. `!`: the request hidden in the \
          first one was forwarded as one of its own,\nbecause the proxy saw no body there. A 200 after a refusal, or a \

@@ -1,5 +1,5 @@
-//! Every request of [`crate::downgrade_cases`] in HTTP/2 through this gateway, nginx and haproxy, to an upstream that
-//! speaks HTTP/1 and writes down each byte: see [`crate::differential`], which does the same with HTTP/1.
+//! Every request of [`crate::protocols::downgrade_cases`] in HTTP/2 through this gateway, nginx and haproxy, to an upstream that
+//! speaks HTTP/1 and writes down each byte: see [`crate::protocols::differential`], which does the same with HTTP/1.
 
 use std::net::SocketAddr;
 
@@ -8,8 +8,8 @@ use tidegate_testkit::http2::{
     DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, RST_STREAM, request, status,
 };
 
-use crate::downgrade_cases::{Case, Outlook, tables};
-use crate::forwarding::{self, Outcome, Recorder};
+use crate::protocols::downgrade_cases::{Case, Outlook, tables};
+use crate::protocols::forwarding::{self, Outcome, Recorder};
 
 /// What became of a stream.
 #[derive(Clone, Debug, Default)]
@@ -126,7 +126,7 @@ fn nothing_from_http2_is_forwarded_that_can_be_read_two_ways() {
     forwarding::publish(&format!(
         "\n## Downgraded from HTTP/2\n\n\
          {} requests in HTTP/2 without TLS, each followed by an honest one on the same connection, to an upstream that \
-         speaks HTTP/1\n(`tests/e2e/downgrade.rs`).\n\n{}\n\
+         speaks HTTP/1\n(`tests/e2e/protocols/downgrade.rs`).\n\n{}\n\
          Each cell: what became of the request and of the honest one behind it (a status, `reset` for its stream, \
          `closed` for the\nconnection), and how many whole requests a strict upstream saw; the marks are those above, \
          `+` also for what a strict\nupstream refuses.\n{}",

@@ -1,4 +1,4 @@
-//! Requests in HTTP/2 that would mean something else once they are written as HTTP/1: the tables of [`crate::downgrade`].
+//! Requests in HTTP/2 that would mean something else once they are written as HTTP/1: the tables of [`crate::protocols::downgrade`].
 
 use tidegate_testkit::http2::field;
 

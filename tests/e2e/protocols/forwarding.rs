@@ -1,5 +1,5 @@
 //! Three proxies (this gateway, nginx and haproxy), each in front of upstreams that write down every byte, and what
-//! [`readings`] make of those bytes. The tables of requests are in [`crate::differential`] and [`crate::downgrade`].
+//! [`readings`] make of those bytes. The tables of requests are in [`crate::protocols::differential`] and [`crate::protocols::downgrade`].
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use tidegate_testkit::message::{BodyEnd, Reader};
 use tidegate_testkit::servers::{self, Server};
 use tidegate_testkit::{Client, free_port};
 
-use crate::readings;
+use crate::protocols::readings;
 
 /// Cases that run at the same time, each over its own ports.
 const LANES: usize = 8;

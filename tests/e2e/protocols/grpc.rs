@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_testkit::gateway::YAML_PROVIDER;
 use tidegate_testkit::{Client, Gateway};
 
-use crate::grpc_peer::{Caller, Server, message, runtime};
+use crate::protocols::grpc_peer::{Caller, Server, message, runtime};
 
 fn gateway(server: &Server, more: &str) -> Gateway {
     let upstream = format!(

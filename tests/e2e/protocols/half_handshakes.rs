@@ -9,9 +9,9 @@ use tidegate_testkit::gateway::YAML_PROVIDER;
 use tidegate_testkit::usage::growth;
 use tidegate_testkit::{Client, Gateway, PATIENCE, free_port};
 
-use crate::admin_bounds::descriptors::with_few;
-use crate::certs::{quoted, self_signed};
-use crate::secure::{Offer, Secure};
+use crate::operations::admin_bounds::descriptors::with_few;
+use crate::protocols::certs::{quoted, self_signed};
+use crate::protocols::secure::{Offer, Secure};
 
 fn metric(gateway: &Gateway, start: &str) -> f64 {
     let mut client = Client::connect(gateway.metrics).expect("the metrics port accepts connections");

@@ -9,7 +9,7 @@ use tidegate_testkit::gateway::YAML_PROVIDER;
 use tidegate_testkit::http2::{END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, request};
 use tidegate_testkit::{Gateway, Http2Client, PATIENCE, Upstream, eventually, free_port};
 
-use crate::grpc_peer::runtime;
+use crate::protocols::grpc_peer::runtime;
 
 struct Fixture {
     gateway: Gateway,

@@ -9,7 +9,7 @@ use tidegate_testkit::http2::{END_HEADERS, END_STREAM, HEADERS, RST_STREAM, fram
 use tidegate_testkit::{Gateway, Http2Client, Relay, eventually};
 use tokio::net::TcpListener;
 
-use crate::grpc_peer::{Server, runtime};
+use crate::protocols::grpc_peer::{Server, runtime};
 
 /// What a worker may open to a node, see docs/guide/limits.md.
 const MOST: usize = 64;

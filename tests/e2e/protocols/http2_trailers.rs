@@ -7,7 +7,7 @@ use tidegate_testkit::http2::{
 };
 use tidegate_testkit::{Gateway, Http2Client, Upstream};
 
-use crate::grpc_peer::{Caller, Server, runtime};
+use crate::protocols::grpc_peer::{Caller, Server, runtime};
 
 const PROTOCOL_ERROR: u32 = 1;
 

@@ -9,8 +9,8 @@ use socket2::{Domain, SockRef, Socket, Type};
 use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
 use tidegate_testkit::{PATIENCE, Upstream, free_port};
 
-use crate::certs::{quoted, self_signed};
-use crate::secure::{Offer, Secure};
+use crate::protocols::certs::{quoted, self_signed};
+use crate::protocols::secure::{Offer, Secure};
 
 const SILENT: &[u8] = b"GET /silent HTTP/1.1\r\nHost: h\r\n\r\n";
 

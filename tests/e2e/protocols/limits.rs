@@ -1,6 +1,6 @@
 //! Bounds on what a client can make the gateway hold. Names of the statuses: RFC 6585, RFC 9110.
 
-use crate::case::{Case, check};
+use crate::protocols::case::{Case, check};
 
 fn request(target: &str, fields: &str) -> Vec<u8> {
     format!("GET {target} HTTP/1.1\r\nHost: h\r\n{fields}\r\n").into_bytes()

@@ -1,6 +1,6 @@
 //! Requests no HTTP/1.1 client sends by accident: 400, and the connection ends (RFC 9112 sections 2-5).
 
-use crate::case::{Case, check};
+use crate::protocols::case::{Case, check};
 
 #[test]
 fn request_lines() {

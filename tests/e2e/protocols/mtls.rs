@@ -7,8 +7,8 @@ use std::process::Command;
 use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway, YAML_PROVIDER};
 use tidegate_testkit::{Client, eventually, free_port};
 
-use crate::certs::{Authority, Pair, quoted, self_signed};
-use crate::secure::{Offer, Secure};
+use crate::protocols::certs::{Authority, Pair, quoted, self_signed};
+use crate::protocols::secure::{Offer, Secure};
 
 const ROUTES: &str = "routes:\n- {id: m, uri: \"/*\", hosts: [mtls.test, \"*.m.test\"], plugins: {mocking: {response_example: secret}}}\n\
     - {id: o, uri: \"/*\", plugins: {mocking: {response_example: open}}}\nssls:\n";

@@ -9,7 +9,7 @@ use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
 use tidegate_testkit::process::Process;
 use tidegate_testkit::{eventually, free_port};
 
-use crate::certs::{Authority, Pair, quoted};
+use crate::protocols::certs::{Authority, Pair, quoted};
 
 /// `authorityInfoAccess` with an OCSP responder.
 fn responder_extension(url: &str) -> CustomExtension {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
 use tidegate_testkit::{Client, PATIENCE, free_port, servers};
 
-use crate::certs::{quoted, self_signed};
+use crate::protocols::certs::{quoted, self_signed};
 
 struct Ports {
     gateway: Gateway,

@@ -11,8 +11,8 @@ use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
 use tidegate_testkit::servers::{self, Server};
 use tidegate_testkit::{Behaviour, Client, PATIENCE, Step, Upstream, free_port};
 
-use crate::certs::self_signed;
-use crate::grpc_peer::{Caller, runtime};
+use crate::protocols::certs::self_signed;
+use crate::protocols::grpc_peer::{Caller, runtime};
 
 /// What nginx was told, and on which of its connections.
 const SEEN: &str = "return 200 \"$proxy_protocol_addr:$proxy_protocol_port to \

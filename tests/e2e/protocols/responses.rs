@@ -4,7 +4,7 @@ use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
 use tidegate_testkit::upstream::{Behaviour, Step};
 use tidegate_testkit::{Client, Message, ReadError, Upstream};
 
-use crate::case::gateway_for;
+use crate::protocols::case::gateway_for;
 
 /// What the client must get for a path.
 enum Want {

@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use crate::case::{Case, check};
+use crate::protocols::case::{Case, check};
 
 macro_rules! get {
     ($fields:literal) => {

@@ -16,7 +16,7 @@ use rustls::{
 };
 use tidegate_testkit::PATIENCE;
 
-use crate::certs::Pair;
+use crate::protocols::certs::Pair;
 
 /// What a client offers. It takes any certificate and shows which one it got.
 pub struct Offer {

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use tidegate_testkit::gateway::YAML_PROVIDER;
 use tidegate_testkit::{Client, Gateway, Relay, Upstream, servers};
 
-use crate::grpc_peer::{Caller, Server, runtime};
+use crate::protocols::grpc_peer::{Caller, Server, runtime};
 
 fn grpc_gateway(relay: &Relay, read_s: u64) -> Gateway {
     let routes = format!(

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
 use tidegate_testkit::{Client, PATIENCE, Upstream, eventually, free_port};
 
-use crate::certs::{quoted, self_signed};
-use crate::secure::{Offer, Secure};
+use crate::protocols::certs::{quoted, self_signed};
+use crate::protocols::secure::{Offer, Secure};
 
 fn gateway(http: &str, limits: &str, upstream: &Upstream) -> Gateway {
     let config = YAML_PROVIDER

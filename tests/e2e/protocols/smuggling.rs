@@ -2,7 +2,7 @@
 //!
 //! Each body holds a second request. If it is ever answered or forwarded, framing was read two ways.
 
-use crate::case::{Case, check};
+use crate::protocols::case::{Case, check};
 
 /// A body of 29 bytes that is also a request.
 macro_rules! with_hidden_request {

@@ -7,8 +7,8 @@ use rustls::{SignatureScheme, SupportedProtocolVersion};
 use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
 use tidegate_testkit::{PATIENCE, free_port};
 
-use crate::certs::{Authority, Pair, quoted, self_signed, self_signed_rsa};
-use crate::secure::{Offer, Secure};
+use crate::protocols::certs::{Authority, Pair, quoted, self_signed, self_signed_rsa};
+use crate::protocols::secure::{Offer, Secure};
 
 static TLS12: [&SupportedProtocolVersion; 1] = [&rustls::version::TLS12];
 static TLS13: [&SupportedProtocolVersion; 1] = [&rustls::version::TLS13];

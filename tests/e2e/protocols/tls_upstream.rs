@@ -6,7 +6,7 @@ use tidegate_testkit::free_port;
 use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
 use tidegate_testkit::servers::{self, Server};
 
-use crate::certs::{Authority, Pair, quoted};
+use crate::protocols::certs::{Authority, Pair, quoted};
 
 /// What the upstream saw of a handshake.
 const SEEN: &str = "return 200 \"name=$ssl_server_name client=$ssl_client_s_dn connection=$connection \

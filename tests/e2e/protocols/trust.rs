@@ -14,7 +14,7 @@ use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
 use tidegate_testkit::servers::{self, Server};
 use tidegate_testkit::{PATIENCE, free_port};
 
-use crate::certs::{quoted, self_signed};
+use crate::protocols::certs::{quoted, self_signed};
 use chains::{Chain, HOST};
 
 /// Files of a test.

@@ -15,7 +15,7 @@ use tidegate_testkit::http2::{END_HEADERS, END_STREAM, HEADERS, REFUSED_STREAM, 
 use tidegate_testkit::{Client, Gateway, Http2Client, PATIENCE};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::grpc_peer::runtime;
+use crate::protocols::grpc_peer::runtime;
 
 const STREAMS: u32 = 100;
 const STUCK_CLIENTS: u32 = 20;

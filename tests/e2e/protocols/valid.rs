@@ -1,6 +1,6 @@
 //! Requests that must work, and what the upstream must see of them.
 
-use crate::case::{Case, check};
+use crate::protocols::case::{Case, check};
 
 #[test]
 fn plain_requests() {

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER};
 use tidegate_testkit::{Client, PATIENCE, Upstream, free_port};
 
-use crate::certs::{quoted, self_signed};
-use crate::secure::{Offer, Secure};
+use crate::protocols::certs::{quoted, self_signed};
+use crate::protocols::secure::{Offer, Secure};
 
 fn upgrade(path: &str) -> String {
     format!(

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tidegate_testkit::{Gateway, Upstream, free_port, gateway::YAML_PROVIDER};
 
 use super::bench::{bench, outcome, url};
-use crate::grpc_peer::Server;
+use crate::protocols::grpc_peer::Server;
 
 fn called(server: &Server, method: &str) -> String {
     format!("http://{}/e.Echo/{method}", server.address)

@@ -4,9 +4,9 @@ use serde_json::json;
 use tidegate_testkit::{Gateway, free_port, gateway::YAML_PROVIDER};
 
 use super::bench::{bench, outcome};
-use crate::certs::{quoted, self_signed};
-use crate::grpc_peer::Server;
-use crate::{bench_events, bench_websocket};
+use crate::protocols::certs::{quoted, self_signed};
+use crate::protocols::grpc_peer::Server;
+use crate::{tools::bench_events, tools::bench_websocket};
 
 #[test]
 fn all_of_them_over_tls() {

@@ -96,7 +96,7 @@ fn keys_stay_where_nginx_has_them() {
     );
     let file = folder.path().join("nginx.conf");
     std::fs::write(&file, whole).expect("written");
-    let _nginx = crate::nginx_check::run_nginx(&file, folder.path(), port);
+    let _nginx = crate::tools::nginx_check::run_nginx(&file, folder.path(), port);
     let gateway = Gateway::start_from_file(tidegate_testkit::gateway::YAML_PROVIDER, "nginx", &file);
     let node = |address: SocketAddr, target: &str| {
         let request = format!("GET {target} HTTP/1.1\r\nHost: h\r\nX: {target}\r\nConnection: close\r\n\r\n");

@@ -18,9 +18,9 @@ use tidegate_testkit::{
 };
 
 use crate::{
-    nginx_check::{check, run_nginx},
-    nginx_guards::{CHECK, configuration, forms, make_readable, write_files},
-    static_files::Site,
+    plugins::static_files::Site,
+    tools::nginx_check::{check, run_nginx},
+    tools::nginx_guards::{CHECK, configuration, forms, make_readable, write_files},
 };
 
 /// Says what it got. `Host` tells servers behind one port apart.

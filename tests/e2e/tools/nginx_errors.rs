@@ -4,7 +4,7 @@ use std::{fs, net::SocketAddr, path::Path};
 
 use tidegate_testkit::{Gateway, client::Client, servers};
 
-use crate::nginx_guards::{CHECK, make_readable};
+use crate::tools::nginx_guards::{CHECK, make_readable};
 
 const ORIGIN: &str = r#"
   location /fails { return 500 "a trace of the origin"; }

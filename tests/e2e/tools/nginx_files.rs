@@ -3,7 +3,7 @@
 use tidegate_testkit::Gateway;
 use tidegate_testkit::client::Client;
 
-use crate::static_files::Site;
+use crate::plugins::static_files::Site;
 
 const SERVER: &str = "
   index index.html;

@@ -13,7 +13,7 @@ use tidegate_testkit::{
     servers,
 };
 
-use crate::{nginx_check::run_nginx, static_files::Site};
+use crate::{plugins::static_files::Site, tools::nginx_check::run_nginx};
 
 pub struct Form {
     pub name: String,

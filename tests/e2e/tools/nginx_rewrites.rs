@@ -154,7 +154,7 @@ fn compressed_answers_are_those_that_nginx_compresses() {
 
 #[test]
 fn certificates_are_read_and_ports_tell_servers_apart() {
-    let pair = crate::certs::self_signed("secure.example");
+    let pair = crate::protocols::certs::self_signed("secure.example");
     let folder = tempfile::tempdir().expect("a folder");
     let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
     fs::write(&cert, &pair.cert).and_then(|()| fs::write(&key, &pair.key)).expect("written");

@@ -8,7 +8,7 @@ use h2::{RecvStream, server::SendResponse};
 use http::{HeaderMap, Request, Response};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::grpc_peer::runtime;
+use crate::protocols::grpc_peer::runtime;
 
 /// A path and what came with it, trailers last.
 type Call = (String, Vec<(String, String)>);

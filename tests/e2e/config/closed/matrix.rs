@@ -259,7 +259,7 @@ fn numbers_that_cannot_be_open_nothing_in_files() {
 fn numbers_that_cannot_be_open_nothing_in_global_rules() {
     let etcd = Etcd::start();
     etcd.put("/apisix/routes/open", r#"{"uri":"/open","plugins":{"mocking":{"response_example":"open"}}}"#);
-    let mut gateway = Gateway::start(&with_plugins(&crate::etcd::config(&etcd.url())), None);
+    let mut gateway = Gateway::start(&with_plugins(&crate::config::etcd::config(&etcd.url())), None);
     eventually("the route is there", || status(&gateway, "/open") == 200);
     for (name, text) in GUARDS {
         let rule = json!({"plugins": {name: bad_number(text)}}).to_string();

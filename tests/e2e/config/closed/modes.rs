@@ -56,7 +56,7 @@ fn with_id(id: &str, route: &str) -> String {
 fn routes_keep_their_place_in_etcd_mode() {
     let etcd = Etcd::start();
     etcd.put("/apisix/routes/broad", BROADER);
-    let mut gateway = Gateway::start(&crate::etcd::config(&etcd.url()), None);
+    let mut gateway = Gateway::start(&crate::config::etcd::config(&etcd.url()), None);
     eventually("the broader route is open", || status(&gateway, "/b/vars") == 200);
     for (id, route) in BROKEN {
         etcd.put(&format!("/apisix/routes/{id}"), route);

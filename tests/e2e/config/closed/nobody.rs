@@ -5,7 +5,7 @@ use tidegate_testkit::Gateway;
 use tidegate_testkit::gateway::{EMBEDDED, YAML_PROVIDER};
 
 use super::{admin, put};
-use crate::certs::Authority;
+use crate::protocols::certs::Authority;
 
 fn told(gateway: &Gateway, path: &str, object: &Value) -> String {
     let answer = admin(gateway, "PUT", path, "", &object.to_string());

@@ -89,7 +89,7 @@ fn in_api_driven_mode() {
 fn in_etcd_in_any_order() {
     let etcd = Etcd::start();
     etcd.put("/apisix/routes/1", &format!(r#"{{"uri":"/x","service_id":"1","plugins":{{{OPEN}}}}}"#));
-    let gateway = Gateway::start(&crate::etcd::config(&etcd.url()), None);
+    let gateway = Gateway::start(&crate::config::etcd::config(&etcd.url()), None);
     eventually("its place is shut", || status(&gateway, "/x") == 503);
     assert!(is_rejected(&gateway, "routes/1"));
     etcd.put("/apisix/services/1", "{}");

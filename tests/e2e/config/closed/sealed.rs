@@ -138,7 +138,7 @@ fn in_etcd_it_is_warned_of() {
         "mocking": {"response_example": "open"}}})
         .to_string(),
     );
-    let gateway = Gateway::start(&crate::etcd::config(&etcd.url()), None);
+    let gateway = Gateway::start(&crate::config::etcd::config(&etcd.url()), None);
     assert_eq!(with_key(&gateway, PLAIN), 200);
     let warning = "[/apisix/consumers/jack]: key of plugin key-auth looks encrypted";
     gateway.wait_for_log(warning);

@@ -9,8 +9,8 @@ use tidegate_testkit::gateway::{ADMIN_KEY, Gateway, binary};
 use tidegate_testkit::{Client, free_port};
 
 use super::embedded;
-use crate::certs::Authority;
-use crate::secure::{Offer, Secure};
+use crate::protocols::certs::Authority;
+use crate::protocols::secure::{Offer, Secure};
 
 const ROUTE: &str = r#"{"uri": "/a", "plugins": {"mocking": {"response_example": "fine"}}}"#;
 

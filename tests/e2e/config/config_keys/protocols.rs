@@ -12,8 +12,8 @@ use tidegate_testkit::http2::{
 use tidegate_testkit::{Http2Client, PATIENCE, Upstream, free_port};
 
 use super::standalone;
-use crate::certs::{quoted, self_signed};
-use crate::secure::{Offer, Secure};
+use crate::protocols::certs::{quoted, self_signed};
+use crate::protocols::secure::{Offer, Secure};
 
 const MAX_CONCURRENT_STREAMS: u16 = 3;
 const INITIAL_WINDOW_SIZE: u16 = 4;

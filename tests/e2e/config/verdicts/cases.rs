@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::certs::{Authority, self_signed};
-use crate::config_keys::{embedded, standalone};
+use crate::config::config_keys::{embedded, standalone};
+use crate::protocols::certs::{Authority, self_signed};
 
 pub enum Verdict {
     Starts,

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tidegate_testkit::{free_port, gateway::binary, process::Process};
 
 use super::{text, write};
-use crate::config_keys::{embedded, standalone};
+use crate::config::config_keys::{embedded, standalone};
 
 fn filled(config: &str) -> String {
     let names = ["@HTTP@", "@ADMIN@", "@CONTROL@", "@METRICS@"];

@@ -164,7 +164,8 @@ fn contradictions() -> Vec<(&'static str, Value, &'static str)> {
 #[test]
 fn keys_that_contradict_each_other_are_refused_with_their_place() {
     for (key, value, cause) in contradictions() {
-        let mut root: Value = serde_json::from_str(&crate::config_keys::standalone(&[])).expect("JSON");
+        let mut root: Value =
+            serde_json::from_str(&crate::config::config_keys::standalone(&[])).expect("JSON");
         tidegate_config::keys::set(&mut root, key, value.clone());
         let said = refusal(
             &root
@@ -291,7 +292,7 @@ fn what_has_no_effect_is_warned_of() {
     cases.iter().for_each(check);
     // Without any port for HTTP there is nothing to wait for.
     let gateway = tidegate_testkit::gateway::Gateway::start_unready(
-        &crate::config_keys::standalone(&[("apisix.node_listen", json!([]))]),
+        &crate::config::config_keys::standalone(&[("apisix.node_listen", json!([]))]),
         Some("routes: []\n"),
     );
     gateway.process.wait_for_output("no port for HTTP");

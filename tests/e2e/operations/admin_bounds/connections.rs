@@ -6,7 +6,7 @@ use tidegate_testkit::gateway::Gateway;
 use tidegate_testkit::{Client, PATIENCE};
 
 use super::{ask, get, start, with};
-use crate::certs::Authority;
+use crate::protocols::certs::Authority;
 
 /// Not on the list of `allow_admin` that is the default.
 const STRANGER: &str = "127.0.1.1:0";

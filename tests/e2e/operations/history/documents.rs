@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tidegate_testkit::gateway::{Gateway, YAML_PROVIDER, binary};
 
 use super::{VIEWER_KEY, ask, checked, get, route, start, status};
-use crate::certs;
+use crate::protocols::certs;
 
 /// Texts that a reader of YAML could take for something else, and one of each kind of object.
 fn fill(gateway: &Gateway) {

@@ -1,0 +1,23 @@
+//! What objects and keys of the configuration do, where they come from, and what is refused of them.
+
+mod apisix_details;
+mod changes;
+mod claims;
+pub mod closed;
+mod config_keys;
+mod dead_nodes;
+mod discovery;
+mod etcd;
+mod explain;
+mod header_texts;
+mod loops;
+mod masked;
+mod max_conn;
+mod probes;
+mod rebinding;
+mod secrets;
+mod servlet;
+mod star_paths;
+mod told;
+mod user_schemas;
+mod verdicts;

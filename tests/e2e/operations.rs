@@ -1,0 +1,23 @@
+//! Starting, stopping, upgrades, the store, the Admin API, logs: what an operator sees.
+
+pub mod admin_bounds;
+mod admin_keys;
+mod audit;
+mod control_documents;
+mod damaged_store;
+mod first_run;
+mod full_disk;
+mod history;
+mod init;
+mod last_good;
+mod log_floods;
+mod lost_lines;
+mod lost_store;
+mod nginx;
+mod stall;
+mod standard_error;
+#[cfg(debug_assertions)]
+mod stuck_worker;
+mod unwritable;
+mod upgrade;
+mod welcome;

@@ -1,0 +1,31 @@
+//! What plugins do to requests and answers, and what they may cost.
+
+mod batches;
+mod body_memory;
+mod body_work;
+mod byte_bounds;
+mod caching;
+mod compression;
+mod held_answers;
+mod locations;
+mod logged_bodies;
+mod long_searches;
+mod lua_bounds;
+mod lua_globals;
+mod oidc;
+mod pages;
+mod path_escapes;
+mod prometheus;
+mod quota;
+mod quota_sync;
+mod search_time;
+mod side_answers;
+mod side_connections;
+mod side_floods;
+mod side_loops;
+mod slow_scrapes;
+mod static_beside_nginx;
+pub mod static_files;
+mod stored_answers;
+mod tokens;
+mod verdicts_of_others;

@@ -1,0 +1,53 @@
+//! HTTP/1, HTTP/2, gRPC, WebSocket, TLS and the PROXY protocol, with clients and with upstreams.
+//!
+//! The request tables ([`valid`], [`malformed`], [`smuggling`], [`chunks`], [`limits`]) go through [`case::check`]; what needs a
+//! conversation is in [`connections`] and [`responses`].
+
+mod case;
+pub mod certs;
+mod chunks;
+mod connections;
+mod crowded;
+mod differential;
+mod downgrade;
+mod downgrade_cases;
+mod early_answers;
+mod final_status;
+mod forwarding;
+mod fuzz_replay;
+mod gathering;
+mod grpc;
+pub mod grpc_peer;
+mod half_handshakes;
+mod hash_flood;
+mod http2;
+mod http2_floods;
+mod http2_storms;
+mod http2_trailers;
+mod interim_answers;
+mod leaving;
+mod limits;
+mod lingering;
+mod malformed;
+mod mtls;
+mod ocsp;
+mod proxy_protocol;
+mod proxy_protocol_out;
+mod proxy_protocol_settings;
+mod readings;
+mod refused;
+mod responses;
+mod robustness;
+pub mod secure;
+mod silence;
+mod slow_clients;
+mod slow_readers;
+mod smuggling;
+mod tls;
+mod tls_server;
+mod tls_upstream;
+mod trust;
+mod untaken;
+mod upstream_windows;
+mod valid;
+mod websocket;

@@ -1,0 +1,30 @@
+//! `tidegate bench`, and the importers beside the servers whose files they read.
+
+mod bench;
+mod bench_ahead;
+mod bench_conditions;
+mod bench_diagnosis;
+mod bench_events;
+mod bench_files;
+mod bench_follow;
+mod bench_grpc;
+mod bench_output;
+mod bench_parts;
+mod bench_rates;
+mod bench_reach;
+mod bench_tls;
+mod bench_truth;
+mod bench_websocket;
+mod import_bounds;
+mod imports;
+mod kong_guards;
+mod nginx_answers;
+mod nginx_caches;
+mod nginx_check;
+mod nginx_corpus;
+mod nginx_errors;
+mod nginx_files;
+mod nginx_guards;
+mod nginx_listeners;
+mod nginx_referers;
+mod nginx_rewrites;
