@@ -15,6 +15,7 @@ mod lua_readings;
 mod masked_messages;
 mod matrix;
 mod modes;
+mod never_runs;
 mod nobody;
 mod numbers;
 mod places;
