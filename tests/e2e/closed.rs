@@ -20,6 +20,7 @@ mod nobody;
 mod numbers;
 mod places;
 mod readings;
+mod redirected;
 mod references;
 mod rewritten;
 mod sealed;
