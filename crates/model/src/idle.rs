@@ -82,6 +82,7 @@ impl Field {
 }
 
 pub use vain::Matching;
+pub(crate) use values::is_text as is_text_variable;
 
 /// All that an object says in vain, in words.
 pub fn of(

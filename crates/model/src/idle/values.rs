@@ -79,7 +79,7 @@ fn form(name: &str) -> Form {
 }
 
 /// Whether its values are texts. Body fields may have any type.
-pub(super) fn is_text(name: &str) -> bool {
+pub(crate) fn is_text(name: &str) -> bool {
     form(name) != Form::Any || FAMILIES.iter().any(|family| name.starts_with(family))
 }
 
