@@ -27,8 +27,8 @@ fn members() -> Vec<(&'static str, String, &'static str)> {
         ("false", "access = false".to_owned(), "access is false"),
         (
             "callable",
-            format!("aces = setmetatable({{}}, {{__call = {DENY}}})"),
-            "nobody calls aces; did you mean access?",
+            format!("acces = setmetatable({{}}, {{__call = {DENY}}})"),
+            "nobody calls acces; did you mean access?",
         ),
     ]
 }
@@ -140,8 +140,9 @@ fn an_absent_variable_equals_null() {
     for (name, present) in
         [("arg_x", "/n?x=1"), ("http_x_a", "/n"), ("cookie_a", "/n"), ("consumer_name", "")]
     {
-        let guard = json!({"uri": "/n", "priority": 1, "plugins": {"workflow": {"rules": [
-            {"case": [[name, "==", null]], "actions": [["return", {"code": 403}]]}]}, "mocking": {"response_example": "open"}}});
+        let abort = json!({"http_status": 403, "vars": [[[name, "==", null]]]});
+        let guard = json!({"uri": "/n", "priority": 1,
+            "plugins": {"fault-injection": {"abort": abort}, "mocking": {"response_example": "open"}}});
         put(&gateway, "routes/guard", &guard.to_string());
         assert_eq!(status(&gateway, "/n"), 403, "{name}");
         let fields = if name == "arg_x" { "" } else { "X-A: 1\r\nCookie: a=1\r\n" };
