@@ -99,7 +99,7 @@ mod tests {
                 head.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect();
             (left.join(" "), counted)
         };
-        assert_eq!(left(true), ("X-Sum a_b".to_owned(), (4, 0)));
-        assert_eq!(left(false), ("X-Sum".to_owned(), (4, 1)));
+        assert_eq!(left(true), ("X-Sum a_b".to_owned(), (5, 0)));
+        assert_eq!(left(false), ("X-Sum".to_owned(), (5, 4)));
     }
 }

@@ -34,8 +34,8 @@ pub(super) fn shown(text: &str) -> String {
     if is_secret_reference(text) {
         return text.to_owned();
     }
-    if text.trim_start().starts_with(['{', '[']) && holds_credential(text) {
-        return MASK.to_owned();
+    if text.trim_start().starts_with(['{', '[']) {
+        return if holds_credential(text) { MASK.to_owned() } else { without_user(text) };
     }
     without_value(text).unwrap_or_else(|| without_user(&without_pairs(text)))
 }
