@@ -32,7 +32,7 @@ pub fn warnings(settings: &Settings) -> Vec<(String, String)> {
                 ""
             };
             let message = format!(
-                "the Admin API asks for no key, so that whoever reaches it may change everything{pages}; remove \
+                "the Admin API asks for no key, so that anyone who reaches it may change everything{pages}; remove \
                  admin_key_required: false"
             );
             warn("admin_key_required", message);

@@ -84,7 +84,7 @@ pub fn warnings(settings: &Settings) -> Vec<Said> {
     }
     let published = |key: &String| PUBLISHED_KEYS.contains(&key.as_str());
     if stores && settings.apisix.data_encryption.keyring.first().is_some_and(published) {
-        let message = "apisix.data_encryption.keyring encrypts with a key that is published in documentation: whoever has a \
+        let message = "apisix.data_encryption.keyring encrypts with a key that is published in documentation: anyone who has a \
                        copy of the store reads its secrets; put a key of your own, 16 or 32 letters, in front of the others, and write the objects \
                        with secrets again";
         said.push(("apisix.data_encryption.keyring".to_owned(), message.to_owned()));

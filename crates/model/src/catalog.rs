@@ -68,4 +68,8 @@ pub trait PluginCatalog: Send + Sync {
     fn variable_remark(&self, _: &str) -> Option<String> {
         None
     }
+    /// What the Lua of a route's `script` says in vain, in words.
+    fn script_remarks(&self, _: &str) -> Vec<String> {
+        Vec::new()
+    }
 }

@@ -59,9 +59,25 @@ impl Keyring {
 
     /// Encrypts the secret fields of a resource: plugins' `encrypt_fields`, private keys.
     pub fn encrypt_resource(&self, kind: Kind, id: &str, value: &mut Value, catalog: &dyn PluginCatalog) {
+        self.encrypt_resource_but(kind, id, value, catalog, &|_| false);
+    }
+
+    /// As [`Keyring::encrypt_resource`]; what `is_sealed` says of a text stays as it is: it is encrypted already.
+    pub fn encrypt_resource_but(
+        &self,
+        kind: Kind,
+        id: &str,
+        value: &mut Value,
+        catalog: &dyn PluginCatalog,
+        is_sealed: &dyn Fn(&str) -> bool,
+    ) {
         self.encrypt_private_keys(kind, value);
         if self.plugin_fields {
-            each_plugin_field(kind, id, value, catalog, &mut |_, text| *text = self.encrypt(text));
+            each_plugin_field(kind, id, value, catalog, &mut |_, text| {
+                if !is_sealed(text) {
+                    *text = self.encrypt(text);
+                }
+            });
         }
     }
 

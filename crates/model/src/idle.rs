@@ -8,6 +8,7 @@ mod public;
 mod references;
 pub(crate) mod unknown;
 mod vain;
+mod values;
 mod without;
 
 use serde_json::Value;
@@ -81,6 +82,7 @@ impl Field {
 }
 
 pub use vain::Matching;
+pub(crate) use values::is_text as is_text_variable;
 
 /// All that an object says in vain, in words.
 pub fn of(
@@ -98,6 +100,7 @@ pub fn of(
     found.extend(without::of(object, catalog));
     found.extend(names::of(object, catalog, all));
     found.extend(remarks(object, catalog));
+    found.extend(script(object, catalog));
     found.extend(unknown::of(object, catalog));
     found
 }
@@ -108,6 +111,16 @@ fn encrypted(object: &Object, catalog: &dyn PluginCatalog) -> impl Iterator<Item
     fields.map(|(field, _)| {
         format!("{field} looks encrypted, and is not decrypted here: the text itself counts as the secret")
     })
+}
+
+/// Of a route's program.
+fn script(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
+    if object.kind != Kind::Route || !object.document.may_have("script") {
+        return Vec::new();
+    }
+    let value = object.value();
+    let source = value.get("script").and_then(Value::as_str);
+    source.map(|source| catalog.script_remarks(source)).unwrap_or_default()
 }
 
 /// What its plugins say of their own configurations.

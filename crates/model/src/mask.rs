@@ -1,7 +1,9 @@
 //! What is hidden from those who may see a configuration and not its secrets.
 
+mod fields;
 mod messages;
 
+use fields::{holds_fields, is_variable};
 pub use messages::{mask_message, mask_texts};
 use serde_json::Value;
 
@@ -17,13 +19,6 @@ use crate::{
 
 /// Stands where a secret is not shown.
 pub const MASK: &str = "***";
-
-/// Members that hold fields by name, beside those that end in `headers`.
-const FIELDS_BY_NAME: [&str; 3] = ["set", "add", "authorization_params"];
-
-fn holds_fields(name: &str) -> bool {
-    name.ends_with("headers") || FIELDS_BY_NAME.contains(&name)
-}
 
 /// Hides what [`crate::encrypt::Keyring::encrypt_resource`] would encrypt, what has the name of a secret, credentials in
 /// header fields and URLs, and those of secret managers. References (`$secret://`, `$env://`) stay: they are the place of a
@@ -166,19 +161,18 @@ fn mask_names(value: &mut Value, in_headers: bool, change: Change<'_>) {
                 let is_field = in_headers && !(is_pair && name == "key");
                 let is_secret = is_named && name == "value"
                     || is_secret_member(name)
-                    || is_field && (is_credential_field(name) || shows_scheme(item));
+                    || is_field && !is_variable(item) && (is_credential_field(name) || shows_scheme(item));
                 // A schema may have a property of such a name.
                 if is_secret && (in_headers || !item.is_object()) {
                     hide(item, change);
                 } else {
-                    mask_names(item, holds_fields(name), change);
+                    mask_names(item, in_headers || holds_fields(name), change);
                 }
             });
         }
         Value::Array(items) => items.iter_mut().for_each(|item| mask_names(item, in_headers, change)),
         Value::String(text) => {
-            let masked = if in_headers { without_value(text) } else { None };
-            *text = masked.unwrap_or_else(|| without_user(text));
+            *text = if in_headers { fields::shown(text) } else { without_user(text) };
         }
         _ => {}
     }
@@ -196,14 +190,6 @@ fn shows_scheme(value: &Value) -> bool {
 /// Of a field written as `{"key": …, "value": …}`.
 fn is_named_credential(name: Option<&Value>) -> bool {
     name.and_then(Value::as_str).is_some_and(is_credential_field)
-}
-
-/// Of a field in one text, `Authorization: Basic …`.
-fn without_value(text: &str) -> Option<String> {
-    let (name, value) = text.split_once(':')?;
-    let is_secret = is_credential_field(name) || has_scheme(value);
-    let is_hidden = is_secret && !is_secret_reference(value.trim());
-    is_hidden.then(|| format!("{name}: {MASK}"))
 }
 
 #[cfg(test)]
@@ -237,6 +223,15 @@ mod tests {
                 json!({"authorization_params": {"api_key": "***", "prompt": "login"}}),
             ),
             (json!({"jwt-auth": {"header": "authorization", "cookie": "jwt"}}), Value::Null),
+            (
+                json!({"log_format": {"apikey": "S", "k": "apikey=S", "in": {"token": "S"}, "h": "$http_apikey"}}),
+                json!({"log_format": {"apikey": "***", "k": "apikey=***", "in": {"token": "***"}, "h": "$http_apikey"}}),
+            ),
+            (json!({"log_format": {"apikey": "$http_apikey", "token": "${arg_token}"}}), Value::Null),
+            (
+                json!({"headers": {"set": {"X-Json": "{\"password\":\"S\"}", "X-A": "token=S"}}}),
+                json!({"headers": {"set": {"X-Json": "***", "X-A": "token=***"}}}),
+            ),
         ] {
             let mut found = value.clone();
             mask_names(&mut found, false, &change);

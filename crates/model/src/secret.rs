@@ -31,8 +31,8 @@ const NAMES: &[(As, &[&str])] = &[
     (As::Part, &[
         "authorization", "cookie", "apikey", "token", "secret", "password", "passwd", "passphrase", "credential", "assertion", "sessionid",
     ]),
-    (As::Word, &["auth", "bearer", "jwt", "key", "otp", "pass", "pin", "pw", "pwd", "session", "sid", "sig", "signature"]),
-    (As::Argument, &["code"]),
+    (As::Word, &["auth", "bearer", "hmac", "jwt", "key", "otp", "pass", "pin", "pw", "pwd", "session", "sid", "sig", "signature", "tok"]),
+    (As::Argument, &["access", "code", "k"]),
     (As::Member, &[
         "client_key", "client_secret", "password", "private_key", "redis_password", "secret_access_key", "sentinel_password",
         "session_token",

@@ -6,7 +6,11 @@ use crate::secret::{has_scheme, is_credential_argument};
 pub fn without_user(text: &str) -> String {
     let (scheme, rest) = match text.split_once("://") {
         Some((scheme, rest)) => (format!("{scheme}://"), rest),
-        None => (String::new(), text),
+        // On the scheme that the page came with.
+        None => match text.strip_prefix("//") {
+            Some(rest) => ("//".to_owned(), rest),
+            None => (String::new(), text),
+        },
     };
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let rest = match rest.rsplit_once('@') {
@@ -42,6 +46,8 @@ fn without_tokens(text: &str) -> String {
     let mut shown = path.to_owned();
     // A pattern has no arguments, only signs that look like the beginning of some.
     let is_url = !path.starts_with(['^', '~']);
+    // Parameters of a path in an address mean something to its server only.
+    let is_address = path.contains("://") || path.starts_with("//");
     let (mut in_query, mut was_hidden) = (false, false);
     while let Some(sign) = rest.chars().next() {
         let (_, after) = rest.split_at(sign.len_utf8());
@@ -49,7 +55,10 @@ fn without_tokens(text: &str) -> String {
         in_query |= sign != ';';
         was_hidden &= sign == ';';
         let hidden = match argument.split_once('=') {
-            Some((name, value)) if !value.starts_with('$') && is_credential(name, value) => {
+            Some((name, value))
+                if !value.starts_with('$')
+                    && (is_address && !in_query && !value.is_empty() || is_credential(name, value)) =>
+            {
                 Some(format!("{name}=***"))
             }
             // A part of the value before it, or a token without a name.
@@ -126,6 +135,11 @@ mod tests {
             ("?apikey=x&passphrase=y", "?apikey=***&passphrase=***"),
             ("^/a/?(.*)#long-text", "^/a/?(.*)#long-text"),
             ("^/a?b;long-text", "^/a?b;long-text"),
+            ("//u:p@h/x", "//***@h/x"),
+            ("//h/x?token=a", "//h/x?token=***"),
+            ("http://h/a;k=b;c=$d/e?x=1", "http://h/a;k=***;c=$d/e?x=1"),
+            ("http://h/a?k=b&tok=c&hmac=d&x=1", "http://h/a?k=***&tok=***&hmac=***&x=1"),
+            ("/a;v=1", "/a;v=1"),
             ("a/b; charset=utf-8", "a/b; charset=utf-8"),
             ("/a?$request_uri_long", "/a?$request_uri_long"),
         ] {

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use serde_json::Value;
 use tidegate_model::{PluginCatalog, SchemaKind, catalog::PluginFacts, schema::Schema};
 
-use crate::PluginDef;
+use crate::{LuaCompiler, PluginDef};
 
 struct Entry {
     def: &'static PluginDef,
@@ -28,6 +28,7 @@ pub struct Catalog {
     entries: FxHashMap<&'static str, Entry>,
     /// By falling priority.
     enabled: arc_swap::ArcSwap<Vec<&'static str>>,
+    lua: Option<Arc<dyn LuaCompiler>>,
 }
 
 impl Catalog {
@@ -48,9 +49,15 @@ impl Catalog {
             };
             entries.insert(def.name, entry);
         }
-        let catalog = Catalog { entries, enabled: arc_swap::ArcSwap::default() };
+        let catalog = Catalog { entries, enabled: arc_swap::ArcSwap::default(), lua: None };
         catalog.enable(enabled);
         Ok(catalog)
+    }
+
+    /// With the one that tells what scripts say in vain.
+    #[must_use]
+    pub fn with_lua(self, lua: Option<Arc<dyn LuaCompiler>>) -> Catalog {
+        Catalog { lua, ..self }
     }
 
     /// Replaces the list of enabled plugins (apisix.yaml may carry one). Unknown names are ignored.
@@ -155,6 +162,10 @@ impl PluginCatalog for Catalog {
 
     fn variable_remark(&self, name: &str) -> Option<String> {
         crate::Variable::remark(name)
+    }
+
+    fn script_remarks(&self, source: &str) -> Vec<String> {
+        self.lua.as_ref().map(|lua| lua.script_remarks(source)).unwrap_or_default()
     }
 
     fn check(&self, name: &str, kind: SchemaKind, conf: &mut Value) -> Result<(), String> {

@@ -5,10 +5,14 @@
 //! whose origin is known. (What an upstream or an authorization service answers is theirs, and passes as it is.)
 
 use crate::{
-    Request, Variable,
+    Request, Slashes, Variable,
     uri_text::{Kind, Place},
     variables::Named,
 };
+use tidegate_protocol::uri::MARK;
+
+/// An encoded slash, in the path that plugins see.
+const WRITTEN: &[u8] = b"%2F";
 
 /// Who wrote a piece of a location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,9 +41,18 @@ pub struct Location {
     bytes: Vec<Byte>,
     pieces: usize,
     place: Place,
+    /// What `%2F` in the client's path is. `None`: no route tells it from a slash, and escapes are written as in APISIX.
+    slashes: Option<Slashes>,
+    is_unclear: bool,
 }
 
 impl Location {
+    /// One with pieces of the request's path: with `match_uri_encoded_slash` they lead to what the client has asked for.
+    pub fn of(request: &Request) -> Location {
+        let tells = request.snapshot.options.match_uri_encoded_slash;
+        Location { slashes: tells.then(|| request.slashes()), ..Location::default() }
+    }
+
     pub fn push(&mut self, origin: Origin, text: &[u8]) {
         let piece = self.pieces;
         self.pieces += 1;
@@ -47,8 +60,22 @@ impl Location {
         self.bytes.extend(text.iter().map(|&value| Byte { value, origin, piece, escaped: false }));
     }
 
+    /// Whether it has a piece of a path with `%2F` of both kinds, so that nobody can say which one is in it.
+    pub fn is_unclear(&self) -> bool {
+        self.is_unclear
+    }
+
     /// A client's text, without what would be structure where it goes.
     pub fn push_text(&mut self, kind: Kind, text: &[u8]) {
+        if let (Some(slashes), Kind::Path, Place::Path) = (self.slashes, kind, self.place) {
+            let has_slash = memchr::memmem::find(text, WRITTEN).is_some();
+            self.is_unclear |= has_slash && slashes == Slashes::Mixed;
+            let marked = match slashes {
+                Slashes::Encoded => marked(text),
+                Slashes::Text | Slashes::Mixed => text.to_vec(),
+            };
+            return self.push_path(&marked);
+        }
         let piece = self.pieces;
         self.pieces += 1;
         let kind = kind.at(self.place);
@@ -66,11 +93,50 @@ impl Location {
         }
     }
 
-    /// A client's path and query; in the query of the location as a whole, without escapes.
-    pub fn push_target(&mut self, path: &[u8], query: Option<&[u8]>) {
+    /// A client's path, marked, in a path: each escape means what it meant.
+    fn push_path(&mut self, marked: &[u8]) {
+        let piece = self.pieces;
+        self.pieces += 1;
+        for &byte in marked {
+            let mut text = Vec::with_capacity(3);
+            let escaped = match byte {
+                MARK => {
+                    text.extend_from_slice(WRITTEN);
+                    true
+                }
+                b'%' => {
+                    text.extend_from_slice(b"%25");
+                    true
+                }
+                _ if Kind::Path.escapes(Place::Path, byte) => {
+                    tidegate_protocol::uri::encode_component(&[byte], &mut text);
+                    true
+                }
+                _ => {
+                    text.push(byte);
+                    false
+                }
+            };
+            let origin = Origin::Client;
+            self.bytes.extend(text.iter().map(|&value| Byte { value, origin, piece, escaped }));
+        }
+    }
+
+    /// The path of the request, which `text` is unless a plugin has set another.
+    pub(crate) fn push_uri(&mut self, request: &Request, text: &[u8]) {
         match self.place {
-            Place::Path => self.push_text(Kind::Path, path),
-            Place::Name | Place::Value => self.push(Origin::Client, path),
+            Place::Path if self.slashes.is_some() && text == &request.path[..] => {
+                self.push_path(&request.marked_path());
+            }
+            _ => self.push_text(Kind::Path, text),
+        }
+    }
+
+    /// A client's path and query; in the query of the location as a whole, without escapes.
+    pub fn push_target(&mut self, request: &Request, query: Option<&[u8]>) {
+        match self.place {
+            Place::Path => self.push_uri(request, &request.path),
+            Place::Name | Place::Value => self.push(Origin::Client, &request.path),
         }
         if let Some(query) = query.filter(|query| !query.is_empty()) {
             self.push(Origin::Client, &[b"?", query].concat());
@@ -97,8 +163,11 @@ impl Location {
         self.bytes.extend(query);
     }
 
-    /// The value of the field. `None`: the host would be one that the client chose.
+    /// The value of the field. `None`: the host would be one that the client chose, or it is unclear.
     pub fn finish(mut self) -> Option<Vec<u8>> {
+        if self.is_unclear {
+            return None;
+        }
         match self.authority()? {
             Some(start) => self.check_authority(start)?,
             None => self.stay()?,
@@ -209,6 +278,17 @@ impl Location {
         }
         out
     }
+}
+
+fn marked(text: &[u8]) -> Vec<u8> {
+    let mut marked = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&first, behind)) = rest.split_first() {
+        let slash = rest.strip_prefix(WRITTEN);
+        marked.push(if slash.is_some() { MARK } else { first });
+        rest = slash.unwrap_or(behind);
+    }
+    marked
 }
 
 fn author(value: u8) -> Byte {

@@ -11,4 +11,6 @@ pub trait LuaCompiler: Send + Sync {
     fn pre_function(&self, source: &str, conf: &serde_json::Value) -> Result<Arc<dyn Plugin>, String>;
     /// A route's `script`.
     fn script(&self, source: &str) -> Result<Arc<dyn Plugin>, String>;
+    /// What a `script` says in vain, in words.
+    fn script_remarks(&self, source: &str) -> Vec<String>;
 }

@@ -90,13 +90,15 @@ pub struct UpstreamEdits {
 #[derive(Default)]
 pub struct Asserted {
     names: SmallVec<[Box<[u8]>; 0]>,
+    /// No trailer of the client goes upstream, whatever its name.
+    all_trailers: bool,
     others_dropped: usize,
 }
 
 impl Asserted {
     /// Whether the name is one of them, to an upstream that folds signs.
     pub fn contains(&self, name: &[u8]) -> bool {
-        self.names.iter().any(|known| tidegate_protocol::claims::same_name(known, name))
+        self.all_trailers || self.names.iter().any(|known| tidegate_protocol::claims::same_name(known, name))
     }
 
     /// Fields of the client that were dropped although they were spelled otherwise.
@@ -331,6 +333,17 @@ impl Request {
         if matches!(self.body, RequestBody::Unread { .. }) {
             self.asserted.names.push(name.into());
         }
+    }
+
+    /// A trailer of this name does not go upstream: it comes after the decision on fields of the head.
+    pub fn withhold_trailer(&mut self, name: impl AsRef<[u8]>) {
+        if matches!(self.body, RequestBody::Unread { .. }) {
+            self.asserted.names.push(name.as_ref().into());
+        }
+    }
+
+    pub fn withhold_trailers(&mut self) {
+        self.asserted.all_trailers = true;
     }
 
     /// Takes a credential away: it goes upstream in no spelling, nor as a trailer.

@@ -131,13 +131,16 @@ impl Template {
 
     /// The text as a `Location`, of which it is known who wrote what.
     pub fn location(&self, request: &Request) -> Location {
-        let mut location = Location::default();
+        let mut location = Location::of(request);
         for part in &self.parts {
             match part {
                 Part::Literal(text) => location.push(Origin::Author, text),
                 Part::Variable { variable, default } => match request.variable(variable) {
                     Some(_) if *variable == Variable::Named(Named::RequestUri) => {
-                        location.push_target(&request.path, request.head.query());
+                        location.push_target(request, request.head.query());
+                    }
+                    Some(path) if matches!(variable, Variable::Named(Named::Uri | Named::DocumentUri)) => {
+                        location.push_uri(request, &path);
                     }
                     Some(value) => match (location::origin(variable), Kind::of(variable)) {
                         (Origin::Client, kind @ (Kind::Path | Kind::Value | Kind::Decoded)) => {

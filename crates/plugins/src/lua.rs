@@ -12,6 +12,7 @@ mod filter;
 mod json;
 mod making;
 mod pattern;
+mod phases;
 mod program;
 mod script;
 #[allow(unsafe_code, reason = "functions of the library `string`")]
@@ -51,6 +52,10 @@ impl LuaCompiler for Compiler {
     fn script(&self, source: &str) -> Result<Arc<dyn Plugin>, String> {
         Ok(Arc::new(script::Script::new(source)?))
     }
+
+    fn script_remarks(&self, source: &str) -> Vec<String> {
+        script_remarks(source)
+    }
 }
 
 /// What an expression says of a value `t`.
@@ -84,42 +89,24 @@ fn check_chunk(chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
             _ => Err(LuaFault::WrongKind),
         },
         LuaChunk::Script => match evaluate(source, source)? {
-            Value::Table(table) => check_phases(&table),
+            Value::Table(table) => phases::check(&table),
             _ => Err(LuaFault::WrongKind),
         },
         LuaChunk::PreFunction => evaluate(source, "meta pre_function").map(|_| ()),
     }
 }
 
-/// A script whose table has nothing to run guards nothing, and what is not a function fails at each request. What a metatable
-/// adds shows only when it is asked.
-fn check_phases(table: &mlua::Table) -> Result<(), LuaFault> {
-    const PHASES: [&str; 5] = ["rewrite", "access", "header_filter", "body_filter", "log"];
-    let may_be_called = |value: &Value| match value {
-        Value::Function(_) => true,
-        Value::Table(table) => table.metatable().is_some(),
-        _ => false,
-    };
-    let mut runs = table.metatable().is_some();
-    for phase in PHASES {
-        match table.raw_get::<Value>(phase).unwrap_or(Value::Nil) {
-            // As for a phase that is not there.
-            Value::Nil | Value::Boolean(false) => {}
-            value if may_be_called(&value) => runs = true,
-            value => {
-                let kind = value.type_name();
-                return Err(LuaFault::Load(format!("its {phase} should be a function, not a {kind}")));
-            }
+/// What a script says in vain. One that cannot be used is told of elsewhere.
+fn script_remarks(source: &str) -> Vec<String> {
+    let remarks = || -> Option<Vec<String>> {
+        match vm::vm().ok()?.evaluate(source, source).ok()?.ok()? {
+            Value::Table(table) => phases::check(&table).is_ok().then(|| phases::remarks(&table, source)),
+            _ => None,
         }
-    }
-    if runs {
-        return Ok(());
-    }
-    let names: Vec<String> =
-        table.pairs::<String, Value>().filter_map(Result::ok).map(|(name, _)| name).collect();
-    let names = if names.is_empty() { "no members".to_owned() } else { names.join(", ") };
-    let phases = PHASES.join(", ");
-    Err(LuaFault::Load(format!("its table has {names}, and none of the functions that run: {phases}")))
+    };
+    let found = remarks();
+    vm::forget_checked();
+    found.unwrap_or_default()
 }
 
 /// Checks one of a serverless plugin's functions, with APISIX's messages.

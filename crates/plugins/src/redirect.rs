@@ -111,7 +111,7 @@ impl Plugin for Redirect {
         let (status, mut location) = match &self.to {
             To::Uri(template) => (self.status, template.location(request)),
             To::Regex(regex, with) => {
-                match regex.within(&request.search_time).replace_for_location(&request.path, with) {
+                match regex.within(&request.search_time).replace_for_location(request, with) {
                     Ok(Some(location)) => (self.status, location),
                     Ok(None) => return Step::Next,
                     Err(GaveUp) => return Step::reply(Reply::page(500)),
@@ -132,6 +132,15 @@ impl Plugin for Redirect {
         {
             location.push(Origin::Author, if has_query { b"&" } else { b"?" });
             location.push(Origin::Client, query);
+        }
+        if location.is_unclear() {
+            error_log::log(
+                error_log::Level::Warn,
+                format_args!(
+                    "redirect: refused, the path has %2F and %252F, and a group may have either; use $uri in uri"
+                ),
+            );
+            return Step::reply(Reply::page(400));
         }
         Step::reply(match location.finish() {
             Some(location) => Reply::page(status).header("Location", location),

@@ -72,6 +72,8 @@ struct HeaderCheck {
     shapes: Shapes,
     /// Names as the schema spells them: it finds fields in any case, and with `_` for `-`.
     names: Vec<String>,
+    /// It judges fields that it does not name, too.
+    judges_others: bool,
 }
 
 fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
@@ -89,7 +91,8 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
         let mut names = Vec::new();
         field_names(&schema, &mut names);
         let (compiled, shapes) = (schemas::compile("header_schema", &schema)?, Shapes::of(&schema));
-        Ok::<_, String>(HeaderCheck { schema: compiled, shapes, names })
+        let judges_others = judges_others(&schema);
+        Ok::<_, String>(HeaderCheck { schema: compiled, shapes, names, judges_others })
     });
     let body = conf.body_schema.map(|schema| {
         let compiled = schemas::compile("body_schema", &schema)?;
@@ -126,12 +129,30 @@ fn field_names(schema: &Value, names: &mut Vec<String>) {
     }
 }
 
+/// Whether a schema says something of fields by a pattern, or of all that it does not name.
+fn judges_others(schema: &Value) -> bool {
+    const KEYWORDS: [&str; 4] =
+        ["patternProperties", "propertyNames", "maxProperties", "additionalProperties"];
+    match schema {
+        Value::Object(rules) => rules.iter().any(|(keyword, rule)| {
+            KEYWORDS.contains(&keyword.as_str()) && *rule != Value::Bool(true) || judges_others(rule)
+        }),
+        Value::Array(rules) => rules.iter().any(judges_others),
+        _ => false,
+    }
+}
+
 impl Plugin for RequestValidation {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        if let Some(check) = &self.headers
-            && let Err(reason) = check.run(request)
-        {
-            return Step::Reply(self.reject(Some(&reason)));
+        if let Some(check) = &self.headers {
+            if let Err(reason) = check.run(request) {
+                return Step::Reply(self.reject(Some(&reason)));
+            }
+            // They come when the upstream has the head, and nothing has judged them.
+            check.names.iter().for_each(|name| request.withhold_trailer(name));
+            if check.judges_others {
+                request.withhold_trailers();
+            }
         }
         match &self.body {
             Some(check) => Step::wait(self.check_body(check, request)),

@@ -242,7 +242,8 @@ pub fn explain_offline(
     let runtime = control::runtime()?;
     let catalog = Arc::new(
         Catalog::new(tidegate_plugins::registry::PLUGINS, Some(&settings.plugins))
-            .map_err(anyhow::Error::msg)?,
+            .map_err(anyhow::Error::msg)?
+            .with_lua(tidegate_plugins::lua_compiler()),
     );
     let metrics = Arc::new(metrics::Metrics::new(&settings));
     install_host(&settings, &runtime, &catalog, &metrics, &logs);

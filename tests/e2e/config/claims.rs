@@ -2,6 +2,7 @@
 //! on both sides, and none of it reaches the upstream.
 
 mod recorder;
+mod trailers;
 
 use tidegate_testkit::gateway::YAML_PROVIDER;
 use tidegate_testkit::http2::{DATA, END_HEADERS, END_STREAM, HEADERS, field, request};

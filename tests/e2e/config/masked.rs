@@ -87,6 +87,20 @@ fn objects() -> Vec<(&'static str, Value)> {
                 secret("path"), secret("bare"), secret("assertion"), secret("behind"), secret("fragment"))}},
                 "upstream": {"type": "roundrobin", "nodes": {"127.0.0.1:1": 1}}}),
         ),
+        (
+            "routes/inside",
+            json!({"uri": "/inside", "plugins": {
+                "proxy-rewrite": {"headers": {"set": {
+                    "X-Json": format!("{{\"password\":\"{}\"}}", secret("json")), "X-A": format!("token={}", secret("pair"))}}},
+                "http-logger": {"uri": format!("http://127.0.0.1:1/a;k={}?x=1", secret("parameter")), "log_format": {
+                    "apikey": secret("format"), "k": format!("apikey={}", secret("text")), "in": {"token": secret("deep")}}},
+                "redirect": {"uri": format!("//u:{}@h.example/x", secret("user"))}},
+                "upstream": {"type": "roundrobin", "nodes": {"127.0.0.1:1": 1}}}),
+        ),
+        (
+            "plugin_metadata/tcp-logger",
+            json!({"log_format": {"apikey": secret("metadata-format"), "k": "$http_apikey"}}),
+        ),
         ("secrets/vault/1", json!({"uri": "http://127.0.0.1:1", "prefix": "p", "token": secret("vault")})),
     ]
 }
@@ -124,4 +138,20 @@ fn secrets_are_for_admins() {
         let text = shown.body_text();
         assert!(!text.contains(SECRET) && text.contains("***"), "{path}: {text}");
     }
+}
+
+/// The name of a field that is logged is not a secret, nor is where its value comes from.
+#[test]
+fn variables_of_log_formats_are_seen() {
+    let gateway = gateway();
+    let format = json!({"apikey": "$http_apikey", "token": "$arg_token", "text": "apikey=$http_apikey"});
+    let conf = json!({"uri": "http://127.0.0.1:1/", "log_format": format});
+    let route = json!({"uri": "/l", "plugins": {"http-logger": conf},
+        "upstream": {"type": "roundrobin", "nodes": {"127.0.0.1:1": 1}}});
+    let (status, answer) = gateway.admin("PUT", "/apisix/admin/routes/l?wait=applied", &route.to_string());
+    assert_eq!(status, 201, "{answer}");
+    let shown: Value =
+        serde_json::from_str(&ask(gateway.admin, "/apisix/admin/routes/l", VIEWER_KEY).body_text())
+            .expect("JSON");
+    assert_eq!(shown["value"]["plugins"]["http-logger"]["log_format"], format);
 }

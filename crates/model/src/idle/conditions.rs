@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use super::Matching;
+use super::{
+    Matching,
+    values::{is_text, never_equal, never_matches, never_number},
+};
 use crate::{Kind, Object, PluginCatalog, schema::is_secret_reference};
 
 /// An object with conditions has at least one of these fields.
@@ -10,25 +13,6 @@ const WORDS: [&str; 6] = ["vars", "filter", "case", "workflow", "traffic-split",
 
 const OPERATORS: [&str; 11] = ["==", "~=", ">", ">=", "<", "<=", "~~", "~*", "in", "has", "ipmatch"];
 
-/// Variables whose values are strings, besides the families below. Body fields may have any type.
-const TEXTS: [&str; 16] = [
-    "host",
-    "method",
-    "remote_addr",
-    "realip_remote_addr",
-    "request_method",
-    "request_uri",
-    "uri",
-    "scheme",
-    "args",
-    "query_string",
-    "server_addr",
-    "server_name",
-    "consumer_name",
-    "content_type",
-    "https",
-    "server_protocol",
-];
 /// Variables that get their value after the route is chosen, besides the families below.
 const LATE: [&str; 12] = [
     "consumer_name",
@@ -48,7 +32,6 @@ const LATE: [&str; 12] = [
 const MATCHED: [&str; 2] = ["matched_uri", "matched_host"];
 const PARAMETERS: &str = "uri_param_";
 const LATE_FAMILIES: [&str; 3] = ["upstream_", "sent_http_", "resp_"];
-const FAMILIES: [&str; 3] = ["http_", "arg_", "cookie_"];
 
 pub(super) fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalog) -> Vec<String> {
     let mut found = Vec::new();
@@ -68,8 +51,8 @@ pub(super) fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalo
             }
             if right.as_str().is_some_and(is_secret_reference) {
                 found.push(format!(
-                    "vars: {name} is compared with the text of the reference, which is not replaced here: whoever \
-                     guesses it knows the secret"
+                    "vars: {name} is compared with the text of the reference, which is not replaced here: anyone \
+                     who guesses it knows the secret"
                 ));
             }
         });
@@ -149,43 +132,21 @@ fn test(condition: Condition<'_>, matching: Matching, catalog: &dyn PluginCatalo
         return None;
     }
     let why = match operator.as_str() {
-        "==" => match right {
-            Value::Bool(_) => Some(format!("{name} is a text; write \"{right}\"")),
-            Value::String(text) => never_equal(name, text, matching),
-            _ => None,
-        },
+        "==" => never_equal(name, right, true, matching),
         "in" => {
             let items = right.as_array().map(Vec::as_slice).unwrap_or_default();
-            let whys = items.iter().map(|item| match item {
-                Value::String(text) => never_equal(name, text, matching),
-                other => Some(format!("{name} is a text; write \"{other}\"")),
-            });
+            // A list never holds null.
+            let items = items.iter().filter(|item| !item.is_null());
+            let whys = items.map(|item| never_equal(name, item, false, matching));
             // One that can hold is enough.
             whys.collect::<Option<Vec<String>>>().and_then(|whys| whys.into_iter().next())
         }
+        ">" | ">=" | "<" | "<=" => never_number(name),
         "has" => Some(format!("has looks into lists, and {name} is a text; use == or ~~")),
         "~~" => right.as_str().and_then(|pattern| never_matches(name, pattern)),
         _ => None,
     };
     why.map(|why| format!("{condition} never holds: {why}"))
-}
-
-/// Why no value of a variable begins as an anchored pattern does.
-fn never_matches(name: &str, pattern: &str) -> Option<String> {
-    let first = pattern.strip_prefix('^')?.chars().next().filter(char::is_ascii_alphanumeric)?;
-    // A letter that may be absent says nothing.
-    let is_certain = !pattern.contains(['|', '?', '*', '{']);
-    match name {
-        "uri" | "request_uri" if is_certain => Some("paths begin with /".to_owned()),
-        "request_method" | "method" if is_certain && first.is_ascii_lowercase() => {
-            Some("methods have capital letters".to_owned())
-        }
-        _ => None,
-    }
-}
-
-fn is_text(name: &str) -> bool {
-    TEXTS.contains(&name) || FAMILIES.iter().any(|family| name.starts_with(family))
 }
 
 /// The variable that a misspelled name stands for.
@@ -199,51 +160,6 @@ fn other_name(name: &str) -> Option<String> {
     }
     let near = [("args_", "arg_"), ("header_", "http_"), ("headers_", "http_"), ("cookies_", "cookie_")];
     near.iter().find_map(|(wrong, right)| Some(format!("{right}{}", name.strip_prefix(wrong)?)))
-}
-
-/// Why a variable never has this value.
-fn never_equal(name: &str, text: &str, matching: Matching) -> Option<String> {
-    let write = |form: String| Some(format!("write {form}"));
-    match name {
-        "host" | "scheme" if text.bytes().any(|byte| byte.is_ascii_uppercase()) => {
-            write(text.to_ascii_lowercase())
-        }
-        // Methods are compared as they are sent, and no client sends `get`.
-        "request_method" | "method" if text.bytes().any(|byte| byte.is_ascii_lowercase()) => {
-            write(text.to_ascii_uppercase())
-        }
-        "remote_addr" | "realip_remote_addr" | "server_addr" if text.contains('/') => {
-            Some(format!("{text} is a network; use ipmatch"))
-        }
-        "consumer_name" if !super::names::is_name(text, "") => {
-            Some("names of consumers have letters, digits, _ and - only".to_owned())
-        }
-        "https" if !["on", ""].contains(&text) => Some("https is on or empty".to_owned()),
-        "server_protocol" if !["HTTP/1.0", "HTTP/1.1", "HTTP/2.0"].contains(&text) => {
-            Some("it is HTTP/1.0, HTTP/1.1 or HTTP/2.0".to_owned())
-        }
-        _ if text != text.trim() && (name.starts_with("http_") || TEXTS.contains(&name)) => {
-            Some("values have no blanks around them".to_owned())
-        }
-        "host" if text.contains("://") || text.contains('/') => {
-            Some("it is a name without scheme and path".to_owned())
-        }
-        "host" if text.contains('*') => Some("== compares the whole name; use ~~ with a pattern".to_owned()),
-        "host"
-            if text.rsplit_once(':').is_some_and(|(name, _)| !name.contains(':') || name.ends_with(']')) =>
-        {
-            Some("names are compared without their port".to_owned())
-        }
-        "uri" if !text.starts_with('/') && text != "*" => Some("paths begin with /".to_owned()),
-        "uri" if text.contains('*') && text != "*" => {
-            Some("== compares the whole path; use ~~ with a pattern".to_owned())
-        }
-        "uri" if super::vain::compared(text, matching) != text => write(format!(
-            "{}: paths are compared decoded, without // and dot segments",
-            super::vain::compared(text, matching)
-        )),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
@@ -329,7 +245,7 @@ mod tests {
             (json!(["uri", "==", "x"]), Some("the condition uri == x never holds: paths begin with /")),
             (
                 json!(["https", "==", "off"]),
-                Some("the condition https == off never holds: https is on or empty"),
+                Some("the condition https == off never holds: it is on or empty"),
             ),
             (
                 json!(["server_protocol", "==", "http/1.1"]),
@@ -388,6 +304,63 @@ mod tests {
             (json!(["uri", "~~", "^/a"]), None),
             (json!(["host", "==", "[::1]"]), None),
             (json!(["status", "==", "200"]), None),
+            (
+                json!(["status", "in", ["0200"]]),
+                Some("the condition status in [\"0200\"] never holds: write 200"),
+            ),
+            (
+                json!(["server_port", "==", "080"]),
+                Some("the condition server_port == 080 never holds: write 80"),
+            ),
+            (
+                json!(["server_port", "in", [80]]),
+                Some("the condition server_port in [80] never holds: server_port is"),
+            ),
+            (json!(["server_port", "==", 80]), None),
+            (
+                json!(["remote_port", "==", "all"]),
+                Some("the condition remote_port == all never holds: it is a n"),
+            ),
+            (json!(["host", "==", "a.b."]), Some("the condition host == a.b. never holds: write a.b")),
+            (
+                json!(["host", "~~", r"^A\.T$"]),
+                Some(r"the condition host ~~ ^A\.T$ never holds: names are in lower"),
+            ),
+            (json!(["host", "~~", r"(?i)^A\.T$"]), None),
+            (json!(["host", "~*", r"^A\.T$"]), None),
+            (json!(["host", "~~", r"^\D+$"]), None),
+            (json!(["host", "~~", "^[A-Za-z]+$"]), None),
+            (json!(["request_method", "~~", "get|post"]), None),
+            (
+                json!(["request_method", "~~", "get"]),
+                Some("the condition request_method ~~ get never holds: "),
+            ),
+            (
+                json!(["uri", "==", null]),
+                Some("the condition uri == null never holds: uri has a value in every"),
+            ),
+            (json!(["arg_x", "==", null]), None),
+            (json!(["consumer_name", "==", null]), None),
+            (json!(["uri", ">", 5]), Some("the condition uri > 5 never holds: paths begin with /")),
+            (json!(["arg_x", ">", 5]), None),
+            (
+                json!(["scheme", "==", "HTTPS "]),
+                Some("the condition scheme == HTTPS  never holds: write https"),
+            ),
+            (
+                json!(["scheme", "==", "ws"]),
+                Some("the condition scheme == ws never holds: it is http or https"),
+            ),
+            (
+                json!(["remote_addr", "==", "::0001"]),
+                Some("the condition remote_addr == ::0001 never holds: write ::1"),
+            ),
+            (
+                json!(["remote_addr", "==", "localhost"]),
+                Some("the condition remote_addr == localhost never holds: it is"),
+            ),
+            (json!(["remote_addr", "==", "10.0.0.1"]), None),
+            (json!(["request_uri", "==", "/a?b=1"]), None),
         ] {
             let value = json!({"plugins": {"limit": {"_meta": {"filter": ["OR", condition, condition]}}}});
             let mut found = warnings(Kind::Route, &value);

@@ -137,7 +137,7 @@ fn doubt(text: &str, is_secret: bool) -> Option<String> {
         return Some(format!("a reference is replaced only where it is the whole text; {end}"));
     }
     (is_secret && is_placeholder(text.trim()))
-        .then(|| format!("whoever guesses it knows the secret. Variables are not replaced here: {end}"))
+        .then(|| format!("anyone who guesses it knows the secret. Variables are not replaced here: {end}"))
 }
 
 /// `secret://`, `$vault://`, `${env:`, `"$secret://…"`, `$env//KEY`

@@ -7,6 +7,7 @@ use std::{ops::Range, time::Duration};
 use tidegate_backtrack::Expression;
 pub use tidegate_backtrack::Groups;
 use tidegate_plugin_api::{
+    Request,
     location::{Location, Origin},
     uri_text::Kind,
 };
@@ -162,11 +163,15 @@ impl Search<'_> {
         found
     }
 
-    /// Replaces the first match in a client's text, for a redirect; `None` when nothing matches.
-    pub fn replace_for_location(self, text: &[u8], with: &Replacement) -> Result<Option<Location>, GaveUp> {
-        let Some(groups) = self.captures(text)? else { return Ok(None) };
-        let mut location = Location::default();
-        for piece in replaced(text, &groups, with) {
+    /// Replaces the first match in the request's path, for a redirect; `None` when nothing matches.
+    pub fn replace_for_location(
+        self,
+        request: &Request,
+        with: &Replacement,
+    ) -> Result<Option<Location>, GaveUp> {
+        let Some(groups) = self.captures(&request.path)? else { return Ok(None) };
+        let mut location = Location::of(request);
+        for piece in replaced(&request.path, &groups, with) {
             match piece {
                 Piece::Author(literal) => location.push(Origin::Author, literal),
                 Piece::Client(text) => location.push_text(Kind::Path, text),

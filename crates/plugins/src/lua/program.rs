@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use mlua::{FromLua, Function, Lua, MultiValue, Table, Value};
+use mlua::{Lua, MultiValue, Table, Value};
 use tidegate_plugin_api::{
     BodyChunk, Passage, Reply, Request, RequestBody, Step, memory, reply::FINAL_STATUSES, step::Verdict,
 };
@@ -18,7 +18,7 @@ use tidegate_telemetry::error_log::{self, Level};
 
 pub use super::current::Phase;
 use super::{
-    clock, current, json,
+    clock, current, json, phases,
     vm::{self, Loaded, Vm},
 };
 
@@ -231,11 +231,11 @@ impl Program {
         let vm = vm::vm().map_err(mlua::Error::runtime)?;
         let loaded = clock::limited(|| self.loaded(&vm))?;
         let context = context(&vm, request)?;
-        let functions: Vec<Function> = match &loaded.table {
+        let functions: Vec<Value> = match &loaded.table {
             Some(table) => {
-                clock::limited(|| table.get::<Option<Function>>(phase_name(phase)))?.into_iter().collect()
+                clock::limited(|| phases::function(table, phase_name(phase)))?.into_iter().collect()
             }
-            None => loaded.functions.clone(),
+            None => loaded.functions.iter().cloned().map(Value::Function).collect(),
         };
         for function in &functions {
             let first = if self.is_script { Value::Table(context.clone()) } else { loaded.conf.clone() };
@@ -316,11 +316,7 @@ fn run_script(
     request: &mut Request,
     phase: Phase,
 ) -> mlua::Result<Ending> {
-    // `phase = false` stands for none, as in APISIX.
-    let function = match table.get::<Value>(phase_name(phase))? {
-        Value::Nil | Value::Boolean(false) => return Ok(Ending::Next),
-        value => Function::from_lua(value, &vm.lua)?,
-    };
+    let Some(function) = phases::function(table, phase_name(phase))? else { return Ok(Ending::Next) };
     let result = enter(request, phase, || {
         vm.run.call::<MultiValue>((function, context, context, &loaded.environment))
     });

@@ -1,10 +1,14 @@
 //! `deployment.etcd` in the store's words.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    collections::HashSet,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use anyhow::Context;
 use tidegate_config::{Role, Settings};
-use tidegate_model::encrypt::Keyring;
+use tidegate_model::encrypt::{Keyring, encrypted_fields};
 use tidegate_plugin_api::Catalog;
 use tidegate_store::etcd::{Options, Seal, TlsOptions, Unseal};
 
@@ -71,10 +75,39 @@ fn seals(settings: &Settings, catalog: &Arc<Catalog>) -> (Option<Seal>, Unseal) 
     let fields = settings.apisix.data_encryption.enable_encrypt_fields;
     let keyring = Arc::new(if fields { keyring } else { Keyring::for_private_keys_only(keyring) });
     let (other, catalogs) = (keyring.clone(), (catalog.clone(), catalog.clone()));
+    let sealed = Arc::new(Sealed::default());
+    let known = sealed.clone();
     let encrypt: Seal = Box::new(move |kind, id, value| {
-        keyring.encrypt_resource(kind, id, value, catalogs.0.as_ref());
+        keyring.encrypt_resource_but(kind, id, value, catalogs.0.as_ref(), &|text| known.has(text));
     });
-    let decrypt: Unseal =
-        Box::new(move |kind, id, value| other.decrypt_resource(kind, id, value, catalogs.1.as_ref()));
+    let decrypt: Unseal = Box::new(move |kind, id, value| {
+        let left = other.decrypt_resource(kind, id, value, catalogs.1.as_ref());
+        if !left.is_empty() {
+            let texts = encrypted_fields(kind, id, value, catalogs.1.as_ref()).into_iter();
+            texts.filter(|(place, _)| left.contains(place)).for_each(|(_, text)| sealed.add(text));
+        }
+        left
+    });
     (is_on.then_some(encrypt), decrypt)
+}
+
+/// Texts that came encrypted, it seems, and that no key decrypts: they go back as they came, into etcd and into the last
+/// good copy. Encrypted a second time, they would be secrets that the old key opens to its own encrypted texts.
+#[derive(Default)]
+struct Sealed(Mutex<HashSet<String>>);
+
+impl Sealed {
+    /// Further ones are encrypted again.
+    const MOST: usize = 10_000;
+
+    fn add(&self, text: String) {
+        let mut texts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if texts.len() < Self::MOST {
+            texts.insert(text);
+        }
+    }
+
+    fn has(&self, text: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(text)
+    }
 }

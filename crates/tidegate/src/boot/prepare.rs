@@ -79,7 +79,8 @@ pub fn prepare(
     let runtime = control::runtime()?;
     let catalog = Arc::new(
         Catalog::new(tidegate_plugins::registry::PLUGINS, Some(&settings.plugins))
-            .map_err(anyhow::Error::msg)?,
+            .map_err(anyhow::Error::msg)?
+            .with_lua(tidegate_plugins::lua_compiler()),
     );
     let metrics = Arc::new(Metrics::new(settings));
     install_host(settings, &runtime, &catalog, &metrics, &logs);

@@ -320,6 +320,10 @@ impl PluginCatalog for AnyPlugin {
     fn variable_remark(&self, name: &str) -> Option<String> {
         self.0.variable_remark(name)
     }
+
+    fn script_remarks(&self, source: &str) -> Vec<String> {
+        self.0.script_remarks(source)
+    }
 }
 
 /// `None`: nothing is encrypted.

@@ -150,6 +150,28 @@ fn in_etcd_it_is_warned_of() {
     assert_eq!(gateway.error_log().matches(warning).count(), 1);
 }
 
+/// Encrypted once more, it would be a secret that the old key opens to its own encrypted text.
+#[test]
+fn in_etcd_it_is_not_encrypted_a_second_time() {
+    let etcd = Etcd::start();
+    etcd.put("/apisix/consumers/jack", &consumer(SEALED_BAR));
+    etcd.put("/apisix/routes/k", &guarded());
+    let mut gateway = Gateway::start(&crate::config::etcd::config(&etcd.url()).replace(OLD, OTHER), None);
+    let copy = gateway.prefix().join("data/etcd.snapshot");
+    eventually("the last good copy", || {
+        fs::read_to_string(&copy).is_ok_and(|text| text.contains("consumers/jack"))
+    });
+    let text = fs::read_to_string(&copy).expect("a copy");
+    assert!(text.contains(SEALED_BAR), "{text}");
+    // A change of another field writes it back as it was.
+    let change = json!({"username": "jack", "desc": "x", "plugins": {"key-auth": {"key": SEALED_BAR}}});
+    put(&gateway, "consumers/jack", &change.to_string());
+    let shown = etcd.get("/apisix/consumers/jack");
+    assert!(shown.contains("\"x\"") && shown.contains(SEALED_BAR), "{shown}");
+    again(&mut gateway, OTHER, BOTH);
+    assert_eq!((with_key(&gateway, "bar"), with_key(&gateway, SEALED_BAR)), (200, 401));
+}
+
 /// A file is not decrypted at all, as in APISIX.
 #[test]
 fn in_files_it_is_warned_of() {
