@@ -31,7 +31,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("store", &["model", "config", "telemetry", "tls"]),
     ("admin", &["model", "store", "config", "telemetry"]),
     ("bench", &["protocol", "telemetry", "tls"]),
-    ("import", &["config", "protocol"]),
+    ("import", &["backtrack", "config", "protocol"]),
 ];
 
 const LONGEST_FILE_LINES: usize = 600;

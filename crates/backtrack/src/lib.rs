@@ -9,6 +9,7 @@
 mod large;
 mod lazy;
 mod linear;
+pub mod pcre;
 mod size;
 mod steps;
 mod time;
@@ -56,6 +57,7 @@ pub enum Expression {
     Backtracking(Box<Pattern>),
 }
 
+/// Of a pattern as PCRE has it, see [`pcre`].
 impl Expression {
     /// Matches bytes, with ASCII classes where the pattern allows it.
     pub fn new(source: &str, ignore_case: bool) -> Result<Expression, Refused> {
@@ -69,26 +71,26 @@ impl Expression {
         })
     }
 
-    /// The error says why the pattern does not run in linear time.
-    pub fn linear(source: &str, ignore_case: bool) -> Result<Expression, String> {
-        // A class of letters beyond ASCII needs the other mode.
-        let linear = Linear::new(source, ignore_case).or_else(|why| {
-            Linear::unicode(source, ignore_case)
-                .map_err(|second| if second == TOO_LARGE { second } else { why })
-        });
-        linear.map(|linear| Expression::Linear(Box::new(linear)))
-    }
-
     fn compile(
         source: &str,
         ignore_case: bool,
         backtracking: impl FnOnce(&str, bool) -> Result<Pattern, String>,
     ) -> Result<Expression, Refused> {
-        Expression::linear(source, ignore_case).or_else(|linear| {
-            backtracking(source, ignore_case)
+        let source = match pcre::translate(source, pcre::Units::Bytes) {
+            Ok(translated) => translated.pattern,
+            Err(why) => return Err(Refused { linear: why.clone(), backtracking: why }),
+        };
+        // A class of letters beyond ASCII needs the other mode.
+        let linear = Linear::new(&source, ignore_case).or_else(|why| {
+            Linear::unicode(&source, ignore_case)
+                .map_err(|second| if second == TOO_LARGE { second } else { why })
+        });
+        match linear {
+            Ok(linear) => Ok(Expression::Linear(Box::new(linear))),
+            Err(linear) => backtracking(&source, ignore_case)
                 .map(|pattern| Expression::Backtracking(Box::new(pattern)))
-                .map_err(|backtracking| Refused { linear, backtracking })
-        })
+                .map_err(|backtracking| Refused { linear, backtracking }),
+        }
     }
 
     pub fn as_str(&self) -> &str {

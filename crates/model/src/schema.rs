@@ -23,7 +23,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tidegate_backtrack::SearchTime;
 
-pub use self::{budget::Failure, pattern::adapt_pcre};
+pub use self::budget::Failure;
 
 use self::pattern::Pattern;
 

@@ -102,7 +102,7 @@ impl RealIp {
         let text = text.ok_or_else(|| "missing real address".to_owned())?;
         let bad = || format!("bad address: {}", String::from_utf8_lossy(&text));
         let (host, port) = split_port(&text);
-        let address = parse_address(host).ok_or_else(bad)?;
+        let address = read_address(host).ok_or_else(bad)?;
         let port = port.map(|port| {
             let number = std::str::from_utf8(port).ok().and_then(|port| port.parse::<u16>().ok());
             number
@@ -114,14 +114,16 @@ impl RealIp {
 
     /// The address of `X-Forwarded-For` that counts: the last, or the last that no trusted proxy added.
     fn pick<'a>(&self, list: &'a [u8]) -> &'a [u8] {
-        let mut items = list.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).rev().peekable();
+        // As nginx separates them.
+        let items = list.split(|&byte| matches!(byte, b',' | b' ' | b'\t'));
+        let mut items = items.filter(|item| !item.is_empty()).rev().peekable();
         let last = items.peek().copied().unwrap_or_default();
         match &self.trusted {
             Some(trusted) if self.recursive => {
                 let mut first = last;
                 for item in items {
                     first = item;
-                    if !parse_address(item).is_some_and(|address| trusted.contains(address)) {
+                    if !read_address(split_port(item).0).is_some_and(|address| trusted.contains(address)) {
                         break;
                     }
                 }
@@ -130,6 +132,19 @@ impl RealIp {
             _ => last,
         }
     }
+}
+
+/// As nginx reads it: with zeros in front of the numbers.
+fn read_address(text: &[u8]) -> Option<IpAddr> {
+    parse_address(text).or_else(|| {
+        let parts: Vec<&[u8]> = text.split(|&byte| byte == b'.').collect();
+        let octet = |part: &&[u8]| -> Option<u8> {
+            let is_number = !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+            is_number.then(|| std::str::from_utf8(part).ok()?.parse().ok())?
+        };
+        let octets: Vec<u8> = parts.iter().filter_map(octet).collect();
+        <[u8; 4]>::try_from(octets).ok().filter(|_| parts.len() == 4).map(IpAddr::from)
+    })
 }
 
 /// `10.0.0.1:80`, `[::1]:80`, or no port. A bare IPv6 address has none.
@@ -174,6 +189,8 @@ mod tests {
             (true, "1.1.1.1, 2.2.2.2,10.0.0.2", "2.2.2.2"),
             (true, "10.0.0.1, 10.0.0.2", "10.0.0.1"),
             (true, "1.1.1.1", "1.1.1.1"),
+            (true, "1.1.1.1, 10.0.0.2:80 010.0.0.3,, ", "1.1.1.1"),
+            (false, "1.1.1.1, 10.0.0.2,", "10.0.0.2"),
         ];
         for (recursive, list, expected) in cases {
             assert_eq!(plugin(recursive).pick(list.as_bytes()), expected.as_bytes(), "{list}");

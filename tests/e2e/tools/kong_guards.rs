@@ -181,6 +181,48 @@ fn doors_beside_the_guards() {
     assert!(seen.iter().all(|request| request.text().contains("GET /base/x%0Ay")), "{seen:?}");
 }
 
+/// `kong config db_export` writes hashes in the place of passwords.
+#[test]
+fn a_hash_is_not_a_password() {
+    let upstream = Upstream::start();
+    let text = format!(
+        "_format_version: '3.0'\n_transform: false\nservices:\n- {{name: s, url: 'http://{}', routes: [{{name: a, paths: [/a], \
+         plugins: [{{name: basic-auth}}]}}]}}\nconsumers:\n- {{username: u, basicauth_credentials: [{{username: a, password: b3f070}}]}}\n",
+        upstream.address
+    );
+    let gateway = Gateway::start_from("kong", &text);
+    // a:b3f070
+    let request = "GET /a HTTP/1.1\r\nHost: h\r\nAuthorization: Basic YTpiM2YwNzA=\r\n\r\n";
+    let answer = gateway.client().request(request).expect("an answer");
+    assert!(matches!(answer.status(), 401 | 501), "{}", answer.status());
+}
+
+/// Version 3 has Rust's expressions, version 2 PCRE.
+#[test]
+fn expressions_are_those_of_the_version() {
+    let upstream = Upstream::start();
+    let file = |version: &str, path: &str| {
+        format!(
+            "_format_version: '{version}'\nservices:\n- name: s\n  url: http://{}\n  routes:\n\
+             \x20 - {{name: guarded, paths: ['{path}'], plugins: [{{name: key-auth}}]}}\n  - {{name: rest, paths: [/]}}\n",
+            upstream.address
+        )
+    };
+    for (version, path, requests) in [
+        ("2.1", "/\\<adm", vec![("/<adm", 401), ("/adm", 200)]),
+        ("2.1", "/[a&&b]z", vec![("/az", 401), ("/&z", 401), ("/cz", 200)]),
+        ("3.0", "~/[a-c&&b-d]z", vec![("/bz", 501), ("/az", 501)]),
+        ("3.0", "~*/cc", vec![("/cc", 501)]),
+        ("3.0", "~/h[0-9]+$", vec![("/h1", 401), ("/h", 200)]),
+    ] {
+        let gateway = Gateway::start_from("kong", &file(version, path));
+        for (target, expected) in requests {
+            let status = gateway.client().get("h", target).expect("an answer").status();
+            assert_eq!(status, expected, "{version} {path}: {target}: {}", gateway.error_log());
+        }
+    }
+}
+
 /// Routes that are not understood take what they may take, before others.
 #[test]
 fn routes_that_are_not_understood_are_closed() {

@@ -51,7 +51,7 @@ pub const CHECK: &str = "location /allowed { return 204; } location /denied { re
 /// Files that forms include, and users.
 pub fn write_files(folder: &Path) {
     let write = |name: &str, text: &str| fs::write(folder.join(name), text).expect("written");
-    for name in ["glob", "links"] {
+    for name in ["glob", "links", "hidden"] {
         fs::create_dir_all(folder.join(name)).expect("a folder");
     }
     write("links/file.txt", "file");
@@ -59,6 +59,8 @@ pub fn write_files(folder: &Path) {
     write("guard.inc", "deny all;\n");
     write("outer.inc", "include guard.inc;\n");
     write("glob/one.inc", "deny all;\n");
+    write("hidden/.hid.conf", "deny all;\n");
+    write("hidden/b.conf", "deny all;\n");
     write("locations.inc", "location /private/ { deny all; }\n");
     write("closed", "");
     // a, with the password b.
@@ -152,6 +154,32 @@ fn whom_nginx_turns_away_is_not_served() {
     assert!(open.is_empty(), "served, though nginx turns away:\n{}", open.join("\n"));
     assert!(other.is_empty(), "neither nginx's answer nor closed:\n{}", other.join("\n"));
     assert!(closed.len() * 3 <= total, "{} of {total} are closed:\n{}", closed.len(), closed.join("\n"));
+}
+
+/// HTTP/1.0 without Host: `$host` is the server's first name.
+#[test]
+fn a_request_without_host_has_the_name_of_its_server() {
+    let upstream = Upstream::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    make_readable([folder.path()].into_iter());
+    let port = free_port();
+    let path = folder.path().display();
+    let text = format!(
+        "worker_processes 1; pid {path}/nginx.pid; events {{ worker_connections 64; }}\n         http {{ access_log off; map $host $named {{ default 0; adm.com 1; }}\n         server {{ listen {port}; server_name adm.com a.com;\n         location /if {{ if ($host = adm.com) {{ return 403; }} proxy_pass http://{up}; }}\n         location /map {{ if ($named) {{ return 403; }} proxy_pass http://{up}; }}\n         location /not {{ if ($host !~ ^a\\.) {{ return 403; }} proxy_pass http://{up}; }}\n         location / {{ proxy_pass http://{up}; }} }} }}\n",
+        up = upstream.address
+    );
+    let file = folder.path().join("nginx.conf");
+    fs::write(&file, &text).expect("written");
+    let _nginx = run_nginx(&file, folder.path(), port);
+    let gateway = Gateway::start_from_file(YAML_PROVIDER, "nginx", &file);
+    for path in ["/if", "/map", "/not", "/else"] {
+        let [theirs, ours] = [([127, 0, 0, 1], port).into(), gateway.http].map(|address| {
+            let mut client = Client::connect(address).expect("connects");
+            client.send(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).expect("sent");
+            client.response().expect("an answer").status()
+        });
+        assert_eq!(theirs, ours, "{path}");
+    }
 }
 
 /// Directives of modules that Debian's nginx does not have.

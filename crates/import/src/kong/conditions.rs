@@ -14,7 +14,7 @@ use crate::{
     fields::{self, Fields},
 };
 
-pub fn conditions(entry: &Entry, native: bool, is_flat: bool, route: &mut Value, imported: &mut Imported) {
+pub fn conditions(entry: &Entry, native: bool, is_flat: bool, route: &mut Value) {
     let fields = Fields::new(entry.node, label("route", entry.node));
     let mut vars: Vec<Value> = entry.conditions.clone();
     let hosts: Vec<String> = entry.hosts.iter().map(|host| host.to_lowercase()).collect();
@@ -56,13 +56,6 @@ pub fn conditions(entry: &Entry, native: bool, is_flat: bool, route: &mut Value,
     let mut addresses = Vec::new();
     for source in fields.list("sources") {
         addresses.extend(key_text(source, "ip"));
-        if source.get("port").is_some_and(|port| !port.is_null()) {
-            imported.report.unsupported(
-                source.line,
-                fields.subject(),
-                "ports of `sources` are not looked at",
-            );
-        }
     }
     if !addresses.is_empty() {
         route["remote_addrs"] = addresses.into();

@@ -84,7 +84,7 @@ fn convert_one(entities: &Entities, consumer: &Node, imported: &mut Imported) {
     imported.report.converted(consumer.line, &subject);
     for (number, (list, node)) in credentials.into_iter().filter(|(list, _)| *list != "acls").enumerate() {
         let subject = format!("{subject}: {list}");
-        if let Some((plugin, conf)) = credential(list, node, &subject, imported) {
+        if let Some((plugin, conf)) = credential(list, node, &subject, entities.has_hashes, imported) {
             let id = format!("{username}/credentials/{plugin}-{}", number + 1);
             imported.output.add("consumers", &id, json!({"plugins": {plugin: conf}}));
             imported.report.converted(node.line, &subject);
@@ -125,6 +125,7 @@ fn credential(
     list: &str,
     node: &Node,
     subject: &str,
+    has_hashes: bool,
     imported: &mut Imported,
 ) -> Option<(&'static str, Value)> {
     let fields = Fields::new(node, subject);
@@ -145,6 +146,11 @@ fn credential(
     };
     if fields.get("ttl").is_some() {
         let why = "`ttl`: credentials do not end here: nobody has this one";
+        imported.report.closed(node.line, subject, why);
+        return None;
+    }
+    if has_hashes && list == "basicauth_credentials" {
+        let why = "`_transform: false`: the password is not known, only its hash: nobody has this credential";
         imported.report.closed(node.line, subject, why);
         return None;
     }

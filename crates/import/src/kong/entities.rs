@@ -23,6 +23,8 @@ pub struct Plugin<'a> {
 #[derive(Default)]
 pub struct Entities<'a> {
     pub regex_needs_tilde: bool,
+    /// `_transform: false`: passwords are hashes.
+    pub has_hashes: bool,
     /// Plugins that are left out knowingly.
     pub allow_missing: Vec<String>,
     /// Routes whose service is not in the file.
@@ -67,6 +69,7 @@ const IGNORED: [(&str, &str); 8] = [
 impl<'a> Entities<'a> {
     pub fn collect(root: &'a Node, report: &mut Report) -> Self {
         let top = Fields::new(root, "file");
+        let has_hashes = top.flag("_transform") == Some(false);
         top.skip(&["_format_version", "_transform", "_comment", "_ignore", "_info", "_plugin_configs"]);
         for (name, why) in IGNORED {
             if let Some(node) = top.get(name).filter(|node| !fields::is_empty(node)) {
@@ -80,6 +83,7 @@ impl<'a> Entities<'a> {
             consumers: named("consumers"),
             groups: named("consumer_groups"),
             certificates: named("certificates"),
+            has_hashes,
             ..Entities::default()
         };
         let owned = |list: &str, owners: &Named, key: &str| {

@@ -90,7 +90,8 @@ fn path(comparison: &Comparison) -> Option<Path> {
 }
 
 fn is_pattern(text: &str) -> bool {
-    !text.contains('%') && regex::Regex::new(text).is_ok()
+    let read = tidegate_backtrack::pcre::translate(text, tidegate_backtrack::pcre::Units::Bytes);
+    !text.contains('%') && regex::Regex::new(text).is_ok() && read.is_ok_and(|read| read.is_common)
 }
 
 fn condition(expression: &Expression) -> Result<Value, String> {

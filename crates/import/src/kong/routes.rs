@@ -61,7 +61,7 @@ pub fn convert(entities: &Entities, files: &dyn Fn(&str) -> Result<String, Strin
         let mut route = json!({"name": name(entry.node), "uris": uris, "priority": (count - index) * BAND});
         let id = imported.output.id("routes", &name(entry.node));
         let (served, differs) = report::aside(imported, |imported| {
-            conditions(entry, native, order.is_flat, &mut route, imported);
+            conditions(entry, native, order.is_flat, &mut route);
             serve(entities, entry, &mut route, &mut upstreams, files, imported)
         });
         let outcome = match served {

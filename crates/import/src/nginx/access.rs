@@ -85,15 +85,15 @@ fn of(chain: &Chain, variables: &Variables) -> Made<Vec<(Condition, Gate)>> {
             false => Ok(vec![(Condition::Always, Gate::Pass(restriction(&rules)?))]),
         };
     }
-    let allowed = allowed(&rules)?;
-    Ok(match (any && is_guarded, allowed) {
-        // The addresses are enough.
-        (true, allowed) => {
-            vec![(allowed, Gate::Pass(Map::new())), (Condition::Always, rest)]
-        }
-        (false, Condition::Always) => vec![(Condition::Always, rest)],
-        (false, Condition::Never) => vec![(Condition::Always, Gate::Deny)],
-        (false, allowed) => vec![(allowed.negated(), Gate::Deny), (Condition::Always, rest)],
+    if any && is_guarded {
+        // An address is enough where a rule allows it; one that no rule names is not.
+        let allowed = allowed(&rules, Condition::Never)?;
+        return Ok(vec![(allowed, Gate::Pass(Map::new())), (Condition::Always, rest)]);
+    }
+    Ok(match allowed(&rules, Condition::Always)? {
+        Condition::Always => vec![(Condition::Always, rest)],
+        Condition::Never => vec![(Condition::Always, Gate::Deny)],
+        allowed => vec![(allowed.negated(), Gate::Deny), (Condition::Always, rest)],
     })
 }
 
@@ -110,9 +110,9 @@ fn networks(rule: &Directive) -> Made<Option<String>> {
     }
 }
 
-/// The first rule that an address meets counts; without one it may come in.
-fn allowed(rules: &[&Directive]) -> Made<Condition> {
-    let mut allowed = Condition::Always;
+/// The first rule that an address meets counts; `others`: what becomes of those that meet none.
+fn allowed(rules: &[&Directive], others: Condition) -> Made<Condition> {
+    let mut allowed = others;
     let mut rest = rules.iter().rev().filter(|rule| rule.argument(0) != "unix:").peekable();
     while let Some(rule) = rest.next() {
         let is_allow = rule.name == "allow";
@@ -191,13 +191,17 @@ mod tests {
             ),
         ] {
             let rules = rules(text);
-            let found = allowed(&rules.iter().collect::<Vec<_>>()).expect("converted");
+            let found = allowed(&rules.iter().collect::<Vec<_>>(), Condition::Always).expect("converted");
             assert_eq!(json!(found.vars()), wanted, "{text}");
         }
         let rules = rules("deny 1.2.3.4; deny all;");
-        assert_eq!(allowed(&rules.iter().collect::<Vec<_>>()), Ok(Condition::Never));
+        assert_eq!(allowed(&rules.iter().collect::<Vec<_>>(), Condition::Always), Ok(Condition::Never));
         assert!(
-            allowed(&super::tests::rules("allow example.com; deny all;").iter().collect::<Vec<_>>()).is_err()
+            allowed(
+                &super::tests::rules("allow example.com; deny all;").iter().collect::<Vec<_>>(),
+                Condition::Always
+            )
+            .is_err()
         );
     }
 

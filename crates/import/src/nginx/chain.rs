@@ -115,6 +115,17 @@ impl<'a> Chain<'a> {
         !inner.iter().any(is_said) && outer.iter().any(is_said)
     }
 
+    /// Whether the location says one of the names, and a block around it `outer`.
+    pub fn says_besides(&self, names: &[&str], outer: &str) -> bool {
+        let says = |kinds: &[Kind], names: &[&str]| {
+            let blocks = self.blocks.iter().filter(|(kind, _)| kinds.contains(kind));
+            blocks
+                .flat_map(|(_, block)| block.iter())
+                .any(|directive| names.contains(&directive.name.as_str()))
+        };
+        says(&[Kind::Unnamed, Kind::Location], names) && says(&[Kind::Server, Kind::Http], &[outer])
+    }
+
     /// The names are dealt with.
     pub fn take(&self, names: &[&'static str]) {
         self.taken.borrow_mut().extend(names);

@@ -84,6 +84,12 @@ fn real_ip(chain: &Chain) -> Made<Option<Value>> {
     if from.is_empty() {
         return Ok(None);
     }
+    // nginx looks at the header once, as the server says, and as the location says only where that changed nothing.
+    if chain.says_besides(&["set_real_ip_from", "real_ip_header", "real_ip_recursive"], "set_real_ip_from") {
+        return Err(Stop::closed(
+            "`set_real_ip_from` or `real_ip_header` in a location, beside those of its server",
+        ));
+    }
     let header = match chain.word("real_ip_header") {
         "" => "X-Real-IP",
         "proxy_protocol" => return Err(Stop::closed("`real_ip_header proxy_protocol` is not converted")),

@@ -78,7 +78,8 @@ fn of(name: &str, test: Test, variables: &Variables) -> Made<Condition> {
         _ => return Err(Stop::closed(format!("`${name}` is made of more than a variable"))),
     };
     variables.require_seen(&name)?;
-    Ok(match test {
+    let fits_first_name = name == "host" && constant(&variables.first_name, test)?;
+    let condition = match test {
         Test::True => {
             Condition::all([patterns::is_empty(&name).negated(), Condition::test(&name, "==", "0").negated()])
         }
@@ -86,7 +87,8 @@ fn of(name: &str, test: Test, variables: &Variables) -> Made<Condition> {
         Test::Matches(pattern, caseless) => {
             patterns::matches(&name, &caseless_if(pattern, caseless)).map_err(Stop::Closed)?
         }
-    })
+    };
+    Ok(variables.on_host(&name, condition, fits_first_name))
 }
 
 fn constant(text: &str, test: Test) -> Made<bool> {
@@ -95,9 +97,8 @@ fn constant(text: &str, test: Test) -> Made<bool> {
         Test::Is(value) => text == value,
         Test::Matches(pattern, caseless) => {
             let pattern = caseless_if(pattern, caseless);
-            let compiled = regex::Regex::new(&pattern);
-            compiled
-                .map_err(|_| Stop::closed(format!("what `{pattern}` matches is not known")))?
+            patterns::compile(&pattern)
+                .ok_or_else(|| Stop::closed(format!("what `{pattern}` matches is not known")))?
                 .is_match(text)
         }
     })

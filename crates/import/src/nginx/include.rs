@@ -84,6 +84,11 @@ impl<'a> Includes<'a> {
     /// Names and texts of the files that a pattern names.
     fn texts(&self, name: &str) -> Result<Vec<(String, String)>, String> {
         if name.contains(['*', '?', '[']) {
+            let is_hidden = |part: &str| part.starts_with('.') && part.contains(['*', '?', '[']);
+            let has_class = ["[^", "[:", "[.", "[=", "\\"].iter().any(|sign| name.contains(sign));
+            if has_class || name.split('/').any(is_hidden) {
+                return Err("which files the pattern names is not known".to_owned());
+            }
             let found = self.files.glob(name)?;
             return found
                 .into_iter()

@@ -6,6 +6,7 @@
 use super::{
     chain::{Chain, Kind},
     parse::Directive,
+    patterns,
     places::{Place, place, taker},
 };
 
@@ -57,12 +58,13 @@ impl<'a> Locations<'a> {
             if let Place::Exact(path) = &place {
                 chain = chain.with_path(path);
             }
+            let (place, unknown) = known(place);
             let holds = directive.one("location").is_some();
             let is_prefix = matches!(place, Place::Prefix { .. });
             let fault = match (holds, is_prefix) {
                 (true, false) => Some("it holds locations, and is not a prefix".to_owned()),
                 _ if uri_is_pattern(&place) => Some("its path has a star".to_owned()),
-                _ => None,
+                _ => unknown,
             };
             let index = self.all.len();
             self.all.push(Location {
@@ -103,6 +105,26 @@ impl<'a> Locations<'a> {
                         .prefix()
                         .is_some_and(|other| other.len() > around.len() && path.starts_with(other))
             })
+        })
+    }
+
+    /// A location of the same path inside of it takes all that comes.
+    pub fn is_covered(&self, index: usize) -> bool {
+        let Some(Location { place: Place::Prefix { path, .. }, .. }) = self.all.get(index) else {
+            return false;
+        };
+        self.all.iter().any(|inner| {
+            let is_same = matches!(&inner.place, Place::Prefix { path: own, .. } if own == path);
+            is_same && inner.inside.last() == Some(&index)
+        })
+    }
+
+    /// Whether a location of this path stands where `location` does, so that nginx finds it.
+    pub fn has_beside(&self, location: &Location, path: &str) -> bool {
+        self.all.iter().any(|other| match &other.place {
+            Place::Exact(own) => own == path && location.inside.starts_with(&other.inside),
+            Place::Prefix { path: own, .. } => own == path && other.inside == location.inside,
+            Place::Regex(_) | Place::Named(_) => false,
         })
     }
 
@@ -194,12 +216,23 @@ impl Locations<'_> {
         }
         for (index, location) in level() {
             if let Place::Regex(pattern) = &location.place
-                && regex::Regex::new(pattern).map_err(|_| ())?.is_match(path)
+                && patterns::compile(pattern).ok_or(())?.is_match(path)
             {
                 return Ok(Some(index));
             }
         }
         Ok(inner.or(best.map(|(index, ..)| index)))
+    }
+}
+
+/// An expression that is not known takes all paths that come so far: nginx might give them to it.
+fn known(place: Place) -> (Place, Option<String>) {
+    match &place {
+        Place::Regex(pattern) => match patterns::known(pattern) {
+            Ok(()) => (place, None),
+            Err(why) => (Place::Regex(String::new()), Some(why)),
+        },
+        _ => (place, None),
     }
 }
 

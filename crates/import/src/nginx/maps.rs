@@ -38,6 +38,17 @@ enum Key {
     Regex(String),
 }
 
+impl Key {
+    fn fits(&self, text: &str) -> Made<bool> {
+        match self {
+            Key::Text(own) => Ok(own.eq_ignore_ascii_case(text)),
+            Key::Regex(pattern) => patterns::compile(pattern)
+                .map(|regex| regex.is_match(text))
+                .ok_or_else(|| Stop::closed(format!("what `{pattern}` matches is not known"))),
+        }
+    }
+}
+
 /// Networks in the conditions of one `geo`: each place where it decides has all of them.
 const MAX_NETWORKS: usize = 1_000_000;
 
@@ -122,6 +133,8 @@ impl Map {
                 Key::Text(text) => Condition::test(&name, "==", text.clone()),
                 Key::Regex(pattern) => patterns::matches(&name, pattern).map_err(Stop::Closed)?,
             };
+            let fits_first_name = name == "host" && key.fits(&variables.first_name)?;
+            let own = variables.on_host(&name, own, fits_first_name);
             before.push(own.clone());
             let condition = match key {
                 // Texts exclude each other already.

@@ -1,6 +1,7 @@
 //! nginx's regular expressions as conditions.
 
 use serde_json::Value;
+use tidegate_backtrack::{Expression, pcre};
 
 use super::condition::Condition;
 
@@ -18,6 +19,7 @@ pub fn equals(name: &str, text: &str) -> Condition {
 
 /// The error says why it cannot be told.
 pub fn matches(name: &str, pattern: &str) -> Result<Condition, String> {
+    known(pattern)?;
     let found = Condition::test(name, "~~", Value::from(pattern));
     // Of a pattern that this engine does not know, nobody can say what it makes of nothing.
     match matches_nothing(pattern) {
@@ -35,5 +37,19 @@ fn has_a_value(name: &str) -> bool {
 }
 
 fn matches_nothing(pattern: &str) -> Option<bool> {
-    Some(regex::Regex::new(pattern).ok()?.is_match(""))
+    Some(compile(pattern)?.is_match(""))
+}
+
+/// The error says why the gateway does not read the expression as nginx does.
+pub fn known(pattern: &str) -> Result<(), String> {
+    if pattern.contains("\\p") || pattern.contains("\\P") {
+        return Err(format!("`{pattern}`: classes of letters beyond ASCII are not those of nginx"));
+    }
+    Expression::new(pattern, false).map(drop).map_err(|why| format!("`{pattern}` is not supported: {why}"))
+}
+
+/// For texts that are known now; expressions that have to go back are not.
+pub fn compile(pattern: &str) -> Option<regex::Regex> {
+    let translated = pcre::translate(pattern, pcre::Units::Characters).ok()?;
+    regex::Regex::new(&translated.pattern).ok()
 }

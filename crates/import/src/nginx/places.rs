@@ -72,7 +72,7 @@ pub fn taker(places: &[&Place], literal: &str, whole: bool) -> Option<usize> {
             if !whole {
                 return None;
             }
-            if regex::Regex::new(pattern).ok()?.is_match(literal) {
+            if super::patterns::compile(pattern)?.is_match(literal) {
                 return Some(index);
             }
         }

@@ -8,6 +8,7 @@ use super::{
     chain::Chain,
     condition::Condition,
     parse::Directive,
+    patterns,
     variables::{Made, Stop},
 };
 
@@ -146,7 +147,7 @@ fn behind_scheme(pattern: &str) -> Option<String> {
         None if carets == 0 => format!("(?i)^https?://(?s:.*?)(?:{pattern})"),
         _ => return None,
     };
-    regex::Regex::new(&whole).is_ok().then_some(whole)
+    patterns::known(&whole).is_ok().then_some(whole)
 }
 
 #[cfg(test)]

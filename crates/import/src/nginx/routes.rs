@@ -1,6 +1,6 @@
 //! The blocks of a server as routes, with what the report says of them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
@@ -113,25 +113,16 @@ fn place(
 
 /// nginx sends `/a` on to `/a/` where only the latter is a location, and proxies.
 fn slashes(server: &Server, blocks: &[Block], parts: &[Part], imported: &mut Imported) {
-    let own_paths: HashSet<&str> = server
-        .locations
-        .all
-        .iter()
-        .filter_map(|other| match &other.place {
-            Place::Exact(path) | Place::Prefix { path, .. } => Some(path.as_str()),
-            Place::Regex(_) | Place::Named(_) => None,
-        })
-        .collect();
     let names: HashMap<&crate::At, &str> =
         blocks.iter().rev().map(|block| (&block.at, block.name.as_str())).collect();
     for location in &server.locations.all {
-        let Place::Prefix { path, .. } = &location.place else { continue };
+        let (Place::Exact(path) | Place::Prefix { path, .. }) = &location.place else { continue };
         let Some(bare) = path.strip_suffix('/').filter(|bare| !bare.is_empty()) else { continue };
         let proxies =
             ["proxy_pass", "grpc_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass"];
         let hands_on = location.directive.block.iter().any(|inner| proxies.contains(&inner.name.as_str()));
         let Some(block) = names.get(&location.directive.at) else { continue };
-        if own_paths.contains(bare) || !hands_on || location.fault.is_some() {
+        if server.locations.has_beside(location, bare) || !hands_on || location.fault.is_some() {
             continue;
         }
         let mut plugins = if location.chain.one("internal").is_some() {

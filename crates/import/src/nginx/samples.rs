@@ -2,7 +2,7 @@
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-use super::{listen::Names, locations::Locations, parse::Directive, places::Place};
+use super::{listen::Names, locations::Locations, parse::Directive, patterns, places::Place};
 use crate::Sample;
 
 /// Of one file.
@@ -61,11 +61,12 @@ fn escaped(path: &str) -> String {
 
 /// A path that an expression matches.
 fn matching(pattern: &str) -> Option<String> {
-    let hir = regex_syntax::parse(pattern).ok()?;
+    let regex = patterns::compile(pattern)?;
+    let hir = regex_syntax::parse(regex.as_str()).ok()?;
     let mut text = String::new();
     write(&hir, &mut text)?;
     let path = if text.starts_with('/') { text } else { format!("/x{text}") };
-    regex::Regex::new(pattern).ok()?.is_match(&path).then_some(path)
+    regex.is_match(&path).then_some(path)
 }
 
 fn write(hir: &Hir, text: &mut String) -> Option<()> {

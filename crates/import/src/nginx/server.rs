@@ -13,6 +13,7 @@ use super::{
     content::{At, content, is_step},
     locations::{Location, Locations},
     parse::Directive,
+    patterns,
     program::{self, interleaved},
     routes::safe_uri,
     variables::{Made, Stop, Variables},
@@ -57,9 +58,7 @@ impl<'a> Server<'_, 'a> {
                 return false;
             }
             match &location.place {
-                Place::Regex(pattern) => {
-                    regex::Regex::new(pattern).map_or(true, |regex| regex.is_match(path))
-                }
+                Place::Regex(pattern) => patterns::compile(pattern).is_none_or(|regex| regex.is_match(path)),
                 Place::Exact(other) => other == path && !is_plain(location.directive),
                 _ => false,
             }
@@ -110,7 +109,10 @@ impl<'a> Server<'_, 'a> {
                 "its place is not understood; its paths answer as the others do not",
             );
         }
-        for (index, location) in self.locations.all.iter().enumerate().filter(|(_, one)| !one.is_named()) {
+        for (index, location) in self.locations.all.iter().enumerate() {
+            if location.is_named() || self.locations.is_covered(index) {
+                continue;
+            }
             blocks.push(self.location(index, location, context, variables, name, &regexes, report));
         }
         let has_root = |location: &Location| {

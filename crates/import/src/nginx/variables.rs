@@ -99,6 +99,8 @@ pub struct Variables<'a> {
     known: BTreeMap<String, Known<'a>>,
     /// Client addresses are not those of connections: conditions on them are for plugins, which run later.
     pub moved_addresses: bool,
+    /// `$host` of a request without Host: the server's first name.
+    pub first_name: String,
     /// The gateway decides whose `X-Forwarded-*` and the like are believed, not the file.
     pub drops_claims: bool,
 }
@@ -135,6 +137,17 @@ impl<'a> Variables<'a> {
             }
         };
         self.known.insert(name.to_owned(), known);
+    }
+
+    /// A condition on a variable as nginx reads it. `fits_first_name`: the server's first name meets it, which is `$host` where
+    /// there is no Host.
+    pub fn on_host(&self, name: &str, condition: Condition, fits_first_name: bool) -> Condition {
+        let nameless = || super::patterns::is_empty("http_host");
+        match (name, fits_first_name) {
+            ("host", true) => Condition::any([condition, nameless()]),
+            ("host", false) => Condition::all([condition, nameless().negated()]),
+            _ => condition,
+        }
     }
 
     pub fn unclear(&mut self, name: &str, why: &str) {

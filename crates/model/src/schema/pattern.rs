@@ -14,8 +14,8 @@ const BYTES_PER_STEP: usize = 16;
 
 impl Pattern {
     pub fn compile(source: &str) -> Result<Pattern, String> {
-        let expression = Expression::new(&adapt_pcre(source), false)
-            .map_err(|why| format!("invalid pattern \"{source}\": {why}"))?;
+        let expression =
+            Expression::new(source, false).map_err(|why| format!("invalid pattern \"{source}\": {why}"))?;
         Ok(Pattern { source: source.to_owned(), expression })
     }
 
@@ -31,59 +31,6 @@ impl fmt::Debug for Pattern {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "/{}/", self.source)
     }
-}
-
-/// Inside a class PCRE takes `[`, `&&`, `~~` and `--` literally, where `regex` sees sets and set operations.
-pub fn adapt_pcre(source: &str) -> String {
-    let mut out = String::with_capacity(source.len() + 8);
-    let mut characters = source.chars().peekable();
-    let mut class_position = None;
-    while let Some(character) = characters.next() {
-        match (character, class_position) {
-            ('\\', position) => {
-                out.push(character);
-                if let Some(escaped) = characters.next() {
-                    out.push(escaped);
-                }
-                class_position = position.map(|count| count + 1);
-                continue;
-            }
-            ('[', None) => {
-                class_position = Some(0);
-                out.push(character);
-                if characters.peek() == Some(&'^') {
-                    characters.next();
-                    out.push('^');
-                }
-                continue;
-            }
-            ('[', Some(_)) if characters.peek() != Some(&':') => out.push_str("\\["),
-            ('[', Some(_)) => {
-                out.push(character);
-                for inner in characters.by_ref() {
-                    out.push(inner);
-                    if inner == ']' {
-                        break;
-                    }
-                }
-            }
-            // A bracket right at the start of a class is a member of it.
-            (']', Some(0)) => out.push_str("\\]"),
-            (']', Some(_)) => {
-                out.push(character);
-                class_position = None;
-                continue;
-            }
-            ('&' | '~', Some(_)) => {
-                out.push('\\');
-                out.push(character);
-            }
-            ('-', Some(_)) if characters.peek() == Some(&'-') => out.push_str("\\-"),
-            _ => out.push(character),
-        }
-        class_position = class_position.map(|count| count + 1);
-    }
-    out
 }
 
 #[cfg(test)]

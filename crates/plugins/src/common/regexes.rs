@@ -32,10 +32,9 @@ impl Regex {
     }
 
     fn with_steps(pattern: &str, ignore_case: bool, steps: Option<usize>) -> Result<Regex, String> {
-        let adapted = tidegate_model::schema::adapt_pcre(pattern);
         let compiled = match steps {
-            None => Expression::new(&adapted, ignore_case),
-            Some(steps) => Expression::with_steps(&adapted, ignore_case, steps),
+            None => Expression::new(pattern, ignore_case),
+            Some(steps) => Expression::with_steps(pattern, ignore_case, steps),
         };
         let expression =
             compiled.map_err(|why| match why.is_too_large() || why.backtracking.contains("groups") {

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use serde_json::json;
+use tidegate_backtrack::{Expression, pcre};
 use tidegate_config::yaml::Node;
 
 use super::{
@@ -90,6 +91,9 @@ pub fn expand<'a>(
     let headers = fields.get("headers").map_or(0, |headers| fields::entries(headers).len());
     let regex_priority = fields.integer("regex_priority").unwrap_or(0);
     fields.finish(&mut imported.report);
+    if let Some(source) = sources_with_port(&fields) {
+        fault = Some(source);
+    }
     let wild = hosts.iter().any(|host| host.contains('*'));
     let mut paths: Vec<Path> = fields.texts("paths").iter().map(|path| read_path(entities, path)).collect();
     if paths.is_empty() {
@@ -102,6 +106,8 @@ pub fn expand<'a>(
                 Path::Regex(pattern) => (true, pattern.len()),
                 Path::Prefix(prefix) => (false, prefix.len()),
             };
+            let (path, unknown) = known(entities, path);
+            let fault = fault.clone().or(unknown);
             let plain = !hosts.is_empty() && !wild;
             let rank = (
                 Reverse(given),
@@ -119,7 +125,7 @@ pub fn expand<'a>(
                 hosts: hosts.clone(),
                 rank,
                 conditions: Vec::new(),
-                fault: fault.clone(),
+                fault,
                 differs: false,
             }
         })
@@ -153,6 +159,25 @@ fn by_expression(
 /// Before all routes with other conditions, as in Kong from 3.7 on.
 fn of_expression(priority: i64, created: usize) -> Rank {
     (Reverse(usize::MAX - 1), true, Reverse(0), true, Reverse(priority), Reverse(0), created)
+}
+
+/// An expression that may mean something else here takes all paths that come so far. From version 3 on Kong's are those of
+/// Rust, before they were PCRE.
+fn known(entities: &Entities, path: Path) -> (Path, Option<String>) {
+    let Path::Regex(pattern) = &path else { return (path, None) };
+    let read = pcre::translate(pattern, pcre::Units::Bytes);
+    let is_other = entities.regex_needs_tilde && read.is_ok_and(|read| !read.is_common);
+    let why = match Expression::new(pattern, false) {
+        Err(why) => format!("`{pattern}` is not supported: {why}"),
+        Ok(_) if is_other => format!("`{pattern}` does not mean the same here"),
+        Ok(_) => return (path, None),
+    };
+    (Path::Regex(String::new()), Some(why))
+}
+
+fn sources_with_port(fields: &Fields) -> Option<String> {
+    let has_port = |source: &&Node| source.get("port").is_some_and(|port| !port.is_null());
+    fields.list("sources").iter().find(has_port).map(|_| "ports of `sources` are not converted".to_owned())
 }
 
 fn read_path(entities: &Entities, path: &str) -> Path {

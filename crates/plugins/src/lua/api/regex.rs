@@ -5,6 +5,7 @@ use std::{borrow::Cow, cell::RefCell, ops::Range, rc::Rc};
 use ahash::AHashMap;
 use fancy_regex::{Match, Regex, RegexBuilder};
 use mlua::{Lua, LuaString, Table, Value};
+use tidegate_backtrack::pcre::{Units, translate};
 use tidegate_routing::expr::MAX_STEPS;
 
 use super::native_function;
@@ -69,11 +70,14 @@ impl Cache {
         if !flags.is_empty() {
             source = format!("(?{flags}){source}");
         }
+        let refused =
+            |error: &dyn std::fmt::Display| format!("pcre2_compile() failed: {error} in \"{pattern}\"");
+        let source = translate(&source, Units::Characters).map_err(|why| refused(&why))?.pattern;
         let regex = RegexBuilder::new(&source)
             .backtrack_limit(MAX_STEPS)
             .delegate_size_limit(MAX_COMPILED_BYTES)
             .build()
-            .map_err(|error| format!("pcre2_compile() failed: {error} in \"{pattern}\""))?;
+            .map_err(|error| refused(&error))?;
         let expression = Expression {
             regex: Rc::new(regex),
             states: tidegate_backtrack::states(pattern),
