@@ -76,6 +76,7 @@ impl Expression {
         ignore_case: bool,
         backtracking: impl FnOnce(&str, bool) -> Result<Pattern, String>,
     ) -> Result<Expression, Refused> {
+        let shown = source;
         let source = match pcre::translate(source, pcre::Units::Bytes) {
             Ok(translated) => translated.pattern,
             Err(why) => return Err(Refused { linear: why.clone(), backtracking: why }),
@@ -86,9 +87,9 @@ impl Expression {
                 .map_err(|second| if second == TOO_LARGE { second } else { why })
         });
         match linear {
-            Ok(linear) => Ok(Expression::Linear(Box::new(linear))),
+            Ok(linear) => Ok(Expression::Linear(Box::new(linear.shown_as(shown)))),
             Err(linear) => backtracking(&source, ignore_case)
-                .map(|pattern| Expression::Backtracking(Box::new(pattern)))
+                .map(|pattern| Expression::Backtracking(Box::new(pattern.shown_as(shown))))
                 .map_err(|backtracking| Refused { linear, backtracking }),
         }
     }

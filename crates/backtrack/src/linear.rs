@@ -38,6 +38,8 @@ const SHORT_WORK: usize = 16 << 10;
 
 pub struct Linear {
     source: Box<str>,
+    /// The pattern as it was written.
+    shown: Box<str>,
     mode: Mode,
     regex: meta::Regex,
     states: usize,
@@ -82,11 +84,24 @@ impl Linear {
         if states > LARGE {
             let _ = lazy.set(Lazy::new(&hir).map(Box::new));
         }
-        Ok(Linear { source: source.into(), mode, regex, states, searches: AtomicU8::new(0), lazy })
+        Ok(Linear {
+            source: source.into(),
+            shown: source.into(),
+            mode,
+            regex,
+            states,
+            searches: AtomicU8::new(0),
+            lazy,
+        })
+    }
+
+    /// With the pattern as it was written.
+    pub(crate) fn shown_as(self, pattern: &str) -> Linear {
+        Linear { shown: pattern.into(), ..self }
     }
 
     pub fn as_str(&self) -> &str {
-        &self.source
+        &self.shown
     }
 
     /// About what each byte of a text may cost.
@@ -159,7 +174,7 @@ impl Linear {
 
 impl fmt::Debug for Linear {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "/{}/", self.source)
+        write!(formatter, "/{}/", self.shown)
     }
 }
 

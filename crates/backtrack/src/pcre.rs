@@ -75,7 +75,7 @@ impl Translator<'_> {
                 '[' => self.class()?,
                 '(' => self.group()?,
                 ')' => {
-                    let open = self.open.pop().ok_or("unmatched )")?;
+                    let open = self.open.pop().ok_or("unmatched parentheses")?;
                     self.extended = open.extended_before;
                     self.out.push(')');
                     self.item = Some(open.at);
@@ -157,7 +157,7 @@ impl Translator<'_> {
     }
 
     fn repeat(&mut self, quantifier: &str) -> Result<(), String> {
-        let start = self.item.take().ok_or("quantifier does not follow a repeatable item")?;
+        let start = self.item.take().ok_or("nothing to repeat")?;
         self.out.push_str(quantifier);
         if self.skip("?") {
             self.out.push('?');

@@ -36,6 +36,8 @@ pub const fn max_steps(length: usize) -> usize {
 
 pub struct Pattern {
     source: String,
+    /// The pattern as it was written.
+    shown: Box<str>,
     ignore_case: bool,
     mode: BytesMode,
     states: usize,
@@ -83,12 +85,19 @@ impl Pattern {
         }
         let (source, states) = (source.to_owned(), size::states(source));
         large::note(&source, states);
-        let pattern = Pattern { source, ignore_case, mode, states, fixed: None, stages: Default::default() };
+        let shown = source.as_str().into();
+        let pattern =
+            Pattern { source, shown, ignore_case, mode, states, fixed: None, stages: Default::default() };
         Ok((pattern, regex))
     }
 
+    /// With the pattern as it was written.
+    pub(crate) fn shown_as(self, pattern: &str) -> Pattern {
+        Pattern { shown: pattern.into(), ..self }
+    }
+
     pub fn as_str(&self) -> &str {
-        &self.source
+        &self.shown
     }
 
     pub(crate) fn is_match(&self, text: &[u8], most: Duration) -> Result<bool, GaveUp> {
@@ -148,7 +157,7 @@ impl Pattern {
 
 impl fmt::Debug for Pattern {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "/{}/", self.source)
+        write!(formatter, "/{}/", self.shown)
     }
 }
 

@@ -41,6 +41,33 @@ fn ask(address: SocketAddr, target: &str, fields: &str) -> Message {
     client.request(&format!("GET {target} HTTP/1.1\r\nHost: h\r\n{fields}\r\n")).expect("an answer")
 }
 
+/// `$host` is a name in lower case, without the client's port and the dot at the end.
+#[test]
+fn the_upstream_gets_the_host_that_nginx_sends() {
+    let upstream = Upstream::start();
+    let up = upstream.address;
+    let server = format!(
+        "location /name {{ proxy_set_header Host $host; proxy_pass http://{up}; }}\n\
+         location /sent {{ proxy_set_header Host $http_host; proxy_pass http://{up}; }}\n"
+    );
+    let nginx = tidegate_testkit::servers::nginx(&server);
+    let gateway = Gateway::start_from("nginx", &format!("server {{ listen 80; {server} }}"));
+    for target in ["/name", "/sent"] {
+        for host in ["EX.com", "ex.com.", "ex.com:1", "a.b"] {
+            let [theirs, ours] = [nginx.address, gateway.http].map(|address| {
+                let mut client = Client::connect(address).expect("connects");
+                let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+                assert_eq!(client.request(&request).expect("an answer").status(), 200, "{target} {host}");
+                let seen = upstream.take().pop().expect("a request").text();
+                let line =
+                    seen.lines().find(|line| line.to_lowercase().starts_with("host:")).map(str::to_owned);
+                line.expect("a host")
+            });
+            assert_eq!(theirs, ours, "{target} {host}");
+        }
+    }
+}
+
 #[test]
 fn rewritten_requests_go_where_nginx_sends_them() {
     let upstream = Upstream::start();

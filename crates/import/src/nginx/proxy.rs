@@ -147,7 +147,12 @@ fn request_headers(
     for header in chain.any_of(&["proxy_set_header", "grpc_set_header"]) {
         let (name, value) = (header.argument(0), header.argument(1));
         // The gateway writes these itself, as this line would.
-        let own = ["host", "connection", "upgrade"].contains(&name.to_lowercase().as_str());
+        let is_normal_host = ["$host", "$host:$server_port"].contains(&value);
+        let own = match name.to_lowercase().as_str() {
+            // In lower case, without the client's port and the dot at the end.
+            "host" => !is_normal_host,
+            name => name == "connection" || name == "upgrade",
+        };
         let is_forwarded = name.eq_ignore_ascii_case("X-Forwarded-For");
         if is_forwarded && value == "$remote_addr" {
             // The client's address is added behind what is there.

@@ -139,13 +139,12 @@ impl<'a> Variables<'a> {
         self.known.insert(name.to_owned(), known);
     }
 
-    /// A condition on a variable as nginx reads it. `fits_first_name`: the server's first name meets it, which is `$host` where
+    /// A condition on a variable, which does not hold where there is none, as nginx reads it. `fits_first_name`: the server's first name meets it, which is `$host` where
     /// there is no Host.
     pub fn on_host(&self, name: &str, condition: Condition, fits_first_name: bool) -> Condition {
         let nameless = || super::patterns::is_empty("http_host");
         match (name, fits_first_name) {
             ("host", true) => Condition::any([condition, nameless()]),
-            ("host", false) => Condition::all([condition, nameless().negated()]),
             _ => condition,
         }
     }

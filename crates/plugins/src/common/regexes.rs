@@ -236,7 +236,7 @@ fn shortened(pattern: &str) -> String {
 }
 
 /// PCRE's wording for an error of ours.
-fn reason(error: &str) -> &'static str {
+fn reason(error: &str) -> &str {
     let known = [
         ("unclosed group", "missing )"),
         ("unopened group", "unmatched parentheses"),
@@ -246,7 +246,12 @@ fn reason(error: &str) -> &'static str {
         ("incomplete escape sequence", "\\ at end of pattern"),
         ("invalid character class range", "range out of order in character class"),
     ];
-    known.iter().find(|(ours, _)| error.contains(ours)).map_or("invalid pattern", |(_, pcre)| pcre)
+    known.iter().find(|(ours, _)| error.contains(ours)).map(|(_, pcre)| *pcre).unwrap_or(
+        match error.contains('\n') {
+            true => "invalid pattern",
+            false => error,
+        },
+    )
 }
 
 /// A replacement text with `$1`, `${1}` and `$$`, as `ngx.re.sub` reads it.
