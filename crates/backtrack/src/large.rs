@@ -63,7 +63,7 @@ mod tests {
         let words: Vec<String> = (0..2_000).map(|number| format!("word{number}")).collect();
         let cases = [
             ("(x{1,100}){1,100}y", 1),
-            (r"\p{L}{1,64}", 1),
+            (r"\p{L}{1,64}", 0),
             ("(?!z)(x{1,100}){1,100}y", 1),
             (&words.join("|"), 0),
             (r"^[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63}){1,8}$", 0),
@@ -78,8 +78,7 @@ mod tests {
 
     #[test]
     fn what_is_only_too_large_says_so() {
-        for pattern in [r"\p{L}{300}y", r"(?:\p{L}{1,50} ?){1,20}y", r"(?!z)\p{L}{300}y", "(x{1,900}){1,900}"]
-        {
+        for pattern in ["(?!z)(x{1,900}){1,900}", "(x{1,900}){1,900}"] {
             let why = Expression::new(pattern, false).expect_err(pattern);
             assert_eq!(why.to_string(), TOO_LARGE, "{pattern}");
         }

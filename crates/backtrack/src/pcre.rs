@@ -7,6 +7,7 @@
 mod class;
 mod escape;
 mod group;
+mod property;
 
 /// What a character beyond ASCII is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +28,6 @@ pub struct Translated {
 
 /// The error says what of it is not supported.
 pub fn translate(pattern: &str, units: Units) -> Result<Translated, String> {
-    // Classes of letters need characters.
-    let is_unicode = pattern.contains("\\p") || pattern.contains("\\P");
-    let units = if is_unicode { Units::Characters } else { units };
     let mut translator = Translator {
         rest: pattern,
         units,

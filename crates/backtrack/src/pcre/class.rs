@@ -46,11 +46,20 @@ pub(super) fn after(rest: &str) -> &str {
 fn posix(rest: &str) -> Option<(&str, bool)> {
     let (name, _) = rest.strip_prefix(':')?.split_once(":]")?;
     let bare = name.strip_prefix('^').unwrap_or(name);
-    bare.bytes().all(|byte| byte.is_ascii_lowercase()).then_some((bare, bare.len() < name.len()))
+    (!bare.contains(['[', ']', '\\'])).then_some((bare, bare.len() < name.len()))
 }
 
 impl Translator<'_> {
     pub(super) fn class(&mut self) -> Result<(), String> {
+        // Where words begin and end.
+        for (name, place) in [("[:<:]]", r"\b(?=\w)"), ("[:>:]]", r"\b(?<=\w)")] {
+            if self.skip(name) {
+                self.is_common = false;
+                self.out.push_str(place);
+                self.item = None;
+                return Ok(());
+            }
+        }
         let start = self.out.len();
         self.out.push('[');
         self.skip_empty_quotes();

@@ -1,6 +1,6 @@
 //! What follows a backslash.
 
-use super::Translator;
+use super::{Translator, Units, property};
 
 /// Blanks of a line in PCRE without UTF mode.
 pub(super) const HORIZONTAL: &str = r"\x09\x20\xA0";
@@ -34,7 +34,11 @@ impl Translator<'_> {
             'N' => self.otherwise(r"[^\n]"),
             'p' | 'P' => {
                 let property = self.property(sign)?;
-                self.whole(&property);
+                match self.units {
+                    // Upper case stays upper case, whatever the flags.
+                    Units::Bytes => self.whole(&format!("(?-i:[{property}])")),
+                    Units::Characters => self.whole(&property),
+                }
             }
             'Q' => self.quoted(),
             'E' => {}
@@ -117,18 +121,21 @@ impl Translator<'_> {
         u8::from_str_radix(digits, 8).map_err(|_| "octal value is greater than \\377".to_owned())
     }
 
+    /// As a member of a class.
     pub(super) fn property(&mut self, sign: char) -> Result<String, String> {
         self.is_common = false;
-        if self.skip("{") {
-            let name = self.until("}").ok_or("missing } after \\p{")?.to_owned();
-            return Ok(match name.strip_prefix('^') {
-                Some(name) if sign == 'p' => format!("\\P{{{name}}}"),
-                Some(name) => format!("\\p{{{name}}}"),
-                None => format!("\\{sign}{{{name}}}"),
-            });
+        let name = match self.skip("{") {
+            true => self.until("}").ok_or("missing } after \\p{")?.to_owned(),
+            false => self.take().ok_or("\\p at end of pattern")?.to_string(),
+        };
+        let (name, is_negated) = match name.strip_prefix('^') {
+            Some(name) => (name, sign == 'p'),
+            None => (name.as_str(), sign == 'P'),
+        };
+        match self.units {
+            Units::Bytes => property::bytes(name, is_negated),
+            Units::Characters => Ok(format!("\\{}{{{name}}}", if is_negated { 'P' } else { 'p' })),
         }
-        let name = self.take().ok_or("\\p at end of pattern")?;
-        Ok(format!("\\{sign}{name}"))
     }
 
     fn quoted(&mut self) {

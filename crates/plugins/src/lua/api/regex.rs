@@ -1,9 +1,9 @@
 //! `ngx.re`: regular expressions in PCRE's syntax. `native` gives matches as positions; the prelude shapes them.
 
-use std::{borrow::Cow, cell::RefCell, ops::Range, rc::Rc};
+use std::{borrow::Cow, cell::RefCell, fmt::Write, rc::Rc};
 
 use ahash::AHashMap;
-use fancy_regex::{Match, Regex, RegexBuilder};
+use fancy_regex::{BytesMode, Captures, Regex, RegexBuilder};
 use mlua::{Lua, LuaString, Table, Value};
 use tidegate_backtrack::pcre::{Units, translate};
 use tidegate_routing::expr::MAX_STEPS;
@@ -37,12 +37,13 @@ struct Cache {
 #[derive(Clone)]
 struct Expression {
     regex: Rc<Regex>,
+    has_end_anchor: bool,
     states: usize,
     backtracks: bool,
 }
 
 impl Expression {
-    fn is_too_much_for(&self, subject: &str) -> bool {
+    fn is_too_much_for(&self, subject: &[u8]) -> bool {
         let length = subject.len();
         self.states.saturating_mul(length) > clock::scaled(MAX_WORK)
             || self.backtracks && length.saturating_mul(length) > clock::scaled(MAX_SQUARE)
@@ -72,14 +73,21 @@ impl Cache {
         }
         let refused =
             |error: &dyn std::fmt::Display| format!("pcre2_compile() failed: {error} in \"{pattern}\"");
-        let source = translate(&source, Units::Characters).map_err(|why| refused(&why))?.pattern;
+        // Option `u`: characters, else bytes.
+        let (units, mode) = match options.contains('u') {
+            true => (Units::Characters, BytesMode::UnicodeBytes),
+            false => (Units::Bytes, BytesMode::Ascii),
+        };
+        let source = translate(&source, units).map_err(|why| refused(&why))?.pattern;
         let regex = RegexBuilder::new(&source)
+            .bytes_mode(mode)
             .backtrack_limit(MAX_STEPS)
             .delegate_size_limit(MAX_COMPILED_BYTES)
             .build()
             .map_err(|error| refused(&error))?;
         let expression = Expression {
             regex: Rc::new(regex),
+            has_end_anchor: pattern.contains('$'),
             states: tidegate_backtrack::states(pattern),
             backtracks: backtracks(pattern),
         };
@@ -95,48 +103,34 @@ impl Cache {
     }
 }
 
-/// A subject and a pattern as the engine takes them. Bytes that are not UTF-8 stand for the characters with their numbers: PCRE
-/// without option `u` compares bytes, too.
-struct Text<'a> {
-    subject: Cow<'a, str>,
-    pattern: Cow<'a, str>,
-    from: usize,
-    widened: bool,
+/// A pattern as the engine takes it. It is bytes, as the subject is; those that are not UTF-8 are written by their numbers.
+fn text_of(pattern: &[u8]) -> Cow<'_, str> {
+    let mut chunks = pattern.utf8_chunks().peekable();
+    match chunks.peek() {
+        Some(first) if first.invalid().is_empty() => Cow::Borrowed(first.valid()),
+        _ => chunks
+            .fold(String::new(), |mut text, chunk| {
+                text.push_str(chunk.valid());
+                chunk.invalid().iter().for_each(|byte| _ = write!(text, "\\x{byte:02X}"));
+                text
+            })
+            .into(),
+    }
 }
 
-impl<'a> Text<'a> {
-    fn new(subject: &'a [u8], pattern: &'a [u8], from: usize) -> Text<'a> {
-        if let (Ok(text), Ok(pattern)) = (std::str::from_utf8(subject), std::str::from_utf8(pattern))
-            && text.is_char_boundary(from)
-        {
-            return Text { subject: text.into(), pattern: pattern.into(), from, widened: false };
-        }
-        let wide = |bytes: &[u8]| bytes.iter().map(|&byte| char::from(byte)).collect::<String>();
-        let before =
-            subject.get(..from).map_or(0, |before| before.iter().filter(|byte| !byte.is_ascii()).count());
-        Text {
-            subject: wide(subject).into(),
-            pattern: wide(pattern).into(),
-            from: from + before,
-            widened: true,
-        }
-    }
-
-    /// Where the bytes of a match are; passes through the subject.
-    fn range(&self, found: &Match<'_>) -> Range<usize> {
-        let place = |at: usize| match self.widened {
-            true => self.subject.get(..at).map_or(0, |before| before.chars().count()),
-            false => at,
-        };
-        place(found.start())..place(found.end())
-    }
-
-    /// The bytes of a match.
-    fn bytes<'t>(&self, found: &Match<'t>) -> Cow<'t, [u8]> {
-        match self.widened {
-            // Each character stands for one byte.
-            true => found.as_str().chars().map(|sign| sign as u8).collect(),
-            false => found.as_str().as_bytes().into(),
+impl Expression {
+    /// The first match from there on. To PCRE a line feed at the very end may follow a `$`.
+    fn search<'t>(
+        &self,
+        subject: &'t [u8],
+        from: usize,
+    ) -> Result<Option<Captures<'t, [u8]>>, fancy_regex::Error> {
+        let found = self.regex.captures_from_pos(subject, from)?;
+        match subject.strip_suffix(b"\n") {
+            Some(line) if found.is_none() && self.has_end_anchor && from <= line.len() => {
+                self.regex.captures_from_pos(line, from)
+            }
+            _ => Ok(found),
         }
     }
 }
@@ -167,30 +161,32 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
                 if subject.len() > clock::scaled(MAX_WORK) {
                     return failed(too_many());
                 }
-                let text = Text::new(&subject, &pattern, from);
-                let compiled = cache.borrow_mut().get(&text.pattern, options.as_deref().unwrap_or(""));
+                let text = text_of(&pattern);
+                let compiled = cache.borrow_mut().get(&text, options.as_deref().unwrap_or(""));
                 let expression = compiled.map_err(mlua::Error::runtime)?;
-                if expression.is_too_much_for(&text.subject) {
+                if expression.is_too_much_for(&subject) {
                     return failed(too_many());
                 }
-                let regex = expression.regex;
-                let captures = match regex.captures_from_pos(&*text.subject, text.from) {
+                let captures = match expression.search(&subject, from) {
                     Err(error) => return failed(format!("pcre2_match() failed: {error}")),
                     Ok(None) => return Ok((Value::Nil, None, None, None)),
                     Ok(Some(captures)) => captures,
                 };
                 let table = lua.create_table()?;
-                let value = |group: Option<Match<'_>>| match group {
-                    Some(group) => lua.create_string(text.bytes(&group)).map(Value::String),
+                let value = |group: Option<&[u8]>| match group {
+                    Some(group) => lua.create_string(group).map(Value::String),
                     None => Ok(Value::Boolean(false)),
                 };
-                for (at, group) in captures.iter().enumerate() {
-                    table.raw_set(at, value(group)?)?;
+                let group = |at: usize| captures.get(at).and_then(|group| subject.get(group.range()));
+                for at in 0..captures.len() {
+                    table.raw_set(at, value(group(at))?)?;
                 }
-                for name in regex.capture_names().flatten() {
-                    table.raw_set(name, value(captures.name(name))?)?;
+                for (at, name) in expression.regex.capture_names().enumerate() {
+                    if let Some(name) = name {
+                        table.raw_set(name, value(group(at))?)?;
+                    }
                 }
-                let whole = captures.get(0).map(|group| text.range(&group));
+                let whole = captures.get(0).map(|group| group.range());
                 let first = whole.as_ref().map(|whole| whole.start + 1);
                 Ok((Value::Table(table), first, whole.map(|whole| whole.end), None))
             },
@@ -215,18 +211,35 @@ mod tests {
         found.map(|found| !found.is_nil()).map_err(|error| error.to_string())
     }
 
-    /// A byte that is not UTF-8 becomes two: what the engine passes through counts, not what came.
     #[test]
-    fn widened_subjects_are_bounded_by_what_is_searched() {
+    fn subjects_are_bounded_whatever_their_bytes() {
         let longest = clock::scaled(MAX_WORK) / tidegate_backtrack::states("x");
-        let ascii = vec![b'b'; longest];
-        assert_eq!(find(&ascii, "x"), Ok(false));
-        let bytes = vec![0xff; longest];
-        let refused = find(&bytes, "x").expect_err("twice as long to the engine");
-        assert!(refused.contains(&format!("{longest} bytes are too many for this expression")), "{refused}");
-        let (half, _) = bytes.split_at(longest / 2);
-        assert_eq!(find(half, "x"), Ok(false));
+        for byte in [b'b', 0xff] {
+            assert_eq!(find(&vec![byte; longest], "x"), Ok(false));
+        }
         assert_eq!(find(&[0xff; 9], "\u{ff}$"), Ok(false), "the pattern is bytes as well: 0xC3 0xBF");
+    }
+
+    /// As OpenResty without option `u`.
+    #[test]
+    fn texts_are_bytes() {
+        for (pattern, subject, expected) in [
+            ("^/admin$", &b"/admin\n"[..], true),
+            (r"\bab\b", "éab".as_bytes(), true),
+            (r"^\S+$", "a\u{a0}b".as_bytes(), true),
+            (r"^\w+$", "é".as_bytes(), false),
+            (r"^\d+$", "\u{663}".as_bytes(), false),
+            (r"\s", b"\x85", false),
+            ("^.{1,4}$", "ééé".as_bytes(), false),
+            (r"\x{e9}", "é".as_bytes(), false),
+            ("(?i)s", "\u{17f}".as_bytes(), false),
+            ("é", "é".as_bytes(), true),
+            ("a.b", b"a\xffb", true),
+            (r"(a)\1", b"aa\xff", true),
+        ] {
+            assert_eq!(find(subject, pattern), Ok(expected), "{pattern} on {subject:?}");
+        }
+        assert_eq!(text_of(b"a\xffb"), "a\\xFFb");
     }
 
     /// Before it is copied, whatever the expression.
@@ -236,16 +249,5 @@ mod tests {
             let subject = vec![byte; clock::scaled(MAX_WORK) + 1];
             assert!(find(&subject, "x").is_err_and(|error| error.contains("are too many")), "{byte}");
         }
-    }
-
-    #[test]
-    fn matches_in_widened_subjects() {
-        let text = Text::new(b"a\xff\xfeb", b"b", 0);
-        assert!(text.widened);
-        let regex = Regex::new(&text.pattern).expect("compiles");
-        let found = regex.find(&*text.subject).expect("searched").expect("found");
-        assert_eq!((text.range(&found), &*text.bytes(&found)), (3..4, &b"b"[..]));
-        assert!(!Text::new("aé".as_bytes(), b"b", 0).widened);
-        assert!(Text::new("aé".as_bytes(), b"b", 2).widened, "a search from within a character");
     }
 }
