@@ -101,8 +101,17 @@ impl Expression {
         }
     }
 
-    /// In the time that a request has left; `None`: in that of one search alone.
+    /// In the time that a request has left; `None`: in that of one search alone. To PCRE a line feed at the very end may follow a
+    /// `$`.
     pub fn is_match(&self, text: &[u8], time: Option<&SearchTime>) -> Result<bool, GaveUp> {
+        let found = self.is_in(text, time)?;
+        match text.strip_suffix(b"\n") {
+            Some(line) if !found && self.as_str().contains('$') => self.is_in(line, time),
+            _ => Ok(found),
+        }
+    }
+
+    fn is_in(&self, text: &[u8], time: Option<&SearchTime>) -> Result<bool, GaveUp> {
         match self {
             Expression::Linear(linear) => within(linear, text, time, |most| linear.is_match(text, most)),
             Expression::Backtracking(pattern) => match time {

@@ -62,7 +62,7 @@ pub(crate) fn is_secret_member(name: &str) -> bool {
 /// Whether the value of a header field says by itself that it is one (RFC 9110 section 11.4).
 pub(crate) fn has_scheme(value: &str) -> bool {
     let scheme = value.trim_start().split(' ').next().unwrap_or_default();
-    ["Basic", "Bearer", "Digest", "Token"]
+    ["ApiKey", "Basic", "Bearer", "Digest", "DPoP", "Negotiate", "NTLM", "Token"]
         .iter()
         .any(|known| scheme.eq_ignore_ascii_case(known) && scheme != value)
 }

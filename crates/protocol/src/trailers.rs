@@ -45,7 +45,7 @@ const ALLOWED: &[u8] = b"proxy-status";
 /// Whether a field of this name may follow a body. Names are compared as [`claims`] are.
 pub fn may_be_trailer(name: &[u8]) -> bool {
     let begins = |start: &&[u8]| name.get(..start.len()).is_some_and(|found| claims::same_name(found, start));
-    let is_of_family = FAMILIES.iter().any(|start| begins(start)) && !claims::same_name(name, ALLOWED);
+    let is_of_family = FAMILIES.iter().any(begins) && !claims::same_name(name, ALLOWED);
     !is_of_family && !ELSEWHERE.iter().any(|known| claims::same_name(name, known))
 }
 

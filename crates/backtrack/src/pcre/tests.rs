@@ -21,11 +21,14 @@ fn pcre(pattern: &str, texts: &[Vec<u8>]) -> Option<Vec<bool>> {
         .spawn()
         .expect("grep is installed");
     let mut input = grep.stdin.take().expect("a pipe");
+    let mut all = Vec::new();
     for text in texts {
         assert!(!text.contains(&0));
-        // It may have ended already, with an error.
-        let _ = input.write_all(text).and_then(|()| input.write_all(&[0]));
+        all.extend_from_slice(text);
+        all.push(0);
     }
+    // It may have ended already, with an error.
+    let _ = input.write_all(&all);
     drop(input);
     let output = grep.wait_with_output().expect("grep ends");
     if output.status.code() == Some(2) {
@@ -35,7 +38,8 @@ fn pcre(pattern: &str, texts: &[Vec<u8>]) -> Option<Vec<bool>> {
     for line in output.stdout.split(|byte| *byte == 0).filter(|line| !line.is_empty()) {
         let number: String =
             line.iter().take_while(|byte| byte.is_ascii_digit()).map(|&byte| char::from(byte)).collect();
-        found[number.parse::<usize>().expect("a line number") - 1] = true;
+        // grep counts a line more where it prints lines that hold line feeds; nothing is said of those.
+        *found.get_mut(number.parse::<usize>().expect("a line number") - 1)? = true;
     }
     Some(found)
 }
@@ -43,6 +47,11 @@ fn pcre(pattern: &str, texts: &[Vec<u8>]) -> Option<Vec<bool>> {
 fn ours(pattern: &str, texts: &[Vec<u8>]) -> Option<Vec<bool>> {
     let expression = Expression::new(pattern, false).ok()?;
     Some(texts.iter().map(|text| expression.is_match(text, None).expect("in time")).collect())
+}
+
+/// grep ends lines with NUL here, so that to it a line feed at the end is none.
+fn is_judged(pattern: &str, text: &[u8]) -> bool {
+    !(pattern.contains('$') && text.ends_with(b"\n"))
 }
 
 fn texts() -> Vec<Vec<u8>> {
@@ -235,8 +244,9 @@ fn patterns_say_what_they_say_to_pcre() {
             assert_eq!(pcre, ours, "{pattern}: {:?}", translate(pattern, Units::Bytes));
             continue;
         };
-        for ((text, pcre), ours) in texts.iter().zip(pcre).zip(ours) {
-            // grep ends a line where we end the text: `$` is looked at by the callers.
+        for ((text, pcre), ours) in
+            texts.iter().zip(pcre).zip(ours).filter(|((text, _), _)| is_judged(pattern, text))
+        {
             assert_eq!(
                 pcre,
                 ours,
@@ -352,7 +362,7 @@ proptest! {
         let texts = texts();
         if let Some(ours) = ours(&pattern, &texts) {
             if let Some(pcre) = pcre(&pattern, &texts) {
-                for ((text, pcre), ours) in texts.iter().zip(&pcre).zip(&ours) {
+                for ((text, pcre), ours) in texts.iter().zip(&pcre).zip(&ours).filter(|((text, _), _)| is_judged(&pattern, text)) {
                     prop_assert_eq!(pcre, ours, "{} on {:?}: {:?}", pattern, String::from_utf8_lossy(text), translate(&pattern, Units::Bytes));
                 }
             }

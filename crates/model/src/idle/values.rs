@@ -236,10 +236,12 @@ fn certain_letters(pattern: &str) -> Option<Vec<char>> {
             }
             ')' => depth = depth.checked_sub(1)?,
             '|' if depth == 0 => return None,
-            letter if letter.is_ascii_alphabetic() && depth == 0 => {
-                if !matches!(signs.peek(), Some('?' | '*' | '{')) {
-                    letters.push(letter);
-                }
+            letter
+                if letter.is_ascii_alphabetic()
+                    && depth == 0
+                    && !matches!(signs.peek(), Some('?' | '*' | '{')) =>
+            {
+                letters.push(letter);
             }
             _ => {}
         }

@@ -49,6 +49,8 @@ mod tests {
             (r"^(?!admin).*$", "user", true),
             (r"^\w+$", "\u{e9}", false),
             (r"^[a&&b]+$", "&", true),
+            ("^ad$", "ad\n", true),
+            (r"^[^\p{L}]+$", "\u{e9}", false),
         ] {
             let compiled = Pattern::compile(pattern).unwrap();
             assert_eq!(

@@ -6,8 +6,6 @@ pub use tidegate_backtrack::{GaveUp, MAX_STEPS, MAX_TIME, SearchTime};
 #[derive(Debug)]
 pub struct Pattern {
     expression: Expression,
-    /// There is a `$`: to PCRE a line feed at the very end may follow it.
-    has_end_anchor: bool,
 }
 
 impl Pattern {
@@ -20,16 +18,12 @@ impl Pattern {
                 format!("invalid regular expression '{pattern}'")
             }
         })?;
-        Ok(Pattern { expression, has_end_anchor: pattern.contains('$') })
+        Ok(Pattern { expression })
     }
 
     /// In the time that a request has left; `None`: in that of one search alone.
     pub fn is_match(&self, text: &[u8], time: Option<&SearchTime>) -> Result<bool, GaveUp> {
-        let found = self.expression.is_match(text, time)?;
-        match text.strip_suffix(b"\n") {
-            Some(line) if !found && self.has_end_anchor => self.expression.is_match(line, time),
-            _ => Ok(found),
-        }
+        self.expression.is_match(text, time)
     }
 
     pub fn as_str(&self) -> &str {
