@@ -147,6 +147,9 @@ fn serve<'a>(
     // nginx leaves out a leading `.` or `~`; a server without a name has an empty one.
     let own = directive.one("server_name").map(|names| names.argument(0)).unwrap_or_default();
     variables.set("server_name", own.trim_start_matches(['.', '~']));
+    variables.maps_addresses = directive
+        .all("listen")
+        .any(|listen| listen.arguments.iter().any(|argument| argument == "ipv6only=off"));
     variables.first_name = own.trim_start_matches(['.', '~']).to_lowercase();
     let locations = locations::Locations::of(directive, http);
     samples::of(directive, &locations, &mut imported.samples);

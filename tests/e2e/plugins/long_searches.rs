@@ -247,7 +247,7 @@ fn large_patterns_are_told_of_at_the_write() {
         client.request(&format!("{head}{body}")).expect("an answer")
     };
     for place in 0..3 {
-        for pattern in [r"\p{L}{300}y", r"(?:\p{L}{1,50} ?){1,20}y", r"(?!z)\p{L}{300}y"] {
+        for pattern in ["(x{1,900}){1,900}", "(?:(x{1,900}) ?){1,900}y", "(?!z)(x{1,900}){1,900}"] {
             let refused = write(place, pattern);
             let text = refused.body_text();
             assert_eq!(refused.status(), 400, "{place} {pattern}: {text}");

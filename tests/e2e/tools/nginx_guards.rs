@@ -182,6 +182,29 @@ fn a_request_without_host_has_the_name_of_its_server() {
     }
 }
 
+/// nginx writes `::ffff:127.0.0.1` there.
+#[test]
+fn addresses_of_ipv4_at_a_listener_of_ipv6_are_not_compared() {
+    let upstream = Upstream::start();
+    let text = |listen: &str| {
+        format!(
+            "map $remote_addr $near {{ default 0; 127.0.0.1 1; }}\n\
+             server {{ listen {listen};\n\
+             location /if {{ if ($remote_addr !~ ^127) {{ return 403; }} proxy_pass http://{up}; }}\n\
+             location /map {{ if ($near = 0) {{ return 403; }} proxy_pass http://{up}; }}\n\
+             location /allow {{ allow 127.0.0.1; deny all; proxy_pass http://{up}; }} }}",
+            up = upstream.address
+        )
+    };
+    for (listen, compared) in [("80", 200), ("[::]:80 ipv6only=off", 501)] {
+        let gateway = Gateway::start_from("nginx", &text(listen));
+        for (path, expected) in [("/if", compared), ("/map", compared), ("/allow", 200)] {
+            let status = gateway.client().get("h", path).expect("an answer").status();
+            assert_eq!(status, expected, "{listen} {path}");
+        }
+    }
+}
+
 /// Directives of modules that Debian's nginx does not have.
 #[test]
 fn guards_that_nobody_here_knows_stay_closed() {

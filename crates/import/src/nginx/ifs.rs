@@ -77,7 +77,7 @@ fn of(name: &str, test: Test, variables: &Variables) -> Made<Condition> {
         [Part::Variable(name)] => (*name).to_owned(),
         _ => return Err(Stop::closed(format!("`${name}` is made of more than a variable"))),
     };
-    variables.require_seen(&name)?;
+    variables.require_text(&name)?;
     let fits_first_name = name == "host" && constant(&variables.first_name, test)?;
     let condition = match test {
         Test::True => {

@@ -183,7 +183,7 @@ impl Map {
             }
             Source::Text(text) => match parts(text).as_slice() {
                 [Part::Variable(name)] if variables.map(name).is_none() => {
-                    variables.require_seen(name)?;
+                    variables.require_text(name)?;
                     let text = variables.text(text)?;
                     let inner = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
                     inner

@@ -99,6 +99,8 @@ pub struct Variables<'a> {
     known: BTreeMap<String, Known<'a>>,
     /// Client addresses are not those of connections: conditions on them are for plugins, which run later.
     pub moved_addresses: bool,
+    /// Clients of IPv4 come to an address of IPv6: nginx writes theirs as `::ffff:127.0.0.1`.
+    pub maps_addresses: bool,
     /// `$host` of a request without Host: the server's first name.
     pub first_name: String,
     /// The gateway decides whose `X-Forwarded-*` and the like are believed, not the file.
@@ -203,6 +205,14 @@ impl<'a> Variables<'a> {
             // Nor are answers kept.
             None if name == "upstream_cache_status" => Ok(String::new()),
             None => self.of_request(name).map(|name| format!("${{{name}}}")),
+        }
+    }
+
+    /// Whether the text of a variable can be compared with one in the file.
+    pub fn require_text(&self, name: &str) -> Made<()> {
+        match name == "remote_addr" && self.maps_addresses {
+            true => Err(Stop::closed("with `ipv6only=off` the text of `$remote_addr` is another one")),
+            false => self.require_seen(name),
         }
     }
 
