@@ -81,12 +81,7 @@ impl Expression {
             Ok(translated) => translated.pattern,
             Err(why) => return Err(Refused { linear: why.clone(), backtracking: why }),
         };
-        // A class of letters beyond ASCII needs the other mode.
-        let linear = Linear::new(&source, ignore_case).or_else(|why| {
-            Linear::unicode(&source, ignore_case)
-                .map_err(|second| if second == TOO_LARGE { second } else { why })
-        });
-        match linear {
+        match Linear::new(&source, ignore_case) {
             Ok(linear) => Ok(Expression::Linear(Box::new(linear.shown_as(shown)))),
             Err(linear) => backtracking(&source, ignore_case)
                 .map(|pattern| Expression::Backtracking(Box::new(pattern.shown_as(shown))))

@@ -24,7 +24,7 @@ const WITNESSES: &[(&str, &str)] = &[
     ("deployment.admin.admin_api_version", "config/config_keys/admin::answers_have_the_shape_and_headers_of_the_file"),
     ("deployment.admin.audit_log", "operations/audit::the_lines_go_where_logs_go"),
     ("deployment.admin.limits.connections", "operations/admin_bounds/connections::strangers_leave_room_for_the_operator"),
-    ("deployment.admin.limits.connections_per_address", "operations/admin_bounds/connections::whoever_shows_a_key_is_no_stranger"),
+    ("deployment.admin.limits.connections_per_address", "operations/admin_bounds/connections::clients_with_a_key_do_not_count"),
     ("deployment.admin.limits.header_timeout", "operations/admin_bounds/connections::heads_and_idle_connections_have_their_times"),
     ("deployment.admin.limits.body_timeout", "operations/admin_bounds/bodies::a_body_has_its_time_and_more_while_it_makes_progress"),
     ("deployment.admin.limits.keepalive_timeout", "operations/admin_bounds/connections::heads_and_idle_connections_have_their_times"),

@@ -44,7 +44,7 @@ fn a_strangers_address_has_eight_connections() {
 }
 
 #[test]
-fn whoever_shows_a_key_is_no_stranger() {
+fn clients_with_a_key_do_not_count() {
     // Who lets everybody in names nobody.
     for all in ["null", "[0.0.0.0/0]"] {
         known_clients_do_not_count(all);
