@@ -1,6 +1,8 @@
 //! Rules about the sources that no compiler checks: who may depend on whom, how long a file may be.
 
 mod adr;
+mod functions;
+mod picture;
 
 use std::collections::BTreeMap;
 use std::fs;

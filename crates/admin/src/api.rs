@@ -16,7 +16,7 @@ use tidegate_model::{
     Kind, PluginCatalog,
     check::{Context, Languages, References},
 };
-use tidegate_store::{BoxFuture, Store};
+use tidegate_store::{BoxFuture, Store, StoreError, Write, Written};
 
 use crate::{
     AdminSettings, ApiVersion, Audit, Compiled,
@@ -73,6 +73,11 @@ pub trait Hooks: Send + Sync {
     fn explain(&self, _question: Value) -> BoxFuture<'_, Result<Value, String>> {
         Box::pin(async { Err("explaining is not offered here".to_owned()) })
     }
+    /// Resolves when the next request of every worker meets this revision or a newer one, or when the process gives up
+    /// waiting. A write is answered then.
+    fn wait_compiled(&self, _revision: u64) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
     /// Resolves when every worker uses this revision or a newer one.
     fn wait_applied(&self, _revision: u64) -> BoxFuture<'_, ()> {
         Box::pin(async {})
@@ -91,6 +96,16 @@ pub trait Standalone: Send + Sync {
 }
 
 impl AdminApi {
+    /// Every write of the Admin API goes this way.
+    pub(crate) fn write(&self, write: Write) -> BoxFuture<'_, Result<Written, StoreError>> {
+        let written = self.store.write(write);
+        Box::pin(async move {
+            let written = written.await?;
+            self.hooks.wait_compiled(written.revision).await;
+            Ok(written)
+        })
+    }
+
     pub fn new(parts: Parts) -> AdminApi {
         AdminApi {
             settings: parts.settings,

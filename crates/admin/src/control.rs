@@ -214,7 +214,7 @@ impl ControlParts {
         let is_off = || stored.place().get("status") == Some(&json!(0));
         if stored.unread.is_some() && stored.fault.is_none() {
             "none: the last valid version stays in use"
-        } else if object.kind == Kind::Route && stored.is_lost() {
+        } else if object.is_placeless {
             "not known: requests that it was for may be served by other routes"
         } else if matches!(object.kind, Kind::Route | Kind::Ssl) && is_off() {
             // What is off has no place that could be shut.

@@ -23,7 +23,7 @@ use tidegate_model::{
     idle,
     schema::lua,
 };
-use tidegate_store::{BoxFuture, Operation, StoreError, Stored, Written};
+use tidegate_store::{BoxFuture, Operation, StoreError, Stored, Write, Written};
 
 use crate::{
     AdminApi, AdminSettings,
@@ -333,13 +333,13 @@ fn object_key(settings: &AdminSettings, object: &Object) -> String {
     key(settings, object.kind, &object.id)
 }
 
-/// Writes for whoever asked.
+/// Writes in the name of the client.
 fn submit<'a>(
     api: &'a AdminApi,
     request: &Request,
     operations: Vec<Operation>,
 ) -> BoxFuture<'a, Result<Written, StoreError>> {
-    api.store.write_by(history::author(api, request, None), None, operations)
+    api.write(Write { operations, at: None, author: history::author(api, request, None) })
 }
 
 /// An answer to a write, with the revision that it led to.

@@ -62,6 +62,7 @@ impl Compiler {
             kind: *kind,
             id: id.clone(),
             reason: problems.iter().map(|problem| problem.shown.as_str()).collect::<Vec<&str>>().join("; "),
+            is_placeless: *kind == Kind::Route && self.routes.is_placeless(id),
         };
         self.problems.iter().map(rejected).collect()
     }
@@ -72,6 +73,7 @@ impl Compiler {
             kind,
             id: id.clone(),
             reason: reason.clone(),
+            is_placeless: false,
         };
         let contested = self.servers.contested().iter().map(|(id, reason)| warning(Kind::Ssl, id, reason));
         let remarks = self

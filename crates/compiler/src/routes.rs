@@ -92,6 +92,12 @@ impl Routes {
         spec.map(|spec| spec.uris.clone()).unwrap_or_default()
     }
 
+    /// Whether a route is on, and no path of it is known.
+    pub fn is_placeless(&self, id: &str) -> bool {
+        let spec = self.by_id.get(id).and_then(|compiled| compiled.spec.as_ref());
+        spec.is_some_and(|spec| spec.uris.is_empty())
+    }
+
     fn remove(&mut self, id: &Arc<str>) {
         if self.forget(id) {
             self.changed.insert(id.clone());
@@ -182,6 +188,9 @@ impl Compiler {
         let mut spec = spec(&conf, service.as_ref(), filter.is_some(), &mut faults);
         if spec.uris.is_empty() {
             spec.uris = self.routes.paths(&key.1);
+        }
+        if spec.uris.is_empty() && conf.is_enabled() {
+            self.problem(key, PLACELESS.to_owned());
         }
         let broken = match faults.is_empty() && !self.incomplete.contains(key) {
             true => self.broken_reference(&conf, &upstream),
@@ -323,6 +332,9 @@ fn check_alone(conf: &resources::Route, service: Option<&resources::Service>) ->
         "a script would run in place of {beside}: write it as plugin serverless-pre-function, or remove one of them"
     ))
 }
+
+/// Said beside what is wrong with the route.
+const PLACELESS: &str = "no path of it can be read, and none is known from before: which requests it is for is not known, and they are NOT refused";
 
 /// Hosts times paths of one route: each pair has a place of its own in the router.
 const MOST_PLACES: usize = 100_000;

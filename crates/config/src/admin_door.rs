@@ -46,6 +46,33 @@ pub fn warnings(settings: &Settings) -> Vec<(String, String)> {
         }
         Access::Keys(keys) => keys.as_slice(),
     };
+    warn_of_keys(settings, keys, &mut warn);
+    if let Some(networks) = &admin.allow
+        && networks.iter().all(|network| network == "unix:")
+    {
+        let message = "nobody may use the Admin API: it listens on no unix socket, and allow_admin has no address; \
+                       add 127.0.0.1, or set apisix.enable_admin: false";
+        warn("allow_admin", message.to_owned());
+    }
+    if reachable(settings) && !asks_for_certificates(settings) {
+        let message = format!(
+            "other machines can reach the Admin API at {}:{} without a client certificate; listen on 127.0.0.1, \
+             narrow allow_admin, or set https_admin and admin_api_mtls.admin_ssl_ca_cert",
+            settings.shared_with_admin().find(|node| !is_own(&node.ip)).unwrap_or(listen).ip,
+            listen.port
+        );
+        warn("admin_listen", message);
+    }
+    if admin.client_ca.is_some() && !admin.https {
+        let message =
+            "admin_ssl_ca_cert has no effect without https_admin: true: no client certificate is asked for";
+        warn("admin_api_mtls.admin_ssl_ca_cert", message.to_owned());
+    }
+    found
+}
+
+/// Keys that are known to others, that no request can have, or that are given twice.
+fn warn_of_keys(settings: &Settings, keys: &[AdminKey], warn: &mut impl FnMut(&str, String)) {
     for (index, key) in keys.iter().enumerate() {
         match &key.key {
             Key::Configured(value) if PUBLISHED_KEYS.contains(&value.as_str()) => warn(
@@ -84,28 +111,6 @@ pub fn warnings(settings: &Settings) -> Vec<(String, String)> {
             warn(&format!("admin_key[{index}].key"), message);
         }
     }
-    if let Some(networks) = &admin.allow
-        && networks.iter().all(|network| network == "unix:")
-    {
-        let message = "nobody may use the Admin API: it listens on no unix socket, and allow_admin has no address; \
-                       add 127.0.0.1, or set apisix.enable_admin: false";
-        warn("allow_admin", message.to_owned());
-    }
-    if reachable(settings) && !asks_for_certificates(settings) {
-        let message = format!(
-            "other machines can reach the Admin API at {}:{} without a client certificate; listen on 127.0.0.1, \
-             narrow allow_admin, or set https_admin and admin_api_mtls.admin_ssl_ca_cert",
-            settings.shared_with_admin().find(|node| !is_own(&node.ip)).unwrap_or(listen).ip,
-            listen.port
-        );
-        warn("admin_listen", message);
-    }
-    if admin.client_ca.is_some() && !admin.https {
-        let message =
-            "admin_ssl_ca_cert has no effect without https_admin: true: no client certificate is asked for";
-        warn("admin_api_mtls.admin_ssl_ca_cert", message.to_owned());
-    }
-    found
 }
 
 /// Why no request can have this key: the blanks around a header's value are not part of it.

@@ -13,7 +13,7 @@ use crate::{
     idle::unknown,
     schema::is_secret_reference,
     schemas,
-    secret::{has_scheme, is_credential_field, is_secret_member},
+    secret::{is_credential_field, is_secret_member, says_credential},
     url::without_user,
 };
 
@@ -181,7 +181,7 @@ fn mask_names(value: &mut Value, in_headers: bool, change: Change<'_>) {
 /// A value, or one of several.
 fn shows_scheme(value: &Value) -> bool {
     match value {
-        Value::String(text) => has_scheme(text),
+        Value::String(text) => says_credential(text),
         Value::Array(items) => items.iter().any(shows_scheme),
         _ => false,
     }

@@ -91,6 +91,8 @@ pub struct Rejected {
     pub kind: Kind,
     pub id: Arc<str>,
     pub reason: String,
+    /// Of a route: no path of it is known, so that the requests it is for are not refused.
+    pub is_placeless: bool,
 }
 
 /// The objects of a configuration, for those who look some of them up.

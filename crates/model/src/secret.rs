@@ -59,12 +59,31 @@ pub(crate) fn is_secret_member(name: &str) -> bool {
     has(As::Member, |known| name == known)
 }
 
-/// Whether the value of a header field says by itself that it is one (RFC 9110 section 11.4).
-pub(crate) fn has_scheme(value: &str) -> bool {
+/// Whether a value says by itself that it is a credential, whatever its field is called.
+pub(crate) fn says_credential(value: &str) -> bool {
+    has_scheme(value) || is_token(value.trim())
+}
+
+/// As in `Authorization` (RFC 9110 section 11.4).
+fn has_scheme(value: &str) -> bool {
     let scheme = value.trim_start().split(' ').next().unwrap_or_default();
     ["ApiKey", "Basic", "Bearer", "Digest", "DPoP", "Negotiate", "NTLM", "Token"]
         .iter()
         .any(|known| scheme.eq_ignore_ascii_case(known) && scheme != value)
+}
+
+/// A token of JSON (RFC 7515 section 3.1, RFC 7516 section 3.1), which begins with `{"` in base64url, or one of those whose
+/// issuers begin them with a mark of their own so that they are found: of GitHub, GitLab, Slack, Vault, AWS.
+fn is_token(value: &str) -> bool {
+    const MARKS: [&str; 9] =
+        ["ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "hvs.", "hvb.", "AKIA"];
+    let is_plain =
+        |part: &str| part.bytes().all(|sign| sign.is_ascii_alphanumeric() || matches!(sign, b'-' | b'_'));
+    let is_json = value.starts_with("eyJ") && matches!(value.split('.').count(), 3 | 5);
+    (is_json && value.split('.').all(is_plain))
+        || MARKS
+            .iter()
+            .any(|mark| value.strip_prefix(mark).is_some_and(|rest| rest.len() >= 8 && is_plain(rest)))
 }
 
 fn is_credential(name: &str) -> bool {
@@ -95,10 +114,20 @@ mod tests {
         ] {
             assert_eq!(is_credential_field(name), expected, "{name}");
         }
-        for (value, expected) in
-            [("Bearer x", true), (" basic eA==", true), ("Bearer", false), ("bearing x", false)]
-        {
-            assert_eq!(has_scheme(value), expected, "{value}");
+        for (value, expected) in [
+            ("Bearer x", true),
+            (" basic eA==", true),
+            ("Bearer", false),
+            ("bearing x", false),
+            ("eyJhbGciOiJub25lIn0.e30.", true),
+            ("eyJ.a b.c", false),
+            ("eyJ", false),
+            ("hvs.CAESIJ0123", true),
+            ("hvs.x", false),
+            ("AKIAIOSFODNN7EXAMPLE", true),
+            ("ghp_ a", false),
+        ] {
+            assert_eq!(says_credential(value), expected, "{value}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! URLs in messages.
 
-use crate::secret::{has_scheme, is_credential_argument};
+use crate::secret::{is_credential_argument, says_credential};
 
 /// A URL without the user name and password that it may carry, nor tokens among its arguments, for whatever is printed.
 pub fn without_user(text: &str) -> String {
@@ -76,7 +76,7 @@ fn without_tokens(text: &str) -> String {
 /// As the receiver reads them: with their escapes. What is a structure may have credentials anywhere.
 fn is_credential(name: &str, value: &str) -> bool {
     let value = percent_decoded(&value.replace('+', " "));
-    is_credential_argument(&percent_decoded(name)) || has_scheme(&value) || value.starts_with(['{', '['])
+    is_credential_argument(&percent_decoded(name)) || says_credential(&value) || value.starts_with(['{', '['])
 }
 
 /// With each escape as the byte that it stands for; what is not an escape stays.

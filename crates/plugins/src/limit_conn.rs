@@ -15,7 +15,7 @@ use crate::{
     common::{
         conf::typed,
         limit_key::{self, Form, LimitKey, Scope},
-        outage::Outage,
+        outage::{Attempt, Outage},
         redis_client::RedisClient,
         skip,
     },
@@ -155,14 +155,15 @@ impl Plugin for LimitConn {
                 let taken = match &self.redis {
                     None => Places::global().take(request, &rule.key, limit),
                     Some(redis) => {
+                        let attempt = self.outage.attempt();
                         match held::take_remote(request, redis, &rule.key, limit, self.key_ttl_seconds).await
                         {
                             Ok(taken) => {
-                                self.outage.passed(PLUGIN.name, request);
+                                attempt.passed(PLUGIN.name, request);
                                 taken
                             }
                             Err(reason) => {
-                                self.failed(request, &reason)?;
+                                self.failed(&attempt, request, &reason)?;
                                 continue;
                             }
                         }
@@ -215,9 +216,9 @@ impl LimitConn {
         }
     }
 
-    fn failed(&self, request: &Request, reason: &str) -> Verdict {
+    fn failed(&self, attempt: &Attempt<'_>, request: &Request, reason: &str) -> Verdict {
         let route = limit_key::on_route(request);
-        self.outage.failed(format_args!("failed to limit conn: {reason}{route}"));
+        attempt.failed(format_args!("failed to limit conn: {reason}{route}"));
         if self.allow_degradation { Ok(()) } else { Err(Box::new(Reply::page(500))) }
     }
 }

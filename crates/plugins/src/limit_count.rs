@@ -266,7 +266,7 @@ impl LimitCount {
             let now = monotonic_seconds(Instant::now());
             for rule in &applied {
                 let taken = Counters::global().take(&rule.key, rule.quota, cost, now);
-                if let Err(reply) = self.judge(request, rule, Ok(taken)) {
+                if let Err(reply) = self.judge(request, rule, taken) {
                     return Step::Reply(reply);
                 }
             }
@@ -274,11 +274,18 @@ impl LimitCount {
         }
         Step::wait(async move {
             for rule in &applied {
-                let taken = self.take_from_redis(&rule.key, rule.quota, cost).await;
-                if taken.is_ok() {
-                    self.outage.passed(PLUGIN.name, request);
+                let attempt = self.outage.attempt();
+                match self.take_from_redis(&rule.key, rule.quota, cost).await {
+                    Ok(taken) => {
+                        attempt.passed(PLUGIN.name, request);
+                        self.judge(request, rule, taken)?;
+                    }
+                    Err(reason) => {
+                        let route = limit_key::on_route(request);
+                        attempt.failed(format_args!("failed to limit count: {reason}{route}"));
+                        self.degrade()?;
+                    }
                 }
-                self.judge(request, rule, taken)?;
             }
             Ok(())
         })
@@ -317,18 +324,15 @@ impl LimitCount {
         }
     }
 
-    fn judge(&self, request: &mut Request, rule: &Applied<'_>, taken: Result<Taken, String>) -> Verdict {
-        let taken = match taken {
-            Ok(taken) => taken,
-            Err(reason) => {
-                let route = limit_key::on_route(request);
-                self.outage.failed(format_args!("failed to limit count: {reason}{route}"));
-                return match self.allow_degradation {
-                    true => Ok(()),
-                    false => Err(Box::new(Reply::error_msg(500, "failed to limit count"))),
-                };
-            }
-        };
+    /// The verdict where the count cannot be had.
+    fn degrade(&self) -> Verdict {
+        match self.allow_degradation {
+            true => Ok(()),
+            false => Err(Box::new(Reply::error_msg(500, "failed to limit count"))),
+        }
+    }
+
+    fn judge(&self, request: &mut Request, rule: &Applied<'_>, taken: Taken) -> Verdict {
         if let Some(key) = &rule.text {
             request.set_variable(RATE_LIMITING_INFO, info(key, rule.quota.limit, &taken));
         }

@@ -12,7 +12,7 @@ use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Reques
 use crate::common::{
     conf::typed,
     limit_key::{self, Form, LimitKey, Scope},
-    outage::Outage,
+    outage::{Attempt, Outage},
     redis_client::RedisClient,
 };
 
@@ -76,12 +76,13 @@ impl Plugin for LimitReq {
         if let Some(redis) = &self.redis {
             let key = self.scope.key(&self.key, request, Form::Text, "limit_req:").unwrap_or_default();
             return Step::wait(async move {
+                let attempt = self.outage.attempt();
                 match self.bucket.take_remote(redis, &key).await {
                     Ok(delay) => {
-                        self.outage.passed(PLUGIN.name, request);
+                        attempt.passed(PLUGIN.name, request);
                         self.settle(delay).await
                     }
-                    Err(reason) => self.failed(request, &reason),
+                    Err(reason) => self.failed(&attempt, request, &reason),
                 }
             });
         }
@@ -106,9 +107,9 @@ impl LimitReq {
         Ok(())
     }
 
-    fn failed(&self, request: &Request, reason: &str) -> Verdict {
+    fn failed(&self, attempt: &Attempt<'_>, request: &Request, reason: &str) -> Verdict {
         let route = limit_key::on_route(request);
-        self.outage.failed(format_args!("failed to limit req: {reason}{route}"));
+        attempt.failed(format_args!("failed to limit req: {reason}{route}"));
         if self.allow_degradation { Ok(()) } else { Err(Box::new(Reply::page(500))) }
     }
 }

@@ -23,6 +23,7 @@ use tidegate_telemetry::{error_log, limiter::Limiter};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Notify,
+    task::JoinHandle,
 };
 
 use crate::{
@@ -231,6 +232,31 @@ pub(crate) struct Introduction {
     pub doors: Vec<RawFd>,
 }
 
+/// The task, its socket, and what the socket is for.
+type Accepting = (JoinHandle<()>, Rc<TcpListener>, Listen);
+
+/// A task that accepts for each socket.
+fn accept_at(worker: &'static Worker, doors: Doors) -> Vec<Accepting> {
+    let mut accepting = Vec::new();
+    for (listener, listen) in doors {
+        match TcpListener::from_std(listener) {
+            Ok(listener) => {
+                let listener = Rc::new(listener);
+                let task = tokio::task::spawn_local(stall::watched(
+                    worker,
+                    "new connections",
+                    accept(worker, listener.clone(), listen.clone()),
+                ));
+                accepting.push((task, listener, listen));
+            }
+            Err(error) => {
+                error_log::log(error_log::Level::Emergency, format_args!("{}: {error}", listen.address))
+            }
+        }
+    }
+    accepting
+}
+
 /// The life of a worker's thread.
 pub(crate) fn run(worker: Worker, doors: Doors, signals: &Arc<Signals>, introduced: &OnceLock<Introduction>) {
     error_log::limit_places();
@@ -267,23 +293,7 @@ pub(crate) fn run(worker: Worker, doors: Doors, signals: &Arc<Signals>, introduc
         tidegate_plugin_api::inner::serve_with(Box::new(move |socket, facts| {
             connection::spawn_inner(worker, socket, facts)
         }));
-        let mut accepting = Vec::new();
-        for (listener, listen) in doors {
-            match TcpListener::from_std(listener) {
-                Ok(listener) => {
-                    let listener = Rc::new(listener);
-                    let task = tokio::task::spawn_local(stall::watched(
-                        worker,
-                        "new connections",
-                        accept(worker, listener.clone(), listen.clone()),
-                    ));
-                    accepting.push((task, listener, listen));
-                }
-                Err(error) => {
-                    error_log::log(error_log::Level::Emergency, format_args!("{}: {error}", listen.address))
-                }
-            }
-        }
+        let accepting = accept_at(worker, doors);
         let ticking = tokio::task::spawn_local(stall::watched(worker, "the clock", tick(worker)));
         wait_until(&signals.notify, || signals.ending() || progress.is_lost()).await;
         let lost = progress.is_lost();

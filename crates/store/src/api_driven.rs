@@ -10,7 +10,7 @@ use tidegate_model::Kind;
 use tokio::sync::watch;
 
 use crate::{
-    BoxFuture, Changes, Operation, State, Store, StoreError, Written,
+    BoxFuture, Changes, State, Store, StoreError, Write, Written,
     collections::{self, COLLECTIONS, Check, Report},
     live::Live,
 };
@@ -154,7 +154,7 @@ impl Store for ApiDriven {
         self.live.read(|state| read(state));
     }
 
-    fn write(&self, _operations: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>> {
+    fn write(&self, _: Write) -> BoxFuture<'_, Result<Written, StoreError>> {
         Box::pin(std::future::ready(Err(StoreError::ReadOnly)))
     }
 

@@ -36,7 +36,7 @@ pub use self::{
     sealing::Hooks,
 };
 use crate::{
-    Author, BoxFuture, Changes, History, Operation, State, Store, StoreError, Written, history::Retention,
+    BoxFuture, Changes, History, Operation, State, Store, StoreError, Write, Written, history::Retention,
     live::Live,
 };
 
@@ -131,7 +131,7 @@ impl Embedded {
     /// `write` for callers without a runtime.
     pub fn write_blocking(&self, operations: Vec<Operation>) -> Result<Written, StoreError> {
         let (reply, answer) = oneshot::channel();
-        self.writer.send(Author::default(), None, operations, reply)?;
+        self.writer.send(operations.into(), reply)?;
         answer.blocking_recv().unwrap_or_else(|_| Err(stopped()))
     }
 
@@ -153,21 +153,6 @@ impl Embedded {
         self.copier.resume();
         resumed
     }
-
-    fn send(
-        &self,
-        author: Author,
-        at: Option<u64>,
-        operations: Vec<Operation>,
-    ) -> BoxFuture<'_, Result<Written, StoreError>> {
-        let (reply, answer) = oneshot::channel();
-        // Sent now, not when first polled: a caller that goes away does not undo its write.
-        let sent = self.writer.send(author, at, operations, reply);
-        Box::pin(async move {
-            sent?;
-            answer.await.unwrap_or_else(|_| Err(stopped()))
-        })
-    }
 }
 
 impl Store for Embedded {
@@ -175,25 +160,14 @@ impl Store for Embedded {
         self.live.read(|state| read(state));
     }
 
-    fn write(&self, operations: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>> {
-        self.send(Author::default(), None, operations)
-    }
-
-    fn write_at(
-        &self,
-        revision: u64,
-        operations: Vec<Operation>,
-    ) -> BoxFuture<'_, Result<Written, StoreError>> {
-        self.send(Author::default(), Some(revision), operations)
-    }
-
-    fn write_by(
-        &self,
-        author: Author,
-        at: Option<u64>,
-        operations: Vec<Operation>,
-    ) -> BoxFuture<'_, Result<Written, StoreError>> {
-        self.send(author, at, operations)
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<Written, StoreError>> {
+        let (reply, answer) = oneshot::channel();
+        // Sent now, not when first polled: a caller that goes away does not undo its write.
+        let sent = self.writer.send(write, reply);
+        Box::pin(async move {
+            sent?;
+            answer.await.unwrap_or_else(|_| Err(stopped()))
+        })
     }
 
     fn history(&self) -> Option<&dyn History> {

@@ -39,7 +39,7 @@ use tokio::{runtime::Handle, sync::watch, task};
 pub use self::tls::TlsOptions;
 use self::{connection::Member, rpc::Client, snapshot::Earlier};
 use crate::{
-    BoxFuture, Changes, Operation, State, Store, StoreError, Written,
+    BoxFuture, Changes, State, Store, StoreError, Write, Written,
     collections::{Check, PluginList},
     live::Live,
 };
@@ -239,15 +239,15 @@ impl Shared {
     }
 }
 
-impl Etcd {
-    fn send(
-        &self,
-        at: Option<u64>,
-        operations: Vec<Operation>,
-    ) -> BoxFuture<'_, Result<Written, StoreError>> {
+impl Store for Etcd {
+    fn read(&self, read: &mut dyn FnMut(&State)) {
+        self.shared.live.read(|state| read(state));
+    }
+
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<Written, StoreError>> {
         let shared = self.shared.clone();
         // On a task of its own: a caller that goes away does not leave a write half done.
-        let written = self.runtime.spawn(async move { write::write(&shared, at, operations).await });
+        let written = self.runtime.spawn(async move { write::write(&shared, write).await });
         Box::pin(async move {
             written.await.unwrap_or_else(|_| {
                 Err(StoreError::Unavailable(
@@ -255,24 +255,6 @@ impl Etcd {
                 ))
             })
         })
-    }
-}
-
-impl Store for Etcd {
-    fn read(&self, read: &mut dyn FnMut(&State)) {
-        self.shared.live.read(|state| read(state));
-    }
-
-    fn write(&self, operations: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>> {
-        self.send(None, operations)
-    }
-
-    fn write_at(
-        &self,
-        revision: u64,
-        operations: Vec<Operation>,
-    ) -> BoxFuture<'_, Result<Written, StoreError>> {
-        self.send(Some(revision), operations)
     }
 
     fn changes_since(&self, revision: u64) -> Changes {

@@ -23,7 +23,7 @@ use self::places::Text;
 use crate::collections::Places as _;
 pub use crate::collections::{Check, PluginList, Report};
 use crate::{
-    BoxFuture, Changes, ObjectPlaces, Operation, State, Store, StoreError, Written, collections, live::Live,
+    BoxFuture, Changes, ObjectPlaces, State, Store, StoreError, Write, Written, collections, live::Live,
 };
 
 /// Takes the `plugins` list of a file; `None`: it has none.
@@ -75,6 +75,8 @@ struct Stamp {
     modified: Option<SystemTime>,
     size: u64,
     inode: u64,
+    /// Of the inode, in seconds and nanoseconds: tools that copy a file in place set the other one back.
+    changed: (i64, i64),
 }
 
 impl File {
@@ -187,7 +189,12 @@ impl Shared {
 impl Stamp {
     fn of(metadata: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;
-        Self { modified: metadata.modified().ok(), size: metadata.size(), inode: metadata.ino() }
+        Self {
+            modified: metadata.modified().ok(),
+            size: metadata.size(),
+            inode: metadata.ino(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
     }
 }
 
@@ -196,7 +203,7 @@ impl Store for File {
         self.shared.live.read(|state| read(state));
     }
 
-    fn write(&self, _operations: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>> {
+    fn write(&self, _: Write) -> BoxFuture<'_, Result<Written, StoreError>> {
         Box::pin(std::future::ready(Err(StoreError::ReadOnly)))
     }
 

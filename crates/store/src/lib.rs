@@ -53,6 +53,23 @@ pub enum Operation {
     },
 }
 
+/// What is written together: all of it or nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Write {
+    pub operations: Vec<Operation>,
+    /// The write takes place only if nothing at all has been written since this revision; else it ends with
+    /// [`StoreError::Conflict`].
+    pub at: Option<u64>,
+    /// Recorded in the history, where the provider keeps one.
+    pub author: Author,
+}
+
+impl From<Vec<Operation>> for Write {
+    fn from(operations: Vec<Operation>) -> Self {
+        Self { operations, ..Self::default() }
+    }
+}
+
 /// What a write did: one entry per operation, in order.
 #[derive(Clone, Debug)]
 pub struct Written {
@@ -112,38 +129,14 @@ pub struct LastGoodState {
     pub writes_behind: Option<u64>,
 }
 
-const NO_TRANSACTIONS: &str = "this configuration provider has no transactions; use the embedded one, or change the resources one by one";
-
 /// The beginning of a message about an object, or about the part of it that the message names: `FILE:LINE:COLUMN: `.
 pub type ObjectPlaces = Box<dyn Fn(Kind, &str, &str) -> String + Send>;
 
 pub trait Store: Send + Sync {
     /// Runs `read` on the current state, under a shared lock: be quick.
     fn read(&self, read: &mut dyn FnMut(&State));
-    /// All or nothing; resolves when the write is durable and visible through `read`.
-    fn write(&self, operations: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>>;
-    /// As `write`, provided that nothing at all has been written since `revision`; else [`StoreError::Conflict`].
-    fn write_at(
-        &self,
-        _revision: u64,
-        _operations: Vec<Operation>,
-    ) -> BoxFuture<'_, Result<Written, StoreError>> {
-        let refused =
-            if self.is_writable() { StoreError::Unsupported(NO_TRANSACTIONS) } else { StoreError::ReadOnly };
-        Box::pin(std::future::ready(Err(refused)))
-    }
-    /// As `write`, or as `write_at` with a revision, by somebody whom a history should name.
-    fn write_by(
-        &self,
-        _author: Author,
-        at: Option<u64>,
-        operations: Vec<Operation>,
-    ) -> BoxFuture<'_, Result<Written, StoreError>> {
-        match at {
-            Some(revision) => self.write_at(revision, operations),
-            None => self.write(operations),
-        }
-    }
+    /// Resolves when the write is durable and visible through `read`. A caller that drops the future does not undo it.
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<Written, StoreError>>;
     /// What was changed, where the provider keeps it.
     fn history(&self) -> Option<&dyn History> {
         None

@@ -8,7 +8,7 @@ use std::{
 use tidegate_model::Object;
 use tokio::sync::watch;
 
-use crate::{BoxFuture, Change, Changes, Operation, State, Store, StoreError, Written};
+use crate::{BoxFuture, Change, Changes, Operation, State, Store, StoreError, Write, Written};
 
 /// Older changes are forgotten; whoever needs them takes the whole state.
 const REMEMBERED_CHANGES: usize = 4096;
@@ -41,9 +41,9 @@ impl Memory {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn apply(&self, at: Option<u64>, operations: Vec<Operation>) -> Result<Written, StoreError> {
+    fn apply(&self, write: Write) -> Result<Written, StoreError> {
         let mut inner = self.lock();
-        if at.is_some_and(|at| at != inner.state.revision) {
+        if write.at.is_some_and(|at| at != inner.state.revision) {
             return Err(StoreError::Conflict);
         }
         let mut state = inner.state.clone();
@@ -51,7 +51,7 @@ impl Memory {
         let mut changes = Vec::new();
         let mut objects = Vec::new();
         let mut lease = None;
-        for operation in operations {
+        for operation in write.operations {
             if ttl(&operation).is_some() {
                 lease = Some(revision);
             }
@@ -127,16 +127,8 @@ impl Store for Memory {
         read(&self.lock().state);
     }
 
-    fn write(&self, operations: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>> {
-        Box::pin(async move { self.apply(None, operations) })
-    }
-
-    fn write_at(
-        &self,
-        revision: u64,
-        operations: Vec<Operation>,
-    ) -> BoxFuture<'_, Result<Written, StoreError>> {
-        Box::pin(async move { self.apply(Some(revision), operations) })
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<Written, StoreError>> {
+        Box::pin(async move { self.apply(write) })
     }
 
     fn changes_since(&self, revision: u64) -> Changes {

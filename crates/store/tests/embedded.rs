@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use tidegate_model::{Kind, Object};
-use tidegate_store::{Changes, Embedded, Operation, Store, StoreError, Written, embedded::Hooks};
+use tidegate_store::{Changes, Embedded, Operation, Store, StoreError, Write, Written, embedded::Hooks};
 
 fn open(path: &Path) -> Embedded {
     Embedded::open(path, Hooks::default()).unwrap()
@@ -332,14 +332,19 @@ fn damaged_files_are_survived() {
     assert!(refused > 0);
 }
 
+fn write_at(revision: u64, operations: Vec<Operation>) -> Write {
+    Write { at: Some(revision), ..operations.into() }
+}
+
 #[test]
 fn a_write_at_a_revision_holds_only_there() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder.path().join("tidegate.redb"));
     let at = |revision: u64, id: &str| {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime
-            .block_on(store.write_at(revision, vec![put(id, json!({}), None), put("both", json!({}), None)]))
+        runtime.block_on(
+            store.write(write_at(revision, vec![put(id, json!({}), None), put("both", json!({}), None)])),
+        )
     };
     assert_eq!(at(0, "a").unwrap().revision, 1);
     assert!(matches!(at(0, "b"), Err(StoreError::Conflict)));
@@ -347,7 +352,7 @@ fn a_write_at_a_revision_holds_only_there() {
     assert!(store.get(Kind::Route, "b").is_none(), "nothing of it was written");
     // Of many at the same revision one holds, also when they are committed together.
     let writers: Vec<_> =
-        (0..8).map(|id| store.write_at(1, vec![put(&id.to_string(), json!({}), None)])).collect();
+        (0..8).map(|id| store.write(write_at(1, vec![put(&id.to_string(), json!({}), None)]))).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let good = writers.into_iter().map(|writer| runtime.block_on(writer).is_ok());
     assert_eq!(good.filter(|good| *good).count(), 1);

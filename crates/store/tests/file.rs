@@ -190,7 +190,7 @@ fn it_is_read_only() {
     assert!(!subject.file.is_writable());
     let delete = Operation::Delete { kind: Kind::Route, id: "1".into(), expected: None };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    assert!(matches!(runtime.block_on(subject.file.write(vec![delete])), Err(StoreError::ReadOnly)));
+    assert!(matches!(runtime.block_on(subject.file.write(vec![delete].into())), Err(StoreError::ReadOnly)));
 }
 
 #[test]

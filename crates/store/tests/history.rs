@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use serde_json::{Value, json};
 use tidegate_model::Kind;
 use tidegate_store::{
-    Author, Embedded, History, Operation, Store, StoreError, Written,
+    Author, Embedded, History, Operation, Store, StoreError, Write, Written,
     embedded::Hooks,
     history::{Action, HistoryError, Point, Query, Retention},
 };
@@ -21,7 +21,7 @@ fn delete(id: &str) -> Operation {
 fn write(store: &Embedded, operations: Vec<Operation>) -> Written {
     let author = Author { name: Some("jack".to_owned()), request: "PUT".to_owned(), ..Author::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(store.write_by(author, None, operations)).unwrap()
+    runtime.block_on(store.write(Write { operations, at: None, author })).unwrap()
 }
 
 fn history(store: &Embedded) -> &dyn History {

@@ -44,6 +44,7 @@ pub mod trial;
 pub mod welcome;
 
 use std::{
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -92,12 +93,7 @@ pub struct RunOptions {
 /// Serves until a signal says stop, or a successor has taken over.
 pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     let signals = signals::Signals::install()?;
-    raise_descriptor_limit(settings.nginx.worker_rlimit_nofile);
-    let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    tidegate_plugin_api::descriptors::set_limit(
-        descriptors.unwrap_or(u64::MAX),
-        settings.admin.limits.reserved_descriptors,
-    );
+    limit_descriptors(&settings);
     let inherited = options.predecessor.as_mut().map(|old| std::mem::take(&mut old.sockets));
     let sockets = sockets::Sockets::new(inherited.unwrap_or_default());
     let purpose = Purpose::Serve(options.predecessor.as_ref());
@@ -120,10 +116,8 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     if let Some(predecessor) = &options.predecessor {
         predecessor.prepared(left)?;
     }
-
-    let workers = tidegate_proxy::start(&proxy_settings, listeners, &control.publisher)
-        .context("cannot start workers")?;
-    let workers = Arc::new(workers);
+    let workers = tidegate_proxy::start(&proxy_settings, listeners, &control.publisher);
+    let workers = Arc::new(workers.context("cannot start workers")?);
     let teller = signals.teller();
     workers.watch(move |count| teller.tell(signals::Event::Stuck(count))).context("cannot watch workers")?;
     apis.hooks.set_workers(&workers);
@@ -136,21 +130,7 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     announce_ready(&settings, &signals, &mut options)?;
     sockets.serve();
     if options.predecessor.is_none() {
-        let store = provider.store();
-        match &options.says {
-            Some(text) => crate::say::complain!("{text}"),
-            None => welcome::print(&welcome::Doors {
-                settings: &settings,
-                listening: &workers.listening,
-                without_tls: without_tls.as_deref(),
-                control: control_api,
-                new_store: provider.new_store(),
-                last_good: store.last_good(),
-                has_mocking: catalog.is_enabled("mocking"),
-                new_keys: &options.new_keys,
-            }),
-        }
-        notify::ready();
+        welcome(&settings, &options, &workers, &provider, &catalog, (without_tls.as_deref(), control_api));
     }
     let mut serving = serving::Serving {
         signals: &signals,
@@ -170,30 +150,74 @@ pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     if workers.lost_threads() > 0 {
         end_in_time(stays, &settings.files.pid);
     }
-    if !tidegate_plugin_api::stop::finish(FLUSH_TIME) {
-        error_log::log(
-            error_log::Level::Warn,
-            format_args!("some log entries could not be sent before the end"),
-        );
-    }
+    flush_logs();
     control.stop();
     provider.close();
     logs.close();
     runtime.shutdown_timeout(Duration::from_millis(500));
     drop(options.pid_file);
     if stays {
-        if workers.lost_threads() > 0 {
-            // What was told until now; what comes later waits for the new image.
-            while let Some(event) = signals.next(Some(Duration::ZERO)) {
-                if let Ok(Some(pid)) = pid_file::running(&settings.files.pid) {
-                    stay::pass_on(pid, &event);
-                }
-            }
-            stay::without_threads(&settings.files.pid);
-        }
-        stay::until_end(&signals, &settings.files.pid, false);
+        stay_on(&settings, &signals, workers.lost_threads() > 0);
     }
     Ok(())
+}
+
+fn flush_logs() {
+    if !tidegate_plugin_api::stop::finish(FLUSH_TIME) {
+        error_log::log(
+            error_log::Level::Warn,
+            format_args!("some log entries could not be sent before the end"),
+        );
+    }
+}
+
+fn limit_descriptors(settings: &Settings) {
+    raise_descriptor_limit(settings.nginx.worker_rlimit_nofile);
+    let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    tidegate_plugin_api::descriptors::set_limit(
+        descriptors.unwrap_or(u64::MAX),
+        settings.admin.limits.reserved_descriptors,
+    );
+}
+
+/// The banner, or the one line of a command that says more itself; then the supervisor may know.
+fn welcome(
+    settings: &Settings,
+    options: &RunOptions,
+    workers: &tidegate_proxy::Workers,
+    provider: &provider::Provider,
+    catalog: &Catalog,
+    (without_tls, control): (Option<&str>, Option<SocketAddr>),
+) {
+    let store = provider.store();
+    match &options.says {
+        Some(text) => crate::say::complain!("{text}"),
+        None => welcome::print(&welcome::Doors {
+            settings,
+            listening: &workers.listening,
+            without_tls,
+            control,
+            new_store: provider.new_store(),
+            last_good: store.last_good(),
+            has_mocking: catalog.is_enabled("mocking"),
+            new_keys: &options.new_keys,
+        }),
+    }
+    notify::ready();
+}
+
+/// Remains as the process that a supervisor watches, after a successor has taken over.
+fn stay_on(settings: &Settings, signals: &signals::Signals, has_lost_threads: bool) {
+    if has_lost_threads {
+        // What came until now is passed on; what comes later waits for the new image.
+        while let Some(event) = signals.next(Some(Duration::ZERO)) {
+            if let Ok(Some(pid)) = pid_file::running(&settings.files.pid) {
+                stay::pass_on(pid, &event);
+            }
+        }
+        stay::without_threads(&settings.files.pid);
+    }
+    stay::until_end(signals, &settings.files.pid, false);
 }
 
 /// What follows may need a lock that a thread holds which does not come back: then the process ends as it is.

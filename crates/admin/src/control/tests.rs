@@ -15,7 +15,8 @@ impl Compiled for Refused {
     }
 
     fn rejected(&self) -> Arc<[Rejected]> {
-        Arc::new([Rejected { kind: Kind::GlobalRule, id: "1".into(), reason: "no secret".to_owned() }])
+        let reason = "no secret".to_owned();
+        Arc::new([Rejected { kind: Kind::GlobalRule, id: "1".into(), reason, is_placeless: false }])
     }
 }
 
@@ -41,7 +42,7 @@ fn api(objects: &[(Kind, &str, Value)]) -> ControlApi {
     for (kind, id, value) in objects {
         let (id, value) = ((*id).into(), Arc::new(value.clone()));
         let put = Operation::Put { kind: *kind, id, value, expected: None, ttl_seconds: None };
-        finish(store.write(vec![put])).expect("written");
+        finish(store.write(vec![put].into())).expect("written");
     }
     ControlApi::new(ControlParts {
         key_prefix: String::new(),

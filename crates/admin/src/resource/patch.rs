@@ -28,8 +28,8 @@ pub(super) async fn patch(
         return Err(refuse(if secret { "no secret id" } else { &missing }));
     };
     let conf = body.ok_or_else(|| refuse("missing new configuration"))?;
-    if target.sub_path.is_empty() && !conf.is_object() && !conf.is_array() {
-        return Err(refuse("invalid configuration"));
+    if target.sub_path.is_empty() {
+        check_whole(&conf).map_err(refuse)?;
     }
     let store_id: Arc<str> = target.store_id(id).into();
     let previous = api.store.get(target.kind, &store_id).ok_or_else(not_found)?;
@@ -48,6 +48,19 @@ pub(super) async fn patch(
     let written = super::submit(api, request, vec![operation]).await.map_err(|error| store_failed(&error))?;
     let body = envelope::written(api, "compareAndSwap", (target.kind, &store_id), &value, written.lease);
     Ok(super::warned(api, super::written(200, &body, &written), target.kind, &store_id))
+}
+
+/// What is merged into the object. An empty list is an empty object to APISIX, and changes nothing.
+fn check_whole(conf: &Value) -> Result<(), &'static str> {
+    match conf {
+        Value::Object(_) => Ok(()),
+        Value::Array(items) if items.is_empty() => Ok(()),
+        Value::Array(_) => Err(
+            "a list cannot be merged into an object (JSON Patch, RFC 6902, is not supported): send an object \
+                                with the fields that change",
+        ),
+        _ => Err("invalid configuration"),
+    }
 }
 
 pub(super) const UNREADABLE: &str =
@@ -89,18 +102,18 @@ fn check_decoration(api: &AdminApi, target: &Target, body: Option<&Value>) -> Re
     }
 }
 
-/// Objects are merged, `null` removes; everything else replaces, also an object that is empty.
+/// As `core.table.merge` of APISIX: what is merged into an object that has fields keeps all that it does not name, so that an
+/// empty object or list takes nothing away. `null` removes; everything else replaces.
 fn merge(fields: &mut Map<String, Value>, changes: Map<String, Value>) {
     for (name, change) in changes {
         match (fields.get_mut(&name), change) {
             (_, Value::Null) => {
                 fields.shift_remove(&name);
             }
-            (Some(Value::Object(inner)), Value::Object(changes))
-                if !inner.is_empty() && !changes.is_empty() =>
-            {
+            (Some(Value::Object(inner)), Value::Object(changes)) if !inner.is_empty() => {
                 merge(inner, changes);
             }
+            (Some(Value::Object(inner)), Value::Array(items)) if !inner.is_empty() && items.is_empty() => {}
             (_, change) => {
                 fields.insert(name, change);
             }
@@ -145,11 +158,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn merges_replace_lists_and_empty_tables() {
+    fn merges_replace_lists_and_take_nothing_away() {
         for (before, change, after) in [
             (json!({"a": {"b": 1}}), json!({"a": {"c": 2}}), json!({"a": {"b": 1, "c": 2}})),
             (json!({"a": [1, 2]}), json!({"a": [3]}), json!({"a": [3]})),
-            (json!({"a": {"b": 1}}), json!({"a": {}}), json!({"a": {}})),
+            (json!({"a": {"b": 1}}), json!({"a": {}}), json!({"a": {"b": 1}})),
+            (json!({"a": {"b": 1}}), json!({"a": []}), json!({"a": {"b": 1}})),
+            (json!({"a": {"b": {"c": 1}}}), json!({"a": {"b": {}}}), json!({"a": {"b": {"c": 1}}})),
+            (json!({"a": {}}), json!({"a": []}), json!({"a": []})),
+            (json!({"a": [1]}), json!({"a": {}}), json!({"a": {}})),
             (json!({"a": {"b": 1, "c": 2}}), json!({"a": {"b": null}}), json!({"a": {"c": 2}})),
         ] {
             let (Value::Object(mut fields), Value::Object(changes)) = (before, change) else {

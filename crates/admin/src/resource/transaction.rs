@@ -6,7 +6,7 @@ mod stage;
 
 use serde_json::{Value, json};
 use tidegate_model::schema::lua;
-use tidegate_store::{Author, State, StoreError};
+use tidegate_store::{Author, State, StoreError, Write};
 
 pub(super) use self::stage::{Stage, Wanted};
 use super::{history, store_failed};
@@ -109,7 +109,8 @@ impl Order {
             let body = json!({"dry_run": true, "revision": revision, "changes": stage.differences(api)});
             return Ok(Some(Response::json(200, &body)));
         }
-        match api.store.write_by(self.author.clone(), Some(revision), stage.operations()).await {
+        let (operations, author) = (stage.operations(), self.author.clone());
+        match api.write(Write { operations, at: Some(revision), author }).await {
             Ok(written) => {
                 let mut body = json!({"revision": written.revision, "changes": stage.summary()});
                 let warnings = stage.warnings(api);

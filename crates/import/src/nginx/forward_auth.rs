@@ -23,6 +23,39 @@ fn has_own_variables(text: &str) -> bool {
     OF_THE_QUESTION.iter().any(|variable| text.contains(variable))
 }
 
+/// What forward-auth does in its own way.
+#[rustfmt::skip]
+const OF_OUR_OWN_ASKING: [&str; 6] = [
+    "client_max_body_size", "proxy_connect_timeout", "proxy_read_timeout", "proxy_send_timeout", "add_header", "gzip",
+];
+
+/// Fields that nginx adds to the question.
+fn extra_fields(
+    asked: &Chain<'_>,
+    variables: &Variables,
+    not: &impl Fn(&str) -> Stop,
+) -> Made<Map<String, Value>> {
+    let mut extra = Map::new();
+    for header in asked.all("proxy_set_header") {
+        let (name, value) = (header.argument(0), header.argument(1));
+        if value.is_empty() && FIELDS.iter().any(|field| field.eq_ignore_ascii_case(name)) {
+            return Err(not(&format!("its question has no field {name}")));
+        }
+        // A path of its own, and no arguments.
+        if has_own_variables(value) {
+            return Err(not(&format!("`{}` has variables of the question itself", header.title())));
+        }
+        if value.is_empty()
+            || ["host", "content-length", "connection"].contains(&name.to_lowercase().as_str())
+        {
+            continue;
+        }
+        let text = variables.text(&value.replace("$proxy_add_x_forwarded_for", "$remote_addr"))?;
+        extra.insert(name.to_owned(), text.replace("${", "$").replace('}', "").into());
+    }
+    Ok(extra)
+}
+
 pub fn convert<'a>(
     path: &str,
     at: &At<'_, 'a>,
@@ -47,14 +80,7 @@ pub fn convert<'a>(
     {
         return Err(not("its location has guards of its own"));
     }
-    asked.take(&[
-        "client_max_body_size",
-        "proxy_connect_timeout",
-        "proxy_read_timeout",
-        "proxy_send_timeout",
-        "add_header",
-        "gzip",
-    ]);
+    asked.take(&OF_OUR_OWN_ASKING);
     // Each question is asked, where nginx may keep what it was answered.
     asked.take(&super::effects::CACHE);
     super::error_pages::of_question(asked)?;
@@ -77,24 +103,7 @@ pub fn convert<'a>(
         }
         _ => return Err(not("its location is a regular expression")),
     };
-    let mut extra = Map::new();
-    for header in asked.all("proxy_set_header") {
-        let (name, value) = (header.argument(0), header.argument(1));
-        if value.is_empty() && FIELDS.iter().any(|field| field.eq_ignore_ascii_case(name)) {
-            return Err(not(&format!("its question has no field {name}")));
-        }
-        // A path of its own, and no arguments.
-        if has_own_variables(value) {
-            return Err(not(&format!("`{}` has variables of the question itself", header.title())));
-        }
-        if value.is_empty()
-            || ["host", "content-length", "connection"].contains(&name.to_lowercase().as_str())
-        {
-            continue;
-        }
-        let text = variables.text(&value.replace("$proxy_add_x_forwarded_for", "$remote_addr"))?;
-        extra.insert(name.to_owned(), text.replace("${", "$").replace('}', "").into());
-    }
+    let extra = extra_fields(asked, variables, &not)?;
     asked.check(Handler::Proxy, report)?;
     let mut conf = json!({
         "uri": format!("{}://{}{rest}", target.scheme, target.authority),

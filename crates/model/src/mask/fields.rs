@@ -6,12 +6,12 @@ use super::MASK;
 use crate::{
     idle::is_text_variable,
     schema::is_secret_reference,
-    secret::{has_scheme, is_credential_field},
+    secret::{is_credential_field, says_credential},
     url::without_user,
 };
 
 /// Members that hold fields by name, beside those that end in `headers`.
-const FIELDS_BY_NAME: [&str; 4] = ["set", "add", "authorization_params", "log_format"];
+const FIELDS_BY_NAME: [&str; 5] = ["set", "add", "authorization_params", "log_format", "log_labels"];
 
 pub(super) fn holds_fields(name: &str) -> bool {
     name.ends_with("headers") || FIELDS_BY_NAME.contains(&name)
@@ -34,6 +34,9 @@ pub(super) fn shown(text: &str) -> String {
     if is_secret_reference(text) {
         return text.to_owned();
     }
+    if says_credential(text) {
+        return MASK.to_owned();
+    }
     if text.trim_start().starts_with(['{', '[']) {
         return if holds_credential(text) { MASK.to_owned() } else { without_user(text) };
     }
@@ -43,7 +46,7 @@ pub(super) fn shown(text: &str) -> String {
 /// Of a field in one text, `Authorization: Basic …`.
 fn without_value(text: &str) -> Option<String> {
     let (name, value) = text.split_once(':')?;
-    let is_secret = is_credential_field(name) || has_scheme(value);
+    let is_secret = is_credential_field(name) || says_credential(value);
     let is_hidden = is_secret && !is_secret_reference(value.trim());
     is_hidden.then(|| format!("{name}: {MASK}"))
 }
@@ -63,7 +66,7 @@ fn has_credential(value: &Value) -> bool {
             is_credential_field(name) && !is_variable(field) && !field.is_null() || has_credential(field)
         }),
         Value::Array(items) => items.iter().any(has_credential),
-        Value::String(text) => has_scheme(text),
+        Value::String(text) => says_credential(text),
         _ => false,
     }
 }
@@ -106,6 +109,7 @@ mod tests {
             (r#"{"apikey":"$http_apikey","a":1}"#, r#"{"apikey":"$http_apikey","a":1}"#),
             (r#"{"a":"b"}"#, r#"{"a":"b"}"#),
             ("token=S", "token=***"),
+            ("eyJhbGciOiJub25lIn0.e30.c2ln", MASK),
             ("a=1; session=S, b=2", "a=1; session=***, b=2"),
             ("apikey=$http_apikey", "apikey=$http_apikey"),
             ("timeout=5, max=9", "timeout=5, max=9"),

@@ -177,18 +177,16 @@ impl LimitCount {
             return self.answer(request, &current, &taken, refused.then_some(cost)).into();
         }
         Step::wait(async move {
+            let attempt = self.outage.attempt();
             let taken = match self.take_all(&current, cost).await {
                 Ok(taken) => {
-                    self.outage.passed(PLUGIN.name, request);
+                    attempt.passed(PLUGIN.name, request);
                     taken
                 }
                 Err(reason) => {
                     let route = limit_key::on_route(request);
-                    self.outage.failed(format_args!("failed to limit count: {reason}{route}"));
-                    return match self.allow_degradation {
-                        true => Ok(()),
-                        false => Err(Box::new(Reply::error_msg(500, "failed to limit count"))),
-                    };
+                    attempt.failed(format_args!("failed to limit count: {reason}{route}"));
+                    return self.degrade();
                 }
             };
             let refused = taken.iter().any(|taken| !taken.allowed);

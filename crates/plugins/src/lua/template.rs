@@ -195,6 +195,16 @@ fn run(frame: &Function, body: &Function, document: Table, helpers: Table) -> ml
     body.call((text, escaped))
 }
 
+/// What stands in `{-raw-}`, and what follows it.
+fn raw_block<'a>(inner: &str, rest: &'a str) -> Result<(&'a str, &'a str), String> {
+    let name = inner.trim();
+    if !matches!(name, "raw" | "verbatim") {
+        return Err(format!("blocks ({{-{name}-}}) are not supported in templates"));
+    }
+    let closing = format!("{{-{inner}-}}");
+    rest.split_once(&closing).ok_or_else(|| format!("{closing} is not closed"))
+}
+
 /// The Lua code of a template: pieces are put into a table and joined. What of it was written in the template goes to
 /// `written`.
 fn to_lua(text: &str, written: &mut String) -> Result<String, String> {
@@ -243,14 +253,9 @@ fn to_lua(text: &str, written: &mut String) -> Result<String, String> {
             }
             '-' => {
                 literal(&mut code, before);
-                let name = inner.trim();
-                if !matches!(name, "raw" | "verbatim") {
-                    return Err(format!("blocks ({{-{name}-}}) are not supported in templates"));
-                }
-                let closing = format!("{{-{inner}-}}");
-                let end = rest.find(&closing).ok_or_else(|| format!("{closing} is not closed"))?;
-                literal(&mut code, &rest[..end]);
-                rest = &rest[end + closing.len()..];
+                let (raw, behind) = raw_block(inner, rest)?;
+                literal(&mut code, raw);
+                rest = behind;
             }
             _ => {
                 // A line with nothing but code leaves no trace.

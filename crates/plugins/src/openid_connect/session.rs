@@ -93,6 +93,8 @@ impl Session {
 
 pub struct Store {
     key: LessSafeKey,
+    /// Makes names of ids: an id is a cookie, and who sees the names in Redis is not the user.
+    names: hmac::Key,
     name: String,
     /// What a sealed session is authentic for: the cookie's name, the provider and the client. Another route with the same
     /// secret takes it only when all three agree.
@@ -109,10 +111,9 @@ pub struct Store {
 impl Store {
     /// `discovery` and `client_id`: who makes the identities that are kept.
     pub fn new(conf: &SessionConf, discovery: &str, client_id: &str) -> Result<Store, String> {
-        let derived = hmac::sign(
-            &hmac::Key::new(hmac::HMAC_SHA256, conf.secret.as_bytes()),
-            b"tidegate openid-connect session v1",
-        );
+        let secret = hmac::Key::new(hmac::HMAC_SHA256, conf.secret.as_bytes());
+        let derived = hmac::sign(&secret, b"tidegate openid-connect session v1");
+        let names = hmac::sign(&secret, b"tidegate openid-connect names v1");
         let key =
             UnboundKey::new(&AES_256_GCM, derived.as_ref()).map_err(|_| "session.secret is not usable")?;
         let mut attributes = format!("; Path={}", conf.cookie_path.as_deref().unwrap_or("/"));
@@ -130,6 +131,7 @@ impl Store {
         let lifetime = conf.cookie.as_ref().and_then(|cookie| cookie.lifetime);
         Ok(Store {
             key: LessSafeKey::new(key),
+            names: hmac::Key::new(hmac::HMAC_SHA256, names.as_ref()),
             place: serde_json::to_vec(&[&name, discovery, client_id]).map_err(|error| error.to_string())?,
             name,
             attributes,
@@ -154,18 +156,18 @@ impl Store {
         let now = now_ms();
         let session = match &self.redis {
             None => self
-                .open(&sent)
+                .open(&sent, IN_COOKIE)
                 .filter(|session| !ended::is_over(session.mark.as_deref(), session.created_ms, now)),
             Some((client, prefix)) => {
                 let Some(id) = std::str::from_utf8(&sent).ok().filter(|id| is_id(id)) else {
-                    let waiting = self.open(&sent).filter(|session| session.identity.is_none());
+                    let waiting = self.open(&sent, IN_COOKIE).filter(|session| session.identity.is_none());
                     return Ok(waiting.filter(|session| !self.is_over(session, now)));
                 };
                 let mut get = redis::cmd("GET");
-                get.arg(format!("{prefix}:{id}"));
+                get.arg(self.key_in_redis(prefix, id));
                 let sealed: Option<Vec<u8>> = client.command(&get).await?;
                 sealed
-                    .and_then(|sealed| self.open(&sealed))
+                    .and_then(|sealed| self.open(&sealed, id))
                     .map(|session| Session { id: Some(id.to_owned()), ..session })
             }
         };
@@ -183,11 +185,10 @@ impl Store {
             session.rolled_ms = now;
         }
         session.mark.get_or_insert_with(random_token);
-        let sealed = self.seal(session)?;
         let value = match &self.redis {
-            None => sealed,
-            Some(_) if session.identity.is_none() => self.seal_waiting(session, sealed)?,
-            Some((client, prefix)) => match self.save_in_redis(client, prefix, session, sealed).await? {
+            None => self.seal(session, IN_COOKIE)?,
+            Some(_) if session.identity.is_none() => self.seal_waiting(session)?,
+            Some((client, prefix)) => match self.save_in_redis(client, prefix, session).await? {
                 Some(id) => id,
                 None => return Ok(Vec::new()),
             },
@@ -196,10 +197,11 @@ impl Store {
     }
 
     /// A session in which nobody has logged in, for cookies that a head has room for: the oldest logins go.
-    fn seal_waiting(&self, session: &mut Session, mut sealed: String) -> Result<String, String> {
+    fn seal_waiting(&self, session: &mut Session) -> Result<String, String> {
+        let mut sealed = self.seal(session, IN_COOKIE)?;
         while sealed.len() > 2 * COOKIE_BYTES && session.logins.len() > 1 {
             session.logins.remove(0);
-            sealed = self.seal(session)?;
+            sealed = self.seal(session, IN_COOKIE)?;
         }
         Ok(sealed)
     }
@@ -210,7 +212,7 @@ impl Store {
             (&self.redis, session.and_then(|session| session.id.as_ref()))
         {
             let mut delete = redis::cmd("DEL");
-            delete.arg(format!("{prefix}:{id}"));
+            delete.arg(self.key_in_redis(prefix, id));
             client.command::<()>(&delete).await?;
         }
         // A cookie that was copied before is as good as the one that is removed here.
@@ -276,28 +278,32 @@ impl Store {
         Ok(lines.collect())
     }
 
-    fn seal(&self, session: &Session) -> Result<String, String> {
+    /// `id`: where it is kept. It opens in no other place.
+    fn seal(&self, session: &Session, id: &str) -> Result<String, String> {
         let mut sealed = serde_json::to_vec(session).map_err(|error| error.to_string())?;
         let mut nonce = [0; NONCE_LEN];
         rand::fill(&mut nonce).map_err(|_| "no random numbers")?;
         self.key
             .seal_in_place_append_tag(
                 Nonce::assume_unique_for_key(nonce),
-                Aad::from(self.place.as_slice()),
+                Aad::from(self.place_of(id)),
                 &mut sealed,
             )
             .map_err(|_| "sealing the session failed")?;
         Ok(encode_url([&nonce[..], &sealed].concat()))
     }
 
-    fn open(&self, text: &[u8]) -> Option<Session> {
+    fn open(&self, text: &[u8], id: &str) -> Option<Session> {
         let mut bytes = decode_url(text)?;
         let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
-        let opened = self.key.open_in_place(nonce, Aad::from(self.place.as_slice()), sealed).ok()?;
+        let opened = self.key.open_in_place(nonce, Aad::from(self.place_of(id)), sealed).ok()?;
         serde_json::from_slice(opened).ok()
     }
 }
+
+/// A session that is in no database has no id.
+const IN_COOKIE: &str = "";
 
 fn is_id(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -329,18 +335,19 @@ mod tests {
             verifier: None,
             begun_ms: now_ms(),
         });
-        let sealed = store("0123456789abcdef").seal(&session).expect("sealed");
-        let opened = store("0123456789abcdef").open(sealed.as_bytes()).expect("session");
+        let sealed = store("0123456789abcdef").seal(&session, "a").expect("sealed");
+        let opened = store("0123456789abcdef").open(sealed.as_bytes(), "a").expect("session");
+        assert!(store("0123456789abcdef").open(sealed.as_bytes(), "b").is_none(), "of another id");
         assert_eq!(opened.original_url.as_deref(), Some("/x"));
-        assert!(store("fedcba9876543210").open(sealed.as_bytes()).is_none());
+        assert!(store("fedcba9876543210").open(sealed.as_bytes(), "a").is_none());
         for (discovery, client_id) in [("http://idp/discovery", "d"), ("http://other/discovery", "c")] {
             let other = store_of("0123456789abcdef", discovery, client_id);
-            assert!(other.open(sealed.as_bytes()).is_none(), "{discovery} {client_id}");
+            assert!(other.open(sealed.as_bytes(), "a").is_none(), "{discovery} {client_id}");
         }
         let mut other = sealed.into_bytes();
         other[20] = if other[20] == b'A' { b'B' } else { b'A' };
-        assert!(store("0123456789abcdef").open(&other).is_none());
-        assert!(store("0123456789abcdef").open(b"short").is_none());
+        assert!(store("0123456789abcdef").open(&other, "a").is_none());
+        assert!(store("0123456789abcdef").open(b"short", "a").is_none());
     }
 
     #[test]

@@ -22,7 +22,7 @@ use super::{
     marker::{Found, Marker},
 };
 use crate::{
-    BoxFuture, Change, Changes, LastGoodState, Operation, State, Store, StoreError, Written, live::Live,
+    BoxFuture, Change, Changes, LastGoodState, State, Store, StoreError, Write, Written, live::Live,
 };
 
 /// It is said again that often.
@@ -225,11 +225,7 @@ impl Store for LastGood {
         self.live.read(|state| read(state));
     }
 
-    fn write(&self, _: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>> {
-        Box::pin(std::future::ready(Err(self.refused())))
-    }
-
-    fn write_at(&self, _: u64, _: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>> {
+    fn write(&self, _: Write) -> BoxFuture<'_, Result<Written, StoreError>> {
         Box::pin(std::future::ready(Err(self.refused())))
     }
 

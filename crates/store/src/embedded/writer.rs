@@ -19,7 +19,7 @@ use super::{
     expiries::{Expiries, Key, now_ms},
     stopped,
 };
-use crate::{Author, Change, Operation, State, StoreError, Written, live::Live};
+use crate::{Author, Change, Operation, State, StoreError, Write, Written, live::Live};
 
 /// Writes that share one fsync, at most: bounds how long the first of them waits.
 const MAX_GROUP: usize = 512;
@@ -40,10 +40,7 @@ enum Message {
 }
 
 struct Request {
-    author: Author,
-    /// The revision that the whole must still have.
-    at: Option<u64>,
-    operations: Vec<Operation>,
+    write: Write,
     /// `None`: the thread's own write (something expired).
     reply: Option<Reply>,
 }
@@ -72,14 +69,8 @@ impl Writer {
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
 
-    pub fn send(
-        &self,
-        author: Author,
-        at: Option<u64>,
-        operations: Vec<Operation>,
-        reply: Reply,
-    ) -> Result<(), StoreError> {
-        self.queue(Message::Write(Request { author, at, operations, reply: Some(reply) }))
+    pub fn send(&self, write: Write, reply: Reply) -> Result<(), StoreError> {
+        self.queue(Message::Write(Request { write, reply: Some(reply) }))
     }
 
     /// See [`super::Embedded::release`].
@@ -195,7 +186,8 @@ impl Worker {
             let operations =
                 expired.into_iter().map(|(kind, id)| Operation::Delete { kind, id, expected: None });
             let author = Author { request: "ttl".to_owned(), ..Author::default() };
-            group.insert(0, Request { author, at: None, operations: operations.collect(), reply: None });
+            let write = Write { operations: operations.collect(), at: None, author };
+            group.insert(0, Request { write, reply: None });
         }
         if group.is_empty() {
             self.trim();
@@ -267,8 +259,8 @@ impl Worker {
         let mut group = Group::new(&live, &expiries);
         let mut answers = Vec::with_capacity(requests.len());
         for request in requests {
-            let Request { author, at, operations, reply } = request;
-            answers.push((reply, group.apply(author, at, operations)));
+            let Request { write, reply } = request;
+            answers.push((reply, group.apply(write)));
         }
         let outcome = if group.changes.is_empty() {
             Ok(())
@@ -390,13 +382,9 @@ impl<'a> Group<'a> {
         drafts
     }
 
-    /// Applies one request as a whole: when one operation does not hold, none is done.
-    fn apply(
-        &mut self,
-        author: Author,
-        at: Option<u64>,
-        operations: Vec<Operation>,
-    ) -> Result<Written, StoreError> {
+    /// Applies one write as a whole: when one operation does not hold, none is done.
+    fn apply(&mut self, write: Write) -> Result<Written, StoreError> {
+        let Write { operations, at, author } = write;
         if at.is_some_and(|at| at != self.revision) {
             return Err(StoreError::Conflict);
         }

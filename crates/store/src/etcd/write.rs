@@ -14,7 +14,7 @@ use super::{
     },
     values,
 };
-use crate::{Operation, StoreError, Written};
+use crate::{Operation, StoreError, Write, Written};
 
 /// How long a write waits for a connection: longer than it takes to change to another member.
 const CONNECTION_PATIENCE: Duration = Duration::from_secs(2);
@@ -37,13 +37,10 @@ struct Prepared {
     value: Option<Arc<Value>>,
 }
 
-/// With `at`, provided that no object was written since that revision. That one was deleted meanwhile is not noticed:
-/// etcd compares what is there.
-pub async fn write(
-    shared: &Shared,
-    at: Option<u64>,
-    operations: Vec<Operation>,
-) -> Result<Written, StoreError> {
+/// With a revision, only if no object was written since. That one was deleted meanwhile is not noticed: etcd compares what
+/// is there.
+pub async fn write(shared: &Shared, write: Write) -> Result<Written, StoreError> {
+    let Write { operations, at, author: _ } = write;
     if operations.len() > MAX_OPERATIONS && at.is_some() {
         return Err(StoreError::Unsupported(TOO_MANY_FOR_ONE));
     }

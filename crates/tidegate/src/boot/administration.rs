@@ -5,7 +5,6 @@ mod data_port;
 use std::{
     net::{IpAddr, SocketAddr},
     sync::Arc,
-    time::Duration,
 };
 
 use anyhow::Context;
@@ -26,14 +25,16 @@ use tidegate_model::{
 use tidegate_plugin_api::{Catalog, Variable};
 use tidegate_proxy::Internal;
 use tidegate_routing::expr::Expression;
-use tidegate_store::{
-    ApiDriven, Author, BoxFuture, Changes, History, LastGoodState, Operation, State, Store, StoreError,
-    Written,
-};
-use tokio::{runtime::Runtime, sync::watch};
+use tidegate_store::{ApiDriven, BoxFuture, Store as _};
+use tokio::runtime::Runtime;
 
 use super::{
-    control::Control, data_plane, hooks::ProcessHooks, logs::Logs, notices, provider::Provider,
+    control::Control,
+    data_plane,
+    hooks::{ProcessHooks, UntilCompiled},
+    logs::Logs,
+    notices,
+    provider::Provider,
     sockets::Sockets,
 };
 
@@ -111,98 +112,6 @@ pub fn check_object(catalog: &dyn PluginCatalog, kind: Kind, id: &str, value: &V
     tidegate_model::check::check_resource(&context, kind, Some(id), owner, &mut value.clone())
 }
 
-/// A store whose writes are acknowledged when every worker's next request sees them.
-struct Published {
-    inner: Arc<dyn Store>,
-    compiled: UntilCompiled,
-}
-
-/// Holds the answer to a write until requests meet what was written.
-#[derive(Clone)]
-struct UntilCompiled {
-    published: watch::Receiver<u64>,
-    /// Past that it is durable, follows, and is said to: in the answer (`said_if_behind` of the Admin API) and in the log.
-    at_most: Duration,
-}
-
-impl Published {
-    fn published<'a>(
-        &self,
-        written: BoxFuture<'a, Result<Written, StoreError>>,
-    ) -> BoxFuture<'a, Result<Written, StoreError>> {
-        let compiled = self.compiled.clone();
-        Box::pin(async move {
-            let written = written.await?;
-            compiled.wait(written.revision).await;
-            Ok(written)
-        })
-    }
-}
-
-impl UntilCompiled {
-    async fn wait(mut self, revision: u64) {
-        let compiled = self.published.wait_for(|published| *published >= revision);
-        if tokio::time::timeout(self.at_most, compiled).await.is_err() {
-            tidegate_telemetry::error_log::log(
-                tidegate_telemetry::error_log::Level::Warn,
-                format_args!(
-                    "revision {revision} is stored and answered, but not compiled after {} s \
-                     (deployment.admin.limits.compile_timeout): requests do not meet it yet; \
-                     GET /apisix/admin/revision tells when they do",
-                    self.at_most.as_secs()
-                ),
-            );
-        }
-    }
-}
-
-impl Store for Published {
-    fn read(&self, read: &mut dyn FnMut(&State)) {
-        self.inner.read(read);
-    }
-
-    fn write(&self, operations: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>> {
-        self.published(self.inner.write(operations))
-    }
-
-    fn write_at(
-        &self,
-        revision: u64,
-        operations: Vec<Operation>,
-    ) -> BoxFuture<'_, Result<Written, StoreError>> {
-        self.published(self.inner.write_at(revision, operations))
-    }
-
-    fn write_by(
-        &self,
-        author: Author,
-        at: Option<u64>,
-        operations: Vec<Operation>,
-    ) -> BoxFuture<'_, Result<Written, StoreError>> {
-        self.published(self.inner.write_by(author, at, operations))
-    }
-
-    fn history(&self) -> Option<&dyn History> {
-        self.inner.history()
-    }
-
-    fn last_good(&self) -> Option<&LastGoodState> {
-        self.inner.last_good()
-    }
-
-    fn changes_since(&self, revision: u64) -> Changes {
-        self.inner.changes_since(revision)
-    }
-
-    fn watch(&self) -> watch::Receiver<u64> {
-        self.inner.watch()
-    }
-
-    fn is_writable(&self) -> bool {
-        self.inner.is_writable()
-    }
-}
-
 impl Apis {
     pub fn new(
         settings: &Settings,
@@ -214,15 +123,19 @@ impl Apis {
         let audit = logs.audit.clone().map(|sink| Arc::new(Audit::new(sink)));
         let at_most = settings.admin.limits.compile_timeout;
         let compiled = UntilCompiled { published: control.published.clone(), at_most };
-        let store: Arc<dyn Store> =
-            Arc::new(Published { inner: provider.store(), compiled: compiled.clone() });
+        let store = provider.store();
         let plugins: Arc<dyn PluginCatalog> = catalog.clone();
         let standalone = provider.api_driven().map(|store| {
             Arc::new(ApiDrivenView { store: store.clone(), compiled: compiled.clone() })
                 as Arc<dyn Standalone>
         });
-        let hooks =
-            Arc::new(ProcessHooks::new(control, store.clone(), catalog, data_plane::reading(settings)?));
+        let hooks = Arc::new(ProcessHooks::new(
+            control,
+            compiled,
+            store.clone(),
+            catalog,
+            data_plane::reading(settings)?,
+        ));
         let admin = settings.admin.listen.is_some().then(|| {
             Arc::new(AdminApi::new(Parts {
                 settings: admin_settings(settings),

@@ -252,25 +252,19 @@ impl Follower {
             tokio::select! {
                 _ = stopped.changed() => return,
                 changed = watch.changed() => {
-                    if changed.is_err() {
-                        return;
-                    }
+                    let Ok(()) = changed else { return };
                     watch.borrow_and_update();
                     self.follow(false).await;
                     self.discover_nodes(NODE_PATIENCE).await;
                     self.resolve_names().await;
                 }
                 changed = names.changed() => {
-                    if changed.is_err() {
-                        return;
-                    }
+                    let Ok(()) = changed else { return };
                     names.borrow_and_update();
                     self.take_addresses();
                 }
                 changed = nodes.changed() => {
-                    if changed.is_err() {
-                        return;
-                    }
+                    let Ok(()) = changed else { return };
                     nodes.borrow_and_update();
                     if !self.take_nodes() {
                         continue;
@@ -279,9 +273,7 @@ impl Follower {
                     self.resolve_names().await;
                 }
                 changed = secrets.changed() => {
-                    if changed.is_err() {
-                        return;
-                    }
+                    let Ok(()) = changed else { return };
                     secrets.borrow_and_update();
                     let changed = self.secrets.take_changed();
                     if changed.is_empty() {

@@ -3,12 +3,13 @@
 //! `basic.enable` is all of it. Its other parts, which print arguments of Lua functions, have nothing to print here.
 
 use std::{
+    os::unix::fs::MetadataExt,
     path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -22,10 +23,10 @@ pub fn follow(settings: &Settings) -> Arc<AtomicBool> {
     if let Some(host) = tidegate_plugin_api::host() {
         let switch = switch.clone();
         host.background.spawn(async move {
-            let mut seen = modified(&path);
+            let mut seen = changed(&path);
             loop {
                 tokio::time::sleep(Duration::from_secs(1)).await;
-                let now = modified(&path);
+                let now = changed(&path);
                 if now != seen {
                     seen = now;
                     switch.store(wanted(&path), Ordering::Relaxed);
@@ -36,8 +37,9 @@ pub fn follow(settings: &Settings) -> Arc<AtomicBool> {
     switch
 }
 
-fn modified(path: &Path) -> Option<SystemTime> {
-    std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
+/// When the inode changed: no tool sets that back.
+fn changed(path: &Path) -> Option<(i64, i64)> {
+    std::fs::metadata(path).map(|metadata| (metadata.ctime(), metadata.ctime_nsec())).ok()
 }
 
 /// Off without the file.

@@ -1,17 +1,48 @@
 //! What the Admin API asks of the running process.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use serde_json::Value;
 use tidegate_admin::{Hooks, Progress};
 use tidegate_plugin_api::Catalog;
 use tidegate_proxy::{Workers, settings::Reading};
 use tidegate_store::{BoxFuture, Store};
+use tidegate_telemetry::error_log::{self, Level};
+use tokio::sync::watch;
 
 use super::{control::Control, explain};
 
+/// Holds the answer to a write until requests meet what was written.
+#[derive(Clone)]
+pub(super) struct UntilCompiled {
+    pub(super) published: watch::Receiver<u64>,
+    /// Past that it is durable, follows, and is said to: in the answer (`said_if_behind` of the Admin API) and in the log.
+    pub(super) at_most: Duration,
+}
+
+impl UntilCompiled {
+    pub(super) async fn wait(mut self, revision: u64) {
+        let compiled = self.published.wait_for(|published| *published >= revision);
+        if tokio::time::timeout(self.at_most, compiled).await.is_err() {
+            error_log::log(
+                Level::Warn,
+                format_args!(
+                    "revision {revision} is stored and answered, but not compiled after {} s \
+                     (deployment.admin.limits.compile_timeout): requests do not meet it yet; \
+                     GET /apisix/admin/revision tells when they do",
+                    self.at_most.as_secs()
+                ),
+            );
+        }
+    }
+}
+
 pub struct ProcessHooks {
     control: Arc<Control>,
+    compiled: UntilCompiled,
     store: Arc<dyn Store>,
     catalog: Arc<Catalog>,
     reading: Arc<Reading>,
@@ -22,12 +53,14 @@ pub struct ProcessHooks {
 impl ProcessHooks {
     pub fn new(
         control: &Arc<Control>,
+        compiled: UntilCompiled,
         store: Arc<dyn Store>,
         catalog: &Arc<Catalog>,
         reading: Reading,
     ) -> ProcessHooks {
         ProcessHooks {
             control: control.clone(),
+            compiled,
             store,
             catalog: catalog.clone(),
             reading: Arc::new(reading),
@@ -60,6 +93,10 @@ impl Hooks for ProcessHooks {
             });
             explained.await.unwrap_or_else(|_| Err("explaining failed; see the error log".to_owned()))
         })
+    }
+
+    fn wait_compiled(&self, revision: u64) -> BoxFuture<'_, ()> {
+        Box::pin(self.compiled.clone().wait(revision))
     }
 
     fn wait_applied(&self, revision: u64) -> BoxFuture<'_, ()> {

@@ -182,66 +182,7 @@ fn open_kind(
         })
     };
     match settings.provider {
-        tidegate_config::Provider::Embedded => {
-            let path = &settings.files.database;
-            if settings.role == tidegate_config::Role::DataPlane && !path.exists() {
-                bail!(
-                    "database {} is missing, and role data_plane does not write to it; restore it from a backup, or \
-                     correct deployment.role_data_plane.config_provider",
-                    path.display()
-                );
-            }
-            if let Some(folder) = path.parent() {
-                let writes = settings.role != tidegate_config::Role::DataPlane;
-                let usable = if writes { writable_folder(folder) } else { Ok(()) };
-                usable.context(
-                    "there is no place for the store; check permissions, or give another --prefix",
-                )?;
-            }
-            // A trial makes no store, and leaves one alone that a gateway has open.
-            if let Some(trial) = trial
-                && (trial.running.is_some() || matches!(Embedded::would_be_new(path), Ok(true)))
-            {
-                return Ok(Provider::ApiDriven(Arc::new(ApiDriven::new(check(catalog), report()))));
-            }
-            if let Some(folder) = path.parent() {
-                std::fs::create_dir_all(folder)
-                    .with_context(|| format!("cannot create {}", folder.display()))?;
-            }
-            let hooks = || encryption(settings, catalog);
-            let history = &settings.history;
-            let retention = Retention {
-                max_entries: history.max_entries,
-                max_age: history.max_age,
-                max_bytes: history.max_bytes,
-            };
-            let even_behind = settings.serve_last_good;
-            let store = match Embedded::open_or_last_good(path, hooks, retention, even_behind)? {
-                Opened::Store(store) => store,
-                Opened::LastGood(store) => {
-                    notices::alarm(&store.warning());
-                    return Ok(Provider::LastGood(Arc::new(store)));
-                }
-            };
-            if trial.is_none() {
-                store.keep_copy()?;
-            }
-            for warning in store.warnings() {
-                notices::warn(warning);
-            }
-            if store.is_new() {
-                // On the terminal the banner says it.
-                error_log::log(
-                    error_log::Level::Warn,
-                    format_args!(
-                        "a new, empty store was created at {}; if this gateway has been in use, its data folder is \
-                         missing: restore it",
-                        path.display()
-                    ),
-                );
-            }
-            Ok(Provider::Embedded(Arc::new(store)))
-        }
+        tidegate_config::Provider::Embedded => open_embedded(settings, catalog, trial, report()),
         tidegate_config::Provider::Yaml | tidegate_config::Provider::Json => {
             let yaml = settings.provider == tidegate_config::Provider::Yaml;
             let path = if yaml { &settings.files.resources_yaml } else { &settings.files.resources_json };
@@ -272,6 +213,71 @@ fn open_kind(
             Ok(Provider::Etcd(Arc::new(store)))
         }
     }
+}
+
+fn open_embedded(
+    settings: &Settings,
+    catalog: &Arc<Catalog>,
+    trial: Option<&Trial>,
+    report: tidegate_store::file::Report,
+) -> anyhow::Result<Provider> {
+    let path = &settings.files.database;
+    if settings.role == tidegate_config::Role::DataPlane && !path.exists() {
+        bail!(
+            "database {} is missing, and role data_plane does not write to it; restore it from a backup, or \
+             correct deployment.role_data_plane.config_provider",
+            path.display()
+        );
+    }
+    if let Some(folder) = path.parent() {
+        let writes = settings.role != tidegate_config::Role::DataPlane;
+        let usable = if writes { writable_folder(folder) } else { Ok(()) };
+        usable.context("there is no place for the store; check permissions, or give another --prefix")?;
+    }
+    // A trial makes no store, and leaves one alone that a gateway has open.
+    if let Some(trial) = trial
+        && (trial.running.is_some() || matches!(Embedded::would_be_new(path), Ok(true)))
+    {
+        return Ok(Provider::ApiDriven(Arc::new(ApiDriven::new(check(catalog), report))));
+    }
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    }
+    match open_store(settings, catalog)? {
+        Opened::LastGood(store) => {
+            notices::alarm(&store.warning());
+            Ok(Provider::LastGood(Arc::new(store)))
+        }
+        Opened::Store(store) => {
+            if trial.is_none() {
+                store.keep_copy()?;
+            }
+            store.warnings().iter().for_each(|warning| notices::warn(warning));
+            if store.is_new() {
+                // On the terminal the banner says it.
+                error_log::log(
+                    error_log::Level::Warn,
+                    format_args!(
+                        "a new, empty store was created at {}; if this gateway has been in use, its data folder is \
+                         missing: restore it",
+                        path.display()
+                    ),
+                );
+            }
+            Ok(Provider::Embedded(Arc::new(store)))
+        }
+    }
+}
+
+fn open_store(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Opened> {
+    let history = &settings.history;
+    let retention = Retention {
+        max_entries: history.max_entries,
+        max_age: history.max_age,
+        max_bytes: history.max_bytes,
+    };
+    let hooks = || encryption(settings, catalog);
+    Ok(Embedded::open_or_last_good(&settings.files.database, hooks, retention, settings.serve_last_good)?)
 }
 
 /// The file's plugin list counts for the objects beside it; without one config.yaml's does.

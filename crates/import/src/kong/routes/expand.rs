@@ -22,6 +22,13 @@ use crate::{
 /// Conditions of a route without an expression.
 const KINDS: [&str; 6] = ["methods", "hosts", "headers", "paths", "snis", "sources"];
 
+/// Fields that are read elsewhere, and those that choose no request.
+#[rustfmt::skip]
+const ELSEWHERE: [&str; 15] = [
+    "id", "name", "service", "plugins", "filter_chains", "tags", "created_at", "updated_at", "strip_path", "preserve_host",
+    "path_handling", "request_buffering", "response_buffering", "https_redirect_status_code", "regex_priority",
+];
+
 pub fn expand<'a>(
     entities: &Entities,
     node: &'a Node,
@@ -31,19 +38,7 @@ pub fn expand<'a>(
 ) -> Vec<Entry<'a>> {
     let subject = label("route", node);
     let fields = Fields::new(node, &subject);
-    fields.skip(&[
-        "id",
-        "name",
-        "service",
-        "plugins",
-        "filter_chains",
-        "tags",
-        "created_at",
-        "updated_at",
-        "strip_path",
-    ]);
-    fields.skip(&["preserve_host", "path_handling", "request_buffering", "response_buffering"]);
-    fields.skip(&["https_redirect_status_code", "regex_priority"]);
+    fields.skip(&ELSEWHERE);
     let protocols = fields.texts("protocols");
     if !protocols.is_empty()
         && !protocols.iter().any(|name| ["http", "https", "grpc", "grpcs"].contains(&name.as_str()))
@@ -82,18 +77,37 @@ pub fn expand<'a>(
             }
         }
     }
-    let hosts = fields.texts("hosts");
-    let some = |node: &Node| !fields::list(node).is_empty() || !fields::entries(node).is_empty();
-    let given = match &expression {
-        Some(_) => usize::MAX,
-        None => KINDS.iter().filter(|kind| fields.get(kind).is_some_and(some)).count(),
-    };
-    let headers = fields.get("headers").map_or(0, |headers| fields::entries(headers).len());
-    let regex_priority = fields.integer("regex_priority").unwrap_or(0);
-    fields.finish(&mut imported.report);
     if let Some(source) = sources_with_port(&fields) {
         fault = Some(source);
     }
+    let given = expression.map(|_| usize::MAX);
+    let entries = by_fields(entities, node, service, &fields, Place { given, created, fault });
+    fields.finish(&mut imported.report);
+    entries
+}
+
+struct Place {
+    /// How many kinds of conditions count as given, where the fields do not tell.
+    given: Option<usize>,
+    created: usize,
+    fault: Option<String>,
+}
+
+/// One entry for each path.
+fn by_fields<'a>(
+    entities: &Entities,
+    node: &'a Node,
+    service: Option<&'a Node>,
+    fields: &Fields<'_>,
+    place: Place,
+) -> Vec<Entry<'a>> {
+    let Place { given, created, fault } = place;
+    let hosts = fields.texts("hosts");
+    let some = |node: &Node| !fields::list(node).is_empty() || !fields::entries(node).is_empty();
+    let given =
+        given.unwrap_or_else(|| KINDS.iter().filter(|kind| fields.get(kind).is_some_and(some)).count());
+    let headers = fields.get("headers").map_or(0, |headers| fields::entries(headers).len());
+    let regex_priority = fields.integer("regex_priority").unwrap_or(0);
     let wild = hosts.iter().any(|host| host.contains('*'));
     let mut paths: Vec<Path> = fields.texts("paths").iter().map(|path| read_path(entities, path)).collect();
     if paths.is_empty() {

@@ -1,10 +1,11 @@
 //! Sessions in Redis, where one that has ended is gone for all gateways.
 
+use aws_lc_rs::hmac;
 use serde_json::{Value, json};
 
 use super::{LONGEST_LOGIN_MS, Session, Store};
 use crate::{
-    common::redis_client::RedisClient,
+    common::{hex, redis_client::RedisClient},
     openid_connect::{conf::SessionConf, ended, now_ms, random_token},
 };
 
@@ -15,11 +16,10 @@ impl Store {
         client: &RedisClient,
         prefix: &str,
         session: &mut Session,
-        sealed: String,
     ) -> Result<Option<String>, String> {
-        let set = |id: &str, condition: &str| {
+        let set = |id: &str, sealed: &str, condition: &str| {
             let mut set = redis::cmd("SET");
-            set.arg(format!("{prefix}:{id}")).arg(&sealed).arg(condition);
+            set.arg(self.key_in_redis(prefix, id)).arg(sealed).arg(condition);
             let limits = [self.idling_ms, self.rolling_ms, self.absolute_ms];
             if let Some(shortest) = limits.into_iter().filter(|limit| *limit > 0).min() {
                 set.arg("PX").arg(shortest);
@@ -27,14 +27,26 @@ impl Store {
             set
         };
         if let Some(id) = &session.id {
-            let done: Option<String> = client.command(&set(id, "XX")).await?;
+            let sealed = self.seal(session, id)?;
+            let done: Option<String> = client.command(&set(id, &sealed, "XX")).await?;
             return Ok(done.map(|_| id.clone()));
         }
         let id = format!("{}{}", random_token(), random_token());
-        let done: Option<String> = client.command(&set(&id, "NX")).await?;
+        let sealed = self.seal(session, &id)?;
+        let done: Option<String> = client.command(&set(&id, &sealed, "NX")).await?;
         done.ok_or("a new session's id is taken")?;
         session.id = Some(id.clone());
         Ok(Some(id))
+    }
+
+    /// Under which key Redis has what belongs to an id.
+    pub(super) fn key_in_redis(&self, prefix: &str, id: &str) -> String {
+        format!("{prefix}:{}", hex::lower(hmac::sign(&self.names, id.as_bytes()).as_ref()))
+    }
+
+    /// What a sealed session is authentic for.
+    pub(super) fn place_of(&self, id: &str) -> Vec<u8> {
+        [self.place.as_slice(), id.as_bytes()].concat()
     }
 
     /// Uses the state of a login; `false`: its callback came before.
@@ -43,7 +55,11 @@ impl Store {
         let until = self.ends_ms(session, now).min(now.saturating_add(LONGEST_LOGIN_MS));
         let Some((client, prefix)) = &self.redis else { return ended::claim_state(state, until, now) };
         let mut set = redis::cmd("SET");
-        set.arg(state_name(prefix, state)).arg(1).arg("NX").arg("PX").arg((until - now).max(1));
+        set.arg(self.key_in_redis(prefix, &of_state(state)))
+            .arg(1)
+            .arg("NX")
+            .arg("PX")
+            .arg((until - now).max(1));
         let first: Option<String> = client.command(&set).await?;
         Ok(first.is_some())
     }
@@ -52,14 +68,15 @@ impl Store {
     pub async fn release(&self, state: &str) {
         let Some((client, prefix)) = &self.redis else { return ended::release_state(state) };
         let mut delete = redis::cmd("DEL");
-        delete.arg(state_name(prefix, state));
+        delete.arg(self.key_in_redis(prefix, &of_state(state)));
         // Otherwise it runs out by itself.
         let _ = client.command::<()>(&delete).await;
     }
 }
 
-fn state_name(prefix: &str, state: &str) -> String {
-    format!("{prefix}:state:{state}")
+/// Ids of sessions have no colon.
+fn of_state(state: &str) -> String {
+    format!("state:{state}")
 }
 
 pub(super) fn client(conf: &SessionConf) -> Result<Option<(RedisClient, String)>, String> {
