@@ -7,6 +7,7 @@ pub mod closed;
 mod config_keys;
 mod dead_nodes;
 mod discovery;
+mod edits;
 mod etcd;
 mod explain;
 mod header_texts;

@@ -187,10 +187,7 @@ impl Compiler {
         let upstream = self.route_upstream(key, &conf, service.as_ref());
         let mut spec = spec(&conf, service.as_ref(), filter.is_some(), &mut faults);
         if spec.uris.is_empty() {
-            spec.uris = self.routes.paths(&key.1);
-        }
-        if spec.uris.is_empty() && conf.is_enabled() {
-            self.problem(key, PLACELESS.to_owned());
+            spec.uris = self.earlier_paths(key, conf.is_enabled());
         }
         let broken = match faults.is_empty() && !self.incomplete.contains(key) {
             true => self.broken_reference(&conf, &upstream),
@@ -226,6 +223,15 @@ impl Compiler {
             version: object.modified,
         };
         (route, conf.is_enabled().then_some(spec), on_body)
+    }
+
+    /// Those of the route as it was before, for one of which no path can be read.
+    fn earlier_paths(&mut self, key: &Key, is_enabled: bool) -> Vec<Box<str>> {
+        let paths = self.routes.paths(&key.1);
+        if paths.is_empty() && is_enabled {
+            self.problem(key, PLACELESS.to_owned());
+        }
+        paths
     }
 
     /// The answer of a route that refers to what is not there, or cannot be built.

@@ -18,7 +18,7 @@ pub use self::addresses::{parse_address, server_name_fault};
 pub use self::certificate::check_pair;
 pub use self::plugins::known as check_known;
 pub use self::relations::clashes;
-use crate::{Kind, PluginCatalog, SchemaKind, schema::lua, schemas};
+use crate::{Kind, PluginCatalog, SchemaKind, mask, schema::lua, schemas};
 
 /// What the check of a resource may ask about the texts of other languages inside it.
 pub trait Languages: Send + Sync {
@@ -95,6 +95,7 @@ pub fn check_resource(
     conf: &mut Value,
 ) -> Result<(), String> {
     lua::whole_numbers(conf);
+    refuse_masks(context, kind, id, conf)?;
     match kind {
         Kind::Route => check_route(context, conf),
         Kind::Service => check_service(context, conf),
@@ -120,6 +121,18 @@ pub fn check_resource(
         Kind::PluginMetadata => plugins::check_metadata(context, id, conf),
         Kind::Secret => check_secret(id, conf),
         Kind::GraphqlCostDecoration => check_schema(kind, conf),
+    }
+}
+
+/// What a viewer was shown, sent back, would make [`mask::MASK`] the secret.
+fn refuse_masks(context: &Context<'_>, kind: Kind, id: Option<&str>, conf: &Value) -> Result<(), String> {
+    match mask::masked_place(kind, id.unwrap_or_default(), conf, context.plugins) {
+        Some(place) => Err(format!(
+            "invalid configuration: {place} is {:?}, which stands where a secret is not shown: write the secret itself, or \
+             leave the field as it is with a PATCH that does not name it",
+            mask::MASK
+        )),
+        None => Ok(()),
     }
 }
 

@@ -2,9 +2,11 @@
 
 mod fields;
 mod messages;
+mod sent_back;
 
 use fields::{holds_fields, is_variable};
 pub use messages::{mask_message, mask_texts};
+pub use sent_back::masked_place;
 use serde_json::Value;
 
 use crate::{

@@ -213,12 +213,9 @@ fn read_item(name: &str, kind: Kind, number: usize, item: &Value, check: &Check)
             "invalid item data of [{name}/{number}], it should be an object, not a {}",
             lua::type_name(item)
         );
-        // A global rule of which nothing can be read guards everything: it cannot be left out.
+        // It may be a guard, and is not left out: its place is refused as far as that is known, and it is listed.
         let key = (kind, Arc::from(format!("arr_{number}")));
-        return Read {
-            object: (kind == Kind::GlobalRule).then(|| (key, unreadable(&fault))),
-            fault: Some(fault),
-        };
+        return Read { object: Some((key, unreadable(&fault))), fault: Some(fault) };
     };
     let mut map = map.clone();
     let declared = map.shift_remove("modifiedIndex").and_then(|index| index.as_u64());

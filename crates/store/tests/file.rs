@@ -92,6 +92,17 @@ fn only_what_changed_gets_a_new_revision() {
     assert!(changes[0].object.is_none());
 }
 
+/// As `cp -p` and `rsync --inplace --times` do it.
+#[test]
+fn a_file_with_the_same_size_and_time_is_read() {
+    let subject = Subject::new(Format::Yaml, "routes: [{id: 1}]\n#END");
+    let before = std::fs::metadata(&subject.path).unwrap().modified().unwrap();
+    std::fs::write(&subject.path, "routes: [{id: 2}]\n#END").unwrap();
+    std::fs::File::options().write(true).open(&subject.path).unwrap().set_modified(before).unwrap();
+    subject.file.look();
+    subject.check(&[("2", 2)], &[]);
+}
+
 #[test]
 fn bad_files_change_nothing() {
     let subject = Subject::new(Format::Yaml, "routes: [{id: 1}]\n#END");

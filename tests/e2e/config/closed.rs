@@ -18,6 +18,7 @@ mod modes;
 mod never_runs;
 mod nobody;
 mod numbers;
+mod placeless;
 mod places;
 mod readings;
 mod redirected;

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     AdminApi,
     api::IMPORT_LIMIT,
-    message::{Request, RequestBody, Response},
+    message::{Request, RequestBody, Response, arguments},
 };
 
 /// What becomes of objects that the file does not have.
@@ -31,6 +31,7 @@ enum Mode {
 }
 
 pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, Response> {
+    check_arguments(request)?;
     let order = Order::of(api, request)?;
     let mode = match request.argument("mode").as_deref() {
         None | Some("merge") => Mode::Merge,
@@ -60,6 +61,19 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
         }
     }
     Err(busy())
+}
+
+/// `dryrun=true`, taken for nothing, would write.
+fn check_arguments(request: &Request) -> Result<(), Response> {
+    const KNOWN: [&str; 5] = ["mode", "dry_run", "wait", "wait_timeout", "api_key"];
+    let given = arguments(&request.query).into_iter().map(|(name, _)| name);
+    match given.into_iter().find(|name| !KNOWN.contains(&name.as_str())) {
+        Some(name) => {
+            let hint = nearest::hint(&name, KNOWN.into_iter());
+            Err(Response::error(400, &format!("unknown argument {name}{hint}")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// YAML, or with a content type of JSON that.

@@ -110,7 +110,9 @@ fn literal(path: &str, matching: Matching) -> Option<String> {
         let ends = [('{', '}'), ('<', '>')];
         segment.len() > 2 && ends.iter().any(|ends| segment.starts_with(ends.0) && segment.ends_with(ends.1))
     };
-    let is_pattern = |segment: &&str| ["(.", "[^", "\\"].iter().any(|part| segment.contains(part));
+    let is_class = |segment: &str| segment.split_once('[').is_some_and(|(_, rest)| rest.contains(']'));
+    let is_pattern =
+        |segment: &&str| is_class(segment) || ["(.", "\\"].iter().any(|part| segment.contains(part));
     let find = |test: &dyn Fn(&&str) -> bool| path.split('/').find(test);
     let router = "set apisix.router.http to radixtree_uri_with_parameter";
     let (segment, remedy) = if let Some(segment) = find(&is_parameter) {
@@ -232,11 +234,12 @@ mod tests {
         );
         check(
             Kind::Route,
-            json!({"uris": ["/o1/{id}", "/o/<id>/x", "/r/(.*)", "/{", "/a(1)/$metadata", "/index.*"]}),
+            json!({"uris": ["/o1/{id}", "/o/<id>/x", "/r/(.*)", "/n/[0-9]+", "/{", "/a(1)/$metadata", "/index.*"]}),
             &[
                 "uri /o1/{id} matches {id} literally: set apisix.router.http to radixtree_uri_with_parameter and write :id",
                 "uri /o/<id>/x matches <id> literally: ",
                 "uri /r/(.*) matches (.*) literally: paths are not regular expressions",
+                "uri /n/[0-9]+ matches [0-9]+ literally: paths are not regular expressions",
             ],
         );
         let matching = Matching { parameters: true, host_ports: true, ..Matching::default() };

@@ -297,7 +297,7 @@ pub fn has_scopes(granted: &str, required: &[String]) -> bool {
 /// `exp` and `nbf`, when they are there.
 pub fn check_times(claims: &Value, now_seconds: i64) -> Result<(), String> {
     let claim = |name: &str| match claims.get(name) {
-        None | Some(Value::Null) => Ok(None),
+        None => Ok(None),
         Some(value) => value.as_f64().map(Some).ok_or_else(|| format!("claim '{name}' is not a number")),
     };
     if claim("exp")?.is_some_and(|exp| exp < now_seconds as f64) {
@@ -325,6 +325,7 @@ mod tests {
             (json!({"exp": 100}), true),
             (json!({"exp": 99}), false),
             (json!({"exp": "100"}), false),
+            (json!({"exp": null}), false),
             (json!({"nbf": 100}), true),
             (json!({"nbf": 101}), false),
         ];

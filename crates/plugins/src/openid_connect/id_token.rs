@@ -104,7 +104,9 @@ fn check_claims(claims: &Value, expected: &Expected, now_seconds: i64) -> Result
     if expires < slack(now_seconds) as f64 {
         return Err("ID token has expired".to_owned());
     }
-    bearer::check_times(&serde_json::json!({"nbf": claims.get("nbf")}), now_seconds + expected.iat_slack)?;
+    if let Some(begins) = claims.get("nbf") {
+        bearer::check_times(&serde_json::json!({"nbf": begins}), now_seconds + expected.iat_slack)?;
+    }
     let for_us = match claims.get("aud") {
         Some(Value::Array(list)) => {
             let named = list.iter().any(|one| one.as_str() == Some(expected.client_id));
