@@ -33,6 +33,7 @@ use crate::{
 };
 
 pub use attempt::Upstream;
+pub use connect::crowded::Crowded;
 use failure::{Failure, FailureKind};
 
 /// Proxies the request. `Ok`: answered, and whether the client's connection may go on.

@@ -1,5 +1,7 @@
 //! What stays open and says nothing is given up: connections to nodes, and a Redis that hangs.
 
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -127,4 +129,53 @@ fn a_redis_that_hangs_costs_one_request_its_time() {
     while status("/shut") != 200 {}
     assert!(continued.elapsed() < Duration::from_millis(300), "refused for {:?}", continued.elapsed());
     assert_eq!([status("/shut"), status("/open")], [200, 200]);
+}
+
+/// A node that accepts connections, says `greeting` on each, and reads nothing.
+fn deaf_node(greeting: &'static [u8]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        let mut held = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept() {
+            let _ = stream.write_all(greeting);
+            held.push(stream);
+        }
+    });
+    address
+}
+
+/// What the client sends meanwhile has a limit of its own (`client_body_timeout`, 60 s), which is not the node's.
+#[test]
+fn a_node_that_takes_no_body_has_the_time_to_send() {
+    const NO_WINDOW: &[u8] = b"\0\0\x06\x04\0\0\0\0\0\0\x04\0\0\0\0";
+    let gateway = |scheme: &str, node: SocketAddr| {
+        let routes = format!(
+            "routes:\n- uri: /*\n  upstream: {{scheme: {scheme}, retries: 0, nodes: {{\"{node}\": 1}}, timeout: {{connect: 2, send: 1, read: 50}}}}\n"
+        );
+        Gateway::start(YAML_PROVIDER, Some(&routes))
+    };
+    let limit = Duration::from_secs(20);
+
+    let plain = gateway("http", deaf_node(b""));
+    let mut client = TcpStream::connect(plain.http).expect("connects");
+    client.set_read_timeout(Some(limit)).expect("a limit");
+    let mut sender = client.try_clone().expect("a second handle");
+    std::thread::spawn(move || {
+        let _ = sender.write_all(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100000000\r\n\r\n");
+        while sender.write_all(&[b'x'; 65_536]).is_ok() {}
+    });
+    let mut status = [0; 12];
+    client.read_exact(&mut status).expect("an answer in time");
+    assert_eq!(&status, b"HTTP/1.1 504");
+
+    let grpc = gateway("grpc", deaf_node(NO_WINDOW));
+    runtime().block_on(async {
+        let caller = Caller::connect(grpc.http).await;
+        for _ in 0..2 {
+            let started = Instant::now();
+            assert_eq!(caller.call("/e.Echo/Unary", &[b"x"], false).await.status, 504);
+            assert!(started.elapsed() < limit, "{:?}", started.elapsed());
+        }
+    });
 }

@@ -1,5 +1,7 @@
 //! A connection to a node: an idle one, or a new one.
 
+pub mod crowded;
+
 use std::{future::poll_fn, net::SocketAddr, pin::pin, task::Poll};
 
 use tidegate_plugin_api::{
@@ -8,6 +10,7 @@ use tidegate_plugin_api::{
 };
 use tokio::net::TcpStream;
 
+use self::crowded::Computed;
 use super::{failure::FailureKind, tls};
 use crate::{client::Client, proxy_protocol, stream::Stream};
 
@@ -33,11 +36,21 @@ pub async fn connect(
     if !fresh && let Some((stream, uses)) = idle(client, upstream, node, sni) {
         return Ok(Connected { stream, uses, address });
     }
+    let crowded = &client.worker.crowded;
+    crowded.check(address).map_err(FailureKind::Connect)?;
     client.timer.set(timeouts.connect_ms);
     let mut connecting = pin!(TcpStream::connect(address));
-    let connected = poll_fn(|context| match connecting.as_mut().poll(context) {
-        Poll::Pending if client.timer.expired() => Poll::Ready(None),
-        other => other.map(Some),
+    // The first poll calls `connect`.
+    let mut began = Some(Computed::now());
+    let connected = poll_fn(|context| {
+        let polled = connecting.as_mut().poll(context);
+        if let Some(began) = began.take() {
+            crowded.searched(address, began);
+        }
+        match polled {
+            Poll::Pending if client.timer.expired() => Poll::Ready(None),
+            other => other.map(Some),
+        }
     })
     .await;
     let mut stream = match connected {
