@@ -375,7 +375,7 @@ mod tests {
         assert_eq!((fault("1"), fault("2")), (Some("it is bad"), None));
         check_ids(
             document,
-            &[(Kind::Route, "1"), (Kind::Route, "2")],
+            &[(Kind::Route, "1"), (Kind::Route, "2"), (Kind::Route, "arr_2")],
             &[
                 "invalid data of [upstreams]",
                 "failed to check item data of [routes] err:it is bad",

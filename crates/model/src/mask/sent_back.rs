@@ -69,10 +69,10 @@ mod tests {
         check(Kind::Secret, json!({"token": "***"}), Some("token"));
         check(
             Kind::Route,
-            json!({"plugins": {"x": {"headers": {"Authorization": "***", "Accept": "***"}}}}),
-            Some("plugins.x.headers.Authorization"),
+            json!({"plugins": {"limit": {"headers": {"Authorization": "***", "Accept": "***"}}}}),
+            Some("plugins.limit.headers.Authorization"),
         );
-        check(Kind::Route, json!({"plugins": {"x": {"headers": {"Accept": "***"}}}}), None);
-        check(Kind::Route, json!({"plugins": {"x": {"password": "***"}}}), Some("plugins.x.password"));
+        check(Kind::Route, json!({"plugins": {"limit": {"headers": {"Accept": "***"}}}}), None);
+        check(Kind::Route, json!({"plugins": {"limit": {"password": "***"}}}), Some("plugins.limit.password"));
     }
 }

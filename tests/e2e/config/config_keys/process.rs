@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::json;
 use tidegate_testkit::gateway::Gateway;
-use tidegate_testkit::{PATIENCE, Upstream};
+use tidegate_testkit::{PATIENCE, Upstream, eventually};
 
 use super::standalone;
 
@@ -31,7 +31,9 @@ fn threads(gateway: &Gateway, name: &str) -> Vec<PathBuf> {
 fn workers_are_as_many_as_the_file_says_and_where_it_says() {
     let workers = ("nginx_config.worker_processes", json!(3));
     let of = |keys: &[(&str, serde_json::Value)]| Gateway::start(&standalone(keys), Some(ROUTES));
-    assert_eq!(threads(&of(std::slice::from_ref(&workers)), "worker-").len(), 3);
+    let gateway = of(std::slice::from_ref(&workers));
+    // A thread names itself.
+    eventually("three workers", || threads(&gateway, "worker-").len() == 3);
     let developing = of(&[workers.clone(), ("apisix.enable_dev_mode", json!(true))]);
     assert_eq!(threads(&developing, "worker-").len(), 1);
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
