@@ -30,7 +30,7 @@ use tidegate_plugin_api::{
 
 pub use hyper::{HeaderMap, Method};
 
-use super::paced::{Credit, Grant, Paced};
+use crate::paced::{Credit, Grant, Paced};
 
 /// How requests of one configuration are made. Made once, in `build`.
 #[derive(Clone, Debug)]

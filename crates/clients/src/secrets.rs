@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::http_client::{Body, ClientOptions, Incoming, TlsWanted};
+use crate::http::{Body, ClientOptions, Incoming, TlsWanted};
 
 /// Why there is no value.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use tidegate_plugins::common::http_client::Endpoint;
+use tidegate_clients::http::Endpoint;
 
 use crate::{http, http::Client};
 

@@ -7,7 +7,7 @@ use http_body_util::Full;
 use hyper::{Request, Response, body::Incoming, client::conn::http1::SendRequest};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tidegate_plugins::common::http_client::{Body, Endpoint, Method, TlsWanted, Transport, connect, gather};
+use tidegate_clients::http::{Body, Endpoint, Method, TlsWanted, Transport, connect, gather};
 
 /// A longer answer is an error. The list of all services of a large installation has some ten megabytes.
 const MAX_BODY_BYTES: usize = 256 << 20;

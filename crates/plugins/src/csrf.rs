@@ -8,6 +8,7 @@ use std::{
 use aws_lc_rs::{constant_time::verify_slices_are_equal, digest};
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_clients::nginx_base64;
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
     BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, request::random_u64,
@@ -16,7 +17,7 @@ use tidegate_protocol::Method;
 use tidegate_telemetry::error_log;
 use time::{OffsetDateTime, macros::format_description};
 
-use crate::common::{conf::typed, nginx_base64, number};
+use crate::common::{conf::typed, number};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "csrf",

@@ -9,6 +9,7 @@ use std::{sync::Arc, time::Duration};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tidegate_clients::http::{self, Body, ClientOptions, Endpoint, Outgoing, TlsWanted};
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
     BuildContext, Plugin, PluginDef, Request, SchemaKind, Template, request::random_u64,
@@ -19,7 +20,6 @@ use tokio::sync::OnceCell;
 use crate::common::{
     batch_logger::BatchLogger,
     conf::typed,
-    http_client::{self, Body, ClientOptions, Endpoint, Outgoing, TlsWanted},
     log_entry::{LogEntry, Made},
 };
 
@@ -179,7 +179,7 @@ impl Receiver {
 
     async fn ask_version(&self) -> Result<String, String> {
         let outgoing = self.with_headers(Outgoing::get(self.endpoint("")?));
-        let answer = http_client::send(outgoing, &self.options).await?;
+        let answer = http::send(outgoing, &self.options).await?;
         let body = String::from_utf8_lossy(&answer.body);
         if answer.status != 200 {
             return Err(format!("server returned status: {}, body: {body}", answer.status));
@@ -210,7 +210,7 @@ impl Receiver {
         let body = bulk(documents, matches!(version, "5" | "6"));
         let outgoing = Outgoing::post(self.endpoint("/_bulk")?, "application/x-ndjson", body)
             .header("Accept", "application/vnd.elasticsearch+json");
-        let answer = http_client::send(self.with_headers(outgoing), &self.options).await?;
+        let answer = http::send(self.with_headers(outgoing), &self.options).await?;
         if answer.status == 200 {
             return Ok(());
         }

@@ -6,6 +6,9 @@ use bytes::Bytes;
 use hyper::header::HeaderValue;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tidegate_clients::http::{
+    self, ClientOptions, Endpoint, Failure, Incoming, Method, Missed, Outgoing, TlsWanted,
+};
 use tidegate_model::{header_text::Text, schema::is_secret_reference};
 use tidegate_plugin_api::{
     BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, Verdict,
@@ -15,7 +18,6 @@ use tidegate_telemetry::error_log;
 use crate::common::{
     auth::{self, Identified},
     conf::typed,
-    http_client::{self, ClientOptions, Endpoint, Failure, Incoming, Method, Missed, Outgoing, TlsWanted},
 };
 
 pub static PLUGIN: PluginDef = PluginDef {
@@ -131,7 +133,7 @@ impl ForwardAuth {
         let answer = match &self.endpoint {
             Ok(endpoint) => {
                 let outgoing = Outgoing { method, endpoint: endpoint.clone(), headers, body };
-                http_client::exchange(outgoing, &self.options).await
+                http::exchange(outgoing, &self.options).await
             }
             Err(reason) => {
                 error_log::log(

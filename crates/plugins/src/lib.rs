@@ -73,7 +73,7 @@ mod uri_blocker;
 mod workflow;
 mod zipkin;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use tidegate_model::check::{LuaChunk, LuaFault};
 use tidegate_plugin_api::LuaCompiler;
@@ -93,31 +93,17 @@ pub fn check_proto(content: &str) -> Result<(), String> {
     grpc_transcode::check_proto(content)
 }
 
-/// Per batching logger: what waits, and what was dropped.
-pub fn log_entry_counts() -> Vec<common::batch::Counts> {
-    common::batch::counts()
-}
-
-/// The memory that entries of loggers may take until they are sent.
-pub fn set_log_memory(bytes: usize) {
-    common::batch::memory::set_limit(bytes);
-}
-
-/// Name of a batching logger, route id and server address to the entries that wait.
-pub fn batch_entries() -> BTreeMap<(String, String, String), usize> {
-    common::batch::entries()
-}
-
 /// Memory that all workers share: name, capacity and free bytes.
 pub fn shared_memory() -> Vec<(String, usize, usize)> {
     proxy_cache::memory_zones()
 }
 
-/// Per plugin that counts by keys of clients: the keys it keeps, and those it forgot although they counted.
+/// What compressing and decompressing bodies holds.
 pub fn compression_memory() -> common::compression::memory::Usage {
     common::compression::memory::usage()
 }
 
+/// Per plugin that counts by keys of clients: the keys it keeps, and those it forgot although they counted.
 pub fn limiter_keys() -> Vec<common::shards::Usage> {
     common::shards::usage()
 }

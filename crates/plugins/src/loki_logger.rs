@@ -4,14 +4,16 @@ use std::{sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tidegate_clients::{
+    batch::Weigh,
+    http::{self, Body, ClientOptions, Endpoint, Outgoing, TlsWanted},
+};
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{BuildContext, Plugin, PluginDef, Request, Template, request::random_u64};
 
 use crate::common::{
-    batch::Weigh,
     batch_logger::{self, BatchLogger},
     conf::typed,
-    http_client::{self, Body, ClientOptions, Endpoint, Outgoing, TlsWanted},
     log_entry::{self, LogEntry},
 };
 
@@ -165,7 +167,7 @@ impl Receiver {
         for (name, value) in &self.headers {
             outgoing = outgoing.header(name, value.as_bytes());
         }
-        let answer = http_client::send(outgoing, &self.options).await?;
+        let answer = http::send(outgoing, &self.options).await?;
         if answer.status < 300 {
             return Ok(());
         }

@@ -24,19 +24,16 @@ use parking_lot::Mutex;
 use provider::Provider;
 use serde_json::Value;
 use tidegate_backtrack::SearchTime;
+use tidegate_clients::{
+    http::{ClientOptions, TlsWanted},
+    jws::{Algorithm, VerifyingKey},
+    jws_sign::SigningKey,
+};
 use tidegate_model::header_text::Text;
 use tidegate_model::schema::{Failure, Schema};
 use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Verdict};
 
-use crate::common::{
-    auth::Identified,
-    clock,
-    conf::typed,
-    http_client::{ClientOptions, TlsWanted},
-    jws::{Algorithm, VerifyingKey},
-    jws_sign::SigningKey,
-    schemas, token_cache,
-};
+use crate::common::{auth::Identified, clock, conf::typed, schemas, token_cache};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "openid-connect",
@@ -205,5 +202,5 @@ fn random_token() -> String {
     if aws_lc_rs::rand::fill(&mut bytes).is_err() {
         std::process::abort();
     }
-    crate::common::hex::lower(&bytes)
+    tidegate_clients::hex::lower(&bytes)
 }

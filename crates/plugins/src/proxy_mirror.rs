@@ -15,6 +15,7 @@ use bytes::Bytes;
 use rustls::ClientConfig;
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_clients::http::{self, Body, ClientOptions, Endpoint, Method, Outgoing};
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
     BuildContext, Phases, Plugin, PluginDef, Request, RequestBody, Step, hops, memory,
@@ -22,10 +23,7 @@ use tidegate_plugin_api::{
 };
 use tidegate_telemetry::error_log;
 
-use crate::common::{
-    conf::typed,
-    http_client::{self, Body, ClientOptions, Endpoint, Method, Outgoing},
-};
+use crate::common::conf::typed;
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "proxy-mirror",
@@ -239,7 +237,7 @@ fn send(request: &Request, endpoint: Endpoint, body: Held) {
     let copy = Outgoing { method, endpoint, headers, body };
     fly(request, async move {
         let options = ClientOptions { timeout: timeout(), body: Body::Start(0), ..ClientOptions::default() };
-        http_client::send(copy, &options).await.map(|_| ())
+        http::send(copy, &options).await.map(|_| ())
     });
 }
 

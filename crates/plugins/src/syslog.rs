@@ -6,16 +6,12 @@ use std::{sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_clients::socket::{SocketKind, SocketSink};
 use tidegate_plugin_api::{BuildContext, Plugin, PluginDef};
 use tidegate_telemetry::error_log::{self, Level};
 use time::{OffsetDateTime, macros::format_description};
 
-use crate::common::{
-    batch_logger::BatchLogger,
-    conf::typed,
-    log_entry::LogEntry,
-    socket_sink::{SocketKind, SocketSink},
-};
+use crate::common::{batch_logger::BatchLogger, conf::typed, log_entry::LogEntry};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "syslog",

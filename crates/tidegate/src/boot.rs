@@ -277,7 +277,9 @@ fn install_host(
     logs: &logs::Logs,
 ) {
     body_memory::install(settings);
-    tidegate_plugins::set_log_memory(usize::try_from(settings.apisix.log_memory_bytes).unwrap_or(usize::MAX));
+    tidegate_clients::batch::memory::set_limit(
+        usize::try_from(settings.apisix.log_memory_bytes).unwrap_or(usize::MAX),
+    );
     metrics.set_logs(logs);
     let (text, counts) = (metrics.clone(), metrics.clone());
     Host {

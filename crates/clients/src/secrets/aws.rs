@@ -11,7 +11,7 @@ use super::{
     sigv4::{Credentials, Signer},
     text,
 };
-use crate::common::http_client::{Endpoint, Incoming, Outgoing, send};
+use crate::http::{Endpoint, Incoming, Outgoing, send};
 
 pub async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {
     if path.is_empty() || path.starts_with('/') {

@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Failure, member_of_text, options, refusal, text};
-use crate::common::{
-    http_client::{Endpoint, Outgoing, send},
+use crate::{
+    http::{Endpoint, Outgoing, send},
     jws::Algorithm,
     jws_sign::SigningKey,
     nginx_base64,

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use aws_lc_rs::{digest, hmac};
 use time::{OffsetDateTime, macros::format_description};
 
-use crate::common::hex;
+use crate::hex;
 
 pub struct Credentials<'a> {
     pub access_key_id: &'a str,

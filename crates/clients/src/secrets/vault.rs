@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::{Failure, json, member, need, options, refusal, text};
-use crate::common::http_client::{Endpoint, Outgoing, send};
+use crate::http::{Endpoint, Outgoing, send};
 
 pub async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {
     let missing = |reason: String| Failure::Missing(reason);

@@ -8,8 +8,8 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_clients::http::Endpoint;
 use tidegate_model::resources::Node;
-use tidegate_plugins::common::http_client::Endpoint;
 
 use crate::{
     dump_file::Dump,

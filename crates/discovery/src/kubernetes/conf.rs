@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use regex::Regex;
 use serde::Deserialize;
-use tidegate_plugins::common::http_client::Endpoint;
+use tidegate_clients::http::Endpoint;
 
 use crate::http::{Client, encoded};
 

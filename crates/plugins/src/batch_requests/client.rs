@@ -7,6 +7,7 @@ use std::{
 };
 
 use serde_json::{Map, Value, json};
+use tidegate_clients::batch::Weigh;
 use tidegate_plugin_api::{Request, hops::Ticket};
 use tidegate_protocol::{
     BodyLength, Head, Method, ResponseHead, Version,
@@ -22,7 +23,7 @@ use tokio::{
 use tidegate_plugin_api::{aside, memory};
 
 use super::outgoing::Requests;
-use crate::common::{batch::Weigh, form};
+use crate::common::form;
 
 pub(super) struct Outgoing {
     pub method: String,

@@ -3,12 +3,12 @@
 use std::sync::LazyLock;
 
 use smallvec::SmallVec;
+use tidegate_clients::redis::{Argument, RedisClient, Script};
 use tidegate_plugin_api::Request;
 use tidegate_telemetry::error_log;
 
 use crate::common::{
     clock::unix_seconds,
-    redis_client::{Argument, RedisClient, Script},
     shards::{Forgettable, Key, Shards},
 };
 

@@ -3,11 +3,10 @@
 
 use std::sync::LazyLock;
 
+use tidegate_clients::redis::{Argument, RedisClient, Script};
+
 use super::counters::{Quota, Taken};
-use crate::common::{
-    clock::unix_seconds,
-    redis_client::{Argument, RedisClient, Script},
-};
+use crate::common::clock::unix_seconds;
 
 /// Adds to a counter that lives for one window from its first request on. Answers what is counted and what is left
 /// of the window in milliseconds.

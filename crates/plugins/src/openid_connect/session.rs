@@ -11,13 +11,13 @@ use aws_lc_rs::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tidegate_clients::{
+    nginx_base64::{decode_url, encode_url},
+    redis::RedisClient,
+};
 use tidegate_plugin_api::Request;
 
 use super::{conf::SessionConf, ended, now_ms, random_token};
-use crate::common::{
-    nginx_base64::{decode_url, encode_url},
-    redis_client::RedisClient,
-};
 
 /// A login that the browser was sent away for.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! The protobuf form of a trace export (opentelemetry-proto, `ExportTraceServiceRequest`), written by hand: a dozen
 //! fields do not need generated code.
 
-use crate::common::batch::Weigh;
+use tidegate_clients::batch::Weigh;
 
 /// Values that attributes have here.
 #[derive(Clone, Debug, PartialEq)]

@@ -21,9 +21,9 @@ use bytes::Bytes;
 use md5::{Digest, Md5};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use tidegate_clients::hex;
 
 use super::entry::{Answer, Stored, Variants};
-use crate::common::hex;
 
 /// Files of version 1 may hold answers that were for one client only.
 const MAGIC: &[u8] = b"tidegate-cache-2\n";

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use md5::{Digest, Md5};
+use tidegate_clients::hex;
 use tidegate_plugin_api::Request;
 
-use crate::common::{clock::unix_seconds, hex};
+use crate::common::clock::unix_seconds;
 
 /// Variants of one key. The oldest gives way, so a `Vary` by something like `User-Agent` stays bounded.
 const MAX_VARIANTS: usize = 64;

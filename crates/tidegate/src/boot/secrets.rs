@@ -11,9 +11,9 @@ use std::{
 };
 
 use serde_json::Value;
+use tidegate_clients::secrets::{Failure, fetch};
 use tidegate_config::Settings;
 use tidegate_model::{Kind, Object};
-use tidegate_plugins::common::secret_manager::{Failure, fetch};
 use tidegate_telemetry::error_log::{self, Level};
 use tokio::{
     runtime::Handle,

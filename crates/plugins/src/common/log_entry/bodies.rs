@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
+use tidegate_clients::batch::{Weigh, memory::Account};
 use tidegate_plugin_api::aside;
 use tidegate_telemetry::{
     error_log::{self, Level},
@@ -14,7 +15,6 @@ use tidegate_telemetry::{
 };
 
 use crate::common::{
-    batch::{Weigh, memory::Account},
     decompress::{NoRoom, decompress, decompress_within},
     log_format::{Marks, text},
 };

@@ -9,10 +9,12 @@ use base64::{
 };
 use md5::{Digest, Md5};
 use mlua::{Lua, LuaString, Table, Value};
+use tidegate_clients::hex;
 use tidegate_protocol::uri;
 
 use super::{bytes, native_function};
-use crate::{common::hex, lua::clock};
+
+use crate::lua::clock;
 
 /// Seconds since 1970, with milliseconds as nginx keeps them.
 pub fn now() -> f64 {

@@ -1,12 +1,10 @@
 //! Sessions in Redis, where one that has ended is gone for all gateways.
 
 use serde_json::{Value, json};
+use tidegate_clients::redis::RedisClient;
 
 use super::{LONGEST_LOGIN_MS, Session, Store};
-use crate::{
-    common::redis_client::RedisClient,
-    openid_connect::{conf::SessionConf, ended, now_ms, random_token},
-};
+use crate::openid_connect::{conf::SessionConf, ended, now_ms, random_token};
 
 impl Store {
     /// The id of the session; `None` where it has ended meanwhile: a request that was under way must not bring it back.

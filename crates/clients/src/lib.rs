@@ -1,0 +1,17 @@
+//! Clients of services that are not upstreams: what plugins, registries, probes and the command line speak to.
+//!
+//! Each bounds what its service may send and how long it may take. What a request waits for runs on its worker; the rest
+//! runs on the control runtime. Requests to upstreams are not here but in crate `proxy`.
+
+#![forbid(unsafe_code)]
+
+pub mod batch;
+pub mod hex;
+pub mod http;
+pub mod jws;
+pub mod jws_sign;
+pub mod nginx_base64;
+mod paced;
+pub mod redis;
+pub mod secrets;
+pub mod socket;
