@@ -2,7 +2,7 @@
 //!
 //! Names may contain slashes, so where the name ends has to be found out: the longest name is tried first.
 
-use std::time::SystemTime;
+use std::{fmt::Display, time::SystemTime};
 
 use serde_json::{Value, json};
 
@@ -36,9 +36,6 @@ pub async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {
 }
 
 async fn secret(conf: &Value, name: &str) -> Result<String, Failure> {
-    let unavailable = |reason: String| {
-        Failure::Unavailable(format!("failed to retrieve data from aws secret manager: {reason}"))
-    };
     let region = text(conf, "region").unwrap_or("us-east-1");
     let endpoint = match text(conf, "endpoint_url") {
         Some(url) => url.to_owned(),
@@ -75,6 +72,10 @@ async fn secret(conf: &Value, name: &str) -> Result<String, Failure> {
         return Err(Failure::Missing(format!("aws has no secret {name}")));
     }
     Err(unavailable(refusal(&answer)))
+}
+
+fn unavailable(reason: impl Display) -> Failure {
+    Failure::Unavailable(format!("failed to retrieve data from aws secret manager: {reason}"))
 }
 
 fn is_not_found(answer: &Incoming) -> bool {

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use smallvec::SmallVec;
-use tidegate_clients::redis::{Argument, RedisClient, Script};
+use tidegate_clients::redis::{Argument, Cmd, RedisClient, Script};
 use tidegate_plugin_api::Request;
 use tidegate_telemetry::error_log;
 
@@ -84,7 +84,7 @@ impl Drop for Place {
                 }
                 let (redis, key, member) = (redis.clone(), std::mem::take(key), std::mem::take(member));
                 tokio::task::spawn_local(async move {
-                    let mut command = redis::Cmd::new();
+                    let mut command = Cmd::new();
                     command.arg("ZREM").arg(&*key).arg(&*member);
                     if let Err(reason) = redis.command::<i64>(&command).await {
                         error_log::log(

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tidegate_clients::{
     nginx_base64::{decode_url, encode_url},
-    redis::RedisClient,
+    redis::{self, RedisClient},
 };
 use tidegate_plugin_api::Request;
 

@@ -1,7 +1,7 @@
 //! Sessions in Redis, where one that has ended is gone for all gateways.
 
 use serde_json::{Value, json};
-use tidegate_clients::redis::RedisClient;
+use tidegate_clients::redis::{self, RedisClient};
 
 use super::{LONGEST_LOGIN_MS, Session, Store};
 use crate::openid_connect::{conf::SessionConf, ended, now_ms, random_token};
