@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use tidegate_clients::http::Endpoint;
+use tidegate_clients::http::{Endpoint, KeptClient};
 
-use crate::{http, http::Client};
+use crate::http;
 
 #[derive(Deserialize)]
 pub struct Hosts {
@@ -31,13 +31,13 @@ impl Hosts {
         &self,
         kind: &str,
         verify: bool,
-        make: impl Fn(Client, Option<&str>) -> T,
+        make: impl Fn(KeptClient, Option<&str>) -> T,
     ) -> Result<Vec<T>, String> {
         let one = |url: &String| {
             let (user, url) = http::split_user(url);
             let endpoint = Endpoint::parse(&format!("{url}{}", self.prefix));
             let endpoint = endpoint.map_err(|reason| format!("discovery.{kind}.host: {reason}"))?;
-            Ok(make(Client::new(endpoint, verify, self.timeout.connect, self.timeout.read), user))
+            Ok(make(http::client(endpoint, verify, self.timeout.connect, self.timeout.read), user))
         };
         self.host.iter().map(one).collect()
     }

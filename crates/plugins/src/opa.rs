@@ -102,7 +102,7 @@ impl Opa {
             Ok(endpoint) => {
                 let input = self.input(request).to_string();
                 let outgoing = Outgoing::post(endpoint.clone(), "application/json", input);
-                http::send(outgoing, &self.options).await
+                http::send(outgoing, &self.options).await.map_err(String::from)
             }
             Err(reason) => Err(reason.clone()),
         };

@@ -237,7 +237,7 @@ fn send(request: &Request, endpoint: Endpoint, body: Held) {
     let copy = Outgoing { method, endpoint, headers, body };
     fly(request, async move {
         let options = ClientOptions { timeout: timeout(), body: Body::Start(0), ..ClientOptions::default() };
-        http::send(copy, &options).await.map(|_| ())
+        http::send(copy, &options).await.map(|_| ()).map_err(String::from)
     });
 }
 

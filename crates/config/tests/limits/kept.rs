@@ -50,7 +50,7 @@ pub(super) const CACHES: &[Row] = &[
     ),
     row(
         ["Pools of connections of plugins", "插件的连接池"],
-        Const("clients/src/http.rs", "MAX_POOLS", Count),
+        Const("clients/src/http/idle.rs", "MAX_POOLS", Count),
         FORGOTTEN,
     ),
 ];

@@ -178,7 +178,7 @@ pub(super) const PLUGINS: &[Row] = &[
     ),
     row(
         ["Head of such an answer", "此类应答的响应头"],
-        Const("clients/src/http.rs", "MAX_HEAD_BYTES", Bytes),
+        Const("clients/src/http/connection.rs", "MAX_HEAD_BYTES", Bytes),
         ["as if the service had failed", "按服务失败处理"],
     ),
     row(
@@ -186,7 +186,7 @@ pub(super) const PLUGINS: &[Row] = &[
             "What comes before such an answer is whole: interim answers and its head",
             "此类应答的响应头完整之前：临时应答与响应头",
         ],
-        Const("clients/src/http.rs", "MAX_BEFORE_ANSWER_BYTES", Bytes),
+        Const("clients/src/http/connection.rs", "MAX_BEFORE_ANSWER_BYTES", Bytes),
         ["as if the service had failed", "按服务失败处理"],
     ),
     row(
@@ -214,7 +214,7 @@ pub(super) const PLUGINS: &[Row] = &[
             "Answer of a mirror or of a receiver of logs that is read and dropped",
             "镜像或日志接收方的应答中读取并丢弃的字节",
         ],
-        Const("clients/src/http.rs", "MAX_DROPPED_BYTES", Bytes),
+        Const("clients/src/http/connection.rs", "MAX_DROPPED_BYTES", Bytes),
         NOTHING,
     ),
     row(

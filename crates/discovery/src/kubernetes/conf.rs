@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use regex::Regex;
 use serde::Deserialize;
-use tidegate_clients::http::Endpoint;
+use tidegate_clients::http::{Endpoint, KeptClient};
 
-use crate::http::{Client, encoded};
+use crate::http::{self, encoded};
 
 /// Milliseconds, as APISIX.
 const CONNECT_MS: u64 = 2_000;
@@ -116,7 +116,7 @@ impl Cluster {
     }
 
     /// A client with the token as it is now.
-    pub async fn client(&self) -> Result<Client, String> {
+    pub async fn client(&self) -> Result<KeptClient, String> {
         let token = match &self.token {
             Token::Text(token) => token.clone(),
             Token::File(path) => {
@@ -127,7 +127,7 @@ impl Cluster {
                 text.map_err(|error| format!("token file {shown}: {error}"))?.trim().to_owned()
             }
         };
-        let mut client = Client::new(self.endpoint.clone(), self.verify, CONNECT_MS, READ_MS);
+        let mut client = http::client(self.endpoint.clone(), self.verify, CONNECT_MS, READ_MS);
         client.set_header("Authorization", format!("Bearer {token}"));
         Ok(client)
     }

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use aws_lc_rs::hmac;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
+use tidegate_clients::http::KeptClient;
 
-use crate::http::{Client, encoded};
+use crate::http::{self, encoded};
 
 pub struct Login {
     user: Option<(String, String)>,
@@ -31,13 +32,14 @@ impl Login {
     }
 
     /// Gets a token if one is needed.
-    pub async fn renew(&mut self, client: &mut Client) -> Result<(), String> {
+    pub async fn renew(&mut self, client: &mut KeptClient) -> Result<(), String> {
         let Some((name, password)) = &self.user else { return Ok(()) };
         if self.token.as_ref().is_some_and(|(_, end)| *end > Instant::now()) {
             return Ok(());
         }
         let target = format!("/auth/login?username={}&password={}", encoded(name), encoded(password));
-        let document = client.post(&target).await?.good().map_err(|reason| format!("login: {reason}"))?;
+        let document =
+            http::good(&client.post(&target).await?).map_err(|reason| format!("login: {reason}"))?;
         let token = document.get("accessToken").and_then(Value::as_str).filter(|token| !token.is_empty());
         let token = token.ok_or("login: answer has no accessToken")?.to_owned();
         // Half of its life, so that it never ends on the way.
