@@ -19,7 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("tls", &[]),
     ("routing", &["backtrack", "model"]),
     ("balancing", &["model"]),
-    ("probes", &["model", "balancing", "telemetry", "tls"]),
+    ("probes", &["clients", "model", "balancing", "telemetry", "tls"]),
     ("discovery", &["model", "clients", "telemetry", "protocol"]),
     ("plugin-api", &["protocol", "model", "routing", "balancing", "telemetry", "tls"]),
     ("clients", &["plugin-api", "protocol", "model", "telemetry", "tls"]),

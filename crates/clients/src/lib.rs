@@ -15,3 +15,4 @@ mod paced;
 pub mod redis;
 pub mod secrets;
 pub mod socket;
+pub mod verbatim;

@@ -5,6 +5,7 @@ mod bench;
 mod completions;
 mod configuration;
 mod daemon;
+mod exchange;
 mod explain;
 mod import;
 mod init;

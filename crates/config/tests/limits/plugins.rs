@@ -104,7 +104,7 @@ pub(super) const PLUGINS: &[Row] = &[
             "batch-requests: least rate of an answer in bytes per second, beyond twice the batch's `timeout`",
             "batch-requests：超过批请求 `timeout` 两倍后，应答的最低速率（字节每秒）",
         ],
-        Const("plugins/src/batch_requests/client.rs", "LEAST_BYTES_PER_SECOND", Count),
+        Const("clients/src/verbatim.rs", "LEAST_BYTES_PER_SECOND", Count),
         ["504 in its place in the list", "列表中其位置为 504"],
     ),
     row(
@@ -114,7 +114,7 @@ pub(super) const PLUGINS: &[Row] = &[
     ),
     row(
         ["batch-requests: head of an answer", "batch-requests：应答头"],
-        Const("plugins/src/batch_requests/client.rs", "MAX_HEAD_BYTES", Bytes),
+        Const("clients/src/verbatim.rs", "MAX_HEAD_BYTES", Bytes),
         ["504 for that one", "该请求为 504"],
     ),
     row(
