@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
-pub mod hex;
 pub mod http;
 pub mod jws;
 pub mod jws_sign;

@@ -6,6 +6,7 @@ use std::{
 };
 
 use aws_lc_rs::{constant_time::verify_slices_are_equal, digest};
+use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate_clients::nginx_base64;
@@ -112,7 +113,7 @@ impl Csrf {
     fn sign(&self, random: &str, expires: &str) -> String {
         let text = format!("{{expires:{expires},random:{random},key:{}}}", self.key);
         let digest = digest::digest(&digest::SHA256, text.as_bytes());
-        digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+        HEXLOWER.encode(digest.as_ref())
     }
 }
 

@@ -20,6 +20,7 @@ use std::{
 use ahash::AHashMap;
 use client::Client;
 use conf::Conf;
+use data_encoding::HEXLOWER;
 use parking_lot::Mutex;
 use provider::Provider;
 use serde_json::Value;
@@ -202,5 +203,5 @@ fn random_token() -> String {
     if aws_lc_rs::rand::fill(&mut bytes).is_err() {
         std::process::abort();
     }
-    tidegate_clients::hex::lower(&bytes)
+    HEXLOWER.encode(&bytes)
 }

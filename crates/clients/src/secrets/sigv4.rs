@@ -3,9 +3,8 @@
 use std::time::SystemTime;
 
 use aws_lc_rs::{digest, hmac};
+use data_encoding::HEXLOWER;
 use time::{OffsetDateTime, macros::format_description};
-
-use crate::hex;
 
 pub struct Credentials<'a> {
     pub access_key_id: &'a str,
@@ -50,7 +49,7 @@ impl Signer<'_> {
         let request = format!("{method}\n{path}\n\n{lines}\n{names}\n{}", sha256(body));
         let scope = format!("{date}/{}/{}/aws4_request", self.region, self.service);
         let to_sign = format!("AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{}", sha256(request.as_bytes()));
-        let signature = hex::lower(&hmac(&self.key(date), to_sign.as_bytes()));
+        let signature = HEXLOWER.encode(&hmac(&self.key(date), to_sign.as_bytes()));
         let id = self.credentials.access_key_id;
         let authorization =
             format!("AWS4-HMAC-SHA256 Credential={id}/{scope}, SignedHeaders={names}, Signature={signature}");
@@ -70,7 +69,7 @@ fn hmac(key: &[u8], data: &[u8]) -> Vec<u8> {
 }
 
 fn sha256(data: &[u8]) -> String {
-    hex::lower(digest::digest(&digest::SHA256, data).as_ref())
+    HEXLOWER.encode(digest::digest(&digest::SHA256, data).as_ref())
 }
 
 #[cfg(test)]

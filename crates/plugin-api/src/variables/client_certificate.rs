@@ -4,6 +4,7 @@ use std::{fmt::Write, time::Duration};
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::{Engine, prelude::BASE64_STANDARD};
+use data_encoding::{HEXLOWER, HEXUPPER};
 use tidegate_tls::Certificate;
 use time::{OffsetDateTime, macros::format_description};
 
@@ -28,7 +29,7 @@ impl ClientCertificate {
     pub fn of(der: &[u8]) -> Option<ClientCertificate> {
         let certificate = Certificate::parse(der).ok()?;
         Some(ClientCertificate {
-            fingerprint: hex(digest(&SHA1_FOR_LEGACY_USE_ONLY, der).as_ref(), false),
+            fingerprint: HEXLOWER.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, der).as_ref()),
             serial: serial(certificate.serial),
             subject: tidegate_tls::rfc2253(certificate.subject)?,
             subject_legacy: tidegate_tls::one_line(certificate.subject)?,
@@ -67,14 +68,6 @@ impl ClientCertificate {
     }
 }
 
-fn hex(bytes: &[u8], upper: bool) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        let _ = if upper { write!(text, "{byte:02X}") } else { write!(text, "{byte:02x}") };
-    }
-    text
-}
-
 /// From the two's complement of DER to sign and magnitude.
 fn serial(der: &[u8]) -> String {
     let negative = der.first().is_some_and(|first| first & 0x80 != 0);
@@ -86,7 +79,7 @@ fn serial(der: &[u8]) -> String {
         }
     }
     let first = digits.iter().position(|digit| *digit != 0).unwrap_or(digits.len().saturating_sub(1));
-    let magnitude = hex(digits.get(first..).unwrap_or_default(), true);
+    let magnitude = HEXUPPER.encode(digits.get(first..).unwrap_or_default());
     if negative { format!("-{magnitude}") } else { magnitude }
 }
 

@@ -18,10 +18,10 @@ use std::{
 
 use ahash::AHashMap;
 use bytes::Bytes;
+use data_encoding::HEXLOWER;
 use md5::{Digest, Md5};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tidegate_clients::hex;
 
 use super::entry::{Answer, Stored, Variants};
 
@@ -79,7 +79,7 @@ impl Disk {
     }
 
     pub fn path(&self, key: &[u8]) -> PathBuf {
-        let name = hex::lower(&Md5::digest(key));
+        let name = HEXLOWER.encode(&Md5::digest(key));
         let mut path = self.root.clone();
         let mut end = name.len();
         for level in &self.levels {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use data_encoding::HEXLOWER;
 use md5::{Digest, Md5};
-use tidegate_clients::hex;
 use tidegate_plugin_api::Request;
 
 use crate::common::clock::unix_seconds;
@@ -107,7 +107,7 @@ impl Variants {
             }
             digest.update(b"\0");
         }
-        Ok(hex::lower(&digest.finalize()))
+        Ok(HEXLOWER.encode(&digest.finalize()))
     }
 }
 

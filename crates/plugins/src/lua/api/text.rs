@@ -7,9 +7,9 @@ use base64::{
     Engine,
     engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD},
 };
+use data_encoding::HEXLOWER;
 use md5::{Digest, Md5};
 use mlua::{Lua, LuaString, Table, Value};
-use tidegate_clients::hex;
 use tidegate_protocol::uri;
 
 use super::{bytes, native_function};
@@ -114,7 +114,9 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
     decoding(lua, native, "decode_base64url", |text| URL_SAFE_NO_PAD.decode(text).ok())?;
     native.set(
         "md5",
-        native_function(lua, |lua, data: Value| lua.create_string(hex::lower(&md5(&argument(&data)?)?)))?,
+        native_function(lua, |lua, data: Value| {
+            lua.create_string(HEXLOWER.encode(&md5(&argument(&data)?)?))
+        })?,
     )?;
     native.set(
         "md5_bin",
