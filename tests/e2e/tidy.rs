@@ -40,7 +40,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("compiler", &["backtrack", "model", "plugin-api", "routing", "balancing", "telemetry", "tls"]),
     ("proxy", &["protocol", "model", "plugin-api", "routing", "balancing", "telemetry", "compiler", "tls"]),
     ("store", &["model", "config", "telemetry", "tls"]),
-    ("admin", &["model", "store", "config", "telemetry"]),
+    ("admin", &["model", "protocol", "store", "config", "telemetry"]),
     ("bench", &["protocol", "telemetry", "tls"]),
     ("import", &["backtrack", "config", "protocol"]),
 ];

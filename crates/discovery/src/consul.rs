@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tidegate_clients::http::KeptClient;
 use tidegate_model::resources::Node;
+use tidegate_protocol::uri::encoded_component;
 
 use crate::{Registry, Start, conf::typed, http, known::Services, log_error, retry::Retry};
 use conf::{Common, Server, index_of};
@@ -95,7 +96,7 @@ impl Consul {
             if name == "consul" || self.skip_services.contains(name) {
                 continue;
             }
-            let target = format!("/v1/health/service/{}?passing=true", http::encoded(name));
+            let target = format!("/v1/health/service/{}?passing=true", encoded_component(name));
             let fetched = client.get(&target).await.and_then(|answer| http::good(&answer));
             match fetched {
                 Ok(entries) => {

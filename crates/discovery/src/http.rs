@@ -43,13 +43,6 @@ pub fn split_user(url: &str) -> (Option<&str>, String) {
     }
 }
 
-/// One value of a path or query.
-pub fn encoded(text: &str) -> String {
-    let mut out = Vec::new();
-    tidegate_protocol::uri::encode_component(text.as_bytes(), &mut out);
-    String::from_utf8_lossy(&out).into_owned()
-}
-
 /// Weights come as integers, fractions and texts. A fraction that is not nothing counts as one at least.
 pub fn weight(value: Option<&Value>, default: u32) -> u32 {
     let number = match value {

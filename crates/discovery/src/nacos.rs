@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tidegate_clients::http::{Answer, KeptClient};
 use tidegate_model::resources::{DiscoveredService, Node};
+use tidegate_protocol::uri::encoded_component;
 use tokio::sync::Notify;
 
 use crate::{
@@ -176,9 +177,9 @@ impl Nacos {
         let (namespace, group) = (namespace(service), group(service));
         let target = format!(
             "/ns/instance/list?healthyOnly=true&serviceName={}&namespaceId={}&groupName={}{}",
-            http::encoded(&service.name),
-            http::encoded(namespace),
-            http::encoded(group),
+            encoded_component(&service.name),
+            encoded_component(namespace),
+            encoded_component(group),
             host.login.arguments(group, &service.name),
         );
         let answer = host.client.get(&target).await?;

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use regex::Regex;
 use serde::Deserialize;
 use tidegate_clients::http::{Endpoint, KeptClient};
+use tidegate_protocol::uri::encoded_component;
 
-use crate::http::{self, encoded};
+use crate::http;
 
 /// Milliseconds, as APISIX.
 const CONNECT_MS: u64 = 2_000;
@@ -87,7 +88,7 @@ impl Cluster {
         }
         let mut selectors = String::new();
         let mut select = |name: &str, value: String| {
-            selectors.push_str(&format!("&{name}={}", encoded(&value)));
+            selectors.push_str(&format!("&{name}={}", encoded_component(&value)));
         };
         if let Some(labels) = conf.label_selector.filter(|labels| !labels.is_empty()) {
             select("labelSelector", labels);

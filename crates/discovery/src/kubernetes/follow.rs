@@ -13,13 +13,14 @@ use std::{
 
 use serde_json::Value;
 use tidegate_clients::http::KeptClient;
+use tidegate_protocol::uri::encoded_component;
 
 use super::{
     Followed,
     endpoints::{Objects, part},
 };
 use crate::{
-    http::{self, document, encoded},
+    http::{self, document},
     log_error,
     retry::Retry,
 };
@@ -100,7 +101,7 @@ async fn list(followed: &Followed, client: &mut KeptClient) -> Result<(Objects, 
         };
         match metadata("continue") {
             "" => return Ok((objects, metadata("resourceVersion").to_owned())),
-            token => next = format!("&continue={}", encoded(token)),
+            token => next = format!("&continue={}", encoded_component(token)),
         }
     }
     Err(format!("{}: list: has no end", client.server()))
@@ -118,7 +119,7 @@ async fn watch(
     let target = format!(
         "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={}{}",
         cluster.path(),
-        encoded(version),
+        encoded_component(version),
         cluster.selectors,
     );
     let mut stream = client.stream(&target).await?;

@@ -1,10 +1,11 @@
 //! `$ssl_client_*`: the certificate that a client presented, verified or not, in nginx's words.
 
-use std::{fmt::Write, time::Duration};
+use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use data_encoding::{HEXLOWER, HEXUPPER};
+use tidegate_protocol::uri::encoded_component;
 use tidegate_tls::Certificate;
 use time::{OffsetDateTime, macros::format_description};
 
@@ -49,16 +50,7 @@ impl ClientCertificate {
 
     /// `$ssl_client_escaped_cert`
     pub fn escaped_pem(&self) -> String {
-        let mut text = String::with_capacity(self.pem.len() * 2);
-        for byte in self.pem.bytes() {
-            match byte {
-                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                    text.push(char::from(byte))
-                }
-                _ => _ = write!(text, "%{byte:02X}"),
-            }
-        }
-        text
+        encoded_component(&self.pem)
     }
 
     /// Whole days.
