@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tidegate_clients::http::{Endpoint, KeptClient};
+use tidegate_model::random::random_below;
 
 use crate::http;
 
@@ -49,6 +50,6 @@ impl Hosts {
 
 /// All of them once, beginning anywhere, so that many gateways spread over many hosts.
 pub fn in_turn(count: usize) -> impl Iterator<Item = usize> {
-    let first = rand::random_range(0..count.max(1));
+    let first = random_below(count);
     (0..count).map(move |turn| (first + turn) % count)
 }

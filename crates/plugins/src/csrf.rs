@@ -11,9 +11,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use tidegate_clients::nginx_base64;
 use tidegate_model::header_text::Text;
-use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, request::random_u64,
-};
+use tidegate_model::random::random_fraction;
+use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
 use tidegate_protocol::Method;
 use tidegate_telemetry::error_log;
 use time::{OffsetDateTime, macros::format_description};
@@ -104,7 +103,7 @@ impl Csrf {
 
     /// APISIX's own form, so that tokens stay valid when a gateway is replaced by the other.
     fn token(&self, now_seconds: i64) -> String {
-        let fraction = (random_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let fraction = random_fraction();
         let (random, now) = (number::lua(fraction), number::lua(now_seconds as f64));
         let sign = self.sign(&random, &now);
         nginx_base64::encode(format!(r#"{{"random":{random},"expires":{now},"sign":"{sign}"}}"#))

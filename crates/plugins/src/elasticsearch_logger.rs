@@ -11,9 +11,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tidegate_clients::http::{self, Body, ClientOptions, Endpoint, Outgoing, TlsWanted};
 use tidegate_model::header_text::Text;
-use tidegate_plugin_api::{
-    BuildContext, Plugin, PluginDef, Request, SchemaKind, Template, request::random_u64,
-};
+use tidegate_model::random::random_below;
+use tidegate_plugin_api::{BuildContext, Plugin, PluginDef, Request, SchemaKind, Template};
 use tidegate_telemetry::error_log::{self, Level};
 use tokio::sync::OnceCell;
 
@@ -164,7 +163,7 @@ impl Index {
 
 impl Receiver {
     fn endpoint(&self, path: &str) -> Result<Endpoint, String> {
-        let at = random_u64() as usize % self.addresses.len().max(1);
+        let at = random_below(self.addresses.len());
         let address = self.addresses.get(at).ok_or("no endpoint is configured")?;
         Endpoint::parse(&format!("{address}{path}"))
     }

@@ -9,7 +9,8 @@ use tidegate_clients::{
     http::{self, Body, ClientOptions, Endpoint, Outgoing, TlsWanted},
 };
 use tidegate_model::header_text::Text;
-use tidegate_plugin_api::{BuildContext, Plugin, PluginDef, Request, Template, request::random_u64};
+use tidegate_model::random::random_below;
+use tidegate_plugin_api::{BuildContext, Plugin, PluginDef, Request, Template};
 
 use crate::common::{
     batch_logger::{self, BatchLogger},
@@ -161,7 +162,7 @@ fn streams(lines: &[Line]) -> Value {
 
 impl Receiver {
     async fn send(&self, lines: &[Line]) -> Result<(), String> {
-        let at = random_u64() as usize % self.endpoints.len().max(1);
+        let at = random_below(self.endpoints.len());
         let endpoint = self.endpoints.get(at).ok_or("no endpoint is configured")?;
         let mut outgoing = Outgoing::post(endpoint.clone(), "application/json", streams(lines).to_string());
         for (name, value) in &self.headers {

@@ -31,6 +31,7 @@ use tidegate_clients::{
     jws_sign::SigningKey,
 };
 use tidegate_model::header_text::Text;
+use tidegate_model::random::fill_secret;
 use tidegate_model::schema::{Failure, Schema};
 use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Verdict};
 
@@ -200,7 +201,7 @@ fn now_seconds() -> i64 {
 fn random_token() -> String {
     let mut bytes = [0; 16];
     // Without random numbers nothing here is safe; the library fails only where the system is broken.
-    if aws_lc_rs::rand::fill(&mut bytes).is_err() {
+    if fill_secret(&mut bytes).is_err() {
         std::process::abort();
     }
     HEXLOWER.encode(&bytes)

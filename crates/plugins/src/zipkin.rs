@@ -13,9 +13,10 @@ use tidegate_clients::{
     batch::{self, Batch},
     http::{self, Body, ClientOptions, Endpoint, Outgoing},
 };
+use tidegate_model::random::random_fraction;
 use tidegate_plugin_api::{
     BuildContext, Phases, Plugin, PluginDef, Reply, Request, Source, Step, Variable, host::plugin_attribute,
-    request::random_u64, variables::Named,
+    variables::Named,
 };
 use tidegate_telemetry::error_log::{self, Level};
 
@@ -104,7 +105,7 @@ impl Plugin for Zipkin {
                 return Step::reply(Reply::page(400));
             }
         };
-        let dice = (random_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let dice = random_fraction();
         let sampled = incoming.decision().unwrap_or(dice < self.conf.sample_ratio);
         let (trace_id, parent_id) = match incoming.context() {
             Some((trace_id, span_id)) => (trace_id, Some(span_id)),

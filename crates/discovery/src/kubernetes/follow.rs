@@ -13,6 +13,7 @@ use std::{
 
 use serde_json::Value;
 use tidegate_clients::http::KeptClient;
+use tidegate_model::random::random_below;
 use tidegate_protocol::uri::encoded_component;
 
 use super::{
@@ -30,7 +31,7 @@ const PAGE: usize = 120;
 /// More pages than a cluster has objects for.
 const MAX_PAGES: usize = 100_000;
 /// Seconds after which the server ends a watch; spread, so that gateways do not all come back at once.
-const WATCH_SECONDS: std::ops::Range<u64> = 1809..2799;
+const WATCH_SECONDS: [u64; 2] = [1809, 990];
 /// Beyond the end of a watch.
 const GRACE: Duration = Duration::from_secs(120);
 /// A watch that ends so early is followed by a pause.
@@ -115,7 +116,7 @@ async fn watch(
     retry: &mut Retry,
 ) -> Result<End, String> {
     let cluster = &followed.cluster;
-    let seconds = rand::random_range(WATCH_SECONDS);
+    let seconds = WATCH_SECONDS[0] + random_below(WATCH_SECONDS[1] as usize) as u64;
     let target = format!(
         "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={}{}",
         cluster.path(),

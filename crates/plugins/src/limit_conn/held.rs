@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use smallvec::SmallVec;
 use tidegate_clients::redis::{Argument, Cmd, RedisClient, Script};
+use tidegate_model::random::random_u64;
 use tidegate_plugin_api::Request;
 use tidegate_telemetry::error_log;
 
@@ -121,8 +122,7 @@ pub async fn take_remote(
     ttl_seconds: f64,
 ) -> Result<Option<f64>, String> {
     // Not the request's id: a plugin may let clients choose it, and equal members would share a place.
-    let (high, low) =
-        (tidegate_plugin_api::request::random_u64(), tidegate_plugin_api::request::random_u64());
+    let (high, low) = (random_u64(), random_u64());
     let member: Box<str> = format!("{high:016x}{low:016x}").into();
     let arguments = [
         Argument::Number(limit),

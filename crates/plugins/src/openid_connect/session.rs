@@ -7,7 +7,7 @@ mod in_redis;
 
 use aws_lc_rs::{
     aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
-    hmac, rand,
+    hmac,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,6 +15,7 @@ use tidegate_clients::{
     nginx_base64::{decode_url, encode_url},
     redis::{self, RedisClient},
 };
+use tidegate_model::random::fill_secret;
 use tidegate_plugin_api::Request;
 
 use super::{conf::SessionConf, ended, now_ms, random_token};
@@ -279,7 +280,7 @@ impl Store {
     fn seal(&self, session: &Session) -> Result<String, String> {
         let mut sealed = serde_json::to_vec(session).map_err(|error| error.to_string())?;
         let mut nonce = [0; NONCE_LEN];
-        rand::fill(&mut nonce).map_err(|_| "no random numbers")?;
+        fill_secret(&mut nonce).map_err(|error| error.to_string())?;
         self.key
             .seal_in_place_append_tag(
                 Nonce::assume_unique_for_key(nonce),

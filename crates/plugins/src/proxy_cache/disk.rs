@@ -22,6 +22,7 @@ use data_encoding::HEXLOWER;
 use md5::{Digest, Md5};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use tidegate_model::random::random_u64;
 
 use super::entry::{Answer, Stored, Variants};
 
@@ -145,7 +146,7 @@ impl Disk {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
-        let beside = path.with_extension(format!("{:016x}.tmp", tidegate_plugin_api::request::random_u64()));
+        let beside = path.with_extension(format!("{:016x}.tmp", random_u64()));
         // Counted before the first write, so that concurrent writers are neither counted twice nor missed.
         self.counted.call_once(|| {
             let found = files(&self.root).iter().map(|(_, _, size)| size).sum();

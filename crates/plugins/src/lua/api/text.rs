@@ -10,6 +10,7 @@ use base64::{
 use data_encoding::HEXLOWER;
 use md5::{Digest, Md5};
 use mlua::{Lua, LuaString, Table, Value};
+use tidegate_model::random::random_fraction;
 use tidegate_protocol::uri;
 
 use super::{bytes, native_function};
@@ -142,12 +143,7 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set("localtime", native_function(lua, |_, ()| Ok(local_time(now())))?)?;
     native.set("cookie_time", native_function(lua, |_, seconds: f64| Ok(cookie_time(seconds)))?)?;
     native.set("http_time", native_function(lua, |_, seconds: f64| Ok(http_time(seconds)))?)?;
-    native.set(
-        "random",
-        native_function(lua, |_, ()| {
-            Ok((tidegate_plugin_api::request::random_u64() >> 11) as f64 / (1u64 << 53) as f64)
-        })?,
-    )?;
+    native.set("random", native_function(lua, |_, ()| Ok(random_fraction()))?)?;
     native.set(
         "hostname",
         native_function(lua, |_, ()| {
