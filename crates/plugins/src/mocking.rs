@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use quick_xml::escape::partial_escape;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tidegate_model::header_text::Text;
@@ -228,7 +229,7 @@ fn to_xml(value: &Value) -> String {
 fn element(name: &str, value: &Value) -> String {
     let inner = match value {
         Value::Object(_) => format!("\n{}", to_xml(value)),
-        Value::String(text) => text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"),
+        Value::String(text) => partial_escape(text).into_owned(),
         Value::Null => String::new(),
         other => other.to_string(),
     };
