@@ -13,6 +13,7 @@ use tidegate_clients::http::{self, Body, ClientOptions, Endpoint, Outgoing, TlsW
 use tidegate_model::header_text::Text;
 use tidegate_model::random::random_below;
 use tidegate_plugin_api::{BuildContext, Plugin, PluginDef, Request, SchemaKind, Template};
+use tidegate_telemetry::clock;
 use tidegate_telemetry::error_log::{self, Level};
 use tokio::sync::OnceCell;
 
@@ -149,7 +150,7 @@ impl Index {
         match self {
             Index::Timeless(template) => template.render_string(request),
             Index::Timed(parts) => {
-                let now = time::OffsetDateTime::now_utc();
+                let now = clock::unix_ms();
                 let text: String = parts
                     .iter()
                     .enumerate()
@@ -239,7 +240,7 @@ mod tests {
     #[test]
     fn names_of_indices() {
         let request = request("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-        let year = time::OffsetDateTime::now_utc().year();
+        let year = clock::utc(clock::unix_ms(), "%Y");
         let cases = [
             ("services", "services".to_owned()),
             ("a-{%Y}", format!("a-{year}")),

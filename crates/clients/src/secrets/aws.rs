@@ -2,9 +2,10 @@
 //!
 //! Names may contain slashes, so where the name ends has to be found out: the longest name is tried first.
 
-use std::{fmt::Display, time::SystemTime};
+use std::fmt::Display;
 
 use serde_json::{Value, json};
+use tidegate_telemetry::clock;
 
 use super::{
     Failure, member_of_text, need, options, refusal,
@@ -50,7 +51,7 @@ async fn secret(conf: &Value, name: &str) -> Result<String, Failure> {
         session_token: text(conf, "session_token"),
     };
     let body = json!({"SecretId": name, "VersionStage": "AWSCURRENT"}).to_string();
-    let signer = Signer { credentials, region, service: "secretsmanager", now: SystemTime::now() };
+    let signer = Signer { credentials, region, service: "secretsmanager", now_ms: clock::unix_ms() };
     let headers = [
         ("Content-Type", "application/x-amz-json-1.1".to_owned()),
         ("Host", endpoint.host_header()),

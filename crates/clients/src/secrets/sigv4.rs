@@ -1,10 +1,8 @@
 //! AWS Signature Version 4 for requests whose body is at hand.
 
-use std::time::SystemTime;
-
 use aws_lc_rs::{digest, hmac};
 use data_encoding::HEXLOWER;
-use time::{OffsetDateTime, macros::format_description};
+use tidegate_telemetry::clock;
 
 pub struct Credentials<'a> {
     pub access_key_id: &'a str,
@@ -17,7 +15,8 @@ pub struct Signer<'a> {
     pub credentials: Credentials<'a>,
     pub region: &'a str,
     pub service: &'a str,
-    pub now: SystemTime,
+    /// Milliseconds since 1970.
+    pub now_ms: i64,
 }
 
 impl Signer<'_> {
@@ -30,9 +29,7 @@ impl Signer<'_> {
         headers: &[(&str, String)],
         body: &[u8],
     ) -> Vec<(String, String)> {
-        let now = OffsetDateTime::from(self.now);
-        let format = format_description!("[year][month][day]T[hour][minute][second]Z");
-        let stamp = now.format(format).unwrap_or_default();
+        let stamp = clock::utc(self.now_ms, "%Y%m%dT%H%M%SZ");
         let date = stamp.get(..8).unwrap_or_default();
         let mut all: Vec<(String, String)> =
             headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
@@ -74,8 +71,6 @@ fn sha256(data: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, UNIX_EPOCH};
-
     use super::*;
 
     /// `get-vanilla` and `post-vanilla` of the test suite that AWS publishes with the algorithm.
@@ -94,7 +89,7 @@ mod tests {
                 },
                 region: "us-east-1",
                 service: "service",
-                now: UNIX_EPOCH + Duration::from_secs(1_440_938_160),
+                now_ms: 1_440_938_160_000,
             };
             let headers = [("Host", "example.amazonaws.com".to_owned())];
             let signed = signer.sign(method, "/", &headers, b"");

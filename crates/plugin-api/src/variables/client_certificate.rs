@@ -6,8 +6,8 @@ use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use data_encoding::{HEXLOWER, HEXUPPER};
 use tidegate_protocol::uri::encoded_component;
+use tidegate_telemetry::clock;
 use tidegate_tls::Certificate;
-use time::{OffsetDateTime, macros::format_description};
 
 /// Made with the first variable that asks, once per connection.
 #[derive(Debug)]
@@ -91,11 +91,7 @@ fn pem(der: &[u8]) -> String {
 
 /// `Nov  2 10:48:15 2026 GMT`
 fn date(seconds: u64) -> String {
-    let format =
-        format_description!("[month repr:short] [day padding:space] [hour]:[minute]:[second] [year] GMT");
-    let time =
-        i64::try_from(seconds).ok().and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok());
-    time.and_then(|time| time.format(format).ok()).unwrap_or_default()
+    clock::utc(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1000), "%b %e %H:%M:%S %Y GMT")
 }
 
 #[cfg(test)]

@@ -12,10 +12,11 @@ use md5::{Digest, Md5};
 use mlua::{Lua, LuaString, Table, Value};
 use tidegate_model::random::random_fraction;
 use tidegate_protocol::uri;
+use tidegate_telemetry::clock::{HTTP_DATE, unix_ms, utc};
 
 use super::{bytes, native_function};
 
-use crate::lua::clock;
+use crate::{common::clock::cookie_time, lua::clock};
 
 /// Seconds since 1970, with milliseconds as nginx keeps them.
 pub fn now() -> f64 {
@@ -140,9 +141,12 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
         })?,
     )?;
     native.set("now", native_function(lua, |_, ()| Ok(now()))?)?;
-    native.set("localtime", native_function(lua, |_, ()| Ok(local_time(now())))?)?;
-    native.set("cookie_time", native_function(lua, |_, seconds: f64| Ok(cookie_time(seconds)))?)?;
-    native.set("http_time", native_function(lua, |_, seconds: f64| Ok(http_time(seconds)))?)?;
+    native.set("localtime", native_function(lua, |_, ()| Ok(utc(unix_ms(), "%Y-%m-%d %H:%M:%S")))?)?;
+    native.set("cookie_time", native_function(lua, |_, seconds: f64| Ok(cookie_time(seconds as i64)))?)?;
+    native.set(
+        "http_time",
+        native_function(lua, |_, seconds: f64| Ok(utc(milliseconds(seconds), HTTP_DATE)))?,
+    )?;
     native.set("random", native_function(lua, |_, ()| Ok(random_fraction()))?)?;
     native.set(
         "hostname",
@@ -157,25 +161,7 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
     )
 }
 
-fn at(seconds: f64) -> time::OffsetDateTime {
-    time::OffsetDateTime::from_unix_timestamp(seconds as i64).unwrap_or(time::OffsetDateTime::UNIX_EPOCH)
-}
-
-fn local_time(seconds: f64) -> String {
-    let format = time::macros::format_description!("[year]-[month]-[day] [hour]:[minute]:[second]");
-    at(seconds).format(format).unwrap_or_default()
-}
-
-fn http_time(seconds: f64) -> String {
-    let format = time::macros::format_description!(
-        "[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT"
-    );
-    at(seconds).format(format).unwrap_or_default()
-}
-
-fn cookie_time(seconds: f64) -> String {
-    let format = time::macros::format_description!(
-        "[weekday repr:short], [day]-[month repr:short]-[year repr:last_two] [hour]:[minute]:[second] GMT"
-    );
-    at(seconds).format(format).unwrap_or_default()
+/// Of the end of Lua's numbers the calendar has none.
+fn milliseconds(seconds: f64) -> i64 {
+    (seconds.trunc() * 1000.0) as i64
 }
