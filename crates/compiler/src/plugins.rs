@@ -95,7 +95,7 @@ impl Compiler {
         if is_disabled(conf) {
             return Ok(None);
         }
-        let Some(def) = self.catalog.def(name) else { return Err("unknown plugin".to_owned()) };
+        let Some(def) = self.catalog.def(name) else { return Err(self.catalog.unknown(name)) };
         if !self.catalog.is_enabled(name) {
             return self.pass_over(def);
         }

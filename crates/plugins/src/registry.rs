@@ -69,3 +69,6 @@ pub static PLUGINS: &[&PluginDef] = &[
     &crate::workflow::PLUGIN,
     &crate::zipkin::PLUGIN,
 ];
+
+/// Plugins that this build is without, and the feature that each needs.
+pub static MISSING: &[(&str, &str)] = &[];

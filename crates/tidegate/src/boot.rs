@@ -240,11 +240,7 @@ pub fn explain_offline(
     let reading = data_plane::reading(&settings)?;
     let logs = logs::Logs::open(&settings)?;
     let runtime = control::runtime()?;
-    let catalog = Arc::new(
-        Catalog::new(tidegate_plugins::registry::PLUGINS, Some(&settings.plugins))
-            .map_err(anyhow::Error::msg)?
-            .with_lua(tidegate_plugins::lua_compiler()),
-    );
+    let catalog = Arc::new(catalog(Some(&settings.plugins))?);
     let metrics = Arc::new(metrics::Metrics::new(&settings));
     install_host(&settings, &runtime, &catalog, &metrics, &logs);
     start_plugins(&settings, &catalog)?;
@@ -337,4 +333,10 @@ fn raise_descriptor_limit(wanted: u64) {
     if setrlimit(Resource::Nofile, raised).is_err() {
         let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, maximum: now.maximum });
     }
+}
+
+/// The plugins of this program. `enabled`: all of them, or those of these names.
+pub fn catalog(enabled: Option<&[String]>) -> anyhow::Result<Catalog> {
+    let catalog = Catalog::new(tidegate_plugins::registry::PLUGINS, enabled).map_err(anyhow::Error::msg)?;
+    Ok(catalog.with_lua(tidegate_plugins::lua_compiler()).without(tidegate_plugins::registry::MISSING))
 }

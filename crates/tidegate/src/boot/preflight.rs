@@ -136,10 +136,20 @@ fn unread_resources(settings: &Settings) -> Option<String> {
 
 /// One line for all names of the user's list that are not here: routes that use them are refused.
 fn absent_plugins(settings: &Settings, places: &Places) -> Option<String> {
-    let here = |name: &&String| {
-        tidegate_plugins::registry::PLUGINS.iter().any(|plugin| plugin.name == name.as_str())
+    let here = |name: &str| tidegate_plugins::registry::PLUGINS.iter().any(|plugin| plugin.name == name);
+    let feature = |name: &str| {
+        let mut missing = tidegate_plugins::registry::MISSING.iter();
+        missing.find(|(plugin, _)| *plugin == name).map(|(_, feature)| *feature)
     };
-    let absent: Vec<&str> = settings.plugins.iter().filter(|name| !here(name)).map(String::as_str).collect();
+    let absent = settings.plugins.iter().map(String::as_str).filter(|name| !here(name));
+    // The list of defaults is that of a program with all features.
+    let absent: Vec<String> = absent
+        .filter(|name| places.is_set("plugins") || feature(name).is_none())
+        .map(|name| match feature(name) {
+            Some(feature) => format!("{name} (feature {feature} of this program is off)"),
+            None => name.to_owned(),
+        })
+        .collect();
     if absent.is_empty() {
         return None;
     }

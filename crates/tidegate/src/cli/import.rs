@@ -16,7 +16,6 @@ pub use beside::Reading;
 use tidegate_config::settings::{Access, AdminKey};
 use tidegate_import::{Imported, Options, Placement, Source};
 use tidegate_model::Kind;
-use tidegate_plugin_api::Catalog;
 
 use super::{Place, printable::printable_lines};
 use crate::boot;
@@ -130,7 +129,7 @@ fn read(
 
 /// What the gateway would leave out: values that the other one takes and this one does not.
 fn check(imported: &mut Imported) -> anyhow::Result<()> {
-    let catalog = Catalog::new(tidegate_plugins::registry::PLUGINS, None).map_err(anyhow::Error::msg)?;
+    let catalog = boot::catalog(None)?;
     for (collection, objects) in imported.output.lists() {
         let Some((_, kind)) = tidegate_store::COLLECTIONS.iter().find(|(name, _)| *name == collection) else {
             continue;
