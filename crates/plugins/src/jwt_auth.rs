@@ -70,6 +70,7 @@ enum Place {
 }
 
 /// The verified payload, for other plugins (`store_in_ctx`).
+#[cfg_attr(not(feature = "lua"), allow(dead_code))]
 pub struct JwtPayload(pub Rc<Verified>);
 
 /// A consumer's key.

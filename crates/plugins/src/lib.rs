@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 pub mod common;
+#[cfg(feature = "lua")]
 #[doc(hidden)]
 pub mod parsers;
 pub mod registry;
@@ -13,6 +14,7 @@ mod app_key;
 mod attach_consumer_label;
 mod basic_auth;
 mod batch_requests;
+#[cfg(feature = "lua")]
 mod body_transformer;
 mod brotli;
 mod client_control;
@@ -40,6 +42,7 @@ mod limit_count;
 mod limit_req;
 mod log_rotate;
 mod loki_logger;
+#[cfg_attr(not(feature = "lua"), path = "lua/absent.rs")]
 mod lua;
 mod mocking;
 mod multi_auth;
@@ -61,6 +64,7 @@ mod referer_restriction;
 mod request_id;
 mod request_validation;
 mod response_rewrite;
+#[cfg(feature = "lua")]
 mod serverless;
 mod sla;
 mod static_files;
@@ -78,9 +82,9 @@ use std::sync::Arc;
 use tidegate_model::check::{LuaChunk, LuaFault};
 use tidegate_plugin_api::LuaCompiler;
 
-/// Compiles the Lua in configurations.
+/// Compiles the Lua in configurations. `None` in a build without Lua.
 pub fn lua_compiler() -> Option<Arc<dyn LuaCompiler>> {
-    Some(Arc::new(lua::Compiler))
+    lua::compiler()
 }
 
 /// Checks the Lua in a resource that somebody wants to store.

@@ -9,6 +9,7 @@ pub static PLUGINS: &[&PluginDef] = &[
     &crate::attach_consumer_label::PLUGIN,
     &crate::basic_auth::PLUGIN,
     &crate::batch_requests::PLUGIN,
+    #[cfg(feature = "lua")]
     &crate::body_transformer::PLUGIN,
     &crate::brotli::PLUGIN,
     &crate::client_control::PLUGIN,
@@ -56,7 +57,9 @@ pub static PLUGINS: &[&PluginDef] = &[
     &crate::request_id::PLUGIN,
     &crate::request_validation::PLUGIN,
     &crate::response_rewrite::PLUGIN,
+    #[cfg(feature = "lua")]
     &crate::serverless::POST_FUNCTION,
+    #[cfg(feature = "lua")]
     &crate::serverless::PRE_FUNCTION,
     &crate::sla::PLUGIN,
     &crate::static_files::PLUGIN,
@@ -71,4 +74,11 @@ pub static PLUGINS: &[&PluginDef] = &[
 ];
 
 /// Plugins that this build is without, and the feature that each needs.
-pub static MISSING: &[(&str, &str)] = &[];
+pub static MISSING: &[(&str, &str)] = &[
+    #[cfg(not(feature = "lua"))]
+    ("body-transformer", "lua"),
+    #[cfg(not(feature = "lua"))]
+    ("serverless-post-function", "lua"),
+    #[cfg(not(feature = "lua"))]
+    ("serverless-pre-function", "lua"),
+];
