@@ -27,6 +27,7 @@ mod example_plugin;
 mod fault_injection;
 mod file_logger;
 mod forward_auth;
+#[cfg_attr(not(feature = "grpc-transcode"), path = "grpc_transcode/absent.rs")]
 mod grpc_transcode;
 mod grpc_web;
 mod gzip;

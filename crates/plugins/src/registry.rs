@@ -22,6 +22,7 @@ pub static PLUGINS: &[&PluginDef] = &[
     &crate::fault_injection::PLUGIN,
     &crate::file_logger::PLUGIN,
     &crate::forward_auth::PLUGIN,
+    #[cfg(feature = "grpc-transcode")]
     &crate::grpc_transcode::PLUGIN,
     &crate::grpc_web::PLUGIN,
     &crate::gzip::PLUGIN,
@@ -77,6 +78,8 @@ pub static PLUGINS: &[&PluginDef] = &[
 pub static MISSING: &[(&str, &str)] = &[
     #[cfg(not(feature = "lua"))]
     ("body-transformer", "lua"),
+    #[cfg(not(feature = "grpc-transcode"))]
+    ("grpc-transcode", "grpc-transcode"),
     #[cfg(not(feature = "lua"))]
     ("serverless-post-function", "lua"),
     #[cfg(not(feature = "lua"))]
