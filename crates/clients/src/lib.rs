@@ -11,6 +11,7 @@ pub mod jws;
 pub mod jws_sign;
 pub mod nginx_base64;
 mod paced;
+#[cfg_attr(not(feature = "redis"), path = "redis/absent.rs")]
 pub mod redis;
 pub mod secrets;
 pub mod socket;
