@@ -1,6 +1,7 @@
 //! The command line: `tidegate VERB`.
 
 mod admin_api;
+#[cfg_attr(not(feature = "bench"), path = "cli/bench/absent.rs")]
 mod bench;
 mod completions;
 mod configuration;
