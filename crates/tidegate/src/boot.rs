@@ -56,6 +56,7 @@ use tidegate_model::PluginCatalog;
 use tidegate_plugin_api::{Catalog, Host};
 use tidegate_telemetry::error_log;
 
+#[cfg(feature = "import")]
 pub use administration::check_object;
 
 use self::{

@@ -8,6 +8,7 @@ mod configuration;
 mod daemon;
 mod exchange;
 mod explain;
+#[cfg_attr(not(feature = "import"), path = "cli/import/absent.rs")]
 mod import;
 mod init;
 mod printable;

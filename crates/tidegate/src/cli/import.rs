@@ -4,6 +4,7 @@ mod answer;
 mod apply;
 mod beside;
 mod check_against;
+mod served;
 
 use std::{
     fs,
@@ -13,6 +14,7 @@ use std::{
 use anyhow::{Context, anyhow, bail};
 use beside::Beside;
 pub use beside::Reading;
+pub use served::serve;
 use tidegate_config::settings::{Access, AdminKey};
 use tidegate_import::{Imported, Options, Placement, Source};
 use tidegate_model::Kind;
@@ -84,7 +86,7 @@ fn own_key(place: &Place) -> anyhow::Result<String> {
 }
 
 /// Converts `KIND:FILE` to an apisix.yaml at `target`.
-pub fn prepare(
+fn prepare(
     from: &str,
     target: &Path,
     reading: &Reading,
